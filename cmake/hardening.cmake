@@ -1,0 +1,21 @@
+add_library(pgcourier_hardening INTERFACE)
+if(PGCOURIER_SANITIZE)
+  # Fortify and trivial initialisation would hide what the sanitizers look for.
+  target_compile_options(pgcourier_hardening INTERFACE
+    -fsanitize=${PGCOURIER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(pgcourier_hardening INTERFACE -fsanitize=${PGCOURIER_SANITIZE})
+else()
+  foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection=full
+      -ftrivial-auto-var-init=zero -fzero-call-used-regs=used-gpr
+      -fno-delete-null-pointer-checks -fno-strict-overflow)
+    string(MAKE_C_IDENTIFIER "HAVE${flag}" have)
+    check_c_compiler_flag(${flag} ${have})
+    if(${have})
+      target_compile_options(pgcourier_hardening INTERFACE ${flag})
+    endif()
+  endforeach()
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    target_compile_options(pgcourier_hardening INTERFACE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+  endif()
+  target_link_options(pgcourier_hardening INTERFACE -pie -Wl,-z,relro,-z,now -Wl,-z,noexecstack)
+endif()

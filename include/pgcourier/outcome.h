@@ -1,0 +1,37 @@
+/* How one attempt to deliver one event ended: a closed set. */
+#pragma once
+
+#include <stdint.h>
+
+enum outcome_kind {
+        OUTCOME_DELIVERED, /* acknowledged by the peer as configured */
+        OUTCOME_RETRY,     /* temporary, or unknown whether it arrived: same id, same bytes, later */
+        OUTCOME_REJECTED,  /* permanent for this event: trying again will not help */
+        OUTCOME_SINK_DOWN, /* the destination is unreachable, overloaded or refuses us: not the
+                            * event's fault, so it costs the event no attempt */
+        OUTCOME_CANCELLED, /* we gave up (shutdown, lost lane): not settled, comes again */
+};
+
+#define OUTCOME_NO_DELAY (-1)
+
+struct outcome {
+        enum outcome_kind kind;
+        int64_t delay_ms; /* how long the peer asked us to wait, or OUTCOME_NO_DELAY */
+        char reason[256]; /* one line for people: the peer's words or ours; never a secret, never
+                           * a payload; control characters are escaped. Empty if DELIVERED. */
+};
+
+/* The two outcomes that need no words. */
+extern const struct outcome outcome_delivered;
+extern const struct outcome outcome_cancelled;
+
+/*
+ * Makes an outcome with a printf-formatted reason. Control characters and
+ * invalid UTF-8 in the formatted text become '?', so a peer's words are safe
+ * to pass in; what does not fit is cut. delay_ms is OUTCOME_NO_DELAY.
+ */
+struct outcome outcome_make(enum outcome_kind kind, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* "delivered", "retry", "rejected", "sink_down", "cancelled": as in logs and metrics. */
+const char *outcome_name(enum outcome_kind kind);

@@ -1,0 +1,66 @@
+#include "base/bytes.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void reserve(struct bytes *bytes, size_t more)
+{
+        size_t needed = bytes->length + more + 1;
+        size_t capacity = bytes->capacity > 0 ? bytes->capacity : 128;
+
+        if (needed <= bytes->capacity)
+                return;
+        while (capacity < needed)
+                capacity *= 2;
+        bytes->data = xrealloc(bytes->data, capacity);
+        bytes->capacity = capacity;
+}
+
+void bytes_deinit(struct bytes *bytes)
+{
+        free(bytes->data);
+        *bytes = (struct bytes){0};
+}
+
+void bytes_clear(struct bytes *bytes)
+{
+        bytes->length = 0;
+        if (bytes->data != NULL)
+                bytes->data[0] = '\0';
+}
+
+void bytes_append(struct bytes *bytes, const void *data, size_t length)
+{
+        reserve(bytes, length);
+        if (length > 0)
+                memcpy(bytes->data + bytes->length, data, length);
+        bytes->length += length;
+        bytes->data[bytes->length] = '\0';
+}
+
+void bytes_append_text(struct bytes *bytes, const char *text)
+{
+        bytes_append(bytes, text, strlen(text));
+}
+
+void bytes_printf(struct bytes *bytes, const char *format, ...)
+{
+        va_list arguments;
+        int length;
+
+        va_start(arguments, format);
+        length = vsnprintf(NULL, 0, format, arguments);
+        va_end(arguments);
+        assert(length >= 0);
+
+        reserve(bytes, (size_t)length);
+        va_start(arguments, format);
+        vsnprintf(bytes->data + bytes->length, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+        bytes->length += (size_t)length;
+}

@@ -1,0 +1,1 @@
+/* stub */ extern int curl_driver_stub; int curl_driver_stub;

@@ -1,0 +1,1 @@
+/* stub */ extern int redis_driver_stub; int redis_driver_stub;

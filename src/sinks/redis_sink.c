@@ -1,0 +1,4 @@
+#include "pgcourier/sink.h"
+
+extern const struct sink_ops redis_sink_ops;
+const struct sink_ops redis_sink_ops = {.kind = "redis"};

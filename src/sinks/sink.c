@@ -1,0 +1,119 @@
+#include "sinks/sink.h"
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "loop/timer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* The answers that were known too early; given in the next turn of the loop. */
+struct deferred {
+        struct list answers; /* deferred_answer::link, oldest first */
+        struct timer *timer;
+};
+
+struct deferred_answer {
+        struct list link;
+        struct attempt *attempt; /* lent by the relay until it is finished */
+        struct outcome outcome;
+};
+
+static void give_deferred_answers(void *owner)
+{
+        struct sink *sink = owner;
+        struct list due;
+
+        /* Finishing an attempt may start another that fails at once: that one waits its turn. */
+        list_init(&due);
+        while (!list_is_empty(&sink->deferred->answers)) {
+                struct list *first = sink->deferred->answers.next;
+                list_remove(first);
+                list_push_back(&due, first);
+        }
+        list_for_each (link, &due) {
+                struct deferred_answer *answer = list_owner(link, struct deferred_answer, link);
+                list_remove(link);
+                attempt_finish(answer->attempt, &answer->outcome);
+                free(answer);
+        }
+}
+
+void sink_init(struct sink *sink, const struct sink_ops *ops, const struct sink_settings *settings)
+{
+        *sink = (struct sink){.ops = ops, .name = settings->name, .loop = settings->loop};
+        sink->deferred = xcalloc(1, sizeof *sink->deferred);
+        list_init(&sink->deferred->answers);
+        sink->deferred->timer = timer_create_on(settings->loop, give_deferred_answers, sink);
+}
+
+void sink_deinit(struct sink *sink)
+{
+        assert(list_is_empty(&sink->deferred->answers));
+        timer_destroy(sink->deferred->timer);
+        free(sink->deferred);
+        sink->deferred = NULL;
+}
+
+void attempt_finish(struct attempt *attempt, const struct outcome *outcome)
+{
+        struct sink *sink = attempt->sink;
+
+        assert(sink != NULL);      /* finished twice, or never started */
+        assert(!sink->is_calling); /* finished inside the call that started or hurried it */
+        assert(sink->n_in_flight > 0);
+        sink->n_in_flight--;
+        attempt->sink = NULL;
+        attempt->on_finished(attempt, outcome);
+}
+
+void attempt_finish_later(struct attempt *attempt, const struct outcome *outcome)
+{
+        struct deferred *deferred = attempt->sink->deferred;
+        struct deferred_answer *answer = xcalloc(1, sizeof *answer);
+
+        answer->attempt = attempt;
+        answer->outcome = *outcome;
+        list_push_back(&deferred->answers, &answer->link);
+        if (!timer_is_armed(deferred->timer))
+                timer_arm(deferred->timer, 0);
+}
+
+void sink_deliver(struct sink *sink, struct attempt *attempt)
+{
+        assert(attempt->sink == NULL);
+        attempt->sink = sink;
+        attempt->sink_data = NULL;
+        sink->n_in_flight++;
+        sink->is_calling = true;
+        sink->ops->deliver(sink, attempt);
+        sink->is_calling = false;
+}
+
+void sink_flush(struct sink *sink)
+{
+        if (sink->ops->flush == NULL)
+                return;
+        sink->is_calling = true;
+        sink->ops->flush(sink);
+        sink->is_calling = false;
+}
+
+void sink_cancel(struct sink *sink)
+{
+        sink->is_calling = true;
+        sink->ops->cancel(sink);
+        sink->is_calling = false;
+}
+
+void sink_probe(struct sink *sink, sink_probed_fn *on_probed, void *owner)
+{
+        assert(sink->n_in_flight == 0);
+        sink->ops->probe(sink, on_probed, owner);
+}
+
+void sink_close(struct sink *sink, sink_closed_fn *on_closed, void *owner)
+{
+        assert(sink->n_in_flight == 0);
+        sink->ops->close(sink, on_closed, owner);
+}

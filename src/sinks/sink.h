@@ -1,0 +1,15 @@
+/*
+ * The relay's side of pgcourier/sink.h: calls into a sink go through these
+ * wrappers, which assert the contract's rules in every build.
+ */
+#pragma once
+
+#include "pgcourier/sink.h"
+
+/* attempt->event, number and on_finished are set by the caller, who owns the attempt and keeps it
+ * in place until on_finished. */
+void sink_deliver(struct sink *sink, struct attempt *attempt);
+void sink_flush(struct sink *sink);
+void sink_cancel(struct sink *sink);
+void sink_probe(struct sink *sink, sink_probed_fn *on_probed, void *owner);
+void sink_close(struct sink *sink, sink_closed_fn *on_closed, void *owner);
