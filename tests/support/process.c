@@ -1,0 +1,264 @@
+#include "support/process.h"
+
+#include "base/clock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <grp.h>
+#include <netinet/in.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SERVER_USER "postgres"
+
+void test_abort(const char *format, ...)
+{
+        va_list arguments;
+
+        va_start(arguments, format);
+        fputs("test: ", stderr);
+        vfprintf(stderr, format, arguments);
+        fputc('\n', stderr);
+        va_end(arguments);
+        abort();
+}
+
+static void rest(void)
+{
+        const struct timespec pause = {.tv_nsec = 2 * 1000 * 1000};
+
+        nanosleep(&pause, NULL);
+}
+
+static void become_server_user(void)
+{
+        const struct passwd *user = getpwnam(SERVER_USER);
+
+        if (user == NULL || initgroups(SERVER_USER, user->pw_gid) != 0 || setgid(user->pw_gid) != 0 ||
+            setuid(user->pw_uid) != 0) {
+                perror("test: cannot become the user " SERVER_USER);
+                _exit(126);
+        }
+}
+
+static void become_child(const char *const *argv, const char *output_path, bool unprivileged)
+{
+        int output = open(output_path != NULL ? output_path : "/dev/null",
+            O_WRONLY | O_CREAT | O_APPEND, 0666);
+        int input = open("/dev/null", O_RDONLY);
+
+        if (output < 0 || input < 0) {
+                perror("test: cannot open a child's output");
+                _exit(126);
+        }
+        dup2(input, STDIN_FILENO);
+        dup2(output, STDOUT_FILENO);
+        dup2(output, STDERR_FILENO);
+        if (unprivileged && geteuid() == 0)
+                become_server_user();
+        /* After setuid, which clears it. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execvp(argv[0], (char *const *)(uintptr_t)argv);
+        fprintf(stderr, "test: cannot run %s: %s\n", argv[0], strerror(errno));
+        _exit(127);
+}
+
+void process_start(
+    struct process *process, const char *const *argv, const char *output_path, bool unprivileged)
+{
+        const char *base = strrchr(argv[0], '/');
+
+        snprintf(process->name, sizeof process->name, "%s", base != NULL ? base + 1 : argv[0]);
+        fflush(NULL);
+        process->pid = fork();
+        if (process->pid < 0)
+                test_abort("cannot fork for %s: %s", process->name, strerror(errno));
+        if (process->pid == 0)
+                become_child(argv, output_path, unprivileged);
+}
+
+static bool reap(struct process *process, int *out_code)
+{
+        int status;
+
+        if (waitpid(process->pid, &status, WNOHANG) != process->pid)
+                return false;
+        process->pid = 0;
+        *out_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        return true;
+}
+
+bool process_is_running(struct process *process)
+{
+        siginfo_t state = {0};
+
+        return process->pid != 0 &&
+               waitid(P_PID, (id_t)process->pid, &state, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+               state.si_pid == 0;
+}
+
+void process_signal(struct process *process, int signal)
+{
+        if (process->pid != 0)
+                kill(process->pid, signal);
+}
+
+int process_wait(struct process *process, int64_t deadline_ms)
+{
+        int64_t deadline = clock_monotonic_us() + deadline_ms * 1000;
+        int code = 0;
+
+        while (process->pid != 0 && !reap(process, &code)) {
+                if (clock_monotonic_us() > deadline)
+                        test_abort("%s did not end within %lld ms", process->name,
+                            (long long)deadline_ms);
+                rest();
+        }
+        return code;
+}
+
+int process_stop(struct process *process)
+{
+        process_signal(process, SIGTERM);
+        return process_wait(process, 30000);
+}
+
+void process_kill(struct process *process)
+{
+        process_signal(process, SIGKILL);
+        process_wait(process, 30000);
+}
+
+int process_run(const char *const *argv, const char *output_path, bool unprivileged)
+{
+        struct process process;
+
+        process_start(&process, argv, output_path, unprivileged);
+        return process_wait(&process, 120000);
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
+{
+        (void)status;
+        (void)type;
+        (void)walk;
+        return remove(path);
+}
+
+static char folders[32][64];
+static int n_folders;
+static pid_t folders_owner;
+
+static void remove_folders(void)
+{
+        if (getpid() != folders_owner)
+                return;
+        for (int i = 0; i < n_folders; i++)
+                nftw(folders[i], remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+char *temp_folder(void)
+{
+        char *path;
+        const struct passwd *user;
+
+        if (folders_owner != getpid()) {
+                folders_owner = getpid();
+                n_folders = 0;
+                atexit(remove_folders);
+        }
+        if (n_folders == 32)
+                test_abort("too many temporary folders");
+        path = folders[n_folders++];
+        strcpy(path, "/tmp/pgcourier-test-XXXXXX");
+        if (mkdtemp(path) == NULL)
+                test_abort("cannot make a folder in /tmp: %s", strerror(errno));
+        user = getpwnam(SERVER_USER);
+        if (geteuid() == 0 && user != NULL && chown(path, user->pw_uid, user->pw_gid) != 0)
+                test_abort("cannot hand %s to %s: %s", path, SERVER_USER, strerror(errno));
+        return strdup(path);
+}
+
+static int listen_on(uint16_t port)
+{
+        int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        const int reuse = 1;
+        struct sockaddr_in address = {.sin_family = AF_INET,
+            .sin_port = htons(port),
+            .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+
+        setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
+        if (bind(listener, (struct sockaddr *)&address, sizeof address) == 0)
+                return listener;
+        close(listener);
+        return -1;
+}
+
+uint16_t free_port(void)
+{
+        static uint32_t next;
+
+        /* Ephemeral ports begin at 32768: one of those could be taken by any outgoing connection
+         * before the server binds it. The process id spreads tests that run at the same time. */
+        if (next == 0)
+                next = (uint32_t)getpid() * 37u;
+        for (int tries = 0; tries < 2000; tries++) {
+                uint16_t port = (uint16_t)(20000 + next++ % 12000);
+                int listener = listen_on(port);
+                if (listener >= 0) {
+                        close(listener);
+                        return port;
+                }
+        }
+        test_abort("no free port between 20000 and 32000");
+}
+
+bool port_accepts(uint16_t port)
+{
+        struct sockaddr_in address = {.sin_family = AF_INET,
+            .sin_port = htons(port),
+            .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+        int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        bool accepted = connect(client, (struct sockaddr *)&address, sizeof address) == 0;
+
+        close(client);
+        return accepted;
+}
+
+void wait_until(bool (*condition)(void *context), void *context, int64_t deadline_ms, const char *what)
+{
+        int64_t deadline = clock_monotonic_us() + deadline_ms * 1000;
+
+        while (!condition(context)) {
+                if (clock_monotonic_us() > deadline)
+                        test_abort("waited %lld ms in vain: %s", (long long)deadline_ms, what);
+                rest();
+        }
+}
+
+char *read_file(const char *path)
+{
+        FILE *file = fopen(path, "r");
+        char *text = NULL;
+        size_t capacity = 0;
+
+        if (file == NULL || getdelim(&text, &capacity, '\0', file) < 0) {
+                free(text);
+                text = strdup("");
+        }
+        if (file != NULL)
+                fclose(file);
+        return text;
+}

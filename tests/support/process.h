@@ -1,0 +1,54 @@
+/*
+ * Child processes, free ports, temporary folders and awaited conditions for tests that run real
+ * servers. Children die with the test process, however it ends. Every failure aborts the test with
+ * a message that says what was tried.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct process {
+        pid_t pid; /* 0 once it has been waited for */
+        char name[64];
+};
+
+/*
+ * Starts argv[0] (looked up in PATH); argv ends with NULL. Standard output and error go to
+ * `output_path` (appended), or nowhere if NULL. When the test runs as root and `unprivileged` is
+ * set, the child runs as the user "postgres": servers never run as root.
+ */
+void process_start(
+    struct process *process, const char *const *argv, const char *output_path, bool unprivileged);
+
+bool process_is_running(struct process *process);
+void process_signal(struct process *process, int signal);
+
+/* Waits for the end, at most deadline_ms (then aborts the test). The exit code, or 128 + signal. */
+int process_wait(struct process *process, int64_t deadline_ms);
+
+/* SIGTERM (SIGKILL for process_kill), then waits. Nothing if it has already been waited for. */
+int process_stop(struct process *process);
+void process_kill(struct process *process);
+
+/* Runs to the end and returns the exit code; output as in process_start(). */
+int process_run(const char *const *argv, const char *output_path, bool unprivileged);
+
+/* A new folder that "postgres" may use too; removed when the test process ends normally. Free it. */
+char *temp_folder(void);
+
+/* A TCP port on 127.0.0.1 that was free a moment ago, below the ephemeral range. */
+uint16_t free_port(void);
+
+/* Asks `condition(context)` until it is true; aborts the test with `what` after deadline_ms. */
+void wait_until(bool (*condition)(void *context), void *context, int64_t deadline_ms, const char *what);
+
+/* True if a TCP connection to 127.0.0.1:port is accepted. */
+bool port_accepts(uint16_t port);
+
+/* The whole file as text ("" if it does not exist). Free it. */
+char *read_file(const char *path);
+
+/* Aborts the test process with a message. */
+void test_abort(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
