@@ -1,0 +1,165 @@
+-- pgcourier schema, version 1: the outbox, the cursors, the doorbell, the roles.
+--
+-- Applied by `pgcourier migrate` in one transaction, under an advisory lock. To apply it with
+-- another tool: `pgcourier migrate --print`.
+
+CREATE SCHEMA courier;
+COMMENT ON SCHEMA courier IS 'pgcourier: events on their way out of this database';
+
+CREATE TABLE courier.schema_version (
+  version    integer     PRIMARY KEY,
+  name       text        NOT NULL,
+  applied_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE courier.schema_version IS 'The migrations that have been applied; the highest version is the schema''s';
+
+-- Roles without login: grant them to the roles that applications and the relay log in with.
+DO $$
+DECLARE
+  role_name text;
+BEGIN
+  FOREACH role_name IN ARRAY ARRAY['courier_publisher', 'courier_relay'] LOOP
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = role_name) THEN
+      BEGIN
+        EXECUTE pg_catalog.format('CREATE ROLE %I NOLOGIN', role_name);
+      EXCEPTION
+        WHEN duplicate_object OR unique_violation THEN
+          NULL; -- somebody else was faster
+        WHEN insufficient_privilege THEN
+          RAISE EXCEPTION 'role % does not exist and % may not create it', role_name, current_user
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = pg_catalog.format('Ask an administrator: CREATE ROLE %I NOLOGIN', role_name);
+      END;
+    END IF;
+  END LOOP;
+END
+$$;
+
+-- The outbox: an append-only log. No row is ever updated.
+--
+-- txid stands before id on purpose: defaults are evaluated in column order, so a transaction has
+-- its xid before it draws its first id. The reader's bounds rest on that (docs/architecture.md).
+CREATE TABLE courier.outbox (
+  txid       xid8        NOT NULL DEFAULT pg_current_xact_id(),
+  id         bigint      GENERATED ALWAYS AS IDENTITY (CACHE 1),
+  event_id   uuid        NOT NULL DEFAULT gen_random_uuid(),
+  topic      text        NOT NULL,
+  key        text,
+  type       text,
+  payload    json,
+  data       bytea,
+  headers    jsonb,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  deliver_at timestamptz,
+
+  CONSTRAINT outbox_pkey PRIMARY KEY (id),
+  CONSTRAINT topic_must_not_be_empty CHECK (topic <> ''),
+  CONSTRAINT topic_must_be_at_most_255_bytes CHECK (octet_length(topic) <= 255),
+  CONSTRAINT topic_must_not_contain_control_characters CHECK (topic !~ '[[:cntrl:]]'),
+  CONSTRAINT key_must_be_null_rather_than_empty CHECK (key <> ''),
+  CONSTRAINT key_must_be_at_most_1024_bytes CHECK (octet_length(key) <= 1024),
+  CONSTRAINT type_must_be_null_rather_than_empty CHECK (type <> ''),
+  CONSTRAINT type_must_be_at_most_255_bytes CHECK (octet_length(type) <= 255),
+  CONSTRAINT exactly_one_of_payload_and_data CHECK (num_nonnulls(payload, data) = 1),
+  CONSTRAINT headers_must_be_an_object CHECK (jsonb_typeof(headers) = 'object'),
+  CONSTRAINT deliver_at_is_not_supported_yet CHECK (deliver_at IS NULL)
+);
+
+-- Finds the rows of a few transactions, however small their ids: the reader's stragglers.
+CREATE INDEX outbox_txid_id_idx ON courier.outbox (txid, id);
+
+COMMENT ON TABLE courier.outbox IS 'Events, appended by the transactions that cause them; read by pgcourier';
+COMMENT ON COLUMN courier.outbox.txid IS 'The transaction that wrote the row; never set by hand';
+COMMENT ON COLUMN courier.outbox.id IS 'Order of insertion; gaps are normal';
+COMMENT ON COLUMN courier.outbox.event_id IS 'Identity of the event towards receivers, the same at every attempt';
+COMMENT ON COLUMN courier.outbox.topic IS 'What the event is about, e.g. orders.created; sinks choose topics by pattern';
+COMMENT ON COLUMN courier.outbox.key IS 'Ordering key, usually the id of the aggregate; NULL: no order asked for';
+COMMENT ON COLUMN courier.outbox.type IS 'The kind of event, for receivers; not used by pgcourier';
+COMMENT ON COLUMN courier.outbox.payload IS 'The body as JSON, delivered byte for byte as it was written; or data';
+COMMENT ON COLUMN courier.outbox.data IS 'The body as bytes; or payload';
+COMMENT ON COLUMN courier.outbox.headers IS 'A JSON object of names and values that sinks may pass on';
+COMMENT ON COLUMN courier.outbox.deliver_at IS 'Reserved for delayed delivery; must be NULL in this version';
+
+-- How far each lane has durably come. One row for each lane of each sink.
+--
+-- A cursor is a snapshot: everything visible in from_snapshot has been delivered. While a newer
+-- snapshot is being worked through (until_*), so has everything of the difference up to last_id.
+-- floor is the outbox's sequence, read after the snapshot was taken; xid is a transaction id drawn
+-- after both.
+CREATE TABLE courier.cursor (
+  sink              text        NOT NULL,
+  lane              integer     NOT NULL DEFAULT 0,
+  lock_id           integer     GENERATED ALWAYS AS IDENTITY,
+  epoch             bigint      NOT NULL DEFAULT 0,
+  system_identifier bigint      NOT NULL,
+  from_snapshot     pg_snapshot NOT NULL,
+  from_floor        bigint      NOT NULL,
+  from_xid          xid8        NOT NULL,
+  until_snapshot    pg_snapshot,
+  until_floor       bigint,
+  until_xid         xid8,
+  last_id           bigint      NOT NULL DEFAULT 0,
+  settled_at        timestamptz NOT NULL DEFAULT now(),
+
+  CONSTRAINT cursor_pkey PRIMARY KEY (sink, lane),
+  CONSTRAINT cursor_lock_id_key UNIQUE (lock_id),
+  CONSTRAINT a_difference_is_open_or_not CHECK (num_nulls(until_snapshot, until_floor, until_xid) IN (0, 3))
+) WITH (fillfactor = 50);
+
+COMMENT ON TABLE courier.cursor IS 'How far each sink has durably come in the outbox';
+COMMENT ON COLUMN courier.cursor.lock_id IS 'Second key of the advisory lock that the lane''s owner holds; the first is 1668248946';
+COMMENT ON COLUMN courier.cursor.epoch IS 'Raised whenever a relay takes the lane; a settle of an older epoch changes nothing';
+COMMENT ON COLUMN courier.cursor.system_identifier IS 'The cluster whose transaction ids the snapshots speak of';
+
+-- The doorbell: wakes a sleeping relay. No payload; several of one transaction are sent as one.
+CREATE FUNCTION courier.ring() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_catalog.pg_notify('courier', '');
+  RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION courier.ring() IS 'Wakes pgcourier when the inserting transaction commits';
+
+CREATE TRIGGER ring AFTER INSERT ON courier.outbox
+  FOR EACH STATEMENT EXECUTE FUNCTION courier.ring();
+
+-- Publishes one event in the caller's transaction and returns its event_id. Give the body as
+-- payload (JSON) or as data (bytes). The same as an INSERT into courier.outbox, with names:
+--
+--   SELECT courier.publish('orders.created', '{"order": 17}', key => '17');
+--
+-- Errors: check_violation with the name of the broken rule, e.g. topic_must_not_be_empty.
+CREATE FUNCTION courier.publish(
+  topic      text,
+  payload    json        DEFAULT NULL,
+  key        text        DEFAULT NULL,
+  type       text        DEFAULT NULL,
+  headers    jsonb       DEFAULT NULL,
+  deliver_at timestamptz DEFAULT NULL,
+  data       bytea       DEFAULT NULL,
+  event_id   uuid        DEFAULT gen_random_uuid()
+) RETURNS uuid
+LANGUAGE sql AS $$
+  INSERT INTO courier.outbox (event_id, topic, key, type, payload, data, headers, deliver_at)
+  VALUES (event_id, topic, key, type, payload, data, headers, deliver_at);
+  SELECT event_id;
+$$;
+COMMENT ON FUNCTION courier.publish(text, json, text, text, jsonb, timestamptz, bytea, uuid)
+  IS 'Publishes one event in the current transaction; returns its event_id';
+
+-- A publisher may publish, and nothing else: not read events, not choose txid or id.
+REVOKE ALL ON FUNCTION courier.publish(text, json, text, text, jsonb, timestamptz, bytea, uuid) FROM PUBLIC;
+GRANT USAGE ON SCHEMA courier TO courier_publisher;
+GRANT INSERT (event_id, topic, key, type, payload, data, headers, deliver_at)
+  ON courier.outbox TO courier_publisher;
+GRANT EXECUTE ON FUNCTION courier.publish(text, json, text, text, jsonb, timestamptz, bytea, uuid)
+  TO courier_publisher;
+
+-- The relay reads events and moves cursors. It changes no event and no object.
+GRANT USAGE ON SCHEMA courier TO courier_relay;
+GRANT SELECT ON courier.outbox, courier.schema_version TO courier_relay;
+GRANT SELECT ON SEQUENCE courier.outbox_id_seq TO courier_relay;
+GRANT SELECT, INSERT, UPDATE ON courier.cursor TO courier_relay;
+
+INSERT INTO courier.schema_version (version, name) VALUES (1, 'outbox');

@@ -1,0 +1,22 @@
+/*
+ * The relay: everything that runs between a checked configuration and the end
+ * of the process.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "config/config.h"
+
+struct relay_options {
+        bool once; /* deliver what is there when it starts, then end */
+};
+
+/*
+ * Runs until SIGTERM or SIGINT (or, with `once`, until everything that was in
+ * the outbox at the start is delivered and settled), drains, settles and
+ * returns true. Returns false with *error only for what waiting cannot mend: a
+ * missing or unknown schema, another cluster, a sink whose options are wrong;
+ * with `once` also for a database that cannot be reached. Logs to stderr.
+ */
+bool relay_run(const struct config *config, const struct relay_options *options,
+    struct error *error) __attribute__((warn_unused_result));
