@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <grp.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <pwd.h>
 #include <signal.h>
@@ -157,7 +158,7 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
         return remove(path);
 }
 
-static char folders[32][64];
+static char folders[32][PATH_MAX];
 static int n_folders;
 static pid_t folders_owner;
 
@@ -171,6 +172,7 @@ static void remove_folders(void)
 
 char *temp_folder(void)
 {
+        const char *parent = getenv("TMPDIR");
         char *path;
         const struct passwd *user;
 
@@ -182,9 +184,9 @@ char *temp_folder(void)
         if (n_folders == 32)
                 test_abort("too many temporary folders");
         path = folders[n_folders++];
-        strcpy(path, "/tmp/pgcourier-test-XXXXXX");
+        snprintf(path, PATH_MAX, "%s/pgcourier-test-XXXXXX", parent != NULL ? parent : "/tmp");
         if (mkdtemp(path) == NULL)
-                test_abort("cannot make a folder in /tmp: %s", strerror(errno));
+                test_abort("cannot make the folder %s: %s", path, strerror(errno));
         user = getpwnam(SERVER_USER);
         if (geteuid() == 0 && user != NULL && chown(path, user->pw_uid, user->pw_gid) != 0)
                 test_abort("cannot hand %s to %s: %s", path, SERVER_USER, strerror(errno));

@@ -35,7 +35,8 @@ void process_kill(struct process *process);
 /* Runs to the end and returns the exit code; output as in process_start(). */
 int process_run(const char *const *argv, const char *output_path, bool unprivileged);
 
-/* A new folder that "postgres" may use too; removed when the test process ends normally. Free it. */
+/* A new folder in $TMPDIR or /tmp that "postgres" may use too; removed when the test process ends
+ * normally. TMPDIR must be short (unix sockets) and without spaces (conninfo strings). Free it. */
 char *temp_folder(void);
 
 /* A TCP port on 127.0.0.1 that was free a moment ago, below the ephemeral range. */

@@ -1,0 +1,75 @@
+/*
+ * Private PostgreSQL clusters, and databases with pgcourier's schema in them.
+ *
+ * Most tests want a database of their own and leave the server alone: those of one binary share a
+ * cluster (postgres_shared). Tests that stop, crash or reconfigure the server start their own.
+ *
+ * Every failure aborts the test with the server's words. What is returned as `char *` is the
+ * caller's to free.
+ */
+#pragma once
+
+#include "support/process.h"
+
+#include <libpq-fe.h>
+#include <stdint.h>
+
+struct postgres {
+        char *folder;   /* also where the unix socket is */
+        char *log_path; /* the server's log */
+        uint16_t port;  /* of the unix socket and, on 127.0.0.1, of TCP */
+        struct process postmaster;
+        struct postgres *next; /* of this process's own clusters */
+};
+
+/*
+ * Initialises a cluster and waits until it accepts connections (about 1.5 s). Superuser "postgres",
+ * everyone is trusted, fsync off, 200 connections, prepared transactions allowed. It ends with the
+ * process that started it, however that ends.
+ */
+struct postgres *postgres_start(void);
+
+/*
+ * The cluster that all tests of this binary share; not to be stopped or reconfigured. Criterion
+ * runs each test in a process of its own: the runner starts the cluster before the first test and
+ * stops it after the last. It does so for every binary in which this function is called somewhere,
+ * and in no other. Fits any number of tests at once.
+ */
+struct postgres *postgres_shared(void);
+
+void postgres_stop(struct postgres *postgres);           /* "fast": ends sessions, checkpoint */
+void postgres_stop_immediate(struct postgres *postgres); /* as after a crash, recovery follows */
+
+/* SIGKILL to the postmaster and all its children: what was not yet in WAL files is lost. */
+void postgres_kill(struct postgres *postgres);
+
+/* After one of the three above: the same data, socket and port; waits until it accepts. */
+void postgres_start_again(struct postgres *postgres);
+
+/*
+ * A new database with every migration in sql/ applied, as a conninfo of the superuser on the unix
+ * socket. Made from a template (about 50 ms). Two more roles can log in to it: "app", a member of
+ * courier_publisher, and "relay", a member of courier_relay.
+ */
+char *postgres_new_database(struct postgres *postgres);
+
+/* The same without the schema and the roles. */
+char *postgres_new_empty_database(struct postgres *postgres);
+
+/* A conninfo on the unix socket. */
+char *postgres_dsn(const struct postgres *postgres, const char *database, const char *user);
+
+/* The same conninfo for another user, e.g. "relay". */
+char *dsn_as_user(const char *dsn, const char *user);
+
+/* The same conninfo by TCP to 127.0.0.1:port, e.g. through a proxy. */
+char *dsn_by_tcp(const char *dsn, uint16_t port);
+
+PGconn *database_connect(const char *dsn);
+void database_exec(PGconn *connection, const char *sql); /* one or more statements */
+
+/* The first column of the first row as text; aborts if there is no row; "" for NULL. */
+char *database_value(PGconn *connection, const char *sql);
+
+/* The same as a number. */
+int64_t database_integer(PGconn *connection, const char *sql);
