@@ -34,6 +34,7 @@ struct attempt {
         /* The relay's side; sinks leave these alone. */
         struct sink *sink;
         void (*on_finished)(struct attempt *attempt, const struct outcome *outcome);
+        void *owner;
 };
 
 /* What a kind needs to open an instance. Borrowed for the life of the sink. */

@@ -34,8 +34,7 @@ struct log_field {
         do {                                                                                       \
                 if (log_enabled(level))                                                            \
                         log_emit(level, event,                                                     \
-                            (const struct log_field[]){                                            \
-                                __VA_ARGS__ __VA_OPT__(, ){.name = NULL}});                        \
+                            (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){.name = NULL}}); \
         } while (0)
 
 #define log_debug(event, ...) log_at(LEVEL_DEBUG, event __VA_OPT__(, ) __VA_ARGS__)
