@@ -1,1 +1,77 @@
 #include "config/config.h"
+
+#include "base/alloc.h"
+#include "config/checks.h"
+#include "config/config_keys.h"
+#include "config/fill.h"
+#include "config/raw.h"
+#include "config/source.h"
+
+#include <stdlib.h>
+
+/* Text → places of its keys → libcyaml's structs of texts → our structs → rules between keys. */
+static bool load(const struct source *source, struct config *config)
+{
+        struct raw raw;
+        bool is_loaded = raw_load(source, &raw) &&
+                         block_fill(source, &config_root, raw.slots, config, "") &&
+                         config_check(source, config);
+
+        raw_deinit(&raw);
+        return is_loaded;
+}
+
+struct config *config_load(const char *path, struct error *error)
+{
+        struct config *config = xcalloc(1, sizeof *config);
+        struct source source;
+        bool is_loaded = source_open(&source, path, error) && load(&source, config);
+
+        source_close(&source);
+        if (is_loaded)
+                return config;
+        config_free(config);
+        return NULL;
+}
+
+void config_free(struct config *config)
+{
+        if (config == NULL)
+                return;
+        for (unsigned i = 0; i < config->n_sinks; i++) {
+                struct redis_config *redis = config->sinks[i].redis;
+                if (redis != NULL) {
+                        /* Taken from the URL: no row owns them. */
+                        free(redis->host);
+                        free(redis->socket_path);
+                }
+        }
+        block_clear(&config_root, config);
+        free(config);
+}
+
+const char *sink_config_kind(const struct sink_config *sink)
+{
+        if (sink->redis != NULL)
+                return "redis";
+        if (sink->http != NULL)
+                return "http";
+        if (sink->email != NULL)
+                return "email";
+        if (sink->stdout_ != NULL)
+                return "stdout";
+        abort(); /* config_load() accepts no sink without a kind */
+}
+
+const void *sink_config_options(const struct sink_config *sink)
+{
+        if (sink->redis != NULL)
+                return sink->redis;
+        if (sink->http != NULL)
+                return sink->http;
+        if (sink->email != NULL)
+                return sink->email;
+        if (sink->stdout_ != NULL)
+                return sink->stdout_;
+        abort();
+}

@@ -1,0 +1,226 @@
+#include "config/fill.h"
+
+#include "base/alloc.h"
+#include "config/interpolate.h"
+#include "config/scalar.h"
+#include "config/secret.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Fills the references in, refuses what YAML means as nothing, and returns the text; NULL: failed. */
+static char *resolve(const struct source *source, const char *path, const char *written)
+{
+        const struct place *place = places_find(source->places, path);
+        struct error why;
+        char *text;
+
+        if (place != NULL && place->kind == PLACE_NULL) {
+                source_fail(source, path,
+                    "is empty; give a value (in quotes if null is meant as a word), or leave the "
+                    "key out");
+                return NULL;
+        }
+        text = interpolate(written, &why);
+        if (text == NULL)
+                source_fail_as(source, why.kind, path, "%s", why.text);
+        return text;
+}
+
+static bool fill_scalar(const struct source *source, const struct config_block *block,
+    const struct config_key *key, const char *written, void *member, const char *path)
+{
+        struct scalar value = {
+            .source = source, .key = key, .path = path, .written = written, .member = member};
+        char *text;
+        bool is_set;
+
+        if (written == NULL) {
+                if (key->fallback == NULL)
+                        return true;
+                value.written = value.text = key->fallback;
+                return scalar_set(&value, block);
+        }
+        text = resolve(source, path, written);
+        if (text == NULL)
+                return false;
+        value.text = text;
+        if (key->type == KEY_FILE_OF && *text == '\0')
+                is_set = source_fail(
+                    source, path, "is empty; give the path of a file, or leave the key out");
+        else
+                is_set = scalar_set(&value, block);
+        secret_free(text);
+        return is_set;
+}
+
+static bool fill_texts(const struct source *source, const struct config_key *key,
+    const struct raw_slot *slot, void *target, const char *path)
+{
+        char *const *written = slot->value;
+        char **texts;
+        unsigned *count = (unsigned *)(void *)((char *)target + key->count_offset);
+        char item_path[KEY_PATH_SIZE];
+
+        if (slot->count == 0)
+                return true;
+        texts = xcalloc(slot->count, sizeof *texts);
+        memcpy((char *)target + key->offset, &texts, sizeof texts);
+        for (size_t i = 0; i < slot->count; i++) {
+                key_path_item(item_path, path, i);
+                if (!fill_scalar(source, NULL, key, written[i], &texts[i], item_path))
+                        return false;
+                ++*count;
+        }
+        return true;
+}
+
+static bool fill_blocks(const struct source *source, const struct config_key *key,
+    const struct raw_slot *slot, void *target, const char *path)
+{
+        const struct config_block *block = key->block;
+        const struct raw_slot *slots = slot->value;
+        char *structs;
+        unsigned *count = (unsigned *)(void *)((char *)target + key->count_offset);
+        char item_path[KEY_PATH_SIZE];
+
+        if (slot->count == 0)
+                return true;
+        structs = xcalloc(slot->count, block->struct_bytes);
+        memcpy((char *)target + key->offset, &structs, sizeof structs);
+        *count = (unsigned)slot->count;
+        for (size_t i = 0; i < slot->count; i++) {
+                key_path_item(item_path, path, i);
+                if (!block_fill(source, block, &slots[i * block->n_keys],
+                        structs + i * block->struct_bytes, item_path))
+                        return false;
+        }
+        return true;
+}
+
+static bool fill_key(const struct source *source, const struct config_block *block,
+    const struct config_key *key, const struct raw_slot *slot, void *target, const char *path)
+{
+        void *member = (char *)target + key->offset;
+        void *allocated;
+
+        switch (key->type) {
+        case KEY_TEXT:
+        case KEY_FILE_OF:
+        case KEY_CHOICE:
+        case KEY_BOOL:
+        case KEY_INTEGER:
+        case KEY_NUMBER:
+        case KEY_DURATION:
+        case KEY_SIZE:
+                return fill_scalar(source, block, key, slot->value, member, path);
+        case KEY_TEXTS:
+                return fill_texts(source, key, slot, target, path);
+        case KEY_BLOCK:
+                return block_fill(source, key->block, slot->value, member, path);
+        case KEY_OPTIONAL_BLOCK:
+                if (slot->value == NULL)
+                        return true;
+                allocated = xcalloc(1, key->block->struct_bytes);
+                memcpy(member, &allocated, sizeof allocated);
+                return block_fill(source, key->block, slot->value, allocated, path);
+        case KEY_BLOCKS:
+                return fill_blocks(source, key, slot, target, path);
+        }
+        abort();
+}
+
+static bool has_twin(const struct config_block *block, const struct config_key *key)
+{
+        for (size_t i = 0; i < block->n_keys; i++)
+                if (block->keys[i].type == KEY_FILE_OF && block->keys[i].offset == key->offset)
+                        return true;
+        return false;
+}
+
+static bool check_present(const struct source *source, const struct config_block *block,
+    const struct config_key *key, const void *target, const char *path)
+{
+        /* Every member that a required row may have begins with a pointer. */
+        if (!key->is_required || member_text((const char *)target + key->offset) != NULL)
+                return true;
+        if (key->type == KEY_TEXTS || key->type == KEY_BLOCKS)
+                return source_fail(
+                    source, path, "is required, with at least one entry: %s", key->help);
+        if (has_twin(block, key))
+                return source_fail(
+                    source, path, "is required, or %s_file: %s", key->name, key->help);
+        return source_fail(source, path, "is required: %s", key->help);
+}
+
+bool block_fill(const struct source *source, const struct config_block *block,
+    const struct raw_slot *slots, void *target, const char *path)
+{
+        static const struct raw_slot absent;
+        char key_path[KEY_PATH_SIZE];
+
+        for (size_t i = 0; i < block->n_keys; i++) {
+                key_path_join(key_path, path, block->keys[i].name);
+                if (!fill_key(source, block, &block->keys[i], slots != NULL ? &slots[i] : &absent,
+                        target, key_path))
+                        return false;
+        }
+        for (size_t i = 0; i < block->n_keys; i++) {
+                key_path_join(key_path, path, block->keys[i].name);
+                if (!check_present(source, block, &block->keys[i], target, key_path))
+                        return false;
+        }
+        return true;
+}
+
+static void clear_key(const struct config_key *key, void *target)
+{
+        char *member = (char *)target + key->offset;
+        const unsigned *count =
+            (const unsigned *)(const void *)((char *)target + key->count_offset);
+        char **texts;
+        char *held;
+
+        switch (key->type) {
+        case KEY_TEXT:
+                secret_free(member_text(member));
+                return;
+        case KEY_TEXTS:
+                memcpy(&texts, member, sizeof texts);
+                for (unsigned i = 0; i < *count; i++)
+                        secret_free(texts[i]);
+                free(texts);
+                return;
+        case KEY_BLOCK:
+                block_clear(key->block, member);
+                return;
+        case KEY_OPTIONAL_BLOCK:
+                held = member_text(member);
+                if (held != NULL)
+                        block_clear(key->block, held);
+                free(held);
+                return;
+        case KEY_BLOCKS:
+                held = member_text(member);
+                for (unsigned i = 0; i < *count; i++)
+                        block_clear(key->block, held + i * key->block->struct_bytes);
+                free(held);
+                return;
+        case KEY_FILE_OF: /* its twin's row clears it */
+        case KEY_CHOICE:
+        case KEY_BOOL:
+        case KEY_INTEGER:
+        case KEY_NUMBER:
+        case KEY_DURATION:
+        case KEY_SIZE:
+                return;
+        }
+        abort();
+}
+
+void block_clear(const struct config_block *block, void *target)
+{
+        for (size_t i = 0; i < block->n_keys; i++)
+                clear_key(&block->keys[i], target);
+}

@@ -1,0 +1,94 @@
+#include "config/secret.h"
+
+#include "base/alloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_LINE_BYTES = 64 * 1024 };
+
+static bool fail_with_errno(struct error *error)
+{
+        return error_set(error, errno == EACCES || errno == EPERM ? ERROR_PERMISSION : ERROR_CONFIG,
+            "cannot be read: %s", strerror(errno));
+}
+
+/* One block of full size from the start: growing it would leave copies of secrets behind. */
+static bool read_all(
+    int file, char *data, size_t max_bytes, size_t *out_length, struct error *error)
+{
+        size_t length = 0;
+
+        while (length <= max_bytes) {
+                ssize_t n = read(file, data + length, max_bytes + 1 - length);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return fail_with_errno(error);
+                if (n == 0) {
+                        *out_length = length;
+                        return true;
+                }
+                length += (size_t)n;
+        }
+        return error_set(error, ERROR_CONFIG, "is larger than %zu KiB", max_bytes / 1024);
+}
+
+char *secret_read_bytes(const char *path, size_t max_bytes, size_t *out_length, struct error *error)
+{
+        int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        char *data;
+        bool is_read;
+
+        if (file < 0) {
+                fail_with_errno(error);
+                return NULL;
+        }
+        data = xcalloc(max_bytes + 2, 1);
+        is_read = read_all(file, data, max_bytes, out_length, error);
+        close(file);
+        if (is_read)
+                return data;
+        secret_free_bytes(data, max_bytes + 1);
+        return NULL;
+}
+
+char *secret_read_line(const char *path, struct error *error)
+{
+        size_t length;
+        char *data = secret_read_bytes(path, MAX_LINE_BYTES, &length, error);
+        char *line = NULL;
+
+        if (data == NULL)
+                return NULL;
+        if (length > 0 && data[length - 1] == '\n')
+                data[--length] = '\0';
+        if (length == 0)
+                error_set(error, ERROR_CONFIG, "is empty");
+        else if (memchr(data, '\0', length) != NULL)
+                error_set(error, ERROR_CONFIG, "holds a NUL byte; it must hold one line of text");
+        else if (memchr(data, '\r', length) != NULL || memchr(data, '\n', length) != NULL)
+                error_set(error, ERROR_CONFIG,
+                    "holds a line break (LF or CR) inside; it must hold one line of text");
+        else
+                line = xstrndup(data, length);
+        secret_free_bytes(data, length);
+        return line;
+}
+
+void secret_free(char *text)
+{
+        if (text != NULL)
+                secret_free_bytes(text, strlen(text));
+}
+
+void secret_free_bytes(char *data, size_t length)
+{
+        if (data == NULL)
+                return;
+        explicit_bzero(data, length);
+        free(data);
+}

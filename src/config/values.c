@@ -1,0 +1,227 @@
+#include "config/values.h"
+
+#include "base/alloc.h"
+#include "config/redis_url.h"
+#include "config/url.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOWER  "abcdefghijklmnopqrstuvwxyz"
+#define UPPER  "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
+
+/* RFC 9110, tchar; RFC 5322's atext and the dot differ from it by a few characters. */
+#define TOKEN_CHARACTERS   LOWER UPPER DIGITS "!#$%&'*+-.^_`|~"
+#define MAILBOX_CHARACTERS LOWER UPPER DIGITS "!#$%&'*+-/=?^_`{|}~."
+
+static bool consists_of(const char *text, size_t length, const char *allowed)
+{
+        return length > 0 && strspn(text, allowed) >= length;
+}
+
+const char *check_sink_name(const char *value)
+{
+        size_t length = strlen(value);
+
+        if (length <= 63 && strchr("-_", *value) == NULL &&
+            consists_of(value, length, LOWER DIGITS "-_"))
+                return NULL;
+        return "is not a sink's name; allowed: 1 to 63 of a-z, 0-9, - and _, the first a letter or "
+               "digit";
+}
+
+const char *check_topic_pattern(const char *value)
+{
+        return strlen(value) <= 255 ? NULL : "is longer than 255 bytes";
+}
+
+const char *check_header_name(const char *value)
+{
+        if (consists_of(value, strlen(value), TOKEN_CHARACTERS))
+                return NULL;
+        return "is not the name of an HTTP header; allowed: letters, digits and !#$%&'*+-.^_`|~";
+}
+
+const char *check_stream_template(const char *value)
+{
+        while (*value != '\0') {
+                if (strncmp(value, "{{topic}}", 9) == 0)
+                        value += 9;
+                else if (strncmp(value, "{{", 2) == 0 && strstr(value, "}}") != NULL)
+                        return "holds a {{…}} that is not known; the only one is {{topic}}";
+                else if (strncmp(value, "{{", 2) == 0 || strncmp(value, "}}", 2) == 0)
+                        return "holds {{ or }} without its counterpart; the only reference is "
+                               "{{topic}}";
+                else
+                        value++;
+        }
+        return NULL;
+}
+
+const char *check_redis_url(const char *value)
+{
+        struct redis_url url;
+        const char *wrong = redis_url_split(value, &url);
+
+        redis_url_deinit(&url);
+        return wrong;
+}
+
+static const char *check_http_parts(const struct url *url)
+{
+        if (strcmp(url->scheme, "http") != 0 && strcmp(url->scheme, "https") != 0)
+                return "has an unknown scheme; allowed: http://host… or https://host…";
+        if (*url->host == '\0')
+                return "has no host; allowed: http://host… or https://host…";
+        if (url->user != NULL)
+                return "holds a name or password before its host, which would end up in logs; use "
+                       "the keys secret or headers instead";
+        if (url->has_fragment)
+                return "has a #fragment, which is never sent; percent-encode a # as %23";
+        return NULL;
+}
+
+const char *check_http_url(const char *value)
+{
+        struct url url;
+        const char *wrong = url_split(value, &url);
+
+        if (wrong == NULL)
+                wrong = check_http_parts(&url);
+        url_deinit(&url);
+        return wrong;
+}
+
+static const char *check_email_parts(const struct url *url)
+{
+        if (strcmp(url->scheme, "smtp") != 0 && strcmp(url->scheme, "smtps") != 0)
+                return "has an unknown scheme; allowed: smtp://host[:port] or smtps://host[:port]";
+        if (*url->host == '\0')
+                return "has no host; allowed: smtp://host[:port] or smtps://host[:port]";
+        if (url->user != NULL)
+                return "holds a name or password before its host; use the keys user and password, "
+                       "or password_file";
+        if (*url->path != '\0' || url->query != NULL || url->has_fragment)
+                return "has something after its host; allowed: smtp://host[:port] or "
+                       "smtps://host[:port]";
+        return NULL;
+}
+
+const char *check_email_url(const char *value)
+{
+        struct url url;
+        const char *wrong = url_split(value, &url);
+
+        if (wrong == NULL)
+                wrong = check_email_parts(&url);
+        url_deinit(&url);
+        return wrong;
+}
+
+/* How many bytes base64 of this length stands for; 0 if it is not the standard alphabet, padded. */
+static size_t base64_bytes(const char *text)
+{
+        size_t length = strlen(text);
+        size_t body = strspn(text, UPPER LOWER DIGITS "+/");
+        size_t padding = length - body;
+
+        if (length % 4 != 0 || padding > 2 || strspn(text + body, "=") != padding)
+                return 0;
+        return length / 4 * 3 - padding;
+}
+
+const char *check_http_secret(const char *value)
+{
+        size_t n_bytes = base64_bytes(strncmp(value, "whsec_", 6) == 0 ? value + 6 : value);
+
+        if (n_bytes >= 24 && n_bytes <= 64)
+                return NULL;
+        return "is not a signing secret; allowed: base64 (standard alphabet, padded) of 24 to 64 "
+               "random bytes, with or without whsec_ before it";
+}
+
+/* Finds the bare address within "a@b.c" or "Name <a@b.c>"; false if there is not exactly one. */
+static bool find_address(const char *value, const char **out_address, size_t *out_length)
+{
+        const char *open = strchr(value, '<');
+        size_t name_length = open != NULL ? (size_t)(open - value) : 0;
+
+        *out_address = value;
+        *out_length = strlen(value);
+        if (open == NULL)
+                return true;
+        /* A name goes into the header as it stands: what has a meaning there must be in quotes. */
+        if (value[0] == '"') {
+                size_t end = 1 + strcspn(value + 1, "\"\\");
+                if (value[end] != '"' || end > name_length || value[end + 1] != ' ' ||
+                    value + end + 2 != open)
+                        return false;
+        } else if (strcspn(value, "\"(),:;@[\\]") < name_length ||
+                   (name_length > 0 && value[name_length - 1] != ' ')) {
+                return false;
+        }
+        *out_address = open + 1;
+        *out_length = strcspn(open + 1, ">");
+        return strcmp(open + 1 + *out_length, ">") == 0;
+}
+
+static bool is_domain(const char *text, size_t length)
+{
+        return length <= 253 && consists_of(text, length, LOWER UPPER DIGITS "-.") &&
+               text[0] != '.' && text[0] != '-' && text[length - 1] != '.' &&
+               memmem(text, length, "..", 2) == NULL;
+}
+
+static bool is_mailbox(const char *text, size_t length)
+{
+        return length > 0 && length <= 64 && consists_of(text, length, MAILBOX_CHARACTERS) &&
+               text[0] != '.' && text[length - 1] != '.' && memmem(text, length, "..", 2) == NULL;
+}
+
+const char *check_email_address(const char *value)
+{
+        const char *address;
+        size_t length;
+
+        if (find_address(value, &address, &length)) {
+                const char *at = memchr(address, '@', length);
+                size_t mailbox = at != NULL ? (size_t)(at - address) : 0;
+                if (at != NULL && is_mailbox(address, mailbox) &&
+                    is_domain(at + 1, length - mailbox - 1))
+                        return NULL;
+        }
+        return "is not one e-mail address; allowed: name@domain, or Name <name@domain>";
+}
+
+char *email_address_domain(const char *address)
+{
+        const char *at = strrchr(address, '@') + 1;
+
+        return xstrndup(at, strcspn(at, ">"));
+}
+
+const char *check_domain(const char *value)
+{
+        if (is_domain(value, strlen(value)))
+                return NULL;
+        return "is not a domain; allowed: letters, digits, - and . as in example.com";
+}
+
+const char *check_readable_file(const char *value)
+{
+        if (access(value, R_OK) == 0)
+                return NULL;
+        switch (errno) {
+        case ENOENT:
+        case ENOTDIR:
+                return "names a file that does not exist";
+        case EACCES:
+                return "names a file that may not be read";
+        }
+        return "names a file that cannot be read";
+}

@@ -1,0 +1,169 @@
+/*
+ * Two `pgcourier migrate` at the same time must both succeed. Each migration's
+ * transaction begins with an advisory lock and then looks whether it is still
+ * needed. The lock ends with the transaction rather than with the session, so
+ * that none is left behind in a server connection that a pooler shares.
+ */
+#include "outbox/schema.h"
+
+#include "base/alloc.h"
+#include "outbox/blocking_conn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The first key is the one of all our advisory locks; lanes have second keys from 1. */
+#define LOCK_MIGRATIONS "SELECT pg_catalog.pg_advisory_xact_lock(1668248946, 0)"
+
+extern const char sql_0001_outbox[];
+
+const struct migration schema_migrations[] = {
+    {1, "outbox", sql_0001_outbox},
+    {0},
+};
+
+int schema_known_version(void)
+{
+        int last = 0;
+
+        for (const struct migration *at = schema_migrations; at->version != 0; at++)
+                last = at->version;
+        return last;
+}
+
+bool schema_check_version(int found, struct error *error)
+{
+        int known = schema_known_version();
+
+        if (found == 0)
+                return error_set(error, ERROR_SCHEMA,
+                    "schema courier is missing in this database: run `pgcourier migrate`");
+        if (found < known)
+                return error_set(error, ERROR_SCHEMA,
+                    "schema courier is at version %d and this pgcourier needs %d: "
+                    "run `pgcourier migrate`",
+                    found, known);
+        if (found > known)
+                return error_set(error, ERROR_SCHEMA,
+                    "schema courier is at version %d, newer than this pgcourier knows (%d): "
+                    "upgrade pgcourier",
+                    found, known);
+        return true;
+}
+
+/* Asked first: a statement that fails would end the transaction it is in. */
+static bool has_versions(struct blocking_conn *conn, bool *out_has, struct error *error)
+{
+        struct rows *rows = blocking_conn_query(conn,
+            "SELECT pg_catalog.to_regclass('courier.schema_version') IS NOT NULL", NULL, 0, error);
+
+        if (rows == NULL)
+                return false;
+        *out_has = rows_bool(rows, 0, 0);
+        rows_free(rows);
+        return true;
+}
+
+bool schema_read_status(
+    struct blocking_conn *conn, struct schema_status *out_status, struct error *error)
+{
+        struct schema_status status = {0};
+        struct rows *rows;
+        bool exists;
+
+        if (!has_versions(conn, &exists, error))
+                return false;
+        if (!exists) {
+                *out_status = status;
+                return true;
+        }
+        rows = blocking_conn_query(conn,
+            "SELECT version, name, pg_catalog.to_char(applied_at AT TIME ZONE 'UTC', "
+            "'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') FROM courier.schema_version ORDER BY version",
+            NULL, 0, error);
+        if (rows == NULL)
+                return false;
+        status.n_applied = (size_t)rows_count(rows);
+        status.applied = xcalloc(status.n_applied, sizeof *status.applied);
+        for (size_t i = 0; i < status.n_applied; i++) {
+                struct applied_migration *applied = &status.applied[i];
+                applied->version = (int)strtol(rows_text(rows, (int)i, 0), NULL, 10);
+                snprintf(applied->name, sizeof applied->name, "%s", rows_text(rows, (int)i, 1));
+                snprintf(applied->applied_at, sizeof applied->applied_at, "%s",
+                    rows_text(rows, (int)i, 2));
+                status.version = applied->version;
+        }
+        rows_free(rows);
+        *out_status = status;
+        return true;
+}
+
+void schema_status_deinit(struct schema_status *status)
+{
+        free(status->applied);
+        *status = (struct schema_status){0};
+}
+
+bool schema_status_has(const struct schema_status *status, int version)
+{
+        for (size_t i = 0; i < status->n_applied; i++)
+                if (status->applied[i].version == version)
+                        return true;
+        return false;
+}
+
+/* What the server says of a migration's failure, and what to do. */
+static bool migration_failed(
+    struct blocking_conn *conn, const struct migration *migration, struct error *error)
+{
+        const char *sqlstate = blocking_conn_sqlstate(conn);
+        struct error cause = *error;
+        const char *advice = "";
+
+        if (strcmp(sqlstate, "42501") == 0 && strstr(cause.text, "Ask an administrator") == NULL)
+                advice = ". Use the database's owner or a superuser (--dsn)";
+        else if (strcmp(sqlstate, "42P06") == 0)
+                advice = ". It is not pgcourier's: rename or drop it, or use another database";
+        else if (strcmp(sqlstate, "0A000") == 0 && strstr(cause.text, "recovery") != NULL)
+                advice = ". This server is a standby: use the primary";
+        return error_set(error, cause.kind, "migration %04d_%s: %.800s%s", migration->version,
+            migration->name, cause.text, advice);
+}
+
+static bool apply_in_transaction(struct blocking_conn *conn, const struct migration *migration,
+    bool *out_applied, struct error *error)
+{
+        struct schema_status status;
+
+        /* Read committed: what another migrate did while we waited for the lock must be seen. The
+         * settings keep the role's own from cutting the wait short or lending names to our SQL. */
+        if (!blocking_conn_run(conn,
+                "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
+                "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0;"
+                "SET LOCAL search_path = ''",
+                error) ||
+            !blocking_conn_run(conn, LOCK_MIGRATIONS, error) ||
+            !schema_read_status(conn, &status, error))
+                return false;
+        *out_applied = !schema_status_has(&status, migration->version);
+        schema_status_deinit(&status);
+        return (!*out_applied || blocking_conn_run(conn, migration->sql, error)) &&
+               blocking_conn_run(conn, "COMMIT", error);
+}
+
+bool schema_apply(struct blocking_conn *conn, const struct migration *migration, bool *out_applied,
+    struct error *error)
+{
+        bool applied;
+        struct error ignored;
+
+        if (apply_in_transaction(conn, migration, &applied, error)) {
+                *out_applied = applied;
+                return true;
+        }
+        migration_failed(conn, migration, error);
+        /* If the connection is gone, the server has rolled back by itself. */
+        (void)!blocking_conn_run(conn, "ROLLBACK", &ignored);
+        return false;
+}

@@ -1,0 +1,57 @@
+/*
+ * The schema in the database and the migrations that make it, embedded from
+ * sql/. A new migration is a file there, a line in CMakeLists.txt and a row in
+ * schema.c.
+ */
+#pragma once
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+struct blocking_conn;
+
+struct migration {
+        int version;      /* 1, 2, 3 … */
+        const char *name; /* as in sql/NNNN_name.sql */
+        const char *sql;  /* the whole file; it records itself in courier.schema_version */
+};
+
+/* All that this program knows, in order; ends with version 0. */
+extern const struct migration schema_migrations[];
+
+/* The version that this program needs: the last of schema_migrations. */
+int schema_known_version(void);
+
+/*
+ * Judges the version found in a database: max(version) of
+ * courier.schema_version, or 0 if there is no such table (SQLSTATE 42P01) or no
+ * row. ERROR_SCHEMA says what to do unless it is the known version.
+ */
+bool schema_check_version(int found, struct error *error) __attribute__((warn_unused_result));
+
+/* A migration as found in a database. */
+struct applied_migration {
+        int version;
+        char name[64];
+        char applied_at[32]; /* RFC 3339, UTC */
+};
+
+struct schema_status {
+        struct applied_migration *applied; /* owned; in order */
+        size_t n_applied;
+        int version; /* the highest; 0 if the schema is missing */
+};
+
+/* Reads what has been applied; a missing schema is a status, not an error. */
+bool schema_read_status(struct blocking_conn *conn, struct schema_status *out_status,
+    struct error *error) __attribute__((warn_unused_result));
+void schema_status_deinit(struct schema_status *status);
+bool schema_status_has(const struct schema_status *status, int version);
+
+/*
+ * Applies one migration in a transaction of its own, alone among all that do
+ * so in this database. *out_applied is false if it had been applied before.
+ */
+bool schema_apply(struct blocking_conn *conn, const struct migration *migration, bool *out_applied,
+    struct error *error) __attribute__((warn_unused_result));
