@@ -37,8 +37,8 @@ static void on_report(uv_timer_t *timer)
         uv_close((uv_handle_t *)timer, on_report_closed);
 }
 
-struct resolve *resolve_start(uv_loop_t *loop, const char *host, const char *service,
-    resolved_fn *on_resolved, void *owner)
+struct resolve *resolve_start(
+    uv_loop_t *loop, const char *host, const char *service, resolved_fn *on_resolved, void *owner)
 {
         const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
         struct resolve *resolve = xcalloc(1, sizeof *resolve);

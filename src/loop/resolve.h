@@ -17,8 +17,8 @@ struct resolve;
 typedef void resolved_fn(void *owner, const struct addrinfo *addresses, const char *failure);
 
 /* `host` may be a name or a literal address; `service` a port number as text. Stream sockets only. */
-struct resolve *resolve_start(uv_loop_t *loop, const char *host, const char *service,
-    resolved_fn *on_resolved, void *owner);
+struct resolve *resolve_start(
+    uv_loop_t *loop, const char *host, const char *service, resolved_fn *on_resolved, void *owner);
 
 /* NULL is allowed. A look-up that is already running ends unheard, whenever the system lets it. */
 void resolve_cancel(struct resolve *resolve);

@@ -1,0 +1,137 @@
+/*
+ * Taking a lane: its cursor is made if it is new, its advisory lock tried, its
+ * epoch raised. From then on the lane is this session's, until it ends.
+ *
+ *   try lock -no cursor yet-> (look at now ->) make cursor -> try lock
+ *            -held-> owned elsewhere
+ *            -granted-> raise epoch -> owned
+ */
+#include "outbox/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TRY_LOCK, LOOK_AT_NOW, MAKE_CURSOR, RAISE_EPOCH };
+
+/* The first key of all our advisory locks: "cour". */
+#define LOCK_CLASS "1668248946"
+
+const struct pg_statement claim_statements[] = {
+    [TRY_LOCK] = {.name = "try_lock",
+        .n_params = 2,
+        .sql = "SELECT pg_try_advisory_lock(" LOCK_CLASS ", lock_id)"
+               " FROM courier.cursor WHERE sink = $1 AND lane = $2::integer"},
+    /* The statement's snapshot is taken before its functions are called: the floor is above it. */
+    [LOOK_AT_NOW] = {.name = "look_at_now",
+        .sql = "SELECT pg_current_snapshot(),"
+               " coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0)"},
+    /* And the transaction id is drawn by a later statement than the one that read the floor. */
+    [MAKE_CURSOR] = {.name = "make_cursor",
+        .n_params = 5,
+        .sql = "INSERT INTO courier.cursor"
+               " (sink, lane, system_identifier, from_snapshot, from_floor, from_xid)"
+               " SELECT $1, $2::integer, system_identifier, $3::pg_snapshot, $4::bigint,"
+               " coalesce($5::xid8, pg_current_xact_id())"
+               " FROM pg_control_system() ON CONFLICT DO NOTHING"},
+    [RAISE_EPOCH] = {.name = "raise_epoch",
+        .n_params = 2,
+        .sql = "UPDATE courier.cursor SET epoch = epoch + 1"
+               " FROM pg_control_system() AS here"
+               " WHERE sink = $1 AND lane = $2::integer"
+               " AND cursor.system_identifier = here.system_identifier"
+               " RETURNING epoch, from_snapshot, from_floor, from_xid,"
+               " until_snapshot, until_floor, until_xid, last_id"},
+};
+const unsigned n_claim_statements = sizeof claim_statements / sizeof *claim_statements;
+
+static void execute(
+    struct lane_store *store, int statement, const char *const *values, pg_result_fn *on_result)
+{
+        pg_conn_execute(
+            store->outbox->conn, &claim_statements[statement], values, false, on_result, store);
+}
+
+static void refuse_foreign_cursor(struct lane_store *store)
+{
+        struct error error;
+
+        error_set(&error, ERROR_SCHEMA,
+            "the cursor of sink %s was written in another PostgreSQL cluster (a restored dump, or "
+            "one that went through pg_upgrade), whose transaction ids mean nothing here; stop all "
+            "relays and run: pgcourier rebase",
+            store->sink);
+        session_refuse(store->outbox, &error);
+}
+
+static struct frame *read_frame(const PGresult *result, int column)
+{
+        if (PQgetisnull(result, 0, column))
+                return NULL;
+        return frame_create(PQgetvalue(result, 0, column),
+            strtoll(PQgetvalue(result, 0, column + 1), NULL, 10),
+            strtoull(PQgetvalue(result, 0, column + 2), NULL, 10));
+}
+
+static void on_epoch_raised(void *owner, PGresult *result)
+{
+        struct lane_store *store = owner;
+        struct cursor cursor;
+
+        if (PQntuples(result) == 0) {
+                PQclear(result);
+                refuse_foreign_cursor(store);
+                return;
+        }
+        snprintf(store->epoch, sizeof store->epoch, "%s", PQgetvalue(result, 0, 0));
+        cursor = (struct cursor){.from = read_frame(result, 1),
+            .until = read_frame(result, 4),
+            .last_id = strtoll(PQgetvalue(result, 0, 7), NULL, 10)};
+        PQclear(result);
+        store->events.on_owned(store->owner, &cursor);
+        cursor_deinit(&cursor);
+}
+
+static void on_cursor_made(void *owner, PGresult *result)
+{
+        PQclear(result);
+        lane_store_claim(owner);
+}
+
+static void make_cursor(
+    struct lane_store *store, const char *snapshot, const char *floor, const char *xid)
+{
+        const char *const values[] = {store->sink, store->lane, snapshot, floor, xid};
+
+        execute(store, MAKE_CURSOR, values, on_cursor_made);
+}
+
+static void on_now(void *owner, PGresult *result)
+{
+        make_cursor(owner, PQgetvalue(result, 0, 0), PQgetvalue(result, 0, 1), NULL);
+        PQclear(result);
+}
+
+static void on_lock_tried(void *owner, PGresult *result)
+{
+        struct lane_store *store = owner;
+        const char *const lane[] = {store->sink, store->lane};
+        bool exists = PQntuples(result) == 1;
+        bool granted = exists && PQgetvalue(result, 0, 0)[0] == 't';
+
+        PQclear(result);
+        if (granted)
+                execute(store, RAISE_EPOCH, lane, on_epoch_raised);
+        else if (exists)
+                store->events.on_owned_elsewhere(store->owner);
+        else if (store->start == START_NOW)
+                execute(store, LOOK_AT_NOW, NULL, on_now);
+        else /* a snapshot that sees nothing, and the first transaction id there is */
+                make_cursor(store, "1:1:", "0", "3");
+}
+
+void lane_store_claim(struct lane_store *store)
+{
+        const char *const lane[] = {store->sink, store->lane};
+
+        execute(store, TRY_LOCK, lane, on_lock_tried);
+}

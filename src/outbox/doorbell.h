@@ -1,0 +1,23 @@
+/*
+ * The doorbell's inner side: a connection of its own that LISTENs and is never
+ * in a transaction. Being rung means that there may be something to read; it
+ * is a hint, and the sweep covers the loss of any of them.
+ */
+#pragma once
+
+#include "config/config.h"
+
+#include <uv.h>
+
+struct doorbell;
+
+/* Also called once after each (re)connect: what was rung meanwhile went unheard. */
+typedef void doorbell_rung_fn(void *owner);
+
+struct doorbell *doorbell_create(
+    uv_loop_t *loop, const struct postgres_config *config, doorbell_rung_fn *on_rung, void *owner);
+void doorbell_open(struct doorbell *doorbell);
+void doorbell_destroy(struct doorbell *doorbell); /* NULL is allowed */
+
+/* Makes the server answer, so that a connection that died in silence is found out. */
+void doorbell_check(struct doorbell *doorbell);

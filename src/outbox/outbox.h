@@ -1,0 +1,75 @@
+/*
+ * The outbox as the relay sees it: lanes to own, pages to read, cursors to
+ * settle. One connection (`work`) carries it all; a lane belongs to the
+ * session that holds its advisory lock, and the same session writes its
+ * cursor, so a relay that lost its connection cannot settle.
+ *
+ * Answers come from the loop, in the order of the calls, and not at all once
+ * the session is lost: on_down then stands for everything outstanding.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "config/config.h"
+#include "outbox/cursor.h"
+#include "outbox/page.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct outbox;
+struct lane_store;
+
+struct outbox_events {
+        void (*on_up)(void *owner); /* a session that may be used */
+        void (*on_down)(void *owner, const struct error *error, int64_t retry_ms);
+        /* What waiting cannot mend (schema, cluster): the session is closed for good. */
+        void (*on_refused)(void *owner, const struct error *error);
+};
+
+struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *config,
+    const struct outbox_events *events, void *owner);
+void outbox_open(struct outbox *outbox);
+
+/* Gives up all lanes; no answer and no event comes any more. */
+void outbox_close(struct outbox *outbox);
+void outbox_destroy(struct outbox *outbox); /* NULL is allowed */
+
+/* One lane's side in the database. At most one call of each kind is outstanding. */
+struct lane_store_settings {
+        const char *sink; /* borrowed for the life of the store */
+        int32_t lane;
+        char *const *topics; /* patterns; '*' stands for any run of characters */
+        unsigned n_topics;
+        enum start start; /* where a lane begins that has no cursor yet */
+};
+
+struct lane_store_events {
+        void (*on_owned)(void *owner, const struct cursor *cursor); /* the cursor is borrowed */
+        void (*on_owned_elsewhere)(void *owner);
+        void (*on_page)(void *owner, struct page *page); /* the page is now the receiver's */
+        void (*on_xid)(void *owner, uint64_t xid);
+        void (*on_settled)(void *owner);
+};
+
+struct lane_store *lane_store_create(struct outbox *outbox,
+    const struct lane_store_settings *settings, const struct lane_store_events *events,
+    void *owner);
+
+/* NULL is allowed. The outbox must be closed, so that no answer is on its way. */
+void lane_store_destroy(struct lane_store *store);
+
+/* Takes the lane's lock and reads its cursor, which is made first if the lane is new.
+ * Answered by on_owned or on_owned_elsewhere. */
+void lane_store_claim(struct lane_store *store);
+
+/* Answered by on_page. */
+void lane_store_read(struct lane_store *store, const struct page_request *request);
+
+/* Answered by on_xid: a transaction id above every one in use now, which completes a frame. */
+void lane_store_draw_xid(struct lane_store *store);
+
+/* Makes a complete cursor durable; answered by on_settled. If another relay took the lane since,
+ * the session breaks instead. */
+void lane_store_settle(struct lane_store *store, const struct cursor *cursor);

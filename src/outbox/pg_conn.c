@@ -1,0 +1,498 @@
+#include "outbox/pg_conn.h"
+
+#include "base/alloc.h"
+#include "base/backoff.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "loop/socket_watch.h"
+#include "loop/timer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum pg_conn_state {
+        PG_CONN_CLOSED,
+        PG_CONN_WAITING,
+        PG_CONN_CONNECTING,
+        PG_CONN_GREETING,
+        PG_CONN_READY,
+};
+
+/* An answer that the server owes us: of a statement, or of the sync that ends its transaction. */
+struct expected {
+        struct list link;
+        bool is_sync;
+        pg_result_fn *on_result; /* NULL: nobody wants it */
+        void *owner;
+};
+
+struct pg_conn {
+        struct pg_conn_settings settings;
+        struct pg_conn_events events;
+        void *owner; /* borrowed */
+        uv_loop_t *loop;
+
+        enum pg_conn_state state;
+        PGconn *pq; /* owned; NULL while CLOSED or WAITING */
+        struct socket_watch *watch;
+        int watched_socket;
+        struct timer *timer;    /* the deadline of the state, or the end of the backoff */
+        struct list expected;   /* expected::link, in the order the answers will come */
+        struct list free_slots; /* expected::link, for reuse */
+        uint32_t n_failures;    /* since the last complete greeting */
+
+        /* A failure found inside a call of the owner's; told from the loop, never inside the call. */
+        struct error failed_sending;
+};
+
+static const struct backoff reconnect_backoff = {.first_ms = 100, .factor = 2, .max_ms = 5000};
+
+static void on_socket_ready(void *owner, int events);
+
+static const char *state_name(enum pg_conn_state state)
+{
+        static const char *const names[] = {"closed", "waiting", "connecting", "greeting", "ready"};
+        return names[state];
+}
+
+static bool is_open(const struct pg_conn *conn)
+{
+        return conn->state == PG_CONN_GREETING || conn->state == PG_CONN_READY;
+}
+
+static void forget_expected(struct pg_conn *conn)
+{
+        list_for_each (link, &conn->expected) {
+                list_remove(link);
+                list_push_back(&conn->free_slots, link);
+        }
+}
+
+static void drop_session(struct pg_conn *conn)
+{
+        socket_watch_destroy(conn->watch); /* before PQfinish() closes the socket */
+        conn->watch = NULL;
+        PQfinish(conn->pq);
+        conn->pq = NULL;
+        forget_expected(conn);
+}
+
+/* The only place that assigns conn->state. */
+static void enter(struct pg_conn *conn, enum pg_conn_state next)
+{
+        log_debug("connection_state", kv_text("connection", conn->settings.name),
+            kv_text("from", state_name(conn->state)), kv_text("to", state_name(next)));
+        conn->state = next;
+
+        switch (next) {
+        case PG_CONN_CLOSED:
+        case PG_CONN_WAITING:
+                timer_disarm(conn->timer);
+                drop_session(conn);
+                conn->failed_sending.kind = ERROR_NONE;
+                break;
+        case PG_CONN_CONNECTING:
+                timer_arm(conn->timer, (uint64_t)conn->settings.connect_timeout_ms);
+                break;
+        case PG_CONN_GREETING:
+                timer_arm(conn->timer, (uint64_t)conn->settings.query_timeout_ms);
+                break;
+        case PG_CONN_READY:
+                conn->n_failures = 0;
+                if (list_is_empty(&conn->expected))
+                        timer_disarm(conn->timer);
+                break;
+        }
+}
+
+void pg_conn_fail(struct pg_conn *conn, const struct error *error)
+{
+        const struct error reason = *error; /* it may be our own, which the next attempt clears */
+        int64_t retry_ms;
+
+        if (conn->state == PG_CONN_CLOSED || conn->state == PG_CONN_WAITING)
+                return;
+        conn->n_failures++;
+        retry_ms = backoff_ms(&reconnect_backoff, conn->n_failures, random_u32());
+        enter(conn, PG_CONN_WAITING);
+        timer_arm(conn->timer, (uint64_t)retry_ms);
+        conn->events.on_lost(conn->owner, &reason, retry_ms);
+}
+
+/* libpq's words as one line: it ends its messages with newlines and may send several lines. */
+static void set_libpq_error(struct error *error, const char *doing, const char *message)
+{
+        size_t length;
+
+        error_set(error, ERROR_DATABASE, "%s: %s", doing, message);
+        length = strlen(error->text);
+        while (length > 0 && error->text[length - 1] == '\n')
+                error->text[--length] = '\0';
+        for (char *at = error->text; *at != '\0'; at++)
+                if (*at == '\n' || *at == '\t')
+                        *at = ' ';
+}
+
+static void fail_with(struct pg_conn *conn, const char *doing, const char *message)
+{
+        struct error error;
+
+        set_libpq_error(&error, doing, message);
+        pg_conn_fail(conn, &error);
+}
+
+static void fail_later(struct pg_conn *conn)
+{
+        set_libpq_error(&conn->failed_sending, "cannot send", PQerrorMessage(conn->pq));
+        timer_arm(conn->timer, 0);
+}
+
+static void fail_with_result(struct pg_conn *conn, const PGresult *result)
+{
+        struct error error;
+        const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+        const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+        bool is_permission = sqlstate != NULL && strcmp(sqlstate, "42501") == 0;
+
+        if (message == NULL) {
+                fail_with(conn, "connection lost", PQresultErrorMessage(result));
+                return;
+        }
+        error_set(&error, is_permission ? ERROR_PERMISSION : ERROR_DATABASE, "%s (SQLSTATE %s)",
+            message, sqlstate != NULL ? sqlstate : "unknown");
+        pg_conn_fail(conn, &error);
+}
+
+/* While connecting, libpq may change its socket from one call to the next (another host, another
+ * address, TLS refused); libuv must never watch one that libpq has closed. */
+static bool watch_socket(struct pg_conn *conn, int events)
+{
+        int socket = PQsocket(conn->pq);
+
+        if (conn->watch == NULL || conn->watched_socket != socket) {
+                socket_watch_destroy(conn->watch);
+                conn->watch = socket_watch_create(conn->loop, socket, on_socket_ready, conn);
+                conn->watched_socket = socket;
+        }
+        if (conn->watch == NULL) {
+                fail_with(conn, "cannot watch the socket", "refused by the event loop");
+                return false;
+        }
+        socket_watch_set(conn->watch, events);
+        return true;
+}
+
+static void start_connecting(struct pg_conn *conn)
+{
+        /* Later entries win, and so does what the DSN says over what stands before it. */
+        const char *const keywords[] = {"application_name", "keepalives_idle",
+            "keepalives_interval", "keepalives_count", "tcp_user_timeout", "target_session_attrs",
+            "dbname", "client_encoding", conn->settings.password != NULL ? "password" : NULL, NULL};
+        const char *const values[] = {"pgcourier", "10", "5", "3", "20000", "read-write",
+            conn->settings.dsn, "UTF8", conn->settings.password, NULL};
+
+        enter(conn, PG_CONN_CONNECTING);
+        conn->pq = PQconnectStartParams(keywords, values, 1);
+        if (conn->pq == NULL || PQstatus(conn->pq) == CONNECTION_BAD) {
+                fail_with(conn, "cannot connect",
+                    conn->pq != NULL ? PQerrorMessage(conn->pq) : "out of memory");
+                return;
+        }
+        watch_socket(conn, SOCKET_WRITABLE);
+}
+
+static void ignore_notice(void *owner, const PGresult *notice)
+{
+        (void)owner;
+        (void)notice;
+}
+
+static void become_connected(struct pg_conn *conn)
+{
+        PQsetNoticeReceiver(conn->pq, ignore_notice, NULL);
+        if (PQsetnonblocking(conn->pq, 1) != 0 || PQenterPipelineMode(conn->pq) != 1) {
+                fail_with(conn, "cannot use the connection", PQerrorMessage(conn->pq));
+                return;
+        }
+        if (!watch_socket(conn, SOCKET_READABLE))
+                return;
+        enter(conn, PG_CONN_GREETING);
+        conn->events.on_connected(conn->owner);
+}
+
+static void continue_connecting(struct pg_conn *conn)
+{
+        switch (PQconnectPoll(conn->pq)) {
+        case PGRES_POLLING_READING:
+                watch_socket(conn, SOCKET_READABLE);
+                return;
+        case PGRES_POLLING_WRITING:
+                watch_socket(conn, SOCKET_WRITABLE);
+                return;
+        case PGRES_POLLING_OK:
+                become_connected(conn);
+                return;
+        case PGRES_POLLING_FAILED:
+        case PGRES_POLLING_ACTIVE: /* never returned; kept by libpq for old programs */
+                fail_with(conn, "cannot connect", PQerrorMessage(conn->pq));
+                return;
+        }
+}
+
+static void flush(struct pg_conn *conn)
+{
+        int left = PQflush(conn->pq);
+
+        if (left < 0)
+                fail_later(conn);
+        else
+                socket_watch_set(
+                    conn->watch, left > 0 ? SOCKET_READABLE | SOCKET_WRITABLE : SOCKET_READABLE);
+}
+
+static void note_progress(struct pg_conn *conn)
+{
+        if (conn->failed_sending.kind != ERROR_NONE)
+                return;
+        if (list_is_empty(&conn->expected) && conn->state == PG_CONN_READY)
+                timer_disarm(conn->timer);
+        else
+                timer_arm(conn->timer, (uint64_t)conn->settings.query_timeout_ms);
+}
+
+static void pop_expected(struct pg_conn *conn)
+{
+        struct list *first = conn->expected.next;
+
+        assert(!list_is_empty(&conn->expected));
+        list_remove(first);
+        list_push_front(&conn->free_slots, first);
+}
+
+/* False once the connection has been lost or closed, be it by the receiver of a result. */
+static bool take_result(struct pg_conn *conn, PGresult *result)
+{
+        const struct expected *first = list_owner(conn->expected.next, struct expected, link);
+
+        switch (PQresultStatus(result)) {
+        case PGRES_COMMAND_OK:
+        case PGRES_TUPLES_OK:
+                if (first->on_result != NULL)
+                        first->on_result(first->owner, result);
+                else
+                        PQclear(result);
+                return is_open(conn);
+        case PGRES_PIPELINE_SYNC:
+                assert(first->is_sync);
+                pop_expected(conn);
+                break;
+        case PGRES_EMPTY_QUERY:
+        case PGRES_COPY_OUT:
+        case PGRES_COPY_IN:
+        case PGRES_COPY_BOTH:
+        case PGRES_BAD_RESPONSE:
+        case PGRES_NONFATAL_ERROR:
+        case PGRES_FATAL_ERROR:
+        case PGRES_SINGLE_TUPLE:
+        case PGRES_PIPELINE_ABORTED:
+                fail_with_result(conn, result);
+                break;
+        }
+        PQclear(result);
+        return is_open(conn);
+}
+
+static void take_results(struct pg_conn *conn)
+{
+        bool progress = false;
+
+        while (!list_is_empty(&conn->expected) && !PQisBusy(conn->pq)) {
+                PGresult *result = PQgetResult(conn->pq);
+
+                progress = true;
+                if (result == NULL)
+                        pop_expected(conn); /* the statement has no more results */
+                else if (!take_result(conn, result))
+                        return;
+        }
+        if (progress)
+                note_progress(conn);
+}
+
+static void take_notifications(struct pg_conn *conn)
+{
+        PGnotify *notification;
+        bool any = false;
+
+        while ((notification = PQnotifies(conn->pq)) != NULL) {
+                PQfreemem(notification);
+                any = true;
+        }
+        if (any && conn->events.on_notification != NULL)
+                conn->events.on_notification(conn->owner);
+}
+
+static void exchange(struct pg_conn *conn)
+{
+        if (PQconsumeInput(conn->pq) != 1) {
+                fail_with(conn, "connection lost", PQerrorMessage(conn->pq));
+                return;
+        }
+        take_notifications(conn);
+        if (!is_open(conn))
+                return;
+        take_results(conn);
+        if (is_open(conn))
+                flush(conn);
+}
+
+static void on_socket_ready(void *owner, int events)
+{
+        struct pg_conn *conn = owner;
+
+        (void)events; /* libpq finds out by itself what it can do */
+        switch (conn->state) {
+        case PG_CONN_CONNECTING:
+                continue_connecting(conn);
+                return;
+        case PG_CONN_GREETING:
+        case PG_CONN_READY:
+                exchange(conn);
+                return;
+        case PG_CONN_CLOSED:
+        case PG_CONN_WAITING:
+                assert(!"a dead connection watches no socket");
+        }
+}
+
+static void on_timer(void *owner)
+{
+        struct pg_conn *conn = owner;
+
+        if (conn->failed_sending.kind != ERROR_NONE) {
+                pg_conn_fail(conn, &conn->failed_sending);
+                return;
+        }
+        switch (conn->state) {
+        case PG_CONN_WAITING:
+                start_connecting(conn);
+                return;
+        case PG_CONN_CONNECTING:
+                fail_with(conn, "cannot connect", "no answer within postgres.connect_timeout");
+                return;
+        case PG_CONN_GREETING:
+        case PG_CONN_READY:
+                fail_with(conn, "connection lost", "no answer within postgres.query_timeout");
+                return;
+        case PG_CONN_CLOSED:
+                assert(!"a closed connection waits for nothing");
+        }
+}
+
+struct pg_conn *pg_conn_create(uv_loop_t *loop, const struct pg_conn_settings *settings,
+    const struct pg_conn_events *events, void *owner)
+{
+        struct pg_conn *conn = xcalloc(1, sizeof *conn);
+
+        conn->settings = *settings;
+        conn->events = *events;
+        conn->owner = owner;
+        conn->loop = loop;
+        conn->timer = timer_create_on(loop, on_timer, conn);
+        list_init(&conn->expected);
+        list_init(&conn->free_slots);
+        return conn;
+}
+
+void pg_conn_open(struct pg_conn *conn)
+{
+        assert(conn->state == PG_CONN_CLOSED);
+        enter(conn, PG_CONN_WAITING);
+        timer_arm(conn->timer, 0); /* what fails at once is told from the loop as well */
+}
+
+void pg_conn_close(struct pg_conn *conn)
+{
+        if (conn->state != PG_CONN_CLOSED)
+                enter(conn, PG_CONN_CLOSED);
+}
+
+void pg_conn_destroy(struct pg_conn *conn)
+{
+        if (conn == NULL)
+                return;
+        pg_conn_close(conn);
+        timer_destroy(conn->timer);
+        list_for_each (link, &conn->free_slots)
+                free(list_owner(link, struct expected, link));
+        free(conn);
+}
+
+void pg_conn_greeted(struct pg_conn *conn)
+{
+        assert(conn->state == PG_CONN_GREETING);
+        enter(conn, PG_CONN_READY);
+}
+
+bool pg_conn_is_ready(const struct pg_conn *conn)
+{
+        return conn->state == PG_CONN_READY;
+}
+
+int pg_conn_backend_pid(const struct pg_conn *conn)
+{
+        return is_open(conn) ? PQbackendPID(conn->pq) : 0;
+}
+
+static void expect(struct pg_conn *conn, bool is_sync, pg_result_fn *on_result, void *owner)
+{
+        struct expected *slot;
+
+        if (list_is_empty(&conn->free_slots)) {
+                slot = xcalloc(1, sizeof *slot);
+                list_init(&slot->link);
+        } else {
+                slot = list_owner(conn->free_slots.next, struct expected, link);
+                list_remove(&slot->link);
+        }
+        if (list_is_empty(&conn->expected))
+                timer_arm(conn->timer, (uint64_t)conn->settings.query_timeout_ms);
+        slot->is_sync = is_sync;
+        slot->on_result = on_result;
+        slot->owner = owner;
+        list_push_back(&conn->expected, &slot->link);
+}
+
+/* Each statement is a transaction of its own. */
+static void end_statement(struct pg_conn *conn, int sent, pg_result_fn *on_result, void *owner)
+{
+        if (sent != 1 || PQpipelineSync(conn->pq) != 1) {
+                fail_later(conn);
+                return;
+        }
+        expect(conn, false, on_result, owner);
+        expect(conn, true, NULL, NULL);
+        flush(conn);
+}
+
+void pg_conn_prepare(struct pg_conn *conn, const struct pg_statement *statement)
+{
+        if (!is_open(conn) || conn->failed_sending.kind != ERROR_NONE)
+                return;
+        end_statement(conn,
+            PQsendPrepare(conn->pq, statement->name, statement->sql, statement->n_params, NULL),
+            NULL, NULL);
+}
+
+void pg_conn_execute(struct pg_conn *conn, const struct pg_statement *statement,
+    const char *const *values, bool binary_result, pg_result_fn *on_result, void *owner)
+{
+        if (!is_open(conn) || conn->failed_sending.kind != ERROR_NONE)
+                return;
+        end_statement(conn,
+            PQsendQueryPrepared(conn->pq, statement->name, statement->n_params, values, NULL, NULL,
+                binary_result ? 1 : 0),
+            on_result, owner);
+}

@@ -1,0 +1,77 @@
+/*
+ * One non-blocking libpq connection in pipeline mode, that comes back.
+ *
+ *   CLOSED -open-> CONNECTING -connected-> GREETING -pg_conn_greeted()-> READY
+ *   any of these -error or deadline-> WAITING -backoff-> CONNECTING
+ *
+ * While GREETING the owner prepares the session (settings, schema check); what
+ * it finds wrong it reports with pg_conn_fail(). An error of any statement
+ * breaks the connection too: our statements do not fail in normal life, and a
+ * new session that starts from what is durable is the one path that mends all.
+ */
+#pragma once
+
+#include "base/error.h"
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct pg_conn;
+
+struct pg_conn_settings {
+        const char *name;     /* for logs and pg_stat_activity: "work", "listen" */
+        const char *dsn;      /* all strings are borrowed for the life of the connection */
+        const char *password; /* or NULL */
+        int64_t connect_timeout_ms;
+        int64_t query_timeout_ms;
+};
+
+/* All of them may call any function below except pg_conn_destroy(). */
+struct pg_conn_events {
+        void (*on_connected)(void *owner); /* now GREETING */
+        void (*on_lost)(void *owner, const struct error *error, int64_t retry_ms);
+        void (*on_notification)(void *owner); /* may be NULL; once for any number of them */
+};
+
+/* A statement, prepared anew in each session. SQL with parameters; identifiers are our own. */
+struct pg_statement {
+        const char *name;
+        const char *sql;
+        int n_params;
+};
+
+/*
+ * The statement's result, now the receiver's to PQclear(). Does not come if the connection is lost
+ * first: on_lost stands for all that is outstanding.
+ */
+typedef void pg_result_fn(void *owner, PGresult *result);
+
+struct pg_conn *pg_conn_create(uv_loop_t *loop, const struct pg_conn_settings *settings,
+    const struct pg_conn_events *events, void *owner);
+
+void pg_conn_open(struct pg_conn *conn);
+
+/* Without a call of on_lost. May be opened again. */
+void pg_conn_close(struct pg_conn *conn);
+void pg_conn_destroy(struct pg_conn *conn); /* NULL is allowed */
+
+/* Breaks the connection because of what the owner found. */
+void pg_conn_fail(struct pg_conn *conn, const struct error *error);
+
+/* The greeting is complete; the next loss starts with the shortest backoff again. */
+void pg_conn_greeted(struct pg_conn *conn);
+
+bool pg_conn_is_ready(const struct pg_conn *conn);
+
+/*
+ * Each statement is a transaction of its own; several may be outstanding. Neither fails inside the
+ * call: a connection that is not open ignores them, and one that breaks says so from the loop.
+ */
+void pg_conn_prepare(struct pg_conn *conn, const struct pg_statement *statement);
+void pg_conn_execute(struct pg_conn *conn, const struct pg_statement *statement,
+    const char *const *values, bool binary_result, pg_result_fn *on_result, void *owner);
+
+/* The process id that the server gave when the session began; 0 while there is none. */
+int pg_conn_backend_pid(const struct pg_conn *conn);

@@ -1,0 +1,150 @@
+#include "outbox/session.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "outbox/schema.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * - synchronous_commit: a settle that a server crash takes back only means that events come again.
+ * - The planner knows nothing of an append-only table's growing end, and every one of our
+ *   statements has an index made for it: generic plans over ordered index scans are right at any
+ *   size and cost no planning.
+ * - search_path: every name is qualified; nobody's function can come in between.
+ */
+static const struct pg_statement prepare_session = {
+    .name = "prepare_session",
+    .sql = "SELECT set_config('search_path', 'pg_catalog', false),"
+           " set_config('synchronous_commit', 'off', false),"
+           " set_config('default_transaction_isolation', 'read committed', false),"
+           " set_config('plan_cache_mode', 'force_generic_plan', false),"
+           " set_config('enable_seqscan', 'off', false),"
+           " set_config('enable_bitmapscan', 'off', false),"
+           " set_config('jit', 'off', false),"
+           " set_config('statement_timeout', '30s', false),"
+           " set_config('lock_timeout', '10s', false),"
+           " set_config('idle_in_transaction_session_timeout', '30s', false)",
+};
+
+static const struct pg_statement find_schema = {
+    .name = "find_schema",
+    .sql = "SELECT to_regclass('courier.schema_version') IS NOT NULL, pg_backend_pid()",
+};
+
+static const struct pg_statement read_version = {
+    .name = "read_version",
+    .sql = "SELECT coalesce(max(version), 0) FROM courier.schema_version",
+};
+
+void session_refuse(struct outbox *outbox, const struct error *error)
+{
+        pg_conn_close(outbox->conn);
+        outbox->events.on_refused(outbox->owner, error);
+}
+
+static bool version_is_ours(struct outbox *outbox, int version)
+{
+        struct error error;
+
+        if (schema_check_version(version, &error))
+                return true;
+        session_refuse(outbox, &error);
+        return false;
+}
+
+static void prepare_statements(struct outbox *outbox)
+{
+        for (unsigned i = 0; i < n_claim_statements; i++)
+                pg_conn_prepare(outbox->conn, &claim_statements[i]);
+        pg_conn_prepare(outbox->conn, &page_statement);
+        for (unsigned i = 0; i < n_settle_statements; i++)
+                pg_conn_prepare(outbox->conn, &settle_statements[i]);
+}
+
+static void on_version(void *owner, PGresult *result)
+{
+        struct outbox *outbox = owner;
+        int version = (int)strtol(PQgetvalue(result, 0, 0), NULL, 10);
+
+        PQclear(result);
+        if (!version_is_ours(outbox, version))
+                return;
+        prepare_statements(outbox);
+        pg_conn_greeted(outbox->conn);
+        outbox->events.on_up(outbox->owner);
+}
+
+static void on_schema(void *owner, PGresult *result)
+{
+        struct outbox *outbox = owner;
+        bool exists = PQgetvalue(result, 0, 0)[0] == 't';
+        int server_pid = (int)strtol(PQgetvalue(result, 0, 1), NULL, 10);
+
+        PQclear(result);
+        if (server_pid != pg_conn_backend_pid(outbox->conn))
+                log_warn("pooler_in_between",
+                    kv_text("hint", "lanes are owned by sessions: connect directly, or through a "
+                                    "pool in session mode"));
+        if (!exists) {
+                (void)version_is_ours(outbox, 0);
+                return;
+        }
+        pg_conn_prepare(outbox->conn, &read_version);
+        pg_conn_execute(outbox->conn, &read_version, NULL, false, on_version, outbox);
+}
+
+static void on_connected(void *owner)
+{
+        struct outbox *outbox = owner;
+
+        pg_conn_prepare(outbox->conn, &prepare_session);
+        pg_conn_execute(outbox->conn, &prepare_session, NULL, false, NULL, NULL);
+        pg_conn_prepare(outbox->conn, &find_schema);
+        pg_conn_execute(outbox->conn, &find_schema, NULL, false, on_schema, outbox);
+}
+
+static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
+{
+        struct outbox *outbox = owner;
+
+        outbox->events.on_down(outbox->owner, error, retry_ms);
+}
+
+struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *config,
+    const struct outbox_events *events, void *owner)
+{
+        struct outbox *outbox = xcalloc(1, sizeof *outbox);
+        const struct pg_conn_settings settings = {.name = "work",
+            .dsn = config->dsn,
+            .password = config->password,
+            .connect_timeout_ms = config->connect_timeout_ms,
+            .query_timeout_ms = config->query_timeout_ms};
+        const struct pg_conn_events conn_events = {
+            .on_connected = on_connected, .on_lost = on_lost};
+
+        outbox->events = *events;
+        outbox->owner = owner;
+        outbox->conn = pg_conn_create(loop, &settings, &conn_events, outbox);
+        return outbox;
+}
+
+void outbox_open(struct outbox *outbox)
+{
+        pg_conn_open(outbox->conn);
+}
+
+void outbox_close(struct outbox *outbox)
+{
+        pg_conn_close(outbox->conn);
+}
+
+void outbox_destroy(struct outbox *outbox)
+{
+        if (outbox == NULL)
+                return;
+        pg_conn_destroy(outbox->conn);
+        free(outbox);
+}

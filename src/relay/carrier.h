@@ -1,0 +1,45 @@
+/*
+ * Carries one lane's events from the outbox to its sink: asks the lane what it
+ * wants and does it. All decisions are the lane's; all I/O is here.
+ */
+#pragma once
+
+#include "config/config.h"
+#include "outbox/outbox.h"
+
+#include <stdbool.h>
+#include <uv.h>
+
+struct carrier;
+
+struct carrier_events {
+        /* The carrier has something to do: call carrier_pump() before the loop waits. */
+        void (*on_dirty)(void *owner);
+        /* Another relay owns the lane; it is tried again later. */
+        void (*on_standby)(void *owner);
+        void (*on_closed)(void *owner);
+};
+
+/* NULL and *error if the sink cannot be opened. */
+struct carrier *carrier_create(uv_loop_t *loop, const struct sink_config *config,
+    const struct relay_config *relay, struct outbox *outbox, const struct carrier_events *events,
+    void *owner, struct error *error);
+
+/* The session can be used, or cannot any more. */
+void carrier_session_up(struct carrier *carrier);
+void carrier_session_down(struct carrier *carrier);
+
+/* There may be something new in the outbox. */
+void carrier_ring(struct carrier *carrier);
+
+void carrier_pump(struct carrier *carrier);
+
+/* Takes on nothing new. */
+void carrier_drain(struct carrier *carrier);
+void carrier_cancel(struct carrier *carrier); /* hurries what is in flight */
+bool carrier_is_at_rest(const struct carrier *carrier);
+bool carrier_is_caught_up(const struct carrier *carrier);
+
+/* Consumes the carrier, which is at rest; on_closed comes when its sink has closed. The outbox's
+ * session must be closed already, so that no answer is on its way. */
+void carrier_close(struct carrier *carrier);

@@ -1,0 +1,296 @@
+/*
+ * Owns everything that runs and wires it: the loop, the outbox's session, the
+ * doorbell, one carrier for each sink, the timers and the signals.
+ *
+ *   RUNNING -signal, done (once) or refused-> DRAINING -all at rest-> CLOSING -all closed-> end
+ *
+ * Each turn of the loop ends with one look at what the carriers want, so a
+ * thousand answers in one turn cost one round of questions.
+ */
+#include "relay/relay.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "loop/timer.h"
+#include "outbox/doorbell.h"
+#include "outbox/outbox.h"
+#include "pgcourier/version.h"
+#include "relay/carrier.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+enum relay_state { RELAY_RUNNING, RELAY_DRAINING, RELAY_CLOSING };
+
+struct relay {
+        const struct config *config; /* borrowed */
+        bool once;
+        uv_loop_t loop;
+        enum relay_state state;
+        struct error *error; /* the caller's; kind ERROR_NONE while all is well */
+
+        struct outbox *outbox;     /* owned */
+        struct doorbell *doorbell; /* owned; NULL with wakeup: poll, or once */
+        struct carrier **carriers; /* owned; one for each sink */
+        unsigned n_carriers;
+        unsigned n_open; /* carriers not yet closed */
+        bool is_dirty;   /* some carrier has something to do */
+
+        struct timer *sweep;
+        struct timer *drain_limit;
+        uv_prepare_t before_waiting;
+        uv_signal_t signals[2];
+};
+
+static void on_dirty(void *owner)
+{
+        struct relay *relay = owner;
+
+        relay->is_dirty = true;
+}
+
+static void ring_all(void *owner)
+{
+        struct relay *relay = owner;
+
+        if (relay->state != RELAY_RUNNING)
+                return;
+        for (unsigned i = 0; i < relay->n_carriers; i++)
+                carrier_ring(relay->carriers[i]);
+}
+
+/* The look that needs no notification: after reconnects, behind poolers, without the trigger. */
+static void on_sweep(void *owner)
+{
+        struct relay *relay = owner;
+        const struct relay_config *config = &relay->config->relay;
+        int64_t interval_ms =
+            config->wakeup == WAKEUP_POLL ? config->poll_interval_ms : config->sweep_ms;
+        /* Relays that started together do not sweep together for ever. */
+        int64_t jitter_ms = (int64_t)(((uint64_t)interval_ms * (random_u32() >> 8)) >> 24) / 8;
+
+        if (relay->doorbell != NULL)
+                doorbell_check(relay->doorbell);
+        ring_all(relay);
+        timer_arm(relay->sweep, (uint64_t)(interval_ms - jitter_ms));
+}
+
+static void on_drain_limit(void *owner)
+{
+        struct relay *relay = owner;
+
+        log_warn("drain_limit_reached",
+            kv_text("consequence", "what was in flight is delivered again by the next relay"));
+        for (unsigned i = 0; i < relay->n_carriers; i++)
+                carrier_cancel(relay->carriers[i]);
+}
+
+static void drain(struct relay *relay)
+{
+        if (relay->state != RELAY_RUNNING)
+                return;
+        relay->state = RELAY_DRAINING;
+        timer_disarm(relay->sweep);
+        timer_arm(relay->drain_limit, (uint64_t)relay->config->relay.drain_ms);
+        for (unsigned i = 0; i < relay->n_carriers; i++)
+                carrier_drain(relay->carriers[i]);
+        on_dirty(relay);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+        struct relay *relay = handle->data;
+
+        if (relay->state == RELAY_RUNNING) {
+                log_info("stopping", kv_text("signal", number == SIGTERM ? "SIGTERM" : "SIGINT"));
+                drain(relay);
+        } else if (relay->state == RELAY_DRAINING) {
+                on_drain_limit(relay); /* asked twice: hurry */
+        }
+}
+
+static void fail(struct relay *relay, const struct error *error)
+{
+        if (relay->error->kind == ERROR_NONE)
+                *relay->error = *error;
+        drain(relay);
+}
+
+static void on_up(void *owner)
+{
+        struct relay *relay = owner;
+
+        log_info("outbox_connected");
+        for (unsigned i = 0; i < relay->n_carriers; i++)
+                carrier_session_up(relay->carriers[i]);
+}
+
+static void sessions_down(struct relay *relay)
+{
+        for (unsigned i = 0; i < relay->n_carriers; i++)
+                carrier_session_down(relay->carriers[i]);
+}
+
+static void on_down(void *owner, const struct error *error, int64_t retry_ms)
+{
+        struct relay *relay = owner;
+
+        sessions_down(relay);
+        if (relay->once)
+                fail(relay, error);
+        else
+                log_warn("outbox_connection_lost", kv_text("error", error->text),
+                    kv_int("retry_ms", retry_ms));
+}
+
+static void on_refused(void *owner, const struct error *error)
+{
+        struct relay *relay = owner;
+
+        sessions_down(relay);
+        fail(relay, error);
+}
+
+static void on_standby(void *owner)
+{
+        struct relay *relay = owner;
+        struct error error;
+
+        if (!relay->once)
+                return;
+        error_set(&error, ERROR_TEMPORARY, "another relay owns a lane of this configuration");
+        fail(relay, &error);
+}
+
+static void ignore_close(uv_handle_t *handle)
+{
+        (void)handle;
+}
+
+static void end(struct relay *relay)
+{
+        outbox_destroy(relay->outbox);
+        timer_destroy(relay->sweep);
+        timer_destroy(relay->drain_limit);
+        uv_close((uv_handle_t *)&relay->before_waiting, ignore_close);
+        uv_close((uv_handle_t *)&relay->signals[0], ignore_close);
+        uv_close((uv_handle_t *)&relay->signals[1], ignore_close);
+}
+
+static void on_closed(void *owner)
+{
+        struct relay *relay = owner;
+
+        if (--relay->n_open == 0)
+                end(relay);
+}
+
+static void close_all(struct relay *relay)
+{
+        relay->state = RELAY_CLOSING;
+        timer_disarm(relay->drain_limit);
+        doorbell_destroy(relay->doorbell);
+        outbox_close(relay->outbox); /* no answer comes from here on */
+        for (unsigned i = 0; i < relay->n_carriers; i++)
+                carrier_close(relay->carriers[i]);
+        if (relay->n_carriers == 0)
+                end(relay);
+}
+
+static bool all_carriers(const struct relay *relay, bool (*are)(const struct carrier *carrier))
+{
+        for (unsigned i = 0; i < relay->n_carriers; i++)
+                if (!are(relay->carriers[i]))
+                        return false;
+        return true;
+}
+
+/* The end of each turn of the loop. */
+static void on_before_waiting(uv_prepare_t *handle)
+{
+        struct relay *relay = handle->data;
+
+        while (relay->is_dirty && relay->state != RELAY_CLOSING) {
+                relay->is_dirty = false;
+                for (unsigned i = 0; i < relay->n_carriers; i++)
+                        carrier_pump(relay->carriers[i]);
+
+                if (relay->state == RELAY_RUNNING && relay->once &&
+                    all_carriers(relay, carrier_is_caught_up))
+                        drain(relay);
+                if (relay->state == RELAY_DRAINING && all_carriers(relay, carrier_is_at_rest))
+                        close_all(relay);
+        }
+}
+
+static bool open_carriers(struct relay *relay)
+{
+        static const struct carrier_events events = {
+            .on_dirty = on_dirty, .on_standby = on_standby, .on_closed = on_closed};
+        const struct config *config = relay->config;
+
+        relay->carriers = xcalloc(config->n_sinks, sizeof(struct carrier *));
+        for (unsigned i = 0; i < config->n_sinks; i++) {
+                relay->carriers[i] = carrier_create(&relay->loop, &config->sinks[i], &config->relay,
+                    relay->outbox, &events, relay, relay->error);
+                if (relay->carriers[i] == NULL)
+                        return false;
+                relay->n_carriers++;
+                relay->n_open++;
+        }
+        return true;
+}
+
+static void start_signals(struct relay *relay)
+{
+        static const int numbers[2] = {SIGTERM, SIGINT};
+
+        for (int i = 0; i < 2; i++) {
+                uv_signal_init(&relay->loop, &relay->signals[i]);
+                relay->signals[i].data = relay;
+                uv_signal_start(&relay->signals[i], on_signal, numbers[i]);
+        }
+}
+
+static void start(struct relay *relay)
+{
+        static const struct outbox_events events = {
+            .on_up = on_up, .on_down = on_down, .on_refused = on_refused};
+
+        uv_prepare_init(&relay->loop, &relay->before_waiting);
+        relay->before_waiting.data = relay;
+        uv_prepare_start(&relay->before_waiting, on_before_waiting);
+        start_signals(relay);
+        relay->sweep = timer_create_on(&relay->loop, on_sweep, relay);
+        relay->drain_limit = timer_create_on(&relay->loop, on_drain_limit, relay);
+        relay->outbox = outbox_create(&relay->loop, &relay->config->postgres, &events, relay);
+}
+
+bool relay_run(
+    const struct config *config, const struct relay_options *options, struct error *error)
+{
+        struct relay relay = {.config = config, .once = options->once, .error = error};
+
+        error->kind = ERROR_NONE;
+        uv_loop_init(&relay.loop);
+        start(&relay);
+        log_info(
+            "starting", kv_text("version", PGCOURIER_VERSION), kv_int("sinks", config->n_sinks));
+        if (open_carriers(&relay)) {
+                outbox_open(relay.outbox);
+                on_sweep(&relay);
+                if (config->relay.wakeup == WAKEUP_NOTIFY && !options->once) {
+                        relay.doorbell =
+                            doorbell_create(&relay.loop, &config->postgres, ring_all, &relay);
+                        doorbell_open(relay.doorbell);
+                }
+        } else {
+                drain(&relay);
+        }
+        uv_run(&relay.loop, UV_RUN_DEFAULT);
+        uv_loop_close(&relay.loop);
+        free(relay.carriers);
+        log_info("stopped", kv_text("error", error->kind != ERROR_NONE ? error->text : NULL));
+        return error->kind == ERROR_NONE;
+}
