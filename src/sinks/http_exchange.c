@@ -1,0 +1,327 @@
+/*
+ * The answer is the status, and it is given when the final headers have come.
+ * What follows is only read so that the connection can be used again and for
+ * the peer's words: at most BODY_MAX bytes and BODY_MAX_MS, then the connection
+ * is dropped and the answer stands.
+ *
+ * A pooled connection may be dead without our knowing. libcurl by itself repeats
+ * the request on the next one, but gives up after six (and before 8.0 it takes
+ * even those for living that the peer has long closed): then one more try is
+ * made here, on a new connection. So one attempt may arrive more than once.
+ */
+#include "sinks/http_exchange.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "config/config.h"
+#include "loop/curl_driver.h"
+#include "loop/timer.h"
+#include "pgcourier/version.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BODY_MAX             4096
+#define BODY_KEPT            150
+#define BODY_MAX_MS          1000
+#define HEADERS_MAX          65536
+#define CONNECTION_MAX_AGE_S 600 /* so that a changed address or certificate is noticed */
+#define OLD_LIBCURL_IDLE_S   10  /* before 8.0 dead connections pass for living ones */
+#define IDLE_S               118 /* libcurl's own */
+
+struct http_exchange {
+        struct curl_driver *driver;       /* borrowed */
+        const struct http_config *config; /* borrowed */
+        http_exchange_done_fn *on_done;
+        void *owner; /* borrowed */
+
+        CURL *easy;
+        struct curl_transfer *transfer; /* NULL: not running */
+        struct curl_slist *headers;
+        struct curl_slist *pin;
+        struct timer *body_deadline;
+        bool is_second_try;
+
+        /* What has come back. */
+        char failure[CURL_ERROR_SIZE];
+        size_t header_bytes;
+        bool has_status; /* the final one, with all its headers */
+        size_t body_bytes;
+        char body[BODY_KEPT + 1];
+};
+
+static void forget_answer(struct http_exchange *exchange)
+{
+        exchange->failure[0] = '\0';
+        exchange->header_bytes = 0;
+        exchange->has_status = false;
+        exchange->body_bytes = 0;
+        memset(exchange->body, 0, sizeof exchange->body);
+}
+
+static void end(struct http_exchange *exchange)
+{
+        timer_disarm(exchange->body_deadline);
+        exchange->transfer = NULL;
+        curl_slist_free_all(exchange->headers);
+        curl_slist_free_all(exchange->pin);
+        exchange->headers = NULL;
+        exchange->pin = NULL;
+}
+
+static const char *response_header(CURL *easy, const char *name)
+{
+        struct curl_header *header;
+
+        return curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK
+                   ? header->value
+                   : NULL;
+}
+
+static struct http_result result_of(struct http_exchange *exchange, CURLcode code)
+{
+        struct http_result result = {.code = code,
+            .failure = exchange->failure,
+            .body = exchange->body,
+            .now_s = clock_wall_us() / 1000000};
+        long sent_bytes = 0;
+
+        curl_easy_getinfo(exchange->easy, CURLINFO_REQUEST_SIZE, &sent_bytes);
+        result.is_sent = sent_bytes > 0;
+        if (exchange->has_status) {
+                curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &result.status);
+                result.retry_after = response_header(exchange->easy, "Retry-After");
+                result.location = response_header(exchange->easy, "Location");
+        }
+        return result;
+}
+
+/* True if only pooled connections were tried and none of them answered. */
+static bool met_dead_connections(const struct http_exchange *exchange, CURLcode code)
+{
+        long n_new_connections = 0;
+
+        curl_easy_getinfo(exchange->easy, CURLINFO_NUM_CONNECTS, &n_new_connections);
+        return (code == CURLE_SEND_ERROR || code == CURLE_GOT_NOTHING) && n_new_connections == 0 &&
+               exchange->header_bytes == 0;
+}
+
+static void on_transfer_done(void *owner, CURLcode code)
+{
+        struct http_exchange *exchange = owner;
+        struct http_result result;
+
+        exchange->transfer = NULL;
+        if (!exchange->is_second_try && met_dead_connections(exchange, code) &&
+            curl_easy_setopt(exchange->easy, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK) {
+                exchange->is_second_try = true;
+                forget_answer(exchange);
+                exchange->transfer =
+                    curl_driver_start(exchange->driver, exchange->easy, on_transfer_done, exchange);
+                if (exchange->transfer != NULL)
+                        return;
+        }
+        end(exchange);
+        result = result_of(exchange, code);
+        exchange->on_done(exchange->owner, &result);
+}
+
+static void on_body_deadline(void *owner)
+{
+        struct http_exchange *exchange = owner;
+        struct http_result result;
+
+        curl_driver_stop(exchange->transfer);
+        end(exchange);
+        result = result_of(exchange, CURLE_OK);
+        exchange->on_done(exchange->owner, &result);
+}
+
+/* libcurl hands over whole lines, those of each 1xx response before those of the final one. */
+static size_t on_header(char *data, size_t size, size_t count, void *owner)
+{
+        struct http_exchange *exchange = owner;
+        size_t bytes = size * count;
+        long status = 0;
+
+        exchange->header_bytes += bytes;
+        if (exchange->header_bytes > HEADERS_MAX)
+                return 0; /* makes libcurl give up */
+        if (bytes > 0 && (data[0] == '\r' || data[0] == '\n')) {
+                curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &status);
+                if (status >= 200 && !exchange->has_status) {
+                        exchange->has_status = true;
+                        timer_arm(exchange->body_deadline, BODY_MAX_MS);
+                }
+        }
+        return bytes;
+}
+
+static size_t on_body(char *data, size_t size, size_t count, void *owner)
+{
+        struct http_exchange *exchange = owner;
+        size_t bytes = size * count;
+
+        for (size_t i = 0; i < bytes && exchange->body_bytes + i < BODY_KEPT; i++)
+                exchange->body[exchange->body_bytes + i] = data[i] != '\0' ? data[i] : '?';
+        exchange->body_bytes += bytes;
+        return exchange->body_bytes <= BODY_MAX ? bytes : 0; /* 0 makes libcurl give up */
+}
+
+/* Sets one option unless an earlier one was refused; remembers which was. */
+#define SET(option, value)                                                                         \
+        do {                                                                                       \
+                if (code == CURLE_OK) {                                                            \
+                        code = curl_easy_setopt(easy, option, value);                              \
+                        name = #option;                                                            \
+                }                                                                                  \
+        } while (0)
+
+/* Everything but the request itself. Nothing of the environment's takes part: no proxy, no netrc. */
+static bool set_common_options(struct http_exchange *exchange, struct error *error)
+{
+        const struct http_config *config = exchange->config;
+        bool has_idle_bug = curl_version_info(CURLVERSION_NOW)->version_num < 0x080000;
+        CURL *easy = exchange->easy;
+        CURLcode code = CURLE_OK;
+        const char *name = NULL;
+
+        SET(CURLOPT_URL, config->url);
+        SET(CURLOPT_PROTOCOLS_STR, "http,https");
+        SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+        SET(CURLOPT_FOLLOWLOCATION, 0L);
+        SET(CURLOPT_PROXY, "");
+        SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+        SET(CURLOPT_NOSIGNAL, 1L);
+        SET(CURLOPT_NOPROGRESS, 1L);
+        SET(CURLOPT_CONNECTTIMEOUT_MS, (long)config->connect_timeout_ms);
+        SET(CURLOPT_TIMEOUT_MS, (long)config->timeout_ms);
+        SET(CURLOPT_TCP_KEEPALIVE, 1L);
+        SET(CURLOPT_MAXAGE_CONN, (long)(has_idle_bug ? OLD_LIBCURL_IDLE_S : IDLE_S));
+        SET(CURLOPT_MAXLIFETIME_CONN, (long)CONNECTION_MAX_AGE_S);
+        SET(CURLOPT_SSL_VERIFYPEER, 1L);
+        SET(CURLOPT_SSL_VERIFYHOST, 2L);
+        SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+        if (config->ca_file != NULL)
+                SET(CURLOPT_CAINFO, config->ca_file);
+        if (exchange->pin != NULL)
+                SET(CURLOPT_RESOLVE, exchange->pin);
+        SET(CURLOPT_ERRORBUFFER, exchange->failure);
+        SET(CURLOPT_HEADERFUNCTION, on_header);
+        SET(CURLOPT_HEADERDATA, exchange);
+        SET(CURLOPT_WRITEFUNCTION, on_body);
+        SET(CURLOPT_WRITEDATA, exchange);
+        if (code != CURLE_OK)
+                return error_set(error, ERROR_SINK, "libcurl %s refuses %s: %s", curl_version(),
+                    name, curl_easy_strerror(code));
+        return true;
+}
+
+static bool set_post_options(
+    struct http_exchange *exchange, const void *body, size_t body_bytes, struct error *error)
+{
+        CURL *easy = exchange->easy;
+        CURLcode code = CURLE_OK;
+        const char *name = NULL;
+
+        SET(CURLOPT_POST, 1L);
+        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body_bytes);
+        SET(CURLOPT_POSTFIELDS, body_bytes > 0 ? body : "");
+        SET(CURLOPT_HTTPHEADER, exchange->headers);
+        SET(CURLOPT_USERAGENT, "pgcourier/" PGCOURIER_VERSION);
+        if (code != CURLE_OK)
+                return error_set(error, ERROR_SINK, "libcurl %s refuses %s: %s", curl_version(),
+                    name, curl_easy_strerror(code));
+        return true;
+}
+
+static bool start(struct http_exchange *exchange, struct error *error)
+{
+        exchange->transfer =
+            curl_driver_start(exchange->driver, exchange->easy, on_transfer_done, exchange);
+        return exchange->transfer != NULL ||
+               error_set(error, ERROR_SINK, "libcurl cannot start another transfer");
+}
+
+static void begin(
+    struct http_exchange *exchange, struct curl_slist *headers, struct curl_slist *pin)
+{
+        assert(exchange->transfer == NULL);
+        curl_easy_reset(exchange->easy); /* keeps the connections, forgets the options */
+        forget_answer(exchange);
+        exchange->is_second_try = false;
+        exchange->headers = headers;
+        exchange->pin = pin;
+}
+
+bool http_exchange_post(struct http_exchange *exchange, struct curl_slist *headers,
+    struct curl_slist *pin, const void *body, size_t body_bytes, struct error *error)
+{
+        struct curl_slist *expect;
+
+        begin(exchange, headers, pin);
+        /* Without this, large bodies wait a second for a 100 Continue that few servers send. */
+        expect = curl_slist_append(exchange->headers, "Expect:");
+        if (expect == NULL)
+                abort(); /* out of memory, as in xcalloc() */
+        exchange->headers = expect;
+        if (set_common_options(exchange, error) &&
+            set_post_options(exchange, body, body_bytes, error) && start(exchange, error))
+                return true;
+        end(exchange);
+        return false;
+}
+
+bool http_exchange_connect(
+    struct http_exchange *exchange, struct curl_slist *pin, struct error *error)
+{
+        begin(exchange, NULL, pin);
+        if (set_common_options(exchange, error) &&
+            (curl_easy_setopt(exchange->easy, CURLOPT_CONNECT_ONLY, 1L) == CURLE_OK ||
+                error_set(error, ERROR_SINK, "libcurl refuses CURLOPT_CONNECT_ONLY")) &&
+            start(exchange, error))
+                return true;
+        end(exchange);
+        return false;
+}
+
+bool http_exchange_stop(struct http_exchange *exchange, struct outcome *out_outcome)
+{
+        struct http_result result;
+
+        curl_driver_stop(exchange->transfer);
+        end(exchange);
+        if (!exchange->has_status)
+                return false;
+        result = result_of(exchange, CURLE_OK);
+        *out_outcome = http_result_classify(&result);
+        return true;
+}
+
+struct http_exchange *http_exchange_create(uv_loop_t *loop, struct curl_driver *driver,
+    const struct http_config *config, http_exchange_done_fn *on_done, void *owner)
+{
+        struct http_exchange *exchange = xcalloc(1, sizeof *exchange);
+
+        exchange->driver = driver;
+        exchange->config = config;
+        exchange->on_done = on_done;
+        exchange->owner = owner;
+        exchange->body_deadline = timer_create_on(loop, on_body_deadline, exchange);
+        exchange->easy = curl_easy_init();
+        if (exchange->easy == NULL)
+                abort(); /* out of memory, as in xcalloc() */
+        return exchange;
+}
+
+void http_exchange_destroy(struct http_exchange *exchange)
+{
+        if (exchange == NULL)
+                return;
+        assert(exchange->transfer == NULL);
+        timer_destroy(exchange->body_deadline);
+        curl_easy_cleanup(exchange->easy);
+        free(exchange);
+}

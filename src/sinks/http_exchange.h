@@ -1,0 +1,40 @@
+/*
+ * One HTTP request and its response, on one of libcurl's handles. An exchange
+ * is made once and used again and again.
+ */
+#pragma once
+
+#include "sinks/http_status.h"
+
+#include <stddef.h>
+#include <uv.h>
+
+struct curl_driver;
+struct error;
+struct http_config;
+struct http_exchange;
+
+/* The exchange is free for its next use. `result` is borrowed for the call. */
+typedef void http_exchange_done_fn(void *owner, const struct http_result *result);
+
+/* `driver`, `config` and `owner` are borrowed for the exchange's life. */
+struct http_exchange *http_exchange_create(uv_loop_t *loop, struct curl_driver *driver,
+    const struct http_config *config, http_exchange_done_fn *on_done, void *owner);
+
+/* NULL is allowed; it may not be running. */
+void http_exchange_destroy(struct http_exchange *exchange);
+
+/*
+ * Posts `body`, which is not copied. `headers` and `pin` (for CURLOPT_RESOLVE; may be NULL) are
+ * consumed. on_done comes once, never inside the call, unless http_exchange_stop() comes first.
+ * False, with *error set, if libcurl refuses.
+ */
+bool http_exchange_post(struct http_exchange *exchange, struct curl_slist *headers,
+    struct curl_slist *pin, const void *body, size_t body_bytes, struct error *error);
+
+/* The same, but only connects: TCP and TLS, no request. */
+bool http_exchange_connect(
+    struct http_exchange *exchange, struct curl_slist *pin, struct error *error);
+
+/* Breaks it off. True, with *out_outcome, if the answer is already known. */
+bool http_exchange_stop(struct http_exchange *exchange, struct outcome *out_outcome);

@@ -1,0 +1,25 @@
+/* What an HTTP exchange's end means for the event: pure, without clock or I/O. */
+#pragma once
+
+#include "pgcourier/outcome.h"
+
+#include <curl/curl.h>
+#include <stdbool.h>
+
+/* How one exchange ended. All text is borrowed. */
+struct http_result {
+        CURLcode code;           /* libcurl's verdict on the transfer */
+        long status;             /* of the final response; 0 if its headers never fully arrived */
+        bool is_sent;            /* some of the request went out */
+        const char *failure;     /* words for `code`; may be empty */
+        const char *retry_after; /* the header's value, or NULL */
+        const char *location;    /* likewise */
+        const char *body;        /* the response's first bytes, without NUL */
+        int64_t now_s;           /* unix seconds */
+};
+
+struct outcome http_result_classify(const struct http_result *result);
+
+/* A Retry-After value, as seconds or as a date, in milliseconds within [0, 24 h];
+ * OUTCOME_NO_DELAY if it is neither. */
+int64_t http_retry_after_ms(const char *value, int64_t now_s);

@@ -1,0 +1,122 @@
+/* Certificates: who is trusted, and for which name. */
+#include "http_fixture.h"
+
+#include "support/process.h"
+
+#include <stdlib.h>
+
+struct certificate {
+        char *folder;
+        char path[128];
+        char key_path[128];
+};
+
+/* Self-signed, for `subject_names` as openssl writes them ("DNS:localhost"). */
+static void certificate_make(struct certificate *certificate, const char *subject_names)
+{
+        char extension[128];
+
+        certificate->folder = temp_folder();
+        snprintf(certificate->path, sizeof certificate->path, "%s/cert.pem", certificate->folder);
+        snprintf(
+            certificate->key_path, sizeof certificate->key_path, "%s/key.pem", certificate->folder);
+        snprintf(extension, sizeof extension, "subjectAltName=%s", subject_names);
+        const char *const argv[] = {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+            "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=pgcourier test",
+            "-addext", extension, "-keyout", certificate->key_path, "-out", certificate->path,
+            NULL};
+
+        if (process_run(argv, NULL, false) != 0)
+                test_abort("openssl cannot make a certificate");
+}
+
+static void begin_tls(
+    struct http_fixture *fixture, struct certificate *certificate, const char *host)
+{
+        http_fixture_init(fixture);
+        http_receiver_destroy(fixture->receiver);
+        fixture->receiver = http_receiver_start(certificate->path, certificate->key_path);
+        snprintf(fixture->url, sizeof fixture->url, "https://%s:%u/hook", host,
+            http_receiver_port(fixture->receiver));
+}
+
+static void end_tls(struct http_fixture *fixture, struct certificate *certificate)
+{
+        http_fixture_end(fixture);
+        free(certificate->folder);
+}
+
+Test(http_sink_tls, trusts_the_authority_of_the_config)
+{
+        struct http_fixture fixture;
+        struct certificate certificate;
+        const struct event event = json_event("{}");
+
+        certificate_make(&certificate, "DNS:localhost,IP:127.0.0.1");
+        begin_tls(&fixture, &certificate, "localhost");
+        fixture.config.ca_file = certificate.path;
+        http_fixture_open(&fixture);
+
+        expect_outcome(sink_drive_probe(&fixture.drive), OUTCOME_DELIVERED);
+        for (int i = 0; i < 3; i++)
+                expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+        cr_expect_eq(http_receiver_n_requests(fixture.receiver), 3);
+        end_tls(&fixture, &certificate);
+}
+
+Test(http_sink_tls, refuses_a_certificate_nobody_vouches_for)
+{
+        struct http_fixture fixture;
+        struct certificate certificate;
+        const struct event event = json_event("{}");
+        struct outcome outcome;
+
+        certificate_make(&certificate, "IP:127.0.0.1");
+        begin_tls(&fixture, &certificate, "127.0.0.1");
+        http_fixture_open(&fixture);
+
+        outcome = sink_drive_deliver(&fixture.drive, &event);
+        expect_outcome(outcome, OUTCOME_SINK_DOWN);
+        expect_reason(outcome, "certificate");
+        expect_outcome(sink_drive_probe(&fixture.drive), OUTCOME_SINK_DOWN);
+        cr_expect_eq(http_receiver_n_requests(fixture.receiver), 0);
+        end_tls(&fixture, &certificate);
+}
+
+Test(http_sink_tls, refuses_a_certificate_for_another_name)
+{
+        struct http_fixture fixture;
+        struct certificate certificate;
+        const struct event event = json_event("{}");
+        struct outcome outcome;
+
+        certificate_make(&certificate, "DNS:other.example");
+        begin_tls(&fixture, &certificate, "localhost");
+        fixture.config.ca_file = certificate.path;
+        http_fixture_open(&fixture);
+
+        outcome = sink_drive_deliver(&fixture.drive, &event);
+        expect_outcome(outcome, OUTCOME_SINK_DOWN);
+        expect_reason(outcome, "localhost");
+        cr_expect_eq(http_receiver_n_requests(fixture.receiver), 0);
+        end_tls(&fixture, &certificate);
+}
+
+Test(http_sink_tls, names_an_authority_file_that_cannot_be_read)
+{
+        struct http_fixture fixture;
+        struct certificate certificate;
+        const struct event event = json_event("{}");
+        char missing[] = "/nonexistent/ca.pem";
+        struct outcome outcome;
+
+        certificate_make(&certificate, "DNS:localhost");
+        begin_tls(&fixture, &certificate, "localhost");
+        fixture.config.ca_file = missing;
+        http_fixture_open(&fixture);
+
+        outcome = sink_drive_deliver(&fixture.drive, &event);
+        expect_outcome(outcome, OUTCOME_SINK_DOWN);
+        expect_reason(outcome, missing);
+        end_tls(&fixture, &certificate);
+}

@@ -1,0 +1,187 @@
+#include "sinks/http_status.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define NOW_S 1700000000 /* Tue, 14 Nov 2023 22:13:20 GMT */
+
+static struct http_result answer(long status)
+{
+        return (struct http_result){
+            .status = status, .is_sent = true, .failure = "", .body = "", .now_s = NOW_S};
+}
+
+static struct http_result no_answer(CURLcode code, bool is_sent)
+{
+        return (struct http_result){
+            .code = code, .is_sent = is_sent, .failure = "", .body = "", .now_s = NOW_S};
+}
+
+static void expect_status(long status, enum outcome_kind kind)
+{
+        const struct http_result result = answer(status);
+        const struct outcome outcome = http_result_classify(&result);
+        char number[24];
+
+        cr_expect_eq(outcome.kind, kind, "%ld is %s", status, outcome_name(outcome.kind));
+        cr_expect_eq(outcome.delay_ms, OUTCOME_NO_DELAY);
+        snprintf(number, sizeof number, "%ld ", status);
+        if (kind == OUTCOME_DELIVERED)
+                cr_expect_str_eq(outcome.reason, "");
+        else
+                cr_expect_eq(
+                    strncmp(outcome.reason, number, strlen(number)), 0, "%s", outcome.reason);
+}
+
+static void expect_code(CURLcode code, bool is_sent, enum outcome_kind kind)
+{
+        const struct http_result result = no_answer(code, is_sent);
+        const struct outcome outcome = http_result_classify(&result);
+
+        cr_expect_eq(outcome.kind, kind, "%s, %s sent, is %s", curl_easy_strerror(code),
+            is_sent ? "partly" : "not", outcome_name(outcome.kind));
+        cr_expect(strstr(outcome.reason, curl_easy_strerror(code)) != NULL, "%s", outcome.reason);
+        cr_expect_eq(strstr(outcome.reason, "unknown whether") != NULL, kind == OUTCOME_RETRY);
+}
+
+/* Every status there is, against the table of the sinks' manual, written here a second time. */
+Test(http_status, knows_every_status)
+{
+        static const long down[] = {401, 403, 404, 407, 410, 429, 502, 503, 504};
+        static const long retry[] = {408, 425, 500};
+
+        for (long status = 100; status < 700; status++) {
+                enum outcome_kind kind = OUTCOME_RETRY;
+
+                if (status >= 200 && status < 300)
+                        kind = OUTCOME_DELIVERED;
+                else if (status >= 300 && status < 400)
+                        kind = OUTCOME_SINK_DOWN;
+                else if ((status >= 400 && status < 500) || status == 501)
+                        kind = OUTCOME_REJECTED;
+                for (size_t i = 0; i < sizeof down / sizeof down[0]; i++)
+                        if (status == down[i])
+                                kind = OUTCOME_SINK_DOWN;
+                for (size_t i = 0; i < sizeof retry / sizeof retry[0]; i++)
+                        if (status == retry[i])
+                                kind = OUTCOME_RETRY;
+                expect_status(status, kind);
+        }
+}
+
+Test(http_status, lets_the_answer_stand_whatever_happened_after_it)
+{
+        static const CURLcode codes[] = {CURLE_PARTIAL_FILE, CURLE_OPERATION_TIMEDOUT,
+            CURLE_RECV_ERROR, CURLE_WRITE_ERROR, CURLE_SEND_ERROR};
+
+        for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+                struct http_result result = answer(204);
+
+                result.code = codes[i];
+                cr_expect_eq(http_result_classify(&result).kind, OUTCOME_DELIVERED);
+                result.status = 422;
+                cr_expect_eq(http_result_classify(&result).kind, OUTCOME_REJECTED);
+        }
+}
+
+Test(http_status, quotes_the_peer)
+{
+        struct http_result result = answer(500);
+        char long_body[400];
+
+        result.body = "database is\r\n\x1b[31m down";
+        cr_expect_str_eq(http_result_classify(&result).reason,
+            "500 Internal Server Error: database is  ?[31m down");
+
+        memset(long_body, 'x', sizeof long_body - 1);
+        long_body[sizeof long_body - 1] = '\0';
+        result.body = long_body;
+        cr_expect_eq(strspn(strchr(http_result_classify(&result).reason, 'x'), "x"), 150);
+}
+
+Test(http_status, names_the_target_of_a_redirect)
+{
+        struct http_result result = answer(301);
+
+        result.location = "https://example.net/new";
+        result.body = "moved";
+
+        cr_expect_str_eq(http_result_classify(&result).reason,
+            "301 Moved Permanently: points to https://example.net/new; redirects are not followed, "
+            "change the sink's url");
+}
+
+Test(http_status, tells_a_dead_destination_from_an_unknown_arrival)
+{
+        static const CURLcode destination[] = {CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_CONNECT,
+            CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE,
+            CURLE_SSL_CERTPROBLEM};
+        static const CURLcode depends[] = {CURLE_OPERATION_TIMEDOUT, CURLE_SEND_ERROR,
+            CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE, CURLE_WEIRD_SERVER_REPLY,
+            CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT};
+
+        for (size_t i = 0; i < sizeof destination / sizeof destination[0]; i++) {
+                expect_code(destination[i], false, OUTCOME_SINK_DOWN);
+                expect_code(destination[i], true, OUTCOME_SINK_DOWN);
+        }
+        for (size_t i = 0; i < sizeof depends / sizeof depends[0]; i++) {
+                expect_code(depends[i], false, OUTCOME_SINK_DOWN);
+                expect_code(depends[i], true, OUTCOME_RETRY);
+        }
+}
+
+Test(http_status, prefers_the_words_of_the_failure)
+{
+        struct http_result result = no_answer(CURLE_COULDNT_CONNECT, false);
+
+        result.failure = "Failed to connect to 127.0.0.1 port 9";
+
+        cr_expect_str_eq(
+            http_result_classify(&result).reason, "Failed to connect to 127.0.0.1 port 9");
+}
+
+Test(http_status, reads_retry_after_in_seconds)
+{
+        cr_expect_eq(http_retry_after_ms("0", NOW_S), 0);
+        cr_expect_eq(http_retry_after_ms("120", NOW_S), 120000);
+        cr_expect_eq(http_retry_after_ms("86400", NOW_S), 86400000);
+        cr_expect_eq(http_retry_after_ms("86401", NOW_S), 86400000);
+        cr_expect_eq(http_retry_after_ms("99999999999999999999999999999999", NOW_S), 86400000);
+}
+
+Test(http_status, reads_retry_after_as_a_date_in_all_forms_of_http)
+{
+        cr_expect_eq(http_retry_after_ms("Tue, 14 Nov 2023 22:14:20 GMT", NOW_S), 60000);
+        cr_expect_eq(http_retry_after_ms("Tuesday, 14-Nov-23 22:14:20 GMT", NOW_S), 60000);
+        cr_expect_eq(http_retry_after_ms("Tue Nov 14 22:14:20 2023", NOW_S), 60000);
+        cr_expect_eq(http_retry_after_ms("Tue, 14 Nov 2023 22:13:19 GMT", NOW_S), 0);
+        cr_expect_eq(http_retry_after_ms("Thu, 01 Jan 1970 00:00:00 GMT", NOW_S), 0);
+        cr_expect_eq(http_retry_after_ms("Tue, 14 Nov 2034 22:13:20 GMT", NOW_S), 86400000);
+}
+
+Test(http_status, ignores_a_retry_after_that_is_neither)
+{
+        static const char *const garbage[] = {
+            "", "soon", "-1", "+5", "1.5", "10 s", "1e9", "Tuesday", " 5", "5 5", "\xff"};
+
+        for (size_t i = 0; i < sizeof garbage / sizeof garbage[0]; i++)
+                cr_expect_eq(
+                    http_retry_after_ms(garbage[i], NOW_S), OUTCOME_NO_DELAY, "\"%s\"", garbage[i]);
+}
+
+Test(http_status, passes_the_delay_on_where_another_try_follows)
+{
+        struct http_result result = answer(429);
+
+        result.retry_after = "7";
+        cr_expect_eq(http_result_classify(&result).delay_ms, 7000);
+        result.status = 500;
+        cr_expect_eq(http_result_classify(&result).delay_ms, 7000);
+        result.status = 422;
+        cr_expect_eq(http_result_classify(&result).delay_ms, OUTCOME_NO_DELAY);
+        result.status = 200;
+        cr_expect_eq(http_result_classify(&result).delay_ms, OUTCOME_NO_DELAY);
+        result.status = 503;
+        result.retry_after = "whenever";
+        cr_expect_eq(http_result_classify(&result).delay_ms, OUTCOME_NO_DELAY);
+}
