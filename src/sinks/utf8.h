@@ -1,0 +1,10 @@
+/* UTF-8 as RFC 3629 allows it: no surrogates, no overlong forms, nothing above U+10FFFF. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The bytes of the character at `at` in a NUL-terminated text; 0 if it is not valid. At the end, 1. */
+size_t utf8_char_bytes(const char *at);
+
+bool utf8_is_valid(const char *text);
