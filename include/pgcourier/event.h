@@ -16,12 +16,13 @@ struct event_header {
 };
 
 struct event {
-        int64_t id;           /* courier.outbox.id: the order within one difference */
-        char event_id[37];    /* uuid as text; the identity that receivers may use to deduplicate */
-        const char *topic;    /* never NULL, never empty */
-        const char *key;      /* ordering key, or NULL */
-        const char *type;     /* or NULL */
-        const void *payload;  /* the exact bytes that were published; NUL-terminated beyond its end */
+        int64_t id;        /* courier.outbox.id: the order within one difference */
+        char event_id[37]; /* uuid as text; the identity that receivers may use to deduplicate */
+        const char *topic; /* never NULL, never empty */
+        const char *key;   /* ordering key, or NULL */
+        const char *type;  /* or NULL */
+        const void
+            *payload; /* the exact bytes that were published; NUL-terminated beyond its end */
         size_t payload_bytes; /* may be 0 for binary data, never for JSON */
         bool is_json;         /* published as JSON (`payload`) rather than as bytes (`data`) */
         int64_t created_us;   /* when it was inserted: microseconds since 1970-01-01 UTC */

@@ -5,8 +5,8 @@
 
 enum outcome_kind {
         OUTCOME_DELIVERED, /* acknowledged by the peer as configured */
-        OUTCOME_RETRY,     /* temporary, or unknown whether it arrived: same id, same bytes, later */
-        OUTCOME_REJECTED,  /* permanent for this event: trying again will not help */
+        OUTCOME_RETRY,    /* temporary, or unknown whether it arrived: same id, same bytes, later */
+        OUTCOME_REJECTED, /* permanent for this event: trying again will not help */
         OUTCOME_SINK_DOWN, /* the destination is unreachable, overloaded or refuses us: not the
                             * event's fault, so it costs the event no attempt */
         OUTCOME_CANCELLED, /* we gave up (shutdown, lost lane): not settled, comes again */

@@ -82,13 +82,13 @@ struct sink_ops {
 /* The first member of each kind's own struct; filled by open() through sink_init(). */
 struct sink {
         const struct sink_ops *ops;
-        const char *name;         /* borrowed from the settings */
+        const char *name; /* borrowed from the settings */
         uv_loop_t *loop;
-        unsigned max_concurrent;  /* attempts the relay may have in flight; 0: no limit of ours */
+        unsigned max_concurrent; /* attempts the relay may have in flight; 0: no limit of ours */
 
         /* The relay's side; sinks leave these alone. */
         unsigned n_in_flight;
-        bool is_calling;          /* inside an operation: finishing now would break rule 2 */
+        bool is_calling;           /* inside an operation: finishing now would break rule 2 */
         struct deferred *deferred; /* attempts finished by attempt_finish_later() */
 };
 

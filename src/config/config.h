@@ -38,7 +38,7 @@ struct retry_config {
 };
 
 struct redis_config {
-        char *url; /* redis://[user[:password]@]host[:port][/db] or unix:///path[?db=N] */
+        char *url;  /* redis://[user[:password]@]host[:port][/db] or unix:///path[?db=N] */
         char *host; /* from url; NULL for a unix socket */
         uint16_t port;
         char *socket_path; /* from url; NULL for TCP */
@@ -66,9 +66,13 @@ struct email_config {
         char *url;  /* smtp://host[:port] or smtps://host[:port] */
         char *from; /* address, or "Name <address>" */
         char *user;
-        char *password;      /* from password or password_file */
+        char *password;          /* from password or password_file */
         char *message_id_domain; /* right side of Message-ID; default: the domain of `from` */
-        enum { TLS_AUTO, TLS_REQUIRED, TLS_NONE } tls; /* auto: required unless the host is loopback */
+        enum {
+                TLS_AUTO,
+                TLS_REQUIRED,
+                TLS_NONE
+        } tls; /* auto: required unless the host is loopback */
         uint32_t concurrency;
         int64_t connect_timeout_ms;
         int64_t timeout_ms;

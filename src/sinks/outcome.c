@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const struct outcome outcome_delivered = {
-    .kind = OUTCOME_DELIVERED, .delay_ms = OUTCOME_NO_DELAY};
+const struct outcome outcome_delivered = {.kind = OUTCOME_DELIVERED, .delay_ms = OUTCOME_NO_DELAY};
 const struct outcome outcome_cancelled = {
     .kind = OUTCOME_CANCELLED, .delay_ms = OUTCOME_NO_DELAY, .reason = "cancelled"};
 

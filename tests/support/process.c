@@ -47,8 +47,8 @@ static void become_server_user(void)
 {
         const struct passwd *user = getpwnam(SERVER_USER);
 
-        if (user == NULL || initgroups(SERVER_USER, user->pw_gid) != 0 || setgid(user->pw_gid) != 0 ||
-            setuid(user->pw_uid) != 0) {
+        if (user == NULL || initgroups(SERVER_USER, user->pw_gid) != 0 ||
+            setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0) {
                 perror("test: cannot become the user " SERVER_USER);
                 _exit(126);
         }
@@ -56,8 +56,8 @@ static void become_server_user(void)
 
 static void become_child(const char *const *argv, const char *output_path, bool unprivileged)
 {
-        int output = open(output_path != NULL ? output_path : "/dev/null",
-            O_WRONLY | O_CREAT | O_APPEND, 0666);
+        int output = open(
+            output_path != NULL ? output_path : "/dev/null", O_WRONLY | O_CREAT | O_APPEND, 0666);
         int input = open("/dev/null", O_RDONLY);
 
         if (output < 0 || input < 0) {
@@ -123,8 +123,8 @@ int process_wait(struct process *process, int64_t deadline_ms)
 
         while (process->pid != 0 && !reap(process, &code)) {
                 if (clock_monotonic_us() > deadline)
-                        test_abort("%s did not end within %lld ms", process->name,
-                            (long long)deadline_ms);
+                        test_abort(
+                            "%s did not end within %lld ms", process->name, (long long)deadline_ms);
                 rest();
         }
         return code;
@@ -239,7 +239,8 @@ bool port_accepts(uint16_t port)
         return accepted;
 }
 
-void wait_until(bool (*condition)(void *context), void *context, int64_t deadline_ms, const char *what)
+void wait_until(
+    bool (*condition)(void *context), void *context, int64_t deadline_ms, const char *what)
 {
         int64_t deadline = clock_monotonic_us() + deadline_ms * 1000;
 

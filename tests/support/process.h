@@ -43,7 +43,8 @@ char *temp_folder(void);
 uint16_t free_port(void);
 
 /* Asks `condition(context)` until it is true; aborts the test with `what` after deadline_ms. */
-void wait_until(bool (*condition)(void *context), void *context, int64_t deadline_ms, const char *what);
+void wait_until(
+    bool (*condition)(void *context), void *context, int64_t deadline_ms, const char *what);
 
 /* True if a TCP connection to 127.0.0.1:port is accepted. */
 bool port_accepts(uint16_t port);
