@@ -14,6 +14,7 @@
 
 extern const struct command run_command;
 extern const struct command migrate_command;
+extern const struct command check_command;
 extern const struct command publish_command;
 extern const struct command version_command;
 extern const struct command help_command;
@@ -21,6 +22,7 @@ extern const struct command help_command;
 const struct command *const commands[] = {
     &run_command,
     &migrate_command,
+    &check_command,
     &publish_command,
     &version_command,
     &help_command,
