@@ -45,6 +45,17 @@ static char *dump_and_restore(const char *dsn, struct postgres *other)
         return copy;
 }
 
+/* A backend notices the end of its session a moment after the client has gone. */
+static bool no_session_is_left(void *dsn)
+{
+        PGconn *connection = database_connect(dsn);
+        int64_t n = database_integer(connection,
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1668248946");
+
+        PQfinish(connection);
+        return n == 0;
+}
+
 static bool run_rebase(const char *dsn, struct rebase_result *result, struct error *error)
 {
         struct blocking_conn *conn = blocking_conn_open(
@@ -104,6 +115,7 @@ Test(rebase, lets_every_lane_go_on_where_it_stood)
         database_exec(admin, "DELETE FROM courier.cursor WHERE sink = 'new'");
         PQfinish(admin);
 
+        wait_until(no_session_is_left, copy, 10000, "the readers' sessions end");
         cr_assert(run_rebase(copy, &result, &error), "%s", error.text);
         cr_assert_eq(result.n_lanes, 3);
         cr_assert_eq(result.lanes[0].n_waiting, 0);
