@@ -26,21 +26,21 @@ SET txid = (coalesce((SELECT rebased.txid FROM rebased WHERE rebased.id = outbox
 WITH classes AS (
   SELECT DISTINCT txid, lanes FROM rebased
 ), bound AS (
-  SELECT coalesce(max(txid), 3) + 1 AS xmax FROM classes
+  SELECT coalesce(max(txid), 3) + 1 AS next FROM classes
 ), rewritten AS (
-  SELECT cursor.lock_id, bound.xmax,
-         coalesce(min(classes.txid), bound.xmax) AS xmin,
+  SELECT cursor.lock_id, bound.next,
+         coalesce(min(classes.txid), bound.next) AS first,
          coalesce(string_agg(classes.txid::text, ',' ORDER BY classes.txid), '') AS xip
   FROM bound CROSS JOIN courier.cursor
   LEFT JOIN classes ON cursor.lock_id = ANY (classes.lanes)
-  GROUP BY cursor.lock_id, bound.xmax
+  GROUP BY cursor.lock_id, bound.next
 )
 UPDATE courier.cursor
 SET epoch = epoch + 1,
     system_identifier = (SELECT system_identifier FROM pg_control_system()),
-    from_snapshot = (xmin || ':' || xmax || ':' || xip)::pg_snapshot,
+    from_snapshot = (first || ':' || next || ':' || xip)::pg_snapshot,
     from_floor = coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0),
-    from_xid = xmax::text::xid8,
+    from_xid = next::text::xid8,
     until_snapshot = NULL, until_floor = NULL, until_xid = NULL, last_id = 0,
     settled_at = now()
 FROM rewritten
