@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "loop/socket_watch.h"
 #include "loop/timer.h"
+#include "outbox/pg_words.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -37,7 +38,6 @@ struct pg_conn {
         enum pg_conn_state state;
         PGconn *pq; /* owned; NULL while CLOSED or WAITING */
         struct socket_watch *watch;
-        int watched_socket;
         struct timer *timer;    /* the deadline of the state, or the end of the backoff */
         struct list expected;   /* expected::link, in the order the answers will come */
         struct list free_slots; /* expected::link, for reuse */
@@ -70,10 +70,15 @@ static void forget_expected(struct pg_conn *conn)
         }
 }
 
+static void unwatch_socket(struct pg_conn *conn)
+{
+        socket_watch_destroy(conn->watch);
+        conn->watch = NULL;
+}
+
 static void drop_session(struct pg_conn *conn)
 {
-        socket_watch_destroy(conn->watch); /* before PQfinish() closes the socket */
-        conn->watch = NULL;
+        unwatch_socket(conn); /* before PQfinish() closes the socket */
         PQfinish(conn->pq);
         conn->pq = NULL;
         forget_expected(conn);
@@ -121,61 +126,36 @@ void pg_conn_fail(struct pg_conn *conn, const struct error *error)
         conn->events.on_lost(conn->owner, &reason, retry_ms);
 }
 
-/* libpq's words as one line: it ends its messages with newlines and may send several lines. */
-static void set_libpq_error(struct error *error, const char *doing, const char *message)
-{
-        size_t length;
-
-        error_set(error, ERROR_DATABASE, "%s: %s", doing, message);
-        length = strlen(error->text);
-        while (length > 0 && error->text[length - 1] == '\n')
-                error->text[--length] = '\0';
-        for (char *at = error->text; *at != '\0'; at++)
-                if (*at == '\n' || *at == '\t')
-                        *at = ' ';
-}
-
-static void fail_with(struct pg_conn *conn, const char *doing, const char *message)
+static void fail_with(struct pg_conn *conn, const char *doing, const char *words)
 {
         struct error error;
 
-        set_libpq_error(&error, doing, message);
+        pg_words_set_error(&error, doing, words);
         pg_conn_fail(conn, &error);
 }
 
 static void fail_later(struct pg_conn *conn)
 {
-        set_libpq_error(&conn->failed_sending, "cannot send", PQerrorMessage(conn->pq));
+        pg_words_set_error(&conn->failed_sending, "cannot send", PQerrorMessage(conn->pq));
         timer_arm(conn->timer, 0);
 }
 
 static void fail_with_result(struct pg_conn *conn, const PGresult *result)
 {
-        struct error error;
         const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-        const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-        bool is_permission = sqlstate != NULL && strcmp(sqlstate, "42501") == 0;
+        struct error error;
 
-        if (message == NULL) {
-                fail_with(conn, "connection lost", PQresultErrorMessage(result));
-                return;
-        }
-        error_set(&error, is_permission ? ERROR_PERMISSION : ERROR_DATABASE, "%s (SQLSTATE %s)",
-            message, sqlstate != NULL ? sqlstate : "unknown");
+        pg_words_set_error(&error, "refused by the server", PQresultErrorMessage(result));
+        if (sqlstate != NULL)
+                error.kind = sqlstate_kind(sqlstate);
         pg_conn_fail(conn, &error);
 }
 
-/* While connecting, libpq may change its socket from one call to the next (another host, another
- * address, TLS refused); libuv must never watch one that libpq has closed. */
 static bool watch_socket(struct pg_conn *conn, int events)
 {
-        int socket = PQsocket(conn->pq);
-
-        if (conn->watch == NULL || conn->watched_socket != socket) {
-                socket_watch_destroy(conn->watch);
-                conn->watch = socket_watch_create(conn->loop, socket, on_socket_ready, conn);
-                conn->watched_socket = socket;
-        }
+        if (conn->watch == NULL)
+                conn->watch =
+                    socket_watch_create(conn->loop, PQsocket(conn->pq), on_socket_ready, conn);
         if (conn->watch == NULL) {
                 fail_with(conn, "cannot watch the socket", "refused by the event loop");
                 return false;
@@ -222,8 +202,11 @@ static void become_connected(struct pg_conn *conn)
         conn->events.on_connected(conn->owner);
 }
 
+/* libpq may close its socket in here and open another (another host or address, TLS refused), even
+ * one with the same number; libuv must never watch a socket that was closed under it. */
 static void continue_connecting(struct pg_conn *conn)
 {
+        unwatch_socket(conn);
         switch (PQconnectPoll(conn->pq)) {
         case PGRES_POLLING_READING:
                 watch_socket(conn, SOCKET_READABLE);

@@ -19,6 +19,16 @@ void pg_words_append(struct bytes *line, const char *text)
         }
 }
 
+void pg_words_set_error(struct error *error, const char *doing, const char *text)
+{
+        struct bytes line = {0};
+
+        bytes_printf(&line, "%s: ", doing);
+        pg_words_append(&line, text);
+        error_set(error, ERROR_DATABASE, "%s", line.data);
+        bytes_deinit(&line);
+}
+
 enum error_kind sqlstate_kind(const char *sqlstate)
 {
         static const struct {

@@ -15,6 +15,7 @@
 #include "loop/timer.h"
 #include "outbox/doorbell.h"
 #include "outbox/outbox.h"
+#include "outbox/pg_words.h"
 #include "pgcourier/version.h"
 #include "relay/carrier.h"
 
@@ -273,6 +274,8 @@ bool relay_run(
         struct relay relay = {.config = config, .once = options->once, .error = error};
 
         error->kind = ERROR_NONE;
+        if (!dsn_check(config->postgres.dsn, error))
+                return false;
         uv_loop_init(&relay.loop);
         start(&relay);
         log_info(
