@@ -31,12 +31,16 @@ void breaker_note_down(struct breaker *breaker, int64_t now_ms, int64_t delay_ms
         wait_ms = backoff_ms(&probe_backoff, breaker->n_failures, jitter);
         if (delay_ms > wait_ms)
                 wait_ms = delay_ms;
-        if (breaker->state != BREAKER_OPEN || delay_ms >= 0)
+        if (breaker->state != BREAKER_OPEN ||
+            (delay_ms >= 0 && now_ms + wait_ms > breaker->until_ms))
                 breaker->until_ms = now_ms + wait_ms;
         breaker->state = BREAKER_OPEN;
 }
 
 void breaker_note_up(struct breaker *breaker)
 {
-        *breaker = (struct breaker){.state = BREAKER_CLOSED};
+        /* Those that were accepted before it opened say nothing about now: a peer that asked for a
+         * pause gets it, although it still answers what it had taken. */
+        if (breaker->state != BREAKER_OPEN)
+                *breaker = (struct breaker){.state = BREAKER_CLOSED};
 }

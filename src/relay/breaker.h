@@ -4,6 +4,8 @@
  *
  *   CLOSED -down-> OPEN -time is up-> HALF_OPEN -up-> CLOSED
  *                                     HALF_OPEN -down-> OPEN, for longer
+ *
+ * What was in flight when it opened may make it wait longer, never less.
  */
 #pragma once
 
@@ -25,5 +27,5 @@ bool breaker_admits(struct breaker *breaker, int64_t now_ms, uint32_t n_in_fligh
  * any 32-bit value. */
 void breaker_note_down(struct breaker *breaker, int64_t now_ms, int64_t delay_ms, uint32_t jitter);
 
-/* It answered, be it with an error of its own. */
+/* It answered, be it with an error of its own. Closes a breaker whose time is up, no other. */
 void breaker_note_up(struct breaker *breaker);

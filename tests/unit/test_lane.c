@@ -1,0 +1,287 @@
+/* What a lane reads and what it settles. */
+#include "support/lane_rig.h"
+
+#include <criterion/criterion.h>
+
+static struct lane_rig rig;
+
+static void open_rig(void)
+{
+        lane_rig_open(&rig, &lane_rig_policy);
+}
+
+static void open_with(uint32_t max_in_flight, uint64_t max_in_flight_bytes)
+{
+        struct lane_policy policy = lane_rig_policy;
+
+        policy.max_in_flight = max_in_flight;
+        policy.max_in_flight_bytes = max_in_flight_bytes;
+        lane_rig_open(&rig, &policy);
+}
+
+static void close_rig(void)
+{
+        lane_rig_close(&rig);
+}
+
+static void deliver(int64_t id)
+{
+        cr_assert_eq(lane_rig_start(&rig), id);
+        lane_rig_finish(&rig, id, OUTCOME_DELIVERED);
+}
+
+static void deliver_from_to(int64_t first, int64_t last)
+{
+        for (int64_t id = first; id <= last; id++)
+                deliver(id);
+}
+
+TestSuite(lane_reading, .init = open_rig, .fini = close_rig);
+TestSuite(lane_settling, .init = open_rig, .fini = close_rig);
+
+Test(lane_reading, wants_a_page_as_soon_as_it_is_owned_and_one_at_a_time)
+{
+        cr_expect(lane_rig_wants_page(&rig));
+        cr_expect_not(lane_rig_wants_page(&rig), "one is being read");
+        lane_lose(&rig.lane);
+        cr_expect_not(lane_rig_wants_page(&rig), "nobody owns it");
+}
+
+Test(lane_reading, waits_for_the_bell_when_it_has_read_everything)
+{
+        lane_rig_read(&rig, "- -");
+        cr_expect_not(lane_rig_wants_page(&rig));
+        lane_ring(&rig.lane);
+        cr_expect(lane_rig_wants_page(&rig));
+}
+
+Test(lane_reading, hears_the_bell_while_a_page_is_being_read)
+{
+        struct page_request request;
+        struct cursor start;
+        struct page *page;
+
+        cr_assert(lane_wants_page(&rig.lane, &request));
+        lane_ring(&rig.lane);
+        start = (struct cursor){.from = request.start.from, .until = frame_create("2:2:", 0, 0)};
+        page = pages_make(&rig.pages, &start);
+        frame_unref(start.until);
+        lane_take_page(&rig.lane, page, rig.now_ms);
+
+        cr_expect(lane_rig_wants_page(&rig));
+}
+
+Test(lane_reading, goes_on_in_an_open_difference_without_being_rung)
+{
+        struct page_request request;
+        struct cursor start;
+        struct page *page;
+
+        cr_assert(lane_wants_page(&rig.lane, &request));
+        start = (struct cursor){.from = request.start.from, .until = frame_create("2:2:", 500, 0)};
+        page = pages_make(&rig.pages, &start);
+        frame_unref(start.until);
+        page_add_event(page, 7, NULL, 10);
+        page->upto = 7;
+        lane_take_page(&rig.lane, page, rig.now_ms);
+        cr_expect_not(lane_rig_wants_page(&rig), "the frame needs its xid first");
+        lane_rig_draw_xid(&rig);
+
+        cr_assert(lane_wants_page(&rig.lane, &request));
+        cr_expect_eq(request.start.from->floor, 0);
+        cr_expect_eq(request.start.until->floor, 500);
+        cr_expect_eq(request.start.last_id, 7);
+}
+
+Test(lane_reading, begins_the_next_difference_where_the_last_one_ended)
+{
+        struct page_request request;
+
+        lane_rig_read(&rig, "- - -");
+        lane_ring(&rig.lane);
+        cr_assert(lane_wants_page(&rig.lane, &request));
+
+        cr_expect_eq(request.start.from->floor, 3);
+        cr_expect_eq(request.start.from->xid, rig.xid);
+        cr_expect_null(request.start.until);
+        cr_expect_eq(request.start.last_id, 0);
+}
+
+Test(lane_reading, drops_a_page_with_nothing_new_and_settles_nothing_for_it)
+{
+        lane_rig_take_page(&rig, "", 0);
+
+        cr_expect_eq(rig.pages.n_held, 0);
+        cr_expect_not(lane_wants_xid(&rig.lane));
+        cr_expect_eq(lane_next_due(&rig.lane), -1);
+        rig.now_ms += 100000;
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+        cr_expect(lane_is_caught_up(&rig.lane));
+}
+
+Test(lane_reading, asks_for_half_of_the_window_so_that_two_pages_fit)
+{
+        struct page_request request;
+
+        cr_assert(lane_wants_page(&rig.lane, &request));
+        cr_expect_eq(request.max_events, 10);
+        cr_expect_eq(request.max_event_bytes, (1 << 19) / 10);
+}
+
+Test(lane_reading, counts_what_is_delivered_but_not_settled_as_in_the_window)
+{
+        lane_rig_read(&rig, "- - - - - - - - - -");
+        lane_rig_read(&rig, "- - - - - - - - - -");
+        deliver_from_to(1, 20);
+        lane_ring(&rig.lane);
+
+        cr_expect_not(lane_rig_wants_page(&rig), "a crash now would repeat all 20");
+        cr_assert_eq(lane_rig_wants_settle(&rig), 20);
+        cr_expect_not(lane_rig_wants_page(&rig), "not yet durable");
+        lane_settled(&rig.lane);
+        cr_expect(lane_rig_wants_page(&rig));
+}
+
+Test(lane_reading, frees_room_only_for_what_the_settle_covered)
+{
+        lane_rig_read(&rig, "- - - - - - - - - -");
+        lane_rig_read(&rig, "- - - - - - - - - -");
+        deliver_from_to(1, 9);
+        cr_assert_eq(lane_rig_wants_settle(&rig), 9);
+        deliver_from_to(10, 20);
+        lane_settled(&rig.lane);
+        lane_ring(&rig.lane);
+
+        cr_expect_not(lane_rig_wants_page(&rig), "11 are unsettled, and a page has 10");
+        cr_expect_eq(lane_rig_wants_settle(&rig), 20);
+}
+
+Test(lane_reading, stops_at_half_of_the_bytes_so_that_another_page_still_fits)
+{
+        lane_rig_take_page(&rig, "- - -", (1 << 19) / 3 + 1);
+        lane_rig_draw_xid(&rig);
+        lane_ring(&rig.lane);
+        cr_expect_not(lane_rig_wants_page(&rig));
+
+        deliver_from_to(1, 3);
+        cr_expect(lane_rig_wants_page(&rig), "bytes are free when they are delivered");
+}
+
+Test(lane_reading, asks_for_fewer_events_when_they_are_large)
+{
+        struct page_request request;
+
+        for (int64_t i = 1; i <= 20; i++) {
+                lane_ring(&rig.lane);
+                lane_rig_take_page(&rig, "-", 100000);
+                lane_rig_draw_xid(&rig);
+                deliver(i);
+                if (lane_rig_wants_settle(&rig) >= 0)
+                        lane_settled(&rig.lane);
+        }
+        lane_ring(&rig.lane);
+        cr_assert(lane_wants_page(&rig.lane, &request));
+
+        cr_expect_eq(request.max_events, 1);
+        cr_expect_eq(request.max_event_bytes, 1 << 19);
+}
+
+Test(lane_limits, allow_a_window_of_one_event)
+{
+        struct page_request request;
+
+        open_with(1, 65536);
+        cr_assert(lane_wants_page(&rig.lane, &request));
+        cr_expect_eq(request.max_events, 1);
+        lane_lose(&rig.lane);
+        lane_rig_own(&rig, 0);
+        lane_rig_read(&rig, "-");
+        lane_ring(&rig.lane);
+        cr_expect_not(lane_rig_wants_page(&rig));
+        deliver(1);
+        cr_expect_eq(lane_rig_wants_settle(&rig), 1, "nothing can be read before: at once");
+        lane_settled(&rig.lane);
+        cr_expect(lane_rig_wants_page(&rig));
+        close_rig();
+}
+
+Test(lane_settling, waits_until_the_frame_has_its_xid)
+{
+        lane_rig_take_page(&rig, "-", 10);
+        deliver(1);
+        rig.now_ms += 1000;
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+        cr_expect_eq(lane_next_due(&rig.lane), -1, "the clock would not help");
+
+        lane_rig_draw_xid(&rig);
+        cr_expect_eq(lane_rig_wants_settle(&rig), 1);
+}
+
+Test(lane_settling, does_not_pass_a_hole)
+{
+        lane_rig_read(&rig, "- - -");
+        cr_assert_eq(lane_rig_start(&rig), 1);
+        deliver(2);
+        deliver(3);
+        rig.now_ms += 1000;
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        rig.now_ms += 1000;
+        cr_expect_eq(lane_rig_wants_settle(&rig), 3);
+}
+
+Test(lane_settling, gathers_what_a_moment_brings)
+{
+        lane_rig_read(&rig, "- - -");
+        deliver(1);
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+        cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 20);
+        rig.now_ms += 19;
+        deliver(2);
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+        cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 1, "the first is not put off");
+
+        rig.now_ms += 1;
+        cr_expect_eq(lane_rig_wants_settle(&rig), 2);
+}
+
+Test(lane_settling, writes_one_cursor_at_a_time_and_then_what_has_come_since)
+{
+        lane_rig_read(&rig, "- -");
+        deliver(1);
+        rig.now_ms += 20;
+        cr_assert_eq(lane_rig_wants_settle(&rig), 1);
+        deliver(2);
+        rig.now_ms += 1000;
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+        cr_expect_eq(lane_next_due(&rig.lane), -1);
+
+        lane_settled(&rig.lane);
+        cr_expect_eq(lane_rig_wants_settle(&rig), 2);
+        lane_settled(&rig.lane);
+        rig.now_ms += 1000;
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1, "nothing has moved");
+}
+
+Test(lane_settling, does_not_wait_while_draining)
+{
+        lane_rig_read(&rig, "- -");
+        deliver(1);
+        lane_drain(&rig.lane);
+        cr_expect_eq(lane_rig_wants_settle(&rig), 1);
+}
+
+Test(lane_settling, takes_its_time_to_move_over_events_of_other_topics)
+{
+        lane_ring(&rig.lane);
+        rig.last_id = 500;
+        lane_rig_take_page(&rig, "", 0);
+        lane_rig_draw_xid(&rig);
+
+        cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 1000);
+        rig.now_ms += 999;
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+        rig.now_ms += 1;
+        cr_expect_eq(lane_rig_wants_settle(&rig), 500);
+}

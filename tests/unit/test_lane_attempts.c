@@ -1,0 +1,353 @@
+/* Which attempt a lane starts next, and what it makes of how one ended. */
+#include "support/lane_rig.h"
+
+#include <criterion/criterion.h>
+
+static struct lane_rig rig;
+
+static void open_rig(void)
+{
+        lane_rig_open(&rig, &lane_rig_policy);
+}
+
+static void open_keeping_order(void)
+{
+        struct lane_policy policy = lane_rig_policy;
+
+        policy.sink_keeps_order = true;
+        lane_rig_open(&rig, &policy);
+}
+
+static void close_rig(void)
+{
+        lane_rig_close(&rig);
+}
+
+/* Starts all that may start; they are exactly first to last, in this order. */
+static void expect_starts(int64_t first, int64_t last)
+{
+        for (int64_t id = first; id <= last; id++)
+                cr_assert_eq(lane_rig_start(&rig), id);
+        cr_assert_eq(lane_rig_start(&rig), 0);
+}
+
+static void deliver_all_in_flight(int64_t first, int64_t last)
+{
+        for (int64_t id = first; id <= last; id++)
+                lane_rig_finish(&rig, id, OUTCOME_DELIVERED);
+}
+
+TestSuite(lane_keys, .init = open_rig, .fini = close_rig);
+TestSuite(lane_ordered_sink, .init = open_keeping_order, .fini = close_rig);
+TestSuite(lane_retry, .init = open_rig, .fini = close_rig);
+TestSuite(lane_outage, .init = open_rig, .fini = close_rig);
+
+Test(lane_keys, have_one_attempt_in_flight_each)
+{
+        lane_rig_read(&rig, "a b a b");
+        expect_starts(1, 2);
+
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+        expect_starts(4, 4);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        expect_starts(3, 3);
+        deliver_all_in_flight(3, 4);
+}
+
+Test(lane_keys, go_on_over_the_border_of_pages)
+{
+        lane_rig_read(&rig, "a");
+        lane_rig_read(&rig, "a");
+        expect_starts(1, 1);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        lane_rig_read(&rig, "a");
+        expect_starts(2, 2);
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+        expect_starts(3, 3);
+        lane_rig_finish(&rig, 3, OUTCOME_DELIVERED);
+}
+
+Test(lane_keys, do_not_concern_events_without_one)
+{
+        lane_rig_read(&rig, "- - -");
+        expect_starts(1, 3);
+        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        lane_rig_read(&rig, "-");
+        expect_starts(4, 4);
+        deliver_all_in_flight(2, 4);
+}
+
+Test(lane_order_none, starts_everything_whatever_its_key)
+{
+        struct lane_policy policy = lane_rig_policy;
+
+        policy.by_key = false;
+        lane_rig_open(&rig, &policy);
+        lane_rig_read(&rig, "a a a");
+        expect_starts(1, 3);
+        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        lane_rig_finish(&rig, 2, OUTCOME_SINK_DOWN);
+        lane_rig_read(&rig, "a");
+        rig.now_ms += 200;
+        lane_rig_finish(&rig, 3, OUTCOME_DELIVERED);
+        cr_expect_eq(lane_rig_start(&rig), 1);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        cr_expect_eq(lane_rig_start(&rig), 2);
+        cr_expect_eq(lane_rig_start(&rig), 4);
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+        lane_rig_finish(&rig, 4, OUTCOME_DELIVERED);
+        close_rig();
+}
+
+Test(lane_concurrency, is_bounded_and_needs_no_timer)
+{
+        struct lane_policy policy = lane_rig_policy;
+
+        policy.max_concurrent = 2;
+        lane_rig_open(&rig, &policy);
+        lane_rig_read(&rig, "a b c d");
+        expect_starts(1, 2);
+        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        expect_starts(3, 3);
+        rig.now_ms += 1000;
+        cr_expect_eq(lane_next_due(&rig.lane), -1, "it is due, but there is no room for it");
+
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+        cr_expect_eq(lane_rig_start(&rig), 1, "what came first goes first");
+        deliver_all_in_flight(1, 1);
+        deliver_all_in_flight(3, 3);
+        close_rig();
+}
+
+Test(lane_ordered_sink, has_many_of_a_key_in_flight)
+{
+        lane_rig_read(&rig, "a a a b");
+        expect_starts(1, 4);
+        deliver_all_in_flight(1, 4);
+}
+
+Test(lane_ordered_sink, gets_one_at_a_time_after_a_failure_and_many_again_after_that)
+{
+        lane_rig_read(&rig, "a a a a");
+        cr_assert_eq(lane_rig_start(&rig), 1);
+        cr_assert_eq(lane_rig_start(&rig), 2);
+        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        lane_rig_finish(&rig, 2, OUTCOME_RETRY);
+        cr_expect_eq(lane_rig_start(&rig), 0);
+
+        rig.now_ms += 100;
+        expect_starts(1, 1);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        expect_starts(2, 2);
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+        expect_starts(3, 4);
+        deliver_all_in_flight(3, 4);
+}
+
+Test(lane_ordered_sink, keeps_one_that_failed_behind_one_still_in_flight)
+{
+        lane_rig_read(&rig, "a a");
+        expect_starts(1, 2);
+        cr_expect_eq(lane_rig_finish(&rig, 2, OUTCOME_RETRY), 0, "it waits for its turn");
+        rig.now_ms += 1000;
+        cr_expect_eq(lane_rig_start(&rig), 0);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        expect_starts(2, 2);
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+}
+
+Test(lane_ordered_sink, resumes_all_in_order_after_an_outage)
+{
+        lane_rig_read(&rig, "a a b b");
+        expect_starts(1, 4);
+        for (int64_t id = 4; id >= 1; id--)
+                lane_rig_finish(&rig, id, OUTCOME_SINK_DOWN);
+        rig.now_ms += 200;
+
+        expect_starts(1, 1);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        expect_starts(2, 3);
+        lane_rig_finish(&rig, 3, OUTCOME_DELIVERED);
+        expect_starts(4, 4);
+        lane_rig_finish(&rig, 4, OUTCOME_DELIVERED);
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+}
+
+Test(lane_retry, waits_for_its_backoff_and_says_for_how_long)
+{
+        static const int64_t delays_ms[] = {100, 200, 400};
+
+        lane_rig_read(&rig, "a");
+        for (int i = 0; i < 3; i++) {
+                expect_starts(1, 1);
+                cr_expect_eq(lane_rig_delivery(&rig, 1)->attempt.number, i + 1);
+                cr_expect_eq(lane_rig_finish(&rig, 1, i == 1 ? OUTCOME_REJECTED : OUTCOME_RETRY),
+                    delays_ms[i]);
+                cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + delays_ms[i]);
+                rig.now_ms += delays_ms[i] - 1;
+                cr_expect_eq(lane_rig_start(&rig), 0);
+                rig.now_ms += 1;
+        }
+}
+
+Test(lane_retry, waits_as_long_as_the_peer_asks_for_but_no_shorter_than_its_backoff)
+{
+        lane_rig_read(&rig, "- -");
+        expect_starts(1, 2);
+        cr_expect_eq(lane_rig_finish_delayed(&rig, 1, OUTCOME_RETRY, 60000), 60000);
+        cr_expect_eq(lane_rig_finish_delayed(&rig, 2, OUTCOME_RETRY, 1), 100);
+        cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 100, "the earliest");
+        rig.now_ms += 59999;
+        expect_starts(2, 2);
+        cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 1);
+        rig.now_ms += 1;
+        expect_starts(1, 1);
+        deliver_all_in_flight(1, 2);
+}
+
+Test(lane_retry, blocks_only_its_key)
+{
+        lane_rig_read(&rig, "a b a b");
+        expect_starts(1, 2);
+        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+        expect_starts(4, 4);
+        lane_rig_finish(&rig, 4, OUTCOME_DELIVERED);
+        rig.now_ms += 100;
+        expect_starts(1, 1);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        expect_starts(3, 3);
+        lane_rig_finish(&rig, 3, OUTCOME_DELIVERED);
+}
+
+Test(lane_retry, goes_before_what_was_never_started)
+{
+        lane_rig_read(&rig, "a");
+        expect_starts(1, 1);
+        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        lane_rig_read(&rig, "b c");
+        rig.now_ms += 100;
+        expect_starts(1, 3);
+        deliver_all_in_flight(1, 3);
+}
+
+Test(lane_outage, costs_no_attempt)
+{
+        lane_rig_read(&rig, "a");
+        for (int i = 0; i < 5; i++) {
+                expect_starts(1, 1);
+                cr_expect_eq(lane_rig_delivery(&rig, 1)->attempt.number, 1);
+                cr_expect_eq(lane_rig_finish(&rig, 1, OUTCOME_SINK_DOWN), 0);
+                rig.now_ms += 5000;
+        }
+        expect_starts(1, 1);
+        cr_expect_eq(lane_rig_finish(&rig, 1, OUTCOME_RETRY), 100, "as after a first failure");
+}
+
+Test(lane_outage, stops_the_lane_until_a_single_probe_succeeds)
+{
+        lane_rig_read(&rig, "- - - -");
+        cr_assert_eq(lane_rig_start(&rig), 1);
+        lane_rig_finish(&rig, 1, OUTCOME_SINK_DOWN);
+        cr_expect_eq(lane_rig_start(&rig), 0);
+        cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 200);
+
+        rig.now_ms += 200;
+        expect_starts(1, 1);
+        cr_expect_eq(lane_next_due(&rig.lane), -1, "the probe's answer comes by itself");
+        lane_rig_finish(&rig, 1, OUTCOME_SINK_DOWN);
+        rig.now_ms += 399;
+        cr_expect_eq(lane_rig_start(&rig), 0, "longer than before");
+        rig.now_ms += 1;
+        expect_starts(1, 1);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        expect_starts(2, 4);
+        deliver_all_in_flight(2, 4);
+}
+
+Test(lane_outage, probes_only_when_nothing_is_in_flight)
+{
+        lane_rig_read(&rig, "- -");
+        expect_starts(1, 2);
+        lane_rig_finish(&rig, 1, OUTCOME_SINK_DOWN);
+        rig.now_ms += 1000;
+
+        cr_expect_eq(lane_rig_start(&rig), 0);
+        cr_expect_eq(lane_next_due(&rig.lane), -1, "no timer needed for the answer");
+        lane_rig_finish(&rig, 2, OUTCOME_SINK_DOWN);
+        cr_expect_eq(lane_rig_start(&rig), 0, "it is still down");
+        cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 400);
+}
+
+Test(lane_outage, is_over_only_when_the_pause_that_the_peer_asked_for_is)
+{
+        lane_rig_read(&rig, "- - -");
+        expect_starts(1, 3);
+        lane_rig_finish_delayed(&rig, 1, OUTCOME_SINK_DOWN, 60000);
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+        lane_rig_finish(&rig, 3, OUTCOME_RETRY);
+
+        rig.now_ms += 59999;
+        cr_expect_eq(lane_rig_start(&rig), 0);
+        cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 1);
+        rig.now_ms += 1;
+        expect_starts(1, 1);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        expect_starts(3, 3);
+        lane_rig_finish(&rig, 3, OUTCOME_DELIVERED);
+}
+
+Test(lane_outage, is_followed_by_everything_in_delivery_order)
+{
+        lane_rig_read(&rig, "a b c d");
+        expect_starts(1, 4);
+        lane_rig_finish(&rig, 3, OUTCOME_SINK_DOWN);
+        lane_rig_finish(&rig, 1, OUTCOME_SINK_DOWN);
+        lane_rig_finish(&rig, 4, OUTCOME_SINK_DOWN);
+        lane_rig_finish(&rig, 2, OUTCOME_SINK_DOWN);
+        rig.now_ms += 200;
+
+        expect_starts(1, 1);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        expect_starts(2, 4);
+        deliver_all_in_flight(2, 4);
+}
+
+Test(lane_outage, does_not_keep_the_timer_busy_with_retries_that_fall_due)
+{
+        lane_rig_read(&rig, "a b");
+        expect_starts(1, 2);
+        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        lane_rig_finish_delayed(&rig, 2, OUTCOME_SINK_DOWN, 60000);
+        rig.now_ms += 30000;
+
+        cr_expect_eq(lane_rig_start(&rig), 0);
+        cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 30000);
+}
+
+Test(lane_outage, is_ended_by_any_answer_of_the_peer)
+{
+        lane_rig_read(&rig, "a b");
+        expect_starts(1, 2);
+        lane_rig_finish(&rig, 1, OUTCOME_SINK_DOWN);
+        lane_rig_finish(&rig, 2, OUTCOME_SINK_DOWN);
+        rig.now_ms += 200;
+        expect_starts(1, 1);
+        lane_rig_finish(&rig, 1, OUTCOME_REJECTED);
+        expect_starts(2, 2);
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+}
+
+Test(lane_retry, is_not_what_a_cancelled_attempt_needs)
+{
+        lane_rig_read(&rig, "a a -");
+        cr_assert_eq(lane_rig_start(&rig), 1);
+        cr_expect_eq(lane_rig_finish(&rig, 1, OUTCOME_CANCELLED), 0);
+        cr_expect_eq(rig.lane.breaker.state, BREAKER_CLOSED);
+
+        cr_expect_eq(lane_rig_start(&rig), 1);
+        cr_expect_eq(lane_rig_delivery(&rig, 1)->attempt.number, 1);
+        cr_expect_eq(lane_rig_start(&rig), 3);
+        lane_rig_finish(&rig, 1, OUTCOME_CANCELLED);
+        lane_rig_finish(&rig, 3, OUTCOME_CANCELLED);
+}

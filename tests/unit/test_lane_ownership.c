@@ -1,0 +1,139 @@
+/* How a lane is owned, lost and brought to rest. */
+#include "support/lane_rig.h"
+
+#include <criterion/criterion.h>
+
+static struct lane_rig rig;
+
+static void open_rig(void)
+{
+        lane_rig_open(&rig, &lane_rig_policy);
+}
+
+static void close_rig(void)
+{
+        lane_rig_close(&rig);
+}
+
+static void deliver(int64_t id)
+{
+        cr_assert_eq(lane_rig_start(&rig), id);
+        lane_rig_finish(&rig, id, OUTCOME_DELIVERED);
+}
+
+TestSuite(lane_ownership, .init = open_rig, .fini = close_rig);
+
+Test(lane_ownership, begins_anew_at_the_durable_cursor)
+{
+        struct page_request request;
+
+        lane_rig_read(&rig, "a a b");
+        deliver(1);
+        lane_lose(&rig.lane);
+        cr_expect_eq(rig.lane.state, LANE_UNOWNED);
+        cr_expect_eq(rig.pages.n_held, 0);
+
+        lane_rig_own(&rig, 42);
+        cr_assert(lane_wants_page(&rig.lane, &request));
+        cr_expect_eq(request.start.from->floor, 42);
+        cr_expect_eq(lane_rig_start(&rig), 0);
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+}
+
+Test(lane_ownership, waits_for_what_is_in_flight_when_it_is_lost)
+{
+        lane_rig_read(&rig, "a b c");
+        cr_assert_eq(lane_rig_start(&rig), 1);
+        cr_assert_eq(lane_rig_start(&rig), 2);
+
+        lane_lose(&rig.lane);
+        cr_expect_eq(rig.lane.state, LANE_LEAVING);
+        cr_expect_eq(rig.pages.n_held, 1, "the sink still reads its events");
+        cr_expect_eq(lane_rig_start(&rig), 0);
+        cr_expect_eq(lane_next_due(&rig.lane), -1);
+        cr_expect_not(lane_is_at_rest(&rig.lane));
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+        cr_expect_eq(rig.lane.state, LANE_LEAVING);
+
+        lane_rig_finish(&rig, 2, OUTCOME_CANCELLED);
+        cr_expect_eq(rig.lane.state, LANE_UNOWNED);
+        cr_expect_eq(rig.pages.n_held, 0);
+        cr_expect(lane_is_at_rest(&rig.lane));
+        lane_rig_own(&rig, 0);
+        lane_rig_read(&rig, "a b c");
+        cr_expect_eq(lane_rig_start(&rig), 1, "it is delivered again");
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+}
+
+Test(lane_ownership, forgets_what_was_being_asked_when_it_is_lost)
+{
+        lane_rig_take_page(&rig, "-", 10);
+        cr_assert(lane_wants_xid(&rig.lane));
+        lane_lose(&rig.lane);
+        lane_rig_own(&rig, 0);
+
+        cr_expect_not(lane_wants_xid(&rig.lane));
+        cr_expect(lane_rig_wants_page(&rig));
+        lane_lose(&rig.lane);
+        lane_rig_own(&rig, 0);
+        cr_expect(lane_rig_wants_page(&rig));
+}
+
+Test(lane_ownership, may_be_lost_when_nobody_owns_it)
+{
+        lane_lose(&rig.lane);
+        lane_lose(&rig.lane);
+        cr_expect_eq(rig.lane.state, LANE_UNOWNED);
+        cr_expect(lane_is_at_rest(&rig.lane));
+        cr_expect_not(lane_is_caught_up(&rig.lane));
+}
+
+Test(lane_ownership, starts_nothing_while_draining_and_comes_to_rest)
+{
+        lane_rig_read(&rig, "- - -");
+        cr_assert_eq(lane_rig_start(&rig), 1);
+        cr_assert_eq(lane_rig_start(&rig), 2);
+        lane_drain(&rig.lane);
+        lane_ring(&rig.lane);
+        cr_expect_not(lane_rig_wants_page(&rig));
+        cr_expect_eq(lane_rig_start(&rig), 0);
+        cr_expect_not(lane_is_at_rest(&rig.lane));
+
+        lane_rig_finish(&rig, 2, OUTCOME_RETRY);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        cr_expect_not(lane_is_at_rest(&rig.lane), "the first is not settled");
+        cr_assert_eq(lane_rig_wants_settle(&rig), 1);
+        cr_expect_not(lane_is_at_rest(&rig.lane), "not yet durable");
+        lane_settled(&rig.lane);
+        cr_expect(lane_is_at_rest(&rig.lane));
+        cr_expect_eq(lane_next_due(&rig.lane), -1);
+}
+
+Test(lane_ownership, draws_the_xid_that_the_last_settle_needs_while_draining)
+{
+        lane_rig_take_page(&rig, "-", 10);
+        deliver(1);
+        lane_drain(&rig.lane);
+        cr_expect_not(lane_is_at_rest(&rig.lane));
+        lane_rig_draw_xid(&rig);
+        cr_expect_eq(lane_rig_wants_settle(&rig), 1);
+        lane_settled(&rig.lane);
+        cr_expect(lane_is_at_rest(&rig.lane));
+}
+
+Test(lane_ownership, is_caught_up_when_all_there_was_is_settled)
+{
+        cr_expect_not(lane_is_caught_up(&rig.lane), "it has not looked");
+        lane_rig_read(&rig, "-");
+        cr_expect_not(lane_is_caught_up(&rig.lane));
+        deliver(1);
+        cr_expect_not(lane_is_caught_up(&rig.lane));
+        rig.now_ms += 20;
+        cr_assert_eq(lane_rig_wants_settle(&rig), 1);
+        cr_expect_not(lane_is_caught_up(&rig.lane));
+        lane_settled(&rig.lane);
+        cr_expect(lane_is_caught_up(&rig.lane));
+        lane_ring(&rig.lane);
+        cr_expect_not(lane_is_caught_up(&rig.lane));
+}
