@@ -4,10 +4,9 @@
  */
 #include "cli/check.h"
 
-#include "base/alloc.h"
-#include "base/bytes.h"
 #include "cli/cli.h"
 #include "config/config.h"
+#include "outbox/pg_words.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -83,19 +82,6 @@ void report_fail(struct report *report, enum error_kind kind, const char *what, 
         va_end(arguments);
 }
 
-static void report_sink(struct report *report, const struct sink_config *sink)
-{
-        char *what = xasprintf("sink %s", sink->name);
-        struct bytes topics = {0};
-
-        for (unsigned i = 0; i < sink->n_topics; i++)
-                bytes_printf(&topics, "%s%s", i > 0 ? ", " : "", sink->topics[i]);
-        report_ok(report, what, "%s, topics %s", sink_config_kind(sink),
-            topics.data != NULL ? topics.data : "none");
-        bytes_deinit(&topics);
-        free(what);
-}
-
 static void check_config(const char *path, bool connects, struct report *report)
 {
         struct error error = {0};
@@ -107,14 +93,14 @@ static void check_config(const char *path, bool connects, struct report *report)
                     "Correct the file or its path, then check again", "%s", error.text);
                 return;
         }
-        report_ok(report, "config", "%s is valid", path);
-        if (connects) {
-                check_database(config, report);
-                may_free = check_sinks(config, report);
+        if (dsn_check(config->postgres.dsn, &error)) {
+                report_ok(report, "config", "%s is valid", path);
+                if (connects)
+                        check_database(config, report);
         } else {
-                for (unsigned i = 0; i < config->n_sinks; i++)
-                        report_sink(report, &config->sinks[i]);
+                report_fail(report, error.kind, "config", "Correct postgres.dsn", "%s", error.text);
         }
+        may_free = check_sinks(config, connects, report);
         if (may_free)
                 config_free(config);
 }

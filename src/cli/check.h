@@ -17,5 +17,6 @@ void report_fail(struct report *report, enum error_kind kind, const char *what, 
 
 void check_database(const struct config *config, struct report *report);
 
-/* False if a sink did not end in time: then the config must not be freed any more. */
-bool check_sinks(const struct config *config, struct report *report);
+/* Opens each sink, and with `connects` probes it. False if a sink did not end in time: then the
+ * config must not be freed any more. */
+bool check_sinks(const struct config *config, bool connects, struct report *report);

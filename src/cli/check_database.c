@@ -110,6 +110,30 @@ static void check_rights(struct blocking_conn *conn, struct report *report, cons
         rows_free(rows);
 }
 
+/* The same question as when a lane is claimed. */
+static void check_cluster(struct blocking_conn *conn, struct report *report)
+{
+        struct error error;
+        struct rows *rows = blocking_conn_query(conn,
+            "SELECT EXISTS (SELECT FROM courier.cursor, pg_catalog.pg_control_system() AS here"
+            " WHERE cursor.system_identifier <> here.system_identifier)"
+            " OR EXISTS (SELECT FROM courier.outbox WHERE txid >="
+            " pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()))",
+            NULL, 0, &error);
+
+        if (rows == NULL) {
+                report_query(report, "cluster", &error);
+                return;
+        }
+        if (rows_bool(rows, 0, 0))
+                report_fail(report, ERROR_SCHEMA, "cluster",
+                    "Stop all relays and run: pgcourier rebase",
+                    "the outbox and its cursors were written in another PostgreSQL cluster");
+        else
+                report_ok(report, "cluster", "the cursors were written in this cluster");
+        rows_free(rows);
+}
+
 static void check_doorbell(
     struct blocking_conn *conn, const struct config *config, struct report *report)
 {
@@ -205,6 +229,7 @@ void check_database(const struct config *config, struct report *report)
         check_session(conn, report);
         if (check_schema(conn, report, remedy)) {
                 check_rights(conn, report, remedy);
+                check_cluster(conn, report);
                 check_doorbell(conn, config, report);
         }
         free(remedy);

@@ -1,12 +1,14 @@
 /*
- * `pgcourier check --connect`: whether each sink can be reached. All are probed
- * at once on one loop, and reported in the order of the configuration.
+ * Whether each sink can be opened as `run` will open it and, with --connect, be
+ * reached. All are probed at once on one loop, and reported in the order of the
+ * configuration.
  *
  * A sink ends its probe by its own timeouts. Should one not, the deadline here
  * ends the waiting; such a sink may not be closed, so it is left as it is for
  * the few moments until the process ends.
  */
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "cli/check.h"
 #include "config/config.h"
 #include "loop/timer.h"
@@ -34,7 +36,7 @@ struct probing {
         struct probe *probes; /* owned */
         unsigned n_probes;
         unsigned n_waiting; /* for an answer, then for the end of closing */
-        const struct config *config;
+        bool connects;
 };
 
 /* Left to the end of the process: not a leak, and not a thing to free under a sink's threads. */
@@ -82,6 +84,10 @@ static void start_probe(struct probing *probing, struct probe *probe)
         probe->sink = sink_kind_find(kind)->open(&settings, &probe->open_error);
         if (probe->sink == NULL)
                 return;
+        if (!probing->connects) {
+                probe->is_answered = true;
+                return;
+        }
         probing->n_waiting++;
         sink_probe(probe->sink, on_probed, probe);
 }
@@ -96,12 +102,25 @@ static void wait_for_all(struct probing *probing)
         timer_disarm(probing->deadline);
 }
 
+static void report_opened(struct report *report, const char *what, const struct sink_config *config)
+{
+        struct bytes topics = {0};
+
+        for (unsigned i = 0; i < config->n_topics; i++)
+                bytes_printf(&topics, "%s%s", i > 0 ? ", " : "", config->topics[i]);
+        report_ok(report, what, "%s, topics %s", sink_config_kind(config),
+            topics.data != NULL ? topics.data : "none");
+        bytes_deinit(&topics);
+}
+
 static void report_probe(struct report *report, const struct probe *probe)
 {
         char *what = xasprintf("sink %s", probe->config->name);
         const char *kind = sink_config_kind(probe->config);
 
-        if (probe->sink == NULL)
+        if (probe->sink != NULL && !probe->probing->connects)
+                report_opened(report, what, probe->config);
+        else if (probe->sink == NULL)
                 report_fail(report, probe->open_error.kind, what,
                     "Correct the sink's block in the configuration", "%s: %s", kind,
                     probe->open_error.text);
@@ -140,7 +159,7 @@ static bool close_answered(struct probing *probing)
         return !left_open && !probing->is_too_late;
 }
 
-bool check_sinks(const struct config *config, struct report *report)
+bool check_sinks(const struct config *config, bool connects, struct report *report)
 {
         struct probing *probing = xcalloc(1, sizeof *probing);
 
@@ -152,7 +171,7 @@ bool check_sinks(const struct config *config, struct report *report)
                 return true;
         }
         probing->deadline = timer_create_on(&probing->loop, on_deadline, probing);
-        probing->config = config;
+        probing->connects = connects;
         probing->n_probes = config->n_sinks;
         probing->probes = xcalloc(config->n_sinks, sizeof *probing->probes);
         for (unsigned i = 0; i < config->n_sinks; i++) {

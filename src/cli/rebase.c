@@ -26,7 +26,7 @@ static bool run_rebase(const struct arguments *arguments, struct error *error)
         if (!ok)
                 return false;
         for (int i = 0; i < result.n_lanes; i++)
-                printf("%s: %lld events to deliver\n", result.lanes[i].sink,
+                printf("%s: events of all topics not yet passed: %lld\n", result.lanes[i].sink,
                     result.lanes[i].n_waiting);
         if (result.n_lanes == 0)
                 puts("there are no cursors; the events speak of this cluster now");

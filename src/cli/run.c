@@ -4,6 +4,8 @@
 #include "relay/relay.h"
 
 #include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { CONFIG, ONCE, LOG_LEVEL };
@@ -33,6 +35,24 @@ static bool set_log_level(const char *name)
         return false;
 }
 
+/* libuv starts its threads at first use and never more. E-mail blocks one for each message on its way,
+ * standard output one; name look-ups must never wait behind them. */
+static void size_thread_pool(const struct config *config)
+{
+        unsigned n_threads = 4;
+        char text[16];
+
+        for (unsigned i = 0; i < config->n_sinks; i++) {
+                const struct sink_config *sink = &config->sinks[i];
+                if (sink->email != NULL)
+                        n_threads += sink->email->concurrency;
+                if (sink->stdout_ != NULL)
+                        n_threads++;
+        }
+        snprintf(text, sizeof text, "%u", n_threads < 1024 ? n_threads : 1024);
+        setenv("UV_THREADPOOL_SIZE", text, 0);
+}
+
 static bool run_config(
     const struct config *config, const struct arguments *arguments, struct error *error)
 {
@@ -44,6 +64,7 @@ static bool run_config(
                 return error_set(error, ERROR_CONFIG,
                     "log level \"%.64s\" is not one of debug, info, warn, error",
                     config->log_level);
+        size_thread_pool(config);
         if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
                 return error_set(error, ERROR_SYSTEM, "libcurl cannot be initialised");
         ok = relay_run(config, &relay_options, error);

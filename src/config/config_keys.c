@@ -27,7 +27,8 @@ static BLOCK(postgres_block, struct postgres_config, postgres_keys);
 #define R(member) MEMBER(struct relay_config, member)
 static const struct config_key relay_keys[] = {
     {"wakeup", KEY_CHOICE, R(wakeup), .fallback = "notify", .choices = "notify, poll",
-        .help = "what wakes a sleeping relay: LISTEN/NOTIFY, or polling (for transaction poolers)"},
+        .help =
+            "what wakes a sleeping relay: LISTEN/NOTIFY, or polling (where LISTEN cannot be used)"},
     {"sweep", KEY_DURATION, R(sweep_ms), .fallback = "5s", .min = "10ms", .max = "1h",
         .help = "how often to look at the backlog without having been notified"},
     {"poll_interval", KEY_DURATION, R(poll_interval_ms), .fallback = "250ms", .min = "1ms",

@@ -1,6 +1,8 @@
 #include "config/values.h"
 
 #include "base/alloc.h"
+#include "base/error.h"
+#include "base/template.h"
 #include "config/redis_url.h"
 #include "config/url.h"
 
@@ -49,17 +51,15 @@ const char *check_header_name(const char *value)
 
 const char *check_stream_template(const char *value)
 {
-        while (*value != '\0') {
-                if (strncmp(value, "{{topic}}", 9) == 0)
-                        value += 9;
-                else if (strncmp(value, "{{", 2) == 0 && strstr(value, "}}") != NULL)
-                        return "holds a {{…}} that is not known; the only one is {{topic}}";
-                else if (strncmp(value, "{{", 2) == 0 || strncmp(value, "}}", 2) == 0)
-                        return "holds {{ or }} without its counterpart; the only reference is "
-                               "{{topic}}";
-                else
-                        value++;
-        }
+        static const char *const variables[] = {"topic", NULL};
+        struct error error;
+        struct template *template = template_compile(value, variables, &error);
+
+        if (template == NULL)
+                return "is not a valid template: {{ and }} need each other, and the only variable "
+                       "is "
+                       "{{topic}}";
+        template_destroy(template);
         return NULL;
 }
 
@@ -137,12 +137,13 @@ static size_t base64_bytes(const char *text)
 
 const char *check_http_secret(const char *value)
 {
-        size_t n_bytes = base64_bytes(strncmp(value, "whsec_", 6) == 0 ? value + 6 : value);
+        size_t n_bytes = strncmp(value, "whsec_", 6) == 0 ? base64_bytes(value + 6) : 0;
 
         if (n_bytes >= 24 && n_bytes <= 64)
                 return NULL;
-        return "is not a signing secret; allowed: base64 (standard alphabet, padded) of 24 to 64 "
-               "random bytes, with or without whsec_ before it";
+        return "is not a signing secret; allowed: whsec_ and then base64 (standard alphabet, "
+               "padded) "
+               "of 24 to 64 random bytes";
 }
 
 /* Finds the bare address within "a@b.c" or "Name <a@b.c>"; false if there is not exactly one. */

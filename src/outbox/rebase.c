@@ -22,6 +22,18 @@ static const char waiting_sql[] =
     " FROM courier.cursor LEFT JOIN rebased ON cursor.lock_id = ANY (rebased.lanes)"
     " GROUP BY cursor.sink, cursor.lane ORDER BY cursor.sink, cursor.lane";
 
+static bool lock(struct blocking_conn *conn, struct error *error)
+{
+        if (blocking_conn_run(conn, lock_sql, error))
+                return true;
+        if (error->kind == ERROR_PERMISSION)
+                error_set(error, ERROR_PERMISSION,
+                    "rebase rewrites the outbox, which user %s may not: connect as the owner of "
+                    "schema courier",
+                    blocking_conn_user(conn));
+        return false;
+}
+
 static bool no_lane_is_owned(struct blocking_conn *conn, struct error *error)
 {
         struct rows *rows = blocking_conn_query(conn, owned_sql, NULL, 0, error);
@@ -61,7 +73,7 @@ bool rebase(struct blocking_conn *conn, struct rebase_result *out_result, struct
 {
         struct rebase_result result = {0};
 
-        if (blocking_conn_run(conn, lock_sql, error) && no_lane_is_owned(conn, error) &&
+        if (lock(conn, error) && no_lane_is_owned(conn, error) &&
             blocking_conn_run(conn, rebase_sql, error) && read_result(conn, &result, error) &&
             blocking_conn_run(conn, "COMMIT", error)) {
                 *out_result = result;

@@ -11,7 +11,10 @@ FROM (
   SELECT outbox.id, array_agg(cursor.lock_id ORDER BY cursor.lock_id) AS lanes
   FROM courier.outbox
   JOIN courier.cursor
-    ON NOT pg_visible_in_snapshot(outbox.txid, cursor.from_snapshot)
+    -- No id visible in a snapshot is above its floor: what is, was published here since the restore,
+    -- whatever the snapshot of the other cluster says of its transaction id.
+    ON (outbox.id > cursor.from_floor
+        OR NOT pg_visible_in_snapshot(outbox.txid, cursor.from_snapshot))
    AND (cursor.until_snapshot IS NULL
         OR outbox.id > cursor.last_id
         OR NOT pg_visible_in_snapshot(outbox.txid, cursor.until_snapshot))

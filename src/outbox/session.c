@@ -109,8 +109,18 @@ static void on_connected(void *owner)
 static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
 {
         struct outbox *outbox = owner;
+        struct error refused;
 
-        outbox->events.on_down(outbox->owner, error, retry_ms);
+        if (error->kind != ERROR_PERMISSION) {
+                outbox->events.on_down(outbox->owner, error, retry_ms);
+                return;
+        }
+        error_set(&refused, ERROR_PERMISSION,
+            "%s. The relay's user needs: GRANT courier_relay TO …; `pgcourier check --connect` "
+            "says "
+            "what is missing",
+            error->text);
+        session_refuse(outbox, &refused);
 }
 
 struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *config,

@@ -294,6 +294,6 @@ bool relay_run(
         uv_run(&relay.loop, UV_RUN_DEFAULT);
         uv_loop_close(&relay.loop);
         free(relay.carriers);
-        log_info("stopped", kv_text("error", error->kind != ERROR_NONE ? error->text : NULL));
+        log_info("stopped");
         return error->kind == ERROR_NONE;
 }

@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/template.h"
 #include "pgcourier/event.h"
-#include "sinks/template.h"
 
 #include <inttypes.h>
 #include <stdio.h>

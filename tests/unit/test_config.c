@@ -515,13 +515,11 @@ Test(config, refuses_bad_names_patterns_and_templates)
             {PG SINK "    redis: {url: redis://h, stream: \"\"}\n", "5:29",
                 "sinks[0].redis.stream: is empty"},
             {PG SINK "    redis: {url: redis://h, stream: \"{{type}}\"}\n", "5:29",
-                "the only one is {{topic}}"},
-            {PG SINK "    redis: {url: redis://h, stream: \"{{ topic }}\"}\n", "5:29",
-                "the only one is {{topic}}"},
+                "the only variable is {{topic}}"},
             {PG SINK "    redis: {url: redis://h, stream: \"x{{topic\"}\n", "5:29",
-                "without its counterpart"},
+                "need each other"},
             {PG SINK "    redis: {url: redis://h, stream: \"topic}}\"}\n", "5:29",
-                "without its counterpart"},
+                "need each other"},
             {PG SINK "    email: {url: smtp://h, from: nobody}\n", "5:28",
                 "sinks[0].email.from: is not one e-mail address"},
             {PG SINK "    email: {url: smtp://h, from: \"a@b, c@d\"}\n", "5:28",
@@ -581,7 +579,7 @@ Test(config, refuses_bad_urls_and_secrets_without_quoting_them)
             {HTTP("http://h/" CANARY "#x\""), "5:12", "#fragment"},
             {HTTP("http://h/\\r\\nX: y\""), "5:12", "line break"},
             {HTTP("http://h\", secret: " CANARY), "5:29",
-                "is not a signing secret; allowed: base64"},
+                "is not a signing secret; allowed: whsec_"},
             {HTTP("http://h\", secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI="), "5:29",
                 "24 to 64"},
             {HTTP("http://h\", secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI-"), "5:29",
@@ -733,13 +731,13 @@ Test(config, calls_a_forbidden_file_a_matter_of_permission)
 
 Test(config, reads_secrets_from_files_without_one_trailing_newline)
 {
-        char *file = secret_file("c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0\n", 37);
+        char *file = secret_file("whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0\n", 43);
         char *text = xasprintf("postgres: {dsn_file: %s, password_file: %s}\n" SINK
                                "    http: {url: http://h, secret_file: %s}\n",
             file, file, file);
         struct config *config = load(text);
 
-        cr_expect_str_eq(config->postgres.dsn, "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0");
+        cr_expect_str_eq(config->postgres.dsn, "whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0");
         cr_expect_str_eq(config->postgres.password, config->postgres.dsn);
         cr_expect_str_eq(config->sinks[0].http->secret, config->postgres.dsn);
         config_free(config);

@@ -1,4 +1,4 @@
-#include "sinks/template.h"
+#include "base/template.h"
 
 #include "base/bytes.h"
 #include "base/error.h"

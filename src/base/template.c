@@ -1,5 +1,5 @@
 /* A compiled template is a list of parts: a run of literal text, or the number of a variable. */
-#include "sinks/template.h"
+#include "base/template.h"
 
 #include "base/alloc.h"
 #include "base/bytes.h"
