@@ -35,12 +35,17 @@ const struct pg_statement claim_statements[] = {
                " FROM pg_control_system() ON CONFLICT DO NOTHING"},
     [RAISE_EPOCH] = {.name = "raise_epoch",
         .n_params = 2,
-        .sql = "UPDATE courier.cursor SET epoch = epoch + 1"
-               " FROM pg_control_system() AS here"
-               " WHERE sink = $1 AND lane = $2::integer"
-               " AND cursor.system_identifier = here.system_identifier"
-               " RETURNING epoch, from_snapshot, from_floor, from_xid,"
-               " until_snapshot, until_floor, until_xid, last_id"},
+        /* Nothing, if the database came from another cluster: then the cursors that came along
+         * name it, or an event that we can see is from the future. */
+        .sql =
+            "UPDATE courier.cursor SET epoch = epoch + 1"
+            " WHERE sink = $1 AND lane = $2::integer"
+            " AND NOT EXISTS (SELECT FROM courier.cursor AS any_lane, pg_control_system() AS here"
+            " WHERE any_lane.system_identifier <> here.system_identifier)"
+            " AND NOT EXISTS (SELECT FROM courier.outbox"
+            " WHERE txid >= pg_snapshot_xmax(pg_current_snapshot()))"
+            " RETURNING epoch, from_snapshot, from_floor, from_xid,"
+            " until_snapshot, until_floor, until_xid, last_id"},
 };
 const unsigned n_claim_statements = sizeof claim_statements / sizeof *claim_statements;
 
@@ -56,10 +61,9 @@ static void refuse_foreign_cursor(struct lane_store *store)
         struct error error;
 
         error_set(&error, ERROR_SCHEMA,
-            "the cursor of sink %s was written in another PostgreSQL cluster (a restored dump, or "
-            "one that went through pg_upgrade), whose transaction ids mean nothing here; stop all "
-            "relays and run: pgcourier rebase",
-            store->sink);
+            "the outbox and its cursors were written in another PostgreSQL cluster (a restored "
+            "dump, or one that went through pg_upgrade), whose transaction ids mean nothing here; "
+            "stop all relays and run: pgcourier rebase");
         session_refuse(store->outbox, &error);
 }
 

@@ -1,0 +1,26 @@
+/* Repairs the outbox and its cursors after the database came to another cluster. */
+#pragma once
+
+#include "base/error.h"
+
+struct blocking_conn;
+
+struct rebased_lane {
+        char sink[128];
+        int lane;
+        long long n_waiting; /* events that it has still to deliver */
+};
+
+struct rebase_result {
+        struct rebased_lane *lanes; /* owned */
+        int n_lanes;
+};
+
+/*
+ * Rewrites transaction ids so that each lane goes on exactly where it stood: in one transaction,
+ * while nobody publishes. Needs the schema's owner. ERROR_TEMPORARY if a relay owns a lane. After a
+ * failure the connection is to be closed, which takes everything back.
+ */
+bool rebase(struct blocking_conn *conn, struct rebase_result *out_result, struct error *error)
+    __attribute__((warn_unused_result));
+void rebase_result_deinit(struct rebase_result *result);

@@ -1,0 +1,135 @@
+/* A dump, restored into another real cluster: the relay refuses it, `rebase` repairs it. */
+#include "outbox/blocking_conn.h"
+#include "outbox/rebase.h"
+#include "support/postgres.h"
+#include "support/reader.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct reader *open_lane(const char *dsn, const char *sink, uint32_t max_in_flight)
+{
+        return reader_open(
+            dsn, &(struct reader_options){
+                     .sink = sink, .start = START_BEGINNING, .max_in_flight = max_in_flight});
+}
+
+static void publish(const char *dsn, int first, int last)
+{
+        PGconn *connection = database_connect(dsn);
+        char sql[160];
+
+        snprintf(sql, sizeof sql,
+            "SELECT count(courier.publish('t', to_json(i))) FROM generate_series(%d, %d) AS i",
+            first, last);
+        database_exec(connection, sql);
+        PQfinish(connection);
+}
+
+/* Returns the dsn of the copy, of its superuser. */
+static char *dump_and_restore(const char *dsn, struct postgres *other)
+{
+        char *roles = postgres_new_database(other); /* roles are not in a dump: make them */
+        char *copy = postgres_new_empty_database(other);
+        char command[1024];
+
+        snprintf(command, sizeof command, "pg_dump -d '%s' | psql -q -v ON_ERROR_STOP=1 -d '%s'",
+            dsn, copy);
+        cr_assert_eq(
+            process_run(
+                (const char *const[]){"bash", "-o", "pipefail", "-c", command, NULL}, NULL, false),
+            0);
+        free(roles);
+        return copy;
+}
+
+static bool run_rebase(const char *dsn, struct rebase_result *result, struct error *error)
+{
+        struct blocking_conn *conn = blocking_conn_open(
+            &(struct blocking_conn_settings){.dsn = dsn, .connect_timeout_ms = 10000}, error);
+        bool ok;
+
+        cr_assert_not_null(conn);
+        ok = rebase(conn, result, error);
+        blocking_conn_close(conn);
+        return ok;
+}
+
+/* What the lane still gets: from..to, in order. */
+static void expect_rest(const char *dsn, const char *sink, int from, int to)
+{
+        struct reader *reader = open_lane(dsn, sink, 1000);
+
+        cr_assert(reader->is_owned, "%s: %s", sink, reader->refused.text);
+        reader_catch_up(reader);
+        cr_assert_eq(reader->n_deliveries, (size_t)(to - from + 1), "%s got %zu", sink,
+            reader->n_deliveries);
+        for (int i = from; i <= to; i++)
+                cr_assert_eq(atoi(reader->payloads[i - from]), i);
+        reader_close(reader);
+}
+
+Test(rebase, lets_every_lane_go_on_where_it_stood)
+{
+        struct postgres *other = postgres_start();
+        char *dsn = postgres_new_database(postgres_shared());
+        struct rebase_result result;
+        struct error error;
+        struct reader *reader;
+        char *copy;
+
+        /* all: has everything. some: in the middle of a difference. none: has nothing. */
+        publish(dsn, 1, 100);
+        reader = open_lane(dsn, "none", 1000);
+        reader_close(reader);
+        reader = open_lane(dsn, "all", 1000);
+        reader_catch_up(reader);
+        reader_close(reader);
+        reader = open_lane(dsn, "some", 10);
+        while (reader->lane.n_settled < 40)
+                uv_run(&reader->loop, UV_RUN_ONCE);
+        int settled = (int)reader->lane.n_settled;
+        reader_close(reader);
+
+        copy = dump_and_restore(dsn, other);
+        reader = open_lane(copy, "all", 1000);
+        cr_assert_eq(reader->refused.kind, ERROR_SCHEMA);
+        reader_close(reader);
+        reader = open_lane(copy, "new", 1000); /* its cursor is of this cluster, the rows are not */
+        cr_assert_eq(reader->refused.kind, ERROR_SCHEMA);
+        reader_close(reader);
+        PGconn *admin = database_connect(copy);
+        database_exec(admin, "DELETE FROM courier.cursor WHERE sink = 'new'");
+        PQfinish(admin);
+
+        cr_assert(run_rebase(copy, &result, &error), "%s", error.text);
+        cr_assert_eq(result.n_lanes, 3);
+        cr_assert_eq(result.lanes[0].n_waiting, 0);
+        cr_assert_eq(result.lanes[1].n_waiting, 100);
+        cr_assert_eq(result.lanes[2].n_waiting, 100 - settled);
+        rebase_result_deinit(&result);
+        publish(copy, 101, 105);
+
+        expect_rest(copy, "all", 101, 105);
+        expect_rest(copy, "some", settled + 1, 105);
+        expect_rest(copy, "none", 1, 105);
+        free(copy);
+        free(dsn);
+        postgres_stop(other);
+}
+
+Test(rebase, refuses_while_a_relay_runs)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+        struct reader *reader = open_lane(dsn, "running", 10);
+        struct rebase_result result;
+        struct error error;
+
+        cr_expect(!run_rebase(dsn, &result, &error));
+        cr_expect_eq(error.kind, ERROR_TEMPORARY);
+        cr_expect_not_null(strstr(error.text, "running"));
+        reader_close(reader);
+        free(dsn);
+}
