@@ -5,35 +5,11 @@ report.py table FOLDER          shows counts and latencies; fails if anything is
                                 or was rolled back
 """
 
-import math
-import re
 import sys
 import time
-from datetime import datetime, timezone
 
 from arrivals import SINKS, Arrivals, expected_ids, read_lines
-
-FIELD = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S*)')
-
-
-def acknowledged_us(log_path):
-    """(sink, event id) -> when the relay got the acknowledgement, from its debug log."""
-    times = {}
-    with open(log_path, encoding="utf-8", errors="replace") as log:
-        for line in log:
-            if " event=delivered " not in line:
-                continue
-            fields = dict(FIELD.findall(line))
-            at = datetime.strptime(fields["ts"], "%Y-%m-%dT%H:%M:%S.%fZ")
-            at = at.replace(tzinfo=timezone.utc)
-            us = round(at.timestamp() * 1_000_000)
-            times.setdefault((fields["sink"].strip('"'), fields["event_id"]), us)
-    return times
-
-
-def percentile(values, percent):
-    """The smallest value that `percent` of all do not exceed."""
-    return sorted(values)[math.ceil(len(values) * percent / 100) - 1]
+from measure import acknowledged_us, percentile
 
 
 def wait(folder, seconds):

@@ -1,0 +1,170 @@
+"""What cells measure with: the two servers, a backlog, relays, and the kernel's accounts."""
+
+import os
+import platform
+import subprocess
+import time
+
+import psycopg2
+import redis
+
+from measure import log_lines
+
+PAYLOAD_BYTES = 256
+TOPICS = ["orders.created", "orders.paid"]
+KEYS = 1000
+PER_TRANSACTION = 1000
+DEADLINE_S = 600
+
+
+def progress(text):
+    print(text, flush=True)
+
+
+def figure(name, unit, values):
+    """One line of the table; several values are repetitions, of which the median counts."""
+    return {"figure": name, "unit": unit, "values": values}
+
+
+def cpu_s(pid):
+    """CPU seconds of a process so far, of all its threads."""
+    total_ns = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/schedstat", encoding="ascii") as file:
+            total_ns += int(file.read().split()[0])
+    return total_ns / 1e9
+
+
+def memory_mib(pid, name):
+    """VmRSS, VmHWM (its peak), RssAnon, … of /proc/PID/status."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) / 1024
+    raise KeyError(name)
+
+
+def await_true(condition, what, interval_s=0.02):
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no {what} after {DEADLINE_S} s")
+        time.sleep(interval_s)
+
+
+class Relay:
+    """A running relay; use it with `with`."""
+
+    def __init__(self, rig, name, sinks, log_level="info"):
+        self.log_path = f"{rig.folder}/relay.log"
+        config = (f'postgres: {{ dsn: "{rig.dsn("relay")} application_name={name}" }}\n'
+                  "sinks:\n" + "".join(f"  - {sink}\n" for sink in sinks))
+        with open(f"{rig.folder}/{name}.yaml", "w", encoding="utf-8") as file:
+            file.write(config)
+        self.n_sinks = len(sinks)
+        with open(self.log_path, "wb") as log:
+            self.started_us = time.time_ns() // 1000
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", f"{rig.folder}/pgcourier", "run", "-c",
+                 f"{rig.folder}/{name}.yaml", "--log-level", log_level], stderr=log)
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        await_true(lambda: self.is_alive() and len(self.owned_us()) == self.n_sinks,
+                   "lane_owned in the relay's log")
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is not None:
+            self.process.kill()
+            return
+        self.process.terminate()
+        if self.process.wait(timeout=60) != 0:
+            raise RuntimeError(f"the relay exited with {self.process.returncode}")
+
+    def is_alive(self):
+        if self.process.poll() is not None:
+            raise RuntimeError(f"the relay ended with {self.process.returncode}")
+        return True
+
+    def owned_us(self):
+        return [fields["us"] for fields in log_lines(self.log_path, "lane_owned")]
+
+
+class Rig:
+    figure = staticmethod(figure)
+
+    def __init__(self, folder, repeat, events):
+        self.folder, self.repeat, self.events = folder, repeat, events
+        self.redis = redis.Redis(unix_socket_path=f"{folder}/redis.sock", decode_responses=True)
+        self.connection = psycopg2.connect(self.dsn("postgres"))
+        self.connection.autocommit = True
+        self.has_backlog = False
+        self.sql("CREATE ROLE app LOGIN IN ROLE courier_publisher")
+        self.sql("CREATE ROLE relay LOGIN IN ROLE courier_relay")
+
+    def dsn(self, user, database="bench"):
+        return f"host={self.folder} dbname={database} user={user}"
+
+    def sql(self, text, *values):
+        with self.connection.cursor() as cursor:
+            cursor.execute(text, values or None)
+            return cursor.fetchall() if cursor.description else None
+
+    def relay(self, name, sinks, log_level="info"):
+        return Relay(self, name, sinks, log_level)
+
+    def redis_sink(self, name, options="", topics="*"):
+        return (f'{{ name: {name}, topics: ["{topics}"], {options} '
+                f'redis: {{ url: "unix://{self.folder}/redis.sock" }} }}')
+
+    def stream_lengths(self):
+        return sum(self.redis.xlen(f"events:{topic}") for topic in TOPICS)
+
+    def forget(self):
+        """Empties Redis and removes all cursors; the outbox stays."""
+        self.redis.flushall()
+        self.sql("DELETE FROM courier.cursor")
+
+    def backlog(self):
+        """Fills the outbox, once."""
+        if self.has_backlog:
+            return
+        progress(f"  loading {self.events:,} events of {PAYLOAD_BYTES} bytes")
+        self.sql("TRUNCATE courier.outbox")
+        for first in range(0, self.events, PER_TRANSACTION):
+            self.sql("""
+                INSERT INTO courier.outbox (topic, key, type, payload)
+                SELECT (%s)[1 + n %% 2], 'customer-' || n %% %s, 'order',
+                       (rpad('{"order": ' || n || ', "note": "', %s - 2, 'x') || '"}')::json
+                FROM generate_series(%s, %s) AS n""",
+                TOPICS, KEYS, PAYLOAD_BYTES, first, min(first + PER_TRANSACTION, self.events) - 1)
+        self.sql("VACUUM (ANALYZE) courier.outbox")
+        self.sql("CHECKPOINT")
+        self.has_backlog = True
+
+    def backends(self, name):
+        """The PostgreSQL processes that serve the relay of this name."""
+        return [pid for pid, in self.sql(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = %s", name)]
+
+    def load(self):
+        return "load average " + " ".join(f"{one:.2f}" for one in os.getloadavg())
+
+    def facts(self):
+        version = subprocess.run([f"{self.folder}/pgcourier", "version"], check=True, text=True,
+                                 capture_output=True).stdout.splitlines()[0]
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            models = [line.partition(":")[2].strip() for line in file
+                      if line.startswith("model name")]
+        with open("/proc/meminfo", encoding="ascii") as file:
+            gib = int(file.readline().split()[1]) / 1024 / 1024
+        return {
+            "program": version,
+            "PostgreSQL": self.sql("SHOW server_version")[0][0],
+            "Redis": self.redis.info("server")["redis_version"],
+            "kernel": f"{platform.system()} {platform.release().partition('-')[0]}",
+            "cores": f"{os.cpu_count()} × {models[0] if models else platform.machine()}",
+            "memory": f"{gib:.0f} GiB",
+            "load before": self.load(),
+        }
