@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "outbox/pg_words.h"
 
 #include <errno.h>
 #include <libpq-fe.h>
@@ -25,55 +26,10 @@ struct rows {
         PGresult *result;
 };
 
-/* libpq's and the server's words end with a newline and may have several: one line for people. */
-static void append_line(struct bytes *line, const char *text)
-{
-        size_t length = strlen(text);
-
-        while (length > 0 && text[length - 1] == '\n')
-                length--;
-        for (size_t i = 0; i < length; i++) {
-                if (text[i] == '\n')
-                        bytes_append_text(line, "; ");
-                else if ((unsigned char)text[i] >= ' ' && text[i] != 0x7f)
-                        bytes_append(line, &text[i], 1);
-        }
-}
-
 static void ignore_notice(void *context, const PGresult *result)
 {
         (void)context;
         (void)result;
-}
-
-/* libpq quotes what it does not understand, and that may be a part of a password. */
-static bool may_hold_password(const char *dsn)
-{
-        return strchr(dsn, '@') != NULL || strcasestr(dsn, "pass") != NULL;
-}
-
-static bool check_dsn(const char *dsn, struct error *error)
-{
-        char *reason = NULL;
-        PQconninfoOption *options = PQconninfoParse(dsn, &reason);
-        struct bytes line = {0};
-
-        if (options != NULL) {
-                PQconninfoFree(options);
-                return true;
-        }
-        if (reason != NULL && !may_hold_password(dsn)) {
-                bytes_append_text(&line, ": ");
-                append_line(&line, reason);
-                bytes_append_text(&line, ". ");
-        }
-        PQfreemem(reason);
-        error_set(error, ERROR_CONFIG,
-            "the dsn is not valid%sWrite postgresql://USER@HOST:PORT/DATABASE or "
-            "host=HOST port=PORT dbname=DATABASE user=USER",
-            line.data != NULL ? line.data : ". ");
-        bytes_deinit(&line);
-        return false;
 }
 
 static PGconn *connect_to(const struct blocking_conn_settings *settings)
@@ -123,12 +79,12 @@ struct blocking_conn *blocking_conn_open(
         struct blocking_conn *conn;
         PGconn *pg;
 
-        if (settings->dsn != NULL && !check_dsn(settings->dsn, error))
+        if (settings->dsn != NULL && !dsn_check(settings->dsn, error))
                 return NULL;
         pg = connect_to(settings);
         if (PQstatus(pg) != CONNECTION_OK) {
                 struct bytes line = {0};
-                append_line(&line, PQerrorMessage(pg));
+                pg_words_append(&line, PQerrorMessage(pg));
                 error_set(error, ERROR_DATABASE, "cannot connect to PostgreSQL: %s",
                     line.data != NULL ? line.data : "libpq gives no reason");
                 bytes_deinit(&line);
@@ -158,7 +114,7 @@ void blocking_conn_close(struct blocking_conn *conn)
 
 static bool connection_failed(struct blocking_conn *conn, struct error *error)
 {
-        append_line(&conn->message, PQerrorMessage(conn->pg));
+        pg_words_append(&conn->message, PQerrorMessage(conn->pg));
         return error_set(error, ERROR_DATABASE, "lost the connection to PostgreSQL: %s",
             conn->message.data != NULL ? conn->message.data : "libpq gives no reason");
 }
@@ -212,28 +168,6 @@ static bool await_answer(struct blocking_conn *conn, struct error *error)
         return true;
 }
 
-static enum error_kind kind_of(const char *sqlstate)
-{
-        static const struct {
-                const char *prefix;
-                enum error_kind kind;
-        } kinds[] = {
-            {"42501", ERROR_PERMISSION}, {"3F000", ERROR_SCHEMA}, /* no such schema, */
-            {"42P01", ERROR_SCHEMA},                              /* table, */
-            {"42703", ERROR_SCHEMA},                              /* column, */
-            {"42883", ERROR_SCHEMA},                              /* function */
-            {"40", ERROR_TEMPORARY},    /* deadlock, serialization failure */
-            {"53", ERROR_TEMPORARY},    /* memory, disk, connections */
-            {"55P03", ERROR_TEMPORARY}, /* lock_timeout */
-            {"57014", ERROR_TEMPORARY}, /* statement_timeout, or somebody's cancel */
-        };
-
-        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-                if (strncmp(sqlstate, kinds[i].prefix, strlen(kinds[i].prefix)) == 0)
-                        return kinds[i].kind;
-        return ERROR_DATABASE;
-}
-
 static void keep_field(char *kept, size_t size, const PGresult *result, int field)
 {
         const char *value = PQresultErrorField(result, field);
@@ -254,18 +188,18 @@ static bool statement_failed(
         keep_field(conn->sqlstate, sizeof conn->sqlstate, result, PG_DIAG_SQLSTATE);
         keep_field(conn->constraint, sizeof conn->constraint, result, PG_DIAG_CONSTRAINT_NAME);
 
-        append_line(&conn->message, primary);
+        pg_words_append(&conn->message, primary);
         /* Class 23 quotes the whole row that broke a constraint: somebody's payload. */
         shows_row = strncmp(conn->sqlstate, "23", 2) == 0;
         if (detail != NULL && !shows_row) {
                 bytes_append_text(&conn->message, ": ");
-                append_line(&conn->message, detail);
+                pg_words_append(&conn->message, detail);
         }
         if (hint != NULL) {
                 bytes_append_text(&conn->message, ". ");
-                append_line(&conn->message, hint);
+                pg_words_append(&conn->message, hint);
         }
-        return error_set(error, kind_of(conn->sqlstate), "%s", conn->message.data);
+        return error_set(error, sqlstate_kind(conn->sqlstate), "%s", conn->message.data);
 }
 
 /* Reads the answer to what was sent, to its end. The last result, or NULL after any failure. */

@@ -1,0 +1,212 @@
+/* `pgcourier check --connect`: whether PostgreSQL is as the relay needs it. */
+#include "base/alloc.h"
+#include "cli/check.h"
+#include "config/config.h"
+#include "outbox/blocking_conn.h"
+#include "outbox/schema.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OLDEST_SERVER 140000 /* 14 */
+
+static void check_server(struct blocking_conn *conn, struct report *report)
+{
+        int version = blocking_conn_server_version(conn);
+
+        if (version < OLDEST_SERVER)
+                report_fail(report, ERROR_DATABASE, "postgres", "Use PostgreSQL 14 or newer",
+                    "version %d.%d is too old (%s)", version / 10000, version % 10000,
+                    blocking_conn_place(conn));
+        else
+                report_ok(report, "postgres", "version %d.%d (%s)", version / 10000,
+                    version % 10000, blocking_conn_place(conn));
+}
+
+static void check_privacy(struct blocking_conn *conn, struct report *report)
+{
+        switch (blocking_conn_privacy(conn)) {
+        case PRIVACY_LOCAL:
+                break; /* nothing to encrypt */
+        case PRIVACY_NONE:
+                report_warn(report, "encryption", "Add sslmode=verify-full to the dsn",
+                    "the connection is not encrypted: everybody on the way can read along");
+                break;
+        case PRIVACY_ENCRYPTED:
+                report_warn(report, "encryption",
+                    "Add sslmode=verify-full to the dsn, and sslrootcert=FILE if the "
+                    "certificate is from a private authority",
+                    "the connection is encrypted, but the server's name is not verified");
+                break;
+        case PRIVACY_VERIFIED:
+                report_ok(report, "encryption", "encrypted, the server's name is verified");
+                break;
+        }
+}
+
+/* Any query's failure that is not one of the things checked for. */
+static void report_query(struct report *report, const char *what, const struct error *error)
+{
+        report_fail(report, error->kind, what, NULL, "%s", error->text);
+}
+
+static void check_session(struct blocking_conn *conn, struct report *report)
+{
+        struct error error;
+        struct rows *rows = blocking_conn_query(conn,
+            "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery()", NULL, 0, &error);
+
+        if (rows == NULL) {
+                report_query(report, "session", &error);
+                return;
+        }
+        if (strtol(rows_text(rows, 0, 0), NULL, 10) != blocking_conn_backend_pid(conn))
+                report_warn(report, "session",
+                    "Connect to PostgreSQL itself, or set pool_mode=session",
+                    "a connection pooler stands in between: with pooled transactions or statements "
+                    "a lane would not stay with its owner");
+        else
+                report_ok(report, "session", "the connection is to the server itself");
+        if (rows_bool(rows, 0, 1))
+                report_fail(report, ERROR_DATABASE, "primary",
+                    "Connect to the primary; with several hosts add "
+                    "target_session_attrs=read-write to the dsn",
+                    "this server is a standby: cursors cannot be written");
+        rows_free(rows);
+}
+
+static void check_rights(struct blocking_conn *conn, struct report *report, const char *remedy)
+{
+        static const char sql[] =
+            "SELECT what, granted FROM (VALUES"
+            " ('SELECT on courier.outbox',"
+            "  has_table_privilege('courier.outbox', 'SELECT')),"
+            " ('SELECT on courier.outbox_id_seq',"
+            "  has_sequence_privilege('courier.outbox_id_seq', 'SELECT')),"
+            " ('SELECT on courier.cursor', has_table_privilege('courier.cursor', 'SELECT')),"
+            " ('INSERT on courier.cursor', has_table_privilege('courier.cursor', 'INSERT')),"
+            " ('UPDATE on courier.cursor', has_table_privilege('courier.cursor', 'UPDATE')),"
+            " ('EXECUTE on pg_control_system()',"
+            "  has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE'))"
+            ") AS rights (what, granted) WHERE NOT granted";
+        struct error error;
+        struct rows *rows = blocking_conn_query(conn, sql, NULL, 0, &error);
+
+        if (rows == NULL) {
+                report_query(report, "rights", &error);
+                return;
+        }
+        for (int i = 0; i < rows_count(rows); i++) {
+                const char *what = rows_text(rows, i, 0);
+                bool is_function = strstr(what, "pg_control_system") != NULL;
+                report_fail(report, ERROR_PERMISSION, "rights",
+                    is_function ? "GRANT EXECUTE ON FUNCTION pg_control_system() TO courier_relay"
+                                : remedy,
+                    "the role lacks %s", what);
+        }
+        if (rows_count(rows) == 0)
+                report_ok(report, "rights", "%s may read events and move cursors",
+                    blocking_conn_user(conn));
+        rows_free(rows);
+}
+
+static void check_doorbell(
+    struct blocking_conn *conn, const struct config *config, struct report *report)
+{
+        struct error error;
+        struct rows *rows;
+        const char *enabled;
+
+        if (config->relay.wakeup == WAKEUP_POLL) {
+                report_ok(report, "doorbell", "not needed: wakeup is poll");
+                return;
+        }
+        rows = blocking_conn_query(conn,
+            "SELECT tgenabled FROM pg_catalog.pg_trigger"
+            " WHERE tgrelid = 'courier.outbox'::pg_catalog.regclass AND tgname = 'ring'",
+            NULL, 0, &error);
+        if (rows == NULL) {
+                report_query(report, "doorbell", &error);
+                return;
+        }
+        enabled = rows_count(rows) > 0 ? rows_text(rows, 0, 0) : NULL;
+        if (enabled == NULL)
+                report_warn(report, "doorbell",
+                    "CREATE TRIGGER ring AFTER INSERT ON courier.outbox "
+                    "FOR EACH STATEMENT EXECUTE FUNCTION courier.ring()",
+                    "the trigger ring on courier.outbox is missing: events wait for the sweep");
+        else if (strcmp(enabled, "O") != 0 && strcmp(enabled, "A") != 0)
+                report_warn(report, "doorbell", "ALTER TABLE courier.outbox ENABLE TRIGGER ring",
+                    "the trigger ring on courier.outbox is disabled: events wait for the sweep");
+        else
+                report_ok(report, "doorbell", "the trigger ring is enabled");
+        rows_free(rows);
+}
+
+/* False also if it is missing: that shows in the version. */
+static bool may_not_use_schema(struct blocking_conn *conn)
+{
+        struct error ignored;
+        struct rows *rows = blocking_conn_query(conn,
+            "SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'courier'"
+            " AND NOT pg_catalog.has_schema_privilege(oid, 'USAGE')",
+            NULL, 0, &ignored);
+        bool may_not = rows != NULL && rows_count(rows) > 0;
+
+        rows_free(rows);
+        return may_not;
+}
+
+static bool check_schema(struct blocking_conn *conn, struct report *report, const char *remedy)
+{
+        struct schema_status status;
+        struct error error;
+
+        if (may_not_use_schema(conn)) {
+                report_fail(report, ERROR_PERMISSION, "rights", remedy,
+                    "the role may not use schema courier");
+                return false;
+        }
+        if (!schema_read_status(conn, &status, &error)) {
+                report_fail(report, error.kind, "schema",
+                    error.kind == ERROR_PERMISSION ? remedy : NULL, "%s", error.text);
+                return false;
+        }
+        if (!schema_check_version(status.version, &error)) {
+                report_query(report, "schema", &error); /* it says what to do */
+                schema_status_deinit(&status);
+                return false;
+        }
+        report_ok(report, "schema", "version %d", status.version);
+        schema_status_deinit(&status);
+        return true;
+}
+
+void check_database(const struct config *config, struct report *report)
+{
+        struct error error;
+        char *remedy;
+        struct blocking_conn *conn =
+            blocking_conn_open(&(struct blocking_conn_settings){.dsn = config->postgres.dsn,
+                                   .password = config->postgres.password,
+                                   .connect_timeout_ms = config->postgres.connect_timeout_ms,
+                                   .answer_timeout_ms = config->postgres.query_timeout_ms},
+                &error);
+
+        if (conn == NULL) {
+                report_fail(report, error.kind, "postgres",
+                    "Start the server, open the way to it, or correct postgres.dsn", "%s",
+                    error.text);
+                return;
+        }
+        remedy = xasprintf("GRANT courier_relay TO \"%s\"", blocking_conn_user(conn));
+        check_server(conn, report);
+        check_privacy(conn, report);
+        check_session(conn, report);
+        if (check_schema(conn, report, remedy)) {
+                check_rights(conn, report, remedy);
+                check_doorbell(conn, config, report);
+        }
+        free(remedy);
+        blocking_conn_close(conn);
+}

@@ -1,0 +1,107 @@
+#include "base/bytes.h"
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+        const char *code;
+        const char *meaning;
+} exit_codes[] = {
+    {"0", "done"},
+    {"1", "failure of another kind, or standard output could not be written"},
+    {"2", "usage: the command line, or an event that may not be published"},
+    {"3", "configuration: the file, a file it names, or the dsn is not valid"},
+    {"4", "PostgreSQL cannot be reached, or refused a statement"},
+    {"5", "a sink cannot be reached, or refuses us"},
+    {"6", "schema: missing, too old or too new, or of another cluster"},
+    {"7", "permission: PostgreSQL or the file system says we may not"},
+    {"75", "try again later: a deadlock, a lock or a resource that was not available"},
+    {"130, 143", "ended by SIGINT, SIGTERM (run drains and ends with 0 instead)"},
+};
+
+void help_print_overview(void)
+{
+        puts("pgcourier carries events from a PostgreSQL outbox to the outside world.\n"
+             "\n"
+             "Usage: pgcourier COMMAND [OPTIONS]\n"
+             "\n"
+             "Commands:");
+        for (const struct command *const *command = commands; *command != NULL; command++)
+                printf("  %-10s %s\n", (*command)->name, (*command)->summary);
+        puts("\n"
+             "`pgcourier help COMMAND` and `pgcourier COMMAND --help` say more.\n"
+             "\n"
+             "Exit codes:");
+        for (size_t i = 0; i < sizeof exit_codes / sizeof *exit_codes; i++)
+                printf("  %-10s %s\n", exit_codes[i].code, exit_codes[i].meaning);
+}
+
+#define HELP_COLUMN 27
+
+/* The option, then its help in a column of its own: beside it, or below if there is no room. */
+static void print_option(const struct command_option *option)
+{
+        struct bytes left = {0};
+        const char *line = option->help;
+
+        if (option->letter != 0)
+                bytes_printf(&left, "  -%c, --%s", option->letter, option->name);
+        else
+                bytes_printf(&left, "      --%s", option->name);
+        if (option->value != NULL)
+                bytes_printf(&left, " %s", option->value);
+        printf("%s", left.data);
+        if (left.length + 2 > HELP_COLUMN)
+                printf("\n%*s", HELP_COLUMN, "");
+        else
+                printf("%*s", HELP_COLUMN - (int)left.length, "");
+        for (;;) {
+                int length = (int)strcspn(line, "\n");
+                printf("%.*s\n", length, line);
+                if (line[length] == '\0')
+                        break;
+                line += length + 1;
+                printf("%*s", HELP_COLUMN, "");
+        }
+        bytes_deinit(&left);
+}
+
+void help_print_command(const struct command *command)
+{
+        static const struct command_option help = {"help", 'h', NULL, false, "print this"};
+
+        printf("Usage: pgcourier %s %s\n\n%s\nOptions:\n", command->name, command->usage,
+            command->details);
+        for (const struct command_option *option = command->options; option->name != NULL; option++)
+                print_option(option);
+        print_option(&help);
+}
+
+static bool run_help(const struct arguments *arguments, struct error *error)
+{
+        const struct command *command;
+
+        if (arguments->n_operands == 0) {
+                help_print_overview();
+                return true;
+        }
+        command = command_find(arguments->operands[0]);
+        if (command == NULL)
+                return command_unknown(arguments->operands[0], error);
+        help_print_command(command);
+        return true;
+}
+
+static const struct command_option no_options[] = {{0}};
+
+extern const struct command help_command;
+const struct command help_command = {
+    .name = "help",
+    .summary = "say what pgcourier, or one command, can do",
+    .usage = "[COMMAND]",
+    .details = "Lists the commands and the exit codes; with COMMAND, its options.\n",
+    .options = no_options,
+    .max_operands = 1,
+    .run = run_help,
+};

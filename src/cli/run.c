@@ -1,0 +1,85 @@
+#include "base/log.h"
+#include "cli/cli.h"
+#include "config/config.h"
+#include "relay/relay.h"
+
+#include <curl/curl.h>
+#include <string.h>
+
+enum { CONFIG, ONCE, LOG_LEVEL };
+
+static const struct command_option options[] = {
+    [CONFIG] = {"config", 'c', "FILE", false, "the configuration; required"},
+    [ONCE] = {"once", 0, NULL, false, "deliver what is in the outbox now, then end"},
+    [LOG_LEVEL] = {"log-level", 0, "LEVEL", false,
+        "debug, info, warn or error; else as\nthe configuration says"},
+    {0},
+};
+
+/* Returns false if there is no such level. */
+static bool set_log_level(const char *name)
+{
+        static const struct {
+                const char *name;
+                enum log_level level;
+        } levels[] = {{"debug", LEVEL_DEBUG}, {"info", LEVEL_INFO}, {"warn", LEVEL_WARN},
+            {"error", LEVEL_ERROR}};
+
+        for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+                if (strcmp(levels[i].name, name) == 0) {
+                        log_set_level(levels[i].level);
+                        return true;
+                }
+        return false;
+}
+
+static bool run_config(
+    const struct config *config, const struct arguments *arguments, struct error *error)
+{
+        const struct relay_options relay_options = {.once = arguments_has(arguments, ONCE)};
+        const char *level = arguments_value(arguments, LOG_LEVEL);
+        bool ok;
+
+        if (level == NULL && config->log_level != NULL && !set_log_level(config->log_level))
+                return error_set(error, ERROR_CONFIG,
+                    "log level \"%.64s\" is not one of debug, info, warn, error",
+                    config->log_level);
+        if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+                return error_set(error, ERROR_SYSTEM, "libcurl cannot be initialised");
+        ok = relay_run(config, &relay_options, error);
+        curl_global_cleanup();
+        return ok;
+}
+
+static bool run_run(const struct arguments *arguments, struct error *error)
+{
+        const char *level = arguments_value(arguments, LOG_LEVEL);
+        struct config *config;
+        bool ok;
+
+        if (!arguments_has(arguments, CONFIG))
+                return error_set(
+                    error, ERROR_USAGE, "run needs a configuration: pgcourier run -c FILE");
+        if (level != NULL && !set_log_level(level))
+                return error_set(error, ERROR_USAGE,
+                    "run: --log-level \"%.64s\" is not one of debug, info, warn, error", level);
+        config = config_load(arguments_value(arguments, CONFIG), error);
+        if (config == NULL)
+                return false;
+        ok = run_config(config, arguments, error);
+        config_free(config);
+        return ok;
+}
+
+extern const struct command run_command;
+const struct command run_command = {
+    .name = "run",
+    .summary = "deliver events until SIGTERM or SIGINT",
+    .usage = "-c FILE [--once] [--log-level LEVEL]",
+    .details =
+        "Reads the outbox and delivers its events to the sinks of the configuration. Stays in\n"
+        "the foreground and logs to standard error. SIGTERM and SIGINT end it: it finishes\n"
+        "what is in flight, settles and exits with 0.\n",
+    .options = options,
+    .run = run_run,
+};

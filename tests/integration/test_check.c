@@ -1,0 +1,266 @@
+/* `pgcourier check`: each thing that would keep `run` from working is found, named and remedied. */
+#include "base/alloc.h"
+#include "support/postgres.h"
+#include "support/program.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ONE_SINK "sinks: [{name: out, topics: ['*'], stdout: {}}]\n"
+
+/* A configuration file; free the path. */
+static char *write_config(const char *dsn, const char *rest)
+{
+        char *text = xasprintf("postgres: {dsn: \"%s\"}\n%s", dsn, rest);
+        char *path = program_file("config.yaml", text, strlen(text));
+
+        free(text);
+        return path;
+}
+
+static struct program_run check_connect(const char *dsn, const char *rest)
+{
+        char *path = write_config(dsn, rest);
+        struct program_run run = program_run(NULL, "check", "-c", path, "--connect", NULL);
+
+        free(path);
+        return run;
+}
+
+/* `finding` stands in standard output. Frees the run. */
+static void expect_finding(struct program_run run, int code, const char *finding)
+{
+        cr_expect_eq(run.code, code, "exit code %d: %s%s", run.code, run.out, run.err);
+        cr_expect_not_null(strstr(run.out, finding), "%s not in:\n%s%s", finding, run.out, run.err);
+        if (code == 0)
+                cr_expect_str_empty(run.err);
+        else
+                cr_expect_not_null(strstr(run.err, "checks failed\n"), "%s", run.err);
+        program_run_free(&run);
+}
+
+static void exec_once(const char *dsn, const char *sql)
+{
+        PGconn *connection = database_connect(dsn);
+
+        database_exec(connection, sql);
+        PQfinish(connection);
+}
+
+Test(check, reads_the_file_without_connecting)
+{
+        char *path = write_config("host=/nonexistent",
+            "sinks:\n"
+            "  - {name: out, topics: ['orders.*', users], stdout: {}}\n");
+        struct program_run run = program_run(NULL, "check", "-c", path, NULL);
+        char *expected = xasprintf("ok    config: %s is valid\n"
+                                   "ok    sink out: stdout, topics orders.*, users\n",
+            path);
+
+        cr_expect_str_eq(run.out, expected);
+        cr_expect_eq(run.code, 0);
+        cr_expect_str_empty(run.err);
+        free(expected);
+        free(path);
+        program_run_free(&run);
+}
+
+Test(check, says_where_the_file_is_wrong)
+{
+        char *path = program_file("config.yaml", "postgers: {}\n", 13);
+
+        expect_finding(program_run(NULL, "check", "-c", path, NULL), 3, "config.yaml:1:");
+        expect_finding(program_run(NULL, "check", "-c", "/nonexistent", NULL), 3,
+            "fail  config: /nonexistent");
+        free(path);
+}
+
+Test(check, is_content_with_a_good_setup)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+        char *relay_dsn = dsn_as_user(dsn, "relay");
+        static const char *const findings[] = {"ok    config: ", "ok    postgres: version ",
+            "(user relay, database ", "ok    session: the connection is to the server itself\n",
+            "ok    schema: version 1\n", "ok    rights: relay may read events and move cursors\n",
+            "ok    doorbell: the trigger ring is enabled\n",
+            "ok    sink out: stdout: can be reached\n"};
+        struct program_run run = check_connect(relay_dsn, ONE_SINK);
+
+        cr_expect_eq(run.code, 0, "%s", run.err);
+        for (size_t i = 0; i < sizeof findings / sizeof *findings; i++)
+                cr_expect_not_null(
+                    strstr(run.out, findings[i]), "%s not in:\n%s", findings[i], run.out);
+        cr_expect_null(strstr(run.out, "warn"), "%s", run.out);
+        cr_expect_null(strstr(run.out, "fail"), "%s", run.out);
+        program_run_free(&run);
+        free(relay_dsn);
+        free(dsn);
+}
+
+Test(check, names_each_missing_right_and_the_remedy)
+{
+        static const struct {
+                const char *sql;
+                const char *finding;
+        } cases[] = {
+            {"REVOKE SELECT ON courier.outbox FROM courier_relay",
+                "fail  rights: the role lacks SELECT on courier.outbox\n"
+                "      GRANT courier_relay TO \"relay\"\n"},
+            {"REVOKE SELECT ON courier.outbox_id_seq FROM courier_relay",
+                "fail  rights: the role lacks SELECT on courier.outbox_id_seq\n"},
+            {"REVOKE SELECT ON courier.cursor FROM courier_relay",
+                "fail  rights: the role lacks SELECT on courier.cursor\n"},
+            {"REVOKE INSERT ON courier.cursor FROM courier_relay",
+                "fail  rights: the role lacks INSERT on courier.cursor\n"},
+            {"REVOKE UPDATE ON courier.cursor FROM courier_relay",
+                "fail  rights: the role lacks UPDATE on courier.cursor\n"},
+            {"REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC",
+                "fail  rights: the role lacks EXECUTE on pg_control_system()\n"
+                "      GRANT EXECUTE ON FUNCTION pg_control_system() TO courier_relay\n"},
+            {"REVOKE SELECT ON courier.schema_version FROM courier_relay",
+                "fail  schema: permission denied for table schema_version\n"
+                "      GRANT courier_relay TO \"relay\"\n"},
+            {"REVOKE USAGE ON SCHEMA courier FROM courier_relay",
+                "fail  rights: the role may not use schema courier\n"
+                "      GRANT courier_relay TO \"relay\"\n"},
+        };
+        char *dsn = postgres_new_database(postgres_shared());
+        char *relay_dsn = dsn_as_user(dsn, "relay");
+
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                exec_once(dsn, cases[i].sql);
+                expect_finding(check_connect(relay_dsn, ONE_SINK), 7, cases[i].finding);
+        }
+        free(relay_dsn);
+        free(dsn);
+}
+
+Test(check, finds_a_schema_that_is_missing_or_too_new)
+{
+        char *empty_dsn = postgres_new_empty_database(postgres_shared());
+        char *dsn = postgres_new_database(postgres_shared());
+
+        exec_once(dsn, "INSERT INTO courier.schema_version (version, name) VALUES (99, 'later')");
+
+        expect_finding(check_connect(empty_dsn, ONE_SINK), 6,
+            "fail  schema: schema courier is missing in this database: run `pgcourier migrate`\n");
+        expect_finding(check_connect(dsn, ONE_SINK), 6, "upgrade pgcourier\n");
+        free(empty_dsn);
+        free(dsn);
+}
+
+Test(check, warns_of_a_doorbell_that_does_not_ring_unless_polling)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+
+        exec_once(dsn, "ALTER TABLE courier.outbox DISABLE TRIGGER ring");
+        expect_finding(check_connect(dsn, ONE_SINK), 0,
+            "warn  doorbell: the trigger ring on courier.outbox is disabled: events wait for the "
+            "sweep\n      ALTER TABLE courier.outbox ENABLE TRIGGER ring\n");
+        exec_once(dsn, "DROP TRIGGER ring ON courier.outbox;"
+                       "CREATE TRIGGER another AFTER INSERT ON courier.outbox"
+                       " FOR EACH STATEMENT EXECUTE FUNCTION courier.ring()");
+        expect_finding(check_connect(dsn, ONE_SINK), 0,
+            "warn  doorbell: the trigger ring on courier.outbox is missing");
+        expect_finding(check_connect(dsn, "relay: {wakeup: poll}\n" ONE_SINK), 0,
+            "ok    doorbell: not needed: wakeup is poll\n");
+        free(dsn);
+}
+
+Test(check, still_looks_at_the_sinks_when_postgres_is_away)
+{
+        struct program_run run = check_connect("host=/nonexistent", ONE_SINK);
+
+        cr_expect_not_null(strstr(run.out, "ok    sink out: "), "%s", run.out);
+        expect_finding(run, 4, "fail  postgres: cannot connect to PostgreSQL: ");
+}
+
+Test(check, finds_a_sink_that_cannot_be_reached)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+        char *sinks = xasprintf("sinks:\n"
+                                "  - {name: away, topics: ['*'], redis: {url: "
+                                "'redis://127.0.0.1:%u'}}\n"
+                                "  - {name: here, topics: ['*'], stdout: {}}\n",
+            free_port());
+        struct program_run run = check_connect(dsn, sinks);
+
+        cr_expect_not_null(strstr(run.out, "ok    sink here: "), "%s", run.out);
+        expect_finding(run, 5, "fail  sink away: redis: ");
+        free(sinks);
+        free(dsn);
+}
+
+/* Without care the connection would become "standard output", and take the findings for queries. */
+Test(check, keeps_its_findings_out_of_the_connection)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+        char *config_path = write_config(dsn, ONE_SINK);
+        char *folder = temp_folder();
+        char *output_path = xasprintf("%s/output", folder);
+        const char *argv[] = {"sh", "-c", "exec \"$PGCOURIER\" check --connect -c \"$1\" >&-", "sh",
+            config_path, NULL};
+        int code = process_run(argv, output_path, false);
+        char *output = read_file(output_path);
+
+        cr_expect_neq(code, 0);
+        cr_expect_not_null(strstr(output, "cannot write to standard output"), "%s", output);
+        cr_expect_null(strstr(output, "lost the connection"), "%s", output);
+        free(output);
+        free(output_path);
+        free(folder);
+        free(config_path);
+        free(dsn);
+}
+
+Test(check, finds_a_standby)
+{
+        struct postgres *postgres = postgres_start();
+        char *dsn = postgres_new_database(postgres);
+        char *signal_path = xasprintf("%s/data/standby.signal", postgres->folder);
+        FILE *signal_file;
+
+        postgres_stop(postgres);
+        signal_file = fopen(signal_path, "w");
+        cr_assert_not_null(signal_file);
+        fclose(signal_file);
+        postgres_start_again(postgres);
+
+        expect_finding(check_connect(dsn, ONE_SINK), 4,
+            "fail  primary: this server is a standby: cursors cannot be written\n");
+        postgres_stop(postgres);
+        free(signal_path);
+        free(dsn);
+}
+
+Test(check, prints_its_findings_for_programs)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        char *path = write_config(dsn, ONE_SINK);
+        struct program_run run =
+            program_run(NULL, "check", "-c", path, "--connect", "--json", NULL);
+        json_t *whole = json_loads(run.out, 0, NULL);
+        bool found = false;
+        size_t i;
+        json_t *finding;
+
+        cr_assert_not_null(whole, "%s", run.out);
+        cr_expect(json_is_false(json_object_get(whole, "ok")));
+        cr_expect_eq(json_integer_value(json_object_get(whole, "exit_code")), 6);
+        json_array_foreach(json_object_get(whole, "checks"), i,
+            finding) if (strcmp(json_string_value(json_object_get(finding, "check")), "schema") ==
+                         0)
+        {
+                const char *result = json_string_value(json_object_get(finding, "result"));
+                cr_expect_str_eq(result, "fail");
+                found = true;
+        }
+        cr_expect(found, "%s", run.out);
+        json_decref(whole);
+        program_run_free(&run);
+        free(path);
+        free(dsn);
+}

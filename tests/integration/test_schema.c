@@ -1,0 +1,265 @@
+/* `pgcourier migrate`: the schema is made once, whole or not at all, whoever else tries. */
+#include "outbox/schema.h"
+
+#include "base/alloc.h"
+#include "support/postgres.h"
+#include "support/program.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIGRATE(...) program_run(NULL, "migrate", __VA_ARGS__, NULL)
+
+#define expect_run(run, expected_code, expected_out, expected_err)                                 \
+        do {                                                                                       \
+                struct program_run actual = (run);                                                 \
+                cr_assert_eq(actual.code, (expected_code), "exit code %d, said: %s%s",             \
+                    actual.code, actual.out, actual.err);                                          \
+                cr_assert_not_null(strstr(actual.out, (expected_out)), "out: %s", actual.out);     \
+                cr_assert_not_null(strstr(actual.err, (expected_err)), "err: %s", actual.err);     \
+                program_run_free(&actual);                                                         \
+        } while (0)
+
+static void expect_value(PGconn *connection, const char *sql, const char *expected)
+{
+        char *value = database_value(connection, sql);
+
+        cr_assert_str_eq(value, expected, "%s", sql);
+        free(value);
+}
+
+static void exec_once(const char *dsn, const char *sql)
+{
+        PGconn *connection = database_connect(dsn);
+
+        database_exec(connection, sql);
+        PQfinish(connection);
+}
+
+Test(schema, is_made_by_migrate_and_by_no_second_migrate)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        PGconn *connection = database_connect(dsn);
+
+        expect_run(
+            MIGRATE("--dsn", dsn), 0, "applied 0001_outbox\nschema courier is at version 1\n", "");
+        expect_run(MIGRATE("--dsn", dsn), 0, "nothing to do\nschema courier is at version 1\n", "");
+
+        expect_value(connection, "SELECT count(*) FROM courier.schema_version", "1");
+        PQfinish(connection);
+        free(dsn);
+}
+
+Test(schema, has_a_status_before_and_after)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+
+        expect_run(MIGRATE("--dsn", dsn, "status"), 6, "0001_outbox missing\n",
+            "pgcourier: schema courier is missing in this database: run `pgcourier migrate`\n");
+        expect_run(MIGRATE("--dsn", dsn), 0, "applied", "");
+        expect_run(MIGRATE("--dsn", dsn, "status"), 0, "0001_outbox applied 20", "");
+        expect_run(
+            MIGRATE("status", "--dsn", dsn), 0, "schema version 1, this pgcourier knows 1\n", "");
+        free(dsn);
+}
+
+Test(schema, is_left_alone_when_newer_than_the_program)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+
+        exec_once(dsn, "INSERT INTO courier.schema_version (version, name) VALUES (99, 'later')");
+
+        expect_run(MIGRATE("--dsn", dsn, "status"), 6, "0099_later applied",
+            "at version 99, newer than this pgcourier knows (1): upgrade pgcourier\n");
+        expect_run(MIGRATE("--dsn", dsn), 6, "", "upgrade pgcourier\n");
+        free(dsn);
+}
+
+static bool two_wait_for_the_lock(void *context)
+{
+        return database_integer(context,
+                   "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+                   " AND database = (SELECT oid FROM pg_database"
+                   "                 WHERE datname = current_database())") == 2;
+}
+
+/* Both have seen an empty database and wait to change it: the second must notice the first. */
+Test(schema, is_made_once_by_two_at_the_same_time)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        PGconn *connection = database_connect(dsn);
+        const char *argv[] = {getenv("PGCOURIER"), "migrate", "--dsn", dsn, NULL};
+        char *folder = temp_folder();
+        char *output_path = xasprintf("%s/output", folder);
+        char *output;
+        struct process first, second;
+        int first_code, second_code;
+
+        database_exec(connection, "SELECT pg_advisory_lock(1668248946, 0)");
+        process_start(&first, argv, output_path, false);
+        process_start(&second, argv, output_path, false);
+        wait_until(two_wait_for_the_lock, connection, 60000, "both wait for the migrations' lock");
+        database_exec(connection, "SELECT pg_advisory_unlock(1668248946, 0)");
+        first_code = process_wait(&first, 60000);
+        second_code = process_wait(&second, 60000);
+        output = read_file(output_path);
+
+        cr_assert_eq(first_code, 0, "%s", output);
+        cr_assert_eq(second_code, 0, "%s", output);
+        cr_assert_not_null(strstr(output, "applied 0001_outbox\n"), "%s", output);
+        cr_assert_not_null(
+            strstr(output, "0001_outbox was applied by somebody else meanwhile\n"), "%s", output);
+        expect_value(connection, "SELECT count(*) FROM courier.schema_version", "1");
+        PQfinish(connection);
+        free(output);
+        free(output_path);
+        free(folder);
+        free(dsn);
+}
+
+Test(schema, does_not_depend_on_the_settings_of_the_database)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        PGconn *connection = database_connect(dsn);
+
+        database_exec(connection,
+            "DO $$ BEGIN"
+            " EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on',"
+            "   current_database());"
+            " EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable',"
+            "   current_database());"
+            " EXECUTE format('ALTER DATABASE %I SET search_path = nowhere', current_database());"
+            "END $$");
+
+        expect_run(MIGRATE("--dsn", dsn), 0, "applied 0001_outbox\n", "");
+        PQfinish(connection);
+        free(dsn);
+}
+
+/* A cluster of its own: in the shared one the roles exist already. */
+Test(schema, is_left_out_whole_by_a_role_that_may_not_create_roles)
+{
+        struct postgres *postgres = postgres_start();
+        char *dsn = postgres_new_empty_database(postgres);
+        char *owner_dsn = dsn_as_user(dsn, "owner");
+        PGconn *connection = database_connect(dsn);
+
+        database_exec(connection,
+            "CREATE ROLE owner LOGIN;"
+            "DO $$ BEGIN"
+            " EXECUTE format('ALTER DATABASE %I OWNER TO owner', current_database());"
+            "END $$");
+
+        expect_run(MIGRATE("--dsn", owner_dsn), 7, "",
+            "Ask an administrator: CREATE ROLE courier_publisher NOLOGIN\n");
+        expect_value(connection, "SELECT to_regnamespace('courier') IS NULL", "t");
+
+        database_exec(
+            connection, "CREATE ROLE courier_publisher NOLOGIN; CREATE ROLE courier_relay NOLOGIN");
+        expect_run(MIGRATE("--dsn", owner_dsn), 0, "applied 0001_outbox\n", "");
+        PQfinish(connection);
+        free(owner_dsn);
+        free(dsn);
+        postgres_stop(postgres);
+}
+
+Test(schema, says_who_may_make_it)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        char *nobody_dsn = dsn_as_user(dsn, "nobody_special");
+
+        exec_once(dsn, "DROP ROLE IF EXISTS nobody_special; CREATE ROLE nobody_special LOGIN");
+
+        expect_run(MIGRATE("--dsn", nobody_dsn), 7, "", "permission denied for database");
+        expect_run(MIGRATE("--dsn", nobody_dsn), 7, "",
+            "Use the database's owner or a superuser (--dsn)\n");
+        free(nobody_dsn);
+        free(dsn);
+}
+
+Test(schema, does_not_take_over_a_schema_of_the_same_name)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+
+        exec_once(dsn, "CREATE SCHEMA courier");
+
+        expect_run(MIGRATE("--dsn", dsn), 4, "", "rename or drop it, or use another database\n");
+        free(dsn);
+}
+
+Test(schema, is_printed_as_it_is_applied)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        struct program_run run = MIGRATE("--print");
+        char *file = read_file(PGCOURIER_SQL_FOLDER "/0001_outbox.sql");
+
+        cr_assert_eq(run.code, 0);
+        cr_assert_str_eq(run.out, file);
+        exec_once(dsn, run.out);
+        expect_run(MIGRATE("--dsn", dsn, "status"), 0, "0001_outbox applied", "");
+        program_run_free(&run);
+        free(file);
+        free(dsn);
+}
+
+Test(schema, is_found_by_the_environment_without_dsn)
+{
+        struct postgres *postgres = postgres_shared();
+        char *dsn = postgres_new_database(postgres);
+        PGconn *connection = database_connect(dsn);
+
+        setenv("PGHOST", PQhost(connection), 1);
+        setenv("PGPORT", PQport(connection), 1);
+        setenv("PGDATABASE", PQdb(connection), 1);
+        setenv("PGUSER", "postgres", 1);
+        expect_run(MIGRATE("status"), 0, "0001_outbox applied", "");
+
+        setenv("PGHOST", "/nonexistent", 1);
+        expect_run(
+            MIGRATE("status"), 4, "", "Give --dsn or -c, or set PGHOST, PGUSER, PGDATABASE\n");
+        PQfinish(connection);
+        free(dsn);
+}
+
+Test(schema, is_found_by_a_configuration)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        char *text = xasprintf("postgres: {dsn: \"%s\"}\n"
+                               "sinks: [{name: out, topics: [t], stdout: {}}]\n",
+            dsn);
+        char *path = program_file("config.yaml", text, strlen(text));
+
+        expect_run(MIGRATE("-c", path), 0, "applied 0001_outbox\n", "");
+        expect_run(MIGRATE("--dsn", dsn, "status"), 0, "0001_outbox applied", "");
+        expect_run(MIGRATE("-c", "/nonexistent"), 3, "", "/nonexistent");
+        free(path);
+        free(text);
+        free(dsn);
+}
+
+Test(schema, has_a_version_that_is_judged_with_advice)
+{
+        struct error error = {0};
+
+        cr_assert(schema_check_version(schema_known_version(), &error));
+        cr_assert_eq(error.kind, ERROR_NONE);
+
+        cr_assert_not(schema_check_version(0, &error));
+        cr_assert_eq(error.kind, ERROR_SCHEMA);
+        cr_assert_not_null(strstr(error.text, "run `pgcourier migrate`"));
+
+        cr_assert_not(schema_check_version(schema_known_version() + 1, &error));
+        cr_assert_eq(error.kind, ERROR_SCHEMA);
+        cr_assert_not_null(strstr(error.text, "upgrade pgcourier"));
+}
+
+Test(schema, has_migrations_numbered_without_gaps)
+{
+        int expected = 1;
+
+        for (const struct migration *at = schema_migrations; at->version != 0; at++)
+                cr_assert_eq(at->version, expected++);
+        cr_assert_eq(schema_known_version(), expected - 1);
+}
