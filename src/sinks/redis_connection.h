@@ -1,0 +1,67 @@
+/*
+ * One connection to one Redis: looks the name up, connects, greets, carries
+ * commands and their answers in order, and says when it is lost. It never
+ * reconnects by itself: its owner opens it again when there is a reason to.
+ */
+#pragma once
+
+#include "config/config.h"
+
+#include <hiredis/async.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct bytes;
+struct redis_connection;
+
+enum redis_connection_state {
+        REDIS_CLOSED,
+        REDIS_RESOLVING,
+        REDIS_CONNECTING,
+        REDIS_GREETING, /* AUTH, SELECT, CLIENT SETNAME */
+        REDIS_READY,
+        REDIS_RETIRING, /* takes no more commands; closes after the last answer */
+};
+
+struct redis_connection_events {
+        /* READY: commands may be sent. */
+        void (*on_ready)(void *owner);
+
+        /* The answer to the oldest command without one; borrowed for the call. If the connection
+         * was retiring and this was the last, it is CLOSED already. */
+        void (*on_reply)(void *owner, const redisReply *reply);
+
+        /*
+         * The connection could not be made or broke, and is CLOSED; commands without an answer get
+         * none. Those whose end (see redis_connection_bytes_sent) is beyond `bytes_written` have
+         * certainly not been executed. May come inside any verb of this file. `reason` holds no secret.
+         */
+        void (*on_lost)(void *owner, uint64_t bytes_written, const char *reason);
+};
+
+/* Everything but the loop is borrowed until redis_connection_destroy(). */
+struct redis_connection *redis_connection_create(uv_loop_t *loop, const struct redis_config *config,
+    const struct redis_connection_events *events, void *owner);
+
+/* Closes first. NULL is allowed. No callback comes after this line. */
+void redis_connection_destroy(struct redis_connection *connection);
+
+enum redis_connection_state redis_connection_state(const struct redis_connection *connection);
+
+/* CLOSED only. connect_timeout_ms covers all until READY. */
+void redis_connection_open(struct redis_connection *connection);
+
+/* At once and silently: no answer and no on_lost comes for what was sent. */
+void redis_connection_close(struct redis_connection *connection);
+
+/* READY only: closes once all commands are answered; that alone causes no on_lost. */
+void redis_connection_retire(struct redis_connection *connection);
+
+/* READY only. Buffers one encoded command; written in the next turn of the loop, or by
+ * redis_connection_flush(). */
+void redis_connection_send(struct redis_connection *connection, const struct bytes *command);
+void redis_connection_flush(struct redis_connection *connection); /* in any state */
+
+/* Since READY, buffered or written. A command's end is this plus its length, before it is sent. */
+uint64_t redis_connection_bytes_sent(const struct redis_connection *connection);

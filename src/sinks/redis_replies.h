@@ -1,0 +1,21 @@
+/* What one answer of Redis means. */
+#pragma once
+
+#include "pgcourier/outcome.h"
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct redis_verdict {
+        struct outcome outcome;
+        bool leaves_server; /* this server or session is of no use: connect anew, look up anew */
+};
+
+/* Judges the answer to one XADD or PING. `is_stream_per_event`: the stream's name comes from the
+ * event, so that a wrong one is the event's own fault. */
+struct redis_verdict redis_reply_judge(const redisReply *reply, bool is_stream_per_event);
+
+/* The text of an error reply without the arguments that Redis may quote in it: those can be a
+ * password or a payload. */
+void redis_reply_words(const redisReply *reply, char *words, size_t size);

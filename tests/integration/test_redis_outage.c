@@ -1,0 +1,266 @@
+/* The redis sink: a real Redis that is away, goes away, or falls silent. */
+#include "redis_rig.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <time.h>
+
+Test(redis_outage, is_down_while_nothing_listens_and_works_once_it_does)
+{
+        struct redis_server server;
+        struct rig rig;
+        char localhost[] = "localhost";
+
+        redis_server_start(&server, NULL);
+        redis_server_stop(&server);
+        rig_init(&rig, &server, 5);
+        rig.config.host = localhost;
+        rig_open(&rig);
+        rig_deliver_all(&rig, 2);
+        rig_deliver_all(&rig, 1);
+        redis_server_restart(&server);
+        rig_deliver_all(&rig, 2);
+
+        for (unsigned i = 0; i < 3; i++)
+                expect_outcome(&rig.deliveries[i], OUTCOME_SINK_DOWN, "Connection refused");
+        expect_outcome(&rig.deliveries[3], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig.deliveries[4], OUTCOME_DELIVERED, "");
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_outage, is_down_while_the_host_has_no_address)
+{
+        struct redis_server server = {0};
+        struct rig rig;
+        char host[] = "nowhere.invalid";
+
+        rig_init(&rig, &server, 1);
+        rig.config.host = host;
+        rig.config.port = 6379;
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+
+        expect_outcome(&rig.deliveries[0], OUTCOME_SINK_DOWN, "cannot resolve nowhere.invalid");
+        rig_destroy(&rig);
+}
+
+static bool has_left(void *context)
+{
+        struct redis_server *server = context;
+        redisReply *reply = redis_server_run(server, "CLIENT LIST");
+        bool is_gone = strstr(reply->str, "name=pgcourier") == NULL;
+
+        freeReplyObject(reply);
+        return is_gone;
+}
+
+Test(redis_outage, leaves_a_server_that_became_a_replica)
+{
+        struct redis_server server;
+        struct rig rig;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 22);
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        redis_server_do(&server, "REPLICAOF 127.0.0.1 1");
+        /* Ten arrive before the answer that makes it leave, ten more while it leaves. */
+        rig.restart_below = 21;
+        rig_deliver(&rig, 10);
+        rig_run_until_finished(&rig, 21);
+
+        cr_expect(rig_count(&rig, OUTCOME_SINK_DOWN) == 20);
+        cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 1);
+        expect_outcome(&rig.deliveries[1], OUTCOME_SINK_DOWN, "READONLY");
+        expect_outcome(&rig.deliveries[20], OUTCOME_SINK_DOWN, "READONLY");
+        wait_until(has_left, &server, 10000, "the sink does not leave the replica");
+
+        redis_server_do(&server, "REPLICAOF NO ONE");
+        rig_deliver_all(&rig, 1);
+        expect_outcome(&rig.deliveries[21], OUTCOME_DELIVERED, "");
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_outage, does_not_guess_when_the_server_dies_with_commands_in_flight)
+{
+        enum { N = 20000, SIZE = 1000 };
+        static char payload[SIZE];
+        struct redis_server server;
+        struct rig rig;
+        unsigned n_delivered;
+        unsigned n_unknown;
+        unsigned n_down;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, N + 1);
+        for (unsigned i = 0; i <= N; i++) {
+                rig.deliveries[i].event.payload = payload;
+                rig.deliveries[i].event.payload_bytes = SIZE;
+        }
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        /* A stopped server answers nothing; its socket takes a part of the 20 MB. */
+        redis_server_pause(&server);
+        rig_deliver(&rig, N);
+        for (unsigned i = 0; i < 20; i++)
+                uv_run(&rig.loop, UV_RUN_NOWAIT);
+        redis_server_kill(&server);
+        rig_run_until_finished(&rig, N + 1);
+
+        n_delivered = rig_count(&rig, OUTCOME_DELIVERED);
+        n_unknown = rig_count(&rig, OUTCOME_RETRY);
+        n_down = rig_count(&rig, OUTCOME_SINK_DOWN);
+        cr_expect(n_delivered == 1, "%u delivered", n_delivered);
+        cr_expect(n_unknown > 0, "none unknown");
+        cr_expect(n_down > 0, "none down");
+        cr_expect(n_unknown + n_down == N);
+        expect_outcome(&rig.deliveries[1], OUTCOME_RETRY, "unknown whether it arrived: ");
+        expect_outcome(&rig.deliveries[N], OUTCOME_SINK_DOWN, "lost");
+        /* What was written comes before what was not. */
+        for (unsigned i = 1; i <= n_unknown; i++)
+                cr_assert(rig.deliveries[i].outcome.kind == OUTCOME_RETRY);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_outage, may_find_a_dead_connection_while_it_flushes)
+{
+        struct redis_server server;
+        struct rig rig;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 4);
+        rig.config.host = NULL;
+        rig.config.socket_path = server.socket_path;
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        redis_server_kill(&server);
+        /* The loop has not run since, so the write is the first to find out. */
+        rig_deliver(&rig, 2);
+        cr_expect(rig.n_finished == 1, "finished from inside flush()");
+        rig_run_until_finished(&rig, 3);
+        redis_server_restart(&server);
+        rig_deliver_all(&rig, 1);
+
+        expect_outcome(&rig.deliveries[1], OUTCOME_SINK_DOWN, "lost");
+        expect_outcome(&rig.deliveries[2], OUTCOME_SINK_DOWN, "lost");
+        expect_outcome(&rig.deliveries[3], OUTCOME_DELIVERED, "");
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+static bool has_two_entries(void *context)
+{
+        return redis_server_count(context, "XLEN events") == 2;
+}
+
+Test(redis_outage, may_find_a_dead_connection_while_an_attempt_finishes)
+{
+        struct redis_server server;
+        struct rig rig;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 4);
+        rig.config.host = NULL;
+        rig.config.socket_path = server.socket_path;
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        rig_deliver(&rig, 1);
+        wait_until(has_two_entries, &server, 10000, "the second event does not arrive");
+        redis_server_kill(&server);
+        /* The answer is still there to be read; what its finish starts cannot be written. */
+        rig.restart_below = 4;
+        rig_run_until_finished(&rig, 4);
+
+        expect_outcome(&rig.deliveries[1], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig.deliveries[2], OUTCOME_SINK_DOWN, "lost");
+        expect_outcome(&rig.deliveries[3], OUTCOME_SINK_DOWN, "Connection refused");
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_outage, gives_up_on_a_server_that_does_not_answer)
+{
+        struct redis_server server;
+        struct rig rig;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 4);
+        rig.config.timeout_ms = 200;
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        redis_server_pause(&server);
+        rig_deliver_all(&rig, 2);
+        redis_server_resume(&server);
+        rig_deliver_all(&rig, 1);
+
+        expect_outcome(&rig.deliveries[1], OUTCOME_RETRY, "has not answered for 200 ms");
+        expect_outcome(&rig.deliveries[2], OUTCOME_RETRY, "unknown whether it arrived: ");
+        expect_outcome(&rig.deliveries[3], OUTCOME_DELIVERED, "");
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_outage, gives_up_on_a_greeting_that_is_not_answered)
+{
+        struct redis_server server;
+        struct rig rig;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 2);
+        rig.config.connect_timeout_ms = 200;
+        rig_open(&rig);
+        redis_server_pause(&server);
+        rig_deliver_all(&rig, 1);
+        redis_server_resume(&server);
+        rig.config.connect_timeout_ms = 20000;
+        rig_deliver_all(&rig, 1);
+
+        expect_outcome(&rig.deliveries[0], OUTCOME_SINK_DOWN, "greeting within 200 ms");
+        expect_outcome(&rig.deliveries[1], OUTCOME_DELIVERED, "");
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_outage, finds_the_answers_that_came_while_the_process_stood_still)
+{
+        struct redis_server server;
+        struct rig rig;
+        struct timespec pause = {.tv_nsec = 300 * 1000 * 1000};
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 2);
+        rig.config.timeout_ms = 100;
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        rig_deliver(&rig, 1);
+        nanosleep(&pause, NULL); /* the pause is what is tested */
+        rig_run_until_finished(&rig, 2);
+
+        expect_outcome(&rig.deliveries[1], OUTCOME_DELIVERED, "");
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_outage, connects_again_after_an_idle_connection_was_closed)
+{
+        struct redis_server server;
+        struct rig rig;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 1200);
+        rig_open(&rig);
+        rig_deliver_all(&rig, 200);
+        redis_server_do(&server, "CLIENT KILL TYPE normal");
+        /* The connection is all that keeps the loop alive. */
+        uv_run(&rig.loop, UV_RUN_DEFAULT);
+        /* These wait for the connection while the ring grows, from a place in its middle on. */
+        rig_deliver_all(&rig, 1000);
+
+        cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 1200);
+        expect_stream_in_order(&server, &rig);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}

@@ -1,0 +1,303 @@
+/* The redis sink: what arrives in a real Redis, and what each single answer leads to. */
+#include "redis_rig.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "sinks/sink.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+Test(redis_sink, writes_every_field_byte_by_byte)
+{
+        const struct event_header headers[] = {
+            {"traceparent", "00-x"}, {"gr\xc3\xbc\xc3\x9f", "a\r\nb"}};
+        const char payload[] = "\0bin\r\n$3\r\n\xff\0";
+        struct redis_server server;
+        struct rig rig;
+        redisReply *reply;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 2);
+        rig.deliveries[0].event.key = "customer 7";
+        rig.deliveries[0].event.type = "created";
+        rig.deliveries[0].event.payload = payload;
+        rig.deliveries[0].event.payload_bytes = sizeof payload - 1;
+        rig.deliveries[0].event.headers = headers;
+        rig.deliveries[0].event.n_headers = 2;
+        rig_open(&rig);
+        rig_deliver_all(&rig, 2);
+
+        cr_assert(rig_count(&rig, OUTCOME_DELIVERED) == 2);
+        reply = redis_server_run(&server, "XRANGE events - +");
+        cr_assert(reply->elements == 2);
+        {
+                redisReply **fields = reply->element[0]->element[1]->element;
+                cr_assert(reply->element[0]->element[1]->elements == 16);
+                cr_expect(reply_is(fields[0], "id", 2));
+                cr_expect(reply_is(fields[1], "00000000-0000-4000-8000-000000000000", 36));
+                cr_expect(reply_is(fields[2], "topic", 5));
+                cr_expect(reply_is(fields[3], "orders", 6));
+                cr_expect(reply_is(fields[4], "key", 3));
+                cr_expect(reply_is(fields[5], "customer 7", 10));
+                cr_expect(reply_is(fields[6], "type", 4));
+                cr_expect(reply_is(fields[7], "created", 7));
+                cr_expect(reply_is(fields[8], "time", 4));
+                cr_expect(reply_is(fields[9], "2024-01-31T23:59:59.000001Z", 27));
+                cr_expect(reply_is(fields[10], "payload", 7));
+                cr_expect(reply_is(fields[11], payload, sizeof payload - 1));
+                cr_expect(reply_is(fields[12], "header:traceparent", 18));
+                cr_expect(reply_is(fields[13], "00-x", 4));
+                cr_expect(reply_is(fields[14], "header:gr\xc3\xbc\xc3\x9f", 13));
+                cr_expect(reply_is(fields[15], "a\r\nb", 4));
+        }
+        cr_expect(reply->element[1]->element[1]->elements == 8);
+        freeReplyObject(reply);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_sink, delivers_a_burst_once_and_in_order)
+{
+        struct redis_server server;
+        struct rig rig;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 10000);
+        rig_open(&rig);
+        rig_deliver_all(&rig, 10000);
+
+        cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 10000);
+        expect_stream_in_order(&server, &rig);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_sink, delivers_what_starts_while_others_finish)
+{
+        struct redis_server server;
+        struct rig rig;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 10000);
+        rig_open(&rig);
+        rig.restart_below = 10000;
+        rig_deliver(&rig, 300);
+        rig_run_until_finished(&rig, 10000);
+
+        cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 10000);
+        expect_stream_in_order(&server, &rig);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_sink, delivers_payloads_larger_than_any_socket_buffer)
+{
+        enum { SIZE = 24 * 1024 * 1024 };
+        struct redis_server server;
+        struct rig rig;
+        char *payload = xcalloc(1, SIZE);
+
+        memset(payload, 'x', SIZE);
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 4);
+        for (unsigned i = 0; i < 4; i += 2) {
+                rig.deliveries[i].event.payload = payload;
+                rig.deliveries[i].event.payload_bytes = SIZE;
+        }
+        rig_open(&rig);
+        rig_deliver_all(&rig, 4);
+
+        cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 4);
+        expect_stream_in_order(&server, &rig);
+        free(payload);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_sink, names_the_stream_by_topic_and_trims_it)
+{
+        struct redis_server server;
+        struct rig rig;
+        char stream[] = "ev.{{topic}}";
+        long long length;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 5000);
+        rig.config.stream = stream;
+        rig.config.maxlen = 100;
+        rig.deliveries[4999].event.topic = "refunds";
+        rig_open(&rig);
+        rig_deliver_all(&rig, 5000);
+
+        cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 5000);
+        length = redis_server_count(&server, "XLEN ev.orders");
+        cr_expect(length >= 100 && length < 1000, "%lld entries", length);
+        cr_expect(redis_server_count(&server, "XLEN ev.refunds") == 1);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_sink, connects_through_a_unix_socket)
+{
+        struct redis_server server;
+        struct rig rig;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 3);
+        rig.config.host = NULL;
+        rig.config.socket_path = server.socket_path;
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        redis_server_stop(&server);
+        do
+                uv_run(&rig.loop, UV_RUN_NOWAIT);
+        while (uv_loop_alive(&rig.loop));
+        rig_deliver_all(&rig, 1);
+        redis_server_restart(&server);
+        rig_deliver_all(&rig, 1);
+
+        expect_outcome(&rig.deliveries[0], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig.deliveries[1], OUTCOME_SINK_DOWN, server.socket_path);
+        expect_outcome(&rig.deliveries[2], OUTCOME_DELIVERED, "");
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_sink, refuses_a_socket_path_that_the_system_would_cut)
+{
+        struct redis_server server = {0};
+        struct rig rig;
+        struct sink_settings settings = {.name = "test"};
+        struct error error = {0};
+        char path[200];
+
+        rig_init(&rig, &server, 1);
+        memset(path, 'a', sizeof path);
+        path[sizeof path - 1] = '\0';
+        rig.config.host = NULL;
+        rig.config.socket_path = path;
+        settings.options = &rig.config;
+        settings.loop = &rig.loop;
+
+        cr_expect(redis_sink_ops.open(&settings, &error) == NULL);
+        cr_expect(error.kind == ERROR_CONFIG);
+        rig.config.socket_path = NULL;
+        rig_open(&rig);
+        rig_destroy(&rig);
+}
+
+Test(redis_sink, blames_no_event_when_memory_runs_out)
+{
+        struct redis_server server;
+        struct rig rig;
+        unsigned n_before;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 2001);
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        rig_deliver(&rig, 1000);
+        rig_run_until_finished(&rig, 2);
+        redis_server_do(&server, "CONFIG SET maxmemory 1");
+        rig_deliver_all(&rig, 500);
+
+        n_before = rig_count(&rig, OUTCOME_DELIVERED);
+        cr_expect(redis_server_count(&server, "XLEN events") == n_before);
+        cr_expect(rig_count(&rig, OUTCOME_SINK_DOWN) == rig.n_started - n_before);
+        expect_outcome(&rig.deliveries[rig.n_started - 1], OUTCOME_SINK_DOWN, "OOM ");
+
+        redis_server_do(&server, "CONFIG SET maxmemory 0");
+        rig_deliver_all(&rig, 500);
+
+        cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == n_before + 500);
+        cr_expect(redis_server_count(&server, "XLEN events") == n_before + 500);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_sink, is_down_when_its_one_stream_is_no_stream)
+{
+        struct redis_server server;
+        struct rig rig;
+
+        redis_server_start(&server, NULL);
+        redis_server_do(&server, "SET events x");
+        rig_init(&rig, &server, 2);
+        rig_open(&rig);
+        rig_deliver_all(&rig, 2);
+
+        expect_outcome(&rig.deliveries[0], OUTCOME_SINK_DOWN, "WRONGTYPE");
+        expect_outcome(&rig.deliveries[1], OUTCOME_SINK_DOWN, "WRONGTYPE");
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+Test(redis_sink, rejects_only_the_event_whose_stream_is_no_stream)
+{
+        struct redis_server server;
+        struct rig rig;
+        char stream[] = "{{topic}}";
+
+        redis_server_start(&server, NULL);
+        redis_server_do(&server, "SET taken x");
+        rig_init(&rig, &server, 3);
+        rig.config.stream = stream;
+        rig.deliveries[1].event.topic = "taken";
+        rig_open(&rig);
+        rig_deliver_all(&rig, 3);
+
+        expect_outcome(&rig.deliveries[0], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig.deliveries[1], OUTCOME_REJECTED, "WRONGTYPE");
+        expect_outcome(&rig.deliveries[2], OUTCOME_DELIVERED, "");
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+struct probing {
+        bool is_done;
+        struct outcome outcome;
+};
+
+static void on_probed(void *owner, const struct outcome *outcome)
+{
+        struct probing *probing = owner;
+
+        cr_expect(!probing->is_done);
+        probing->is_done = true;
+        probing->outcome = *outcome;
+}
+
+static struct outcome probe(struct rig *rig)
+{
+        struct probing probing = {0};
+
+        sink_probe(rig->sink, on_probed, &probing);
+        cr_expect(!probing.is_done, "on_probed came from inside probe()");
+        while (!probing.is_done)
+                uv_run(&rig->loop, UV_RUN_ONCE);
+        return probing.outcome;
+}
+
+Test(redis_sink, probes_without_writing)
+{
+        struct redis_server server;
+        struct rig rig;
+        struct outcome outcome;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 1);
+        rig_open(&rig);
+        outcome = probe(&rig);
+        cr_expect(outcome.kind == OUTCOME_DELIVERED, "%s", outcome.reason);
+        cr_expect(redis_server_count(&server, "EXISTS events") == 0);
+
+        redis_server_stop(&server);
+        cr_expect(probe(&rig).kind != OUTCOME_DELIVERED);
+        outcome = probe(&rig);
+        cr_expect(outcome.kind == OUTCOME_SINK_DOWN);
+        cr_expect(strstr(outcome.reason, "Connection refused") != NULL, "%s", outcome.reason);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
