@@ -3,6 +3,7 @@
  * traps has a test that sets it up exactly; then 16 writers do their worst for a while.
  */
 #include "base/alloc.h"
+#include "support/history.h"
 #include "support/postgres.h"
 #include "support/reader.h"
 
@@ -494,133 +495,39 @@ Test(reader, never_reads_a_floor_above_what_was_drawn)
 
 /* ---- sixteen writers ---------------------------------------------------------------------- */
 
-enum { N_WRITERS = 16, N_TRANSACTIONS = 200 };
-
-struct writer {
-        const char *dsn;
-        int number;
-        unsigned seed;
-        pthread_t thread;
-        atomic_int *n_running;
-        /* By sequence number: whether it was committed. */
-        bool *committed;
-        int n_published;
-};
-
-static void write_events(struct writer *writer, PGconn *connection, int count, bool commits)
+static void check_history(const struct writers *writers, const struct reader *reader)
 {
-        char sql[512];
+        struct history history = {0};
+        struct verdict verdict;
 
-        writer->committed =
-            xrealloc(writer->committed, (size_t)(writer->n_published + count) * sizeof(bool));
-        snprintf(sql, sizeof sql,
-            "INSERT INTO courier.outbox (topic, key, payload) SELECT 'test.w', '%d', "
-            "json_build_array(%d, i) FROM generate_series(%d, %d) AS i",
-            writer->number, writer->number, writer->n_published, writer->n_published + count - 1);
-        database_exec(connection, sql);
-        for (int i = 0; i < count; i++)
-                writer->committed[writer->n_published++] = commits;
-}
-
-static void run_transaction(struct writer *writer, PGconn *connection)
-{
-        int kind = rand_r(&writer->seed) % 10;
-        bool commits = kind != 0;
-
-        database_exec(connection, "BEGIN");
-        write_events(writer, connection, 1 + rand_r(&writer->seed) % 3, commits);
-        if (kind == 1) { /* a savepoint that is rolled back: its rows have another xmin */
-                database_exec(connection, "SAVEPOINT s");
-                write_events(writer, connection, 2, false);
-                database_exec(connection, "ROLLBACK TO s");
-                write_events(writer, connection, 1, true);
-        }
-        if (kind == 2) { /* one that is kept */
-                database_exec(connection, "SAVEPOINT s");
-                write_events(writer, connection, 2, true);
-                database_exec(connection, "RELEASE s");
-        }
-        if (kind == 3)
-                write_events(writer, connection, 60, true);
-        if (kind == 4 || kind == 0)
-                database_exec(connection, "SELECT pg_sleep(random() * 0.03)");
-        if (kind == 5) { /* subtransactions that took their xids out of order */
-                database_exec(connection, "DO $$ BEGIN FOR i IN 1..5 LOOP BEGIN "
-                                          "PERFORM pg_current_xact_id(); EXCEPTION WHEN others "
-                                          "THEN NULL; END; END LOOP; END $$");
-                write_events(writer, connection, 3, true);
-        }
-        database_exec(connection, commits ? "COMMIT" : "ROLLBACK");
-}
-
-static void *run_writer(void *context)
-{
-        struct writer *writer = context;
-        PGconn *connection = database_connect(writer->dsn);
-
-        for (int n = 0; n < N_TRANSACTIONS; n++)
-                run_transaction(writer, connection);
-        PQfinish(connection);
-        atomic_fetch_sub(writer->n_running, 1);
-        return NULL;
-}
-
-static bool none_is_running(void *context)
-{
-        return atomic_load((atomic_int *)context) == 0;
-}
-
-static void check_history(const struct writer *writers, const struct reader *reader)
-{
-        int *n_seen[N_WRITERS];
-        int last[N_WRITERS];
-
-        for (int w = 0; w < N_WRITERS; w++) {
-                n_seen[w] = xcalloc((size_t)writers[w].n_published, sizeof(int));
-                last[w] = -1;
-        }
-        for (size_t i = 0; i < reader->n_deliveries; i++) {
-                int w = -1;
-                int n = -1;
-
-                cr_assert(sscanf(reader->payloads[i], "[%d, %d]", &w, &n) == 2);
-                n_seen[w][n]++;
-                cr_assert(n > last[w], "writer %d: %d came after %d", w, n, last[w]);
-                last[w] = n;
-        }
-        for (int w = 0; w < N_WRITERS; w++) {
-                for (int n = 0; n < writers[w].n_published; n++)
-                        cr_assert(n_seen[w][n] == (writers[w].committed[n] ? 1 : 0),
-                            "writer %d, event %d: %s, seen %d times", w, n,
-                            writers[w].committed[n] ? "committed" : "rolled back", n_seen[w][n]);
-                free(n_seen[w]);
-        }
+        for (size_t i = 0; i < reader->n_deliveries; i++)
+                history_note(&history, reader->payloads[i]);
+        verdict = history_judge(&history, writers);
+        cr_expect_eq(verdict.n_lost, 0, "%zu were lost", verdict.n_lost);
+        cr_expect_eq(verdict.n_repeated, 0, "%zu came twice", verdict.n_repeated);
+        cr_expect_eq(verdict.n_misordered, 0, "%zu out of order", verdict.n_misordered);
+        cr_expect_eq(verdict.n_uncommitted, 0, "%zu were never committed", verdict.n_uncommitted);
+        cr_expect_str_empty(verdict.first_fault);
+        history_deinit(&history);
 }
 
 static void read_what_sixteen_writers_write(uint32_t max_in_flight)
 {
         struct fixture fixture = set_up();
-        struct writer writers[N_WRITERS] = {0};
-        atomic_int n_running = N_WRITERS;
+        struct writers *writers;
         struct reader *reader = reader_open(fixture.relay,
             &(struct reader_options){.start = START_BEGINNING, .max_in_flight = max_in_flight});
 
-        for (int w = 0; w < N_WRITERS; w++) {
-                writers[w] = (struct writer){.dsn = fixture.app,
-                    .number = w,
-                    .seed = max_in_flight * 1000 + (unsigned)w,
-                    .n_running = &n_running};
-                pthread_create(&writers[w].thread, NULL, run_writer, &writers[w]);
-        }
-        reader_follow(reader, none_is_running, &n_running);
-        for (int w = 0; w < N_WRITERS; w++)
-                pthread_join(writers[w].thread, NULL);
+        writers = writers_start(
+            fixture.app, &(struct writer_options){
+                             .n_writers = 16, .n_transactions = 200, .seed = max_in_flight});
+        reader_follow(reader, writers_have_ended, writers);
+        writers_stop(writers);
         reader_catch_up(reader);
 
         cr_expect(reader->n_pages > 100, "the reader was not busy while they wrote");
         check_history(writers, reader);
-        for (int w = 0; w < N_WRITERS; w++)
-                free(writers[w].committed);
+        writers_destroy(writers);
         reader_close(reader);
         tear_down(&fixture);
 }

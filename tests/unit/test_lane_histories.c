@@ -4,7 +4,7 @@
  *
  * HISTORY_SEED=n runs one history alone; n is what a failure prints.
  */
-#include "support/history.h"
+#include "support/lane_history.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,0 +1,197 @@
+/*
+ * The whole program while it, its database and its destinations fail, under load: nothing is lost,
+ * keys keep their order, and what comes twice stays within the window.
+ */
+#include "support/http_receiver.h"
+#include "support/relay_fixture.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the relay and its database ------------------------------------------------------------ */
+
+enum { N_KILLS = 20, MAX_IN_FLIGHT = 50 };
+
+Test(relay_failures, repeats_at_most_its_window_after_a_kill)
+{
+        struct relay_fixture fixture;
+        struct relay_process *relay;
+        size_t n_before[N_KILLS + 1];
+        unsigned seed = 7;
+        size_t n_repeated = 0;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        relay = relay_fixture_start(&fixture, "    max_in_flight: 50\n");
+        relay_fixture_write(&fixture, seed);
+        for (int i = 0; i < N_KILLS; i++) {
+                relay_fixture_await_more(&fixture, 1 + rand_r(&seed) % 200);
+                relay_kill(relay);
+                history_read_stream(&fixture.history, &fixture.redis, "events");
+                n_before[i] = fixture.history.n_arrivals;
+                relay_start_again(relay);
+        }
+        relay_fixture_check(&fixture, relay);
+        n_before[N_KILLS] = fixture.history.n_arrivals;
+
+        for (int i = 0; i <= N_KILLS; i++) {
+                struct history so_far = fixture.history;
+                size_t n_until_now;
+                so_far.n_arrivals = n_before[i];
+                n_until_now = history_judge(&so_far, fixture.writers).n_repeated;
+                cr_expect_leq(n_until_now - n_repeated, i == 0 ? 0 : MAX_IN_FLIGHT,
+                    "%zu events came twice after kill %d", n_until_now - n_repeated, i);
+                n_repeated = n_until_now;
+        }
+        relay_destroy(relay);
+        relay_fixture_end(&fixture);
+}
+
+static void survive_restarts(void (*stop)(struct postgres *postgres), unsigned seed)
+{
+        struct postgres *postgres = postgres_start();
+        struct relay_fixture fixture;
+        struct relay_process *relay;
+
+        relay_fixture_begin(&fixture, postgres);
+        relay = relay_fixture_start(&fixture, "");
+        relay_fixture_write(&fixture, seed);
+        for (int i = 0; i < 3; i++) {
+                relay_fixture_await_more(&fixture, 200);
+                stop(postgres);
+                postgres_start_again(postgres);
+        }
+        relay_fixture_await_more(&fixture, 200);
+        relay_fixture_check(&fixture, relay);
+
+        cr_expect_geq(relay_count_in_log(relay, "event=outbox_connection_lost"), 3);
+        cr_expect_eq(relay_count_in_log(relay, "event=starting"), 1);
+        relay_destroy(relay);
+        relay_fixture_end(&fixture);
+        postgres_stop(postgres);
+}
+
+Test(relay_failures, goes_on_after_the_database_was_restarted)
+{
+        survive_restarts(postgres_stop, 1);
+}
+
+Test(relay_failures, goes_on_after_the_database_crashed)
+{
+        survive_restarts(postgres_stop_immediate, 2);
+}
+
+Test(relay_failures, goes_on_after_its_sessions_were_terminated)
+{
+        struct relay_fixture fixture;
+        struct relay_process *relay;
+        char is_owned[64];
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        relay = relay_fixture_start(&fixture, "");
+        relay_fixture_write(&fixture, 3);
+        for (int i = 0; i < 10; i++) {
+                relay_fixture_await_more(&fixture, 100);
+                snprintf(is_owned, sizeof is_owned, "SELECT epoch = %d FROM courier.cursor", i + 1);
+                await_in_database(fixture.admin, is_owned, "the relay owns its lane again");
+                database_exec(fixture.admin,
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE usename = 'relay' AND datname = current_database()");
+        }
+        relay_fixture_await_more(&fixture, 100);
+        relay_fixture_check(&fixture, relay);
+
+        cr_expect_geq(relay_count_in_log(relay, "event=outbox_connection_lost"), 10);
+        cr_expect_geq(relay_count_in_log(relay, "event=listen_connection_lost"), 1);
+        relay_destroy(relay);
+        relay_fixture_end(&fixture);
+}
+
+/* ---- a destination that refuses ------------------------------------------------------------- */
+
+static struct relay_process *start_hook(
+    const struct relay_fixture *fixture, const struct http_receiver *http)
+{
+        return relay_start("postgres: {dsn: \"%s\"}\n"
+                           "sinks:\n"
+                           "  - {name: hook, topics: [\"*\"], start: beginning,\n"
+                           "     retry: {first: 10ms, max: 10ms},\n"
+                           "     http: {url: \"http://127.0.0.1:%u/\"}}\n",
+            fixture->relay, http_receiver_port(http));
+}
+
+static const char *bodies(struct http_receiver *http)
+{
+        static char text[256];
+        unsigned n = http_receiver_n_requests(http);
+
+        text[0] = '\0';
+        for (unsigned i = 0; i < n; i++) {
+                size_t length = strlen(text);
+                snprintf(text + length, sizeof text - length, "%s%s", i > 0 ? " " : "",
+                    http_receiver_request(http, i)->body);
+        }
+        return text;
+}
+
+Test(relay_failures, retries_in_the_order_of_a_key_and_holds_up_no_other)
+{
+        struct relay_fixture fixture;
+        struct http_receiver *http = http_receiver_start(NULL, NULL);
+        struct relay_process *relay;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        http_receiver_answer_next(http, &(struct http_answer){.status = 500, .is_held = true});
+        relay = start_hook(&fixture, http);
+        publish(fixture.admin, "t", "a", "a1");
+        http_receiver_wait(http, 1, 30000);
+        publish(fixture.admin, "t", "a", "a2");
+        publish(fixture.admin, "t", "b", "b1");
+        http_receiver_wait(http, 2, 30000);
+        publish(fixture.admin, "t", "b", "b2");
+        http_receiver_wait(http, 3, 30000);
+        http_receiver_answer_next(http, &(struct http_answer){.status = 500});
+        http_receiver_release(http);
+        http_receiver_wait(http, 6, 30000);
+        relay_stop(relay);
+
+        cr_expect_str_eq(bodies(http), "\"a1\" \"b1\" \"b2\" \"a1\" \"a1\" \"a2\"");
+        cr_expect_eq(relay_count_in_log(relay, "event=delivery_failed sink=hook"), 2);
+        cr_expect_eq(relay_count_in_log(relay, " attempt=2 outcome=retry"), 1);
+        cr_expect_eq(relay_count_in_log(relay, " retry_ms="), 2);
+        relay_destroy(relay);
+        http_receiver_destroy(http);
+        relay_fixture_end(&fixture);
+}
+
+/* An event that waits for its next attempt holds the cursor: the next relay begins with it. */
+Test(relay_failures, ends_while_an_event_waits_for_its_next_attempt)
+{
+        struct relay_fixture fixture;
+        struct http_receiver *http = http_receiver_start(NULL, NULL);
+        struct relay_process *relay;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        http_receiver_answer_next(
+            http, &(struct http_answer){.status = 500, .headers = {"Retry-After: 3600"}});
+        relay = start_hook(&fixture, http);
+        publish(fixture.admin, "t", "a", "a1");
+        relay_wait_for_log(relay, " retry_ms=3600000", 30000);
+        publish(fixture.admin, "t", "a", "a2");
+        publish(fixture.admin, "t", "b", "b1");
+        http_receiver_wait(http, 2, 30000);
+        relay_stop(relay);
+        cr_expect_str_eq(bodies(http), "\"a1\" \"b1\"");
+        relay_start_again(relay);
+        http_receiver_wait(http, 5, 30000);
+        relay_stop(relay);
+
+        /* a1 and b1 go out together: which of them is first is chance. */
+        cr_expect_not_null(strstr(bodies(http) + 9, "\"a2\""));
+        cr_expect_lt(strstr(bodies(http) + 9, "\"a1\""), strstr(bodies(http) + 9, "\"a2\""));
+        relay_destroy(relay);
+        http_receiver_destroy(http);
+        relay_fixture_end(&fixture);
+}

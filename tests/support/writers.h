@@ -1,0 +1,41 @@
+/*
+ * Applications at work: threads that publish in transactions of every kind (short, long, bulk, with
+ * savepoints, rolled back) and remember what they committed. They outlive the server: after a lost
+ * connection they connect again and go on.
+ *
+ * Event n of writer w has the topic "test.w", the key "w" and the payload "[w, n]"; a writer is one
+ * session, so its committed events are to be delivered in the order of n.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+struct writers;
+
+struct writer_options {
+        unsigned n_writers;
+        unsigned n_transactions; /* of each; 0: until writers_stop() */
+        unsigned pause_us;       /* between two transactions, so that the load has a measure */
+        unsigned seed;
+};
+
+enum published {
+        PUBLISHED_NOT,      /* rolled back, or its transaction was cut off before COMMIT */
+        PUBLISHED,          /* COMMIT was answered */
+        PUBLISHED_IN_DOUBT, /* the connection was lost between COMMIT and its answer */
+};
+
+/* `dsn` is borrowed. */
+struct writers *writers_start(const char *dsn, const struct writer_options *options);
+
+/* True once all have done their transactions; takes a struct writers. */
+bool writers_have_ended(void *writers);
+
+/* Waits for their transactions at hand, or for all they were to do. From here on: */
+void writers_stop(struct writers *writers);
+
+unsigned writers_count(const struct writers *writers);
+unsigned writers_n_events(const struct writers *writers, unsigned writer);
+enum published writers_outcome(const struct writers *writers, unsigned writer, unsigned number);
+
+void writers_destroy(struct writers *writers); /* NULL is allowed */
