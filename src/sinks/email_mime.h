@@ -1,0 +1,25 @@
+/*
+ * The wire format of a mail: header lines (RFC 5322, RFC 2047) and
+ * quoted-printable text (RFC 2045). Everything ends in CRLF and no line is
+ * longer than RFC 5322 wants, so that libcurl has only the dots to double.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "sinks/email_address.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Free text, e.g. a subject; as encoded words where plain ASCII on one line does not do. `text` has
+ * passed header_text_problem(). */
+void mime_append_text_header(struct bytes *out, const char *name, const char *text);
+
+/* To, Cc, From, …: one mailbox a line. */
+void mime_append_mailbox_header(
+    struct bytes *out, const char *name, const struct mailbox *mailboxes, size_t n_mailboxes);
+
+void mime_append_date_header(struct bytes *out, int64_t wall_us);
+
+/* Line ends of any kind (CRLF, LF, CR) become CRLF; none is added at the end. */
+void mime_append_quoted_printable(struct bytes *out, const char *text);
