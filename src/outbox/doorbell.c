@@ -1,14 +1,13 @@
 #include "outbox/doorbell.h"
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "outbox/pg_conn.h"
 
 #include <stdlib.h>
 
 struct doorbell {
         struct pg_conn *conn; /* owned */
-        doorbell_rung_fn *on_rung;
+        struct doorbell_events events;
         void *owner; /* borrowed */
 };
 
@@ -22,8 +21,8 @@ static void on_listening(void *owner, PGresult *result)
         PQclear(result);
         pg_conn_prepare(doorbell->conn, &check_statement);
         pg_conn_greeted(doorbell->conn);
-        log_info("listening");
-        doorbell->on_rung(doorbell->owner);
+        doorbell->events.on_connected(doorbell->owner);
+        doorbell->events.on_rung(doorbell->owner);
 }
 
 static void on_connected(void *owner)
@@ -36,20 +35,20 @@ static void on_connected(void *owner)
 
 static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
 {
-        (void)owner;
-        log_warn(
-            "listen_connection_lost", kv_text("error", error->text), kv_int("retry_ms", retry_ms));
+        struct doorbell *doorbell = owner;
+
+        doorbell->events.on_lost(doorbell->owner, error, retry_ms);
 }
 
 static void on_notification(void *owner)
 {
         struct doorbell *doorbell = owner;
 
-        doorbell->on_rung(doorbell->owner);
+        doorbell->events.on_rung(doorbell->owner);
 }
 
-struct doorbell *doorbell_create(
-    uv_loop_t *loop, const struct postgres_config *config, doorbell_rung_fn *on_rung, void *owner)
+struct doorbell *doorbell_create(uv_loop_t *loop, const struct postgres_config *config,
+    const struct doorbell_events *events, void *owner)
 {
         struct doorbell *doorbell = xcalloc(1, sizeof *doorbell);
         const struct pg_conn_settings settings = {.name = "listen",
@@ -57,12 +56,12 @@ struct doorbell *doorbell_create(
             .password = config->password,
             .connect_timeout_ms = config->connect_timeout_ms,
             .query_timeout_ms = config->query_timeout_ms};
-        const struct pg_conn_events events = {
+        const struct pg_conn_events conn_events = {
             .on_connected = on_connected, .on_lost = on_lost, .on_notification = on_notification};
 
-        doorbell->on_rung = on_rung;
+        doorbell->events = *events;
         doorbell->owner = owner;
-        doorbell->conn = pg_conn_create(loop, &settings, &events, doorbell);
+        doorbell->conn = pg_conn_create(loop, &settings, &conn_events, doorbell);
         return doorbell;
 }
 

@@ -11,11 +11,15 @@
 
 struct doorbell;
 
-/* Also called once after each (re)connect: what was rung meanwhile went unheard. */
-typedef void doorbell_rung_fn(void *owner);
+struct doorbell_events {
+        /* Also called once after each (re)connect: what was rung meanwhile went unheard. */
+        void (*on_rung)(void *owner);
+        void (*on_connected)(void *owner);
+        void (*on_lost)(void *owner, const struct error *error, int64_t retry_ms);
+};
 
-struct doorbell *doorbell_create(
-    uv_loop_t *loop, const struct postgres_config *config, doorbell_rung_fn *on_rung, void *owner);
+struct doorbell *doorbell_create(uv_loop_t *loop, const struct postgres_config *config,
+    const struct doorbell_events *events, void *owner);
 void doorbell_open(struct doorbell *doorbell);
 void doorbell_destroy(struct doorbell *doorbell); /* NULL is allowed */
 

@@ -23,6 +23,9 @@ struct lane_store;
 
 struct outbox_events {
         void (*on_up)(void *owner); /* a session that may be used */
+        /* Before on_up: the session is not with the server itself. Sessions own lanes, so a pool in
+         * between must be in session mode. */
+        void (*on_pooled)(void *owner);
         void (*on_down)(void *owner, const struct error *error, int64_t retry_ms);
         /* What waiting cannot mend (schema, cluster): the session is closed for good. */
         void (*on_refused)(void *owner, const struct error *error);

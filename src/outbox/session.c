@@ -1,12 +1,9 @@
 #include "outbox/session.h"
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "outbox/schema.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 /*
  * - synchronous_commit: a settle that a server crash takes back only means that events come again.
@@ -85,9 +82,7 @@ static void on_schema(void *owner, PGresult *result)
 
         PQclear(result);
         if (server_pid != pg_conn_backend_pid(outbox->conn))
-                log_warn("pooler_in_between",
-                    kv_text("hint", "lanes are owned by sessions: connect directly, or through a "
-                                    "pool in session mode"));
+                outbox->events.on_pooled(outbox->owner);
         if (!exists) {
                 (void)version_is_ours(outbox, 0);
                 return;

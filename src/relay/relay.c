@@ -127,6 +127,27 @@ static void on_up(void *owner)
                 carrier_session_up(relay->carriers[i]);
 }
 
+static void on_pooled(void *owner)
+{
+        (void)owner;
+        log_warn("pooler_in_between",
+            kv_text("hint", "lanes are owned by sessions: connect directly, or through a pool in "
+                            "session mode"));
+}
+
+static void on_doorbell_connected(void *owner)
+{
+        (void)owner;
+        log_info("listening");
+}
+
+static void on_doorbell_lost(void *owner, const struct error *error, int64_t retry_ms)
+{
+        (void)owner;
+        log_warn(
+            "listen_connection_lost", kv_text("error", error->text), kv_int("retry_ms", retry_ms));
+}
+
 static void sessions_down(struct relay *relay)
 {
         for (unsigned i = 0; i < relay->n_carriers; i++)
@@ -257,7 +278,7 @@ static void start_signals(struct relay *relay)
 static void start(struct relay *relay)
 {
         static const struct outbox_events events = {
-            .on_up = on_up, .on_down = on_down, .on_refused = on_refused};
+            .on_up = on_up, .on_pooled = on_pooled, .on_down = on_down, .on_refused = on_refused};
 
         uv_prepare_init(&relay->loop, &relay->before_waiting);
         relay->before_waiting.data = relay;
@@ -271,6 +292,9 @@ static void start(struct relay *relay)
 bool relay_run(
     const struct config *config, const struct relay_options *options, struct error *error)
 {
+        static const struct doorbell_events doorbell_events = {.on_rung = ring_all,
+            .on_connected = on_doorbell_connected,
+            .on_lost = on_doorbell_lost};
         struct relay relay = {.config = config, .once = options->once, .error = error};
 
         error->kind = ERROR_NONE;
@@ -284,8 +308,8 @@ bool relay_run(
                 outbox_open(relay.outbox);
                 on_sweep(&relay);
                 if (config->relay.wakeup == WAKEUP_NOTIFY && !options->once) {
-                        relay.doorbell =
-                            doorbell_create(&relay.loop, &config->postgres, ring_all, &relay);
+                        relay.doorbell = doorbell_create(
+                            &relay.loop, &config->postgres, &doorbell_events, &relay);
                         doorbell_open(relay.doorbell);
                 }
         } else {
