@@ -4,17 +4,16 @@
 #include "config/config.h"
 #include "pgcourier/event.h"
 #include "support/http_receiver.h"
-#include "support/sink_drive.h"
+#include "support/sink_driver.h"
 
 #include <criterion/criterion.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 extern const struct sink_ops http_sink_ops;
 
 struct http_fixture {
-        struct sink_drive drive;
+        struct sink_driver driver;
         struct http_receiver *receiver;
         struct http_config config;
         char url[128];
@@ -23,7 +22,6 @@ struct http_fixture {
 /* The config may be changed until http_fixture_open(). */
 static inline void http_fixture_init(struct http_fixture *fixture)
 {
-        signal(SIGPIPE, SIG_IGN);
         *fixture = (struct http_fixture){
             .config = {.concurrency = 20, .connect_timeout_ms = 5000, .timeout_ms = 15000}};
         fixture->receiver = http_receiver_start(NULL, NULL);
@@ -34,7 +32,7 @@ static inline void http_fixture_init(struct http_fixture *fixture)
 
 static inline void http_fixture_open(struct http_fixture *fixture)
 {
-        sink_drive_begin(&fixture->drive, &http_sink_ops, "hooks", &fixture->config);
+        sink_driver_init(&fixture->driver, &http_sink_ops, &fixture->config);
 }
 
 static inline void http_fixture_begin(struct http_fixture *fixture)
@@ -45,7 +43,7 @@ static inline void http_fixture_begin(struct http_fixture *fixture)
 
 static inline void http_fixture_end(struct http_fixture *fixture)
 {
-        sink_drive_end(&fixture->drive);
+        sink_driver_deinit(&fixture->driver);
         http_receiver_destroy(fixture->receiver);
 }
 
@@ -66,7 +64,7 @@ static inline struct outcome outcome_of_answer(
         const struct event event = json_event("{}");
 
         http_receiver_answer(fixture->receiver, answer);
-        return sink_drive_deliver(&fixture->drive, &event);
+        return sink_driver_deliver(&fixture->driver, &event);
 }
 
 #define expect_outcome(outcome, expected)                                                          \

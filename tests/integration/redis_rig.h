@@ -1,13 +1,12 @@
 /*
- * Stands for the relay in the tests of the redis sink: owns a loop, a sink and its attempts, hands
- * the attempts over in order, and checks that each is finished once. (That none is finished too
- * early is asserted by sinks/sink.c.) A watchdog aborts the test if the loop waits in vain.
+ * What the tests of the redis sink share: a config that points at a server, and events that are
+ * handed to the sink in order. The attempt of events[i] is driver.attempts[i].
  */
 #pragma once
 
 #include "config/config.h"
-#include "pgcourier/sink.h"
 #include "support/redis_server.h"
+#include "support/sink_driver.h"
 
 #include <criterion/criterion.h>
 #include <stdbool.h>
@@ -15,42 +14,23 @@
 
 extern const struct sink_ops redis_sink_ops;
 
-struct delivery {
-        struct attempt attempt;
-        struct event event;
-        struct rig *rig;
-        struct outcome outcome;
-        char payload[16]; /* its number, unless the test puts another into the event */
-        bool is_finished;
-};
-
 struct rig {
-        uv_loop_t loop;
-        uv_timer_t watchdog;
+        struct sink_driver driver;
         struct redis_config config; /* the test may change it before rig_open() */
-        struct sink *sink;
-        struct delivery *deliveries;
-        unsigned n_started;
-        unsigned n_finished;
-        unsigned restart_below; /* each finish starts another delivery while fewer have started */
-        bool cancels_on_finish; /* once */
-        bool is_closed;
+        struct event *events;       /* and these until they are handed over */
+        char (*payloads)[16];       /* the number of each, unless the test gives it another */
+        size_t restart_below; /* each finish starts another attempt while fewer have started */
 };
 
-/* A config for the server's TCP port and the stream "events", and n deliveries to come. */
-void rig_init(struct rig *rig, const struct redis_server *server, unsigned n_deliveries);
+/* A config for the server's TCP port and the stream "events", and n events to come. */
+void rig_init(struct rig *rig, const struct redis_server *server, unsigned n_events);
 void rig_open(struct rig *rig);
-
-/* Closes the sink, if rig_on_closed() has not been told so already, and checks that nothing of it
- * is left on the loop. */
 void rig_destroy(struct rig *rig);
-void rig_on_closed(void *rig); /* a sink_closed_fn */
 
 /* Hands over the next n, and flushes. */
 void rig_deliver(struct rig *rig, unsigned n);
-void rig_run_until_finished(struct rig *rig, unsigned n_in_all);
 
-/* Both. */
+/* The same, and waits until all are finished. */
 void rig_deliver_all(struct rig *rig, unsigned n);
 
 /* How many ended so. */
@@ -61,9 +41,10 @@ bool reply_is(const redisReply *reply, const void *data, size_t length);
 /* "events" holds exactly what was delivered so far, once and in order. */
 void expect_stream_in_order(struct redis_server *server, const struct rig *rig);
 
-#define expect_outcome(delivery, kind_, words)                                                     \
+#define expect_outcome(rig, number, kind_, words)                                                  \
         do {                                                                                       \
-                const struct outcome *outcome_ = &(delivery)->outcome;                             \
+                const struct outcome *outcome_ = &(rig)->driver.attempts[number].outcome;          \
+                cr_expect((rig)->driver.attempts[number].is_finished);                             \
                 cr_expect(outcome_->kind == (kind_), "%s: %s", outcome_name(outcome_->kind),       \
                     outcome_->reason);                                                             \
                 cr_expect(strstr(outcome_->reason, (words)) != NULL, "no '%s' in '%s'", (words),   \

@@ -3,13 +3,13 @@
 #include "base/alloc.h"
 #include "config/config.h"
 #include "sinks/registry.h"
+#include "sinks/sink.h"
 #include "support/sink_driver.h"
 #include "support/smtp_receiver.h"
 
 #include <criterion/criterion.h>
 #include <curl/curl.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,6 @@ static int64_t next_event = 1;
 
 static void prepare(void)
 {
-        signal(SIGPIPE, SIG_IGN);
         curl_global_init(CURL_GLOBAL_ALL);
         smtp_receiver_init(&receiver);
         config = (struct email_config){.from = from,
@@ -478,11 +477,11 @@ Test(email_sink, leaves_the_loop_free_while_the_server_thinks)
         /* Two at a time: the second need not wait for the first. */
         sink_driver_start(&driver, &event);
         sink_driver_start(&driver, &event);
-        sink_driver_run_until(&driver, is_content_sent, &n_data);
+        sink_driver_run_until(&driver, is_content_sent, &n_data, "the content at the server");
         uv_timer_init(&driver.loop, &ticker);
         ticker.data = &n_ticks;
         uv_timer_start(&ticker, on_tick, 1, 1);
-        sink_driver_run_until(&driver, has_ticked_often, &n_ticks);
+        sink_driver_run_until(&driver, has_ticked_often, &n_ticks, "ticks");
 
         cr_assert_eq(driver.n_finished, 0);
         uv_close((uv_handle_t *)&ticker, NULL);
@@ -498,8 +497,8 @@ Test(email_sink, gives_up_a_slow_mail_when_cancelled_and_stays_usable)
 
         start(NULL);
         sink_driver_start(&driver, &event);
-        sink_driver_run_until(&driver, is_content_sent, &n_data);
-        driver.sink->ops->cancel(driver.sink);
+        sink_driver_run_until(&driver, is_content_sent, &n_data, "the content at the server");
+        sink_cancel(driver.sink);
         sink_driver_finish(&driver);
 
         assert_outcome(driver.attempts[0].outcome, OUTCOME_CANCELLED, "");
@@ -538,7 +537,7 @@ Test(email_sink, cancels_what_has_not_begun_without_a_word_to_the_server)
                 uv_queue_work(&driver.loop, &occupants[i], occupy, on_occupied);
         }
         sink_driver_start(&driver, &event);
-        driver.sink->ops->cancel(driver.sink);
+        sink_cancel(driver.sink);
         sink_driver_finish(&driver);
 
         assert_outcome(driver.attempts[0].outcome, OUTCOME_CANCELLED, "");

@@ -41,7 +41,7 @@ Test(http_sink, posts_the_exact_payload_with_the_headers_of_the_event)
         event.n_headers = 2;
         http_fixture_open(&fixture);
 
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
 
         request = http_receiver_request(fixture.receiver, 0);
         cr_expect_str_eq(request->method, "POST");
@@ -114,7 +114,7 @@ Test(http_sink, signs_so_that_others_can_verify)
         for (unsigned i = 0; i < 3; i++) {
                 const struct http_request *request;
 
-                expect_outcome(sink_drive_deliver(&fixture.drive, &events[i]), OUTCOME_DELIVERED);
+                expect_outcome(sink_driver_deliver(&fixture.driver, &events[i]), OUTCOME_DELIVERED);
                 request = http_receiver_request(fixture.receiver, i);
                 cr_expect_eq(request->body_bytes, events[i].payload_bytes);
                 cr_expect_eq(memcmp(request->body, events[i].payload, events[i].payload_bytes), 0);
@@ -137,7 +137,7 @@ Test(http_sink, posts_a_large_body_whole)
         event = json_event(large);
         http_fixture_begin(&fixture);
 
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
 
         cr_expect_eq(http_receiver_request(fixture.receiver, 0)->body_bytes, size);
         expect_header(http_receiver_request(fixture.receiver, 0), "Expect", NULL);
@@ -152,7 +152,7 @@ Test(http_sink, keeps_its_connection_from_one_event_to_the_next)
 
         http_fixture_begin(&fixture);
         for (int i = 0; i < 10; i++)
-                expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+                expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
 
         cr_expect_eq(http_receiver_n_requests(fixture.receiver), 10);
         cr_expect_eq(http_receiver_n_connections(fixture.receiver), 1);
@@ -172,32 +172,31 @@ static bool have_arrived(void *context)
 }
 
 static void start_and_await_arrival(
-    struct http_fixture *fixture, struct try *tries, unsigned n, const struct event *event)
+    struct http_fixture *fixture, unsigned n, const struct event *event)
 {
         struct arrivals arrivals = {
             fixture->receiver, http_receiver_n_requests(fixture->receiver) + n};
 
         for (unsigned i = 0; i < n; i++)
-                sink_drive_start(&fixture->drive, &tries[i], event);
-        sink_drive_until(&fixture->drive, have_arrived, &arrivals, "requests to arrive");
+                sink_driver_start(&fixture->driver, event);
+        sink_driver_run_until(&fixture->driver, have_arrived, &arrivals, "requests to arrive");
 }
 
 Test(http_sink, works_on_many_events_side_by_side)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
-        struct try tries[20];
 
         http_fixture_begin(&fixture);
-        cr_expect_eq(fixture.drive.sink->max_concurrent, 20);
+        cr_expect_eq(fixture.driver.sink->max_concurrent, 20);
         http_receiver_answer(fixture.receiver, &(struct http_answer){.is_held = true});
 
-        start_and_await_arrival(&fixture, tries, 20, &event);
+        start_and_await_arrival(&fixture, 20, &event);
         http_receiver_release(fixture.receiver);
-        sink_drive_wait(&fixture.drive, tries, 20);
+        sink_driver_finish(&fixture.driver);
 
         for (unsigned i = 0; i < 20; i++)
-                expect_outcome(tries[i].outcome, OUTCOME_DELIVERED);
+                expect_outcome(fixture.driver.attempts[i].outcome, OUTCOME_DELIVERED);
         http_fixture_end(&fixture);
 }
 
@@ -301,14 +300,14 @@ Test(http_sink, rejects_values_that_no_header_can_carry)
         http_fixture_open(&fixture);
 
         event.key = "a\r\nwebhook-id: forged";
-        outcome = sink_drive_deliver(&fixture.drive, &event);
+        outcome = sink_driver_deliver(&fixture.driver, &event);
         expect_outcome(outcome, OUTCOME_REJECTED);
         expect_reason(outcome, "x-event-key");
 
         event.key = NULL;
         event.headers = &header;
         event.n_headers = 1;
-        outcome = sink_drive_deliver(&fixture.drive, &event);
+        outcome = sink_driver_deliver(&fixture.driver, &event);
         expect_outcome(outcome, OUTCOME_REJECTED);
         expect_reason(outcome, "tenant");
 
@@ -323,13 +322,13 @@ Test(http_sink, probes_without_sending_a_request)
 
         http_fixture_begin(&fixture);
 
-        expect_outcome(sink_drive_probe(&fixture.drive), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_probe(&fixture.driver), OUTCOME_DELIVERED);
         cr_expect_eq(http_receiver_n_requests(fixture.receiver), 0);
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
 
         http_receiver_stop(fixture.receiver);
-        expect_outcome(sink_drive_probe(&fixture.drive), OUTCOME_SINK_DOWN);
-        expect_reason(fixture.drive.probe_outcome, "connect");
+        expect_outcome(sink_driver_probe(&fixture.driver), OUTCOME_SINK_DOWN);
+        expect_reason(fixture.driver.probe_outcome, "connect");
         http_fixture_end(&fixture);
 }
 
@@ -337,19 +336,18 @@ Test(http_sink, stays_usable_after_a_cancel)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
-        struct try tries[5];
 
         http_fixture_begin(&fixture);
         http_receiver_answer(fixture.receiver, &(struct http_answer){.is_held = true});
-        start_and_await_arrival(&fixture, tries, 5, &event);
+        start_and_await_arrival(&fixture, 5, &event);
 
-        sink_cancel(fixture.drive.sink);
-        sink_drive_wait(&fixture.drive, tries, 5);
+        sink_cancel(fixture.driver.sink);
+        sink_driver_finish(&fixture.driver);
 
         for (unsigned i = 0; i < 5; i++)
-                expect_outcome(tries[i].outcome, OUTCOME_CANCELLED);
+                expect_outcome(fixture.driver.attempts[i].outcome, OUTCOME_CANCELLED);
         http_receiver_release(fixture.receiver);
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
         http_fixture_end(&fixture);
 }
 
@@ -363,7 +361,7 @@ Test(http_sink, finds_localhost)
             http_receiver_port(fixture.receiver));
         http_fixture_open(&fixture);
 
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
         http_fixture_end(&fixture);
 }
 

@@ -22,13 +22,13 @@ Test(http_sink_faults, answers_sink_down_while_nothing_listens)
         http_receiver_stop(fixture.receiver);
 
         for (int i = 0; i < 3; i++) {
-                outcome = sink_drive_deliver(&fixture.drive, &event);
+                outcome = sink_driver_deliver(&fixture.driver, &event);
                 expect_outcome(outcome, OUTCOME_SINK_DOWN);
                 expect_reason(outcome, "127.0.0.1");
         }
 
         http_receiver_restart(fixture.receiver);
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
         http_fixture_end(&fixture);
 }
 
@@ -123,20 +123,19 @@ Test(http_sink_faults, gives_the_answer_it_already_has_when_cancelled)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
-        struct try try;
 
         http_fixture_begin(&fixture);
         http_receiver_answer(
             fixture.receiver, &(struct http_answer){.status = 200, .manner = ANSWER_DRIPPING});
-        sink_drive_start(&fixture.drive, &try, &event);
-        sink_drive_until(&fixture.drive, has_dripped, fixture.receiver, "the body to begin");
-        uv_run(&fixture.drive.loop, UV_RUN_NOWAIT);
-        cr_assert_eq(try.n_answers, 0);
+        sink_driver_start(&fixture.driver, &event);
+        sink_driver_run_until(&fixture.driver, has_dripped, fixture.receiver, "the body to begin");
+        uv_run(&fixture.driver.loop, UV_RUN_NOWAIT);
+        cr_assert_not(fixture.driver.attempts[0].is_finished);
 
-        sink_cancel(fixture.drive.sink);
-        sink_drive_wait(&fixture.drive, &try, 1);
+        sink_cancel(fixture.driver.sink);
+        sink_driver_finish(&fixture.driver);
 
-        expect_outcome(try.outcome, OUTCOME_DELIVERED);
+        expect_outcome(fixture.driver.attempts[0].outcome, OUTCOME_DELIVERED);
         http_fixture_end(&fixture);
 }
 
@@ -147,19 +146,18 @@ Test(http_sink_faults, charges_no_attempt_for_connections_that_died_while_idle)
         enum { N_PARALLEL = 20, N_ROUNDS = 10 };
         struct http_fixture fixture;
         const struct event event = json_event("{}");
-        struct try tries[N_PARALLEL];
 
         http_fixture_begin(&fixture);
         http_receiver_close_by_reset(fixture.receiver);
         for (int round = 0; round < N_ROUNDS; round++) {
-                for (unsigned i = 0; i < N_PARALLEL; i++)
-                        sink_drive_start(&fixture.drive, &tries[i], &event);
-                sink_drive_wait(&fixture.drive, tries, N_PARALLEL);
-                for (unsigned i = 0; i < N_PARALLEL; i++)
-                        expect_outcome(tries[i].outcome, OUTCOME_DELIVERED);
+                for (int i = 0; i < N_PARALLEL; i++)
+                        sink_driver_start(&fixture.driver, &event);
+                sink_driver_finish(&fixture.driver);
                 http_receiver_stop(fixture.receiver);
                 http_receiver_restart(fixture.receiver);
         }
+        for (int i = 0; i < N_PARALLEL * N_ROUNDS; i++)
+                expect_outcome(fixture.driver.attempts[i].outcome, OUTCOME_DELIVERED);
         cr_expect_eq(http_receiver_n_requests(fixture.receiver), N_PARALLEL * N_ROUNDS);
         http_fixture_end(&fixture);
 }
@@ -174,21 +172,20 @@ Test(http_sink_faults, tries_a_new_connection_when_only_pooled_ones_were_tried)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
-        struct try tries[10];
 
         http_fixture_begin(&fixture);
         http_receiver_answer(fixture.receiver, &(struct http_answer){.is_held = true});
         for (int i = 0; i < 10; i++)
-                sink_drive_start(&fixture.drive, &tries[i], &event);
-        sink_drive_until(&fixture.drive, are_all_held, fixture.receiver, "ten connections");
+                sink_driver_start(&fixture.driver, &event);
+        sink_driver_run_until(&fixture.driver, are_all_held, fixture.receiver, "ten connections");
         http_receiver_release(fixture.receiver);
-        sink_drive_wait(&fixture.drive, tries, 10);
+        sink_driver_finish(&fixture.driver);
 
         http_receiver_answer(fixture.receiver, &(struct http_answer){.status = 204});
         for (int i = 0; i < 6; i++)
                 http_receiver_answer_next(
                     fixture.receiver, &(struct http_answer){.manner = ANSWER_NONE});
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
 
         cr_expect_eq(http_receiver_n_requests(fixture.receiver), 10 + 6 + 1);
         cr_expect_eq(http_receiver_n_connections(fixture.receiver), 10 + 1);
@@ -206,10 +203,10 @@ Test(http_sink_faults, answers_sink_down_when_the_host_has_no_address)
         fixture.config.connect_timeout_ms = 2000;
         http_fixture_open(&fixture);
 
-        outcome = sink_drive_deliver(&fixture.drive, &event);
+        outcome = sink_driver_deliver(&fixture.driver, &event);
         expect_outcome(outcome, OUTCOME_SINK_DOWN);
         expect_reason(outcome, "no address");
-        expect_outcome(sink_drive_probe(&fixture.drive), OUTCOME_SINK_DOWN);
+        expect_outcome(sink_driver_probe(&fixture.driver), OUTCOME_SINK_DOWN);
         http_fixture_end(&fixture);
 }
 
@@ -225,7 +222,7 @@ Test(http_sink_faults, takes_no_proxy_from_the_environment)
         unsetenv("NO_PROXY");
         http_fixture_begin(&fixture);
 
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
         http_fixture_end(&fixture);
 }
 
@@ -283,7 +280,7 @@ static struct outcome outcome_of_bytes(const char *bytes, size_t n_bytes)
         pthread_create(&server.thread, NULL, serve_raw, &server);
         http_fixture_open(&fixture);
 
-        outcome = sink_drive_deliver(&fixture.drive, &event);
+        outcome = sink_driver_deliver(&fixture.driver, &event);
 
         http_fixture_end(&fixture);
         shutdown(server.listener, SHUT_RDWR);
@@ -344,9 +341,9 @@ Test(http_sink_faults, answers_sink_down_when_a_handshake_is_never_answered)
         fixture.config.connect_timeout_ms = 300;
         http_fixture_open(&fixture);
 
-        outcome = sink_drive_deliver(&fixture.drive, &event);
+        outcome = sink_driver_deliver(&fixture.driver, &event);
         expect_outcome(outcome, OUTCOME_SINK_DOWN);
-        expect_outcome(sink_drive_probe(&fixture.drive), OUTCOME_SINK_DOWN);
+        expect_outcome(sink_driver_probe(&fixture.driver), OUTCOME_SINK_DOWN);
         http_fixture_end(&fixture);
         close(listener);
 }

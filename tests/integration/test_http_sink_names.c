@@ -73,16 +73,15 @@ Test(http_sink_names, asks_once_for_all_that_wait_and_never_inside_libcurl)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
-        struct try tries[5];
 
         begin(&fixture);
         for (unsigned i = 0; i < 5; i++)
-                sink_drive_start(&fixture.drive, &tries[i], &event);
-        sink_drive_wait(&fixture.drive, tries, 5);
+                sink_driver_start(&fixture.driver, &event);
+        sink_driver_finish(&fixture.driver);
         for (unsigned i = 0; i < 5; i++)
-                expect_outcome(tries[i].outcome, OUTCOME_DELIVERED);
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
-        expect_outcome(sink_drive_probe(&fixture.drive), OUTCOME_DELIVERED);
+                expect_outcome(fixture.driver.attempts[i].outcome, OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_probe(&fixture.driver), OUTCOME_DELIVERED);
 
         cr_expect_eq(n_asked(), 1, "asked %u times", n_asked());
         http_fixture_end(&fixture);
@@ -96,12 +95,12 @@ Test(http_sink_names, recovers_when_the_name_appears)
 
         names_answer(NULL);
         begin(&fixture);
-        outcome = sink_drive_deliver(&fixture.drive, &event);
+        outcome = sink_driver_deliver(&fixture.driver, &event);
         expect_outcome(outcome, OUTCOME_SINK_DOWN);
         expect_reason(outcome, "no address");
 
         names_answer("127.0.0.1");
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
         http_fixture_end(&fixture);
 }
 
@@ -114,14 +113,14 @@ Test(http_sink_names, gives_up_on_name_servers_that_do_not_answer)
         names.is_mute = true;
         begin(&fixture);
         for (int i = 0; i < 2; i++) {
-                outcome = sink_drive_deliver(&fixture.drive, &event);
+                outcome = sink_driver_deliver(&fixture.driver, &event);
                 expect_outcome(outcome, OUTCOME_SINK_DOWN);
                 expect_reason(outcome, "did not answer in time");
         }
         cr_expect_eq(n_asked(), 1, "the thread pool would fill with stuck look-ups");
 
         names_answer("127.0.0.1");
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
         http_fixture_end(&fixture);
 }
 
@@ -130,7 +129,7 @@ static bool is_delivered(void *context)
         struct http_fixture *fixture = context;
         const struct event event = json_event("{}");
 
-        return sink_drive_deliver(&fixture->drive, &event).kind == OUTCOME_DELIVERED;
+        return sink_driver_deliver(&fixture->driver, &event).kind == OUTCOME_DELIVERED;
 }
 
 /* The old address serves until the new one is known: a few more attempts may fail. */
@@ -141,7 +140,7 @@ Test(http_sink_names, finds_a_receiver_that_has_moved)
 
         names_answer("127.0.0.2"); /* nothing listens there */
         begin(&fixture);
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_SINK_DOWN);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_SINK_DOWN);
 
         names_answer("127.0.0.1");
         while (!is_delivered(&fixture))
@@ -161,15 +160,15 @@ Test(http_sink_names, keeps_old_addresses_when_asking_again_fails)
         const struct event event = json_event("{}");
 
         begin(&fixture);
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
         http_receiver_stop(fixture.receiver);
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_SINK_DOWN);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_SINK_DOWN);
 
         names_answer(NULL);
         http_receiver_restart(fixture.receiver);
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
-        sink_drive_until(&fixture.drive, was_asked_again, NULL, "a second look-up");
-        expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
+        sink_driver_run_until(&fixture.driver, was_asked_again, NULL, "a second look-up");
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
         http_fixture_end(&fixture);
 }
 
@@ -177,16 +176,15 @@ Test(http_sink_names, closes_while_a_look_up_is_stuck)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
-        struct try try;
 
         names.is_mute = true;
         begin(&fixture);
-        sink_drive_start(&fixture.drive, &try, &event);
-        sink_cancel(fixture.drive.sink);
-        sink_drive_wait(&fixture.drive, &try, 1);
-        expect_outcome(try.outcome, OUTCOME_CANCELLED);
+        sink_driver_start(&fixture.driver, &event);
+        sink_cancel(fixture.driver.sink);
+        sink_driver_finish(&fixture.driver);
+        expect_outcome(fixture.driver.attempts[0].outcome, OUTCOME_CANCELLED);
 
-        sink_drive_close(&fixture.drive);
+        sink_driver_close(&fixture.driver);
         names_answer("127.0.0.1");
         http_fixture_end(&fixture);
 }

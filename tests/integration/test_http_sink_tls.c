@@ -57,9 +57,9 @@ Test(http_sink_tls, trusts_the_authority_of_the_config)
         fixture.config.ca_file = certificate.path;
         http_fixture_open(&fixture);
 
-        expect_outcome(sink_drive_probe(&fixture.drive), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_probe(&fixture.driver), OUTCOME_DELIVERED);
         for (int i = 0; i < 3; i++)
-                expect_outcome(sink_drive_deliver(&fixture.drive, &event), OUTCOME_DELIVERED);
+                expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
         cr_expect_eq(http_receiver_n_requests(fixture.receiver), 3);
         end_tls(&fixture, &certificate);
 }
@@ -75,10 +75,10 @@ Test(http_sink_tls, refuses_a_certificate_nobody_vouches_for)
         begin_tls(&fixture, &certificate, "127.0.0.1");
         http_fixture_open(&fixture);
 
-        outcome = sink_drive_deliver(&fixture.drive, &event);
+        outcome = sink_driver_deliver(&fixture.driver, &event);
         expect_outcome(outcome, OUTCOME_SINK_DOWN);
         expect_reason(outcome, "certificate");
-        expect_outcome(sink_drive_probe(&fixture.drive), OUTCOME_SINK_DOWN);
+        expect_outcome(sink_driver_probe(&fixture.driver), OUTCOME_SINK_DOWN);
         cr_expect_eq(http_receiver_n_requests(fixture.receiver), 0);
         end_tls(&fixture, &certificate);
 }
@@ -95,7 +95,7 @@ Test(http_sink_tls, refuses_a_certificate_for_another_name)
         fixture.config.ca_file = certificate.path;
         http_fixture_open(&fixture);
 
-        outcome = sink_drive_deliver(&fixture.drive, &event);
+        outcome = sink_driver_deliver(&fixture.driver, &event);
         expect_outcome(outcome, OUTCOME_SINK_DOWN);
         expect_reason(outcome, "localhost");
         cr_expect_eq(http_receiver_n_requests(fixture.receiver), 0);
@@ -115,7 +115,7 @@ Test(http_sink_tls, names_an_authority_file_that_cannot_be_read)
         fixture.config.ca_file = missing;
         http_fixture_open(&fixture);
 
-        outcome = sink_drive_deliver(&fixture.drive, &event);
+        outcome = sink_driver_deliver(&fixture.driver, &event);
         expect_outcome(outcome, OUTCOME_SINK_DOWN);
         expect_reason(outcome, missing);
         end_tls(&fixture, &certificate);

@@ -15,14 +15,14 @@ Test(redis_cancel, cancels_what_waits_for_a_connection)
         rig_open(&rig);
         redis_server_pause(&server);
         rig_deliver(&rig, 10);
-        sink_cancel(rig.sink);
-        cr_expect(rig.n_finished == 0, "finished from inside cancel()");
-        rig_run_until_finished(&rig, 10);
+        sink_cancel(rig.driver.sink);
+        cr_expect(rig.driver.n_finished == 0, "finished from inside cancel()");
+        sink_driver_finish(&rig.driver);
         redis_server_resume(&server);
         rig_deliver_all(&rig, 1);
 
         cr_expect(rig_count(&rig, OUTCOME_CANCELLED) == 10);
-        expect_outcome(&rig.deliveries[10], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 10, OUTCOME_DELIVERED, "");
         cr_expect(redis_server_count(&server, "XLEN events") == 1);
         rig_destroy(&rig);
         redis_server_destroy(&server);
@@ -39,15 +39,21 @@ Test(redis_cancel, cancels_what_is_in_flight_and_stays_usable)
         rig_deliver_all(&rig, 1);
         redis_server_pause(&server);
         rig_deliver(&rig, 10);
-        sink_cancel(rig.sink);
-        rig_run_until_finished(&rig, 11);
+        sink_cancel(rig.driver.sink);
+        sink_driver_finish(&rig.driver);
         redis_server_resume(&server);
         rig_deliver_all(&rig, 1);
 
         cr_expect(rig_count(&rig, OUTCOME_CANCELLED) == 10);
-        expect_outcome(&rig.deliveries[11], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 11, OUTCOME_DELIVERED, "");
         rig_destroy(&rig);
         redis_server_destroy(&server);
+}
+
+static void cancel_once(struct sink_driver *driver)
+{
+        driver->on_finished = NULL;
+        sink_cancel(driver->sink);
 }
 
 Test(redis_cancel, allows_cancelling_while_an_attempt_finishes)
@@ -58,23 +64,15 @@ Test(redis_cancel, allows_cancelling_while_an_attempt_finishes)
         redis_server_start(&server, NULL);
         rig_init(&rig, &server, 101);
         rig_open(&rig);
-        rig.cancels_on_finish = true;
+        rig.driver.on_finished = cancel_once;
         rig_deliver_all(&rig, 100);
         rig_deliver_all(&rig, 1);
 
-        expect_outcome(&rig.deliveries[0], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 0, OUTCOME_DELIVERED, "");
         cr_expect(rig_count(&rig, OUTCOME_CANCELLED) == 99);
-        expect_outcome(&rig.deliveries[100], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 100, OUTCOME_DELIVERED, "");
         rig_destroy(&rig);
         redis_server_destroy(&server);
-}
-
-static void close_on_finished(struct attempt *attempt, const struct outcome *outcome)
-{
-        struct delivery *delivery = (struct delivery *)attempt;
-
-        delivery->outcome = *outcome;
-        sink_close(delivery->rig->sink, rig_on_closed, delivery->rig);
 }
 
 /* What the last attempt came to; the sink is closed inside its finish. */
@@ -84,12 +82,9 @@ static struct outcome close_inside_finish(const struct redis_server *server)
         struct outcome outcome;
 
         rig_init(&rig, server, 1);
-        rig.deliveries[0].attempt.on_finished = close_on_finished;
         rig_open(&rig);
-        rig_deliver(&rig, 1);
-        while (!rig.is_closed)
-                uv_run(&rig.loop, UV_RUN_ONCE);
-        outcome = rig.deliveries[0].outcome;
+        rig.driver.on_finished = sink_driver_start_close;
+        outcome = sink_driver_deliver(&rig.driver, &rig.events[0]);
         rig_destroy(&rig);
         return outcome;
 }
@@ -118,8 +113,8 @@ Test(redis_cancel, closes_without_ever_having_connected_and_while_it_connects)
         rig_init(&connecting, &server, 1);
         rig_open(&connecting);
         rig_deliver(&connecting, 1);
-        sink_cancel(connecting.sink);
-        rig_run_until_finished(&connecting, 1);
+        sink_cancel(connecting.driver.sink);
+        sink_driver_finish(&connecting.driver);
         rig_destroy(&connecting);
         redis_server_destroy(&server);
 }

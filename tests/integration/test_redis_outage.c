@@ -22,9 +22,9 @@ Test(redis_outage, is_down_while_nothing_listens_and_works_once_it_does)
         rig_deliver_all(&rig, 2);
 
         for (unsigned i = 0; i < 3; i++)
-                expect_outcome(&rig.deliveries[i], OUTCOME_SINK_DOWN, "Connection refused");
-        expect_outcome(&rig.deliveries[3], OUTCOME_DELIVERED, "");
-        expect_outcome(&rig.deliveries[4], OUTCOME_DELIVERED, "");
+                expect_outcome(&rig, i, OUTCOME_SINK_DOWN, "Connection refused");
+        expect_outcome(&rig, 3, OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 4, OUTCOME_DELIVERED, "");
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }
@@ -41,7 +41,7 @@ Test(redis_outage, is_down_while_the_host_has_no_address)
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
 
-        expect_outcome(&rig.deliveries[0], OUTCOME_SINK_DOWN, "cannot resolve nowhere.invalid");
+        expect_outcome(&rig, 0, OUTCOME_SINK_DOWN, "cannot resolve nowhere.invalid");
         rig_destroy(&rig);
 }
 
@@ -68,17 +68,17 @@ Test(redis_outage, leaves_a_server_that_became_a_replica)
         /* Ten arrive before the answer that makes it leave, ten more while it leaves. */
         rig.restart_below = 21;
         rig_deliver(&rig, 10);
-        rig_run_until_finished(&rig, 21);
+        sink_driver_finish(&rig.driver);
 
         cr_expect(rig_count(&rig, OUTCOME_SINK_DOWN) == 20);
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 1);
-        expect_outcome(&rig.deliveries[1], OUTCOME_SINK_DOWN, "READONLY");
-        expect_outcome(&rig.deliveries[20], OUTCOME_SINK_DOWN, "READONLY");
+        expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "READONLY");
+        expect_outcome(&rig, 20, OUTCOME_SINK_DOWN, "READONLY");
         wait_until(has_left, &server, 10000, "the sink does not leave the replica");
 
         redis_server_do(&server, "REPLICAOF NO ONE");
         rig_deliver_all(&rig, 1);
-        expect_outcome(&rig.deliveries[21], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 21, OUTCOME_DELIVERED, "");
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }
@@ -96,8 +96,8 @@ Test(redis_outage, does_not_guess_when_the_server_dies_with_commands_in_flight)
         redis_server_start(&server, NULL);
         rig_init(&rig, &server, N + 1);
         for (unsigned i = 0; i <= N; i++) {
-                rig.deliveries[i].event.payload = payload;
-                rig.deliveries[i].event.payload_bytes = SIZE;
+                rig.events[i].payload = payload;
+                rig.events[i].payload_bytes = SIZE;
         }
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
@@ -105,9 +105,9 @@ Test(redis_outage, does_not_guess_when_the_server_dies_with_commands_in_flight)
         redis_server_pause(&server);
         rig_deliver(&rig, N);
         for (unsigned i = 0; i < 20; i++)
-                uv_run(&rig.loop, UV_RUN_NOWAIT);
+                uv_run(&rig.driver.loop, UV_RUN_NOWAIT);
         redis_server_kill(&server);
-        rig_run_until_finished(&rig, N + 1);
+        sink_driver_finish(&rig.driver);
 
         n_delivered = rig_count(&rig, OUTCOME_DELIVERED);
         n_unknown = rig_count(&rig, OUTCOME_RETRY);
@@ -116,11 +116,11 @@ Test(redis_outage, does_not_guess_when_the_server_dies_with_commands_in_flight)
         cr_expect(n_unknown > 0, "none unknown");
         cr_expect(n_down > 0, "none down");
         cr_expect(n_unknown + n_down == N);
-        expect_outcome(&rig.deliveries[1], OUTCOME_RETRY, "unknown whether it arrived: ");
-        expect_outcome(&rig.deliveries[N], OUTCOME_SINK_DOWN, "lost");
+        expect_outcome(&rig, 1, OUTCOME_RETRY, "unknown whether it arrived: ");
+        expect_outcome(&rig, N, OUTCOME_SINK_DOWN, "lost");
         /* What was written comes before what was not. */
         for (unsigned i = 1; i <= n_unknown; i++)
-                cr_assert(rig.deliveries[i].outcome.kind == OUTCOME_RETRY);
+                cr_assert(rig.driver.attempts[i].outcome.kind == OUTCOME_RETRY);
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }
@@ -139,14 +139,14 @@ Test(redis_outage, may_find_a_dead_connection_while_it_flushes)
         redis_server_kill(&server);
         /* The loop has not run since, so the write is the first to find out. */
         rig_deliver(&rig, 2);
-        cr_expect(rig.n_finished == 1, "finished from inside flush()");
-        rig_run_until_finished(&rig, 3);
+        cr_expect(rig.driver.n_finished == 1, "finished from inside flush()");
+        sink_driver_finish(&rig.driver);
         redis_server_restart(&server);
         rig_deliver_all(&rig, 1);
 
-        expect_outcome(&rig.deliveries[1], OUTCOME_SINK_DOWN, "lost");
-        expect_outcome(&rig.deliveries[2], OUTCOME_SINK_DOWN, "lost");
-        expect_outcome(&rig.deliveries[3], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "lost");
+        expect_outcome(&rig, 2, OUTCOME_SINK_DOWN, "lost");
+        expect_outcome(&rig, 3, OUTCOME_DELIVERED, "");
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }
@@ -172,11 +172,11 @@ Test(redis_outage, may_find_a_dead_connection_while_an_attempt_finishes)
         redis_server_kill(&server);
         /* The answer is still there to be read; what its finish starts cannot be written. */
         rig.restart_below = 4;
-        rig_run_until_finished(&rig, 4);
+        sink_driver_finish(&rig.driver);
 
-        expect_outcome(&rig.deliveries[1], OUTCOME_DELIVERED, "");
-        expect_outcome(&rig.deliveries[2], OUTCOME_SINK_DOWN, "lost");
-        expect_outcome(&rig.deliveries[3], OUTCOME_SINK_DOWN, "Connection refused");
+        expect_outcome(&rig, 1, OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 2, OUTCOME_SINK_DOWN, "lost");
+        expect_outcome(&rig, 3, OUTCOME_SINK_DOWN, "Connection refused");
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }
@@ -196,9 +196,9 @@ Test(redis_outage, gives_up_on_a_server_that_does_not_answer)
         redis_server_resume(&server);
         rig_deliver_all(&rig, 1);
 
-        expect_outcome(&rig.deliveries[1], OUTCOME_RETRY, "has not answered for 200 ms");
-        expect_outcome(&rig.deliveries[2], OUTCOME_RETRY, "unknown whether it arrived: ");
-        expect_outcome(&rig.deliveries[3], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 1, OUTCOME_RETRY, "has not answered for 200 ms");
+        expect_outcome(&rig, 2, OUTCOME_RETRY, "unknown whether it arrived: ");
+        expect_outcome(&rig, 3, OUTCOME_DELIVERED, "");
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }
@@ -218,8 +218,8 @@ Test(redis_outage, gives_up_on_a_greeting_that_is_not_answered)
         rig.config.connect_timeout_ms = 20000;
         rig_deliver_all(&rig, 1);
 
-        expect_outcome(&rig.deliveries[0], OUTCOME_SINK_DOWN, "greeting within 200 ms");
-        expect_outcome(&rig.deliveries[1], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 0, OUTCOME_SINK_DOWN, "greeting within 200 ms");
+        expect_outcome(&rig, 1, OUTCOME_DELIVERED, "");
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }
@@ -237,9 +237,9 @@ Test(redis_outage, finds_the_answers_that_came_while_the_process_stood_still)
         rig_deliver_all(&rig, 1);
         rig_deliver(&rig, 1);
         nanosleep(&pause, NULL); /* the pause is what is tested */
-        rig_run_until_finished(&rig, 2);
+        sink_driver_finish(&rig.driver);
 
-        expect_outcome(&rig.deliveries[1], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 1, OUTCOME_DELIVERED, "");
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }
@@ -255,7 +255,7 @@ Test(redis_outage, connects_again_after_an_idle_connection_was_closed)
         rig_deliver_all(&rig, 200);
         redis_server_do(&server, "CLIENT KILL TYPE normal");
         /* The connection is all that keeps the loop alive. */
-        uv_run(&rig.loop, UV_RUN_DEFAULT);
+        uv_run(&rig.driver.loop, UV_RUN_DEFAULT);
         /* These wait for the connection while the ring grows, from a place in its middle on. */
         rig_deliver_all(&rig, 1000);
 

@@ -20,12 +20,12 @@ Test(redis_sink, writes_every_field_byte_by_byte)
 
         redis_server_start(&server, NULL);
         rig_init(&rig, &server, 2);
-        rig.deliveries[0].event.key = "customer 7";
-        rig.deliveries[0].event.type = "created";
-        rig.deliveries[0].event.payload = payload;
-        rig.deliveries[0].event.payload_bytes = sizeof payload - 1;
-        rig.deliveries[0].event.headers = headers;
-        rig.deliveries[0].event.n_headers = 2;
+        rig.events[0].key = "customer 7";
+        rig.events[0].type = "created";
+        rig.events[0].payload = payload;
+        rig.events[0].payload_bytes = sizeof payload - 1;
+        rig.events[0].headers = headers;
+        rig.events[0].n_headers = 2;
         rig_open(&rig);
         rig_deliver_all(&rig, 2);
 
@@ -84,7 +84,7 @@ Test(redis_sink, delivers_what_starts_while_others_finish)
         rig_open(&rig);
         rig.restart_below = 10000;
         rig_deliver(&rig, 300);
-        rig_run_until_finished(&rig, 10000);
+        sink_driver_finish(&rig.driver);
 
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 10000);
         expect_stream_in_order(&server, &rig);
@@ -103,8 +103,8 @@ Test(redis_sink, delivers_payloads_larger_than_any_socket_buffer)
         redis_server_start(&server, NULL);
         rig_init(&rig, &server, 4);
         for (unsigned i = 0; i < 4; i += 2) {
-                rig.deliveries[i].event.payload = payload;
-                rig.deliveries[i].event.payload_bytes = SIZE;
+                rig.events[i].payload = payload;
+                rig.events[i].payload_bytes = SIZE;
         }
         rig_open(&rig);
         rig_deliver_all(&rig, 4);
@@ -127,7 +127,7 @@ Test(redis_sink, names_the_stream_by_topic_and_trims_it)
         rig_init(&rig, &server, 5000);
         rig.config.stream = stream;
         rig.config.maxlen = 100;
-        rig.deliveries[4999].event.topic = "refunds";
+        rig.events[4999].topic = "refunds";
         rig_open(&rig);
         rig_deliver_all(&rig, 5000);
 
@@ -152,40 +152,43 @@ Test(redis_sink, connects_through_a_unix_socket)
         rig_deliver_all(&rig, 1);
         redis_server_stop(&server);
         do
-                uv_run(&rig.loop, UV_RUN_NOWAIT);
-        while (uv_loop_alive(&rig.loop));
+                uv_run(&rig.driver.loop, UV_RUN_NOWAIT);
+        while (uv_loop_alive(&rig.driver.loop));
         rig_deliver_all(&rig, 1);
         redis_server_restart(&server);
         rig_deliver_all(&rig, 1);
 
-        expect_outcome(&rig.deliveries[0], OUTCOME_DELIVERED, "");
-        expect_outcome(&rig.deliveries[1], OUTCOME_SINK_DOWN, server.socket_path);
-        expect_outcome(&rig.deliveries[2], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 0, OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, server.socket_path);
+        expect_outcome(&rig, 2, OUTCOME_DELIVERED, "");
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }
 
 Test(redis_sink, refuses_a_socket_path_that_the_system_would_cut)
 {
-        struct redis_server server = {0};
-        struct rig rig;
-        struct sink_settings settings = {.name = "test"};
-        struct error error = {0};
         char path[200];
+        const struct redis_config config = {
+            .socket_path = path, .stream = (char[]){"events"}, .timeout_ms = 20000};
+        struct error error = {.kind = ERROR_NONE};
+        uv_loop_t loop;
+        const struct sink_settings settings = {.name = "test", .options = &config, .loop = &loop};
 
-        rig_init(&rig, &server, 1);
         memset(path, 'a', sizeof path);
         path[sizeof path - 1] = '\0';
-        rig.config.host = NULL;
-        rig.config.socket_path = path;
-        settings.options = &rig.config;
-        settings.loop = &rig.loop;
+        uv_loop_init(&loop);
 
         cr_expect(redis_sink_ops.open(&settings, &error) == NULL);
         cr_expect(error.kind == ERROR_CONFIG);
-        rig.config.socket_path = NULL;
-        rig_open(&rig);
-        rig_destroy(&rig);
+        uv_run(&loop, UV_RUN_DEFAULT);
+        cr_expect(uv_loop_close(&loop) == 0, "the sink left handles on the loop");
+}
+
+static bool have_two_finished(void *context)
+{
+        const struct sink_driver *driver = context;
+
+        return driver->n_finished >= 2;
 }
 
 Test(redis_sink, blames_no_event_when_memory_runs_out)
@@ -199,14 +202,14 @@ Test(redis_sink, blames_no_event_when_memory_runs_out)
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
         rig_deliver(&rig, 1000);
-        rig_run_until_finished(&rig, 2);
+        sink_driver_run_until(&rig.driver, have_two_finished, &rig.driver, "two answers");
         redis_server_do(&server, "CONFIG SET maxmemory 1");
         rig_deliver_all(&rig, 500);
 
         n_before = rig_count(&rig, OUTCOME_DELIVERED);
         cr_expect(redis_server_count(&server, "XLEN events") == n_before);
-        cr_expect(rig_count(&rig, OUTCOME_SINK_DOWN) == rig.n_started - n_before);
-        expect_outcome(&rig.deliveries[rig.n_started - 1], OUTCOME_SINK_DOWN, "OOM ");
+        cr_expect(rig_count(&rig, OUTCOME_SINK_DOWN) == rig.driver.n_started - n_before);
+        expect_outcome(&rig, rig.driver.n_started - 1, OUTCOME_SINK_DOWN, "OOM ");
 
         redis_server_do(&server, "CONFIG SET maxmemory 0");
         rig_deliver_all(&rig, 500);
@@ -228,8 +231,8 @@ Test(redis_sink, is_down_when_its_one_stream_is_no_stream)
         rig_open(&rig);
         rig_deliver_all(&rig, 2);
 
-        expect_outcome(&rig.deliveries[0], OUTCOME_SINK_DOWN, "WRONGTYPE");
-        expect_outcome(&rig.deliveries[1], OUTCOME_SINK_DOWN, "WRONGTYPE");
+        expect_outcome(&rig, 0, OUTCOME_SINK_DOWN, "WRONGTYPE");
+        expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "WRONGTYPE");
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }
@@ -244,40 +247,15 @@ Test(redis_sink, rejects_only_the_event_whose_stream_is_no_stream)
         redis_server_do(&server, "SET taken x");
         rig_init(&rig, &server, 3);
         rig.config.stream = stream;
-        rig.deliveries[1].event.topic = "taken";
+        rig.events[1].topic = "taken";
         rig_open(&rig);
         rig_deliver_all(&rig, 3);
 
-        expect_outcome(&rig.deliveries[0], OUTCOME_DELIVERED, "");
-        expect_outcome(&rig.deliveries[1], OUTCOME_REJECTED, "WRONGTYPE");
-        expect_outcome(&rig.deliveries[2], OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 0, OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 1, OUTCOME_REJECTED, "WRONGTYPE");
+        expect_outcome(&rig, 2, OUTCOME_DELIVERED, "");
         rig_destroy(&rig);
         redis_server_destroy(&server);
-}
-
-struct probing {
-        bool is_done;
-        struct outcome outcome;
-};
-
-static void on_probed(void *owner, const struct outcome *outcome)
-{
-        struct probing *probing = owner;
-
-        cr_expect(!probing->is_done);
-        probing->is_done = true;
-        probing->outcome = *outcome;
-}
-
-static struct outcome probe(struct rig *rig)
-{
-        struct probing probing = {0};
-
-        sink_probe(rig->sink, on_probed, &probing);
-        cr_expect(!probing.is_done, "on_probed came from inside probe()");
-        while (!probing.is_done)
-                uv_run(&rig->loop, UV_RUN_ONCE);
-        return probing.outcome;
 }
 
 Test(redis_sink, probes_without_writing)
@@ -289,13 +267,13 @@ Test(redis_sink, probes_without_writing)
         redis_server_start(&server, NULL);
         rig_init(&rig, &server, 1);
         rig_open(&rig);
-        outcome = probe(&rig);
+        outcome = sink_driver_probe(&rig.driver);
         cr_expect(outcome.kind == OUTCOME_DELIVERED, "%s", outcome.reason);
         cr_expect(redis_server_count(&server, "EXISTS events") == 0);
 
         redis_server_stop(&server);
-        cr_expect(probe(&rig).kind != OUTCOME_DELIVERED);
-        outcome = probe(&rig);
+        cr_expect(sink_driver_probe(&rig.driver).kind != OUTCOME_DELIVERED);
+        outcome = sink_driver_probe(&rig.driver);
         cr_expect(outcome.kind == OUTCOME_SINK_DOWN);
         cr_expect(strstr(outcome.reason, "Connection refused") != NULL, "%s", outcome.reason);
         rig_destroy(&rig);

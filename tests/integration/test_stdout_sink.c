@@ -3,12 +3,12 @@
 #include "base/bytes.h"
 #include "config/config.h"
 #include "sinks/registry.h"
+#include "sinks/sink.h"
 #include "support/process.h"
 #include "support/sink_driver.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,6 @@ static void prepare(void)
 {
         int ends[2];
 
-        signal(SIGPIPE, SIG_IGN);
         cr_assert_eq(pipe(ends), 0);
         reader = ends[0];
         fcntl(reader, F_SETFL, O_NONBLOCK);
@@ -99,7 +98,7 @@ Test(stdout_sink, writes_a_burst_in_order)
         struct bytes text = {0};
 
         start_many(20000, "{\"n\": 1}");
-        sink_driver_run_until(&driver, drain_until_finished, &text);
+        sink_driver_run_until(&driver, drain_until_finished, &text, "the last line");
         drain(&text);
 
         assert_lines(&text, 0, 20000);
@@ -130,9 +129,9 @@ Test(stdout_sink, delivers_only_what_a_full_pipe_has_taken)
         unsigned ticks = 0;
 
         start_many(5000, "{\"n\": 1}");
-        sink_driver_run_until(&driver, has_finished_some, NULL);
+        sink_driver_run_until(&driver, has_finished_some, NULL, "the first answer");
         /* The loop turns although nobody reads, and still nothing more is delivered. */
-        sink_driver_run_until(&driver, has_ticked, &ticks);
+        sink_driver_run_until(&driver, has_ticked, &ticks, "turns of the loop");
         n_delivered = driver.n_finished;
         cr_assert_lt(n_delivered, 5000);
         drain(&text);
@@ -140,7 +139,7 @@ Test(stdout_sink, delivers_only_what_a_full_pipe_has_taken)
                 n_lines++;
         cr_assert_eq(n_delivered, n_lines);
 
-        sink_driver_run_until(&driver, drain_until_finished, &text);
+        sink_driver_run_until(&driver, drain_until_finished, &text, "the last line");
         drain(&text);
         assert_lines(&text, 0, 5000);
         bytes_deinit(&text);
@@ -154,7 +153,7 @@ Test(stdout_sink, writes_lines_longer_than_a_pipe)
         memset(json, ' ', 300000);
         json[0] = '1';
         start_many(3, json);
-        sink_driver_run_until(&driver, drain_until_finished, &text);
+        sink_driver_run_until(&driver, drain_until_finished, &text, "the last line");
         drain(&text);
 
         assert_lines(&text, 0, 3);
@@ -198,14 +197,14 @@ Test(stdout_sink, completes_a_line_that_was_begun_when_it_was_cancelled)
         memset(json, ' ', 100000);
         json[0] = '1';
         start_many(2, json);
-        sink_driver_run_until(&driver, has_ticked, &ticks);
-        driver.sink->ops->cancel(driver.sink);
+        sink_driver_run_until(&driver, has_ticked, &ticks, "turns of the loop");
+        sink_cancel(driver.sink);
         sink_driver_finish(&driver);
         assert_outcome(0, OUTCOME_CANCELLED);
         assert_outcome(1, OUTCOME_CANCELLED);
 
         start_many(1, "2");
-        sink_driver_run_until(&driver, drain_until_finished, &text);
+        sink_driver_run_until(&driver, drain_until_finished, &text, "the last line");
         drain(&text);
         assert_outcome(2, OUTCOME_DELIVERED);
         line_end = strchr(text.data, '\n');
@@ -222,7 +221,7 @@ Test(stdout_sink, cancels_what_has_not_been_written)
 
         /* Without flush nothing has begun. */
         sink_driver_start(&driver, &event);
-        driver.sink->ops->cancel(driver.sink);
+        sink_cancel(driver.sink);
         sink_driver_finish(&driver);
         assert_outcome(0, OUTCOME_CANCELLED);
 
@@ -264,7 +263,7 @@ Test(stdout_sink, never_mixes_the_lines_of_two_sinks)
         }
         sink_driver_flush(&driver);
         sink_driver_flush(&other);
-        sink_driver_run_until(&driver, drain_until_both_finished, &pair);
+        sink_driver_run_until(&driver, drain_until_both_finished, &pair, "the last line of both");
         drain(&pair.text);
 
         for (char *at = pair.text.data, *end; (end = strchr(at, '\n')) != NULL; at = end + 1) {

@@ -1,4 +1,9 @@
-/* Drives one real sink on a loop of its own, as the relay would, for tests. */
+/*
+ * Drives one real sink on a loop of its own, in the relay's place: hands it attempts and keeps what
+ * each came to. Aborts the test when the sink breaks its contract: answers twice or inside a call,
+ * leaves a handle on the loop, or lets a wait be in vain (after 30 s). That no attempt is finished
+ * too early is asserted by sinks/sink.c.
+ */
 #pragma once
 
 #include "pgcourier/sink.h"
@@ -6,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SINK_DRIVER_MAX_ATTEMPTS 20000
+#define SINK_DRIVER_MAX_ATTEMPTS 25000
 
 struct driven_attempt {
         struct attempt attempt;
@@ -19,31 +24,45 @@ struct driven_attempt {
 
 struct sink_driver {
         uv_loop_t loop;
-        struct sink *sink;
-        struct driven_attempt *attempts;
+        uv_timer_t deadline;
+        uv_timer_t pulse; /* so that a condition outside the loop is looked at, too */
+        const char *awaited;
+        struct sink *sink; /* NULL once it is being closed */
+        bool is_closed;
+        struct driven_attempt *attempts; /* by number */
         size_t n_started;
         size_t n_finished;
         bool is_probed;
         struct outcome probe_outcome;
+
+        /* Optional: called inside each finish, when it has been noted. */
+        void (*on_finished)(struct sink_driver *driver);
 };
 
-/* Opens the sink; aborts the test if that fails. `options` is borrowed. */
+/* Opens the sink; aborts the test if that fails. `options` is borrowed. SIGPIPE is ignored from
+ * now on, as in the program. */
 void sink_driver_init(struct sink_driver *driver, const struct sink_ops *ops, const void *options);
 
-/* Closes the sink, runs the loop dry and closes it; aborts the test if a handle was left over. */
+/* Closes the sink unless that was done, runs the loop dry and closes it. */
 void sink_driver_deinit(struct sink_driver *driver);
+
+/* Only closes the sink, and waits until it says that it is closed. */
+void sink_driver_close(struct sink_driver *driver);
+
+/* The same without the wait; may be called inside a finish. */
+void sink_driver_start_close(struct sink_driver *driver);
 
 /* Starts an attempt without running the loop. The event is copied, what it points at is borrowed.
  * Returns its number. */
 size_t sink_driver_start(struct sink_driver *driver, const struct event *event);
 void sink_driver_flush(struct sink_driver *driver);
 
-/* Runs the loop until all attempts are finished; aborts the test after 30 s. */
+/* Runs the loop until all attempts are finished. */
 void sink_driver_finish(struct sink_driver *driver);
 
-/* Runs the loop until `condition(context)`; aborts the test after 30 s. */
-void sink_driver_run_until(
-    struct sink_driver *driver, bool (*condition)(void *context), void *context);
+/* Runs the loop until `condition(context)`, and not a turn longer; `awaited` says for what. */
+void sink_driver_run_until(struct sink_driver *driver, bool (*condition)(void *context),
+    void *context, const char *awaited);
 
 /* Start, flush and finish one attempt. */
 struct outcome sink_driver_deliver(struct sink_driver *driver, const struct event *event);
