@@ -62,6 +62,7 @@ CREATE TABLE courier.outbox (
   CONSTRAINT type_must_be_at_most_255_bytes CHECK (octet_length(type) <= 255),
   CONSTRAINT exactly_one_of_payload_and_data CHECK (num_nonnulls(payload, data) = 1),
   CONSTRAINT headers_must_be_an_object CHECK (jsonb_typeof(headers) = 'object'),
+  CONSTRAINT headers_must_be_at_most_16_kibibytes CHECK (pg_column_size(headers) <= 16384),
   CONSTRAINT deliver_at_is_not_supported_yet CHECK (deliver_at IS NULL)
 );
 

@@ -62,7 +62,14 @@ Test(relay_backlog, delays_nobody_for_the_sake_of_an_open_transaction)
         relay_fixture_end(&fixture);
 }
 
-/* The relay's peak while it drains n events of so many bytes, each with one of many keys. */
+/* It has read something, and for a while asked for nothing more. */
+#define HAS_READ_ALL_IT_WANTS                                                                      \
+        "SELECT count(*) = 2 AND max(query_start) < clock_timestamp() - interval '500 ms' "        \
+        "FROM pg_stat_activity WHERE usename = 'relay' AND datname = current_database() "          \
+        "AND EXISTS (SELECT FROM courier.cursor WHERE epoch = 1)"
+
+/* The relay's peak while its destination says nothing, and then while it drains: so many events of
+ * so many bytes. */
 static long peak_kib_of_draining(int n_events, int n_bytes, const char *settings)
 {
         struct relay_fixture fixture;
@@ -75,7 +82,11 @@ static long peak_kib_of_draining(int n_events, int n_bytes, const char *settings
 
         relay_fixture_begin(&fixture, postgres_shared());
         database_exec(fixture.admin, insert);
+        redis_server_pause(&fixture.redis);
         awaited.relay = relay_fixture_start(&fixture, settings);
+        await_in_database(fixture.admin, HAS_READ_ALL_IT_WANTS, "the relay reads no further");
+        awaited.peak_kib = relay_rss_kib(awaited.relay);
+        redis_server_resume(&fixture.redis);
         wait_until(have_arrived, &awaited, 200000, "the backlog is drained");
         relay_stop(awaited.relay);
 

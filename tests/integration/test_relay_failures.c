@@ -112,14 +112,15 @@ Test(relay_failures, goes_on_after_its_sessions_were_terminated)
 /* ---- a destination that refuses ------------------------------------------------------------- */
 
 static struct relay_process *start_hook(
-    const struct relay_fixture *fixture, const struct http_receiver *http)
+    const struct relay_fixture *fixture, const struct http_receiver *http, int concurrency)
 {
-        return relay_start("postgres: {dsn: \"%s\"}\n"
-                           "sinks:\n"
-                           "  - {name: hook, topics: [\"*\"], start: beginning,\n"
-                           "     retry: {first: 10ms, max: 10ms},\n"
-                           "     http: {url: \"http://127.0.0.1:%u/\"}}\n",
-            fixture->relay, http_receiver_port(http));
+        return relay_start(
+            "postgres: {dsn: \"%s\"}\n"
+            "sinks:\n"
+            "  - {name: hook, topics: [\"*\"], start: beginning, max_in_flight: 10,\n"
+            "     retry: {first: 10ms, max: 10ms},\n"
+            "     http: {url: \"http://127.0.0.1:%u/\", concurrency: %d}}\n",
+            fixture->relay, http_receiver_port(http), concurrency);
 }
 
 static const char *bodies(struct http_receiver *http)
@@ -144,7 +145,7 @@ Test(relay_failures, retries_in_the_order_of_a_key_and_holds_up_no_other)
 
         relay_fixture_begin(&fixture, postgres_shared());
         http_receiver_answer_next(http, &(struct http_answer){.status = 500, .is_held = true});
-        relay = start_hook(&fixture, http);
+        relay = start_hook(&fixture, http, 16);
         publish(fixture.admin, "t", "a", "a1");
         http_receiver_wait(http, 1, 30000);
         publish(fixture.admin, "t", "a", "a2");
@@ -176,7 +177,7 @@ Test(relay_failures, ends_while_an_event_waits_for_its_next_attempt)
         relay_fixture_begin(&fixture, postgres_shared());
         http_receiver_answer_next(
             http, &(struct http_answer){.status = 500, .headers = {"Retry-After: 3600"}});
-        relay = start_hook(&fixture, http);
+        relay = start_hook(&fixture, http, 16);
         publish(fixture.admin, "t", "a", "a1");
         relay_wait_for_log(relay, " retry_ms=3600000", 30000);
         publish(fixture.admin, "t", "a", "a2");
@@ -191,6 +192,34 @@ Test(relay_failures, ends_while_an_event_waits_for_its_next_attempt)
         /* a1 and b1 go out together: which of them is first is chance. */
         cr_expect_not_null(strstr(bodies(http) + 9, "\"a2\""));
         cr_expect_lt(strstr(bodies(http) + 9, "\"a1\""), strstr(bodies(http) + 9, "\"a2\""));
+        relay_destroy(relay);
+        http_receiver_destroy(http);
+        relay_fixture_end(&fixture);
+}
+
+Test(relay_failures, settles_only_what_was_answered)
+{
+        struct relay_fixture fixture;
+        struct http_receiver *http = http_receiver_start(NULL, NULL);
+        struct relay_process *relay;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        database_exec(fixture.admin, "SELECT count(courier.publish('t', to_json(i))) "
+                                     "FROM generate_series(1, 20) AS i");
+        http_receiver_answer_next(http, &(struct http_answer){.status = 204});
+        http_receiver_answer_next(http, &(struct http_answer){.status = 204});
+        http_receiver_answer_next(http, &(struct http_answer){.is_held = true});
+        relay = start_hook(&fixture, http, 1);
+        http_receiver_wait(http, 3, 30000);
+        await_in_database(fixture.admin, "SELECT last_id >= 2 FROM courier.cursor", "it settles");
+        relay_kill(relay);
+        cr_expect_eq(database_integer(fixture.admin, "SELECT last_id FROM courier.cursor"), 2);
+        http_receiver_release(http);
+        relay_start_again(relay);
+        http_receiver_wait(http, 3 + 18, 30000);
+        relay_stop(relay);
+
+        cr_expect_str_eq(bodies(http), "1 2 3 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20");
         relay_destroy(relay);
         http_receiver_destroy(http);
         relay_fixture_end(&fixture);
