@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 enum delivery_state {
-        DELIVERY_READY,     /* may start: in lane->fresh or lane->resumed */
+        DELIVERY_READY,     /* may start */
         DELIVERY_BLOCKED,   /* behind an earlier one of its key */
         DELIVERY_IN_FLIGHT, /* with the sink */
-        DELIVERY_WAITING,   /* failed, to be tried again when due: in lane->waiting */
+        DELIVERY_WAITING,   /* failed, to be tried again when due */
         DELIVERY_DONE,      /* delivered; waits in the window for those before it */
 };
 
@@ -21,7 +21,7 @@ struct delivery {
         uint32_t n_attempts; /* that count: started, and not ended by an outage or by us */
         int64_t due_ms;      /* while WAITING */
         uint64_t sequence;   /* its place in the delivery order of its lane */
-        struct list link;    /* READY: lane->fresh or resumed; WAITING: lane->waiting; else none */
+        struct list link;    /* turns.c's, while READY or WAITING */
 
         /* key_order.c's */
         struct key_chain *chain; /* the undelivered ones of its key, itself included; or NULL */

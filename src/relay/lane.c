@@ -16,9 +16,7 @@ void lane_init(struct lane *lane, const struct lane_policy *policy)
         *lane = (struct lane){.policy = *policy, .mean_event_bytes = 1024};
         window_init(&lane->window);
         key_order_init(&lane->order, policy->sink_keeps_order);
-        list_init(&lane->fresh);
-        list_init(&lane->resumed);
-        list_init(&lane->waiting);
+        turns_init(&lane->turns);
 }
 
 static void forget_everything(struct lane *lane)
@@ -26,9 +24,7 @@ static void forget_everything(struct lane *lane)
         window_deinit(&lane->window);
         window_init(&lane->window);
         key_order_deinit(&lane->order);
-        list_init(&lane->fresh);
-        list_init(&lane->resumed);
-        list_init(&lane->waiting);
+        turns_init(&lane->turns);
         cursor_deinit(&lane->next_page);
         frame_unref(lane->unfinished);
         lane->unfinished = NULL;
@@ -181,8 +177,7 @@ void lane_take_page(struct lane *lane, struct page *page, int64_t now_ms)
                 struct delivery *delivery = &slot->deliveries[i];
                 if (lane->policy.by_key)
                         key_order_join(&lane->order, delivery);
-                delivery->state = DELIVERY_READY;
-                list_push_back(&lane->fresh, &delivery->link);
+                turns_add(&lane->turns, delivery);
         }
         if (page->n_events == 0 && window_advance(&lane->window))
                 note_moved(lane, now_ms, SETTLE_DELAY_IDLE_MS);
@@ -205,34 +200,6 @@ void lane_take_xid(struct lane *lane, uint64_t xid)
         lane->unfinished = NULL;
 }
 
-/* Most come back in delivery order, so their place is at the end or near it. */
-static void resume(struct lane *lane, struct delivery *delivery)
-{
-        struct list *place = &lane->resumed;
-
-        while (place->prev != &lane->resumed &&
-               list_owner(place->prev, struct delivery, link)->sequence > delivery->sequence)
-                place = place->prev;
-        delivery->state = DELIVERY_READY;
-        list_insert_before(place, &delivery->link);
-}
-
-static bool has_ready(const struct lane *lane)
-{
-        return !list_is_empty(&lane->resumed) || !list_is_empty(&lane->fresh);
-}
-
-static void take_due(struct lane *lane, int64_t now_ms)
-{
-        list_for_each (link, &lane->waiting) {
-                struct delivery *delivery = list_owner(link, struct delivery, link);
-                if (delivery->due_ms > now_ms)
-                        return;
-                list_remove(link);
-                resume(lane, delivery);
-        }
-}
-
 static bool has_free_slot(const struct lane *lane)
 {
         return lane->policy.max_concurrent == 0 || lane->n_in_flight < lane->policy.max_concurrent;
@@ -242,18 +209,18 @@ static bool may_start_any(struct lane *lane, int64_t now_ms)
 {
         if (lane->state != LANE_OWNED || lane->is_draining || !has_free_slot(lane))
                 return false;
-        take_due(lane, now_ms);
-        return has_ready(lane) && breaker_admits(&lane->breaker, now_ms, lane->n_in_flight);
+        turns_take_due(&lane->turns, now_ms);
+        return turns_is_any_ready(&lane->turns) &&
+               breaker_admits(&lane->breaker, now_ms, lane->n_in_flight);
 }
 
 struct delivery *lane_start_next(struct lane *lane, int64_t now_ms)
 {
+        struct delivery *delivery;
+
         if (!may_start_any(lane, now_ms))
                 return NULL;
-        while (has_ready(lane)) {
-                struct list *from = list_is_empty(&lane->resumed) ? &lane->fresh : &lane->resumed;
-                struct delivery *delivery = list_owner(from->next, struct delivery, link);
-                list_remove(&delivery->link);
+        while ((delivery = turns_take_next(&lane->turns)) != NULL) {
                 if (!key_order_may_start(&lane->order, delivery)) {
                         key_order_block(delivery);
                         continue;
@@ -270,19 +237,9 @@ struct delivery *lane_start_next(struct lane *lane, int64_t now_ms)
 
 static void release_follower(void *owner, struct delivery *delivery)
 {
-        resume(owner, delivery);
-}
+        struct lane *lane = owner;
 
-static void wait_until_due(struct lane *lane, struct delivery *delivery, int64_t due_ms)
-{
-        struct list *place = &lane->waiting;
-
-        while (place->prev != &lane->waiting &&
-               list_owner(place->prev, struct delivery, link)->due_ms > due_ms)
-                place = place->prev;
-        delivery->state = DELIVERY_WAITING;
-        delivery->due_ms = due_ms;
-        list_insert_before(place, &delivery->link);
+        turns_resume(&lane->turns, delivery);
 }
 
 static void finish_delivered(struct lane *lane, struct delivery *delivery, int64_t now_ms)
@@ -299,7 +256,7 @@ static void take_back(struct lane *lane, struct delivery *delivery)
         delivery->n_attempts--;
         key_order_note_failed(delivery);
         if (key_order_is_first(delivery))
-                resume(lane, delivery);
+                turns_resume(&lane->turns, delivery);
         else
                 key_order_block(delivery);
 }
@@ -316,7 +273,7 @@ static int64_t try_again_later(struct lane *lane, struct delivery *delivery,
                 key_order_block(delivery);
                 return 0;
         }
-        wait_until_due(lane, delivery, now_ms + delay_ms);
+        turns_wait(&lane->turns, delivery, now_ms + delay_ms);
         return delay_ms;
 }
 
@@ -390,10 +347,8 @@ int64_t lane_next_due(const struct lane *lane)
                 due_ms = lane->settle_due_ms;
         if (lane->is_draining || !has_free_slot(lane))
                 return due_ms;
-        if (!list_is_empty(&lane->waiting))
-                due_ms =
-                    earlier(due_ms, list_owner(lane->waiting.next, struct delivery, link)->due_ms);
-        if (lane->breaker.state == BREAKER_OPEN && has_ready(lane))
+        due_ms = earlier(due_ms, turns_next_due(&lane->turns));
+        if (lane->breaker.state == BREAKER_OPEN && turns_is_any_ready(&lane->turns))
                 due_ms = earlier(due_ms, lane->breaker.until_ms);
         return due_ms;
 }

@@ -19,6 +19,7 @@
 #include "relay/breaker.h"
 #include "relay/delivery.h"
 #include "relay/key_order.h"
+#include "relay/turns.h"
 #include "relay/window.h"
 
 #include <stdbool.h>
@@ -43,9 +44,7 @@ struct lane {
         struct window window;
         struct key_order order;
         struct breaker breaker;
-        struct list fresh;    /* delivery::link: READY and never started, in delivery order */
-        struct list resumed;  /* delivery::link: READY again, in delivery order; these go first */
-        struct list waiting;  /* delivery::link, earliest due first */
+        struct turns turns;
         uint32_t n_in_flight; /* attempts with the sink */
 
         /* Reading. */
