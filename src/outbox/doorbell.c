@@ -52,17 +52,12 @@ struct doorbell *doorbell_create(
     uv_loop_t *loop, const struct postgres_config *config, doorbell_rung_fn *on_rung, void *owner)
 {
         struct doorbell *doorbell = xcalloc(1, sizeof *doorbell);
-        const struct pg_conn_settings settings = {.name = "listen",
-            .dsn = config->dsn,
-            .password = config->password,
-            .connect_timeout_ms = config->connect_timeout_ms,
-            .query_timeout_ms = config->query_timeout_ms};
         const struct pg_conn_events events = {
             .on_connected = on_connected, .on_lost = on_lost, .on_notification = on_notification};
 
         doorbell->on_rung = on_rung;
         doorbell->owner = owner;
-        doorbell->conn = pg_conn_create(loop, &settings, &events, doorbell);
+        doorbell->conn = pg_conn_create(loop, "listen", config, &events, doorbell);
         return doorbell;
 }
 
