@@ -2,6 +2,8 @@
 
 #include "config/config.h"
 
+#include <stdlib.h>
+
 #define MEMBER(type, member)                                                                       \
         .offset = offsetof(type, member), .member_bytes = sizeof(((type *)NULL)->member)
 #define COUNTED(type, member, count) MEMBER(type, member), .count_offset = offsetof(type, count)
@@ -167,3 +169,26 @@ static const struct config_key root_keys[] = {
         .help = "the destinations, each of exactly one kind: redis, http, email or stdout"},
 };
 BLOCK(config_root, struct config, root_keys);
+
+enum key_shape key_shape(enum key_type type)
+{
+        switch (type) {
+        case KEY_TEXT:
+        case KEY_FILE_OF:
+        case KEY_CHOICE:
+        case KEY_BOOL:
+        case KEY_INTEGER:
+        case KEY_NUMBER:
+        case KEY_DURATION:
+        case KEY_SIZE:
+                return SHAPE_SCALAR;
+        case KEY_TEXTS:
+                return SHAPE_TEXTS;
+        case KEY_BLOCK:
+        case KEY_OPTIONAL_BLOCK:
+                return SHAPE_BLOCK;
+        case KEY_BLOCKS:
+                return SHAPE_BLOCKS;
+        }
+        abort();
+}

@@ -26,6 +26,16 @@ enum key_type {
         KEY_BLOCKS,         /* [struct *, and unsigned] a list of mappings */
 };
 
+/* What stands in the file for a key, whatever its value means. */
+enum key_shape {
+        SHAPE_SCALAR,
+        SHAPE_TEXTS,
+        SHAPE_BLOCK,
+        SHAPE_BLOCKS,
+};
+
+enum key_shape key_shape(enum key_type type);
+
 struct config_key {
         const char *name;
         enum key_type type;

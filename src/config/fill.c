@@ -99,33 +99,33 @@ static bool fill_blocks(const struct source *source, const struct config_key *ke
         return true;
 }
 
+static bool fill_optional_block(const struct source *source, const struct config_key *key,
+    const struct raw_slot *slot, void *member, const char *path)
+{
+        void *allocated;
+
+        if (slot->value == NULL)
+                return true;
+        allocated = xcalloc(1, key->block->struct_bytes);
+        memcpy(member, &allocated, sizeof allocated);
+        return block_fill(source, key->block, slot->value, allocated, path);
+}
+
 static bool fill_key(const struct source *source, const struct config_block *block,
     const struct config_key *key, const struct raw_slot *slot, void *target, const char *path)
 {
         void *member = (char *)target + key->offset;
-        void *allocated;
 
-        switch (key->type) {
-        case KEY_TEXT:
-        case KEY_FILE_OF:
-        case KEY_CHOICE:
-        case KEY_BOOL:
-        case KEY_INTEGER:
-        case KEY_NUMBER:
-        case KEY_DURATION:
-        case KEY_SIZE:
+        switch (key_shape(key->type)) {
+        case SHAPE_SCALAR:
                 return fill_scalar(source, block, key, slot->value, member, path);
-        case KEY_TEXTS:
+        case SHAPE_TEXTS:
                 return fill_texts(source, key, slot, target, path);
-        case KEY_BLOCK:
-                return block_fill(source, key->block, slot->value, member, path);
-        case KEY_OPTIONAL_BLOCK:
-                if (slot->value == NULL)
-                        return true;
-                allocated = xcalloc(1, key->block->struct_bytes);
-                memcpy(member, &allocated, sizeof allocated);
-                return block_fill(source, key->block, slot->value, allocated, path);
-        case KEY_BLOCKS:
+        case SHAPE_BLOCK:
+                if (key->type == KEY_BLOCK)
+                        return block_fill(source, key->block, slot->value, member, path);
+                return fill_optional_block(source, key, slot, member, path);
+        case SHAPE_BLOCKS:
                 return fill_blocks(source, key, slot, target, path);
         }
         abort();
@@ -182,38 +182,32 @@ static void clear_key(const struct config_key *key, void *target)
         char **texts;
         char *held;
 
-        switch (key->type) {
-        case KEY_TEXT:
-                secret_free(member_text(member));
+        switch (key_shape(key->type)) {
+        case SHAPE_SCALAR:
+                if (key->type == KEY_TEXT) /* a KEY_FILE_OF is cleared by its twin's row */
+                        secret_free(member_text(member));
                 return;
-        case KEY_TEXTS:
+        case SHAPE_TEXTS:
                 memcpy(&texts, member, sizeof texts);
                 for (unsigned i = 0; i < *count; i++)
                         secret_free(texts[i]);
                 free(texts);
                 return;
-        case KEY_BLOCK:
-                block_clear(key->block, member);
-                return;
-        case KEY_OPTIONAL_BLOCK:
+        case SHAPE_BLOCK:
+                if (key->type == KEY_BLOCK) {
+                        block_clear(key->block, member);
+                        return;
+                }
                 held = member_text(member);
                 if (held != NULL)
                         block_clear(key->block, held);
                 free(held);
                 return;
-        case KEY_BLOCKS:
+        case SHAPE_BLOCKS:
                 held = member_text(member);
                 for (unsigned i = 0; i < *count; i++)
                         block_clear(key->block, held + i * key->block->struct_bytes);
                 free(held);
-                return;
-        case KEY_FILE_OF: /* its twin's row clears it */
-        case KEY_CHOICE:
-        case KEY_BOOL:
-        case KEY_INTEGER:
-        case KEY_NUMBER:
-        case KEY_DURATION:
-        case KEY_SIZE:
                 return;
         }
         abort();

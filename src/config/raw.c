@@ -58,22 +58,14 @@ static cyaml_schema_value_t value_schema(struct raw_schema **all, const struct c
 {
         struct raw_schema *block;
 
-        switch (key->type) {
-        case KEY_TEXT:
-        case KEY_FILE_OF:
-        case KEY_CHOICE:
-        case KEY_BOOL:
-        case KEY_INTEGER:
-        case KEY_NUMBER:
-        case KEY_DURATION:
-        case KEY_SIZE:
+        switch (key_shape(key->type)) {
+        case SHAPE_SCALAR:
                 return text_schema;
-        case KEY_TEXTS:
+        case SHAPE_TEXTS:
                 return list_of(&text_schema, sizeof(char *));
-        case KEY_BLOCK:
-        case KEY_OPTIONAL_BLOCK:
+        case SHAPE_BLOCK:
                 return schema_build(all, key->block)->value;
-        case KEY_BLOCKS:
+        case SHAPE_BLOCKS:
                 block = schema_build(all, key->block);
                 block->value.flags = CYAML_FLAG_DEFAULT; /* in a row, not each on its own */
                 return list_of(&block->value, block->value.data_size);
@@ -232,22 +224,14 @@ static const char *wanted_shape(const struct config_key *key, bool is_item)
 {
         if (key == NULL)
                 return "a mapping of keys to values";
-        switch (key->type) {
-        case KEY_TEXT:
-        case KEY_FILE_OF:
-        case KEY_CHOICE:
-        case KEY_BOOL:
-        case KEY_INTEGER:
-        case KEY_NUMBER:
-        case KEY_DURATION:
-        case KEY_SIZE:
+        switch (key_shape(key->type)) {
+        case SHAPE_SCALAR:
                 return "a single value";
-        case KEY_TEXTS:
+        case SHAPE_TEXTS:
                 return is_item ? "a single value" : "a list of single values, as in [a, b]";
-        case KEY_BLOCK:
-        case KEY_OPTIONAL_BLOCK:
+        case SHAPE_BLOCK:
                 return "a mapping of keys to values ({} for all defaults)";
-        case KEY_BLOCKS:
+        case SHAPE_BLOCKS:
                 return is_item ? "a mapping of keys to values"
                                : "a list of mappings, each after a dash";
         }

@@ -51,17 +51,12 @@ struct doorbell *doorbell_create(uv_loop_t *loop, const struct postgres_config *
     const struct doorbell_events *events, void *owner)
 {
         struct doorbell *doorbell = xcalloc(1, sizeof *doorbell);
-        const struct pg_conn_settings settings = {.name = "listen",
-            .dsn = config->dsn,
-            .password = config->password,
-            .connect_timeout_ms = config->connect_timeout_ms,
-            .query_timeout_ms = config->query_timeout_ms};
         const struct pg_conn_events conn_events = {
             .on_connected = on_connected, .on_lost = on_lost, .on_notification = on_notification};
 
         doorbell->events = *events;
         doorbell->owner = owner;
-        doorbell->conn = pg_conn_create(loop, &settings, &conn_events, doorbell);
+        doorbell->conn = pg_conn_create(loop, "listen", config, &conn_events, doorbell);
         return doorbell;
 }
 

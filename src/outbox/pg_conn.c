@@ -30,7 +30,8 @@ struct expected {
 };
 
 struct pg_conn {
-        struct pg_conn_settings settings;
+        const char *name;
+        struct postgres_config config;
         struct pg_conn_events events;
         void *owner; /* borrowed */
         uv_loop_t *loop;
@@ -87,7 +88,7 @@ static void drop_session(struct pg_conn *conn)
 /* The only place that assigns conn->state. */
 static void enter(struct pg_conn *conn, enum pg_conn_state next)
 {
-        log_debug("connection_state", kv_text("connection", conn->settings.name),
+        log_debug("connection_state", kv_text("connection", conn->name),
             kv_text("from", state_name(conn->state)), kv_text("to", state_name(next)));
         conn->state = next;
 
@@ -99,10 +100,10 @@ static void enter(struct pg_conn *conn, enum pg_conn_state next)
                 conn->failed_sending.kind = ERROR_NONE;
                 break;
         case PG_CONN_CONNECTING:
-                timer_arm(conn->timer, (uint64_t)conn->settings.connect_timeout_ms);
+                timer_arm(conn->timer, (uint64_t)conn->config.connect_timeout_ms);
                 break;
         case PG_CONN_GREETING:
-                timer_arm(conn->timer, (uint64_t)conn->settings.query_timeout_ms);
+                timer_arm(conn->timer, (uint64_t)conn->config.query_timeout_ms);
                 break;
         case PG_CONN_READY:
                 conn->n_failures = 0;
@@ -169,9 +170,9 @@ static void start_connecting(struct pg_conn *conn)
         /* Later entries win, and so does what the DSN says over what stands before it. */
         const char *const keywords[] = {"application_name", "keepalives_idle",
             "keepalives_interval", "keepalives_count", "tcp_user_timeout", "target_session_attrs",
-            "dbname", "client_encoding", conn->settings.password != NULL ? "password" : NULL, NULL};
+            "dbname", "client_encoding", conn->config.password != NULL ? "password" : NULL, NULL};
         const char *const values[] = {"pgcourier", "10", "5", "3", "20000", "read-write",
-            conn->settings.dsn, "UTF8", conn->settings.password, NULL};
+            conn->config.dsn, "UTF8", conn->config.password, NULL};
 
         enter(conn, PG_CONN_CONNECTING);
         conn->pq = PQconnectStartParams(keywords, values, 1);
@@ -242,7 +243,7 @@ static void note_progress(struct pg_conn *conn)
         if (list_is_empty(&conn->expected) && conn->state == PG_CONN_READY)
                 timer_disarm(conn->timer);
         else
-                timer_arm(conn->timer, (uint64_t)conn->settings.query_timeout_ms);
+                timer_arm(conn->timer, (uint64_t)conn->config.query_timeout_ms);
 }
 
 static void pop_expected(struct pg_conn *conn)
@@ -374,12 +375,13 @@ static void on_timer(void *owner)
         }
 }
 
-struct pg_conn *pg_conn_create(uv_loop_t *loop, const struct pg_conn_settings *settings,
-    const struct pg_conn_events *events, void *owner)
+struct pg_conn *pg_conn_create(uv_loop_t *loop, const char *name,
+    const struct postgres_config *config, const struct pg_conn_events *events, void *owner)
 {
         struct pg_conn *conn = xcalloc(1, sizeof *conn);
 
-        conn->settings = *settings;
+        conn->name = name;
+        conn->config = *config;
         conn->events = *events;
         conn->owner = owner;
         conn->loop = loop;
@@ -441,7 +443,7 @@ static void expect(struct pg_conn *conn, bool is_sync, pg_result_fn *on_result, 
                 list_remove(&slot->link);
         }
         if (list_is_empty(&conn->expected))
-                timer_arm(conn->timer, (uint64_t)conn->settings.query_timeout_ms);
+                timer_arm(conn->timer, (uint64_t)conn->config.query_timeout_ms);
         slot->is_sync = is_sync;
         slot->on_result = on_result;
         slot->owner = owner;

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "config/config.h"
 
 #include <libpq-fe.h>
 #include <stdbool.h>
@@ -19,14 +20,6 @@
 #include <uv.h>
 
 struct pg_conn;
-
-struct pg_conn_settings {
-        const char *name;     /* for logs and pg_stat_activity: "work", "listen" */
-        const char *dsn;      /* all strings are borrowed for the life of the connection */
-        const char *password; /* or NULL */
-        int64_t connect_timeout_ms;
-        int64_t query_timeout_ms;
-};
 
 /* All of them may call any function below except pg_conn_destroy(). */
 struct pg_conn_events {
@@ -48,8 +41,9 @@ struct pg_statement {
  */
 typedef void pg_result_fn(void *owner, PGresult *result);
 
-struct pg_conn *pg_conn_create(uv_loop_t *loop, const struct pg_conn_settings *settings,
-    const struct pg_conn_events *events, void *owner);
+/* `name` is for logs: "work", "listen". It and the config's strings are borrowed. */
+struct pg_conn *pg_conn_create(uv_loop_t *loop, const char *name,
+    const struct postgres_config *config, const struct pg_conn_events *events, void *owner);
 
 void pg_conn_open(struct pg_conn *conn);
 

@@ -122,17 +122,12 @@ struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *conf
     const struct outbox_events *events, void *owner)
 {
         struct outbox *outbox = xcalloc(1, sizeof *outbox);
-        const struct pg_conn_settings settings = {.name = "work",
-            .dsn = config->dsn,
-            .password = config->password,
-            .connect_timeout_ms = config->connect_timeout_ms,
-            .query_timeout_ms = config->query_timeout_ms};
         const struct pg_conn_events conn_events = {
             .on_connected = on_connected, .on_lost = on_lost};
 
         outbox->events = *events;
         outbox->owner = owner;
-        outbox->conn = pg_conn_create(loop, &settings, &conn_events, outbox);
+        outbox->conn = pg_conn_create(loop, "work", config, &conn_events, outbox);
         return outbox;
 }
 
