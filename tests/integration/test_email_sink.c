@@ -1,8 +1,10 @@
 /* The email sink against a real SMTP server (aiosmtpd), which keeps what it gets and misbehaves on
  * request; smtp_receiver.py lists what it can be asked for. */
 #include "base/alloc.h"
+#include "base/error.h"
 #include "config/config.h"
 #include "sinks/registry.h"
+#include "sinks/sink.h"
 #include "support/sink_driver.h"
 #include "support/smtp_receiver.h"
 
@@ -499,7 +501,7 @@ Test(email_sink, gives_up_a_slow_mail_when_cancelled_and_stays_usable)
         start(NULL);
         sink_driver_start(&driver, &event);
         sink_driver_run_until(&driver, is_content_sent, &n_data);
-        driver.sink->ops->cancel(driver.sink);
+        sink_cancel(driver.sink);
         sink_driver_finish(&driver);
 
         assert_outcome(driver.attempts[0].outcome, OUTCOME_CANCELLED, "");
@@ -538,7 +540,7 @@ Test(email_sink, cancels_what_has_not_begun_without_a_word_to_the_server)
                 uv_queue_work(&driver.loop, &occupants[i], occupy, on_occupied);
         }
         sink_driver_start(&driver, &event);
-        driver.sink->ops->cancel(driver.sink);
+        sink_cancel(driver.sink);
         sink_driver_finish(&driver);
 
         assert_outcome(driver.attempts[0].outcome, OUTCOME_CANCELLED, "");
@@ -555,4 +557,54 @@ Test(email_sink, knows_that_it_does_not_know_after_a_timeout)
         start(NULL);
         assert_outcome(deliver(SIMPLE_MAIL("slow20000@b.c")), OUTCOME_RETRY, "unknown whether");
         assert_delivered(deliver(SIMPLE_MAIL("a@b.c")));
+}
+
+struct farewell {
+        uv_loop_t *loop;
+        bool is_closed;
+        unsigned n_handles_left;
+};
+
+static void count_handle(uv_handle_t *handle, void *owner)
+{
+        (void)handle;
+        ((struct farewell *)owner)->n_handles_left++;
+}
+
+static void on_closed(void *owner)
+{
+        struct farewell *farewell = owner;
+
+        farewell->is_closed = true;
+        uv_walk(farewell->loop, count_handle, farewell);
+}
+
+Test(email_sink, says_that_it_is_closed_after_its_last_handle_has_gone)
+{
+        struct error error = {0};
+        uv_loop_t loop;
+        struct farewell farewell = {.loop = &loop};
+        struct sink *sink;
+
+        open_sink();
+        uv_loop_init(&loop);
+        sink = sink_kind_find("email")->open(
+            &(struct sink_settings){.name = "closed", .options = &config, .loop = &loop}, &error);
+        cr_assert_not_null(sink);
+        sink_close(sink, on_closed, &farewell);
+        cr_assert_not(farewell.is_closed);
+        uv_run(&loop, UV_RUN_DEFAULT);
+
+        cr_assert(farewell.is_closed);
+        cr_assert_eq(farewell.n_handles_left, 0);
+        cr_assert_eq(uv_loop_close(&loop), 0);
+}
+
+Test(email_sink, refuses_a_probe_while_an_attempt_is_in_flight, .signal = SIGABRT)
+{
+        struct event event = sample_event(1, SIMPLE_MAIL("a@b.c"));
+
+        open_sink();
+        sink_driver_start(&driver, &event);
+        sink_probe(driver.sink, NULL, NULL);
 }
