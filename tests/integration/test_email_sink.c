@@ -355,18 +355,25 @@ struct certificate {
         char *key;
 };
 
-/* Its own authority, for 127.0.0.1; readable by the server's user. */
-static struct certificate make_certificate(void)
+/* Its own authority, for `name` such as "IP:127.0.0.1"; readable by the server's user. */
+static struct certificate make_certificate_for(const char *name)
 {
+        char *alt_name = xasprintf("subjectAltName=%s", name);
         char *folder = temp_folder();
         struct certificate made = {xasprintf("%s/cert", folder), xasprintf("%s/key", folder)};
         const char *argv[] = {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
             "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=receiver",
-            "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", made.key, "-out", made.cert, NULL};
+            "-addext", alt_name, "-keyout", made.key, "-out", made.cert, NULL};
 
         cr_assert_eq(process_run(argv, NULL, true), 0);
+        free(alt_name);
         free(folder);
         return made;
+}
+
+static struct certificate make_certificate(void)
+{
+        return make_certificate_for("IP:127.0.0.1");
 }
 
 static void free_certificate(struct certificate *made)
@@ -410,6 +417,19 @@ Test(email_sink, refuses_a_server_whose_authority_it_does_not_know)
         cr_assert_eq(smtp_receiver_count_commands(&receiver, "MAIL"), 0);
         free_certificate(&made);
         free_certificate(&other);
+}
+
+Test(email_sink, refuses_a_server_whose_certificate_names_another)
+{
+        struct certificate made = make_certificate_for("DNS:mail.example.org");
+
+        config.tls = TLS_REQUIRED;
+        config.ca_file = made.cert;
+        start((const char *[]){"--tls-cert", made.cert, "--tls-key", made.key, NULL});
+        assert_outcome(deliver(SIMPLE_MAIL("a@b.c")), OUTCOME_SINK_DOWN, "certificate");
+
+        cr_assert_eq(smtp_receiver_count_commands(&receiver, "MAIL"), 0);
+        free_certificate(&made);
 }
 
 Test(email_sink, speaks_tls_from_the_start_with_smtps)
