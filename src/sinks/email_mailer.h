@@ -30,7 +30,8 @@ bool email_route_init(
 struct email_mailer;
 
 /* `route` and `is_hurried` are borrowed. Setting *is_hurried from any thread makes a running
- * operation give up within about a second. NULL if libcurl has no memory or is not initialised. */
+ * operation give up within about a second, but for the resolver: libcurl waits until a look-up of
+ * the server's name has ended. NULL if libcurl has no memory or is not initialised. */
 struct email_mailer *email_mailer_create(
     const struct email_route *route, const atomic_bool *is_hurried);
 

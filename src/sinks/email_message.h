@@ -11,7 +11,7 @@
  *   reply_to  like to
  * An optional member may also be null or, for addresses, []. An address is
  * "name@domain" or "Name <name@domain>" as described in email_address.h. One
- * event is one envelope of at most 100 different recipients.
+ * event is one envelope; to, cc and bcc name at most 100 addresses together.
  *
  * The Message-ID is the event's id at the configured domain: the same for
  * every attempt, so that receivers and people can tell a repetition.

@@ -42,6 +42,7 @@ struct email_sink {
         sink_probed_fn *on_probed;
         sink_closed_fn *on_closed;
         void *owner; /* of the callback that is pending */
+        uv_timer_t farewell;
 };
 
 static struct email_sink *email_sink_from(struct sink *sink)
@@ -76,21 +77,37 @@ static void work(uv_work_t *uv)
         }
 }
 
-static void free_sink(struct email_sink *email)
+static void free_parts(struct email_sink *email)
 {
         email_sender_deinit(&email->sender);
         free(email->slots);
         sink_deinit(&email->sink);
-        free(email);
 }
 
-static void finish_closing(struct email_sink *email)
+static void on_farewell_closed(uv_handle_t *handle)
 {
+        struct email_sink *email = handle->data;
         sink_closed_fn *on_closed = email->on_closed;
         void *owner = email->owner;
 
-        free_sink(email);
+        free(email);
         on_closed(owner);
+}
+
+static void on_farewell(uv_timer_t *timer)
+{
+        uv_close((uv_handle_t *)timer, on_farewell_closed);
+}
+
+/* A turn later, because sink_deinit() leaves a handle that is still closing. */
+static void finish_closing(struct email_sink *email)
+{
+        uv_loop_t *loop = email->sink.loop;
+
+        free_parts(email);
+        uv_timer_init(loop, &email->farewell);
+        email->farewell.data = email;
+        uv_timer_start(&email->farewell, on_farewell, 0, 0);
 }
 
 /* On the loop's thread again: the slot is free before anybody hears of the outcome. */
@@ -200,7 +217,8 @@ static struct sink *email_open(const struct sink_settings *settings, struct erro
 
         for (unsigned i = 0; i < email->n_slots; i++)
                 email_mailer_destroy(email->slots[i].mailer);
-        free_sink(email);
+        free_parts(email);
+        free(email);
         return NULL;
 }
 

@@ -1,6 +1,7 @@
 /* The email sink against a real SMTP server (aiosmtpd), which keeps what it gets and misbehaves on
  * request; smtp_receiver.py lists what it can be asked for. */
 #include "base/alloc.h"
+#include "base/error.h"
 #include "config/config.h"
 #include "sinks/registry.h"
 #include "sinks/sink.h"
@@ -352,18 +353,25 @@ struct certificate {
         char *key;
 };
 
-/* Its own authority, for 127.0.0.1; readable by the server's user. */
-static struct certificate make_certificate(void)
+/* Its own authority, for `name` such as "IP:127.0.0.1"; readable by the server's user. */
+static struct certificate make_certificate_for(const char *name)
 {
+        char *alt_name = xasprintf("subjectAltName=%s", name);
         char *folder = temp_folder();
         struct certificate made = {xasprintf("%s/cert", folder), xasprintf("%s/key", folder)};
         const char *argv[] = {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
             "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=receiver",
-            "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", made.key, "-out", made.cert, NULL};
+            "-addext", alt_name, "-keyout", made.key, "-out", made.cert, NULL};
 
         cr_assert_eq(process_run(argv, NULL, true), 0);
+        free(alt_name);
         free(folder);
         return made;
+}
+
+static struct certificate make_certificate(void)
+{
+        return make_certificate_for("IP:127.0.0.1");
 }
 
 static void free_certificate(struct certificate *made)
@@ -407,6 +415,19 @@ Test(email_sink, refuses_a_server_whose_authority_it_does_not_know)
         cr_assert_eq(smtp_receiver_count_commands(&receiver, "MAIL"), 0);
         free_certificate(&made);
         free_certificate(&other);
+}
+
+Test(email_sink, refuses_a_server_whose_certificate_names_another)
+{
+        struct certificate made = make_certificate_for("DNS:mail.example.org");
+
+        config.tls = TLS_REQUIRED;
+        config.ca_file = made.cert;
+        start((const char *[]){"--tls-cert", made.cert, "--tls-key", made.key, NULL});
+        assert_outcome(deliver(SIMPLE_MAIL("a@b.c")), OUTCOME_SINK_DOWN, "certificate");
+
+        cr_assert_eq(smtp_receiver_count_commands(&receiver, "MAIL"), 0);
+        free_certificate(&made);
 }
 
 Test(email_sink, speaks_tls_from_the_start_with_smtps)
@@ -554,4 +575,54 @@ Test(email_sink, knows_that_it_does_not_know_after_a_timeout)
         start(NULL);
         assert_outcome(deliver(SIMPLE_MAIL("slow20000@b.c")), OUTCOME_RETRY, "unknown whether");
         assert_delivered(deliver(SIMPLE_MAIL("a@b.c")));
+}
+
+struct farewell {
+        uv_loop_t *loop;
+        bool is_closed;
+        unsigned n_handles_left;
+};
+
+static void count_handle(uv_handle_t *handle, void *owner)
+{
+        (void)handle;
+        ((struct farewell *)owner)->n_handles_left++;
+}
+
+static void on_closed(void *owner)
+{
+        struct farewell *farewell = owner;
+
+        farewell->is_closed = true;
+        uv_walk(farewell->loop, count_handle, farewell);
+}
+
+Test(email_sink, says_that_it_is_closed_after_its_last_handle_has_gone)
+{
+        struct error error = {0};
+        uv_loop_t loop;
+        struct farewell farewell = {.loop = &loop};
+        struct sink *sink;
+
+        open_sink();
+        uv_loop_init(&loop);
+        sink = sink_kind_find("email")->open(
+            &(struct sink_settings){.name = "closed", .options = &config, .loop = &loop}, &error);
+        cr_assert_not_null(sink);
+        sink_close(sink, on_closed, &farewell);
+        cr_assert_not(farewell.is_closed);
+        uv_run(&loop, UV_RUN_DEFAULT);
+
+        cr_assert(farewell.is_closed);
+        cr_assert_eq(farewell.n_handles_left, 0);
+        cr_assert_eq(uv_loop_close(&loop), 0);
+}
+
+Test(email_sink, refuses_a_probe_while_an_attempt_is_in_flight, .signal = SIGABRT)
+{
+        struct event event = sample_event(1, SIMPLE_MAIL("a@b.c"));
+
+        open_sink();
+        sink_driver_start(&driver, &event);
+        sink_probe(driver.sink, NULL, NULL);
 }
