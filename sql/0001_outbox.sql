@@ -62,8 +62,7 @@ CREATE TABLE courier.outbox (
   CONSTRAINT type_must_be_at_most_255_bytes CHECK (octet_length(type) <= 255),
   CONSTRAINT exactly_one_of_payload_and_data CHECK (num_nonnulls(payload, data) = 1),
   CONSTRAINT headers_must_be_an_object CHECK (jsonb_typeof(headers) = 'object'),
-  CONSTRAINT headers_must_be_at_most_16_kibibytes CHECK (pg_column_size(headers) <= 16384),
-  CONSTRAINT deliver_at_is_not_supported_yet CHECK (deliver_at IS NULL)
+  CONSTRAINT headers_must_be_at_most_16_kibibytes CHECK (pg_column_size(headers) <= 16384)
 );
 
 -- Finds the rows of a few transactions, however small their ids: the reader's stragglers.
@@ -79,7 +78,7 @@ COMMENT ON COLUMN courier.outbox.type IS 'The kind of event, for receivers; not 
 COMMENT ON COLUMN courier.outbox.payload IS 'The body as JSON, delivered byte for byte as it was written; or data';
 COMMENT ON COLUMN courier.outbox.data IS 'The body as bytes; or payload';
 COMMENT ON COLUMN courier.outbox.headers IS 'A JSON object of names and values that sinks may pass on';
-COMMENT ON COLUMN courier.outbox.deliver_at IS 'Reserved for delayed delivery; must be NULL in this version';
+COMMENT ON COLUMN courier.outbox.deliver_at IS 'Not to be delivered earlier; its place in the order of its key is the one it has then';
 
 -- How far each lane has durably come. One row for each lane of each sink.
 --

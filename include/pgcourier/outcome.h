@@ -1,6 +1,7 @@
 /* How one attempt to deliver one event ended: a closed set. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum outcome_kind {
@@ -17,6 +18,17 @@ enum outcome_kind {
 struct outcome {
         enum outcome_kind kind;
         int64_t delay_ms; /* how long the peer asked us to wait, or OUTCOME_NO_DELAY */
+
+        /* RETRY only. */
+        uint32_t max_attempts; /* give up after so many, if the sink's policy would go on; 0: as the
+                                * policy says. For what is most likely permanent. */
+        bool is_unanswered;    /* the destination said nothing at all: an attempt is charged only
+                                * if the destination answered others meanwhile */
+
+        /* SINK_DOWN only: credentials, configuration, a destination that wants no more. Waiting will
+         * not mend it, so the sink is paused where people see it, and tried rarely. */
+        bool needs_operator;
+
         char reason[256]; /* one line for people: the peer's words or ours; never a secret, never
                            * a payload; control characters are escaped. Empty if DELIVERED. */
 };

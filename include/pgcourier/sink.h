@@ -28,7 +28,7 @@ struct sink_ops;
 /* One try to deliver one event. Owned by the relay, lent to the sink until it is finished. */
 struct attempt {
         const struct event *event;
-        uint32_t number; /* 1 for the first try of this delivery by this relay */
+        uint32_t number; /* 1 for the first try; tries that an outage ended are not counted */
         void *sink_data; /* the sink's own; NULL when deliver() is called */
 
         /* The relay's side; sinks leave these alone. */
@@ -62,6 +62,11 @@ struct sink_ops {
 
         /* Starts one attempt. The attempt and its event are borrowed until it is finished. */
         void (*deliver)(struct sink *sink, struct attempt *attempt);
+
+        /* Optional: writes where in the sink the event goes (a stream, a URL without its secrets, a
+         * recipient) for people to read; a dead letter keeps it. Cut to `size`. */
+        void (*describe_target)(
+            const struct sink *sink, const struct event *event, char *target, size_t size);
 
         /* Optional: called after a burst of deliver() calls, before the loop waits. */
         void (*flush)(struct sink *sink);

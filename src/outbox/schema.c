@@ -17,9 +17,11 @@
 #define LOCK_MIGRATIONS "SELECT pg_catalog.pg_advisory_xact_lock(1668248946, 0)"
 
 extern const char sql_0001_outbox[];
+extern const char sql_0002_failures[];
 
 const struct migration schema_migrations[] = {
     {1, "outbox", sql_0001_outbox},
+    {2, "failures", sql_0002_failures},
     {0},
 };
 

@@ -30,6 +30,14 @@ static void expect_value(PGconn *connection, const char *sql, const char *expect
         free(value);
 }
 
+static const char *all_versions(void)
+{
+        static char text[16];
+
+        snprintf(text, sizeof text, "%d", schema_known_version());
+        return text;
+}
+
 static void exec_once(const char *dsn, const char *sql)
 {
         PGconn *connection = database_connect(dsn);
@@ -43,11 +51,13 @@ Test(schema, is_made_by_migrate_and_by_no_second_migrate)
         char *dsn = postgres_new_empty_database(postgres_shared());
         PGconn *connection = database_connect(dsn);
 
-        expect_run(
-            MIGRATE("--dsn", dsn), 0, "applied 0001_outbox\nschema courier is at version 1\n", "");
-        expect_run(MIGRATE("--dsn", dsn), 0, "nothing to do\nschema courier is at version 1\n", "");
+        char *told = xasprintf("nothing to do\nschema courier is at version %s\n", all_versions());
 
-        expect_value(connection, "SELECT count(*) FROM courier.schema_version", "1");
+        expect_run(MIGRATE("--dsn", dsn), 0, "applied 0001_outbox\napplied 0002_failures\n", "");
+        expect_run(MIGRATE("--dsn", dsn), 0, told, "");
+
+        expect_value(connection, "SELECT count(*) FROM courier.schema_version", all_versions());
+        free(told);
         PQfinish(connection);
         free(dsn);
 }
@@ -55,13 +65,15 @@ Test(schema, is_made_by_migrate_and_by_no_second_migrate)
 Test(schema, has_a_status_before_and_after)
 {
         char *dsn = postgres_new_empty_database(postgres_shared());
+        char *versions = xasprintf(
+            "schema version %s, this pgcourier knows %s\n", all_versions(), all_versions());
 
         expect_run(MIGRATE("--dsn", dsn, "status"), 6, "0001_outbox missing\n",
             "pgcourier: schema courier is missing in this database: run `pgcourier migrate`\n");
         expect_run(MIGRATE("--dsn", dsn), 0, "applied", "");
         expect_run(MIGRATE("--dsn", dsn, "status"), 0, "0001_outbox applied 20", "");
-        expect_run(
-            MIGRATE("status", "--dsn", dsn), 0, "schema version 1, this pgcourier knows 1\n", "");
+        expect_run(MIGRATE("status", "--dsn", dsn), 0, versions, "");
+        free(versions);
         free(dsn);
 }
 
@@ -72,7 +84,7 @@ Test(schema, is_left_alone_when_newer_than_the_program)
         exec_once(dsn, "INSERT INTO courier.schema_version (version, name) VALUES (99, 'later')");
 
         expect_run(MIGRATE("--dsn", dsn, "status"), 6, "0099_later applied",
-            "at version 99, newer than this pgcourier knows (1): upgrade pgcourier\n");
+            "at version 99, newer than this pgcourier knows (");
         expect_run(MIGRATE("--dsn", dsn), 6, "", "upgrade pgcourier\n");
         free(dsn);
 }
@@ -111,7 +123,7 @@ Test(schema, is_made_once_by_two_at_the_same_time)
         cr_assert_not_null(strstr(output, "applied 0001_outbox\n"), "%s", output);
         cr_assert_not_null(
             strstr(output, "0001_outbox was applied by somebody else meanwhile\n"), "%s", output);
-        expect_value(connection, "SELECT count(*) FROM courier.schema_version", "1");
+        expect_value(connection, "SELECT count(*) FROM courier.schema_version", all_versions());
         PQfinish(connection);
         free(output);
         free(output_path);
@@ -196,7 +208,7 @@ Test(schema, is_printed_as_it_is_applied)
         char *file = read_file(PGCOURIER_SQL_FOLDER "/0001_outbox.sql");
 
         cr_assert_eq(run.code, 0);
-        cr_assert_str_eq(run.out, file);
+        cr_assert_eq(strncmp(run.out, file, strlen(file)), 0, "%s", run.out);
         exec_once(dsn, run.out);
         expect_run(MIGRATE("--dsn", dsn, "status"), 0, "0001_outbox applied", "");
         program_run_free(&run);
