@@ -1,18 +1,32 @@
 #include "base/alloc.h"
 
-#include <stdarg.h>
+#include "base/error.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-/* Plain stdio: the log itself may be what ran out of memory. */
+/* Neither the log nor stdio, which may be what ran out of memory; no exit handlers either. */
+void out_of_memory(void)
+{
+        static const char words[] = "pgcourier: out of memory\n";
+        ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
+
+        (void)written;
+        _exit(error_exit_code(ERROR_TEMPORARY));
+}
+
 static void *checked(void *block)
 {
-        if (block == NULL) {
-                fputs("level=error event=out_of_memory\n", stderr);
-                abort();
-        }
+        if (block == NULL)
+                out_of_memory();
         return block;
+}
+
+void *xmalloc(size_t size)
+{
+        return checked(malloc(size > 0 ? size : 1));
 }
 
 void *xcalloc(size_t count, size_t size)
@@ -35,14 +49,20 @@ char *xstrndup(const char *text, size_t max)
         return checked(strndup(text, max));
 }
 
-char *xasprintf(const char *format, ...)
+char *xvasprintf(const char *format, va_list arguments)
 {
         char *text = NULL;
+
+        return checked(vasprintf(&text, format, arguments) < 0 ? NULL : text);
+}
+
+char *xasprintf(const char *format, ...)
+{
         va_list arguments;
+        char *text;
 
         va_start(arguments, format);
-        if (vasprintf(&text, format, arguments) < 0)
-                text = NULL;
+        text = xvasprintf(format, arguments);
         va_end(arguments);
-        return checked(text);
+        return text;
 }
