@@ -1,12 +1,22 @@
 #include "base/backoff.h"
 
+/* span * jitter / 2^32, in two halves, as the product may need 96 bits. */
+static int64_t scale(int64_t span, uint32_t jitter)
+{
+        uint64_t high = (uint64_t)span >> 32;
+        uint64_t low = (uint64_t)span & UINT32_MAX;
+
+        return (int64_t)(high * jitter + (low * jitter >> 32));
+}
+
 int64_t backoff_ms(const struct backoff *backoff, uint32_t failures, uint32_t jitter)
 {
         double ceiling = (double)backoff->first_ms;
         int64_t span;
 
-        for (uint32_t n = 1; n < failures && ceiling < (double)backoff->max_ms; n++)
+        for (uint32_t n = 1;
+             n < failures && backoff->factor > 1 && ceiling < (double)backoff->max_ms; n++)
                 ceiling *= backoff->factor;
         span = ceiling < (double)backoff->max_ms ? (int64_t)ceiling : backoff->max_ms;
-        return 1 + (int64_t)(((uint64_t)span * jitter) >> 32);
+        return 1 + scale(span, jitter);
 }

@@ -34,6 +34,8 @@ int error_exit_code(enum error_kind kind)
                 return 6;
         case ERROR_PERMISSION:
                 return 7;
+        case ERROR_EMPTY:
+                return 8;
         case ERROR_TEMPORARY:
                 return 75;
         }

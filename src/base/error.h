@@ -14,6 +14,7 @@ enum error_kind {
         ERROR_SINK,       /* a destination cannot be reached or refuses us */
         ERROR_SCHEMA,     /* the schema is missing, too old or too new; or it is another cluster */
         ERROR_PERMISSION, /* PostgreSQL or the file system says we may not */
+        ERROR_EMPTY,      /* nothing is what was asked for */
         ERROR_TEMPORARY, /* the same again later may succeed: a deadlock, a server short of memory */
         ERROR_SYSTEM,    /* everything else */
 };

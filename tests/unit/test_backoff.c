@@ -47,3 +47,12 @@ Test(backoff, keeps_to_a_maximum_below_its_first_delay)
 
         cr_expect_eq(backoff_ms(&odd, 1, UINT32_MAX), 1000);
 }
+
+Test(backoff, does_not_overflow_with_any_delay)
+{
+        const struct backoff endless = {.first_ms = INT64_MAX, .factor = 1, .max_ms = INT64_MAX};
+
+        cr_expect_eq(backoff_ms(&endless, UINT32_MAX, 0), 1);
+        cr_expect_eq(backoff_ms(&endless, UINT32_MAX, UINT32_C(1) << 31), INT64_C(1) << 62);
+        cr_expect_geq(backoff_ms(&endless, UINT32_MAX, UINT32_MAX), INT64_MAX - (INT64_C(1) << 31));
+}

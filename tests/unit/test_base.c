@@ -9,6 +9,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 Test(bytes, grow_and_stay_terminated)
@@ -269,4 +270,27 @@ Test(outcome, has_a_name_for_logs_and_metrics)
         cr_assert_str_eq(outcome_name(OUTCOME_REJECTED), "rejected");
         cr_assert_str_eq(outcome_name(OUTCOME_SINK_DOWN), "sink_down");
         cr_assert_str_eq(outcome_name(OUTCOME_CANCELLED), "cancelled");
+}
+
+Test(alloc, ends_in_one_line_and_with_the_code_for_later_when_memory_is_out)
+{
+        char words[64] = {0};
+        int channel[2];
+        int status;
+        pid_t child;
+
+        cr_assert_eq(pipe(channel), 0);
+        child = fork();
+        if (child == 0) {
+                dup2(channel[1], STDERR_FILENO);
+                out_of_memory();
+        }
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        cr_assert_gt(read(channel[0], words, sizeof words - 1), 0);
+
+        cr_assert_str_eq(words, "pgcourier: out of memory\n");
+        cr_assert(WIFEXITED(status));
+        cr_assert_eq(WEXITSTATUS(status), 75);
+        close(channel[0]);
+        close(channel[1]);
 }
