@@ -39,14 +39,78 @@ static bool check_has_one_kind(
             n_kinds == 0 ? "has no destination" : "has more than one destination");
 }
 
-static bool check_retry(
-    const struct source *source, const struct sink_config *sink, const char *path)
+static bool is_written(const struct source *source, const char *path, const char *name)
 {
+        char key_path[KEY_PATH_SIZE];
+
+        key_path_join(key_path, path, name);
+        return places_find(source->places, key_path) != NULL;
+}
+
+/* Greylisting wants a minute, a full mailbox hours: two and a half days in all, as drawn out as mail
+ * servers do it among themselves. */
+static void set_email_delays(struct retry_config *retry)
+{
+        static const int64_t minutes[] = {
+            1, 5, 15, 30, 60, 2 * 60, 4 * 60, 8 * 60, 16 * 60, 24 * 60};
+        enum { N = sizeof minutes / sizeof minutes[0] };
+
+        retry->delays_ms = xcalloc(N, sizeof *retry->delays_ms);
+        retry->n_delays = N;
+        for (unsigned i = 0; i < N; i++)
+                retry->delays_ms[i] = minutes[i] * 60 * 1000;
+}
+
+/* A list says by its length how often, and by its sum for how long: only what else is written
+ * shortens that. */
+static void let_delays_decide(
+    const struct source *source, struct retry_config *retry, const char *path)
+{
+        if (!is_written(source, path, "attempts"))
+                retry->attempts = 0;
+        if (!is_written(source, path, "max_age"))
+                retry->max_age_ms = 0;
+}
+
+static bool check_delays(const struct source *source, struct retry_config *retry, const char *path)
+{
+        static const char *const others[] = {"first", "factor", "max"};
+        char key_path[KEY_PATH_SIZE];
+
+        key_path_join(key_path, path, "delays");
+        if (retry->n_delays == 0)
+                return source_fail(source, key_path,
+                    "is empty; give at least one delay, or leave the key out (attempts: 1 tries "
+                    "only once)");
+        for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+                if (!is_written(source, path, others[i]))
+                        continue;
+                key_path_join(key_path, path, others[i]);
+                return source_fail(
+                    source, key_path, "is given together with delays; keep one of the two");
+        }
+        let_delays_decide(source, retry, path);
+        return true;
+}
+
+static bool check_retry(const struct source *source, struct sink_config *sink, const char *path)
+{
+        struct retry_config *retry = &sink->retry;
+        char retry_path[KEY_PATH_SIZE];
         char max_path[KEY_PATH_SIZE];
 
-        if (sink->retry.max_ms >= sink->retry.first_ms)
+        key_path_join(retry_path, path, "retry");
+        if (is_written(source, retry_path, "delays"))
+                return check_delays(source, retry, retry_path);
+        if (sink->email != NULL && !is_written(source, retry_path, "first") &&
+            !is_written(source, retry_path, "factor") && !is_written(source, retry_path, "max")) {
+                set_email_delays(retry);
+                let_delays_decide(source, retry, retry_path);
                 return true;
-        key_path_join(max_path, path, "retry.max");
+        }
+        if (retry->max_ms >= retry->first_ms)
+                return true;
+        key_path_join(max_path, retry_path, "max");
         return source_fail(
             source, max_path, "is below retry.first; allowed: retry.first or longer");
 }

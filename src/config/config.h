@@ -35,6 +35,10 @@ struct retry_config {
         int64_t first_ms;
         double factor;
         int64_t max_ms;
+        int64_t *delays_ms; /* instead of the three above; NULL: none */
+        unsigned n_delays;
+        uint32_t attempts;  /* 0: any number */
+        int64_t max_age_ms; /* of the delays' sum; 0: any */
 };
 
 struct redis_config {
@@ -92,6 +96,9 @@ struct sink_config {
         uint32_t max_in_flight;
         uint64_t max_in_flight_bytes;
         struct retry_config retry;
+        int64_t park_after_ms;    /* under way for so long, a delivery no longer holds up others */
+        uint64_t max_parked;      /* with so many parked, nothing is read */
+        uint64_t max_event_bytes; /* a larger payload is a dead letter; 0: any size */
         /* Exactly one is set: the sink's kind. */
         struct redis_config *redis;
         struct http_config *http;

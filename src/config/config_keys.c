@@ -57,6 +57,13 @@ static const struct config_key retry_keys[] = {
         .help = "how much longer each further delay is"},
     {"max", KEY_DURATION, T(max_ms), .fallback = "1h", .min = "1ms", .max = "30d",
         .help = "the longest delay; not below first"},
+    {"delays", KEY_DURATIONS, COUNTED(struct retry_config, delays_ms, n_delays), .max_items = 100,
+        .min = "1ms", .max = "30d",
+        .help = "instead of first, factor and max: the delay after each failed attempt"},
+    {"attempts", KEY_INTEGER, T(attempts), .fallback = "20", .min = "0", .max = "1000000",
+        .help = "give up after so many; 0: any number"},
+    {"max_age", KEY_DURATION, T(max_age_ms), .fallback = "3d", .min = "0", .max = "365d",
+        .help = "give up when the delays add up to more than this; 0: any"},
 };
 static BLOCK(retry_block, struct retry_config, retry_keys);
 
@@ -141,12 +148,19 @@ static const struct config_key sink_keys[] = {
         .help = "where a new sink begins: with events from now on, or with all that are kept"},
     {"order", KEY_CHOICE, S(order), .fallback = "key", .choices = "key, none",
         .help = "key: events of one key are delivered one after another; none: as fast as they go"},
-    {"max_in_flight", KEY_INTEGER, S(max_in_flight), .fallback = "1000", .min = "1",
+    {"max_in_flight", KEY_INTEGER, S(max_in_flight), .fallback = "1000", .min = "2",
         .max = "100000", .help = "events that are claimed and not settled at the same time"},
     {"max_in_flight_bytes", KEY_SIZE, S(max_in_flight_bytes), .fallback = "16MiB", .min = "64KiB",
         .max = "1GiB", .help = "the size of their payloads"},
     {"retry", KEY_BLOCK, S(retry), .block = &retry_block,
-        .help = "when an event whose delivery failed is tried again"},
+        .help = "when an event whose delivery failed is tried again, and when it is given up"},
+    {"park_after", KEY_DURATION, S(park_after_ms), .fallback = "1s", .min = "1ms", .max = "1h",
+        .help = "a delivery under way for so long that holds up others is parked meanwhile"},
+    {"max_parked", KEY_INTEGER, S(max_parked), .fallback = "100000", .min = "1",
+        .max = "1000000000",
+        .help = "with so many deliveries parked nothing new is read until some are through"},
+    {"max_event_bytes", KEY_SIZE, S(max_event_bytes), .fallback = "1MiB", .min = "0", .max = "1GiB",
+        .help = "a larger payload is a dead letter at once; 0: any size"},
     {"redis", KEY_OPTIONAL_BLOCK, S(redis), .block = &redis_block,
         .help = "append to a Redis Stream"},
     {"http", KEY_OPTIONAL_BLOCK, S(http), .block = &http_block, .help = "post to a webhook"},
@@ -183,6 +197,7 @@ enum key_shape key_shape(enum key_type type)
         case KEY_SIZE:
                 return SHAPE_SCALAR;
         case KEY_TEXTS:
+        case KEY_DURATIONS:
                 return SHAPE_TEXTS;
         case KEY_BLOCK:
         case KEY_OPTIONAL_BLOCK:

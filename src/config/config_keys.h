@@ -12,16 +12,17 @@
 
 /* In brackets: the member's type. */
 enum key_type {
-        KEY_TEXT,     /* [char *] owned */
-        KEY_FILE_OF,  /* a file that holds the value of the KEY_TEXT row with the same member */
-        KEY_CHOICE,   /* [enum, as unsigned] the value's place in `choices` */
-        KEY_BOOL,     /* [bool] */
-        KEY_INTEGER,  /* [uint32_t or uint64_t] */
-        KEY_NUMBER,   /* [double] */
-        KEY_DURATION, /* [int64_t] milliseconds */
-        KEY_SIZE,     /* [uint64_t] bytes */
-        KEY_TEXTS,    /* [char **, and unsigned] a list of texts */
-        KEY_BLOCK,    /* [struct] a mapping; left out, it takes its defaults */
+        KEY_TEXT,      /* [char *] owned */
+        KEY_FILE_OF,   /* a file that holds the value of the KEY_TEXT row with the same member */
+        KEY_CHOICE,    /* [enum, as unsigned] the value's place in `choices` */
+        KEY_BOOL,      /* [bool] */
+        KEY_INTEGER,   /* [uint32_t or uint64_t] */
+        KEY_NUMBER,    /* [double] */
+        KEY_DURATION,  /* [int64_t] milliseconds */
+        KEY_SIZE,      /* [uint64_t] bytes */
+        KEY_TEXTS,     /* [char **, and unsigned] a list of texts */
+        KEY_DURATIONS, /* [int64_t *, and unsigned] a list of durations */
+        KEY_BLOCK,     /* [struct] a mapping; left out, it takes its defaults */
         KEY_OPTIONAL_BLOCK, /* [struct *] a mapping; NULL when left out */
         KEY_BLOCKS,         /* [struct *, and unsigned] a list of mappings */
 };
@@ -41,7 +42,8 @@ struct config_key {
         enum key_type type;
         size_t offset;       /* of the member in the block's struct */
         size_t member_bytes; /* its size */
-        size_t count_offset; /* of the member that counts: KEY_TEXTS, KEY_BLOCKS */
+        size_t count_offset; /* of the member that counts, in lists */
+        unsigned max_items;  /* of KEY_TEXTS, KEY_DURATIONS; 0: any number */
         bool is_required; /* a value is needed; for lists, at least one; KEY_FILE_OF counts too */
         bool is_secret;   /* no message, no `config show` may hold the value */
         const char *fallback; /* the default, as it would be written; NULL: none */

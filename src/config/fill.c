@@ -55,21 +55,25 @@ static bool fill_scalar(const struct source *source, const struct config_block *
         return is_set;
 }
 
-static bool fill_texts(const struct source *source, const struct config_key *key,
+static bool fill_list(const struct source *source, const struct config_key *key,
     const struct raw_slot *slot, void *target, const char *path)
 {
+        size_t item_bytes = key->type == KEY_DURATIONS ? sizeof(int64_t) : sizeof(char *);
         char *const *written = slot->value;
-        char **texts;
+        char *items;
         unsigned *count = (unsigned *)(void *)((char *)target + key->count_offset);
         char item_path[KEY_PATH_SIZE];
 
         if (slot->count == 0)
                 return true;
-        texts = xcalloc(slot->count, sizeof *texts);
-        memcpy((char *)target + key->offset, &texts, sizeof texts);
+        if (key->max_items > 0 && slot->count > key->max_items)
+                return source_fail(source, path, "has %ju entries; allowed: up to %u",
+                    (uintmax_t)slot->count, key->max_items);
+        items = xcalloc(slot->count, item_bytes);
+        memcpy((char *)target + key->offset, &items, sizeof items);
         for (size_t i = 0; i < slot->count; i++) {
                 key_path_item(item_path, path, i);
-                if (!fill_scalar(source, NULL, key, written[i], &texts[i], item_path))
+                if (!fill_scalar(source, NULL, key, written[i], items + i * item_bytes, item_path))
                         return false;
                 ++*count;
         }
@@ -120,7 +124,7 @@ static bool fill_key(const struct source *source, const struct config_block *blo
         case SHAPE_SCALAR:
                 return fill_scalar(source, block, key, slot->value, member, path);
         case SHAPE_TEXTS:
-                return fill_texts(source, key, slot, target, path);
+                return fill_list(source, key, slot, target, path);
         case SHAPE_BLOCK:
                 if (key->type == KEY_BLOCK)
                         return block_fill(source, key->block, slot->value, member, path);
@@ -179,7 +183,6 @@ static void clear_key(const struct config_key *key, void *target)
         char *member = (char *)target + key->offset;
         const unsigned *count =
             (const unsigned *)(const void *)((char *)target + key->count_offset);
-        char **texts;
         char *held;
 
         switch (key_shape(key->type)) {
@@ -188,10 +191,10 @@ static void clear_key(const struct config_key *key, void *target)
                         secret_free(member_text(member));
                 return;
         case SHAPE_TEXTS:
-                memcpy(&texts, member, sizeof texts);
-                for (unsigned i = 0; i < *count; i++)
-                        secret_free(texts[i]);
-                free(texts);
+                held = member_text(member);
+                for (unsigned i = 0; key->type == KEY_TEXTS && i < *count; i++)
+                        secret_free(member_text(held + i * sizeof(char *)));
+                free(held);
                 return;
         case SHAPE_BLOCK:
                 if (key->type == KEY_BLOCK) {

@@ -278,7 +278,10 @@ static bool walk_events(struct walk *walk, const char *text, size_t length)
         while (!is_over) {
                 yaml_event_t event;
                 bool is_taken;
-                if (!yaml_parser_parse(&walk->parser, &event))
+                if (yaml_parser_parse(&walk->parser, &event) == 0 &&
+                    walk->parser.error == YAML_MEMORY_ERROR)
+                        out_of_memory();
+                if (walk->parser.error != YAML_NO_ERROR)
                         return refuse_syntax(walk, text, length);
                 is_taken = take_event(walk, &event);
                 is_over = event.type == YAML_STREAM_END_EVENT;
@@ -297,7 +300,7 @@ struct places *places_read(
 
         walk.places = xcalloc(1, sizeof *walk.places);
         if (!yaml_parser_initialize(&walk.parser))
-                abort();
+                out_of_memory();
         is_read = walk_events(&walk, text, length);
         yaml_parser_delete(&walk.parser);
         free(walk.key);

@@ -149,12 +149,10 @@ static void on_cyaml_log(cyaml_log_t level, void *context, const char *format, v
         static const char unexpected[] = "Load: Unexpected key: ";
         struct complaint *complaint = context;
         char step[64];
-        char *line = NULL;
+        char *line = xvasprintf(format, arguments);
         unsigned item;
 
         (void)level;
-        if (vasprintf(&line, format, arguments) < 0)
-                return;
         if (strncmp(line, unexpected, sizeof unexpected - 1) == 0 &&
             complaint->unknown_key == NULL) {
                 complaint->unknown_key = xstrdup(line + sizeof unexpected - 1);
@@ -295,6 +293,9 @@ bool raw_load(const struct source *source, struct raw *out_raw)
         result = cyaml_load_data(
             (const uint8_t *)source->text, source->length, &settings, &root->value, &data, NULL);
         out_raw->slots = data;
+        /* That the text is YAML has been found out before, by the same parser. */
+        if (result == CYAML_ERR_LIBYAML_PARSER || result == CYAML_ERR_LIBYAML_PARSER_INIT)
+                out_of_memory();
         if (result != CYAML_OK)
                 fail_refused(source, &complaint, result);
         free(complaint.unknown_key);

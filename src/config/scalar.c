@@ -224,6 +224,7 @@ bool scalar_set(const struct scalar *value, const struct config_block *block)
         case KEY_NUMBER:
                 return set_number(value);
         case KEY_DURATION:
+        case KEY_DURATIONS: /* one of its items */
                 return set_duration(value);
         case KEY_SIZE:
                 return set_unsigned(value, units_parse_size, UNITS_SIZE);

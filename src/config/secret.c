@@ -12,8 +12,13 @@ enum { MAX_LINE_BYTES = 64 * 1024 };
 
 static bool fail_with_errno(struct error *error)
 {
-        return error_set(error, errno == EACCES || errno == EPERM ? ERROR_PERMISSION : ERROR_CONFIG,
-            "cannot be read: %s", strerror(errno));
+        enum error_kind kind = ERROR_CONFIG;
+
+        if (errno == EACCES || errno == EPERM)
+                kind = ERROR_PERMISSION;
+        else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+                kind = ERROR_TEMPORARY; /* about this machine, not about the file */
+        return error_set(error, kind, "cannot be read: %s", strerror(errno));
 }
 
 /* One block of full size from the start: growing it would leave copies of secrets behind. */

@@ -89,57 +89,61 @@ static void refuse(const char *text, const char *place, const char *words)
         refuse_bytes(text, strlen(text), place, words);
 }
 
-static const char full[] = "postgres:\n"
-                           "  dsn: host=db dbname=shop\n"
-                           "  password: p1\n"
-                           "  connect_timeout: 7s\n"
-                           "  query_timeout: 2m\n"
-                           "relay:\n"
-                           "  wakeup: poll\n"
-                           "  sweep: 11s\n"
-                           "  poll_interval: 30ms\n"
-                           "  standby: 3s\n"
-                           "  drain: 0\n"
-                           "log: {level: debug}\n"
-                           "sinks:\n"
-                           "  - name: orders-stream\n"
-                           "    topics: [\"orders.*\", 'users']\n"
-                           "    start: beginning\n"
-                           "    order: none\n"
-                           "    max_in_flight: 17\n"
-                           "    max_in_flight_bytes: 66kB\n"
-                           "    retry: {first: 20ms, factor: 2.5, max: 1d}\n"
-                           "    redis:\n"
-                           "      url: redis://us%20er:p%40ss@cache:6390/3\n"
-                           "      stream: \"x:{{topic}}:{{topic}}\"\n"
-                           "      maxlen: 5000000000\n"
-                           "      connect_timeout: 1s\n"
-                           "      timeout: 2s\n"
-                           "  - name: hooks\n"
-                           "    topics:\n"
-                           "      - \"*\"\n"
-                           "    http:\n"
-                           "      url: https://[::1]:8443/in?x=1\n"
-                           "      secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz\n"
-                           "      headers: [x-tenant, traceparent]\n"
-                           "      concurrency: 3\n"
-                           "      connect_timeout: 4s\n"
-                           "      timeout: 6s\n"
-                           "      ca_file: /dev/null\n"
-                           "  - name: mail\n"
-                           "    topics: [mail]\n"
-                           "    email:\n"
-                           "      url: smtps://mx.example.com:465\n"
-                           "      from: Shop <shop@example.com>\n"
-                           "      user: u\n"
-                           "      password: p2\n"
-                           "      message_id_domain: id.example.com\n"
-                           "      tls: required\n"
-                           "      concurrency: 5\n"
-                           "      connect_timeout: 8s\n"
-                           "      timeout: 9s\n"
-                           "      ca_file: /dev/null\n"
-                           "  - {name: out, topics: [a], stdout: {payload: false}}\n";
+static const char full[] =
+    "postgres:\n"
+    "  dsn: host=db dbname=shop\n"
+    "  password: p1\n"
+    "  connect_timeout: 7s\n"
+    "  query_timeout: 2m\n"
+    "relay:\n"
+    "  wakeup: poll\n"
+    "  sweep: 11s\n"
+    "  poll_interval: 30ms\n"
+    "  standby: 3s\n"
+    "  drain: 0\n"
+    "log: {level: debug}\n"
+    "sinks:\n"
+    "  - name: orders-stream\n"
+    "    topics: [\"orders.*\", 'users']\n"
+    "    start: beginning\n"
+    "    order: none\n"
+    "    max_in_flight: 17\n"
+    "    max_in_flight_bytes: 66kB\n"
+    "    retry: {first: 20ms, factor: 2.5, max: 1d, attempts: 7, max_age: 2h}\n"
+    "    park_after: 300ms\n"
+    "    max_parked: 5000000\n"
+    "    max_event_bytes: 64kB\n"
+    "    redis:\n"
+    "      url: redis://us%20er:p%40ss@cache:6390/3\n"
+    "      stream: \"x:{{topic}}:{{topic}}\"\n"
+    "      maxlen: 5000000000\n"
+    "      connect_timeout: 1s\n"
+    "      timeout: 2s\n"
+    "  - name: hooks\n"
+    "    topics:\n"
+    "      - \"*\"\n"
+    "    http:\n"
+    "      url: https://[::1]:8443/in?x=1\n"
+    "      secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz\n"
+    "      headers: [x-tenant, traceparent]\n"
+    "      concurrency: 3\n"
+    "      connect_timeout: 4s\n"
+    "      timeout: 6s\n"
+    "      ca_file: /dev/null\n"
+    "  - name: mail\n"
+    "    topics: [mail]\n"
+    "    email:\n"
+    "      url: smtps://mx.example.com:465\n"
+    "      from: Shop <shop@example.com>\n"
+    "      user: u\n"
+    "      password: p2\n"
+    "      message_id_domain: id.example.com\n"
+    "      tls: required\n"
+    "      concurrency: 5\n"
+    "      connect_timeout: 8s\n"
+    "      timeout: 9s\n"
+    "      ca_file: /dev/null\n"
+    "  - {name: out, topics: [a], stdout: {payload: false}}\n";
 
 Test(config, reads_every_block_of_a_full_file)
 {
@@ -169,6 +173,12 @@ Test(config, reads_every_block_of_a_full_file)
         cr_expect_eq(sink->retry.first_ms, 20);
         cr_expect_eq(sink->retry.factor, 2.5);
         cr_expect_eq(sink->retry.max_ms, 24 * 3600 * 1000);
+        cr_expect_eq(sink->retry.attempts, 7);
+        cr_expect_eq(sink->retry.max_age_ms, 7200000);
+        cr_expect_null(sink->retry.delays_ms);
+        cr_expect_eq(sink->park_after_ms, 300);
+        cr_expect_eq(sink->max_parked, 5000000);
+        cr_expect_eq(sink->max_event_bytes, 64000);
         config_free(config);
 }
 
@@ -264,6 +274,13 @@ Test(config, fills_in_the_defaults_of_what_is_left_out)
         cr_expect_eq(sink->retry.first_ms, 1000);
         cr_expect_eq(sink->retry.factor, 3);
         cr_expect_eq(sink->retry.max_ms, 3600000);
+        cr_expect_eq(sink->retry.attempts, 20);
+        cr_expect_eq(sink->retry.max_age_ms, 3 * 24 * 3600 * 1000);
+        cr_expect_null(sink->retry.delays_ms);
+        cr_expect_eq(sink->retry.n_delays, 0);
+        cr_expect_eq(sink->park_after_ms, 1000);
+        cr_expect_eq(sink->max_parked, 100000);
+        cr_expect_eq(sink->max_event_bytes, 1024 * 1024);
         cr_expect_eq(sink->redis->port, 6379);
         cr_expect_eq(sink->redis->db, 0);
         cr_expect_null(sink->redis->user);
@@ -287,6 +304,113 @@ Test(config, fills_in_the_defaults_of_what_is_left_out)
         cr_expect_eq(email->timeout_ms, 120000);
         cr_expect(config->sinks[3].stdout_->payload);
         config_free(config);
+}
+
+static struct config *load_retry(const char *kind, const char *retry)
+{
+        char *text = xasprintf(PG SINK "    %s\n%s%s\n", kind, retry != NULL ? "    retry: " : "",
+            retry != NULL ? retry : "");
+        struct config *config = load(text);
+
+        free(text);
+        return config;
+}
+
+static void expect_delays(
+    const struct retry_config *retry, const int64_t *expected_ms, unsigned n_expected)
+{
+        cr_assert_eq(retry->n_delays, n_expected);
+        for (unsigned i = 0; i < n_expected; i++)
+                cr_expect_eq(retry->delays_ms[i], expected_ms[i], "delay %u is %jd ms", i,
+                    (intmax_t)retry->delays_ms[i]);
+}
+
+Test(config, reads_a_list_of_delays_which_alone_decides_when_to_give_up)
+{
+        static const int64_t expected_ms[] = {5000, 1, 2592000000};
+        struct config *config = load_retry("stdout: {}", "{delays: [5s, 1ms, 30d]}");
+        const struct retry_config *retry = &config->sinks[0].retry;
+
+        expect_delays(retry, expected_ms, 3);
+        cr_expect_eq(retry->attempts, 0);
+        cr_expect_eq(retry->max_age_ms, 0);
+        config_free(config);
+}
+
+Test(config, keeps_the_limits_that_are_written_along_with_delays)
+{
+        static const int64_t expected_ms[] = {5000};
+        struct config *config =
+            load_retry("stdout: {}", "{attempts: 20, max_age: 1h, delays: [\"${D:-5s}\"]}");
+        const struct retry_config *retry = &config->sinks[0].retry;
+
+        expect_delays(retry, expected_ms, 1);
+        cr_expect_eq(retry->attempts, 20);
+        cr_expect_eq(retry->max_age_ms, 3600000);
+        config_free(config);
+}
+
+Test(config, accepts_zero_for_no_limit)
+{
+        struct config *config =
+            load(PG SINK STDOUT "    retry: {attempts: 0, max_age: 0}\n    max_event_bytes: 0\n");
+
+        cr_expect_eq(config->sinks[0].retry.attempts, 0);
+        cr_expect_eq(config->sinks[0].retry.max_age_ms, 0);
+        cr_expect_eq(config->sinks[0].max_event_bytes, 0);
+        config_free(config);
+}
+
+#define MAIL "email: {url: smtp://m, from: a@b.org}"
+
+Test(config, gives_mail_delays_as_long_as_mail_takes)
+{
+        static const int64_t expected_ms[] = {60000, 300000, 900000, 1800000, 3600000, 7200000,
+            14400000, 28800000, 57600000, 86400000};
+        struct config *config = load_retry(MAIL, NULL);
+
+        expect_delays(&config->sinks[0].retry, expected_ms, 10);
+        cr_expect_eq(config->sinks[0].retry.attempts, 0);
+        cr_expect_eq(config->sinks[0].retry.max_age_ms, 0);
+        config_free(config);
+
+        config = load_retry(MAIL, "{attempts: 3}");
+        expect_delays(&config->sinks[0].retry, expected_ms, 10);
+        cr_expect_eq(config->sinks[0].retry.attempts, 3);
+        config_free(config);
+}
+
+Test(config, gives_mail_a_backoff_if_any_of_it_is_written)
+{
+        static const char *const written[] = {"{first: 2s}", "{factor: 2}", "{max: 2h}"};
+
+        for (size_t i = 0; i < 3; i++) {
+                struct config *config = load_retry(MAIL, written[i]);
+                const struct retry_config *retry = &config->sinks[0].retry;
+                cr_expect_null(retry->delays_ms);
+                cr_expect_eq(retry->first_ms, i == 0 ? 2000 : 1000);
+                cr_expect_eq(retry->attempts, 20);
+                cr_expect_eq(retry->max_age_ms, 3 * 24 * 3600 * 1000);
+                config_free(config);
+        }
+}
+
+Test(config, limits_how_many_delays_there_may_be)
+{
+        struct bytes text = {0};
+        struct config *config;
+
+        bytes_printf(&text, PG SINK STDOUT "    retry:\n      delays:\n");
+        for (int i = 0; i < 100; i++)
+                bytes_printf(&text, "        - %ds\n", i + 1);
+        config = load(text.data);
+        cr_assert_eq(config->sinks[0].retry.n_delays, 100);
+        cr_expect_eq(config->sinks[0].retry.delays_ms[99], 100000);
+        config_free(config);
+
+        bytes_printf(&text, "        - 1s\n");
+        refuse(text.data, "7:7", "sinks[0].retry.delays: has 101 entries; allowed: up to 100");
+        bytes_deinit(&text);
 }
 
 struct bad {
@@ -467,8 +591,20 @@ Test(config, refuses_bad_choices_numbers_durations_and_sizes)
             {PG SINK "    retry: {factor: \"3,5\"}\n" STDOUT, "5:13", "a number such as 3 or 1.5"},
             {PG SINK "    retry: {first: 5s, max: 4s}\n" STDOUT, "5:24",
                 "sinks[0].retry.max: is below retry.first"},
+            {PG SINK "    retry: {attempts: 1000001}\n" STDOUT, "5:13",
+                "sinks[0].retry.attempts: '1000001' is out of range; allowed: 0 to 1000000"},
+            {PG SINK "    retry: {attempts: -1}\n" STDOUT, "5:13", "a whole number"},
+            {PG SINK "    retry: {max_age: 3}\n" STDOUT, "5:13", "'3' has no unit"},
+            {PG SINK "    retry: {max_age: 366d}\n" STDOUT, "5:13", "allowed: 0 to 365d"},
+            {PG SINK "    park_after: 0\n" STDOUT, "5:5", "allowed: 1ms to 1h"},
+            {PG SINK "    park_after: 61m\n" STDOUT, "5:5", "allowed: 1ms to 1h"},
+            {PG SINK "    max_parked: 0\n" STDOUT, "5:5", "allowed: 1 to 1000000000"},
+            {PG SINK "    max_parked: 10k\n" STDOUT, "5:5", "a whole number"},
+            {PG SINK "    max_event_bytes: 2GiB\n" STDOUT, "5:5", "allowed: 0 to 1GiB"},
+            {PG SINK "    max_event_bytes: 1mib\n" STDOUT, "5:5", "16MiB"},
             {PG SINK "    max_in_flight: 0\n" STDOUT, "5:5",
-                "sinks[0].max_in_flight: '0' is out of range; allowed: 1 to 100000"},
+                "sinks[0].max_in_flight: '0' is out of range; allowed: 2 to 100000"},
+            {PG SINK "    max_in_flight: 1\n" STDOUT, "5:5", "allowed: 2 to 100000"},
             {PG SINK "    max_in_flight: 100001\n" STDOUT, "5:5", "out of range"},
             {PG SINK "    max_in_flight: 4294967297\n" STDOUT, "5:5", "out of range"},
             {PG SINK "    max_in_flight: 18446744073709551617\n" STDOUT, "5:5", "a whole number"},
@@ -486,6 +622,34 @@ Test(config, refuses_bad_choices_numbers_durations_and_sizes)
                 "allowed: 1 to 16"},
             {PG SINK "    redis: {url: redis://h, maxlen: 9999999999999999999}\n", "5:29",
                 "out of range"},
+        };
+
+        REFUSE_ALL(cases);
+}
+
+Test(config, refuses_bad_lists_of_delays)
+{
+        static const struct bad cases[] = {
+            {PG SINK "    retry: {delays: 5s}\n" STDOUT, "5:13",
+                "sinks[0].retry.delays: must be a list of single values"},
+            {PG SINK "    retry: {delays: [1s, [2s]]}\n" STDOUT, "5:26",
+                "sinks[0].retry.delays[1]: must be a single value"},
+            {PG SINK "    retry: {delays: [1s, 5, 2s]}\n" STDOUT, "5:26",
+                "sinks[0].retry.delays[1]: '5' has no unit; allowed: a whole number with a unit"},
+            {PG SINK "    retry:\n      delays:\n        - 1s\n        - 31d\n" STDOUT, "8:11",
+                "sinks[0].retry.delays[1]: '31d' is out of range; allowed: 1ms to 30d"},
+            {PG SINK "    retry: {delays: [0]}\n" STDOUT, "5:22", "out of range"},
+            {PG SINK "    retry: {delays: [soon]}\n" STDOUT, "5:22", "'soon' is not allowed here"},
+            {PG SINK "    retry: {delays: [1s, ~]}\n" STDOUT, "5:26",
+                "sinks[0].retry.delays[1]: is empty"},
+            {PG SINK "    retry: {delays: []}\n" STDOUT, "5:13",
+                "sinks[0].retry.delays: is empty; give at least one delay"},
+            {PG SINK "    retry:\n      first: 1s\n      delays: [1s]\n" STDOUT, "6:7",
+                "sinks[0].retry.first: is given together with delays; keep one of the two"},
+            {PG SINK "    retry: {delays: [1s], factor: 2}\n" STDOUT, "5:27",
+                "sinks[0].retry.factor: is given together with delays"},
+            {PG SINK "    retry: {delays: [1s], max: 2s}\n" STDOUT, "5:27",
+                "sinks[0].retry.max: is given together with delays"},
         };
 
         REFUSE_ALL(cases);
