@@ -160,7 +160,7 @@ struct curl_driver *curl_driver_create(uv_loop_t *loop, unsigned max_connections
         driver->timer = timer_create_on(loop, on_time_due, driver);
         driver->multi = curl_multi_init();
         if (driver->multi == NULL)
-                abort(); /* out of memory, as in xcalloc() */
+                out_of_memory();
         curl_multi_setopt(driver->multi, CURLMOPT_SOCKETFUNCTION, on_socket_wanted);
         curl_multi_setopt(driver->multi, CURLMOPT_SOCKETDATA, driver);
         curl_multi_setopt(driver->multi, CURLMOPT_TIMERFUNCTION, on_time_wanted);

@@ -12,7 +12,12 @@
 #include "base/alloc.h"
 #include "loop/socket_watch.h"
 
+#include <errno.h>
+#include <hiredis/sds.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+enum { KEPT_BYTES = 1024 * 1024 }; /* of a buffer that is empty */
 
 struct redis_driver {
         redisAsyncContext *context; /* borrowed; NULL once hiredis has let go of us */
@@ -21,6 +26,23 @@ struct redis_driver {
         bool is_full;               /* the last write did not take everything */
         bool is_inside;             /* hiredis is running */
 };
+
+#if HIREDIS_MAJOR == 0
+/* These hiredis uses where it aborts without memory, and nobody would learn why. Those of the program
+ * take the place of those of the library. */
+void *hi_malloc(size_t size);
+char *hi_strdup(const char *text);
+
+void *hi_malloc(size_t size)
+{
+        return xmalloc(size);
+}
+
+char *hi_strdup(const char *text)
+{
+        return xstrdup(text);
+}
+#endif
 
 static void want(struct redis_driver *driver, int events)
 {
@@ -84,17 +106,58 @@ static void leave(struct redis_driver *driver)
                 socket_watch_set(driver->watch, driver->events);
 }
 
-static void write_buffered(struct redis_driver *driver)
+static void shrink_buffer(redisContext *context)
 {
+        sds smaller;
+
+        if (sdsavail(context->obuf) <= KEPT_BYTES)
+                return;
+        smaller = sdsRemoveFreeSpace(context->obuf);
+        if (smaller != NULL)
+                context->obuf = smaller;
+}
+
+/* hiredis before 1.0 throws its buffer away when it has written all of it, and crashes if there is
+ * no memory for an empty one. Emptied here, it finds nothing to write and keeps it. Returns false
+ * if the connection failed: by reading hiredis learns that too, and of what was said before. */
+static bool write_buffered(struct redis_driver *driver)
+{
+        redisContext *context = &driver->context->c;
+
+        while (sdslen(context->obuf) > 0) {
+                ssize_t n = write(context->fd, context->obuf, sdslen(context->obuf));
+                if (n < 0 && errno == EINTR)
+                        continue;
+                driver->is_full = n < 0 ? errno == EAGAIN : (size_t)n < sdslen(context->obuf);
+                if (n < 0)
+                        return driver->is_full;
+                sdsrange(context->obuf, (int)n, -1);
+                if (driver->is_full)
+                        return true;
+        }
+        driver->is_full = false;
+        shrink_buffer(context);
         redisAsyncHandleWrite(driver->context);
-        driver->is_full = driver->events & SOCKET_WRITABLE;
+        return true;
+}
+
+static bool is_connected(const struct redis_driver *driver)
+{
+        return driver->context != NULL && driver->context->c.flags & REDIS_CONNECTED;
+}
+
+/* hiredis notices a connection by reading as well as by writing; but what its callback sends, it would
+ * then write itself. */
+static void finish_connecting(struct redis_driver *driver)
+{
+        if (!(driver->context->c.flags & REDIS_CONNECTED))
+                redisAsyncHandleRead(driver->context);
 }
 
 static bool may_write(const struct redis_driver *driver)
 {
         /* While it connects, hiredis would take a write for the news that it is connected. */
-        return driver->context != NULL && driver->context->c.flags & REDIS_CONNECTED &&
-               driver->events & SOCKET_WRITABLE && !driver->is_full;
+        return is_connected(driver) && driver->events & SOCKET_WRITABLE && !driver->is_full;
 }
 
 static void on_socket_ready(void *owner, int events)
@@ -105,10 +168,13 @@ static void on_socket_ready(void *owner, int events)
         /* hiredis learns what is wrong with a failed socket by using it. */
         if (events & (SOCKET_READABLE | SOCKET_FAILED))
                 redisAsyncHandleRead(driver->context);
-        /* Reading may have freed the context. It may also have led to new commands: those need not
+        if (driver->context != NULL && events & SOCKET_WRITABLE)
+                finish_connecting(driver);
+        /* That may have freed the context. It may also have led to new commands: those need not
          * wait for another turn. */
-        if (driver->context != NULL && (events & SOCKET_WRITABLE || may_write(driver)))
-                write_buffered(driver);
+        if (is_connected(driver) && (events & SOCKET_WRITABLE || may_write(driver)) &&
+            !write_buffered(driver))
+                redisAsyncHandleRead(driver->context);
         leave(driver);
 }
 
@@ -121,6 +187,12 @@ void redis_driver_flush(redisAsyncContext *context)
         driver->is_inside = true;
         write_buffered(driver);
         leave(driver);
+}
+
+void redis_driver_expect_command(const redisAsyncContext *context, const redisCallback *last)
+{
+        if (context->replies.tail == last || context->c.err == REDIS_ERR_OOM)
+                out_of_memory();
 }
 
 bool redis_driver_attach(redisAsyncContext *context, uv_loop_t *loop)

@@ -21,3 +21,11 @@ bool redis_driver_attach(redisAsyncContext *context, uv_loop_t *loop);
  * is found here too: the context may be gone when this returns.
  */
 void redis_driver_flush(redisAsyncContext *context);
+
+/*
+ * After a command was given to hiredis: ends the program if that had no memory. `last` is what
+ * context->replies.tail was before. Without memory to note whom to answer, hiredis before 1.0 sends a
+ * command all the same, and aborts when the answer comes; without memory for the command it leaves this
+ * one out, and sends the next.
+ */
+void redis_driver_expect_command(const redisAsyncContext *context, const redisCallback *last);
