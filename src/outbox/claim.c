@@ -4,14 +4,15 @@
  *
  *   try lock -no cursor yet-> (look at now ->) make cursor -> try lock
  *            -held-> owned elsewhere
- *            -granted-> raise epoch -> owned
+ *            -granted-> raise epoch -> look at what is parked -> owned
  */
+#include "base/alloc.h"
 #include "outbox/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TRY_LOCK, LOOK_AT_NOW, MAKE_CURSOR, RAISE_EPOCH };
+enum { TRY_LOCK, LOOK_AT_NOW, MAKE_CURSOR, RAISE_EPOCH, READ_PARKED_KEYS };
 
 /* The first key of all our advisory locks: "cour". */
 #define LOCK_CLASS "1668248946"
@@ -46,6 +47,12 @@ const struct pg_statement claim_statements[] = {
             " WHERE txid >= pg_snapshot_xmax(pg_current_snapshot()))"
             " RETURNING epoch, from_snapshot, from_floor, from_xid,"
             " until_snapshot, until_floor, until_xid, last_id"},
+    [READ_PARKED_KEYS] = {.name = "read_parked_keys",
+        .n_params = 2,
+        .sql = "SELECT key, count(*),"
+               " (array_agg(state = 'retry' AND NOT skip ORDER BY position))[1]"
+               " FROM courier.parked"
+               " WHERE sink = $1 AND lane = $2::integer AND state <> 'delayed' GROUP BY key"},
 };
 const unsigned n_claim_statements = sizeof claim_statements / sizeof *claim_statements;
 
@@ -76,10 +83,32 @@ static struct frame *read_frame(const PGresult *result, int column)
             strtoull(PQgetvalue(result, 0, column + 2), NULL, 10));
 }
 
+static void on_parked_keys_read(void *owner, PGresult *result)
+{
+        struct lane_store *store = owner;
+        int n_rows = PQntuples(result);
+        struct parked_keys parked = {.keys = xcalloc((size_t)n_rows + 1, sizeof *parked.keys)};
+
+        for (int row = 0; row < n_rows; row++) {
+                uint64_t n = strtoull(PQgetvalue(result, row, 1), NULL, 10);
+
+                parked.n_rows += n;
+                if (!PQgetisnull(result, row, 0))
+                        parked.keys[parked.n_keys++] =
+                            (struct parked_key){.key = PQgetvalue(result, row, 0),
+                                .n_rows = n,
+                                .is_waiting = PQgetvalue(result, row, 2)[0] == 't'};
+        }
+        store->events.on_owned(store->owner, &store->claimed, &parked);
+        cursor_deinit(&store->claimed);
+        free(parked.keys);
+        PQclear(result);
+}
+
 static void on_epoch_raised(void *owner, PGresult *result)
 {
         struct lane_store *store = owner;
-        struct cursor cursor;
+        const char *const lane[] = {store->sink, store->lane};
 
         if (PQntuples(result) == 0) {
                 PQclear(result);
@@ -87,12 +116,12 @@ static void on_epoch_raised(void *owner, PGresult *result)
                 return;
         }
         snprintf(store->epoch, sizeof store->epoch, "%s", PQgetvalue(result, 0, 0));
-        cursor = (struct cursor){.from = read_frame(result, 1),
+        cursor_deinit(&store->claimed); /* of a session that was lost between the two answers */
+        store->claimed = (struct cursor){.from = read_frame(result, 1),
             .until = read_frame(result, 4),
             .last_id = strtoll(PQgetvalue(result, 0, 7), NULL, 10)};
         PQclear(result);
-        store->events.on_owned(store->owner, &cursor);
-        cursor_deinit(&cursor);
+        execute(store, READ_PARKED_KEYS, lane, on_parked_keys_read);
 }
 
 static void on_cursor_made(void *owner, PGresult *result)

@@ -1,4 +1,4 @@
-/* What a lane's store is made of; what it does is in claim.c, page.c and settle.c. */
+/* What a lane's store is made of; what it does is in claim.c, page.c, parked.c and settle.c. */
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "outbox/session.h"
@@ -7,31 +7,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* {"orders.%","a\\_b"}: '*' becomes '%', what LIKE would take as a wildcard is escaped, and each
- * backslash and quote once more for the array literal. */
-static char *like_patterns(char *const *topics, unsigned n_topics)
+/* '*' becomes '%', and what LIKE would take as a wildcard or an escape is escaped. */
+static void add_pattern(struct array_literal *patterns, const char *topic)
 {
-        struct bytes literal = {0};
+        struct bytes pattern = {0};
 
-        bytes_append_text(&literal, "{");
-        for (unsigned i = 0; i < n_topics; i++) {
-                bytes_append_text(&literal, i > 0 ? ",\"" : "\"");
-                for (const char *at = topics[i]; *at != '\0'; at++) {
-                        if (*at == '*')
-                                bytes_append_text(&literal, "%");
-                        else if (*at == '%' || *at == '_')
-                                bytes_printf(&literal, "\\\\%c", *at);
-                        else if (*at == '\\')
-                                bytes_append_text(&literal, "\\\\\\\\");
-                        else if (*at == '"')
-                                bytes_append_text(&literal, "\\\"");
-                        else
-                                bytes_append(&literal, at, 1);
-                }
-                bytes_append_text(&literal, "\"");
+        for (const char *at = topic; *at != '\0'; at++) {
+                if (*at == '*')
+                        bytes_append_text(&pattern, "%");
+                else if (*at == '%' || *at == '_' || *at == '\\')
+                        bytes_printf(&pattern, "\\%c", *at);
+                else
+                        bytes_append(&pattern, at, 1);
         }
-        bytes_append_text(&literal, "}");
-        return literal.data;
+        array_add_text(patterns, pattern.length > 0 ? pattern.data : "");
+        bytes_deinit(&pattern);
 }
 
 struct lane_store *lane_store_create(struct outbox *outbox,
@@ -44,7 +34,9 @@ struct lane_store *lane_store_create(struct outbox *outbox,
         store->owner = owner;
         store->sink = settings->sink;
         snprintf(store->lane, sizeof store->lane, "%" PRId32, settings->lane);
-        store->topics = like_patterns(settings->topics, settings->n_topics);
+        for (unsigned i = 0; i < settings->n_topics; i++)
+                add_pattern(&store->topics, settings->topics[i]);
+        (void)array_end(&store->topics);
         store->start = settings->start;
         return store;
 }
@@ -54,6 +46,7 @@ void lane_store_destroy(struct lane_store *store)
         if (store == NULL)
                 return;
         cursor_deinit(&store->request.start);
-        free(store->topics);
+        cursor_deinit(&store->claimed);
+        array_deinit(&store->topics);
         free(store);
 }

@@ -3,14 +3,13 @@
  * events point into the result, which lives as long as the page.
  */
 #include "base/alloc.h"
+#include "outbox/event_row.h"
 #include "outbox/headers.h"
 #include "outbox/session.h"
 
-#include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 extern const char page_sql[]; /* page.sql, embedded at build time */
 
@@ -20,20 +19,11 @@ const struct pg_statement page_statement = {.name = "page", .sql = page_sql, .n_
  * statement. */
 #define SCAN_IDS "50000"
 
-/* 2000-01-01, the epoch of PostgreSQL's timestamps, in microseconds since 1970-01-01. */
-#define POSTGRES_EPOCH_US INT64_C(946684800000000)
-
-enum column {
-        COLUMN_ID,
+/* Behind those of the event. In the first row, the frame, ID is its floor. */
+enum page_column {
+        COLUMN_IS_DELAYED = N_EVENT_COLUMNS,
         COLUMN_FRAME,
-        COLUMN_EVENT_ID,
-        COLUMN_TOPIC,
-        COLUMN_KEY,
-        COLUMN_TYPE,
-        COLUMN_PAYLOAD,
-        COLUMN_DATA,
-        COLUMN_HEADERS,
-        COLUMN_CREATED_AT,
+        COLUMN_UPTO,
 };
 
 struct stored_page {
@@ -42,57 +32,18 @@ struct stored_page {
         struct event_headers headers;
 };
 
-static int64_t read_int64(const PGresult *result, int row, enum column column)
-{
-        uint64_t big_endian;
-
-        memcpy(&big_endian, PQgetvalue(result, row, column), sizeof big_endian);
-        return (int64_t)be64toh(big_endian);
-}
-
-static const char *read_text(const PGresult *result, int row, enum column column)
-{
-        return PQgetisnull(result, row, column) ? NULL : PQgetvalue(result, row, column);
-}
-
-static void read_uuid(const PGresult *result, int row, char text[37])
-{
-        static const char digits[] = "0123456789abcdef";
-        const unsigned char *bytes =
-            (const unsigned char *)PQgetvalue(result, row, COLUMN_EVENT_ID);
-
-        for (int i = 0; i < 16; i++) {
-                *text++ = digits[bytes[i] >> 4];
-                *text++ = digits[bytes[i] & 15];
-                if (i == 3 || i == 5 || i == 7 || i == 9)
-                        *text++ = '-';
-        }
-        *text = '\0';
-}
-
 /* The statement leaves out a payload that is larger than was asked for. */
 static bool is_left_out(const PGresult *result, int row)
 {
         return PQgetisnull(result, row, COLUMN_PAYLOAD) && PQgetisnull(result, row, COLUMN_DATA);
 }
 
-static void read_event(struct stored_page *stored, int row, struct event *event)
+/* `is_delayed` is there only if it says something: few pages have any. */
+static void note_delayed(struct page *page, size_t n_rows)
 {
-        const PGresult *result = stored->result;
-
-        event->id = read_int64(result, row, COLUMN_ID);
-        read_uuid(result, row, event->event_id);
-        event->topic = read_text(result, row, COLUMN_TOPIC);
-        event->key = read_text(result, row, COLUMN_KEY);
-        event->type = read_text(result, row, COLUMN_TYPE);
-        event->is_json = !PQgetisnull(result, row, COLUMN_PAYLOAD);
-        event->payload = PQgetvalue(result, row, event->is_json ? COLUMN_PAYLOAD : COLUMN_DATA);
-        event->payload_bytes =
-            (size_t)PQgetlength(result, row, event->is_json ? COLUMN_PAYLOAD : COLUMN_DATA);
-        event->created_us = read_int64(result, row, COLUMN_CREATED_AT) + POSTGRES_EPOCH_US;
-        if (!PQgetisnull(result, row, COLUMN_HEADERS))
-                event_headers_read(&stored->headers, PQgetvalue(result, row, COLUMN_HEADERS),
-                    (size_t)PQgetlength(result, row, COLUMN_HEADERS), event);
+        if (page->is_delayed == NULL)
+                page->is_delayed = xcalloc(n_rows, sizeof *page->is_delayed);
+        page->is_delayed[page->n_events] = true;
 }
 
 static void release(struct page *page)
@@ -103,6 +54,7 @@ static void release(struct page *page)
         event_headers_deinit(&stored->headers);
         cursor_deinit(&page->start);
         free(page->events);
+        free(page->is_delayed);
         free(stored);
 }
 
@@ -111,7 +63,7 @@ static struct frame *until_frame(const struct lane_store *store, const PGresult 
         if (store->request.start.until != NULL)
                 return frame_ref(store->request.start.until);
         return frame_create(
-            PQgetvalue(result, 0, COLUMN_FRAME), read_int64(result, 0, COLUMN_ID), 0);
+            PQgetvalue(result, 0, COLUMN_FRAME), event_row_int64(result, 0, COLUMN_ID), 0);
 }
 
 /* Takes the result. The first row is the frame. */
@@ -129,7 +81,9 @@ static struct page *page_from_result(const struct lane_store *store, PGresult *r
             .last_id = store->request.start.last_id};
         page->events = xcalloc((size_t)n_rows, sizeof *page->events);
         for (; row < n_rows && !is_left_out(result, row); row++) {
-                read_event(stored, row, &page->events[page->n_events]);
+                event_row_read(result, row, &stored->headers, &page->events[page->n_events]);
+                if (event_row_bool(result, row, COLUMN_IS_DELAYED))
+                        note_delayed(page, (size_t)n_rows);
                 page->bytes += page->events[page->n_events].payload_bytes;
                 page->n_events++;
         }
@@ -138,7 +92,7 @@ static struct page *page_from_result(const struct lane_store *store, PGresult *r
         if (page->n_events > 0 && (row < n_rows || page->n_events == store->request.max_events))
                 page->upto = page->events[page->n_events - 1].id;
         else
-                page->upto = strtoll(PQgetvalue(result, 0, COLUMN_TYPE), NULL, 10);
+                page->upto = event_row_int64(result, 0, COLUMN_UPTO);
         return page;
 }
 
@@ -169,7 +123,7 @@ static void send_request(struct lane_store *store)
         char max_event_bytes[24];
         const char *const values[10] = {from->snapshot, from_floor, from_xid,
             until != NULL ? until->snapshot : NULL, until != NULL ? until_floor : NULL, last_id,
-            store->topics, max_events, max_event_bytes, SCAN_IDS};
+            store->topics.bytes.data, max_events, max_event_bytes, SCAN_IDS};
 
         snprintf(from_floor, sizeof from_floor, "%" PRId64, from->floor);
         snprintf(from_xid, sizeof from_xid, "%" PRIu64, from->xid);

@@ -17,6 +17,7 @@ struct page {
         int64_t upto;        /* everything of the difference up to this id is in it or before it */
         size_t n_events;
         struct event *events; /* in delivery order */
+        bool *is_delayed;     /* for each: it is not to be delivered yet; NULL: none of them */
         size_t bytes;         /* of the payloads */
         void (*release)(struct page *page);
 };

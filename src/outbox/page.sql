@@ -7,7 +7,7 @@
 -- $8 max_events     $9 max_event_bytes: payloads above it come as NULL
 -- $10 scan          how many ids at most one page looks at, whatever the topics let through
 --
--- The first row is the frame: id = until_floor, frame = until_snapshot, type = the id up to which
+-- The first row is the frame: id = until_floor, frame = until_snapshot, upto = the id up to which
 -- this page has looked. The others are events in the order of their ids.
 WITH RECURSIVE frame AS MATERIALIZED (
   -- The statement's snapshot is taken before its first function is called: the floor is read after it.
@@ -38,21 +38,21 @@ WITH RECURSIVE frame AS MATERIALIZED (
         SELECT txid FROM hidden WHERE txid IS NOT NULL) AS in_progress
   WHERE pg_visible_in_snapshot(txid, (SELECT snapshot FROM frame))
 )
-SELECT floor AS id, snapshot::text AS frame, NULL::uuid AS event_id, NULL::text AS topic, NULL::text AS key,
-       (SELECT upto::text FROM bounds) AS type, NULL::json AS payload, NULL::bytea AS data,
-       NULL::jsonb AS headers, NULL::timestamptz AS created_at
+SELECT floor AS id, NULL::uuid AS event_id, NULL::text AS topic, NULL::text AS key, NULL::text AS type,
+       NULL::json AS payload, NULL::bytea AS data, NULL::jsonb AS headers, NULL::timestamptz AS created_at,
+       NULL::boolean AS is_delayed, snapshot::text AS frame, (SELECT upto FROM bounds) AS upto
 FROM frame
 UNION ALL
 (
-  SELECT id, NULL, event_id, topic, key, type,
+  SELECT id, event_id, topic, key, type,
          CASE WHEN CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
                         ELSE octet_length(payload::text) END <= $9::bigint THEN payload END,
          CASE WHEN octet_length(data) <= $9::bigint THEN data END,
-         headers, created_at
+         headers, created_at, deliver_at > clock_timestamp(), NULL, NULL
   FROM (
     (
       -- New rows: their transactions got their ids after $3, so they drew event ids above $2.
-      SELECT id, event_id, topic, key, type, payload, data, headers, created_at
+      SELECT id, event_id, topic, key, type, payload, data, headers, created_at, deliver_at
       FROM courier.outbox
       WHERE id > (SELECT above FROM bounds) AND id <= (SELECT upto FROM bounds)
         AND txid >= $3::xid8
@@ -66,7 +66,7 @@ UNION ALL
       -- comparisons are what makes the planner use the index on (txid, id), from the right place.
       SELECT one.*
       FROM straggler,
-           LATERAL (SELECT id, event_id, topic, key, type, payload, data, headers, created_at
+           LATERAL (SELECT id, event_id, topic, key, type, payload, data, headers, created_at, deliver_at
                     FROM courier.outbox
                     WHERE (outbox.txid, outbox.id) > (straggler.txid, $6::bigint)
                       AND (outbox.txid, outbox.id) <= (straggler.txid, (SELECT upto FROM bounds))

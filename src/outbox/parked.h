@@ -55,7 +55,8 @@ struct parked_batch {
 struct parked_key {
         const char *key;
         uint64_t n_rows;
-        bool is_waiting; /* the first is to be tried at its due time; else at once */
+        uint64_t n_blocked; /* of these, those in state blocked */
+        bool is_waiting;    /* the first is to be tried at its due time; else at once */
 };
 
 struct parked_keys {

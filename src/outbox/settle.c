@@ -1,24 +1,32 @@
 /*
  * Making a lane's progress durable, and drawing the transaction id that
- * completes a frame.
+ * completes a frame. With verdicts on deliveries it is another statement,
+ * settle_verdicts.sql; without any, which is the usual case, a plain UPDATE.
  */
 #include "outbox/session.h"
+#include "outbox/verdicts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DRAW_XID, SETTLE };
+extern const char settle_verdicts_sql[]; /* settle_verdicts.sql, embedded at build time */
+
+enum { N_CURSOR_PARAMS = 10 };
+enum { DRAW_XID, SETTLE, SETTLE_VERDICTS };
 
 const struct pg_statement settle_statements[] = {
     [DRAW_XID] = {.name = "draw_xid", .sql = "SELECT pg_current_xact_id()"},
     [SETTLE] = {.name = "settle",
-        .n_params = 10,
+        .n_params = N_CURSOR_PARAMS,
         .sql = "UPDATE courier.cursor SET from_snapshot = $4::pg_snapshot, from_floor = $5::bigint,"
                " from_xid = $6::xid8, until_snapshot = $7::pg_snapshot, until_floor = $8::bigint,"
                " until_xid = $9::xid8, last_id = $10::bigint, settled_at = now()"
                " WHERE sink = $1 AND lane = $2::integer AND epoch = $3::bigint"},
+    [SETTLE_VERDICTS] = {.name = "settle_verdicts",
+        .n_params = N_CURSOR_PARAMS + N_VERDICT_COLUMNS,
+        .sql = settle_verdicts_sql},
 };
 const unsigned n_settle_statements = sizeof settle_statements / sizeof *settle_statements;
 
@@ -55,34 +63,71 @@ void lane_store_draw_xid(struct lane_store *store)
             store->outbox->conn, &settle_statements[DRAW_XID], NULL, false, on_xid_drawn, store);
 }
 
-static void on_settle_done(void *owner, PGresult *result)
+static void fail_as_taken(struct lane_store *store)
 {
-        struct lane_store *store = owner;
-        bool was_ours = strcmp(PQcmdTuples(result), "1") == 0;
         struct error error;
 
-        PQclear(result);
-        if (was_ours) {
-                store->events.on_settled(store->owner);
-                return;
-        }
         error_set(&error, ERROR_DATABASE,
             "the lane of sink %s was taken by another relay, or its cursor was removed",
             store->sink);
         pg_conn_fail(store->outbox->conn, &error);
 }
 
-void lane_store_settle(struct lane_store *store, const struct cursor *cursor)
+static void on_settle_done(void *owner, PGresult *result)
 {
+        struct lane_store *store = owner;
+        bool was_ours = strcmp(PQcmdTuples(result), "1") == 0;
+
+        PQclear(result);
+        if (was_ours)
+                store->events.on_settled(store->owner);
+        else
+                fail_as_taken(store);
+}
+
+static void on_verdicts_settled(void *owner, PGresult *result)
+{
+        struct lane_store *store = owner;
+        bool was_ours = strcmp(PQgetvalue(result, 0, 0), "1") == 0;
+        uint64_t n_missing = strtoull(PQgetvalue(result, 0, 1), NULL, 10);
+
+        PQclear(result);
+        if (!was_ours) {
+                fail_as_taken(store);
+                return;
+        }
+        if (n_missing > 0 && store->events.on_missing != NULL)
+                store->events.on_missing(store->owner, n_missing);
+        store->events.on_settled(store->owner);
+}
+
+static void settle_verdicts(
+    struct lane_store *store, const struct settlement *settlement, const char **values)
+{
+        struct verdict_arrays arrays;
+
+        verdict_arrays_init(&arrays, settlement, &values[N_CURSOR_PARAMS]);
+        pg_conn_execute(store->outbox->conn, &settle_statements[SETTLE_VERDICTS], values, false,
+            on_verdicts_settled, store);
+        verdict_arrays_deinit(&arrays);
+}
+
+void lane_store_settle(struct lane_store *store, const struct settlement *settlement)
+{
+        const struct cursor *cursor = &settlement->cursor;
         struct frame_values from;
         struct frame_values until;
         char last_id[24];
-        const char *values[10] = {store->sink, store->lane, store->epoch};
+        const char *values[N_CURSOR_PARAMS + N_VERDICT_COLUMNS] = {
+            store->sink, store->lane, store->epoch};
 
         set_frame_values(&from, cursor->from, &values[3]);
         set_frame_values(&until, cursor->until, &values[6]);
         snprintf(last_id, sizeof last_id, "%" PRId64, cursor->last_id);
         values[9] = last_id;
-        pg_conn_execute(
-            store->outbox->conn, &settle_statements[SETTLE], values, false, on_settle_done, store);
+        if (list_is_empty(settlement->verdicts))
+                pg_conn_execute(store->outbox->conn, &settle_statements[SETTLE], values, false,
+                    on_settle_done, store);
+        else
+                settle_verdicts(store, settlement, values);
 }

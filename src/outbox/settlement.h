@@ -35,6 +35,7 @@ const char *dead_reason_name(enum dead_reason reason);
 struct verdict {
         struct list link;          /* settlement::verdicts */
         const struct event *event; /* borrowed from the lane until the settle is answered */
+        void *delivery;            /* the lane's own */
         enum verdict_kind kind;
         bool is_parked;      /* it has a row in courier.parked; else it is copied from the outbox */
         uint32_t n_attempts; /* that count */
@@ -54,7 +55,7 @@ struct verdict {
 };
 
 struct settlement {
-        struct cursor cursor; /* borrowed from the lane until it is asked anything else */
-        struct list verdicts; /* verdict::link, in order; the lane's until lane_settled() */
-        int64_t now_ms;       /* the local clock that due_ms refers to */
+        struct cursor cursor;        /* borrowed from the lane until it is asked anything else */
+        const struct list *verdicts; /* verdict::link, in order; the lane's until lane_settled() */
+        int64_t now_ms;              /* the local clock that due_ms refers to */
 };

@@ -1,0 +1,35 @@
+/*
+ * A row of a binary result as an event. The columns that page.sql and
+ * parked.sql have in common come first, in this order.
+ */
+#pragma once
+
+#include "outbox/headers.h"
+#include "pgcourier/event.h"
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum event_column {
+        COLUMN_ID,
+        COLUMN_EVENT_ID,
+        COLUMN_TOPIC,
+        COLUMN_KEY,
+        COLUMN_TYPE,
+        COLUMN_PAYLOAD,
+        COLUMN_DATA,
+        COLUMN_HEADERS,
+        COLUMN_CREATED_AT,
+        N_EVENT_COLUMNS,
+};
+
+/* The event points into the result and into `headers`; is_redriven is left alone. */
+void event_row_read(
+    const PGresult *result, int row, struct event_headers *headers, struct event *event);
+
+/* One column of it. Text is NULL, and a boolean false, where the column is NULL. */
+int64_t event_row_int64(const PGresult *result, int row, int column);
+int32_t event_row_int32(const PGresult *result, int row, int column);
+bool event_row_bool(const PGresult *result, int row, int column);
+const char *event_row_text(const PGresult *result, int row, int column);

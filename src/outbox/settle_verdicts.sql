@@ -1,0 +1,107 @@
+-- A settle with verdicts (used by src/outbox/verdicts.c): the cursor, and what becomes of deliveries
+-- that leave the stream or were parked. Nothing is written unless the cursor is still ours.
+--
+-- $1 .. $10 as for a settle without (src/outbox/settle.c)
+-- $11 id        $12 kind: delivered, park, dead   $13 is_parked   $14 attempts   $15 retried_ms
+-- $16 words     $17 has_failed: they are those of a failed attempt
+-- $18 state     $19 due_in_ms   $20 goes_last     for park
+-- $21 reason    $22 target                        for dead
+--
+-- A parked row is found by its primary key, verdict by verdict, however small the planner believes the
+-- table to be: all conditions are joins, so there is no other way into the table; and the one on the
+-- key's first column is no plain equality, so no merge can use the key's order.
+WITH moved AS (
+  UPDATE courier.cursor
+  SET from_snapshot = $4::pg_snapshot, from_floor = $5::bigint, from_xid = $6::xid8,
+      until_snapshot = $7::pg_snapshot, until_floor = $8::bigint, until_xid = $9::xid8,
+      last_id = $10::bigint, settled_at = now()
+  WHERE sink = $1 AND lane = $2::integer AND epoch = $3::bigint
+  RETURNING clock_timestamp() AS at
+), verdict AS MATERIALIZED (
+  SELECT $1::text AS sink, $2::integer AS lane, id, kind, is_parked, attempts, retried_ms * interval '1 ms' AS retried_for, words,
+         CASE WHEN has_failed THEN words END AS failure, CASE WHEN has_failed THEN at END AS failed_at,
+         state, at + due_in_ms * interval '1 ms' AS due_at, goes_last, reason, target, at, place
+  FROM moved,
+       unnest($11::bigint[], $12::text[], $13::boolean[], $14::integer[], $15::bigint[],
+              $16::text[], $17::boolean[], $18::text[], $19::bigint[], $20::boolean[],
+              $21::text[], $22::text[]) WITH ORDINALITY
+         AS given (id, kind, is_parked, attempts, retried_ms, words, has_failed, state, due_in_ms,
+                   goes_last, reason, target, place)
+), from_stream AS MATERIALIZED (
+  SELECT verdict.*, event.*
+  FROM verdict,
+       LATERAL (SELECT event_id, topic, key, type, payload, data, headers, created_at, deliver_at
+                FROM courier.outbox WHERE outbox.id = verdict.id LIMIT 1) AS event
+  WHERE NOT is_parked AND kind <> 'delivered'
+), parked AS (
+  -- In the order of the verdicts, because that is the order in which positions are drawn.
+  INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, attempts, retried_for,
+    first_error, first_failed_at, last_error, last_failed_at,
+    event_id, topic, key, type, payload, data, headers, created_at)
+  SELECT sink, lane, id, state,
+         CASE WHEN state = 'delayed' THEN coalesce(deliver_at, at) ELSE due_at END,
+         attempts, retried_for, failure, failed_at, failure, failed_at,
+         event_id, topic, key, type, payload, data, headers, created_at
+  FROM from_stream
+  WHERE kind = 'park'
+  ORDER BY place
+  ON CONFLICT (sink, lane, outbox_id) DO NOTHING
+  RETURNING 1
+), stays AS (
+  UPDATE courier.parked AS row
+  SET state = verdict.state,
+      due_at = CASE WHEN skip OR verdict.state = 'delayed' THEN row.due_at ELSE verdict.due_at END,
+      attempts = verdict.attempts, retried_for = verdict.retried_for,
+      first_error = coalesce(first_error, failure), first_failed_at = coalesce(first_failed_at, failed_at),
+      last_error = coalesce(failure, last_error), last_failed_at = coalesce(failed_at, last_failed_at)
+  FROM verdict
+  WHERE is_parked AND kind = 'park' AND NOT goes_last
+    AND row.sink = ANY (ARRAY[verdict.sink]) AND row.lane = verdict.lane AND row.outbox_id = verdict.id
+  RETURNING 1
+), goes_last AS (
+  -- The same with a new position, which no expression can give: the sorted subquery stays outermost.
+  -- It is drawn behind those of the new rows, which the count waits for.
+  UPDATE courier.parked AS row
+  SET position = DEFAULT,
+      state = verdict.state,
+      due_at = CASE WHEN skip OR verdict.state = 'delayed' THEN row.due_at ELSE verdict.due_at END,
+      attempts = verdict.attempts, retried_for = verdict.retried_for,
+      first_error = coalesce(first_error, failure), first_failed_at = coalesce(first_failed_at, failed_at),
+      last_error = coalesce(failure, last_error), last_failed_at = coalesce(failed_at, last_failed_at)
+  FROM (SELECT * FROM verdict
+        WHERE is_parked AND kind = 'park' AND goes_last AND (SELECT count(*) FROM parked) >= 0
+        ORDER BY place) AS verdict
+  WHERE row.sink = ANY (ARRAY[verdict.sink]) AND row.lane = verdict.lane AND row.outbox_id = verdict.id
+  RETURNING 1
+), removed AS (
+  DELETE FROM courier.parked AS row
+  USING verdict
+  WHERE is_parked AND kind <> 'park'
+    AND row.sink = ANY (ARRAY[verdict.sink]) AND row.lane = verdict.lane AND row.outbox_id = verdict.id
+  RETURNING verdict.*, first_error, first_failed_at, last_error, is_redriven,
+            event_id, topic, key, type, payload, data, headers, created_at
+), died AS (
+  INSERT INTO courier.dead_letter (sink, lane, outbox_id, target, reason, attempts,
+    first_error, first_failed_at, error, is_redriven,
+    event_id, topic, key, type, payload, data, headers, created_at)
+  SELECT sink, lane, id, nullif(target, ''), reason, attempts,
+         coalesce(first_error, failure), coalesce(first_failed_at, failed_at),
+         coalesce(nullif(words, ''), last_error, ''), is_redriven,
+         event_id, topic, key, type, payload, data, headers, created_at
+  FROM (SELECT place, sink, lane, id, target, reason, attempts, first_error, failure, first_failed_at, failed_at,
+               words, last_error, is_redriven,
+               event_id, topic, key, type, payload, data, headers, created_at
+        FROM removed
+        WHERE kind = 'dead'
+        UNION ALL
+        SELECT place, sink, lane, id, target, reason, attempts, NULL, failure, NULL, failed_at,
+               words, NULL, false,
+               event_id, topic, key, type, payload, data, headers, created_at
+        FROM from_stream
+        WHERE kind = 'dead'
+        ORDER BY place) AS dead
+)
+SELECT (SELECT count(*) FROM moved) AS n_moved,
+       (SELECT count(*) FROM verdict WHERE is_parked OR kind <> 'delivered')
+         - (SELECT count(*) FROM from_stream) - (SELECT count(*) FROM stays)
+         - (SELECT count(*) FROM goes_last) - (SELECT count(*) FROM removed) AS n_missing
