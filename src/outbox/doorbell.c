@@ -4,6 +4,7 @@
 #include "outbox/pg_conn.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct doorbell {
         struct pg_conn *conn; /* owned */
@@ -11,8 +12,20 @@ struct doorbell {
         void *owner; /* borrowed */
 };
 
-static const struct pg_statement listen_statement = {.name = "listen", .sql = "LISTEN courier"};
+/* The schema's two channels. */
+#define NEWS    "courier"
+#define CONTROL "courier_control"
+
+static const struct pg_statement listen_news = {.name = "listen_news", .sql = "LISTEN " NEWS};
+static const struct pg_statement listen_control = {
+    .name = "listen_control", .sql = "LISTEN " CONTROL};
 static const struct pg_statement check_statement = {.name = "check", .sql = "SELECT"};
+
+static void tell_control(struct doorbell *doorbell)
+{
+        if (doorbell->events.on_control != NULL)
+                doorbell->events.on_control(doorbell->owner);
+}
 
 static void on_listening(void *owner, PGresult *result)
 {
@@ -23,14 +36,17 @@ static void on_listening(void *owner, PGresult *result)
         pg_conn_greeted(doorbell->conn);
         doorbell->events.on_connected(doorbell->owner);
         doorbell->events.on_rung(doorbell->owner);
+        tell_control(doorbell);
 }
 
 static void on_connected(void *owner)
 {
         struct doorbell *doorbell = owner;
 
-        pg_conn_prepare(doorbell->conn, &listen_statement);
-        pg_conn_execute(doorbell->conn, &listen_statement, NULL, false, on_listening, doorbell);
+        pg_conn_prepare(doorbell->conn, &listen_news);
+        pg_conn_prepare(doorbell->conn, &listen_control);
+        pg_conn_execute(doorbell->conn, &listen_news, NULL, false, NULL, NULL);
+        pg_conn_execute(doorbell->conn, &listen_control, NULL, false, on_listening, doorbell);
 }
 
 static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
@@ -40,11 +56,14 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
         doorbell->events.on_lost(doorbell->owner, error, retry_ms);
 }
 
-static void on_notification(void *owner)
+static void on_notification(void *owner, const char *channel)
 {
         struct doorbell *doorbell = owner;
 
-        doorbell->events.on_rung(doorbell->owner);
+        if (strcmp(channel, NEWS) == 0)
+                doorbell->events.on_rung(doorbell->owner);
+        else
+                tell_control(doorbell);
 }
 
 struct doorbell *doorbell_create(uv_loop_t *loop, const struct postgres_config *config,

@@ -1,7 +1,8 @@
 /*
  * The doorbell's inner side: a connection of its own that LISTENs and is never
- * in a transaction. Being rung means that there may be something to read; it
- * is a hint, and the sweep covers the loss of any of them.
+ * in a transaction. Being rung means that there may be something to read, or
+ * that somebody changed something by hand; it is a hint, and the sweep covers
+ * the loss of any of them.
  */
 #pragma once
 
@@ -14,6 +15,9 @@ struct doorbell;
 struct doorbell_events {
         /* Also called once after each (re)connect: what was rung meanwhile went unheard. */
         void (*on_rung)(void *owner);
+        /* Something was changed by hand: pauses, parked deliveries. Also once after each (re)connect.
+         * May be NULL. */
+        void (*on_control)(void *owner);
         void (*on_connected)(void *owner);
         void (*on_lost)(void *owner, const struct error *error, int64_t retry_ms);
 };

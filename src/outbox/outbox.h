@@ -13,6 +13,9 @@
 #include "config/config.h"
 #include "outbox/cursor.h"
 #include "outbox/page.h"
+#include "outbox/parked.h"
+#include "outbox/pause.h"
+#include "outbox/settlement.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,18 +29,35 @@ struct outbox_events {
         /* Before on_up: the session is not with the server itself. Sessions own lanes, so a pool in
          * between must be in session mode. */
         void (*on_pooled)(void *owner);
+        /* Borrowed. Comes once before each on_up, so that nothing paused ever starts, and answers
+         * outbox_read_pauses(). May be NULL. */
+        void (*on_pauses)(void *owner, const struct pause_list *pauses);
         void (*on_down)(void *owner, const struct error *error, int64_t retry_ms);
         /* What waiting cannot mend (schema, cluster): the session is closed for good. */
         void (*on_refused)(void *owner, const struct error *error);
+        /* Answers outbox_tick(): until the next tick of a schedule; 0: at once, -1: none. */
+        void (*on_tick)(void *owner, int64_t next_ms);
 };
 
 struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *config,
     const struct outbox_events *events, void *owner);
 void outbox_open(struct outbox *outbox);
 
+/* Publishes the events of all schedules that are due; answered by on_tick. */
+void outbox_tick(struct outbox *outbox);
+
 /* Gives up all lanes; no answer and no event comes any more. */
 void outbox_close(struct outbox *outbox);
 void outbox_destroy(struct outbox *outbox); /* NULL is allowed */
+
+/* Answered by on_pauses. */
+void outbox_read_pauses(struct outbox *outbox);
+
+/* The relay's own pause of a sink, as opposed to an operator's. Writing one again changes its
+ * reason, and nothing at all if that is the same. Not answered; each makes on_control ring, here and
+ * in every other relay. */
+void outbox_write_pause(struct outbox *outbox, const char *sink, const char *reason);
+void outbox_remove_pause(struct outbox *outbox, const char *sink);
 
 /* One lane's side in the database. At most one call of each kind is outstanding. */
 struct lane_store_settings {
@@ -49,10 +69,16 @@ struct lane_store_settings {
 };
 
 struct lane_store_events {
-        void (*on_owned)(void *owner, const struct cursor *cursor); /* the cursor is borrowed */
+        /* Both are borrowed. */
+        void (*on_owned)(
+            void *owner, const struct cursor *cursor, const struct parked_keys *parked);
         void (*on_owned_elsewhere)(void *owner);
         void (*on_page)(void *owner, struct page *page); /* the page is now the receiver's */
+        void (*on_parked)(void *owner, struct parked_batch *batch); /* now the receiver's */
         void (*on_xid)(void *owner, uint64_t xid);
+        /* Before on_settled: so many verdicts found no row to be applied to, because somebody removed
+         * it by hand. May be NULL. */
+        void (*on_missing)(void *owner, uint64_t n_verdicts);
         void (*on_settled)(void *owner);
 };
 
@@ -63,8 +89,8 @@ struct lane_store *lane_store_create(struct outbox *outbox,
 /* NULL is allowed. The outbox must be closed, so that no answer is on its way. */
 void lane_store_destroy(struct lane_store *store);
 
-/* Takes the lane's lock and reads its cursor, which is made first if the lane is new.
- * Answered by on_owned or on_owned_elsewhere. */
+/* Takes the lane's lock and reads its cursor, which is made first if the lane is new, and what is
+ * parked. Answered by on_owned or on_owned_elsewhere. */
 void lane_store_claim(struct lane_store *store);
 
 /* Answered by on_page. */
@@ -73,6 +99,11 @@ void lane_store_read(struct lane_store *store, const struct page_request *reques
 /* Answered by on_xid: a transaction id above every one in use now, which completes a frame. */
 void lane_store_draw_xid(struct lane_store *store);
 
-/* Makes a complete cursor durable; answered by on_settled. If another relay took the lane since,
- * the session breaks instead. */
-void lane_store_settle(struct lane_store *store, const struct cursor *cursor);
+/* Claims parked deliveries; answered by on_parked. Nothing is written: what is not settled stays
+ * parked. */
+void lane_store_read_parked(struct lane_store *store, const struct parked_request *request);
+
+/* Makes a complete cursor and its verdicts durable, in one transaction; answered by on_settled. If
+ * another relay took the lane since, the session breaks instead. The settlement is borrowed for the
+ * call. */
+void lane_store_settle(struct lane_store *store, const struct settlement *settlement);

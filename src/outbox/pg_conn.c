@@ -308,14 +308,12 @@ static void take_results(struct pg_conn *conn)
 static void take_notifications(struct pg_conn *conn)
 {
         PGnotify *notification;
-        bool any = false;
 
-        while ((notification = PQnotifies(conn->pq)) != NULL) {
+        while (is_open(conn) && (notification = PQnotifies(conn->pq)) != NULL) {
+                if (conn->events.on_notification != NULL)
+                        conn->events.on_notification(conn->owner, notification->relname);
                 PQfreemem(notification);
-                any = true;
         }
-        if (any && conn->events.on_notification != NULL)
-                conn->events.on_notification(conn->owner);
 }
 
 static void exchange(struct pg_conn *conn)

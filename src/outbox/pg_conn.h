@@ -25,7 +25,7 @@ struct pg_conn;
 struct pg_conn_events {
         void (*on_connected)(void *owner); /* now GREETING */
         void (*on_lost)(void *owner, const struct error *error, int64_t retry_ms);
-        void (*on_notification)(void *owner); /* may be NULL; once for any number of them */
+        void (*on_notification)(void *owner, const char *channel); /* may be NULL */
 };
 
 /* A statement, prepared anew in each session. SQL with parameters; identifiers are our own. */

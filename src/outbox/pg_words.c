@@ -1,5 +1,6 @@
 #include "outbox/pg_words.h"
 
+#include "base/alloc.h"
 #include "base/bytes.h"
 
 #include <libpq-fe.h>
@@ -67,7 +68,9 @@ bool dsn_check(const char *dsn, struct error *error)
                 PQconninfoFree(options);
                 return true;
         }
-        if (reason != NULL && !may_hold_password(dsn)) {
+        if (reason == NULL || strncmp(reason, "out of memory", strlen("out of memory")) == 0)
+                out_of_memory();
+        if (!may_hold_password(dsn)) {
                 bytes_append_text(&line, ": ");
                 pg_words_append(&line, reason);
                 bytes_append_text(&line, ". ");

@@ -57,8 +57,22 @@ static void prepare_statements(struct outbox *outbox)
         for (unsigned i = 0; i < n_claim_statements; i++)
                 pg_conn_prepare(outbox->conn, &claim_statements[i]);
         pg_conn_prepare(outbox->conn, &page_statement);
+        pg_conn_prepare(outbox->conn, &parked_statement);
         for (unsigned i = 0; i < n_settle_statements; i++)
                 pg_conn_prepare(outbox->conn, &settle_statements[i]);
+        pg_conn_prepare(outbox->conn, &tick_statement);
+        for (unsigned i = 0; i < n_pause_statements; i++)
+                pg_conn_prepare(outbox->conn, &pause_statements[i]);
+}
+
+static void on_first_pauses(void *owner, PGresult *result)
+{
+        struct outbox *outbox = owner;
+
+        pg_conn_greeted(outbox->conn);
+        session_tell_pauses(outbox, result);
+        if (pg_conn_is_ready(outbox->conn)) /* its receiver may have closed the session */
+                outbox->events.on_up(outbox->owner);
 }
 
 static void on_version(void *owner, PGresult *result)
@@ -70,8 +84,7 @@ static void on_version(void *owner, PGresult *result)
         if (!version_is_ours(outbox, version))
                 return;
         prepare_statements(outbox);
-        pg_conn_greeted(outbox->conn);
-        outbox->events.on_up(outbox->owner);
+        session_read_pauses(outbox, on_first_pauses);
 }
 
 static void on_schema(void *owner, PGresult *result)
