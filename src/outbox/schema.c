@@ -18,10 +18,12 @@
 
 extern const char sql_0001_outbox[];
 extern const char sql_0002_failures[];
+extern const char sql_0003_schedule[];
 
 const struct migration schema_migrations[] = {
     {1, "outbox", sql_0001_outbox},
     {2, "failures", sql_0002_failures},
+    {3, "schedule", sql_0003_schedule},
     {0},
 };
 

@@ -1,0 +1,57 @@
+/*
+ * courier.dead_letter for the commands: read, move back, remove.
+ *
+ * What changes rows works in batches, each a transaction of its own: whatever
+ * happens in between, a row is in one table or the other. It never goes past
+ * the last row that was counted before it began, so a redriven event that dies
+ * again at once is not taken a second time.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "outbox/blocking_conn.h"
+#include "outbox/selection.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The columns of a page; with as_json: DEAD_ID, and the rest as one JSON object behind it. */
+enum {
+        DEAD_ID,
+        DEAD_SINK,
+        DEAD_JSON = DEAD_SINK,
+        DEAD_TOPIC,
+        DEAD_KEY,
+        DEAD_REASON,
+        DEAD_ATTEMPTS,
+        DEAD_DIED_AT,
+        DEAD_ERROR,
+};
+
+/* At most max_rows with an id above after_id, in order. */
+struct rows *dead_letters_read(struct blocking_conn *conn, const struct selection *selection,
+    int64_t after_id, int max_rows, bool as_json, struct error *error);
+
+/* One with everything: names and values as text, or (as_json) one row with one object. */
+struct rows *dead_letter_show(
+    struct blocking_conn *conn, const char *id, bool as_json, struct error *error);
+
+struct dead_letters_count {
+        int64_t n;         /* not above the selection's limit */
+        int64_t last_id;   /* of those */
+        char missing[200]; /* those of the selection's ids that are not among them, for people */
+};
+bool dead_letters_count(struct blocking_conn *conn, const struct selection *selection,
+    struct dead_letters_count *out_count, struct error *error) __attribute__((warn_unused_result));
+
+/* To courier.parked, due now, behind what waits of their keys; then wakes the relay. A dead letter
+ * whose event is parked already for that sink stays: its id goes to *kept ("17, 18"). Both results
+ * are right after a failure too. */
+bool dead_letters_redrive(struct blocking_conn *conn, const struct selection *selection,
+    const struct dead_letters_count *count, int64_t *out_n_redriven, struct bytes *kept,
+    struct error *error) __attribute__((warn_unused_result));
+
+bool dead_letters_drop(struct blocking_conn *conn, const struct selection *selection,
+    const struct dead_letters_count *count, int64_t *out_n_dropped, struct error *error)
+    __attribute__((warn_unused_result));
