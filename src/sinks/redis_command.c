@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/template.h"
 #include "pgcourier/event.h"
+#include "sinks/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -151,7 +152,8 @@ bool redis_xadd_is_stream_per_event(const struct redis_xadd *xadd)
 void redis_xadd_encode(struct redis_xadd *xadd, const struct event *event, struct bytes *out)
 {
         const char *const values[] = {event->topic};
-        size_t n_fields = 4 + (event->key != NULL) + (event->type != NULL) + event->n_headers;
+        size_t n_fields = 4 + (event->key != NULL) + (event->type != NULL) + event->n_headers +
+                          event->is_redriven;
         size_t n_trimming = xadd->trimming.length > 0 ? 3 : 0;
 
         bytes_clear(&xadd->name);
@@ -180,4 +182,20 @@ void redis_xadd_encode(struct redis_xadd *xadd, const struct event *event, struc
         append_argument(out, event->payload, event->payload_bytes);
         for (size_t i = 0; i < event->n_headers; i++)
                 append_header(out, &event->headers[i]);
+        if (event->is_redriven) {
+                APPEND_WORD(out, 8, "redriven");
+                APPEND_WORD(out, 1, "1");
+        }
+}
+
+void redis_xadd_describe(
+    const struct redis_xadd *xadd, const struct event *event, char *stream, size_t size)
+{
+        const char *const values[] = {event->topic};
+        struct bytes name = {0};
+
+        bytes_append_text(&name, "");
+        template_render(xadd->stream, values, &name);
+        utf8_copy(stream, size, name.data);
+        bytes_deinit(&name);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct bytes;
@@ -23,5 +24,10 @@ bool redis_xadd_is_stream_per_event(const struct redis_xadd *xadd);
  * Appends the command that adds `event`:
  *   XADD <stream> [MAXLEN ~ <n>] * id <event_id> topic <topic> [key <key>] [type <type>]
  *        time <2024-01-31T23:59:59.000000Z> payload <bytes> [header:<name> <value>]...
+ *        [redriven 1]
  */
 void redis_xadd_encode(struct redis_xadd *xadd, const struct event *event, struct bytes *out);
+
+/* Writes the name of the stream that `event` goes to, cut to `size`. */
+void redis_xadd_describe(
+    const struct redis_xadd *xadd, const struct event *event, char *stream, size_t size);

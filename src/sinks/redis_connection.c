@@ -41,12 +41,11 @@ struct redis_connection {
         char addresses[MAX_ADDRESSES][64]; /* literals; one that is unused for a unix socket */
         unsigned n_addresses;
         unsigned next_address; /* the one to try if this one fails */
-        char failure[160];     /* why the last one failed */
+        char failure[160];     /* why the last one failed, or why it will be lost */
+        bool is_failed;        /* the loss is known, and told in the next turn */
 
         redisAsyncContext *context; /* hiredis frees it; see above */
         unsigned n_unanswered;      /* the owner's commands */
-        uint64_t bytes_sent;        /* of the owner's commands, since READY; buffered or written */
-        uint64_t bytes_written;     /* valid once the context is forgotten */
         uint64_t silent_since_ms;   /* uv_now() of the last answer, or of the first command after
                                      * an idle time */
         bool is_suspect;            /* too long silent, but the socket has not been looked at */
@@ -54,11 +53,6 @@ struct redis_connection {
 
 static void forget_context(struct redis_connection *connection)
 {
-        size_t unwritten = sdslen((const sds)connection->context->c.obuf);
-
-        /* The greeting has left the buffer before the first command enters it. */
-        connection->bytes_written =
-            connection->bytes_sent > unwritten ? connection->bytes_sent - unwritten : 0;
         connection->context->data = NULL;
         connection->context = NULL;
 }
@@ -90,12 +84,12 @@ static void enter(struct redis_connection *connection, enum redis_connection_sta
         case REDIS_READY:
                 timer_disarm(connection->deadline);
                 connection->n_unanswered = 0;
-                connection->bytes_sent = 0;
                 return;
         case REDIS_RETIRING:
                 return;
         case REDIS_CLOSED:
                 timer_disarm(connection->deadline);
+                connection->is_failed = false;
                 resolve_cancel(connection->resolve);
                 connection->resolve = NULL;
                 drop_context(connection);
@@ -104,10 +98,11 @@ static void enter(struct redis_connection *connection, enum redis_connection_sta
         }
 }
 
-static void lose(struct redis_connection *connection, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+static void lose_because(struct redis_connection *connection, bool needs_operator,
+    const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-static void lose(struct redis_connection *connection, const char *format, ...)
+static void lose_because(
+    struct redis_connection *connection, bool needs_operator, const char *format, ...)
 {
         char reason[512];
         va_list arguments;
@@ -117,7 +112,16 @@ static void lose(struct redis_connection *connection, const char *format, ...)
         va_end(arguments);
 
         enter(connection, REDIS_CLOSED);
-        connection->events->on_lost(connection->owner, connection->bytes_written, reason);
+        connection->events->on_lost(connection->owner, needs_operator, reason);
+}
+
+#define lose(connection, ...) lose_because(connection, false, __VA_ARGS__)
+/* For a failure found inside a call of the owner's. Told at once, it would let what the owner sends
+ * next go by a new connection, past what this one could not take. */
+static void lose_soon(struct redis_connection *connection)
+{
+        connection->is_failed = true;
+        timer_arm(connection->deadline, 0);
 }
 
 /* Redis answers in order, so after a silence that began with the oldest command, or with the answer
@@ -149,6 +153,12 @@ static void on_deadline(void *owner)
         struct redis_connection *connection = owner;
         int64_t limit_ms = connection->config->connect_timeout_ms;
 
+        if (connection->is_failed) {
+                lose(connection, "cannot %s %s: %s",
+                    connection->state == REDIS_CONNECTING ? "connect to" : "write to",
+                    connection->peer, connection->failure);
+                return;
+        }
         switch (connection->state) {
         case REDIS_RESOLVING:
                 lose(connection, "cannot resolve %s within %" PRId64 " ms", connection->peer,
@@ -175,15 +185,17 @@ static void on_greeted(redisAsyncContext *context, void *answer, void *privdata)
 {
         struct redis_connection *connection = context->data;
         char refusal[256];
+        bool needs_operator = false;
 
         if (connection == NULL || answer == NULL)
                 return;
-        switch (
-            redis_greeting_judge(connection->config, answer, privdata, refusal, sizeof refusal)) {
+        switch (redis_greeting_judge(
+            connection->config, answer, privdata, refusal, sizeof refusal, &needs_operator)) {
         case GREETING_GOES_ON:
                 return;
         case GREETING_REFUSED:
-                lose(connection, "%s refused %s", connection->peer, refusal);
+                lose_because(
+                    connection, needs_operator, "%s refused %s", connection->peer, refusal);
                 return;
         case GREETING_ACCEPTED:
                 enter(connection, REDIS_READY);
@@ -253,7 +265,7 @@ static void connect_next(struct redis_connection *connection)
         while (connection->next_address < connection->n_addresses)
                 if (start_connecting(connection, connection->addresses[connection->next_address++]))
                         return;
-        lose(connection, "cannot connect to %s: %s", connection->peer, connection->failure);
+        lose_soon(connection);
 }
 
 static void on_resolved(void *owner, const struct addrinfo *addresses, const char *failure)
@@ -314,8 +326,6 @@ void redis_connection_open(struct redis_connection *connection)
         char service[8];
 
         assert(connection->state == REDIS_CLOSED);
-        connection->bytes_sent = 0;
-        connection->bytes_written = 0;
         connection->next_address = 0;
         if (connection->config->socket_path != NULL) {
                 connection->n_addresses = 1;
@@ -358,13 +368,10 @@ static void on_answered(redisAsyncContext *context, void *answer, void *privdata
         connection->events->on_reply(connection->owner, answer);
 }
 
-uint64_t redis_connection_bytes_sent(const struct redis_connection *connection)
-{
-        return connection->bytes_sent;
-}
-
 void redis_connection_send(struct redis_connection *connection, const struct bytes *command)
 {
+        const redisCallback *last;
+
         assert(connection->state == REDIS_READY);
         if (connection->n_unanswered++ == 0) {
                 if (!timer_is_armed(connection->deadline))
@@ -372,11 +379,16 @@ void redis_connection_send(struct redis_connection *connection, const struct byt
                 connection->silent_since_ms = uv_now(connection->loop);
                 connection->is_suspect = false;
         }
-        if (redisAsyncFormattedCommand(
-                connection->context, on_answered, NULL, command->data, command->length) == REDIS_OK)
-                connection->bytes_sent += command->length;
-        else
-                lose(connection, "out of memory");
+        if (connection->is_failed)
+                return;
+        last = connection->context->replies.tail;
+        if (redisAsyncFormattedCommand(connection->context, on_answered, NULL, command->data,
+                command->length) == REDIS_OK) {
+                redis_driver_expect_command(connection->context, last);
+                return;
+        }
+        snprintf(connection->failure, sizeof connection->failure, "out of memory");
+        lose_soon(connection);
 }
 
 void redis_connection_flush(struct redis_connection *connection)

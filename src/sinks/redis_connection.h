@@ -19,7 +19,7 @@ enum redis_connection_state {
         REDIS_CLOSED,
         REDIS_RESOLVING,
         REDIS_CONNECTING,
-        REDIS_GREETING, /* AUTH, SELECT, CLIENT SETNAME */
+        REDIS_GREETING, /* see redis_greeting.h */
         REDIS_READY,
         REDIS_RETIRING, /* takes no more commands; closes after the last answer */
 };
@@ -32,12 +32,10 @@ struct redis_connection_events {
          * was retiring and this was the last, it is CLOSED already. */
         void (*on_reply)(void *owner, const redisReply *reply);
 
-        /*
-         * The connection could not be made or broke, and is CLOSED; commands without an answer get
-         * none. Those whose end (see redis_connection_bytes_sent) is beyond `bytes_written` have
-         * certainly not been executed. May come inside any verb of this file. `reason` holds no secret.
-         */
-        void (*on_lost)(void *owner, uint64_t bytes_written, const char *reason);
+        /* The connection could not be made or broke, and is CLOSED; commands without an answer get
+         * none. May come inside any verb of this file. `needs_operator`: it was refused, and will
+         * be until somebody changes a setting. `reason` holds no secret. */
+        void (*on_lost)(void *owner, bool needs_operator, const char *reason);
 };
 
 /* Everything but the loop is borrowed until redis_connection_destroy(). */
@@ -62,6 +60,3 @@ void redis_connection_retire(struct redis_connection *connection);
  * redis_connection_flush(). */
 void redis_connection_send(struct redis_connection *connection, const struct bytes *command);
 void redis_connection_flush(struct redis_connection *connection); /* in any state */
-
-/* Since READY, buffered or written. A command's end is this plus its length, before it is sent. */
-uint64_t redis_connection_bytes_sent(const struct redis_connection *connection);

@@ -1,54 +1,68 @@
 /*
  * One table, searched from the top: the first row whose text begins the error
- * decides. An error of no row is RETRY: in doubt an event is tried again, and
- * only what can never succeed is rejected.
+ * decides, and make_verdict() says what its meaning comes to. An error of no
+ * row is RETRY: in doubt an event is tried again, and only what can never
+ * succeed is rejected.
  */
 #include "sinks/redis_replies.h"
 
 #include <stdio.h>
 #include <string.h>
 
+enum meaning {
+        WAIT,       /* Redis will take our events, but not now */
+        GO,         /* not this server, or not this session: connect anew, look the name up anew */
+        PAUSE,      /* Redis refuses us until somebody changes its settings or ours */
+        PAUSE_GO,   /* likewise, and this session is of no use */
+        BAD_STREAM, /* this stream takes no entries: the event's fault if the event names it */
+        DROP,       /* never this event */
+        DROP_LAST,  /* likewise, and Redis hangs up */
+        TRY_AGAIN,
+};
+
 struct rule {
         const char *begins; /* ends with a space where it must be a whole word */
-        enum outcome_kind kind;
-        bool leaves_server;
+        enum meaning meaning;
         const char *hint; /* appended to Redis' words; or "" */
 };
 
+#define NO_CLUSTER " (Redis Cluster is not supported)"
+
 static const struct rule rules[] = {
-    /* Redis is there and will take our events, but not now. */
-    {"LOADING ", OUTCOME_SINK_DOWN, false, ""},
-    {"BUSY ", OUTCOME_SINK_DOWN, false, ""},
-    {"TRYAGAIN ", OUTCOME_SINK_DOWN, false, ""},
-    {"CLUSTERDOWN ", OUTCOME_SINK_DOWN, false, ""},
-    {"NOREPLICAS ", OUTCOME_SINK_DOWN, false, ""},
-    {"OOM ", OUTCOME_SINK_DOWN, false, ""},
-    {"MISCONF ", OUTCOME_SINK_DOWN, false, ""},
-    {"MASTERDOWN ", OUTCOME_SINK_DOWN, false, ""},
+    {"LOADING ", WAIT, ""},
+    {"MASTERDOWN ", WAIT, ""},
+    {"BUSY ", WAIT, ""},
+    {"TRYAGAIN ", WAIT, ""},
+    {"CLUSTERDOWN ", WAIT, ""},
+    {"NOREPLICAS ", WAIT, ""},
+    {"OOM ", WAIT, ""},
+    {"MISCONF ", WAIT, ""},
 
-    /* Not this server, or not this session: after a failover the name leads elsewhere. */
-    {"READONLY ", OUTCOME_SINK_DOWN, true, ""},
-    {"ERR max number of clients", OUTCOME_SINK_DOWN, true, ""},
-    {"DENIED ", OUTCOME_SINK_DOWN, true, ""},
-    {"NOAUTH ", OUTCOME_SINK_DOWN, true, ""},
+    {"READONLY ", GO, ""},
+    {"ERR max number of clients", GO, ""},
 
-    /* Redis refuses us until somebody changes its settings or ours. */
-    {"WRONGPASS ", OUTCOME_SINK_DOWN, false, ""},
-    {"NOPERM ", OUTCOME_SINK_DOWN, false, ""},
-    {"ERR unknown command", OUTCOME_SINK_DOWN, false, ""},
-    {"ERR syntax", OUTCOME_SINK_DOWN, false, ""},
-    {"MOVED ", OUTCOME_SINK_DOWN, false, " (Redis Cluster is not supported)"},
-    {"ASK ", OUTCOME_SINK_DOWN, false, " (Redis Cluster is not supported)"},
+    {"NOAUTH ", PAUSE_GO, ""},
+    {"DENIED ", PAUSE_GO, ""},
+    {"ERR Protocol error: unauthenticated", PAUSE_GO, ""},
+    {"WRONGPASS ", PAUSE, ""},
+    {"NOPERM ", PAUSE, ""},
+    {"ERR unknown command", PAUSE, ""},
+    {"ERR syntax", PAUSE, ""},
+    {"MOVED ", PAUSE, NO_CLUSTER},
+    {"ASK ", PAUSE, NO_CLUSTER},
 
-    /* XADD's complaints about ids ("equal or smaller", "exhausted"): nothing was added. */
-    {"ERR The ID specified in XADD", OUTCOME_RETRY, false, ""},
-    {"ERR The stream has exhausted", OUTCOME_RETRY, false, ""},
+    /* Redis chooses the ids, so an id that is too small is not about a duplicate. */
+    {"WRONGTYPE ", BAD_STREAM, ""},
+    {"ERR The ID specified in XADD", BAD_STREAM, ""},
+    {"ERR The stream has exhausted", BAD_STREAM, ""},
 
-    /* The last row takes everything. */
-    {"", OUTCOME_RETRY, false, ""},
+    {"ERR Elements are too large", DROP, ""},
+    {"ERR Protocol error: invalid bulk length", DROP_LAST, " (larger than proto-max-bulk-len)"},
+    {"ERR Protocol error: invalid multibulk length", DROP_LAST, " (too many headers)"},
+
+    /* The last row takes everything: EXECABORT without its reason, what newer versions say. */
+    {"", TRY_AGAIN, ""},
 };
-
-static const char wrong_type[] = "WRONGTYPE ";
 
 static bool begins_with(const char *text, const char *beginning)
 {
@@ -65,23 +79,39 @@ void redis_reply_words(const redisReply *reply, char *words, size_t size)
                 *arguments = '\0';
 }
 
+static struct redis_verdict make_verdict(
+    enum meaning meaning, bool is_stream_per_event, const char *words, const char *hint)
+{
+        enum outcome_kind kind = OUTCOME_SINK_DOWN;
+        struct redis_verdict verdict = {0};
+
+        if (meaning == DROP || meaning == DROP_LAST ||
+            (meaning == BAD_STREAM && is_stream_per_event))
+                kind = OUTCOME_REJECTED;
+        else if (meaning == TRY_AGAIN)
+                kind = OUTCOME_RETRY;
+        verdict.outcome = outcome_make(kind, "%s%s", words, hint);
+        verdict.outcome.needs_operator =
+            kind == OUTCOME_SINK_DOWN &&
+            (meaning == PAUSE || meaning == PAUSE_GO || meaning == BAD_STREAM);
+        verdict.leaves_server = meaning == GO || meaning == PAUSE_GO;
+        verdict.ends_connection = meaning == DROP_LAST;
+        return verdict;
+}
+
 static struct redis_verdict judge_error(const redisReply *reply, bool is_stream_per_event)
 {
+        static const char aborted[] = "EXECABORT Transaction discarded because of: ";
         const struct rule *rule = rules;
-        struct redis_verdict verdict = {0};
+        const char *reason = reply->str;
         char words[200];
 
-        redis_reply_words(reply, words, sizeof words);
-        if (begins_with(reply->str, wrong_type)) {
-                verdict.outcome = outcome_make(
-                    is_stream_per_event ? OUTCOME_REJECTED : OUTCOME_SINK_DOWN, "%s", words);
-                return verdict;
-        }
-        while (!begins_with(reply->str, rule->begins))
+        if (begins_with(reason, aborted))
+                reason += sizeof aborted - 1;
+        while (!begins_with(reason, rule->begins))
                 rule++;
-        verdict.outcome = outcome_make(rule->kind, "%s%s", words, rule->hint);
-        verdict.leaves_server = rule->leaves_server;
-        return verdict;
+        redis_reply_words(reply, words, sizeof words);
+        return make_verdict(rule->meaning, is_stream_per_event, words, rule->hint);
 }
 
 struct redis_verdict redis_reply_judge(const redisReply *reply, bool is_stream_per_event)

@@ -9,7 +9,8 @@
 
 struct redis_verdict {
         struct outcome outcome;
-        bool leaves_server; /* this server or session is of no use: connect anew, look up anew */
+        bool leaves_server;   /* this server or session is of no use: connect anew, look up anew */
+        bool ends_connection; /* Redis closes the connection behind this answer */
 };
 
 /* Judges the answer to one XADD or PING. `is_stream_per_event`: the stream's name comes from the

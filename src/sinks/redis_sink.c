@@ -1,10 +1,11 @@
 /*
  * Redis Streams: each event becomes one XADD.
  *
- * All requests in flight stand in one ring, in the order of the deliver()
- * calls: first those that have been sent, then those that wait for the
- * connection. Redis answers in order, so an answer belongs to the first of the
- * ring, and a lost connection splits the ring by what it had written.
+ * All requests stand in one ring, in the order of the deliver() calls: first
+ * the burst in flight, then those that wait for the connection or for the
+ * burst's answer. Nothing is sent behind a burst before it is known what became
+ * of it. If it was refused, those that wait are given back too: sent now, they
+ * would overtake.
  *
  * A probe is a request without an attempt: it sends PING.
  */
@@ -14,9 +15,11 @@
 #include "config/config.h"
 #include "loop/timer.h"
 #include "pgcourier/sink.h"
+#include "sinks/redis_burst.h"
 #include "sinks/redis_command.h"
 #include "sinks/redis_connection.h"
 #include "sinks/redis_replies.h"
+#include "sinks/redis_ring.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -25,14 +28,8 @@
 #include <sys/un.h>
 
 enum {
-        FIRST_CAPACITY = 256,
         KEPT_COMMAND_BYTES = 1024 * 1024,    /* a larger buffer is not kept for the next event */
         MAX_VALUE_BYTES = 512 * 1024 * 1024, /* Redis hangs up on more: proto-max-bulk-len */
-};
-
-struct request {
-        struct attempt *attempt; /* lent by the relay; NULL: the probe */
-        uint64_t end;            /* its place among the bytes sent */
 };
 
 struct probe {
@@ -46,14 +43,14 @@ struct redis_sink {
         struct sink base;
         struct redis_connection *connection;
         struct redis_xadd *xadd;
+        bool by_key;
         struct bytes command; /* the request at hand, encoded */
         struct probe probe;
 
-        struct request *ring;
-        size_t capacity; /* a power of two */
-        size_t first;    /* counts on for ever; the place in the ring is its remainder */
-        size_t n_requests;
-        size_t n_sent; /* of those, the first ones */
+        struct redis_ring ring;
+        struct redis_burst burst;       /* of those in the ring that are sent */
+        unsigned n_alone;               /* so many of the next bursts hold one event only */
+        struct redis_request *answered; /* those of the last burst, while they are being finished */
 };
 
 extern const struct sink_ops redis_sink_ops;
@@ -62,43 +59,6 @@ static struct redis_sink *redis_sink_from(struct sink *sink)
 {
         assert(sink->ops == &redis_sink_ops);
         return (struct redis_sink *)sink;
-}
-
-static struct request *request_at(const struct redis_sink *sink, size_t index)
-{
-        return &sink->ring[(sink->first + index) & (sink->capacity - 1)];
-}
-
-static void grow(struct redis_sink *sink)
-{
-        size_t capacity = sink->capacity > 0 ? 2 * sink->capacity : FIRST_CAPACITY;
-        struct request *ring = xcalloc(capacity, sizeof *ring);
-
-        for (size_t i = 0; i < sink->n_requests; i++)
-                ring[i] = *request_at(sink, i);
-        free(sink->ring);
-        sink->ring = ring;
-        sink->capacity = capacity;
-        sink->first = 0;
-}
-
-static void push(struct redis_sink *sink, struct attempt *attempt)
-{
-        if (sink->n_requests == sink->capacity)
-                grow(sink);
-        *request_at(sink, sink->n_requests++) = (struct request){.attempt = attempt};
-}
-
-/* Takes the first request out of the ring. */
-static struct request take(struct redis_sink *sink)
-{
-        struct request request = *request_at(sink, 0);
-
-        sink->first++;
-        sink->n_requests--;
-        if (sink->n_sent > 0)
-                sink->n_sent--;
-        return request;
 }
 
 static void on_probe_due(void *owner)
@@ -112,7 +72,7 @@ static void on_probe_due(void *owner)
 }
 
 static void finish_later(
-    struct redis_sink *sink, const struct request *request, const struct outcome *outcome)
+    struct redis_sink *sink, const struct redis_request *request, const struct outcome *outcome)
 {
         if (request->attempt != NULL) {
                 attempt_finish_later(request->attempt, outcome);
@@ -122,7 +82,7 @@ static void finish_later(
         timer_arm(sink->probe.answer, 0);
 }
 
-static void encode(struct redis_sink *sink, const struct request *request)
+static void encode(struct redis_sink *sink, const struct redis_request *request)
 {
         static const char ping[] = "*1\r\n$4\r\nPING\r\n";
 
@@ -135,21 +95,38 @@ static void encode(struct redis_sink *sink, const struct request *request)
                 bytes_append(&sink->command, ping, sizeof ping - 1);
 }
 
+static void send_text(struct redis_sink *sink, const char *text)
+{
+        bytes_clear(&sink->command);
+        bytes_append_text(&sink->command, text);
+        redis_connection_send(sink->connection, &sink->command);
+}
+
+static void send_burst(struct redis_sink *sink)
+{
+        sink->burst = redis_burst_plan(&sink->ring, sink->by_key, sink->n_alone > 0);
+        sink->ring.n_sent = sink->burst.n;
+        if (sink->n_alone > 0)
+                sink->n_alone--;
+        if (sink->burst.is_transaction)
+                send_text(sink, "*1\r\n$5\r\nMULTI\r\n");
+        for (size_t i = 0; i < sink->burst.n; i++) {
+                encode(sink, redis_ring_at(&sink->ring, i));
+                redis_connection_send(sink->connection, &sink->command);
+        }
+        if (sink->burst.is_transaction)
+                send_text(sink, "*1\r\n$4\r\nEXEC\r\n");
+}
+
 /* Does what the connection's state allows for the requests that wait. */
 static void advance(struct redis_sink *sink)
 {
-        if (sink->n_sent == sink->n_requests)
+        if (sink->burst.is_open || sink->ring.n == 0)
                 return;
         if (redis_connection_state(sink->connection) == REDIS_CLOSED)
                 redis_connection_open(sink->connection);
-        /* Sending may lose the connection, and that empties the ring. */
-        while (redis_connection_state(sink->connection) == REDIS_READY &&
-               sink->n_sent < sink->n_requests) {
-                struct request *request = request_at(sink, sink->n_sent++);
-                encode(sink, request);
-                request->end = redis_connection_bytes_sent(sink->connection) + sink->command.length;
-                redis_connection_send(sink->connection, &sink->command);
-        }
+        if (redis_connection_state(sink->connection) == REDIS_READY)
+                send_burst(sink);
 }
 
 static void on_ready(void *owner)
@@ -157,15 +134,43 @@ static void on_ready(void *owner)
         advance(owner);
 }
 
-static void on_reply(void *owner, const redisReply *reply)
+/* Those that wait come to the same as what they wait for; if that was one event's own affair, they
+ * come again. */
+static void give_back_waiting(struct redis_sink *sink, const struct outcome *outcome)
 {
-        struct redis_sink *sink = owner;
-        struct request request = take(sink);
-        struct redis_verdict verdict =
+        bool is_down = outcome->kind == OUTCOME_SINK_DOWN;
+
+        for (size_t i = sink->ring.n_sent; i < sink->ring.n; i++)
+                finish_later(
+                    sink, redis_ring_at(&sink->ring, i), is_down ? outcome : &outcome_cancelled);
+        redis_ring_drop_waiting(&sink->ring);
+}
+
+/* What an answer means for the connection and for those that wait. */
+static void heed(struct redis_sink *sink, const struct redis_verdict *verdict)
+{
+        enum outcome_kind kind = verdict->outcome.kind;
+
+        if (verdict->ends_connection) {
+                redis_connection_close(sink->connection);
+                sink->burst.is_open = false;
+                sink->ring.n_sent = 0;
+        } else if (verdict->leaves_server &&
+                   redis_connection_state(sink->connection) == REDIS_READY) {
+                redis_connection_retire(sink->connection);
+        }
+        /* After a rejected event, which becomes a dead letter, its key goes on. */
+        if (verdict->ends_connection || (kind != OUTCOME_DELIVERED && kind != OUTCOME_REJECTED))
+                give_back_waiting(sink, &verdict->outcome);
+}
+
+static void answer_one(struct redis_sink *sink, const redisReply *reply)
+{
+        const struct redis_request request = redis_ring_take(&sink->ring);
+        const struct redis_verdict verdict =
             redis_reply_judge(reply, redis_xadd_is_stream_per_event(sink->xadd));
 
-        if (verdict.leaves_server && redis_connection_state(sink->connection) == REDIS_READY)
-                redis_connection_retire(sink->connection);
+        heed(sink, &verdict);
         advance(sink);
         if (request.attempt == NULL)
                 finish_later(sink, &request, &verdict.outcome);
@@ -173,18 +178,79 @@ static void on_reply(void *owner, const redisReply *reply)
                 attempt_finish(request.attempt, &verdict.outcome);
 }
 
-static void on_lost(void *owner, uint64_t bytes_written, const char *reason)
+static void answer_all(struct redis_sink *sink, const redisReply *reply)
+{
+        const struct redis_burst burst = sink->burst;
+        const bool is_stream_per_event = redis_xadd_is_stream_per_event(sink->xadd);
+        struct redis_request *answered = sink->answered;
+
+        for (size_t i = 0; i < burst.n; i++)
+                answered[i] = redis_ring_take(&sink->ring);
+        if (burst.is_refused && burst.refusal.outcome.kind != OUTCOME_SINK_DOWN)
+                sink->n_alone = (unsigned)burst.n;
+        for (size_t i = 0; i < burst.n; i++) {
+                if (!burst.is_refused && reply->element[i]->type == REDIS_REPLY_STRING)
+                        continue;
+                const struct redis_verdict verdict =
+                    redis_burst_verdict(&burst, reply, i, is_stream_per_event);
+                heed(sink, &verdict);
+        }
+        advance(sink);
+        /* Finishing may start others, cancel, and with the last one close the sink: so from here
+         * on only `burst`, `answered` and the reply are read. */
+        for (size_t i = 0; i < burst.n; i++) {
+                const struct redis_verdict verdict =
+                    redis_burst_verdict(&burst, reply, i, is_stream_per_event);
+                attempt_finish(answered[i].attempt, &verdict.outcome);
+        }
+}
+
+static void on_reply(void *owner, const redisReply *reply)
 {
         struct redis_sink *sink = owner;
-        const struct outcome unknown =
-            outcome_make(OUTCOME_RETRY, "unknown whether it arrived: %s", reason);
-        const struct outcome down = outcome_make(OUTCOME_SINK_DOWN, "%s", reason);
 
-        while (sink->n_requests > 0) {
-                bool is_sent = sink->n_sent > 0;
-                struct request request = take(sink);
-                finish_later(
-                    sink, &request, is_sent && request.end <= bytes_written ? &unknown : &down);
+        switch (redis_burst_take(&sink->burst, reply, redis_xadd_is_stream_per_event(sink->xadd))) {
+        case BURST_GOES_ON:
+                return;
+        case BURST_ANSWERS_ONE:
+                answer_one(sink, reply);
+                return;
+        case BURST_ANSWERS_ALL:
+                answer_all(sink, reply);
+                return;
+        case BURST_LOST_MULTI:
+                /* Somebody took the permission away; the greeting will say so. */
+                if (redis_connection_state(sink->connection) == REDIS_READY)
+                        redis_connection_retire(sink->connection);
+                advance(sink);
+                return;
+        }
+}
+
+/*
+ * An outage, for all of them: it must cost no event an attempt, although those
+ * that were in flight may have been added. They come again with the same id and
+ * the same bytes, which is what a consumer needs to drop a repetition.
+ *
+ * Only a large event may be the very reason why Redis hangs up without a word
+ * (client-query-buffer-limit): it is charged if Redis goes on answering others.
+ */
+static void on_lost(void *owner, bool needs_operator, const char *reason)
+{
+        struct redis_sink *sink = owner;
+        struct outcome down = outcome_make(OUTCOME_SINK_DOWN, "%s", reason);
+        struct outcome unanswered =
+            outcome_make(OUTCOME_RETRY, "unknown whether it arrived: %s", reason);
+
+        down.needs_operator = needs_operator;
+        unanswered.is_unanswered = true;
+        sink->burst.is_open = false;
+        while (sink->ring.n > 0) {
+                bool is_sent = sink->ring.n_sent > 0;
+                const struct redis_request request = redis_ring_take(&sink->ring);
+                bool is_suspect = is_sent && request.attempt != NULL &&
+                                  redis_event_is_large(request.attempt->event);
+                finish_later(sink, &request, is_suspect ? &unanswered : &down);
         }
 }
 
@@ -199,24 +265,38 @@ static void redis_deliver(struct sink *base, struct attempt *attempt)
                 attempt_finish_later(attempt, &outcome);
                 return;
         }
-        push(sink, attempt);
-        advance(sink);
+        if (sink_owes_answers(base)) {
+                attempt_finish_later(attempt, &outcome_cancelled);
+                return;
+        }
+        redis_ring_push(
+            &sink->ring, (struct redis_request){.attempt = attempt}); /* flush() sends it */
+}
+
+static void redis_describe_target(
+    const struct sink *base, const struct event *event, char *target, size_t size)
+{
+        redis_xadd_describe(((const struct redis_sink *)base)->xadd, event, target, size);
 }
 
 static void redis_flush(struct sink *base)
 {
-        redis_connection_flush(redis_sink_from(base)->connection);
+        struct redis_sink *sink = redis_sink_from(base);
+
+        advance(sink);
+        redis_connection_flush(sink->connection);
 }
 
 static void redis_cancel(struct sink *base)
 {
         struct redis_sink *sink = redis_sink_from(base);
 
-        if (sink->n_requests == 0)
+        if (sink->ring.n == 0)
                 return;
         redis_connection_close(sink->connection);
-        while (sink->n_requests > 0) {
-                struct request request = take(sink);
+        sink->burst.is_open = false;
+        while (sink->ring.n > 0) {
+                const struct redis_request request = redis_ring_take(&sink->ring);
                 finish_later(sink, &request, &outcome_cancelled);
         }
 }
@@ -228,7 +308,7 @@ static void redis_probe(struct sink *base, sink_probed_fn *on_probed, void *owne
         assert(sink->probe.on_probed == NULL);
         sink->probe.on_probed = on_probed;
         sink->probe.owner = owner;
-        push(sink, NULL);
+        redis_ring_push(&sink->ring, (struct redis_request){.attempt = NULL});
         advance(sink);
         redis_connection_flush(sink->connection);
 }
@@ -260,7 +340,8 @@ static void destroy(struct redis_sink *sink)
         timer_destroy(sink->probe.answer);
         sink_deinit(&sink->base);
         bytes_deinit(&sink->command);
-        free(sink->ring);
+        redis_ring_deinit(&sink->ring);
+        free(sink->answered);
         free(sink);
 }
 
@@ -310,6 +391,8 @@ static struct sink *redis_open(const struct sink_settings *settings, struct erro
         sink = xcalloc(1, sizeof *sink);
         sink_init(&sink->base, &redis_sink_ops, settings);
         sink->xadd = xadd;
+        sink->by_key = settings->by_key;
+        sink->answered = xcalloc(REDIS_BURST_MAX, sizeof *sink->answered);
         sink->connection = redis_connection_create(settings->loop, config, &events, sink);
         sink->probe.answer = timer_create_on(settings->loop, on_probe_due, &sink->probe);
         return &sink->base;
@@ -320,6 +403,7 @@ const struct sink_ops redis_sink_ops = {
     .keeps_order = true,
     .open = redis_open,
     .deliver = redis_deliver,
+    .describe_target = redis_describe_target,
     .flush = redis_flush,
     .cancel = redis_cancel,
     .close = redis_close,

@@ -7,7 +7,7 @@
 Test(redis_login, authenticates_as_a_user_and_selects_a_database)
 {
         const char *const options[] = {"--requirepass", "other", "--user", "app", "on", ">s3cret",
-            "~events", "+xadd", "+select", "+ping", NULL};
+            "~events", "+xadd", "+select", "+ping", "+multi", "+exec", NULL};
         struct redis_server server;
         struct rig rig;
         char user[] = "app";
@@ -65,6 +65,7 @@ Test(redis_login, is_down_with_the_wrong_password_and_keeps_it_secret)
 
         expect_outcome(&rig, 0, OUTCOME_SINK_DOWN, "WRONGPASS");
         expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "WRONGPASS");
+        cr_expect(rig.driver.attempts[1].outcome.needs_operator);
         cr_expect(strstr(rig.driver.attempts[0].outcome.reason, password) == NULL);
 
         redis_server_do(&server, "CONFIG SET requirepass %s", password);
@@ -106,6 +107,7 @@ Test(redis_login, is_down_where_a_password_is_needed_and_none_is_configured)
         rig_deliver_all(&rig, 1);
 
         expect_outcome(&rig, 0, OUTCOME_SINK_DOWN, "NOAUTH");
+        cr_expect(rig.driver.attempts[0].outcome.needs_operator);
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }
@@ -129,8 +131,32 @@ Test(redis_login, is_down_where_the_database_or_the_permission_is_missing)
 
         expect_outcome(&no_key, 0, OUTCOME_SINK_DOWN, "NOPERM");
         expect_outcome(&no_db, 0, OUTCOME_SINK_DOWN, "SELECT");
+        cr_expect(no_key.driver.attempts[0].outcome.needs_operator);
+        cr_expect(no_db.driver.attempts[0].outcome.needs_operator);
         rig_destroy(&no_key);
         rig_destroy(&no_db);
+        redis_server_destroy(&server);
+}
+
+/* Without a transaction a key's order cannot be kept, so nothing is sent. */
+Test(redis_login, is_paused_where_transactions_are_not_allowed)
+{
+        const char *const options[] = {
+            "--user", "default", "on", "nopass", "~*", "+@all", "-multi", NULL};
+        struct redis_server server;
+        struct rig rig;
+        struct outcome outcome;
+
+        redis_server_start(&server, options);
+        rig_init(&rig, &server, 1);
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        outcome = sink_driver_probe(&rig.driver);
+
+        expect_outcome(&rig, 0, OUTCOME_SINK_DOWN, "refused MULTI: NOPERM");
+        cr_expect(rig.driver.attempts[0].outcome.needs_operator);
+        cr_expect(outcome.kind == OUTCOME_SINK_DOWN, "%s", outcome.reason);
+        rig_destroy(&rig);
         redis_server_destroy(&server);
 }
 
@@ -162,6 +188,7 @@ Test(redis_login, is_down_when_redis_has_too_many_clients)
         rig_deliver_all(&second, 1);
 
         expect_outcome(&second, 0, OUTCOME_SINK_DOWN, "max number of clients");
+        cr_expect(!second.driver.attempts[0].outcome.needs_operator);
 
         rig_destroy(&first);
         cr_expect(await_admission(&second).kind == OUTCOME_DELIVERED);

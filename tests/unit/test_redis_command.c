@@ -76,6 +76,40 @@ Test(redis_command, carries_all_that_an_event_has)
             "$18\r\nheader:traceparent\r\n$5\r\n00-ab\r\n$8\r\nheader:x\r\n$0\r\n\r\n");
 }
 
+Test(redis_command, marks_what_was_redriven_behind_all_else)
+{
+        const struct event_header headers[] = {{"x", ""}};
+        struct event event = plain_event();
+
+        event.headers = headers;
+        event.n_headers = 1;
+        event.is_redriven = true;
+        expect_encoded("s", 0, &event,
+            "*15\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n"
+            "$2\r\nid\r\n$36\r\n0b8f5c1e-7d3a-4c55-9d0a-111111111111\r\n"
+            "$5\r\ntopic\r\n$6\r\norders\r\n"
+            "$4\r\ntime\r\n$27\r\n2024-01-31T23:59:59.000001Z\r\n"
+            "$7\r\npayload\r\n$2\r\n{}\r\n$8\r\nheader:x\r\n$0\r\n\r\n"
+            "$8\r\nredriven\r\n$1\r\n1\r\n");
+}
+
+Test(redis_command, names_the_stream_in_whole_characters)
+{
+        struct error error = {0};
+        struct redis_xadd *xadd = redis_xadd_create("ev.{{topic}}", 0, &error);
+        struct event event = plain_event();
+        char stream[32];
+
+        redis_xadd_describe(xadd, &event, stream, sizeof stream);
+        cr_expect_str_eq(stream, "ev.orders");
+        event.topic = "a\n\xc3\xbc\xff";
+        redis_xadd_describe(xadd, &event, stream, sizeof stream);
+        cr_expect_str_eq(stream, "ev.a?\xc3\xbc?");
+        redis_xadd_describe(xadd, &event, stream, 7); /* in the middle of the u with dots */
+        cr_expect_str_eq(stream, "ev.a?");
+        redis_xadd_destroy(xadd);
+}
+
 Test(redis_command, writes_any_time_in_utc)
 {
         expect_time(0, "$27\r\n1970-01-01T00:00:00.000000Z\r\n");

@@ -1,0 +1,208 @@
+/*
+ * The redis sink keeps the order of a key while a real Redis changes its mind in the middle: what
+ * was refused comes again, as the relay does it, and must not find a later event of its key there.
+ */
+#include "redis_rig.h"
+
+#include "base/alloc.h"
+#include "support/process.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { N_EVENTS = 6000, N_KEYS = 7, WINDOW = 100, N_MIN_REFUSED = 100, PAYLOAD_BYTES = 1000 };
+
+/* Runs two commands in turn: a moment of "off", a while of "on", in which whole bursts pass. */
+struct toggle {
+        const struct redis_server *server;
+        const char *off;
+        const char *on;
+        atomic_bool is_over;
+        pthread_t thread;
+};
+
+static void run(redisContext *context, const char *command)
+{
+        redisReply *reply = redisCommand(context, command);
+
+        if (reply == NULL)
+                test_abort("redis is gone: %s", context->errstr);
+        freeReplyObject(reply);
+}
+
+static void *run_toggle(void *owner)
+{
+        struct toggle *toggle = owner;
+        redisContext *context = redisConnect("127.0.0.1", toggle->server->port);
+
+        while (!atomic_load(&toggle->is_over)) {
+                run(context, toggle->off);
+                for (int i = 0; i < 2; i++)
+                        run(context, "PING");
+                run(context, toggle->on);
+                for (int i = 0; i < 40; i++)
+                        run(context, "PING");
+        }
+        redisFree(context);
+        return NULL;
+}
+
+/* The next ones that are not delivered yet, in order, as one burst of deliver() calls. */
+static void deliver_window(struct rig *rig, bool *is_delivered)
+{
+        size_t first = rig->driver.n_started;
+        unsigned event_of[WINDOW];
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < N_EVENTS && n < WINDOW; i++)
+                if (!is_delivered[i])
+                        event_of[n++] = i;
+        for (unsigned i = 0; i < n; i++)
+                sink_driver_start(&rig->driver, &rig->events[event_of[i]]);
+        sink_driver_flush(&rig->driver);
+        sink_driver_finish(&rig->driver);
+        for (unsigned i = 0; i < n; i++)
+                if (rig->driver.attempts[first + i].outcome.kind == OUTCOME_DELIVERED)
+                        is_delivered[event_of[i]] = true;
+}
+
+static unsigned count(const bool *flags)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < N_EVENTS; i++)
+                n += flags[i];
+        return n;
+}
+
+/* The payload is the event's number, and its key the remainder by N_KEYS. */
+static void expect_order_per_key(struct redis_server *server)
+{
+        redisReply *reply = redis_server_run(server, "XRANGE events - +");
+        bool *has_come = xcalloc(N_EVENTS, sizeof *has_come);
+        int last[N_KEYS];
+
+        memset(last, -1, sizeof last);
+        for (size_t i = 0; i < reply->elements; i++) {
+                int number = atoi(reply->element[i]->element[1]->element[9]->str);
+                if (has_come[number])
+                        continue; /* a repetition */
+                has_come[number] = true;
+                cr_assert(number > last[number % N_KEYS], "%d came after %d", number,
+                    last[number % N_KEYS]);
+                last[number % N_KEYS] = number;
+        }
+        cr_expect(count(has_come) == N_EVENTS, "%u of %d arrived", count(has_come), N_EVENTS);
+        free(has_come);
+        freeReplyObject(reply);
+}
+
+static void keep_order_while(const char *off, const char *on)
+{
+        static const char *const keys[N_KEYS] = {"a", "b", "c", "d", "e", "f", "g"};
+        struct redis_server server;
+        struct toggle toggle = {.server = &server, .off = off, .on = on};
+        struct rig rig;
+        bool *is_delivered = xcalloc(N_EVENTS, sizeof *is_delivered);
+        char **payloads = xcalloc(N_EVENTS, sizeof *payloads);
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, N_EVENTS);
+        /* Redis reads 16 KiB at a time, and others come in between: so a burst is much longer. */
+        for (unsigned i = 0; i < N_EVENTS; i++) {
+                payloads[i] = xasprintf("%-*u", PAYLOAD_BYTES, i);
+                rig.events[i].payload = payloads[i];
+                rig.events[i].payload_bytes = PAYLOAD_BYTES;
+                rig.events[i].key = keys[i % N_KEYS];
+        }
+        rig_open(&rig);
+        pthread_create(&toggle.thread, NULL, run_toggle, &toggle);
+        while (count(is_delivered) < N_EVENTS && rig.driver.n_started < 15000 &&
+               rig_count(&rig, OUTCOME_SINK_DOWN) < 30 * N_MIN_REFUSED)
+                deliver_window(&rig, is_delivered);
+        atomic_store(&toggle.is_over, true);
+        pthread_join(toggle.thread, NULL);
+        while (count(is_delivered) < N_EVENTS)
+                deliver_window(&rig, is_delivered);
+
+        cr_expect(rig_count(&rig, OUTCOME_SINK_DOWN) >= N_MIN_REFUSED, "only %u were refused",
+            rig_count(&rig, OUTCOME_SINK_DOWN));
+        expect_order_per_key(&server);
+        rig_destroy(&rig);
+        for (unsigned i = 0; i < N_EVENTS; i++)
+                free(payloads[i]);
+        free(payloads);
+        free(is_delivered);
+        redis_server_destroy(&server);
+}
+
+Test(redis_order, keeps_the_order_of_a_key_while_memory_runs_out_and_comes_back)
+{
+        keep_order_while("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0");
+}
+
+Test(redis_order, keeps_the_order_of_a_key_while_replicas_come_and_go)
+{
+        keep_order_while(
+            "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0");
+}
+
+Test(redis_order, keeps_the_order_of_a_key_while_the_server_changes_its_role)
+{
+        keep_order_while("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE");
+}
+
+Test(redis_order, keeps_the_order_of_a_key_while_permissions_change)
+{
+        keep_order_while("ACL SETUSER default -xadd", "ACL SETUSER default +xadd");
+}
+
+/* Its user may no longer say MULTI: what was sent is executed one by one, and none of it twice. */
+Test(redis_order, delivers_what_was_sent_while_transactions_were_forbidden)
+{
+        struct redis_server server;
+        struct rig rig;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 12);
+        for (unsigned i = 0; i < 12; i++)
+                rig.events[i].key = "k";
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        redis_server_do(&server, "ACL SETUSER default -multi -exec");
+        rig_deliver_all(&rig, 5);
+        rig_deliver_all(&rig, 1);
+        redis_server_do(&server, "ACL SETUSER default +multi +exec");
+        rig_deliver_all(&rig, 5);
+
+        cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 11);
+        expect_outcome(&rig, 6, OUTCOME_SINK_DOWN, "refused MULTI");
+        cr_expect(redis_server_count(&server, "XLEN events") == 11);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+/* While one of a transaction is refused for good, its followers are delivered all the same. */
+Test(redis_order, lets_a_key_go_on_after_a_rejected_event)
+{
+        struct redis_server server;
+        struct rig rig;
+        char stream[] = "{{topic}}";
+
+        redis_server_start(&server, NULL);
+        redis_server_do(&server, "SET taken x");
+        rig_init(&rig, &server, 4);
+        rig.config.stream = stream;
+        for (unsigned i = 0; i < 4; i++)
+                rig.events[i].key = "k";
+        rig.events[1].topic = "taken";
+        rig_open(&rig);
+        rig_deliver_all(&rig, 4);
+
+        expect_outcome(&rig, 1, OUTCOME_REJECTED, "WRONGTYPE");
+        cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 3);
+        cr_expect(redis_server_count(&server, "XLEN orders") == 3);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}

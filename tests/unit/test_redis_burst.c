@@ -1,0 +1,179 @@
+#include "sinks/redis_burst.h"
+
+#include "pgcourier/sink.h"
+#include "sinks/redis_ring.h"
+
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { N_MAX = 2000 };
+
+static struct event events[N_MAX];
+static struct attempt attempts[N_MAX];
+static struct redis_ring ring;
+
+/* n events of this many bytes; those with odd numbers have a key if `has_keys`. */
+static void fill(size_t n, size_t bytes, bool has_keys)
+{
+        redis_ring_deinit(&ring);
+        for (size_t i = 0; i < n; i++) {
+                events[i] = (struct event){.topic = "t", .payload_bytes = bytes};
+                events[i].key = has_keys && i % 2 == 1 ? "k" : NULL;
+                attempts[i].event = &events[i];
+                redis_ring_push(&ring, (struct redis_request){&attempts[i]});
+        }
+}
+
+static void expect_plan(size_t n, bool is_transaction)
+{
+        struct redis_burst burst = redis_burst_plan(&ring, true, false);
+
+        cr_expect(burst.is_open);
+        cr_expect_eq(burst.n, n, "%zu", burst.n);
+        cr_expect_eq(burst.is_transaction, is_transaction);
+        cr_expect_eq(redis_burst_plan(&ring, true, true).n, 1);
+        cr_expect_not(redis_burst_plan(&ring, true, true).is_transaction);
+}
+
+Test(redis_burst, is_a_transaction_only_if_there_is_an_order_to_keep)
+{
+        fill(1, 10, true);
+        expect_plan(1, false);
+        fill(3, 10, true); /* one key among them */
+        expect_plan(3, false);
+        fill(4, 10, true);
+        expect_plan(4, true);
+        fill(N_MAX, 10, false);
+        expect_plan(REDIS_BURST_MAX, false);
+        fill(N_MAX, 10, true);
+        expect_plan(REDIS_BURST_MAX, true);
+        cr_expect_not(redis_burst_plan(&ring, false, false).is_transaction);
+        redis_ring_deinit(&ring);
+}
+
+Test(redis_burst, sends_large_events_and_probes_alone)
+{
+        fill(10, 300000, false);
+        expect_plan(3, false);
+        fill(10, 1100000, false);
+        cr_expect(redis_event_is_large(&events[0]));
+        expect_plan(1, false);
+        fill(10, 10, true);
+        events[4].payload_bytes = 1100000;
+        expect_plan(4, true);
+        fill(10, 10, true); /* just large, with little behind it */
+        events[0].payload_bytes = 1024 * 1024 - 4096;
+        cr_expect(redis_event_is_large(&events[0]));
+        expect_plan(1, false);
+        fill(10, 10, true);
+        redis_ring_at(&ring, 5)->attempt = NULL;
+        expect_plan(5, true);
+        redis_ring_at(&ring, 0)->attempt = NULL;
+        expect_plan(1, false);
+        redis_ring_deinit(&ring);
+}
+
+static enum redis_burst_step answer(struct redis_burst *burst, int type, const char *text)
+{
+        redisReply reply = {.type = type, .str = (char *)(uintptr_t)text, .len = strlen(text)};
+
+        return redis_burst_take(burst, &reply, false);
+}
+
+static void expect_all(const struct redis_burst *burst, enum outcome_kind kind)
+{
+        for (size_t i = 0; i < burst->n; i++) {
+                struct redis_verdict verdict = redis_burst_verdict(burst, NULL, i, false);
+                cr_expect_eq(verdict.outcome.kind, kind, "%s", verdict.outcome.reason);
+        }
+}
+
+Test(redis_burst, has_one_verdict_for_all_if_the_sink_is_refused)
+{
+        struct redis_burst burst;
+
+        fill(4, 10, true);
+        burst = redis_burst_plan(&ring, true, false);
+        cr_expect_eq(answer(&burst, REDIS_REPLY_STATUS, "OK"), BURST_GOES_ON);
+        for (int i = 0; i < 4; i++)
+                cr_expect_eq(answer(&burst, REDIS_REPLY_STATUS, "QUEUED"), BURST_GOES_ON);
+        cr_expect(burst.is_open);
+        cr_expect_eq(answer(&burst, REDIS_REPLY_ERROR,
+                         "EXECABORT Transaction discarded because of: OOM command not allowed"),
+            BURST_ANSWERS_ALL);
+        cr_expect_not(burst.is_open);
+        expect_all(&burst, OUTCOME_SINK_DOWN);
+        redis_ring_deinit(&ring);
+}
+
+Test(redis_burst, holds_the_first_refusal_against_the_sink_and_others_against_nobody)
+{
+        struct redis_burst burst;
+
+        fill(4, 10, true);
+        for (int n_ok = 0; n_ok < 4; n_ok++) {
+                burst = redis_burst_plan(&ring, true, false);
+                answer(&burst, REDIS_REPLY_STATUS, "OK");
+                for (int i = 0; i < 4; i++)
+                        answer(&burst, i == n_ok ? REDIS_REPLY_ERROR : REDIS_REPLY_STATUS,
+                            i == n_ok ? "NOPERM no" : "QUEUED");
+                answer(&burst, REDIS_REPLY_ERROR, "EXECABORT previous errors.");
+                expect_all(&burst, OUTCOME_SINK_DOWN);
+                cr_expect(burst.refusal.outcome.needs_operator);
+        }
+        burst = redis_burst_plan(&ring, true, false);
+        answer(&burst, REDIS_REPLY_STATUS, "OK");
+        for (int i = 0; i < 4; i++)
+                answer(&burst, REDIS_REPLY_ERROR, "ERR something new");
+        answer(&burst, REDIS_REPLY_ERROR, "EXECABORT previous errors.");
+        expect_all(&burst, OUTCOME_CANCELLED);
+        redis_ring_deinit(&ring);
+}
+
+Test(redis_burst, takes_each_answer_for_itself_when_multi_was_refused)
+{
+        struct redis_burst burst;
+
+        fill(4, 10, true);
+        burst = redis_burst_plan(&ring, true, false);
+        cr_expect_eq(answer(&burst, REDIS_REPLY_ERROR, "NOPERM no"), BURST_GOES_ON);
+        for (int i = 0; i < 4; i++)
+                cr_expect_eq(answer(&burst, REDIS_REPLY_STRING, "1-1"), BURST_ANSWERS_ONE);
+        cr_expect(burst.is_open);
+        cr_expect_eq(answer(&burst, REDIS_REPLY_ERROR, "ERR EXEC without MULTI"), BURST_LOST_MULTI);
+        cr_expect_not(burst.is_open);
+        redis_ring_deinit(&ring);
+}
+
+/* No EXEC is answered on a connection that Redis closes. */
+Test(redis_burst, ends_with_the_connection)
+{
+        struct redis_burst burst;
+
+        fill(4, 10, true);
+        burst = redis_burst_plan(&ring, true, false);
+        answer(&burst, REDIS_REPLY_STATUS, "OK");
+        answer(&burst, REDIS_REPLY_STATUS, "QUEUED");
+        cr_expect_eq(answer(&burst, REDIS_REPLY_ERROR, "ERR Protocol error: invalid bulk length"),
+            BURST_ANSWERS_ALL);
+        cr_expect_not(burst.is_open);
+        expect_all(&burst, OUTCOME_CANCELLED);
+        redis_ring_deinit(&ring);
+}
+
+Test(redis_burst, survives_an_exec_of_another_size)
+{
+        struct redis_burst burst;
+        redisReply *elements[1] = {NULL};
+        const redisReply exec = {.type = REDIS_REPLY_ARRAY, .elements = 1, .element = elements};
+
+        fill(4, 10, true);
+        burst = redis_burst_plan(&ring, true, false);
+        answer(&burst, REDIS_REPLY_STATUS, "OK");
+        for (int i = 0; i < 4; i++)
+                answer(&burst, REDIS_REPLY_STATUS, "QUEUED");
+        cr_expect_eq(redis_burst_take(&burst, &exec, false), BURST_ANSWERS_ALL);
+        expect_all(&burst, OUTCOME_CANCELLED);
+        redis_ring_deinit(&ring);
+}
