@@ -22,6 +22,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define BODY_MAX             4096
 #define BODY_KEPT            150
@@ -71,13 +72,29 @@ static void end(struct http_exchange *exchange)
         exchange->pin = NULL;
 }
 
-static const char *response_header(CURL *easy, const char *name)
+/* The value of the header's `index`th occurrence, or NULL. */
+static const char *response_header(CURL *easy, const char *name, size_t index)
 {
         struct curl_header *header;
 
-        return curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK
+        return curl_easy_header(easy, name, index, CURLH_HEADER, -1, &header) == CURLHE_OK
                    ? header->value
                    : NULL;
+}
+
+/* If there are several, the longest counts: the receiver's and its gateway's, perhaps. */
+static int64_t longest_retry_after_ms(CURL *easy)
+{
+        int64_t now_s = clock_wall_us() / 1000000;
+        int64_t longest_ms = OUTCOME_NO_DELAY;
+        const char *value;
+
+        for (size_t i = 0; (value = response_header(easy, "Retry-After", i)) != NULL; i++) {
+                int64_t delay_ms = http_retry_after_ms(value, now_s);
+                if (delay_ms > longest_ms)
+                        longest_ms = delay_ms;
+        }
+        return longest_ms;
 }
 
 static struct http_result result_of(struct http_exchange *exchange, CURLcode code)
@@ -85,16 +102,21 @@ static struct http_result result_of(struct http_exchange *exchange, CURLcode cod
         struct http_result result = {.code = code,
             .failure = exchange->failure,
             .body = exchange->body,
-            .now_s = clock_wall_us() / 1000000};
+            .retry_after_ms = OUTCOME_NO_DELAY};
+        CURL *easy = exchange->easy;
+        const char *delivery;
         long sent_bytes = 0;
 
-        curl_easy_getinfo(exchange->easy, CURLINFO_REQUEST_SIZE, &sent_bytes);
+        curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &sent_bytes);
         result.is_sent = sent_bytes > 0;
-        if (exchange->has_status) {
-                curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &result.status);
-                result.retry_after = response_header(exchange->easy, "Retry-After");
-                result.location = response_header(exchange->easy, "Location");
-        }
+        if (!exchange->has_status)
+                return result;
+        curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &result.status);
+        result.retry_after_ms = longest_retry_after_ms(easy);
+        result.location = response_header(easy, "Location", 0);
+        delivery = response_header(easy, "webhook-delivery", 0);
+        result.is_disabled = delivery != NULL && strcasecmp(delivery, "disable") == 0;
+        result.is_aborted = delivery != NULL && strcasecmp(delivery, "abort-message") == 0;
         return result;
 }
 
@@ -265,7 +287,7 @@ bool http_exchange_post(struct http_exchange *exchange, struct curl_slist *heade
         /* Without this, large bodies wait a second for a 100 Continue that few servers send. */
         expect = curl_slist_append(exchange->headers, "Expect:");
         if (expect == NULL)
-                abort(); /* out of memory, as in xcalloc() */
+                out_of_memory();
         exchange->headers = expect;
         if (set_common_options(exchange, error) &&
             set_post_options(exchange, body, body_bytes, error) && start(exchange, error))
@@ -312,7 +334,7 @@ struct http_exchange *http_exchange_create(uv_loop_t *loop, struct curl_driver *
         exchange->body_deadline = timer_create_on(loop, on_body_deadline, exchange);
         exchange->easy = curl_easy_init();
         if (exchange->easy == NULL)
-                abort(); /* out of memory, as in xcalloc() */
+                out_of_memory();
         return exchange;
 }
 

@@ -35,6 +35,7 @@ static const char *const reserved_names[] = {"connection", "content-length", "co
 struct header_list {
         struct curl_slist *lines;     /* owned */
         struct outcome *out_rejected; /* borrowed */
+        size_t bytes;
         bool is_rejected;
 };
 
@@ -75,6 +76,9 @@ bool http_headers_check_names(const struct http_config *config, struct error *er
         return true;
 }
 
+/* libcurl builds a request in 1 MiB at most, and servers take a fraction of this. */
+enum { MAX_HEADER_BYTES = 256 * 1024 };
+
 static void append(struct header_list *list, const char *name, const char *value)
 {
         /* libcurl's own spelling: "name;" for a header without value, where "name:" removes it. */
@@ -82,8 +86,9 @@ static void append(struct header_list *list, const char *name, const char *value
         struct curl_slist *longer = curl_slist_append(list->lines, line);
 
         if (longer == NULL)
-                abort(); /* out of memory, as in xasprintf() */
+                out_of_memory();
         list->lines = longer;
+        list->bytes += strlen(line) + strlen("\r\n");
         free(line);
 }
 
@@ -172,7 +177,15 @@ struct curl_slist *http_headers_make(const struct http_config *config, const str
                 append_encoded(&list, "x-event-key", event->key);
         if (event->type != NULL)
                 append_encoded(&list, "x-event-type", event->type);
+        if (event->is_redriven)
+                append(&list, "x-event-redriven", "true");
         append_event_headers(&list, config, event);
+        if (list.bytes > MAX_HEADER_BYTES && !list.is_rejected) {
+                *out_rejected = outcome_make(OUTCOME_REJECTED,
+                    "topic, key, type and headers take %zu bytes; at most %d can be sent",
+                    list.bytes, MAX_HEADER_BYTES);
+                list.is_rejected = true;
+        }
 
         if (list.is_rejected) {
                 curl_slist_free_all(list.lines);

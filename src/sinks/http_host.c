@@ -174,7 +174,7 @@ struct curl_slist *http_host_pin(const struct http_host *host)
         bytes_printf(&entry, "%s:%s:%s", host->name, host->port, host->addresses.data);
         pin = curl_slist_append(NULL, entry.data);
         if (pin == NULL)
-                abort(); /* out of memory, as in xcalloc() */
+                out_of_memory();
         bytes_deinit(&entry);
         return pin;
 }

@@ -18,6 +18,8 @@
 #include "sinks/http_exchange.h"
 #include "sinks/http_headers.h"
 #include "sinks/http_host.h"
+#include "sinks/http_url.h"
+#include "sinks/utf8.h"
 #include "sinks/webhook_signature.h"
 
 #include <assert.h>
@@ -34,6 +36,7 @@ struct http_sink {
         struct curl_driver *driver;
         struct http_host *host;
         struct webhook_signer *signer; /* NULL: unsigned */
+        char *target;                  /* owned; the URL without what may be secret in it */
 
         /* request::link, by state, oldest first */
         struct list idle;
@@ -251,6 +254,7 @@ static void free_parts(struct http_sink *sink)
         curl_driver_destroy(sink->driver);
         http_host_destroy(sink->host);
         webhook_signer_destroy(sink->signer);
+        free(sink->target);
         timer_destroy(sink->probe_timer);
         sink_deinit(&sink->base);
 }
@@ -272,63 +276,13 @@ static void http_sink_close(struct sink *base, sink_closed_fn *on_closed, void *
         uv_timer_start(&sink->farewell, on_farewell, 0, 0);
 }
 
-static bool is_ascii(const char *text)
+static void http_sink_describe_target(
+    const struct sink *base, const struct event *event, char *target, size_t size)
 {
-        for (; *text != '\0'; text++)
-                if ((unsigned char)*text > '~')
-                        return false;
-        return true;
-}
+        const struct http_sink *sink = (const struct http_sink *)base;
 
-/* libcurl's parser makes http://host/ of http:/host and of http:///host: a slip is no host. */
-static bool has_host_after_slashes(const char *url)
-{
-        const char *slashes = strstr(url, "://");
-
-        return slashes != NULL && slashes[3] != '/';
-}
-
-/* libcurl's own parser, so that both read the same host out of a URL. On success the two strings
- * are freed with curl_free(). */
-static bool parse_url(const char *url, char **out_host, char **out_port, struct error *error)
-{
-        CURLU *parsed = curl_url();
-        CURLUcode code = has_host_after_slashes(url) ? curl_url_set(parsed, CURLUPART_URL, url, 0)
-                                                     : CURLUE_NO_HOST;
-        char *scheme = NULL;
-        char *host = NULL;
-        char *port = NULL;
-
-        if (code == CURLUE_OK)
-                code = curl_url_get(parsed, CURLUPART_SCHEME, &scheme, 0);
-        if (code == CURLUE_OK)
-                code = curl_url_get(parsed, CURLUPART_HOST, &host, 0);
-        if (code == CURLUE_OK)
-                code = curl_url_get(parsed, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT);
-        curl_url_cleanup(parsed);
-
-        /* The URL itself may hold a password and is not repeated. */
-        if (code != CURLUE_OK)
-                error_set(error, ERROR_CONFIG,
-                    "http.url is not a URL (%s): write http://host[:port]/path or https://…",
-                    curl_url_strerror(code));
-        else if (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0)
-                error_set(error, ERROR_CONFIG,
-                    "http.url begins with %.20s:// where only http:// and https:// are allowed",
-                    scheme);
-        else if (!is_ascii(host))
-                error_set(error, ERROR_CONFIG,
-                    "http.url names a host with letters beyond ASCII: write its xn-- form");
-        else {
-                *out_host = host;
-                *out_port = port;
-                curl_free(scheme);
-                return true;
-        }
-        curl_free(scheme);
-        curl_free(host);
-        curl_free(port);
-        return false;
+        (void)event;
+        utf8_copy(target, size, sink->target);
 }
 
 static struct sink *http_sink_open(const struct sink_settings *settings, struct error *error)
@@ -344,7 +298,7 @@ static struct sink *http_sink_open(const struct sink_settings *settings, struct 
         if (config->secret != NULL &&
             (signer = webhook_signer_create(config->secret, error)) == NULL)
                 return NULL;
-        if (!parse_url(config->url, &host, &port, error)) {
+        if (!http_url_parse(config->url, &host, &port, error)) {
                 webhook_signer_destroy(signer);
                 return NULL;
         }
@@ -354,6 +308,7 @@ static struct sink *http_sink_open(const struct sink_settings *settings, struct 
         sink->base.max_concurrent = config->concurrency;
         sink->config = config;
         sink->signer = signer;
+        sink->target = http_url_describe(config->url);
         sink->driver = curl_driver_create(settings->loop, config->concurrency);
         sink->host = http_host_create(
             settings->loop, host, port, config->connect_timeout_ms, on_host_settled, sink);
@@ -373,6 +328,7 @@ const struct sink_ops http_sink_ops = {
     .keeps_order = false,
     .open = http_sink_open,
     .deliver = http_sink_deliver,
+    .describe_target = http_sink_describe_target,
     .cancel = http_sink_cancel,
     .close = http_sink_close,
     .probe = http_sink_probe,

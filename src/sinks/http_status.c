@@ -1,7 +1,8 @@
 /*
- * Two questions decide. Is it about this event (RETRY, REJECTED) or about the
- * destination as a whole (SINK_DOWN)? And may trying again help? Where a
- * request went out and no status came back, it may have arrived: RETRY.
+ * One table for what the receiver says and one for what libcurl says. Two
+ * questions decide: is it about this event or about the destination as a whole,
+ * and may trying again help? Where a request went out and no status came back,
+ * it may have arrived: RETRY.
  */
 #include "sinks/http_status.h"
 
@@ -10,67 +11,113 @@
 #include <string.h>
 
 #define RETRY_AFTER_MAX_S (24 * 60 * 60)
+#define FEW_TRIES         5
+
+enum meaning {
+        TAKEN,
+        WAIT,      /* the destination takes nothing now */
+        PAUSE,     /* nor will it, until somebody changes something */
+        TRY_AGAIN, /* temporary, and perhaps only for this event */
+        TRY_A_FEW, /* it does not want this event, or it has a bug that is being mended */
+        DEPENDS,   /* on whether the request went out; the destination said nothing */
+        NONSENSE,  /* likewise, but it said something */
+};
 
 struct status_row {
-        long status;
-        enum outcome_kind kind;
+        long first;
+        long last;
+        enum meaning meaning;
         const char *phrase;
 };
 
-/* Statuses that deserve their own line; find_status() has the rest. */
+/* The first row that holds the status decides. */
 static const struct status_row status_rows[] = {
+    {200, 299, TAKEN, "Success"},
     /* Redirects are never followed, and a wrong URL is wrong for all events. */
-    {300, OUTCOME_SINK_DOWN, "Multiple Choices"},
-    {301, OUTCOME_SINK_DOWN, "Moved Permanently"},
-    {302, OUTCOME_SINK_DOWN, "Found"},
-    {303, OUTCOME_SINK_DOWN, "See Other"},
-    {304, OUTCOME_SINK_DOWN, "Not Modified"},
-    {307, OUTCOME_SINK_DOWN, "Temporary Redirect"},
-    {308, OUTCOME_SINK_DOWN, "Permanent Redirect"},
+    {300, 300, PAUSE, "Multiple Choices"},
+    {301, 301, PAUSE, "Moved Permanently"},
+    {302, 302, PAUSE, "Found"},
+    {303, 303, PAUSE, "See Other"},
+    {304, 304, PAUSE, "Not Modified"},
+    {307, 307, PAUSE, "Temporary Redirect"},
+    {308, 308, PAUSE, "Permanent Redirect"},
+    {300, 399, PAUSE, "Redirect"},
     /* We are not let in, or there is nothing at this address. */
-    {401, OUTCOME_SINK_DOWN, "Unauthorized"},
-    {403, OUTCOME_SINK_DOWN, "Forbidden"},
-    {404, OUTCOME_SINK_DOWN, "Not Found"},
-    {407, OUTCOME_SINK_DOWN, "Proxy Authentication Required"},
-    {410, OUTCOME_SINK_DOWN, "Gone"},
+    {401, 401, PAUSE, "Unauthorized"},
+    {403, 403, PAUSE, "Forbidden"},
+    {404, 404, PAUSE, "Not Found"},
+    {407, 407, PAUSE, "Proxy Authentication Required"},
+    {410, 410, PAUSE, "Gone"},
     /* Overloaded, or a gateway without anything behind it. */
-    {429, OUTCOME_SINK_DOWN, "Too Many Requests"},
-    {502, OUTCOME_SINK_DOWN, "Bad Gateway"},
-    {503, OUTCOME_SINK_DOWN, "Service Unavailable"},
-    {504, OUTCOME_SINK_DOWN, "Gateway Timeout"},
-    /* Temporary, and perhaps only for this event. */
-    {408, OUTCOME_RETRY, "Request Timeout"},
-    {425, OUTCOME_RETRY, "Too Early"},
-    {500, OUTCOME_RETRY, "Internal Server Error"},
-    /* The receiver does not want this event as it is. */
-    {400, OUTCOME_REJECTED, "Bad Request"},
-    {405, OUTCOME_REJECTED, "Method Not Allowed"},
-    {406, OUTCOME_REJECTED, "Not Acceptable"},
-    {409, OUTCOME_REJECTED, "Conflict"},
-    {411, OUTCOME_REJECTED, "Length Required"},
-    {413, OUTCOME_REJECTED, "Content Too Large"},
-    {414, OUTCOME_REJECTED, "URI Too Long"},
-    {415, OUTCOME_REJECTED, "Unsupported Media Type"},
-    {422, OUTCOME_REJECTED, "Unprocessable Content"},
-    {431, OUTCOME_REJECTED, "Request Header Fields Too Large"},
-    {451, OUTCOME_REJECTED, "Unavailable For Legal Reasons"},
-    {501, OUTCOME_REJECTED, "Not Implemented"},
+    {429, 429, WAIT, "Too Many Requests"},
+    {502, 502, WAIT, "Bad Gateway"},
+    {503, 503, WAIT, "Service Unavailable"},
+    {504, 504, WAIT, "Gateway Timeout"},
+    {408, 408, TRY_AGAIN, "Request Timeout"},
+    {425, 425, TRY_AGAIN, "Too Early"},
+    {500, 500, TRY_AGAIN, "Internal Server Error"},
+    {400, 400, TRY_A_FEW, "Bad Request"},
+    {405, 405, TRY_A_FEW, "Method Not Allowed"},
+    {406, 406, TRY_A_FEW, "Not Acceptable"},
+    {409, 409, TRY_A_FEW, "Conflict"},
+    {411, 411, TRY_A_FEW, "Length Required"},
+    {413, 413, TRY_A_FEW, "Content Too Large"},
+    {414, 414, TRY_A_FEW, "URI Too Long"},
+    {415, 415, TRY_A_FEW, "Unsupported Media Type"},
+    {422, 422, TRY_A_FEW, "Unprocessable Content"},
+    {431, 431, TRY_A_FEW, "Request Header Fields Too Large"},
+    {451, 451, TRY_A_FEW, "Unavailable For Legal Reasons"},
+    {501, 501, TRY_A_FEW, "Not Implemented"},
+    {400, 499, TRY_A_FEW, "Client Error"},
+    {500, 599, TRY_AGAIN, "Server Error"},
+    {0, 999, TRY_AGAIN, "(not a status of HTTP)"},
 };
 
-static struct status_row find_status(long status)
+struct code_row {
+        CURLcode code;
+        enum meaning meaning;
+};
+
+/* A code that is not here DEPENDS. */
+static const struct code_row code_rows[] = {
+    /* nobody there */
+    {CURLE_COULDNT_RESOLVE_HOST, WAIT},
+    {CURLE_COULDNT_CONNECT, WAIT},
+    /* somebody else there, or it does not trust us */
+    {CURLE_SSL_CONNECT_ERROR, WAIT},
+    {CURLE_PEER_FAILED_VERIFICATION, WAIT},
+    {CURLE_SSL_ISSUER_ERROR, WAIT},
+    {CURLE_SSL_INVALIDCERTSTATUS, WAIT},
+    {CURLE_SSL_PINNEDPUBKEYNOTMATCH, WAIT},
+    {CURLE_SSL_CLIENTCERT, WAIT},
+    /* our own configuration or files */
+    {CURLE_SSL_CERTPROBLEM, PAUSE},
+    {CURLE_SSL_CIPHER, PAUSE},
+    {CURLE_SSL_CACERT_BADFILE, PAUSE},
+    {CURLE_SSL_CRL_BADFILE, PAUSE},
+    {CURLE_URL_MALFORMAT, PAUSE},
+    /* an answer that is not HTTP, or without end; the first also a URL that libcurl cannot serve,
+     * with which nothing is ever sent */
+    {CURLE_UNSUPPORTED_PROTOCOL, NONSENSE},
+    {CURLE_WEIRD_SERVER_REPLY, NONSENSE},
+    {CURLE_WRITE_ERROR, NONSENSE},
+};
+
+static const struct status_row *find_status(long status)
 {
-        for (size_t i = 0; i < sizeof status_rows / sizeof status_rows[0]; i++)
-                if (status_rows[i].status == status)
-                        return status_rows[i];
-        if (status >= 200 && status <= 299)
-                return (struct status_row){status, OUTCOME_DELIVERED, "Success"};
-        if (status >= 300 && status <= 399)
-                return (struct status_row){status, OUTCOME_SINK_DOWN, "Redirect"};
-        if (status >= 400 && status <= 499)
-                return (struct status_row){status, OUTCOME_REJECTED, "Client Error"};
-        if (status >= 500 && status <= 599)
-                return (struct status_row){status, OUTCOME_RETRY, "Server Error"};
-        return (struct status_row){status, OUTCOME_RETRY, "(not a status of HTTP)"};
+        const struct status_row *row = status_rows;
+
+        while (status < row->first || status > row->last)
+                row++;
+        return row;
+}
+
+static enum meaning meaning_of_code(CURLcode code)
+{
+        for (size_t i = 0; i < sizeof code_rows / sizeof code_rows[0]; i++)
+                if (code_rows[i].code == code)
+                        return code_rows[i].meaning;
+        return DEPENDS;
 }
 
 int64_t http_retry_after_ms(const char *value, int64_t now_s)
@@ -98,66 +145,85 @@ int64_t http_retry_after_ms(const char *value, int64_t now_s)
         return delay_s * 1000;
 }
 
-static struct outcome classify_status(const struct http_result *result)
-{
-        const struct status_row row = find_status(result->status);
-        struct outcome outcome;
-
-        if (row.kind == OUTCOME_DELIVERED)
-                return outcome_delivered;
-        if (result->location != NULL && result->status >= 300 && result->status <= 399)
-                outcome = outcome_make(row.kind,
-                    "%ld %s: points to %.120s; redirects are not followed, change the sink's url",
-                    row.status, row.phrase, result->location);
-        else if (result->body[0] != '\0')
-                outcome =
-                    outcome_make(row.kind, "%ld %s: %.150s", row.status, row.phrase, result->body);
-        else
-                outcome = outcome_make(row.kind, "%ld %s", row.status, row.phrase);
-        if (row.kind != OUTCOME_REJECTED && result->retry_after != NULL)
-                outcome.delay_ms = http_retry_after_ms(result->retry_after, result->now_s);
-        return outcome;
-}
-
-/* Never about the event, whether or not something was sent. */
-static const CURLcode destination_codes[] = {
-    /* nobody there */
-    CURLE_COULDNT_RESOLVE_HOST,
-    CURLE_COULDNT_CONNECT,
-    /* somebody else there, or it does not trust us */
-    CURLE_SSL_CONNECT_ERROR,
-    CURLE_PEER_FAILED_VERIFICATION,
-    CURLE_SSL_ISSUER_ERROR,
-    CURLE_SSL_INVALIDCERTSTATUS,
-    CURLE_SSL_PINNEDPUBKEYNOTMATCH,
-    CURLE_SSL_CLIENTCERT,
-    /* our own configuration or files */
-    CURLE_SSL_CERTPROBLEM,
-    CURLE_SSL_CIPHER,
-    CURLE_SSL_CACERT_BADFILE,
-    CURLE_SSL_CRL_BADFILE,
+struct judgement {
+        enum outcome_kind kind;
+        bool needs_operator;
+        uint32_t max_attempts;
 };
 
-static bool is_about_destination(CURLcode code)
+static struct judgement judge_status(const struct http_result *result, enum meaning meaning)
 {
-        for (size_t i = 0; i < sizeof destination_codes / sizeof destination_codes[0]; i++)
-                if (destination_codes[i] == code)
-                        return true;
-        return false;
+        /* Of a 2xx only counts that it has the event. */
+        if (meaning != TAKEN && result->is_disabled)
+                return (struct judgement){.kind = OUTCOME_SINK_DOWN, .needs_operator = true};
+        if (meaning != TAKEN && result->is_aborted)
+                return (struct judgement){.kind = OUTCOME_REJECTED};
+        switch (meaning) {
+        case TAKEN:
+                return (struct judgement){.kind = OUTCOME_DELIVERED};
+        case WAIT:
+                return (struct judgement){.kind = OUTCOME_SINK_DOWN};
+        case PAUSE:
+                return (struct judgement){.kind = OUTCOME_SINK_DOWN, .needs_operator = true};
+        case TRY_A_FEW:
+                return (struct judgement){.kind = OUTCOME_RETRY, .max_attempts = FEW_TRIES};
+        case TRY_AGAIN:
+        case DEPENDS:
+        case NONSENSE:
+                break;
+        }
+        return (struct judgement){.kind = OUTCOME_RETRY};
+}
+
+static struct outcome describe_status(
+    const struct http_result *result, enum outcome_kind kind, const char *phrase)
+{
+        const char *said = result->is_disabled  ? ", webhook-delivery: disable"
+                           : result->is_aborted ? ", webhook-delivery: abort-message"
+                                                : "";
+
+        if (result->location != NULL && result->status >= 300 && result->status <= 399)
+                return outcome_make(kind,
+                    "%ld %s%s: points to %.120s; redirects are not followed, change the sink's url",
+                    result->status, phrase, said, result->location);
+        if (result->body[0] != '\0')
+                return outcome_make(
+                    kind, "%ld %s%s: %.150s", result->status, phrase, said, result->body);
+        return outcome_make(kind, "%ld %s%s", result->status, phrase, said);
+}
+
+static struct outcome classify_status(const struct http_result *result)
+{
+        const struct status_row *row = find_status(result->status);
+        const struct judgement judged = judge_status(result, row->meaning);
+        struct outcome outcome;
+
+        if (judged.kind == OUTCOME_DELIVERED)
+                return outcome_delivered;
+        outcome = describe_status(result, judged.kind, row->phrase);
+        outcome.needs_operator = judged.needs_operator;
+        outcome.max_attempts = judged.max_attempts;
+        if (judged.kind != OUTCOME_REJECTED)
+                outcome.delay_ms = result->retry_after_ms;
+        return outcome;
 }
 
 static struct outcome classify_transport(const struct http_result *result)
 {
         const char *failure =
             result->failure[0] != '\0' ? result->failure : curl_easy_strerror(result->code);
+        enum meaning meaning = meaning_of_code(result->code);
+        struct outcome outcome;
 
-        /* A timeout, a reset or nonsense counts by how far the request had come. So does
-         * CURLE_UNSUPPORTED_PROTOCOL, libcurl's word both for a URL it cannot serve, with which
-         * nothing is ever sent, and for an answer that is not HTTP. */
-        if (result->is_sent && !is_about_destination(result->code))
-                return outcome_make(OUTCOME_RETRY,
+        if (result->is_sent && (meaning == DEPENDS || meaning == NONSENSE)) {
+                outcome = outcome_make(OUTCOME_RETRY,
                     "no answer, so it is unknown whether the event arrived: %s", failure);
-        return outcome_make(OUTCOME_SINK_DOWN, "%s", failure);
+                outcome.is_unanswered = meaning == DEPENDS;
+                return outcome;
+        }
+        outcome = outcome_make(OUTCOME_SINK_DOWN, "%s", failure);
+        outcome.needs_operator = meaning == PAUSE || result->code == CURLE_UNSUPPORTED_PROTOCOL;
+        return outcome;
 }
 
 struct outcome http_result_classify(const struct http_result *result)

@@ -8,14 +8,15 @@
 
 /* How one exchange ended. All text is borrowed. */
 struct http_result {
-        CURLcode code;           /* libcurl's verdict on the transfer */
-        long status;             /* of the final response; 0 if its headers never fully arrived */
-        bool is_sent;            /* some of the request went out */
-        const char *failure;     /* words for `code`; may be empty */
-        const char *retry_after; /* the header's value, or NULL */
-        const char *location;    /* likewise */
-        const char *body;        /* the response's first bytes, without NUL */
-        int64_t now_s;           /* unix seconds */
+        CURLcode code;          /* libcurl's verdict on the transfer */
+        long status;            /* of the final response; 0 if its headers never fully arrived */
+        bool is_sent;           /* some of the request went out */
+        const char *failure;    /* words for `code`; may be empty */
+        int64_t retry_after_ms; /* from Retry-After; OUTCOME_NO_DELAY: none that can be read */
+        const char *location;   /* the header's value, or NULL */
+        bool is_disabled;       /* webhook-delivery: disable */
+        bool is_aborted;        /* webhook-delivery: abort-message */
+        const char *body;       /* the response's first bytes, without NUL */
 };
 
 struct outcome http_result_classify(const struct http_result *result);

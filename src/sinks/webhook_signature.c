@@ -30,7 +30,7 @@ struct webhook_signer {
 static void require(int is_done)
 {
         if (!is_done)
-                abort();
+                out_of_memory();
 }
 
 /* Strictly: EVP_DecodeBlock() alone would accept white space, and counts the padding as bytes.

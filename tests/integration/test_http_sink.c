@@ -200,27 +200,6 @@ Test(http_sink, works_on_many_events_side_by_side)
         http_fixture_end(&fixture);
 }
 
-Test(http_sink, maps_each_class_of_status)
-{
-        static const struct {
-                unsigned status;
-                enum outcome_kind kind;
-        } classes[] = {{200, OUTCOME_DELIVERED}, {202, OUTCOME_DELIVERED}, {204, OUTCOME_DELIVERED},
-            {304, OUTCOME_SINK_DOWN}, {400, OUTCOME_REJECTED}, {401, OUTCOME_SINK_DOWN},
-            {404, OUTCOME_SINK_DOWN}, {408, OUTCOME_RETRY}, {409, OUTCOME_REJECTED},
-            {410, OUTCOME_SINK_DOWN}, {418, OUTCOME_REJECTED}, {422, OUTCOME_REJECTED},
-            {425, OUTCOME_RETRY}, {429, OUTCOME_SINK_DOWN}, {500, OUTCOME_RETRY},
-            {501, OUTCOME_REJECTED}, {503, OUTCOME_SINK_DOWN}, {599, OUTCOME_RETRY}};
-        struct http_fixture fixture;
-
-        http_fixture_begin(&fixture);
-        for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
-                expect_outcome(
-                    outcome_of_answer(&fixture, &(struct http_answer){.status = classes[i].status}),
-                    classes[i].kind);
-        http_fixture_end(&fixture);
-}
-
 Test(http_sink, repeats_what_the_receiver_said)
 {
         struct http_fixture fixture;

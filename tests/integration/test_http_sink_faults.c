@@ -25,6 +25,7 @@ Test(http_sink_faults, answers_sink_down_while_nothing_listens)
                 outcome = sink_driver_deliver(&fixture.driver, &event);
                 expect_outcome(outcome, OUTCOME_SINK_DOWN);
                 expect_reason(outcome, "127.0.0.1");
+                cr_expect_not(outcome.needs_operator);
         }
 
         http_receiver_restart(fixture.receiver);
@@ -82,8 +83,8 @@ Test(http_sink_faults, lets_a_2xx_stand_when_its_body_is_cut)
             OUTCOME_DELIVERED);
         expect_outcome(
             outcome_of_answer(&fixture,
-                &(struct http_answer){.status = 422, .body = "half", .manner = ANSWER_HALF_BODY}),
-            OUTCOME_REJECTED);
+                &(struct http_answer){.status = 500, .body = "half", .manner = ANSWER_HALF_BODY}),
+            OUTCOME_RETRY);
         http_fixture_end(&fixture);
 }
 
@@ -300,13 +301,15 @@ Test(http_sink_faults, waits_for_the_final_response_and_all_its_headers)
                         "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
             OUTCOME_DELIVERED);
         expect_of_bytes(
-            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 422 No\r\n\r\nbad", OUTCOME_REJECTED);
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 No\r\n\r\nbad", OUTCOME_SINK_DOWN);
         expect_of_bytes("HTTP/1.1 103 Early Hints\r\n\r\n", OUTCOME_RETRY);
         expect_of_bytes("HTTP/1.1 200 OK\r\nContent-Le", OUTCOME_RETRY);
         expect_of_bytes("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nCon", OUTCOME_RETRY);
         expect_of_bytes("HTTP/1.1 200 OK\r\n", OUTCOME_RETRY);
         expect_of_bytes("SSH-2.0-OpenSSH_9.2\r\n", OUTCOME_RETRY);
         expect_of_bytes("", OUTCOME_RETRY);
+        cr_expect(outcome_of_bytes("", 0).is_unanswered);
+        cr_expect_not(outcome_of_bytes("SSH-2.0-OpenSSH_9.2\r\n", 21).is_unanswered);
 }
 
 Test(http_sink_faults, bounds_the_headers_it_reads)

@@ -78,6 +78,7 @@ Test(http_sink_tls, refuses_a_certificate_nobody_vouches_for)
         outcome = sink_driver_deliver(&fixture.driver, &event);
         expect_outcome(outcome, OUTCOME_SINK_DOWN);
         expect_reason(outcome, "certificate");
+        cr_expect_not(outcome.needs_operator);
         expect_outcome(sink_driver_probe(&fixture.driver), OUTCOME_SINK_DOWN);
         cr_expect_eq(http_receiver_n_requests(fixture.receiver), 0);
         end_tls(&fixture, &certificate);
@@ -118,5 +119,6 @@ Test(http_sink_tls, names_an_authority_file_that_cannot_be_read)
         outcome = sink_driver_deliver(&fixture.driver, &event);
         expect_outcome(outcome, OUTCOME_SINK_DOWN);
         expect_reason(outcome, missing);
+        cr_expect(outcome.needs_operator);
         end_tls(&fixture, &certificate);
 }

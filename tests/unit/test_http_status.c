@@ -7,17 +7,24 @@
 
 static struct http_result answer(long status)
 {
-        return (struct http_result){
-            .status = status, .is_sent = true, .failure = "", .body = "", .now_s = NOW_S};
+        return (struct http_result){.status = status,
+            .is_sent = true,
+            .failure = "",
+            .body = "",
+            .retry_after_ms = OUTCOME_NO_DELAY};
 }
 
 static struct http_result no_answer(CURLcode code, bool is_sent)
 {
-        return (struct http_result){
-            .code = code, .is_sent = is_sent, .failure = "", .body = "", .now_s = NOW_S};
+        return (struct http_result){.code = code,
+            .is_sent = is_sent,
+            .failure = "",
+            .body = "",
+            .retry_after_ms = OUTCOME_NO_DELAY};
 }
 
-static void expect_status(long status, enum outcome_kind kind)
+static void expect_status(
+    long status, enum outcome_kind kind, bool needs_operator, uint32_t max_attempts)
 {
         const struct http_result result = answer(status);
         const struct outcome outcome = http_result_classify(&result);
@@ -25,6 +32,9 @@ static void expect_status(long status, enum outcome_kind kind)
 
         cr_expect_eq(outcome.kind, kind, "%ld is %s", status, outcome_name(outcome.kind));
         cr_expect_eq(outcome.delay_ms, OUTCOME_NO_DELAY);
+        cr_expect_eq(outcome.needs_operator, needs_operator, "%ld", status);
+        cr_expect_eq(outcome.max_attempts, max_attempts, "%ld", status);
+        cr_expect_not(outcome.is_unanswered);
         snprintf(number, sizeof number, "%ld ", status);
         if (kind == OUTCOME_DELIVERED)
                 cr_expect_str_eq(outcome.reason, "");
@@ -33,40 +43,70 @@ static void expect_status(long status, enum outcome_kind kind)
                     strncmp(outcome.reason, number, strlen(number)), 0, "%s", outcome.reason);
 }
 
-static void expect_code(CURLcode code, bool is_sent, enum outcome_kind kind)
+static void expect_code(CURLcode code, bool is_sent, enum outcome_kind kind, bool has_mark)
 {
         const struct http_result result = no_answer(code, is_sent);
         const struct outcome outcome = http_result_classify(&result);
 
         cr_expect_eq(outcome.kind, kind, "%s, %s sent, is %s", curl_easy_strerror(code),
             is_sent ? "partly" : "not", outcome_name(outcome.kind));
+        cr_expect_eq(outcome.is_unanswered, kind == OUTCOME_RETRY && has_mark, "%d", code);
+        cr_expect_eq(outcome.needs_operator, kind == OUTCOME_SINK_DOWN && has_mark, "%d", code);
         cr_expect(strstr(outcome.reason, curl_easy_strerror(code)) != NULL, "%s", outcome.reason);
         cr_expect_eq(strstr(outcome.reason, "unknown whether") != NULL, kind == OUTCOME_RETRY);
+}
+
+static bool is_one_of(long status, const long *list)
+{
+        for (; *list != 0; list++)
+                if (*list == status)
+                        return true;
+        return false;
 }
 
 /* Every status there is, against the table of the sinks' manual, written here a second time. */
 Test(http_status, knows_every_status)
 {
-        static const long down[] = {401, 403, 404, 407, 410, 429, 502, 503, 504};
-        static const long retry[] = {408, 425, 500};
+        static const long down[] = {429, 502, 503, 504, 0};
+        static const long paused[] = {401, 403, 404, 407, 410, 0};
+        static const long retry[] = {408, 425, 500, 0};
 
         for (long status = 100; status < 700; status++) {
-                enum outcome_kind kind = OUTCOME_RETRY;
-
                 if (status >= 200 && status < 300)
-                        kind = OUTCOME_DELIVERED;
-                else if (status >= 300 && status < 400)
-                        kind = OUTCOME_SINK_DOWN;
+                        expect_status(status, OUTCOME_DELIVERED, false, 0);
+                else if ((status >= 300 && status < 400) || is_one_of(status, paused))
+                        expect_status(status, OUTCOME_SINK_DOWN, true, 0);
+                else if (is_one_of(status, down))
+                        expect_status(status, OUTCOME_SINK_DOWN, false, 0);
+                else if (is_one_of(status, retry))
+                        expect_status(status, OUTCOME_RETRY, false, 0);
                 else if ((status >= 400 && status < 500) || status == 501)
-                        kind = OUTCOME_REJECTED;
-                for (size_t i = 0; i < sizeof down / sizeof down[0]; i++)
-                        if (status == down[i])
-                                kind = OUTCOME_SINK_DOWN;
-                for (size_t i = 0; i < sizeof retry / sizeof retry[0]; i++)
-                        if (status == retry[i])
-                                kind = OUTCOME_RETRY;
-                expect_status(status, kind);
+                        expect_status(status, OUTCOME_RETRY, false, 5);
+                else
+                        expect_status(status, OUTCOME_RETRY, false, 0);
         }
+}
+
+Test(http_status, lets_a_receiver_refuse_the_event_or_the_whole_sink)
+{
+        struct http_result result = answer(500);
+        struct outcome outcome;
+
+        result.is_disabled = true;
+        outcome = http_result_classify(&result);
+        cr_expect_eq(outcome.kind, OUTCOME_SINK_DOWN);
+        cr_expect(outcome.needs_operator);
+        cr_expect_str_eq(outcome.reason, "500 Internal Server Error, webhook-delivery: disable");
+
+        result.is_disabled = false;
+        result.is_aborted = true;
+        outcome = http_result_classify(&result);
+        cr_expect_eq(outcome.kind, OUTCOME_REJECTED);
+        cr_expect_str_eq(
+            outcome.reason, "500 Internal Server Error, webhook-delivery: abort-message");
+
+        result.status = 200;
+        cr_expect_eq(http_result_classify(&result).kind, OUTCOME_DELIVERED);
 }
 
 Test(http_status, lets_the_answer_stand_whatever_happened_after_it)
@@ -80,7 +120,7 @@ Test(http_status, lets_the_answer_stand_whatever_happened_after_it)
                 result.code = codes[i];
                 cr_expect_eq(http_result_classify(&result).kind, OUTCOME_DELIVERED);
                 result.status = 422;
-                cr_expect_eq(http_result_classify(&result).kind, OUTCOME_REJECTED);
+                cr_expect_eq(http_result_classify(&result).max_attempts, 5);
         }
 }
 
@@ -114,20 +154,27 @@ Test(http_status, names_the_target_of_a_redirect)
 Test(http_status, tells_a_dead_destination_from_an_unknown_arrival)
 {
         static const CURLcode destination[] = {CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_CONNECT,
-            CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE,
-            CURLE_SSL_CERTPROBLEM};
-        static const CURLcode depends[] = {CURLE_OPERATION_TIMEDOUT, CURLE_SEND_ERROR,
-            CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE, CURLE_WEIRD_SERVER_REPLY,
-            CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT};
+            CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION};
+        static const CURLcode ours[] = {
+            CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM, CURLE_URL_MALFORMAT};
+        static const CURLcode silence[] = {CURLE_OPERATION_TIMEDOUT, CURLE_SEND_ERROR,
+            CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE};
+        static const CURLcode nonsense[] = {
+            CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_WRITE_ERROR};
 
         for (size_t i = 0; i < sizeof destination / sizeof destination[0]; i++) {
-                expect_code(destination[i], false, OUTCOME_SINK_DOWN);
-                expect_code(destination[i], true, OUTCOME_SINK_DOWN);
+                expect_code(destination[i], false, OUTCOME_SINK_DOWN, false);
+                expect_code(destination[i], true, OUTCOME_SINK_DOWN, false);
         }
-        for (size_t i = 0; i < sizeof depends / sizeof depends[0]; i++) {
-                expect_code(depends[i], false, OUTCOME_SINK_DOWN);
-                expect_code(depends[i], true, OUTCOME_RETRY);
+        for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+                expect_code(ours[i], false, OUTCOME_SINK_DOWN, true);
+        for (size_t i = 0; i < sizeof silence / sizeof silence[0]; i++) {
+                expect_code(silence[i], false, OUTCOME_SINK_DOWN, false);
+                expect_code(silence[i], true, OUTCOME_RETRY, true);
         }
+        for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++)
+                expect_code(nonsense[i], true, OUTCOME_RETRY, false);
+        expect_code(CURLE_UNSUPPORTED_PROTOCOL, false, OUTCOME_SINK_DOWN, true);
 }
 
 Test(http_status, prefers_the_words_of_the_failure)
@@ -171,17 +218,15 @@ Test(http_status, ignores_a_retry_after_that_is_neither)
 
 Test(http_status, passes_the_delay_on_where_another_try_follows)
 {
-        struct http_result result = answer(429);
+        static const long statuses[] = {429, 503, 500, 422, 404};
+        struct http_result result = answer(200);
 
-        result.retry_after = "7";
-        cr_expect_eq(http_result_classify(&result).delay_ms, 7000);
-        result.status = 500;
-        cr_expect_eq(http_result_classify(&result).delay_ms, 7000);
-        result.status = 422;
+        result.retry_after_ms = 7000;
         cr_expect_eq(http_result_classify(&result).delay_ms, OUTCOME_NO_DELAY);
-        result.status = 200;
-        cr_expect_eq(http_result_classify(&result).delay_ms, OUTCOME_NO_DELAY);
-        result.status = 503;
-        result.retry_after = "whenever";
+        for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
+                result.status = statuses[i];
+                cr_expect_eq(http_result_classify(&result).delay_ms, 7000, "%ld", statuses[i]);
+        }
+        result.is_aborted = true;
         cr_expect_eq(http_result_classify(&result).delay_ms, OUTCOME_NO_DELAY);
 }
