@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "config/config.h"
 #include "sinks/email_mime.h"
+#include "sinks/utf8.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -219,8 +220,10 @@ static void append_body(struct bytes *out, const struct draft *draft, const char
 }
 
 static void append_headers(struct bytes *out, const struct draft *draft,
-    const struct email_sender *sender, const char *event_id, int64_t wall_us)
+    const struct email_sender *sender, const struct event *event, int64_t wall_us)
 {
+        const char *event_id = event->event_id;
+
         mime_append_mailbox_header(out, "From", &sender->from, 1);
         mime_append_mailbox_header(out, "To", draft->to.items, draft->to.n);
         if (draft->cc.n > 0)
@@ -232,6 +235,8 @@ static void append_headers(struct bytes *out, const struct draft *draft,
         mime_append_date_header(out, wall_us);
         bytes_printf(out, "Message-ID: <%s@%s>\r\n", event_id, sender->message_id_domain);
         bytes_printf(out, "X-Event-Id: %s\r\n", event_id);
+        if (event->is_redriven)
+                bytes_append_text(out, "X-Redriven: true\r\n");
         bytes_append_text(out, "Auto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\n");
 }
 
@@ -278,7 +283,7 @@ bool email_message_init(struct email_message *message, const struct email_sender
                 add_recipients(message, &draft.to);
                 add_recipients(message, &draft.cc);
                 add_recipients(message, &draft.bcc);
-                append_headers(&message->text, &draft, sender, event->event_id, wall_us);
+                append_headers(&message->text, &draft, sender, event, wall_us);
                 append_body(&message->text, &draft, event->event_id);
         }
         draft_deinit(&draft);
@@ -293,4 +298,31 @@ void email_message_deinit(struct email_message *message)
         free(message->recipients);
         bytes_deinit(&message->text);
         *message = (struct email_message){0};
+}
+
+static void describe_addresses(struct bytes *out, const json_t *value)
+{
+        size_t n = json_is_array(value) ? json_array_size(value) : 1;
+
+        for (size_t i = 0; i < n; i++) {
+                const json_t *address = json_is_array(value) ? json_array_get(value, i) : value;
+                if (json_is_string(address))
+                        bytes_printf(
+                            out, "%s%s", out->length > 0 ? ", " : "", json_string_value(address));
+        }
+}
+
+void email_message_describe(const struct event *event, char *recipients, size_t size)
+{
+        struct outcome rejected;
+        json_t *payload = parse_payload(event, &rejected);
+        struct bytes out = {0};
+
+        bytes_append_text(&out, "");
+        describe_addresses(&out, json_object_get(payload, "to"));
+        describe_addresses(&out, json_object_get(payload, "cc"));
+        describe_addresses(&out, json_object_get(payload, "bcc"));
+        utf8_copy(recipients, size, out.data);
+        bytes_deinit(&out);
+        json_decref(payload);
 }

@@ -25,6 +25,7 @@
 #include "sinks/email_address.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct email_config;
 
@@ -50,3 +51,7 @@ void email_sender_deinit(struct email_sender *sender);
 bool email_message_init(struct email_message *message, const struct email_sender *sender,
     const struct event *event, int64_t wall_us, struct outcome *out_rejected);
 void email_message_deinit(struct email_message *message);
+
+/* Writes the addresses of to, cc and bcc as the payload names them, cut to `size`; nothing if it
+ * cannot be read. */
+void email_message_describe(const struct event *event, char *recipients, size_t size);

@@ -1,8 +1,16 @@
+/*
+ * What comes of a mail is decided by the table `rules`: the stage that the
+ * dialogue had come to, and the reply to its last command.
+ */
 #include "sinks/email_replies.h"
+
+#include "sinks/email_hint.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define FEW_TRIES 5
 
 static bool begins_with(const char *line, size_t length, const char *word)
 {
@@ -165,79 +173,97 @@ static const char *stage_words(const struct smtp_dialogue *dialogue, char *buffe
         abort();
 }
 
-/* A command that the server does not know, or not yet: it speaks another dialect than we do. */
-static bool is_protocol_reply(int code)
+enum meaning {
+        WAIT,       /* the server takes nothing now */
+        PAUSE,      /* nor will it, until somebody changes something */
+        TRY_AGAIN,  /* this mail, later */
+        TRY_A_FEW,  /* the recipient's fault, or the configuration's */
+        UNANSWERED, /* it said nothing, and it may be because of this mail */
+        DROP,       /* never this mail */
+};
+
+#define AT(stage)  (1u << SMTP_##stage)
+#define SETTING_UP (AT(CONNECT) | AT(EHLO) | AT(STARTTLS) | AT(AUTH) | AT(NOOP))
+#define ANYWHERE   (SETTING_UP | AT(MAIL) | AT(RCPT) | AT(DATA) | AT(CONTENT))
+
+struct rule {
+        unsigned stages;
+        int first; /* codes; 0: no complete reply came */
+        int last;
+        enum meaning meaning;
+};
+
+/* The first row that holds the stage and the code decides. */
+static const struct rule rules[] = {
+    /* Until a recipient is named all mails are alike to the server; from then on it may be this
+     * one over which it fails, and that must not stop the others. */
+    {SETTING_UP | AT(MAIL), 0, 0, WAIT},
+    {AT(RCPT) | AT(DATA) | AT(CONTENT), 0, 0, UNANSWERED},
+
+    {SETTING_UP, 400, 499, WAIT},
+    {AT(MAIL) | AT(RCPT) | AT(DATA), 421, 421, WAIT}, /* closing down, or throttling us */
+    /* Some servers say 421 to a content they suspect: as WAIT, which costs no attempt, such a mail
+     * would stand in the way of all others for ever. 454 is about relaying to this recipient. */
+    {AT(MAIL) | AT(RCPT) | AT(DATA) | AT(CONTENT), 400, 499, TRY_AGAIN},
+
+    /* Not talking to us, another dialect, no TLS, wrong user or password. */
+    {SETTING_UP, 500, 599, PAUSE},
+    {ANYWHERE, 530, 530, PAUSE}, /* a login is wanted, or TLS */
+    {ANYWHERE, 534, 535, PAUSE},
+    {ANYWHERE, 538, 538, PAUSE},
+    /* The sender is the configuration's, so a refusal meets every mail; only the announced size is
+     * this one's own. */
+    {AT(MAIL), 552, 552, DROP},
+    {AT(MAIL), 500, 599, PAUSE},
+    {AT(RCPT) | AT(DATA), 500, 500, PAUSE},
+    {AT(RCPT) | AT(DATA), 502, 503, PAUSE},
+    {AT(RCPT), 504, 504, TRY_A_FEW}, /* "need a fully qualified name": the recipient's, or ours */
+    {AT(DATA), 504, 504, PAUSE},
+    /* Unknown mailbox, too big, content; even a 500 to the content is about it. */
+    {AT(RCPT) | AT(DATA) | AT(CONTENT), 500, 599, DROP},
+
+    /* libcurl gave up although the last reply agreed, or the reply makes no sense. */
+    {SETTING_UP | AT(MAIL), 100, 999, WAIT},
+    {ANYWHERE, 0, 999, TRY_AGAIN},
+};
+
+/* Said by libcurl without a refusal of the server's: what is configured is not to be had. */
+static const CURLcode pausing_results[] = {
+    CURLE_LOGIN_DENIED,   /* no login method in common */
+    CURLE_USE_SSL_FAILED, /* TLS is required and not offered */
+    CURLE_SSL_CACERT_BADFILE,
+    CURLE_SSL_CERTPROBLEM,
+    CURLE_SSL_CIPHER,
+    CURLE_URL_MALFORMAT,
+    CURLE_UNSUPPORTED_PROTOCOL,
+};
+
+static enum meaning judge(const struct smtp_dialogue *dialogue, CURLcode result)
 {
-        return code == 500 || code == 502 || code == 503 || code == 504;
+        const struct rule *rule = rules;
+
+        if (dialogue->code < 400)
+                for (size_t i = 0; i < sizeof pausing_results / sizeof pausing_results[0]; i++)
+                        if (pausing_results[i] == result)
+                                return PAUSE;
+        while (!(rule->stages & 1u << dialogue->stage) || dialogue->code < rule->first ||
+               dialogue->code > rule->last)
+                rule++;
+        return rule->meaning;
 }
 
-/* The server wants a login, a better one, or TLS: true for every event. */
-static bool is_login_reply(int code)
+static enum outcome_kind kind_of(enum meaning meaning)
 {
-        return code == 530 || code == 534 || code == 535 || code == 538;
-}
-
-static enum outcome_kind judge_permanent(enum smtp_stage stage, int code)
-{
-        switch (stage) {
-        case SMTP_CONNECT:  /* 554: not talking to us */
-        case SMTP_EHLO:     /* dialect */
-        case SMTP_STARTTLS: /* no TLS to be had */
-        case SMTP_AUTH:     /* wrong user or password */
-        case SMTP_NOOP:
+        switch (meaning) {
+        case WAIT:
+        case PAUSE:
                 return OUTCOME_SINK_DOWN;
-        case SMTP_MAIL:
-                /* The sender is the configuration's, so a refusal meets every event; only the
-                 * announced size (552) is this event's own. */
-                return code == 552 ? OUTCOME_REJECTED : OUTCOME_SINK_DOWN;
-        case SMTP_RCPT:
-        case SMTP_DATA:
-                return is_protocol_reply(code) || is_login_reply(code) ? OUTCOME_SINK_DOWN
-                                                                       : OUTCOME_REJECTED;
-        case SMTP_CONTENT:
-                /* Even a 500 is about this content, such as a line that is too long. */
-                return is_login_reply(code) ? OUTCOME_SINK_DOWN : OUTCOME_REJECTED;
-        }
-        abort();
-}
-
-static enum outcome_kind judge_temporary(enum smtp_stage stage, int code)
-{
-        switch (stage) {
-        case SMTP_CONNECT:
-        case SMTP_EHLO:
-        case SMTP_STARTTLS: /* 454: TLS is out of order */
-        case SMTP_AUTH:     /* 454: the user database is */
-        case SMTP_NOOP:
-                return OUTCOME_SINK_DOWN;
-        case SMTP_MAIL:
-        case SMTP_RCPT: /* greylisting, full mailbox; 454 here is about relaying to this one */
-        case SMTP_DATA:
-                /* 421: the server is closing down, or throttles us. */
-                return code == 421 ? OUTCOME_SINK_DOWN : OUTCOME_RETRY;
-        case SMTP_CONTENT:
-                /* Some servers say 421 to a content they suspect. As SINK_DOWN, which costs no
-                 * attempt, such a mail would stand in the way of all others for ever. */
+        case TRY_AGAIN:
+        case TRY_A_FEW:
+        case UNANSWERED:
                 return OUTCOME_RETRY;
-        }
-        abort();
-}
-
-/* No reply came: the connection could not be made, or was lost, or stayed silent too long. */
-static enum outcome_kind judge_silence(enum smtp_stage stage)
-{
-        switch (stage) {
-        case SMTP_CONNECT:
-        case SMTP_EHLO:
-        case SMTP_STARTTLS:
-        case SMTP_AUTH:
-        case SMTP_MAIL: /* so far all events are alike to the server: it is not this one's fault */
-        case SMTP_NOOP:
-                return OUTCOME_SINK_DOWN;
-        case SMTP_RCPT: /* from here on it may be: a server that fails over one recipient must not */
-        case SMTP_DATA:    /* stop the others */
-        case SMTP_CONTENT: /* nor can anybody know whether the mail was taken */
-                return OUTCOME_RETRY;
+        case DROP:
+                return OUTCOME_REJECTED;
         }
         abort();
 }
@@ -287,29 +313,35 @@ static struct outcome describe_odd_end(
             stage_words(dialogue, buffer, sizeof buffer), dialogue->code);
 }
 
+static struct outcome describe(
+    const struct smtp_dialogue *dialogue, enum meaning meaning, const char *curl_words)
+{
+        enum outcome_kind kind = kind_of(meaning);
+        struct outcome outcome;
+
+        if (dialogue->code == 0)
+                outcome = describe_silence(dialogue, kind, curl_words);
+        else if (dialogue->code >= 400 && dialogue->code <= 599)
+                outcome = describe_reply(dialogue, kind);
+        else
+                outcome = describe_odd_end(dialogue, kind, curl_words);
+        outcome.needs_operator = meaning == PAUSE;
+        outcome.is_unanswered = meaning == UNANSWERED;
+        outcome.max_attempts = meaning == TRY_A_FEW ? FEW_TRIES : 0;
+        if (dialogue->code >= 400 && dialogue->code <= 499)
+                outcome.delay_ms = smtp_hinted_delay_ms(dialogue->words);
+        return outcome;
+}
+
 struct outcome smtp_mail_outcome(
     const struct smtp_dialogue *dialogue, CURLcode result, const char *curl_words)
 {
-        switch (dialogue->code / 100) {
-        case 0:
-                if (result == CURLE_ABORTED_BY_CALLBACK)
-                        return outcome_cancelled;
-                return describe_silence(dialogue, judge_silence(dialogue->stage), curl_words);
-        case 2:
-                /* The reply was read before whatever happened afterwards: the mail is theirs. */
-                if (dialogue->stage == SMTP_CONTENT)
-                        return outcome_delivered;
-                break;
-        case 4:
-                return describe_reply(dialogue, judge_temporary(dialogue->stage, dialogue->code));
-        case 5:
-                return describe_reply(dialogue, judge_permanent(dialogue->stage, dialogue->code));
-        default:
-                break;
-        }
-        if (result == CURLE_ABORTED_BY_CALLBACK)
+        /* The reply was read before whatever happened afterwards: the mail is theirs. */
+        if (dialogue->stage == SMTP_CONTENT && dialogue->code / 100 == 2)
+                return outcome_delivered;
+        if (dialogue->code < 400 && result == CURLE_ABORTED_BY_CALLBACK)
                 return outcome_cancelled;
-        return describe_odd_end(dialogue, judge_silence(dialogue->stage), curl_words);
+        return describe(dialogue, judge(dialogue, result), curl_words);
 }
 
 struct outcome smtp_probe_outcome(
@@ -317,9 +349,5 @@ struct outcome smtp_probe_outcome(
 {
         if (result == CURLE_OK && dialogue->stage == SMTP_NOOP)
                 return outcome_delivered;
-        if (dialogue->code >= 400)
-                return describe_reply(dialogue, OUTCOME_SINK_DOWN);
-        if (dialogue->code > 0)
-                return describe_odd_end(dialogue, OUTCOME_SINK_DOWN, curl_words);
-        return describe_silence(dialogue, OUTCOME_SINK_DOWN, curl_words);
+        return describe(dialogue, judge(dialogue, result), curl_words);
 }

@@ -158,6 +158,13 @@ static void email_deliver(struct sink *sink, struct attempt *attempt)
         start(&email->slots[i], SLOT_SENDING);
 }
 
+static void email_describe_target(
+    const struct sink *sink, const struct event *event, char *target, size_t size)
+{
+        (void)sink;
+        email_message_describe(event, target, size);
+}
+
 static void email_cancel(struct sink *sink)
 {
         struct email_sink *email = email_sink_from(sink);
@@ -227,6 +234,7 @@ const struct sink_ops email_sink_ops = {
     .keeps_order = false,
     .open = email_open,
     .deliver = email_deliver,
+    .describe_target = email_describe_target,
     .cancel = email_cancel,
     .close = email_close,
     .probe = email_probe,

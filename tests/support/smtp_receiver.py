@@ -13,11 +13,16 @@ Each accepted mail becomes one JSON line in --mailbox:
 What a recipient's local part says is done to the mail, for any domain. With "+N" at its end only
 the first N times, e.g. defer450+2@example.org is a greylist that lets the third try pass:
   reject550  defer450   RCPT is answered with that code
+  grey300               RCPT is answered with 450 and the wish to be asked again in 300 seconds
   hangup                the connection is dropped at RCPT
-  data451               DATA is answered with that code
+  data451               DATA is answered with that code; data0 drops the connection there
   after554              the code is the answer to the final dot
   drop                  accepted and recorded, but the connection is dropped instead of answering
   slow3000              the answer to the final dot waits that many milliseconds
+
+What the file --mood says, if anything, is done to all mails at the moment:
+  mail 450 4.7.1 later  MAIL is answered with that; after a 421 the connection is closed
+  slow 500, drop        as above, whoever the recipient is
 """
 
 import argparse
@@ -33,7 +38,7 @@ import time
 
 from aiosmtpd.smtp import SMTP, AuthResult
 
-RULE = re.compile(r"(reject|defer|hangup|data|after|drop|slow)(\d*)(?:\+(\d+))?@")
+RULE = re.compile(r"(reject|defer|grey|hangup|data|after|drop|slow)(\d*)(?:\+(\d+))?@")
 
 
 def parse_arguments():
@@ -42,7 +47,10 @@ def parse_arguments():
     parser.add_argument("--mailbox", required=True, help="file of JSON lines, appended to")
     parser.add_argument("--commands", help="file with one line for each command: connection, command")
     parser.add_argument("--greeting", help="greet with this line and hang up")
+    parser.add_argument("--ehlo", help="answer to every EHLO and HELO, e.g. '502 5.5.1 what'")
+    parser.add_argument("--starttls", help="answer to every STARTTLS, e.g. '454 4.7.0 not now'")
     parser.add_argument("--mail", help="answer to every MAIL, e.g. '550 5.7.1 not you'")
+    parser.add_argument("--mood", help="file that says how mails fail at the moment, see above")
     parser.add_argument("--second-mail", help="answer to MAIL on a connection that has delivered, after "
                         "which it is closed; 'drop' closes it without an answer")
     parser.add_argument("--auth", help="USER:PASSWORD, required before MAIL")
@@ -66,6 +74,15 @@ class Mailbox:
         self.commands = open(options.commands, "a", encoding="utf-8") if options.commands else None
         self.n_connections = 0
         self.times_used = collections.Counter()
+
+    def mood(self):
+        """The kind and the rest of what is done to all mails now."""
+        try:
+            with open(self.options.mood or "", encoding="utf-8") as file:
+                kind, _, rest = file.read().strip().partition(" ")
+                return kind, rest
+        except FileNotFoundError:
+            return "", ""
 
     def rule(self, address, kinds):
         """The (kind, number) that this address asks for now, or None."""
@@ -139,7 +156,24 @@ class Connection(SMTP):
 
     async def smtp_EHLO(self, hostname):
         self.record("EHLO", hostname)
-        await super().smtp_EHLO(hostname)
+        if self.mailbox.options.ehlo:
+            await self.push(self.mailbox.options.ehlo)
+        else:
+            await super().smtp_EHLO(hostname)
+
+    async def smtp_HELO(self, hostname):
+        self.record("HELO", hostname)
+        if self.mailbox.options.ehlo:
+            await self.push(self.mailbox.options.ehlo)
+        else:
+            await super().smtp_HELO(hostname)
+
+    async def smtp_STARTTLS(self, arg):
+        self.record("STARTTLS", arg)
+        if self.mailbox.options.starttls:
+            await self.push(self.mailbox.options.starttls)
+        else:
+            await super().smtp_STARTTLS(arg)
 
     async def smtp_AUTH(self, arg):
         self.record("AUTH", arg.split()[0] if arg else "")
@@ -160,6 +194,11 @@ class Connection(SMTP):
             if options.second_mail != "drop":
                 await self.push(options.second_mail)
             self.transport.close()
+        elif self.mailbox.mood()[0] == "mail":
+            reply = self.mailbox.mood()[1]
+            await self.push(reply)
+            if reply.startswith("421"):
+                self.transport.close()
         elif options.mail:
             await self.push(options.mail)
         else:
@@ -168,11 +207,13 @@ class Connection(SMTP):
     async def smtp_RCPT(self, arg):
         self.record("RCPT", arg)
         address = re.sub(r".*<(.*)>.*", r"\1", arg or "")
-        rule = self.mailbox.rule(address, ("reject", "defer", "hangup"))
+        rule = self.mailbox.rule(address, ("reject", "defer", "grey", "hangup"))
         if not rule:
             await super().smtp_RCPT(arg)
         elif rule[0] == "hangup":
             self.transport.close()
+        elif rule[0] == "grey":
+            await self.push(f"450 4.2.0 Greylisted, try again in {rule[1]} seconds")
         elif rule[0] == "reject":
             await self.push(f"{rule[1]}-5.1.1 no such mailbox:\r\n{rule[1]} 5.1.1 ask the postmaster")
         else:
@@ -181,7 +222,9 @@ class Connection(SMTP):
     async def smtp_DATA(self, arg):
         self.record("DATA", arg)
         rule = self.mailbox.first_rule(self.envelope.rcpt_tos, ("data",))
-        if rule:
+        if rule and rule[1] == 0:
+            self.transport.close()
+        elif rule:
             await self.push(f"{rule[1]} 4.3.0 no mail now")
         else:
             await super().smtp_DATA(arg)
@@ -189,6 +232,9 @@ class Connection(SMTP):
     async def handle_DATA(self, server, session, envelope):
         rule = self.mailbox.first_rule(envelope.rcpt_tos, ("after", "drop", "slow"))
         kind, number = rule or ("", 0)
+        mood, argument = self.mailbox.mood()
+        if mood in ("slow", "drop"):
+            kind, number = mood, int(argument or 0)
         delay_ms = number if kind == "slow" else self.mailbox.options.delay
         if delay_ms:
             await asyncio.sleep(delay_ms / 1000)

@@ -324,3 +324,26 @@ Test(email_message, refuses_a_sender_it_could_not_send_as)
         cr_assert_str_eq(sender.message_id_domain, "mail.example.net");
         email_sender_deinit(&sender);
 }
+
+static void assert_described(const char *json, size_t size, const char *expected)
+{
+        struct event event = {.payload = json, .payload_bytes = strlen(json), .is_json = true};
+        char recipients[200];
+
+        cr_assert(size <= sizeof recipients);
+        email_message_describe(&event, recipients, size);
+        cr_assert_str_eq(recipients, expected);
+}
+
+Test(email_message, names_its_recipients_as_far_as_they_can_be_read)
+{
+        assert_described("{\"to\": \"a@b.c\"}", 200, "a@b.c");
+        assert_described("{\"to\": [\"A <a@b.c>\", 7, \"d@e.f\"], \"cc\": \"g@h.i\", \"bcc\": "
+                         "[\"j@k.l\"]}",
+            200, "A <a@b.c>, d@e.f, g@h.i, j@k.l");
+        assert_described("{\"to\": \"a\\r\\nb\"}", 200, "a??b");
+        assert_described("{\"to\": \"M\xc3\xbcller <m@b.c>\"}", 3, "M");
+        assert_described("{\"to\": {}}", 200, "");
+        assert_described("[]", 200, "");
+        assert_described("{", 200, "");
+}

@@ -1,5 +1,7 @@
 #include "sinks/email_replies.h"
 
+#include "sinks/email_hint.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,16 +63,6 @@ static struct outcome answered(enum smtp_stage stage, const char *reply, CURLcod
         return smtp_mail_outcome(&dialogue, result, "curl's words");
 }
 
-static void assert_kind(enum smtp_stage stage, const char *reply, enum outcome_kind kind)
-{
-        struct outcome outcome = answered(stage, reply, CURLE_SEND_ERROR);
-
-        cr_assert_eq(outcome.kind, kind, "stage %d, %s: %s (%s)", stage, reply,
-            outcome_name(outcome.kind), outcome.reason);
-        if (kind != OUTCOME_DELIVERED)
-                cr_assert(outcome.reason[0] != '\0');
-}
-
 Test(email_replies, delivered_is_only_a_complete_250_after_the_mail)
 {
         cr_assert_eq(
@@ -86,55 +78,131 @@ Test(email_replies, delivered_is_only_a_complete_250_after_the_mail)
         cr_assert_eq(answered(SMTP_CONTENT, "", CURLE_RECV_ERROR).kind, OUTCOME_RETRY);
 }
 
-Test(email_replies, temporary_refusals_of_one_mail_are_retried)
+enum { NEEDS_OPERATOR = 1, FEW_TRIES = 2 };
+
+/* The table of the sinks' manual, written here a second time. */
+static const struct {
+        enum smtp_stage stage;
+        const char *reply;
+        enum outcome_kind kind;
+        int marks;
+} expectations[] = {
+    {SMTP_CONNECT, "421 4.3.2 too busy\r\n", OUTCOME_SINK_DOWN, 0},
+    {SMTP_CONNECT, "450 not now\r\n", OUTCOME_SINK_DOWN, 0},
+    {SMTP_EHLO, "421 no\r\n", OUTCOME_SINK_DOWN, 0},
+    {SMTP_STARTTLS, "454 4.7.0 TLS not available\r\n", OUTCOME_SINK_DOWN, 0},
+    {SMTP_AUTH, "454 4.7.0 temporary failure\r\n", OUTCOME_SINK_DOWN, 0},
+    {SMTP_MAIL, "421 4.3.2 closing\r\n", OUTCOME_SINK_DOWN, 0},
+    {SMTP_RCPT, "421 4.3.2 closing\r\n", OUTCOME_SINK_DOWN, 0},
+    {SMTP_DATA, "421 4.3.2 closing\r\n", OUTCOME_SINK_DOWN, 0},
+
+    {SMTP_MAIL, "452 4.3.1 full\r\n", OUTCOME_RETRY, 0},
+    {SMTP_RCPT, "450 4.2.0 greylisted\r\n", OUTCOME_RETRY, 0},
+    {SMTP_RCPT, "451 4.7.1 later\r\n", OUTCOME_RETRY, 0},
+    {SMTP_RCPT, "452 4.2.2 mailbox full\r\n", OUTCOME_RETRY, 0},
+    {SMTP_RCPT, "454 4.7.1 relay access denied\r\n", OUTCOME_RETRY, 0},
+    {SMTP_DATA, "451 4.3.0 no\r\n", OUTCOME_RETRY, 0},
+    {SMTP_CONTENT, "451 4.3.0 no\r\n", OUTCOME_RETRY, 0},
+    {SMTP_CONTENT, "421 4.7.0 suspicious\r\n", OUTCOME_RETRY, 0},
+    {SMTP_RCPT, "504 5.5.2 need fully-qualified address\r\n", OUTCOME_RETRY, FEW_TRIES},
+
+    {SMTP_CONNECT, "554 5.7.1 go away\r\n", OUTCOME_SINK_DOWN, NEEDS_OPERATOR},
+    {SMTP_EHLO, "502 what\r\n", OUTCOME_SINK_DOWN, NEEDS_OPERATOR},
+    {SMTP_STARTTLS, "502 no\r\n", OUTCOME_SINK_DOWN, NEEDS_OPERATOR},
+    {SMTP_AUTH, "535 5.7.8 wrong\r\n", OUTCOME_SINK_DOWN, NEEDS_OPERATOR},
+    {SMTP_AUTH, "534 5.7.9 weak\r\n", OUTCOME_SINK_DOWN, NEEDS_OPERATOR},
+    {SMTP_MAIL, "530 5.7.0 authentication required\r\n", OUTCOME_SINK_DOWN, NEEDS_OPERATOR},
+    {SMTP_MAIL, "550 5.7.1 not your address\r\n", OUTCOME_SINK_DOWN, NEEDS_OPERATOR},
+    {SMTP_MAIL, "553 5.1.8 sender\r\n", OUTCOME_SINK_DOWN, NEEDS_OPERATOR},
+    {SMTP_RCPT, "530 5.7.0 authentication required\r\n", OUTCOME_SINK_DOWN, NEEDS_OPERATOR},
+    {SMTP_RCPT, "503 5.5.1 bad sequence\r\n", OUTCOME_SINK_DOWN, NEEDS_OPERATOR},
+    {SMTP_DATA, "500 5.5.2 unknown\r\n", OUTCOME_SINK_DOWN, NEEDS_OPERATOR},
+    {SMTP_DATA, "502 5.5.2 unknown\r\n", OUTCOME_SINK_DOWN, NEEDS_OPERATOR},
+    {SMTP_DATA, "504 5.5.4 unknown\r\n", OUTCOME_SINK_DOWN, NEEDS_OPERATOR},
+    {SMTP_CONTENT, "535 5.7.8 login first\r\n", OUTCOME_SINK_DOWN, NEEDS_OPERATOR},
+
+    {SMTP_MAIL, "552 5.3.4 too big\r\n", OUTCOME_REJECTED, 0},
+    {SMTP_RCPT, "550 5.1.1 unknown\r\n", OUTCOME_REJECTED, 0},
+    {SMTP_RCPT, "551 5.1.6 moved\r\n", OUTCOME_REJECTED, 0},
+    {SMTP_RCPT, "553 5.1.3 bad\r\n", OUTCOME_REJECTED, 0},
+    {SMTP_RCPT, "501 5.1.3 bad syntax\r\n", OUTCOME_REJECTED, 0},
+    {SMTP_DATA, "554 5.5.1 no valid recipients\r\n", OUTCOME_REJECTED, 0},
+    {SMTP_CONTENT, "554 5.6.0 content\r\n", OUTCOME_REJECTED, 0},
+    {SMTP_CONTENT, "552 5.3.4 too big\r\n", OUTCOME_REJECTED, 0},
+    {SMTP_CONTENT, "500 line too long\r\n", OUTCOME_REJECTED, 0},
+};
+
+Test(email_replies, means_what_the_manual_says)
 {
-        assert_kind(SMTP_MAIL, "452 4.3.1 full\r\n", OUTCOME_RETRY);
-        assert_kind(SMTP_RCPT, "450 4.2.0 greylisted\r\n", OUTCOME_RETRY);
-        assert_kind(SMTP_RCPT, "451 4.7.1 later\r\n", OUTCOME_RETRY);
-        assert_kind(SMTP_RCPT, "454 4.7.1 relay access denied\r\n", OUTCOME_RETRY);
-        assert_kind(SMTP_DATA, "451 4.3.0 no\r\n", OUTCOME_RETRY);
-        assert_kind(SMTP_CONTENT, "451 4.3.0 no\r\n", OUTCOME_RETRY);
-        assert_kind(SMTP_CONTENT, "421 4.7.0 suspicious\r\n", OUTCOME_RETRY);
+        for (size_t i = 0; i < sizeof expectations / sizeof *expectations; i++) {
+                enum smtp_stage stage = expectations[i].stage;
+                const char *reply = expectations[i].reply;
+                struct outcome outcome = answered(stage, reply, CURLE_SEND_ERROR);
+                int marks = (outcome.needs_operator ? NEEDS_OPERATOR : 0) |
+                            (outcome.max_attempts == 5 ? FEW_TRIES : 0);
+
+                cr_expect_eq(outcome.kind, expectations[i].kind, "stage %d, %s: %s (%s)", stage,
+                    reply, outcome_name(outcome.kind), outcome.reason);
+                cr_expect_eq(marks, expectations[i].marks, "stage %d, %s: %d", stage, reply, marks);
+                cr_expect_not(outcome.is_unanswered);
+                cr_expect(outcome.reason[0] != '\0');
+        }
 }
 
-Test(email_replies, temporary_trouble_of_the_server_pauses_the_sink)
+Test(email_replies, pauses_where_what_is_configured_is_not_to_be_had)
 {
-        assert_kind(SMTP_CONNECT, "421 4.3.2 too busy\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_CONNECT, "450 not now\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_EHLO, "421 no\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_STARTTLS, "454 4.7.0 TLS not available\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_AUTH, "454 4.7.0 temporary failure\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_MAIL, "421 4.3.2 closing\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_RCPT, "421 4.3.2 closing\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_DATA, "421 4.3.2 closing\r\n", OUTCOME_SINK_DOWN);
+        static const CURLcode results[] = {
+            CURLE_LOGIN_DENIED, CURLE_USE_SSL_FAILED, CURLE_SSL_CACERT_BADFILE};
+
+        for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+                struct outcome outcome = answered(SMTP_EHLO, "250 HELP\r\n", results[i]);
+                cr_expect_eq(outcome.kind, OUTCOME_SINK_DOWN);
+                cr_expect(outcome.needs_operator, "%d", results[i]);
+                cr_expect(strstr(outcome.reason, "curl's words") != NULL);
+        }
+        /* Not so if the server says that it is only out of order. */
+        cr_expect_not(
+            answered(SMTP_AUTH, "454 4.7.0 later\r\n", CURLE_LOGIN_DENIED).needs_operator);
+        cr_expect_not(answered(SMTP_EHLO, "250 HELP\r\n", CURLE_RECV_ERROR).needs_operator);
 }
 
-Test(email_replies, permanent_refusals_of_one_mail_are_rejected)
+Test(email_replies, honours_the_delay_that_a_greylist_asks_for)
 {
-        assert_kind(SMTP_MAIL, "552 5.3.4 too big\r\n", OUTCOME_REJECTED);
-        assert_kind(SMTP_RCPT, "550 5.1.1 unknown\r\n", OUTCOME_REJECTED);
-        assert_kind(SMTP_RCPT, "551 5.1.6 moved\r\n", OUTCOME_REJECTED);
-        assert_kind(SMTP_RCPT, "553 5.1.3 bad\r\n", OUTCOME_REJECTED);
-        assert_kind(SMTP_RCPT, "501 5.1.3 bad syntax\r\n", OUTCOME_REJECTED);
-        assert_kind(SMTP_DATA, "554 5.5.1 no valid recipients\r\n", OUTCOME_REJECTED);
-        assert_kind(SMTP_CONTENT, "554 5.6.0 content\r\n", OUTCOME_REJECTED);
-        assert_kind(SMTP_CONTENT, "552 5.3.4 too big\r\n", OUTCOME_REJECTED);
-        assert_kind(SMTP_CONTENT, "500 line too long\r\n", OUTCOME_REJECTED);
+        cr_expect_eq(answered(SMTP_RCPT, "450 4.2.0 Greylisted, try again in 300 seconds\r\n",
+                         CURLE_SEND_ERROR)
+                         .delay_ms,
+            300000);
+        cr_expect_eq(answered(SMTP_RCPT, "550 gone in 60 seconds\r\n", CURLE_SEND_ERROR).delay_ms,
+            OUTCOME_NO_DELAY);
 }
 
-Test(email_replies, permanent_refusals_of_us_pause_the_sink)
+Test(email_replies, reads_no_delay_into_other_numbers)
 {
-        assert_kind(SMTP_CONNECT, "554 5.7.1 go away\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_EHLO, "502 what\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_STARTTLS, "502 no\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_AUTH, "535 5.7.8 wrong\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_AUTH, "534 5.7.9 weak\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_MAIL, "530 5.7.0 authentication required\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_MAIL, "550 5.7.1 not your address\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_MAIL, "553 5.1.8 sender\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_RCPT, "530 5.7.0 authentication required\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_DATA, "502 5.5.2 unknown\r\n", OUTCOME_SINK_DOWN);
-        assert_kind(SMTP_DATA, "504 5.5.4 unknown\r\n", OUTCOME_SINK_DOWN);
+        static const struct {
+                const char *words;
+                int64_t delay_ms;
+        } hints[] = {
+            {"4.7.1 Greylisting in action, please come back in 00:04:59", OUTCOME_NO_DELAY},
+            {"4.2.0 Greylisted for 5 minutes", OUTCOME_NO_DELAY},
+            {"4.7.0 Try again AFTER 5 Minutes.", 300000},
+            {"retry in 90s", 90000},
+            {"retry in 0 seconds", 0},
+            {"retry in 1 hour", 3600000},
+            {"retry in 3 days", OUTCOME_NO_DELAY},
+            {"retry in 99999999999999999999 seconds", 3600000},
+            {"retry in -5 seconds", OUTCOME_NO_DELAY},
+            {"within 10 seconds", OUTCOME_NO_DELAY},
+            {"in", OUTCOME_NO_DELAY},
+            {"in 5", OUTCOME_NO_DELAY},
+            {"Error in processing; try again in 2 min", 120000},
+            {"", OUTCOME_NO_DELAY},
+            {"\xff\xff in 1 s", 1000},
+        };
+
+        for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+                cr_expect_eq(smtp_hinted_delay_ms(hints[i].words), hints[i].delay_ms,
+                    "\"%s\": %lld", hints[i].words,
+                    (long long)smtp_hinted_delay_ms(hints[i].words));
 }
 
 Test(email_replies, silence_is_the_servers_fault_until_a_recipient_is_named)
@@ -155,6 +223,8 @@ Test(email_replies, silence_is_the_servers_fault_until_a_recipient_is_named)
                 struct outcome outcome =
                     smtp_mail_outcome(&dialogue, CURLE_OPERATION_TIMEDOUT, "timed out");
                 cr_assert_eq(outcome.kind, kinds[stage], "stage %u", stage);
+                cr_assert_eq(outcome.is_unanswered, kinds[stage] == OUTCOME_RETRY);
+                cr_assert_not(outcome.needs_operator);
                 cr_assert(strstr(outcome.reason, "timed out") != NULL);
         }
 }
