@@ -10,6 +10,7 @@
 /* The answers that were known too early; given in the next turn of the loop. */
 struct deferred {
         struct list answers; /* deferred_answer::link, oldest first */
+        struct list due;     /* of these, those being given */
         struct timer *timer;
 };
 
@@ -22,20 +23,26 @@ struct deferred_answer {
 static void give_deferred_answers(void *owner)
 {
         struct sink *sink = owner;
-        struct list due;
+        struct list *due = &sink->deferred->due;
 
         /* Finishing an attempt may start another that fails at once: that one waits its turn. */
-        list_init(&due);
         while (!list_is_empty(&sink->deferred->answers)) {
                 struct list *first = sink->deferred->answers.next;
                 list_remove(first);
-                list_push_back(&due, first);
+                list_push_back(due, first);
         }
-        list_for_each (link, &due) {
-                struct deferred_answer *answer = list_owner(link, struct deferred_answer, link);
-                list_remove(link);
-                attempt_finish(answer->attempt, &answer->outcome);
+        while (!list_is_empty(due)) {
+                struct deferred_answer *answer =
+                    list_owner(due->next, struct deferred_answer, link);
+                const struct deferred_answer given = *answer;
+                bool is_last;
+
+                list_remove(&answer->link);
                 free(answer);
+                is_last = list_is_empty(due);
+                attempt_finish(given.attempt, &given.outcome); /* with the last one it may close */
+                if (is_last)
+                        return;
         }
 }
 
@@ -44,6 +51,7 @@ void sink_init(struct sink *sink, const struct sink_ops *ops, const struct sink_
         *sink = (struct sink){.ops = ops, .name = settings->name, .loop = settings->loop};
         sink->deferred = xcalloc(1, sizeof *sink->deferred);
         list_init(&sink->deferred->answers);
+        list_init(&sink->deferred->due);
         sink->deferred->timer = timer_create_on(settings->loop, give_deferred_answers, sink);
 }
 
@@ -77,6 +85,11 @@ void attempt_finish_later(struct attempt *attempt, const struct outcome *outcome
         list_push_back(&deferred->answers, &answer->link);
         if (!timer_is_armed(deferred->timer))
                 timer_arm(deferred->timer, 0);
+}
+
+bool sink_owes_answers(const struct sink *sink)
+{
+        return !list_is_empty(&sink->deferred->answers) || !list_is_empty(&sink->deferred->due);
 }
 
 void sink_deliver(struct sink *sink, struct attempt *attempt)

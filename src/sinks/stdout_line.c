@@ -145,6 +145,8 @@ void stdout_line_append(struct bytes *out, const struct event *event, bool with_
         append_member(out, "key", event->key);
         append_member(out, "type", event->type);
         append_time(out, event->created_us);
+        if (event->is_redriven)
+                bytes_append_text(out, ", \"redriven\": true");
         if (with_content) {
                 append_headers(out, event);
                 append_payload(out, event);

@@ -2,7 +2,7 @@
  * An event as one line of JSON (NDJSON). Pure.
  *
  *   {"id": event id, "topic": …, "key": … or null, "type": … or null,
- *    "time": "2026-11-20T10:00:00.123456Z", "headers": {…},
+ *    "time": "2026-11-20T10:00:00.123456Z"[, "redriven": true], "headers": {…},
  *    "payload": the JSON that was published | "data_base64": …}
  *
  * A payload on one line is embedded byte for byte: numbers keep their digits

@@ -1,5 +1,7 @@
 #include "sinks/utf8.h"
 
+#include <string.h>
+
 static bool is_between(char byte, unsigned low, unsigned high)
 {
         return (unsigned char)byte >= low && (unsigned char)byte <= high;
@@ -50,4 +52,23 @@ bool utf8_is_valid(const char *text)
                 text += length;
         }
         return true;
+}
+
+void utf8_copy(char *target, size_t size, const char *text)
+{
+        size_t n = 0;
+
+        while (*text != '\0') {
+                size_t length = utf8_char_bytes(text);
+                bool is_bad = length == 0 || (unsigned char)*text < ' ' || *text == 0x7f;
+
+                if (is_bad)
+                        length = 1;
+                if (n + length >= size)
+                        break;
+                memcpy(target + n, is_bad ? "?" : text, length);
+                n += length;
+                text += length;
+        }
+        target[n] = '\0';
 }

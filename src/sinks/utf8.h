@@ -8,3 +8,7 @@
 size_t utf8_char_bytes(const char *at);
 
 bool utf8_is_valid(const char *text);
+
+/* Copies what fits into `size` (at least 1), in whole characters; '?' stands for control characters
+ * and for bytes that are not UTF-8. */
+void utf8_copy(char *target, size_t size, const char *text);

@@ -42,6 +42,17 @@ Test(stdout_line, holds_all_of_an_event)
             "\"2026-11-02T12:00:00.123456Z\"}\n");
 }
 
+Test(stdout_line, marks_what_was_redriven)
+{
+        struct event event = event_with("1");
+
+        event.is_redriven = true;
+        assert_line(&event, true,
+            "\"topic\": \"orders\", \"key\": null, \"type\": null, \"time\": "
+            "\"2026-11-02T12:00:00.123456Z\", \"redriven\": true, \"headers\": {}, \"payload\": "
+            "1}\n");
+}
+
 #define BARE "\"key\": null, \"type\": null, \"time\": \"2026-11-02T12:00:00.123456Z\""
 
 Test(stdout_line, escapes_what_json_needs_escaped)
