@@ -1,31 +1,62 @@
 /*
  * Keeps a lane from hammering a destination that is down: nothing goes out
- * while it is open, then one attempt alone finds out. Pure.
+ * while it is open, then one attempt alone finds out, and then ever more. Pure.
  *
- *   CLOSED -down-> OPEN -time is up-> HALF_OPEN -up-> CLOSED
- *                                     HALF_OPEN -down-> OPEN, for longer
+ *   CLOSED    -down, or many events failed in a row-> OPEN
+ *   OPEN      -time is up->                           HALF_OPEN
+ *   HALF_OPEN -up->     CLOSED, slowly at first
+ *   HALF_OPEN -down->   OPEN, for longer
+ *   HALF_OPEN -failed-> OPEN, for longer, if failed events had opened it; else CLOSED
  *
- * What was in flight when it opened may make it wait longer, never less.
+ * `down` is the destination's own state; `failed` is an event's, but if all
+ * events fail alike it is the destination after all. What was in flight when
+ * it opened may make it wait longer, never less.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+/* So many different events must fail in a row. */
+#define BREAKER_SUSPICION 10
+
+/* Attempts in flight just after it closed; from BREAKER_FULL_SPEED on there is no limit. */
+#define BREAKER_SLOW_START 2
+#define BREAKER_FULL_SPEED 1024
+
 enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_HALF_OPEN };
 
 struct breaker {
         enum breaker_state state;
-        uint32_t n_failures; /* since it was last closed */
-        int64_t until_ms;    /* while OPEN */
+
+        /* While OPEN or HALF_OPEN. */
+        uint32_t n_failures; /* since it was closed, or since an operator is needed */
+        int64_t until_ms;    /* OPEN: it is due */
+        bool needs_operator; /* somebody said so since it was closed: waiting will not mend it */
+        bool is_suspicion;   /* it opened only because of events that failed */
+
+        /* While CLOSED. */
+        uint32_t allowance;     /* attempts that may be in flight; 0: any number */
+        uint32_t n_failed;      /* different events that failed since one was answered well */
+        int64_t last_failed_id; /* if n_failed > 0 */
 };
 
 /* May an attempt start now, with so many in flight? */
 bool breaker_admits(struct breaker *breaker, int64_t now_ms, uint32_t n_in_flight);
 
-/* The destination refused us, and perhaps said for how long (negative: it did not). `jitter` is
- * any 32-bit value. */
-void breaker_note_down(struct breaker *breaker, int64_t now_ms, int64_t delay_ms, uint32_t jitter);
+/* The destination refused us, and perhaps said for how long (negative: it did not). With
+ * `needs_operator` it is asked rarely from now on, until it closes. `jitter` is any 32-bit value. */
+void breaker_note_down(struct breaker *breaker, int64_t now_ms, int64_t delay_ms,
+    bool needs_operator, uint32_t jitter);
 
-/* It answered, be it with an error of its own. Closes a breaker whose time is up, no other. */
+/* It answered as a destination that works does, be it that it rejected an event. Closes a breaker
+ * whose time is up, no other. */
 void breaker_note_up(struct breaker *breaker);
+
+/* It answered, but this event failed and will be tried again: to be called instead of
+ * breaker_note_up(), in any state. Returns whether the breaker opened. `jitter` is any 32-bit value. */
+bool breaker_note_failed(
+    struct breaker *breaker, int64_t event_id, int64_t now_ms, uint32_t jitter);
+
+/* Somebody wants to know: an open breaker is due at once. */
+void breaker_probe_now(struct breaker *breaker, int64_t now_ms);
