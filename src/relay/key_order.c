@@ -3,19 +3,8 @@
 #include "base/alloc.h"
 
 #include <assert.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The undelivered deliveries of one key. */
-struct key_chain {
-        struct key_chain *next_in_bucket;
-        uint64_t hash;
-        const char *key;        /* borrowed from the first delivery's event */
-        struct list deliveries; /* delivery::chain_link, in delivery order */
-        size_t n_failed;        /* of them, those that have failed */
-        size_t n_blocked;       /* of them, those that wait for their turn */
-};
 
 /* FNV-1a, 64 bit (Fowler, Noll, Vo): short keys, no adversary worth a slower hash: whoever chooses
  * keys may already write the outbox. */
@@ -51,21 +40,31 @@ static void grow(struct key_order *order)
         free(old);
 }
 
+static struct key_chain *find_chain(const struct key_order *order, const char *key, uint64_t hash)
+{
+        if (order->n_buckets == 0)
+                return NULL;
+        for (struct key_chain *at = *bucket_of(order, hash); at != NULL; at = at->next_in_bucket)
+                if (at->hash == hash && strcmp(at->key, key) == 0)
+                        return at;
+        return NULL;
+}
+
 static struct key_chain *find_or_make_chain(struct key_order *order, const char *key)
 {
         uint64_t hash = hash_key(key);
-        struct key_chain *chain;
+        struct key_chain *chain = find_chain(order, key, hash);
+        size_t key_bytes = strlen(key) + 1;
 
+        if (chain != NULL)
+                return chain;
         if (order->n_chains >= order->n_buckets)
                 grow(order);
-        for (chain = *bucket_of(order, hash); chain != NULL; chain = chain->next_in_bucket)
-                if (chain->hash == hash && strcmp(chain->key, key) == 0)
-                        return chain;
-
-        chain = xcalloc(1, sizeof *chain);
+        chain = xcalloc(1, sizeof *chain + key_bytes);
         chain->hash = hash;
-        chain->key = key;
+        memcpy(chain->key, key, key_bytes);
         list_init(&chain->deliveries);
+        list_init(&chain->fetch_link);
         chain->next_in_bucket = *bucket_of(order, hash);
         *bucket_of(order, hash) = chain;
         order->n_chains++;
@@ -80,6 +79,7 @@ static void remove_chain(struct key_order *order, struct key_chain *chain)
                 link = &(*link)->next_in_bucket;
         *link = chain->next_in_bucket;
         order->n_chains--;
+        list_remove(&chain->fetch_link);
         free(chain);
 }
 
@@ -88,9 +88,36 @@ static struct delivery *first_of(const struct key_chain *chain)
         return list_owner(chain->deliveries.next, struct delivery, chain_link);
 }
 
+static bool is_parking(const struct delivery *delivery)
+{
+        return delivery->verdict != NULL && delivery->verdict->kind == VERDICT_PARK;
+}
+
+/* It is the turn of what is stored when nothing in memory stands before it. */
+static bool is_turn_of_stored(const struct key_chain *chain)
+{
+        if (chain->n_stored == 0 || chain->is_waiting)
+                return false;
+        return list_is_empty(&chain->deliveries) ||
+               (first_of(chain)->state == DELIVERY_DECIDED && !first_of(chain)->is_parked);
+}
+
+/* Whatever has changed: it may be gone, or wanted. */
+static void review(struct key_order *order, struct key_chain *chain)
+{
+        if (chain->is_fetching)
+                return;
+        list_remove(&chain->fetch_link);
+        if (list_is_empty(&chain->deliveries) && chain->n_stored == 0)
+                remove_chain(order, chain);
+        else if (is_turn_of_stored(chain))
+                list_push_back(&order->to_fetch, &chain->fetch_link);
+}
+
 void key_order_init(struct key_order *order, bool sink_keeps_order)
 {
         *order = (struct key_order){.sink_keeps_order = sink_keeps_order};
+        list_init(&order->to_fetch);
 }
 
 void key_order_deinit(struct key_order *order)
@@ -106,12 +133,40 @@ void key_order_deinit(struct key_order *order)
         key_order_init(order, order->sink_keeps_order);
 }
 
+bool key_order_is_parked(const struct key_order *order, const char *key)
+{
+        const struct key_chain *chain = key != NULL ? find_chain(order, key, hash_key(key)) : NULL;
+
+        return chain != NULL && (chain->n_stored > 0 || chain->n_parking > 0);
+}
+
 void key_order_join(struct key_order *order, struct delivery *delivery)
 {
         if (delivery->event->key == NULL)
                 return;
         delivery->chain = find_or_make_chain(order, delivery->event->key);
         list_push_back(&delivery->chain->deliveries, &delivery->chain_link);
+}
+
+/* It was read back, in the order in which it was stored. */
+static bool is_in_line(struct list *link)
+{
+        const struct delivery *delivery = list_owner(link, struct delivery, chain_link);
+
+        return delivery->is_parked && !delivery->is_row_delayed && !delivery->is_out_of_line;
+}
+
+void key_order_rejoin(struct key_order *order, struct delivery *delivery)
+{
+        struct list *place;
+
+        if (delivery->event->key == NULL)
+                return;
+        delivery->chain = find_or_make_chain(order, delivery->event->key);
+        place = delivery->chain->deliveries.next;
+        while (place != &delivery->chain->deliveries && is_in_line(place))
+                place = place->next;
+        list_insert_before(place, &delivery->chain_link);
 }
 
 bool key_order_is_first(const struct delivery *delivery)
@@ -121,14 +176,49 @@ bool key_order_is_first(const struct delivery *delivery)
 
 bool key_order_may_start(const struct key_order *order, const struct delivery *delivery)
 {
-        return key_order_is_first(delivery) ||
-               (order->sink_keeps_order && delivery->chain->n_failed == 0);
+        if (key_order_is_first(delivery))
+                return true;
+        return order->sink_keeps_order && delivery->chain->n_failed == 0 &&
+               list_owner(delivery->chain_link.prev, struct delivery, chain_link)->state ==
+                   DELIVERY_IN_FLIGHT;
+}
+
+bool key_order_is_behind_stored(const struct delivery *delivery)
+{
+        const struct key_chain *chain = delivery->chain;
+
+        if (chain == NULL || chain->n_stored == 0)
+                return false;
+        return chain->is_waiting || !delivery->is_parked || delivery->is_row_delayed ||
+               delivery->is_out_of_line;
+}
+
+bool key_order_is_parked_first(const struct delivery *delivery)
+{
+        return key_order_is_first(delivery) && !key_order_is_behind_stored(delivery);
+}
+
+bool key_order_is_behind_parking(const struct delivery *delivery)
+{
+        if (delivery->chain == NULL || delivery->chain->n_parking == 0)
+                return false;
+        for (struct list *link = delivery->chain_link.prev; link != &delivery->chain->deliveries;
+             link = link->prev)
+                if (is_parking(list_owner(link, struct delivery, chain_link)))
+                        return true;
+        return false;
 }
 
 void key_order_block(struct delivery *delivery)
 {
         delivery->state = DELIVERY_BLOCKED;
         delivery->chain->n_blocked++;
+}
+
+void key_order_unblock(struct delivery *delivery)
+{
+        assert(delivery->state == DELIVERY_BLOCKED);
+        delivery->chain->n_blocked--;
 }
 
 void key_order_note_failed(struct delivery *delivery)
@@ -139,24 +229,23 @@ void key_order_note_failed(struct delivery *delivery)
         delivery->chain->n_failed++;
 }
 
-void key_order_leave(struct key_order *order, struct delivery *delivery,
+void key_order_note_parking(struct delivery *delivery)
+{
+        if (delivery->chain != NULL)
+                delivery->chain->n_parking++;
+}
+
+void key_order_note_kept(struct delivery *delivery)
+{
+        if (delivery->chain != NULL)
+                delivery->chain->n_parking--;
+}
+
+/* From this place in the chain on. */
+static void call_out(struct key_order *order, struct key_chain *chain, struct list *link,
     key_order_released_fn *on_released, void *owner)
 {
-        struct key_chain *chain = delivery->chain;
-
-        if (chain == NULL)
-                return;
-        delivery->chain = NULL;
-        list_remove(&delivery->chain_link);
-        if (delivery->has_failed)
-                chain->n_failed--;
-        if (list_is_empty(&chain->deliveries)) {
-                remove_chain(order, chain);
-                return;
-        }
-        chain->key = first_of(chain)->event->key; /* the old one may go with its page */
-        for (struct list *link = chain->deliveries.next;
-             chain->n_blocked > 0 && link != &chain->deliveries; link = link->next) {
+        for (; chain->n_blocked > 0 && link != &chain->deliveries; link = link->next) {
                 struct delivery *follower = list_owner(link, struct delivery, chain_link);
                 if (!key_order_may_start(order, follower))
                         break;
@@ -165,4 +254,121 @@ void key_order_leave(struct key_order *order, struct delivery *delivery,
                         on_released(owner, follower);
                 }
         }
+}
+
+void key_order_note_started(struct key_order *order, const struct delivery *delivery,
+    key_order_released_fn *on_released, void *owner)
+{
+        if (delivery->chain != NULL && order->sink_keeps_order)
+                call_out(order, delivery->chain, delivery->chain_link.next, on_released, owner);
+}
+
+static struct key_chain *take_out(struct delivery *delivery)
+{
+        struct key_chain *chain = delivery->chain;
+
+        assert(delivery->state != DELIVERY_BLOCKED);
+        delivery->chain = NULL;
+        list_remove(&delivery->chain_link);
+        if (delivery->has_failed)
+                chain->n_failed--;
+        if (is_parking(delivery))
+                chain->n_parking--;
+        delivery->has_failed = false;
+        delivery->is_out_of_line = false;
+        return chain;
+}
+
+void key_order_leave(struct key_order *order, struct delivery *delivery,
+    key_order_released_fn *on_released, void *owner)
+{
+        struct key_chain *chain;
+
+        if (delivery->chain == NULL)
+                return;
+        chain = take_out(delivery);
+        call_out(order, chain, chain->deliveries.next, on_released, owner);
+        review(order, chain);
+}
+
+void key_order_store(struct key_order *order, struct delivery *delivery, bool is_waiting,
+    key_order_released_fn *on_released, void *owner)
+{
+        struct key_chain *chain;
+
+        if (delivery->chain == NULL)
+                return;
+        for (struct list *link = delivery->chain_link.next; link != &delivery->chain->deliveries;
+             link = link->next)
+                list_owner(link, struct delivery, chain_link)->is_out_of_line = true;
+        chain = take_out(delivery);
+        chain->n_stored++;
+        if (is_waiting)
+                chain->is_waiting = true;
+        call_out(order, chain, chain->deliveries.next, on_released, owner);
+        review(order, chain);
+}
+
+void key_order_note_stored(
+    struct key_order *order, const char *key, uint64_t n_rows, bool is_waiting)
+{
+        struct key_chain *chain = find_or_make_chain(order, key);
+
+        chain->n_stored += n_rows;
+        chain->is_waiting = is_waiting;
+        review(order, chain);
+}
+
+void key_order_note_due(struct key_order *order, const char *key)
+{
+        struct key_chain *chain = key != NULL ? find_chain(order, key, hash_key(key)) : NULL;
+
+        if (chain == NULL)
+                return;
+        chain->is_waiting = false;
+        review(order, chain);
+}
+
+void key_order_note_unstored(struct key_order *order, const char *key, bool was_waiting)
+{
+        struct key_chain *chain = key != NULL ? find_chain(order, key, hash_key(key)) : NULL;
+
+        if (chain == NULL)
+                return;
+        if (chain->n_stored > 0)
+                chain->n_stored--;
+        if (was_waiting)
+                chain->is_waiting = false;
+        review(order, chain);
+}
+
+size_t key_order_take_fetches(struct key_order *order, const char **keys, size_t max_keys)
+{
+        size_t n_keys = 0;
+
+        while (n_keys < max_keys && !list_is_empty(&order->to_fetch)) {
+                struct key_chain *chain =
+                    list_owner(order->to_fetch.next, struct key_chain, fetch_link);
+                list_remove(&chain->fetch_link);
+                chain->is_fetching = true;
+                keys[n_keys++] = chain->key;
+        }
+        return n_keys;
+}
+
+void key_order_note_fetched(
+    struct key_order *order, const char *key, size_t n_rows, bool is_certain)
+{
+        struct key_chain *chain = find_chain(order, key, hash_key(key));
+
+        assert(chain != NULL && chain->is_fetching);
+        chain->is_fetching = false;
+        if (n_rows == 0 && is_certain)
+                chain->n_stored = 0;
+        review(order, chain);
+}
+
+bool key_order_has_fetches(const struct key_order *order)
+{
+        return !list_is_empty(&order->to_fetch);
 }

@@ -6,6 +6,7 @@
  *   UNOWNED -own-> OWNED -lose-> LEAVING -nothing in flight-> UNOWNED
  *
  *   a page is wanted      -> read it           -> lane_take_page()
+ *   parked ones wanted    -> read them         -> lane_take_parked()
  *   an xid is wanted      -> draw it           -> lane_take_xid()
  *   a delivery may start  -> hand it to a sink -> lane_finish()
  *   a settle is wanted    -> write it          -> lane_settled()
@@ -14,11 +15,13 @@
  */
 #pragma once
 
-#include "base/backoff.h"
 #include "outbox/page.h"
+#include "outbox/parked.h"
+#include "outbox/settlement.h"
 #include "relay/breaker.h"
 #include "relay/delivery.h"
 #include "relay/key_order.h"
+#include "relay/retry.h"
 #include "relay/turns.h"
 #include "relay/window.h"
 
@@ -29,36 +32,73 @@ struct lane_policy {
         bool by_key; /* keep the deliveries of one key in order */
         bool sink_keeps_order;
         uint32_t max_concurrent; /* attempts in flight; 0: as many as the window holds */
-        uint32_t max_in_flight;  /* events claimed and not yet settled */
+        uint32_t max_in_flight;  /* events claimed and not yet settled; at least 2 */
         uint64_t max_in_flight_bytes;
-        struct backoff retry;
+        uint64_t max_event_bytes; /* a larger payload is a dead letter; 0: any size */
+        uint64_t max_parked;   /* with so many parked for others than their time, no more is read */
+        int64_t park_after_ms; /* a slow one that holds up the cursor is parked then */
+        struct retry_policy retry;
 };
 
 enum lane_state { LANE_UNOWNED, LANE_OWNED, LANE_LEAVING };
+
+/* What became of a delivery whose attempt ended. */
+enum lane_decision {
+        LANE_DELIVERED,
+        LANE_PARKED,    /* to be tried again in retry_ms */
+        LANE_DEAD,      /* given up, with a reason */
+        LANE_AGAIN,     /* it was not its fault: as if it had not been started */
+        LANE_FORGOTTEN, /* the lane is not ours any more */
+};
+
+struct lane_result {
+        enum lane_decision decision;
+        int64_t retry_ms;        /* PARKED */
+        enum dead_reason reason; /* DEAD */
+};
 
 struct lane {
         struct lane_policy policy;
         enum lane_state state;
         bool is_draining; /* nothing new is read or started */
+        bool is_paused;   /* the same, until it is resumed */
 
-        struct window window;
+        struct window window; /* what came with the stream */
+        struct list parked;   /* batch::link: what was read back from where it was parked */
+        size_t parked_bytes;  /* of the payloads in these */
+        struct list claimed;  /* delivery::claimed_link: all in memory that have a row */
+        uint32_t n_claimed;   /* of these */
         struct key_order order;
         struct breaker breaker;
         struct turns turns;
         uint32_t n_in_flight; /* attempts with the sink */
+        uint64_t n_answers;   /* attempts that prove the destination to be up */
 
-        /* Reading. */
+        /* Reading the stream. */
         struct cursor next_page;     /* where it starts */
         struct frame *unfinished;    /* the frame that still needs its xid, or NULL */
         bool is_rung;                /* there may be something beyond what has been read */
         bool is_reading, is_drawing; /* under way */
+        uint32_t n_reading;          /* events that the page under way may bring */
         uint64_t mean_event_bytes;   /* a moving average, to guess how many fit a page */
 
+        /* Reading back what was parked. */
+        uint64_t n_parked;        /* rows but delayed ones, in memory or not */
+        bool is_parked_rung;      /* somebody else may have changed them */
+        bool is_reading_parked;   /* under way */
+        int64_t parked_due_ms;    /* when the next is due, or -1 */
+        const char *fetching[64]; /* the keys asked for; borrowed from the order */
+        size_t n_fetching;
+        int64_t *excluded; /* owned; the ids of the request under way */
+        size_t n_excluded_max;
+
         /* Settling. */
-        bool is_moved;         /* the window's position is ahead of what was settled last */
+        bool is_moved;         /* there is something to settle */
         int64_t settle_due_ms; /* while is_moved */
+        struct list verdicts;  /* verdict::link: those that may be written */
         bool is_settling;      /* under way */
-        uint64_t n_settling;   /* window.n_done when it was asked for */
+        struct list settling;  /* verdict::link: those under way */
+        uint64_t n_settling;   /* window.n_passed when it was asked for */
         uint64_t n_settled;    /* events behind the durable cursor since it was owned */
 };
 
@@ -66,7 +106,7 @@ void lane_init(struct lane *lane, const struct lane_policy *policy);
 void lane_deinit(struct lane *lane);
 
 /* It is ours, and durably stands at the cursor. Everything is read from there. */
-void lane_own(struct lane *lane, const struct cursor *cursor);
+void lane_own(struct lane *lane, const struct cursor *cursor, const struct parked_keys *parked);
 
 /* It is no longer ours. What is in flight still finishes, and changes nothing. */
 void lane_lose(struct lane *lane);
@@ -74,18 +114,33 @@ void lane_lose(struct lane *lane);
 /* There may be something new in the outbox. */
 void lane_ring(struct lane *lane);
 
-/* Reads and starts nothing any more, so that it comes to rest. */
+/* Somebody else may have changed what is parked, or some of it may be due. */
+void lane_ring_parked(struct lane *lane);
+
+/* Nothing is read or started until it is resumed; what is in flight goes on. */
+void lane_pause(struct lane *lane);
+void lane_resume(struct lane *lane);
+
+/* Somebody says that the destination is well again: it is tried at once. */
+void lane_probe_now(struct lane *lane, int64_t now_ms);
+
+/* Reads and starts nothing any more, so that it comes to rest. What was not started but stands
+ * before something that is done gets parked, so that nothing is delivered twice. */
 void lane_drain(struct lane *lane);
 
 /* Nothing in flight, nothing that could be settled, nothing under way. */
 bool lane_is_at_rest(const struct lane *lane);
 
-/* Everything there was has been read, delivered and settled. */
-bool lane_is_caught_up(const struct lane *lane);
+/* Everything there was has been read and settled, and nothing parked is due. Or it is paused. */
+bool lane_is_caught_up(const struct lane *lane, int64_t now_ms);
 
 /* The request's frames are borrowed from the lane until lane_take_page(). */
 bool lane_wants_page(struct lane *lane, struct page_request *out_request);
 void lane_take_page(struct lane *lane, struct page *page, int64_t now_ms);
+
+/* The request is borrowed from the lane until lane_take_parked(). */
+bool lane_wants_parked(struct lane *lane, int64_t now_ms, struct parked_request *out_request);
+void lane_take_parked(struct lane *lane, struct parked_batch *batch, int64_t now_ms);
 
 bool lane_wants_xid(struct lane *lane);
 void lane_take_xid(struct lane *lane, uint64_t xid);
@@ -93,14 +148,14 @@ void lane_take_xid(struct lane *lane, uint64_t xid);
 /* The next delivery to hand to the sink, or NULL. Its attempt carries its event and number. */
 struct delivery *lane_start_next(struct lane *lane, int64_t now_ms);
 
-/* How it ended. `jitter` is any 32-bit value. Returns after how many milliseconds the delivery may
- * be tried again, 0 if it is delivered or only waits for the sink or its turn. */
-int64_t lane_finish(struct lane *lane, struct delivery *delivery, const struct outcome *outcome,
-    int64_t now_ms, uint32_t jitter);
+/* How it ended. `jitter` is any 32-bit value. The delivery may be gone when this returns. */
+struct lane_result lane_finish(struct lane *lane, struct delivery *delivery,
+    const struct outcome *outcome, int64_t now_ms, uint32_t jitter);
 
-/* The cursor is borrowed until the lane is asked anything else. */
-bool lane_wants_settle(struct lane *lane, int64_t now_ms, struct cursor *out_cursor);
-void lane_settled(struct lane *lane);
+/* The settlement is borrowed until the lane is asked anything else, its verdicts until
+ * lane_settled(). Whoever asks may fill in their targets. */
+bool lane_wants_settle(struct lane *lane, int64_t now_ms, struct settlement *out_settlement);
+void lane_settled(struct lane *lane, int64_t now_ms);
 
 /* When to ask again although nothing has happened, or -1. */
 int64_t lane_next_due(const struct lane *lane);

@@ -1,21 +1,48 @@
 #include "relay/turns.h"
 
-static struct delivery *first_of(const struct list *list)
+#include "relay/batch.h"
+
+static struct delivery *delivery_of(struct list *link)
 {
-        return list_owner(list->next, struct delivery, link);
+        return list_owner(link, struct delivery, link);
 }
 
 void turns_init(struct turns *turns)
 {
-        list_init(&turns->fresh);
         list_init(&turns->resumed);
-        list_init(&turns->waiting);
+        list_init(&turns->parked);
+        list_init(&turns->fresh);
+        list_init(&turns->suspects);
+        turns->is_turn_of_parked = false;
 }
 
-void turns_add(struct turns *turns, struct delivery *delivery)
+static void add(struct list *list, struct delivery *delivery)
 {
         delivery->state = DELIVERY_READY;
-        list_push_back(&turns->fresh, &delivery->link);
+        list_push_back(list, &delivery->link);
+}
+
+void turns_add_fresh(struct turns *turns, struct delivery *delivery)
+{
+        add(&turns->fresh, delivery);
+}
+
+void turns_add_parked(struct turns *turns, struct delivery *delivery)
+{
+        add(&turns->parked, delivery);
+}
+
+void turns_add_suspect(struct turns *turns, struct delivery *delivery)
+{
+        add(&turns->suspects, delivery);
+}
+
+/* Those that were parked have no place in the stream: they stand before it. */
+static bool is_before(const struct delivery *a, const struct delivery *b)
+{
+        if (a->batch->parked != NULL || b->batch->parked != NULL)
+                return a->batch->parked != NULL && b->batch->parked == NULL;
+        return a->sequence < b->sequence;
 }
 
 /* Most come back in delivery order, so their place is at the end or near it. */
@@ -23,52 +50,45 @@ void turns_resume(struct turns *turns, struct delivery *delivery)
 {
         struct list *place = &turns->resumed;
 
-        while (place->prev != &turns->resumed &&
-               list_owner(place->prev, struct delivery, link)->sequence > delivery->sequence)
+        while (place->prev != &turns->resumed && is_before(delivery, delivery_of(place->prev)))
                 place = place->prev;
         delivery->state = DELIVERY_READY;
         list_insert_before(place, &delivery->link);
 }
 
-void turns_wait(struct turns *turns, struct delivery *delivery, int64_t due_ms)
+void turns_clear_suspicion(struct turns *turns)
 {
-        struct list *place = &turns->waiting;
-
-        while (place->prev != &turns->waiting &&
-               list_owner(place->prev, struct delivery, link)->due_ms > due_ms)
-                place = place->prev;
-        delivery->state = DELIVERY_WAITING;
-        delivery->due_ms = due_ms;
-        list_insert_before(place, &delivery->link);
-}
-
-void turns_take_due(struct turns *turns, int64_t now_ms)
-{
-        while (!list_is_empty(&turns->waiting) && first_of(&turns->waiting)->due_ms <= now_ms) {
-                struct delivery *delivery = first_of(&turns->waiting);
-                list_remove(&delivery->link);
-                turns_resume(turns, delivery);
+        list_for_each (link, &turns->suspects) {
+                list_remove(link);
+                turns_resume(turns, delivery_of(link));
         }
-}
-
-int64_t turns_next_due(const struct turns *turns)
-{
-        return list_is_empty(&turns->waiting) ? -1 : first_of(&turns->waiting)->due_ms;
 }
 
 bool turns_is_any_ready(const struct turns *turns)
 {
-        return !list_is_empty(&turns->resumed) || !list_is_empty(&turns->fresh);
+        return !list_is_empty(&turns->resumed) || !list_is_empty(&turns->parked) ||
+               !list_is_empty(&turns->fresh) || !list_is_empty(&turns->suspects);
+}
+
+static struct list *next_list(struct turns *turns)
+{
+        if (!list_is_empty(&turns->resumed))
+                return &turns->resumed;
+        if (!list_is_empty(&turns->parked) &&
+            (turns->is_turn_of_parked || list_is_empty(&turns->fresh)))
+                return &turns->parked;
+        return list_is_empty(&turns->fresh) ? &turns->suspects : &turns->fresh;
 }
 
 struct delivery *turns_take_next(struct turns *turns)
 {
-        struct list *from = list_is_empty(&turns->resumed) ? &turns->fresh : &turns->resumed;
+        struct list *list = next_list(turns);
         struct delivery *delivery;
 
-        if (list_is_empty(from))
+        if (list_is_empty(list))
                 return NULL;
-        delivery = first_of(from);
+        turns->is_turn_of_parked = list != &turns->parked;
+        delivery = delivery_of(list->next);
         list_remove(&delivery->link);
         return delivery;
 }

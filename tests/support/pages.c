@@ -6,7 +6,10 @@
 #include <stdlib.h>
 
 struct made_page {
-        struct page page; /* first, so that it is found from there */
+        union {
+                struct page page; /* first, so that it is found from there */
+                struct parked_batch batch;
+        };
         struct pages *pages;
         struct list link;
         bool is_released;
@@ -23,6 +26,7 @@ static void release(struct page *page)
         for (size_t i = 0; i < page->n_events; i++)
                 free((char *)(uintptr_t)page->events[i].key);
         free(page->events);
+        free(page->is_delayed);
         page->events = NULL;
         cursor_deinit(&page->start);
 }
@@ -64,4 +68,42 @@ void page_add_event(struct page *page, int64_t id, const char *key, size_t paylo
             .payload = "",
             .payload_bytes = payload_bytes};
         page->bytes += payload_bytes;
+}
+
+static void release_parked(struct parked_batch *batch)
+{
+        struct made_page *made = (struct made_page *)(void *)batch;
+
+        if (made->is_released)
+                cr_assert_fail("a parked batch is released twice");
+        made->is_released = true;
+        made->pages->n_held--;
+        for (size_t i = 0; i < batch->n_rows; i++)
+                free((char *)(uintptr_t)batch->rows[i].event.key);
+        free(batch->rows);
+        batch->rows = NULL;
+}
+
+struct parked_batch *pages_make_parked(struct pages *pages)
+{
+        struct made_page *made = xcalloc(1, sizeof *made);
+
+        made->pages = pages;
+        made->batch.release = release_parked;
+        made->batch.next_due_ms = -1;
+        list_push_back(&pages->all, &made->link);
+        pages->n_held++;
+        return &made->batch;
+}
+
+void parked_add_row(struct parked_batch *batch, const struct parked_row *row)
+{
+        struct parked_row *added;
+
+        batch->rows = xrealloc(batch->rows, (batch->n_rows + 1) * sizeof *batch->rows);
+        added = &batch->rows[batch->n_rows++];
+        *added = *row;
+        if (row->event.key != NULL)
+                added->event.key = xstrdup(row->event.key);
+        batch->bytes += row->event.payload_bytes;
 }

@@ -42,16 +42,6 @@ static bool may_start(const struct rig *rig, size_t index)
         return key_order_may_start(&rig->order, &rig->deliveries[index]);
 }
 
-static void block(struct rig *rig, size_t index)
-{
-        key_order_block(&rig->deliveries[index]);
-}
-
-static void fail(struct rig *rig, size_t index)
-{
-        key_order_note_failed(&rig->deliveries[index]);
-}
-
 static void on_released(void *owner, struct delivery *delivery)
 {
         struct rig *rig = owner;
@@ -63,10 +53,29 @@ static void on_released(void *owner, struct delivery *delivery)
 }
 
 /* Whom it calls out. */
+static const char *start(struct rig *rig, size_t index)
+{
+        rig->released[0] = '\0';
+        rig->deliveries[index].state = DELIVERY_IN_FLIGHT;
+        key_order_note_started(&rig->order, &rig->deliveries[index], on_released, rig);
+        return rig->released;
+}
+
+static void block(struct rig *rig, size_t index)
+{
+        key_order_block(&rig->deliveries[index]);
+}
+
+static void fail(struct rig *rig, size_t index)
+{
+        key_order_note_failed(&rig->deliveries[index]);
+}
+
+/* Whom it calls out. */
 static const char *leave(struct rig *rig, size_t index)
 {
         rig->released[0] = '\0';
-        rig->deliveries[index].state = DELIVERY_DONE;
+        rig->deliveries[index].state = DELIVERY_DECIDED;
         key_order_leave(&rig->order, &rig->deliveries[index], on_released, rig);
         return rig->released;
 }
@@ -109,13 +118,17 @@ Test(key_order, calls_out_one_at_a_time)
         close_rig(rig);
 }
 
-Test(key_order, lets_all_of_a_key_start_where_the_sink_keeps_order)
+Test(key_order, lets_all_of_a_key_start_one_after_the_other_where_the_sink_keeps_order)
 {
         char keys[] = "a a a";
         struct rig *rig = open_rig(true, keys);
 
         cr_expect(may_start(rig, 0));
+        cr_expect_not(may_start(rig, 1), "nothing may overtake on its way to the sink");
+        block(rig, 2);
+        cr_expect_str_eq(start(rig, 0), "");
         cr_expect(may_start(rig, 1));
+        cr_expect_str_eq(start(rig, 1), "2 ");
         cr_expect(may_start(rig, 2));
         close_rig(rig);
 }
@@ -135,7 +148,9 @@ Test(key_order, goes_one_by_one_from_a_failure_on_until_all_that_failed_are_deli
 
         cr_expect_str_eq(leave(rig, 0), "1 ");
         cr_expect_not(may_start(rig, 2), "the second has failed too, if twice");
-        cr_expect_str_eq(leave(rig, 1), "2 3 4 ");
+        cr_expect_str_eq(leave(rig, 1), "2 ");
+        cr_expect_str_eq(start(rig, 2), "3 ");
+        cr_expect_str_eq(start(rig, 3), "4 ");
         cr_expect(may_start(rig, 4));
         close_rig(rig);
 }
@@ -147,6 +162,8 @@ Test(key_order, keeps_failures_to_their_key)
 
         fail(rig, 0);
 
+        start(rig, 0);
+        start(rig, 1);
         cr_expect_not(may_start(rig, 2));
         cr_expect(may_start(rig, 3));
         close_rig(rig);

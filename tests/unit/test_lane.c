@@ -116,7 +116,7 @@ Test(lane_reading, drops_a_page_with_nothing_new_and_settles_nothing_for_it)
         cr_expect_eq(lane_next_due(&rig.lane), -1);
         rig.now_ms += 100000;
         cr_expect_eq(lane_rig_wants_settle(&rig), -1);
-        cr_expect(lane_is_caught_up(&rig.lane));
+        cr_expect(lane_is_caught_up(&rig.lane, rig.now_ms));
 }
 
 Test(lane_reading, asks_for_half_of_the_window_so_that_two_pages_fit)
@@ -138,7 +138,7 @@ Test(lane_reading, counts_what_is_delivered_but_not_settled_as_in_the_window)
         cr_expect_not(lane_rig_wants_page(&rig), "a crash now would repeat all 20");
         cr_assert_eq(lane_rig_wants_settle(&rig), 20);
         cr_expect_not(lane_rig_wants_page(&rig), "not yet durable");
-        lane_settled(&rig.lane);
+        lane_rig_answer_settle(&rig);
         cr_expect(lane_rig_wants_page(&rig));
 }
 
@@ -149,7 +149,7 @@ Test(lane_reading, frees_room_only_for_what_the_settle_covered)
         deliver_from_to(1, 9);
         cr_assert_eq(lane_rig_wants_settle(&rig), 9);
         deliver_from_to(10, 20);
-        lane_settled(&rig.lane);
+        lane_rig_answer_settle(&rig);
         lane_ring(&rig.lane);
 
         cr_expect_not(lane_rig_wants_page(&rig), "11 are unsettled, and a page has 10");
@@ -177,7 +177,7 @@ Test(lane_reading, asks_for_fewer_events_when_they_are_large)
                 lane_rig_draw_xid(&rig);
                 deliver(i);
                 if (lane_rig_wants_settle(&rig) >= 0)
-                        lane_settled(&rig.lane);
+                        lane_rig_answer_settle(&rig);
         }
         lane_ring(&rig.lane);
         cr_assert(lane_wants_page(&rig.lane, &request));
@@ -200,7 +200,7 @@ Test(lane_limits, allow_a_window_of_one_event)
         cr_expect_not(lane_rig_wants_page(&rig));
         deliver(1);
         cr_expect_eq(lane_rig_wants_settle(&rig), 1, "nothing can be read before: at once");
-        lane_settled(&rig.lane);
+        lane_rig_answer_settle(&rig);
         cr_expect(lane_rig_wants_page(&rig));
         close_rig();
 }
@@ -257,9 +257,9 @@ Test(lane_settling, writes_one_cursor_at_a_time_and_then_what_has_come_since)
         cr_expect_eq(lane_rig_wants_settle(&rig), -1);
         cr_expect_eq(lane_next_due(&rig.lane), -1);
 
-        lane_settled(&rig.lane);
+        lane_rig_answer_settle(&rig);
         cr_expect_eq(lane_rig_wants_settle(&rig), 2);
-        lane_settled(&rig.lane);
+        lane_rig_answer_settle(&rig);
         rig.now_ms += 1000;
         cr_expect_eq(lane_rig_wants_settle(&rig), -1, "nothing has moved");
 }

@@ -37,6 +37,13 @@ static void deliver_all_in_flight(int64_t first, int64_t last)
                 lane_rig_finish(&rig, id, OUTCOME_DELIVERED);
 }
 
+/* Time passes, and what is due then is read back. */
+static void read_back_after(int64_t ms)
+{
+        rig.now_ms += ms;
+        cr_assert_gt(lane_rig_read_parked(&rig), 0);
+}
+
 TestSuite(lane_keys, .init = open_rig, .fini = close_rig);
 TestSuite(lane_ordered_sink, .init = open_keeping_order, .fini = close_rig);
 TestSuite(lane_retry, .init = open_rig, .fini = close_rig);
@@ -87,19 +94,21 @@ Test(lane_order_none, starts_everything_whatever_its_key)
         expect_starts(1, 3);
         lane_rig_finish(&rig, 1, OUTCOME_RETRY);
         lane_rig_finish(&rig, 2, OUTCOME_SINK_DOWN);
+        lane_rig_settle(&rig);
         lane_rig_read(&rig, "a");
         rig.now_ms += 200;
         lane_rig_finish(&rig, 3, OUTCOME_DELIVERED);
-        cr_expect_eq(lane_rig_start(&rig), 1);
-        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
         cr_expect_eq(lane_rig_start(&rig), 2);
-        cr_expect_eq(lane_rig_start(&rig), 4);
         lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
-        lane_rig_finish(&rig, 4, OUTCOME_DELIVERED);
+        cr_expect_eq(lane_rig_read_parked(&rig), 1);
+        cr_expect_eq(lane_rig_start(&rig), 1);
+        cr_expect_eq(lane_rig_start(&rig), 4);
+        deliver_all_in_flight(1, 1);
+        deliver_all_in_flight(4, 4);
         close_rig();
 }
 
-Test(lane_concurrency, is_bounded_and_needs_no_timer)
+Test(lane_concurrency, is_bounded)
 {
         struct lane_policy policy = lane_rig_policy;
 
@@ -107,15 +116,12 @@ Test(lane_concurrency, is_bounded_and_needs_no_timer)
         lane_rig_open(&rig, &policy);
         lane_rig_read(&rig, "a b c d");
         expect_starts(1, 2);
-        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
         expect_starts(3, 3);
-        rig.now_ms += 1000;
-        cr_expect_eq(lane_next_due(&rig.lane), -1, "it is due, but there is no room for it");
-
+        cr_expect_eq(lane_rig_start(&rig), 0);
         lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
-        cr_expect_eq(lane_rig_start(&rig), 1, "what came first goes first");
-        deliver_all_in_flight(1, 1);
-        deliver_all_in_flight(3, 3);
+        expect_starts(4, 4);
+        deliver_all_in_flight(3, 4);
         close_rig();
 }
 
@@ -134,26 +140,32 @@ Test(lane_ordered_sink, gets_one_at_a_time_after_a_failure_and_many_again_after_
         lane_rig_finish(&rig, 1, OUTCOME_RETRY);
         lane_rig_finish(&rig, 2, OUTCOME_RETRY);
         cr_expect_eq(lane_rig_start(&rig), 0);
+        lane_rig_settle(&rig);
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 2:blocked 3:blocked 4:blocked");
 
-        rig.now_ms += 100;
+        read_back_after(100);
         expect_starts(1, 1);
         lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
-        expect_starts(2, 2);
-        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
-        expect_starts(3, 4);
-        deliver_all_in_flight(3, 4);
+        read_back_after(0);
+        expect_starts(2, 3);
+        deliver_all_in_flight(2, 3);
+        read_back_after(0);
+        expect_starts(4, 4);
+        deliver_all_in_flight(4, 4);
+        lane_rig_settle(&rig);
+        cr_expect_str_eq(lane_rig_rows(&rig), "");
 }
 
 Test(lane_ordered_sink, keeps_one_that_failed_behind_one_still_in_flight)
 {
         lane_rig_read(&rig, "a a");
         expect_starts(1, 2);
-        cr_expect_eq(lane_rig_finish(&rig, 2, OUTCOME_RETRY), 0, "it waits for its turn");
-        rig.now_ms += 1000;
-        cr_expect_eq(lane_rig_start(&rig), 0);
-        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
-        expect_starts(2, 2);
-        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+        lane_rig_finish(&rig, 2, OUTCOME_RETRY);
+        rig.now_ms += 500;
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1, "the first is on its way");
+        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        lane_rig_settle(&rig);
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 2:blocked");
 }
 
 Test(lane_ordered_sink, resumes_all_in_order_after_an_outage)
@@ -173,21 +185,30 @@ Test(lane_ordered_sink, resumes_all_in_order_after_an_outage)
         lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
 }
 
-Test(lane_retry, waits_for_its_backoff_and_says_for_how_long)
+Test(lane_retry, waits_for_its_backoff_and_is_given_up_after_so_many_attempts)
 {
-        static const int64_t delays_ms[] = {100, 200, 400};
+        static const int64_t delays_ms[] = {100, 200, 400, 800};
 
         lane_rig_read(&rig, "a");
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 4; i++) {
                 expect_starts(1, 1);
                 cr_expect_eq(lane_rig_delivery(&rig, 1)->attempt.number, i + 1);
-                cr_expect_eq(lane_rig_finish(&rig, 1, i == 1 ? OUTCOME_REJECTED : OUTCOME_RETRY),
-                    delays_ms[i]);
-                cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + delays_ms[i]);
-                rig.now_ms += delays_ms[i] - 1;
-                cr_expect_eq(lane_rig_start(&rig), 0);
-                rig.now_ms += 1;
+                cr_expect_eq(lane_rig_finish(&rig, 1, OUTCOME_RETRY), delays_ms[i]);
+                lane_rig_settle(&rig);
+                cr_expect_eq(rig.rows[0].n_attempts, i + 1);
+                cr_expect_eq(lane_next_due(&rig.lane), rig.rows[0].due_ms);
+                rig.now_ms = rig.rows[0].due_ms - 1;
+                cr_expect_eq(lane_rig_read_parked(&rig) <= 0, true);
+                read_back_after(1);
         }
+        expect_starts(1, 1);
+        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        lane_rig_settle(&rig);
+        cr_expect_str_eq(lane_rig_rows(&rig), "");
+        cr_assert_eq(rig.n_dead, 1);
+        cr_expect_eq(rig.dead[0].reason, DEAD_ATTEMPTS);
+        cr_expect_eq(rig.dead[0].n_attempts, 5);
+        cr_expect_str_eq(rig.dead[0].words, "no");
 }
 
 Test(lane_retry, waits_as_long_as_the_peer_asks_for_but_no_shorter_than_its_backoff)
@@ -196,13 +217,15 @@ Test(lane_retry, waits_as_long_as_the_peer_asks_for_but_no_shorter_than_its_back
         expect_starts(1, 2);
         cr_expect_eq(lane_rig_finish_delayed(&rig, 1, OUTCOME_RETRY, 60000), 60000);
         cr_expect_eq(lane_rig_finish_delayed(&rig, 2, OUTCOME_RETRY, 1), 100);
-        cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 100, "the earliest");
-        rig.now_ms += 59999;
+        lane_rig_settle(&rig);
+        cr_expect_eq(lane_next_due(&rig.lane), rig.rows[1].due_ms, "the earliest");
+        read_back_after(59000);
         expect_starts(2, 2);
-        cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 1);
-        rig.now_ms += 1;
+        deliver_all_in_flight(2, 2);
+        lane_rig_settle(&rig);
+        read_back_after(1000);
         expect_starts(1, 1);
-        deliver_all_in_flight(1, 2);
+        deliver_all_in_flight(1, 1);
 }
 
 Test(lane_retry, blocks_only_its_key)
@@ -213,22 +236,25 @@ Test(lane_retry, blocks_only_its_key)
         lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
         expect_starts(4, 4);
         lane_rig_finish(&rig, 4, OUTCOME_DELIVERED);
-        rig.now_ms += 100;
-        expect_starts(1, 1);
-        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
-        expect_starts(3, 3);
-        lane_rig_finish(&rig, 3, OUTCOME_DELIVERED);
+        lane_rig_settle(&rig);
+        cr_expect_eq(rig.settled, 4, "the cursor does not wait");
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 3:blocked");
 }
 
-Test(lane_retry, goes_before_what_was_never_started)
+Test(lane_retry, takes_turns_with_what_was_never_started)
 {
-        lane_rig_read(&rig, "a");
-        expect_starts(1, 1);
+        lane_rig_read(&rig, "a b");
+        expect_starts(1, 2);
         lane_rig_finish(&rig, 1, OUTCOME_RETRY);
-        lane_rig_read(&rig, "b c");
-        rig.now_ms += 100;
-        expect_starts(1, 3);
-        deliver_all_in_flight(1, 3);
+        lane_rig_finish(&rig, 2, OUTCOME_RETRY);
+        lane_rig_settle(&rig);
+        lane_rig_read(&rig, "c d");
+        read_back_after(100);
+        cr_expect_eq(lane_rig_start(&rig), 1);
+        cr_expect_eq(lane_rig_start(&rig), 3);
+        cr_expect_eq(lane_rig_start(&rig), 2);
+        cr_expect_eq(lane_rig_start(&rig), 4);
+        deliver_all_in_flight(1, 4);
 }
 
 Test(lane_outage, costs_no_attempt)
@@ -242,6 +268,8 @@ Test(lane_outage, costs_no_attempt)
         }
         expect_starts(1, 1);
         cr_expect_eq(lane_rig_finish(&rig, 1, OUTCOME_RETRY), 100, "as after a first failure");
+        lane_rig_settle(&rig);
+        cr_expect_eq(rig.rows[0].n_attempts, 1);
 }
 
 Test(lane_outage, stops_the_lane_until_a_single_probe_succeeds)
@@ -261,8 +289,10 @@ Test(lane_outage, stops_the_lane_until_a_single_probe_succeeds)
         rig.now_ms += 1;
         expect_starts(1, 1);
         lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
-        expect_starts(2, 4);
-        deliver_all_in_flight(2, 4);
+        expect_starts(2, 3); /* and not more at first */
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+        expect_starts(4, 4);
+        deliver_all_in_flight(3, 4);
 }
 
 Test(lane_outage, probes_only_when_nothing_is_in_flight)
@@ -285,7 +315,7 @@ Test(lane_outage, is_over_only_when_the_pause_that_the_peer_asked_for_is)
         expect_starts(1, 3);
         lane_rig_finish_delayed(&rig, 1, OUTCOME_SINK_DOWN, 60000);
         lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
-        lane_rig_finish(&rig, 3, OUTCOME_RETRY);
+        lane_rig_finish(&rig, 3, OUTCOME_SINK_DOWN);
 
         rig.now_ms += 59999;
         cr_expect_eq(lane_rig_start(&rig), 0);
@@ -309,19 +339,23 @@ Test(lane_outage, is_followed_by_everything_in_delivery_order)
 
         expect_starts(1, 1);
         lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
-        expect_starts(2, 4);
-        deliver_all_in_flight(2, 4);
+        expect_starts(2, 3); /* and not more at first */
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+        expect_starts(4, 4);
+        deliver_all_in_flight(3, 4);
 }
 
-Test(lane_outage, does_not_keep_the_timer_busy_with_retries_that_fall_due)
+Test(lane_outage, does_not_keep_the_timer_busy_with_what_falls_due)
 {
         lane_rig_read(&rig, "a b");
         expect_starts(1, 2);
         lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        lane_rig_settle(&rig);
         lane_rig_finish_delayed(&rig, 2, OUTCOME_SINK_DOWN, 60000);
         rig.now_ms += 30000;
 
         cr_expect_eq(lane_rig_start(&rig), 0);
+        cr_expect_eq(lane_rig_read_parked(&rig), -1, "it is well where it is");
         cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 30000);
 }
 

@@ -86,7 +86,7 @@ Test(lane_ownership, may_be_lost_when_nobody_owns_it)
         lane_lose(&rig.lane);
         cr_expect_eq(rig.lane.state, LANE_UNOWNED);
         cr_expect(lane_is_at_rest(&rig.lane));
-        cr_expect_not(lane_is_caught_up(&rig.lane));
+        cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms));
 }
 
 Test(lane_ownership, starts_nothing_while_draining_and_comes_to_rest)
@@ -103,11 +103,30 @@ Test(lane_ownership, starts_nothing_while_draining_and_comes_to_rest)
         lane_rig_finish(&rig, 2, OUTCOME_RETRY);
         lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
         cr_expect_not(lane_is_at_rest(&rig.lane), "the first is not settled");
-        cr_assert_eq(lane_rig_wants_settle(&rig), 1);
+        cr_assert_eq(lane_rig_wants_settle(&rig), 2);
         cr_expect_not(lane_is_at_rest(&rig.lane), "not yet durable");
-        lane_settled(&rig.lane);
+        lane_rig_answer_settle(&rig);
         cr_expect(lane_is_at_rest(&rig.lane));
-        cr_expect_eq(lane_next_due(&rig.lane), -1);
+        cr_expect_str_eq(lane_rig_rows(&rig), "2:retry");
+}
+
+Test(lane_ownership, parks_what_stands_before_something_done_when_it_drains)
+{
+        lane_rig_read(&rig, "a a b c d");
+        for (int64_t id = 1; id <= 4; id++)
+                cr_assert_eq(lane_rig_start(&rig), id == 1 ? 1 : id == 4 ? 5 : id + 1);
+        lane_rig_finish(&rig, 4, OUTCOME_DELIVERED);
+        lane_drain(&rig.lane);
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1, "some are under way");
+        lane_rig_finish(&rig, 1, OUTCOME_CANCELLED);
+        lane_rig_finish(&rig, 3, OUTCOME_SINK_DOWN);
+        lane_rig_finish(&rig, 5, OUTCOME_CANCELLED);
+
+        cr_expect_eq(lane_rig_wants_settle(&rig), 4, "what comes last is simply read again");
+        lane_rig_answer_settle(&rig);
+        cr_expect(lane_is_at_rest(&rig.lane));
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 2:blocked 3:retry");
+        cr_expect_eq(rig.rows[0].n_attempts, 0);
 }
 
 Test(lane_ownership, draws_the_xid_that_the_last_settle_needs_while_draining)
@@ -118,22 +137,22 @@ Test(lane_ownership, draws_the_xid_that_the_last_settle_needs_while_draining)
         cr_expect_not(lane_is_at_rest(&rig.lane));
         lane_rig_draw_xid(&rig);
         cr_expect_eq(lane_rig_wants_settle(&rig), 1);
-        lane_settled(&rig.lane);
+        lane_rig_answer_settle(&rig);
         cr_expect(lane_is_at_rest(&rig.lane));
 }
 
 Test(lane_ownership, is_caught_up_when_all_there_was_is_settled)
 {
-        cr_expect_not(lane_is_caught_up(&rig.lane), "it has not looked");
+        cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms), "it has not looked");
         lane_rig_read(&rig, "-");
-        cr_expect_not(lane_is_caught_up(&rig.lane));
+        cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms));
         deliver(1);
-        cr_expect_not(lane_is_caught_up(&rig.lane));
+        cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms));
         rig.now_ms += 20;
         cr_assert_eq(lane_rig_wants_settle(&rig), 1);
-        cr_expect_not(lane_is_caught_up(&rig.lane));
-        lane_settled(&rig.lane);
-        cr_expect(lane_is_caught_up(&rig.lane));
+        cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms));
+        lane_rig_answer_settle(&rig);
+        cr_expect(lane_is_caught_up(&rig.lane, rig.now_ms));
         lane_ring(&rig.lane);
-        cr_expect_not(lane_is_caught_up(&rig.lane));
+        cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms));
 }

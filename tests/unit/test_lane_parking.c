@@ -1,0 +1,346 @@
+/* What is taken out of the stream, how it comes back, and what is given up. */
+#include "support/lane_rig.h"
+
+#include <criterion/criterion.h>
+
+static struct lane_rig rig;
+
+static void open_rig(void)
+{
+        lane_rig_open(&rig, &lane_rig_policy);
+}
+
+static void close_rig(void)
+{
+        lane_rig_close(&rig);
+}
+
+static void start(int64_t id)
+{
+        int64_t started = lane_rig_start(&rig);
+
+        cr_assert_eq(started, id, "%lld starts instead of %lld", (long long)started, (long long)id);
+}
+
+static void deliver(int64_t id)
+{
+        start(id);
+        lane_rig_finish(&rig, id, OUTCOME_DELIVERED);
+}
+
+/* The first of "a a a" has failed, and its key is parked. */
+static void park_a_key(void)
+{
+        lane_rig_read(&rig, "a a a");
+        start(1);
+        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        lane_rig_settle(&rig);
+        cr_assert_str_eq(lane_rig_rows(&rig), "1:retry 2:blocked 3:blocked");
+}
+
+TestSuite(lane_parking, .init = open_rig, .fini = close_rig);
+TestSuite(lane_slow, .init = open_rig, .fini = close_rig);
+TestSuite(lane_giving_up, .init = open_rig, .fini = close_rig);
+
+Test(lane_parking, parks_what_comes_behind_a_parked_key_and_nothing_else)
+{
+        park_a_key();
+        lane_rig_read(&rig, "a b");
+        deliver(5);
+        lane_rig_settle(&rig);
+        cr_expect_eq(rig.settled, 5);
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 2:blocked 3:blocked 4:blocked");
+}
+
+Test(lane_parking, lets_a_key_go_on_in_order_when_its_first_is_through)
+{
+        park_a_key();
+        lane_rig_read(&rig, "a");
+        rig.now_ms += 100;
+        cr_assert_eq(lane_rig_read_parked(&rig), 1);
+        cr_expect_eq(lane_rig_read_parked(&rig), -1, "the others wait for it");
+        deliver(1);
+        cr_assert_gt(lane_rig_read_parked(&rig), 0);
+        deliver(2);
+        deliver(3);
+        lane_rig_settle(&rig);
+        cr_expect_gt(lane_rig_read_parked(&rig), 0);
+        deliver(4);
+        lane_rig_settle(&rig);
+        cr_expect_str_eq(lane_rig_rows(&rig), "");
+        lane_rig_read(&rig, "a");
+        deliver(5);
+}
+
+Test(lane_parking, lets_a_key_go_on_when_its_first_is_given_up)
+{
+        park_a_key();
+        rig.now_ms += 100;
+        lane_rig_read_parked(&rig);
+        start(1);
+        lane_rig_finish(&rig, 1, OUTCOME_REJECTED);
+        lane_rig_read_parked(&rig);
+        deliver(2);
+        lane_rig_settle(&rig);
+        cr_assert_eq(rig.n_dead, 1);
+        cr_expect_eq(rig.dead[0].id, 1);
+        cr_expect_eq(rig.dead[0].reason, DEAD_REJECTED);
+}
+
+Test(lane_parking, tries_the_first_of_a_key_again_and_leaves_the_others_alone)
+{
+        park_a_key();
+        rig.now_ms += 100;
+        lane_rig_read_parked(&rig);
+        start(1);
+        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        lane_rig_settle(&rig);
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 2:blocked 3:blocked");
+        cr_expect_eq(rig.rows[0].n_attempts, 2);
+        cr_expect_eq(rig.rows[0].retried_ms, 300);
+        cr_expect_eq(lane_next_due(&rig.lane), rig.rows[0].due_ms);
+}
+
+Test(lane_parking, is_remembered_by_the_next_owner)
+{
+        park_a_key();
+        lane_lose(&rig.lane);
+        lane_rig_own(&rig, 3);
+        lane_rig_read(&rig, "a b");
+        cr_expect_eq(lane_rig_read_parked(&rig), 0);
+        deliver(5);
+        rig.now_ms += 100;
+        cr_expect_eq(lane_rig_read_parked(&rig), 1);
+        deliver(1);
+        lane_rig_settle(&rig);
+        cr_expect_str_eq(lane_rig_rows(&rig), "2:blocked 3:blocked 4:blocked");
+}
+
+Test(lane_parking, goes_on_with_a_key_whose_first_was_delivered_by_the_last_owner)
+{
+        park_a_key();
+        rig.now_ms += 100;
+        lane_rig_read_parked(&rig);
+        deliver(1);
+        lane_rig_settle(&rig);
+        lane_lose(&rig.lane);
+        lane_rig_own(&rig, 3);
+        cr_expect_gt(lane_rig_read_parked(&rig), 0);
+        deliver(2);
+}
+
+Test(lane_parking, leaves_delayed_events_until_they_are_due_and_puts_them_behind_their_key)
+{
+        rig.delayed = 1;
+        lane_rig_read(&rig, "a b");
+        deliver(2);
+        lane_rig_settle(&rig);
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:delayed");
+        rig.rows[0].due_ms = rig.now_ms + 5000;
+        cr_expect_eq(lane_rig_read_parked(&rig), 0, "it asks when");
+        cr_expect_eq(lane_next_due(&rig.lane), rig.rows[0].due_ms);
+
+        lane_rig_read(&rig, "a a");
+        start(3);
+        lane_rig_finish(&rig, 3, OUTCOME_RETRY);
+        lane_rig_settle(&rig);
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:delayed 3:retry 4:blocked");
+        rig.rows[1].due_ms = rig.now_ms + 60000;
+        rig.now_ms += 5000;
+        lane_ring_parked(&rig.lane);
+        cr_expect_gt(lane_rig_read_parked(&rig), 0);
+        lane_rig_settle(&rig);
+        cr_expect_str_eq(lane_rig_rows(&rig), "3:retry 4:blocked 1:blocked");
+}
+
+Test(lane_parking, reads_no_more_when_too_many_are_parked)
+{
+        rig.lane.policy.max_parked = 3;
+        park_a_key();
+        lane_ring(&rig.lane);
+        cr_expect_not(lane_rig_wants_page(&rig));
+        rig.now_ms += 100;
+        lane_rig_read_parked(&rig);
+        deliver(1);
+        lane_rig_settle(&rig);
+        cr_expect(lane_rig_wants_page(&rig));
+}
+
+Test(lane_parking, keeps_to_the_window_with_what_it_reads_back)
+{
+        struct parked_request request;
+
+        for (int i = 0; i < 4; i++) {
+                lane_rig_read(&rig, "- - - -");
+                for (int64_t id = 4 * i + 1; id <= 4 * i + 4; id++) {
+                        start(id);
+                        lane_rig_finish(&rig, id, id == 8 ? OUTCOME_DELIVERED : OUTCOME_RETRY);
+                }
+                lane_rig_settle(&rig);
+        }
+        rig.now_ms += 100000;
+        cr_assert(lane_wants_parked(&rig.lane, rig.now_ms, &request));
+        cr_expect_eq(request.max_rows, 5, "a quarter of the window");
+}
+
+Test(lane_parking, does_not_read_while_paused_and_goes_on_when_resumed)
+{
+        park_a_key();
+        lane_pause(&rig.lane);
+        lane_ring(&rig.lane);
+        rig.now_ms += 100;
+        cr_expect_eq(lane_rig_read_parked(&rig), -1);
+        cr_expect_not(lane_rig_wants_page(&rig));
+        cr_expect_eq(lane_next_due(&rig.lane), -1);
+        cr_expect(lane_is_caught_up(&rig.lane, rig.now_ms), "as far as it may");
+        lane_resume(&rig.lane);
+        cr_expect_eq(lane_rig_read_parked(&rig), 1);
+        deliver(1);
+}
+
+Test(lane_parking, leaves_what_it_read_back_where_it_is_when_it_drains)
+{
+        park_a_key();
+        rig.now_ms += 100;
+        lane_rig_read_parked(&rig);
+        lane_drain(&rig.lane);
+        cr_expect(lane_is_at_rest(&rig.lane));
+        cr_expect_eq(rig.pages.n_held, 0);
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 2:blocked 3:blocked");
+}
+
+Test(lane_parking, hears_of_changes_by_hand_while_rows_are_being_read)
+{
+        struct parked_request request;
+
+        lane_ring_parked(&rig.lane);
+        cr_assert(lane_wants_parked(&rig.lane, rig.now_ms, &request));
+        lane_ring_parked(&rig.lane);
+        lane_take_parked(&rig.lane, pages_make_parked(&rig.pages), rig.now_ms);
+        cr_expect_eq(lane_rig_read_parked(&rig), 0, "it looks once more");
+        cr_expect_eq(lane_rig_read_parked(&rig), -1);
+}
+
+Test(lane_parking, gives_up_what_somebody_skips_and_lets_its_key_go_on)
+{
+        park_a_key();
+        rig.rows[0].is_skipped = true;
+        lane_ring_parked(&rig.lane);
+        cr_expect_gt(lane_rig_read_parked(&rig), 0);
+        cr_expect_eq(lane_rig_start(&rig), 0);
+        cr_expect_gt(lane_rig_read_parked(&rig), 0);
+        deliver(2);
+        lane_rig_settle(&rig);
+        cr_assert_eq(rig.n_dead, 1);
+        cr_expect_eq(rig.dead[0].id, 1);
+        cr_expect_eq(rig.dead[0].reason, DEAD_SKIPPED);
+}
+
+Test(lane_slow, is_parked_while_it_is_under_way_and_its_key_with_it)
+{
+        lane_rig_read(&rig, "a b a");
+        start(1);
+        deliver(2);
+        cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 1000);
+        rig.now_ms += 999;
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+        rig.now_ms += 1;
+        lane_rig_settle(&rig);
+        cr_expect_eq(rig.settled, 3);
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 3:blocked");
+        cr_expect_eq(rig.rows[0].n_attempts, 0);
+        cr_expect_eq(lane_rig_read_parked(&rig) <= 0, true, "it is under way");
+
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        cr_expect_eq(lane_rig_read_parked(&rig), 1);
+        deliver(3);
+        lane_rig_settle(&rig);
+        cr_expect_str_eq(lane_rig_rows(&rig), "");
+}
+
+Test(lane_slow, is_charged_when_it_fails_after_all)
+{
+        lane_rig_read(&rig, "a b a");
+        start(1);
+        deliver(2);
+        rig.now_ms += 1000;
+        lane_rig_settle(&rig);
+        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        lane_rig_settle(&rig);
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 3:blocked");
+        cr_expect_eq(rig.rows[0].n_attempts, 1);
+        cr_expect_eq(lane_rig_read_parked(&rig) <= 0, true);
+        cr_expect_eq(lane_rig_start(&rig), 0);
+}
+
+Test(lane_slow, may_end_while_it_is_being_parked)
+{
+        lane_rig_read(&rig, "a b");
+        start(1);
+        deliver(2);
+        rig.now_ms += 1000;
+        cr_assert_eq(lane_rig_wants_settle(&rig), -1, "in a moment");
+        rig.now_ms += 20;
+        cr_assert_eq(lane_rig_wants_settle(&rig), 2);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        lane_rig_answer_settle(&rig);
+        lane_rig_settle(&rig);
+        cr_expect_str_eq(lane_rig_rows(&rig), "");
+        cr_expect_eq(rig.pages.n_held, 0);
+}
+
+Test(lane_slow, is_let_wait_when_it_holds_up_nobody)
+{
+        lane_rig_read(&rig, "a b");
+        start(1);
+        start(2);
+        rig.now_ms += 5000;
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+        cr_expect_eq(lane_next_due(&rig.lane), -1);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+}
+
+Test(lane_slow, is_let_wait_in_an_outage)
+{
+        lane_rig_read(&rig, "a b c");
+        start(1);
+        start(2);
+        start(3);
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+        lane_rig_finish(&rig, 3, OUTCOME_SINK_DOWN);
+        rig.now_ms += 5000;
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+        rig.now_ms += 5000;
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+}
+
+Test(lane_giving_up, happens_to_what_is_too_large)
+{
+        rig.lane.policy.max_event_bytes = 100;
+        lane_rig_take_page(&rig, "a", 101);
+        lane_rig_draw_xid(&rig);
+        cr_expect_eq(lane_rig_start(&rig), 0);
+        lane_rig_settle(&rig);
+        cr_assert_eq(rig.n_dead, 1);
+        cr_expect_eq(rig.dead[0].reason, DEAD_TOO_LARGE);
+        lane_ring(&rig.lane);
+        lane_rig_take_page(&rig, "a", 100);
+        lane_rig_draw_xid(&rig);
+        deliver(2);
+}
+
+Test(lane_giving_up, happens_to_what_is_rejected_in_the_order_of_the_stream)
+{
+        lane_rig_read(&rig, "a a b");
+        start(1);
+        lane_rig_finish(&rig, 1, OUTCOME_REJECTED);
+        cr_expect_eq(lane_rig_start(&rig), 2);
+        cr_expect_eq(lane_rig_start(&rig), 3);
+        lane_rig_settle(&rig);
+        cr_expect_eq(rig.settled, 1);
+        cr_expect_eq(rig.dead[0].id, 1);
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+        lane_rig_finish(&rig, 3, OUTCOME_DELIVERED);
+}

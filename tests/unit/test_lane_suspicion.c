@@ -1,0 +1,113 @@
+/* Whose fault it is that an attempt failed: the event's, or the destination's? */
+#include "support/lane_rig.h"
+
+#include <criterion/criterion.h>
+
+static struct lane_rig rig;
+
+static void open_rig(void)
+{
+        lane_rig_open(&rig, &lane_rig_policy);
+}
+
+static void close_rig(void)
+{
+        lane_rig_close(&rig);
+}
+
+static void start(int64_t id)
+{
+        int64_t started = lane_rig_start(&rig);
+
+        cr_assert_eq(started, id, "%lld starts instead of %lld", (long long)started, (long long)id);
+}
+
+static void deliver(int64_t id)
+{
+        start(id);
+        lane_rig_finish(&rig, id, OUTCOME_DELIVERED);
+}
+
+TestSuite(lane_suspicion, .init = open_rig, .fini = close_rig);
+
+static const struct outcome unanswered = {.kind = OUTCOME_RETRY,
+    .delay_ms = OUTCOME_NO_DELAY,
+    .is_unanswered = true,
+    .reason = "silence"};
+
+Test(lane_suspicion, charges_nothing_when_nobody_is_answered)
+{
+        lane_rig_read(&rig, "a b");
+        start(1);
+        start(2);
+        cr_expect_eq(lane_rig_end(&rig, 1, &unanswered).decision, LANE_AGAIN);
+        cr_expect_eq(lane_rig_end(&rig, 2, &unanswered).decision, LANE_AGAIN);
+        for (int i = 0; i < 20; i++) {
+                rig.now_ms += 10000;
+                start(i % 2 + 1);
+                cr_expect_eq(lane_rig_end(&rig, i % 2 + 1, &unanswered).decision, LANE_AGAIN);
+        }
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+}
+
+Test(lane_suspicion, charges_the_one_that_is_not_answered_while_others_are)
+{
+        lane_rig_read(&rig, "a b");
+        start(1);
+        deliver(2);
+        cr_expect_eq(lane_rig_end(&rig, 1, &unanswered).decision, LANE_PARKED);
+}
+
+Test(lane_suspicion, tries_somebody_else_first_and_then_charges_the_suspect)
+{
+        lane_rig_read(&rig, "a b c");
+        start(1);
+        cr_expect_eq(lane_rig_end(&rig, 1, &unanswered).decision, LANE_AGAIN);
+        rig.now_ms += 10000;
+        deliver(2);
+        start(1);
+        cr_expect_eq(lane_rig_end(&rig, 1, &unanswered).decision, LANE_PARKED);
+        deliver(3);
+}
+
+Test(lane_suspicion, falls_on_the_sink_when_ten_in_a_row_fail)
+{
+        lane_rig_read(&rig, "- - - - - - - - - -");
+        lane_rig_read(&rig, "- -");
+        for (int64_t id = 1; id <= 12; id++)
+                start(id);
+        for (int64_t id = 1; id <= 10; id++)
+                cr_expect_eq(
+                    lane_rig_end(&rig, id,
+                        &(struct outcome){.kind = OUTCOME_RETRY, .delay_ms = OUTCOME_NO_DELAY})
+                        .decision,
+                    LANE_PARKED);
+        cr_expect_eq(rig.lane.breaker.state, BREAKER_OPEN);
+        lane_rig_finish(&rig, 11, OUTCOME_RETRY);
+        lane_rig_finish(&rig, 12, OUTCOME_RETRY);
+        lane_rig_settle(&rig);
+        cr_expect_eq(rig.n_rows, 10);
+        rig.now_ms += 10000;
+        start(11);
+        lane_rig_finish(&rig, 11, OUTCOME_DELIVERED);
+        deliver(12);
+}
+
+Test(lane_suspicion, lets_refused_events_come_to_their_end_when_nothing_else_is_left)
+{
+        static const struct outcome refused = {
+            .kind = OUTCOME_RETRY, .delay_ms = OUTCOME_NO_DELAY, .max_attempts = 5};
+
+        lane_rig_read(&rig, "- - - - - - - - - -");
+        lane_rig_read(&rig, "-");
+        for (int64_t id = 1; id <= 10; id++) {
+                start(id);
+                lane_rig_end(&rig, id, &refused);
+        }
+        cr_expect_eq(rig.lane.breaker.state, BREAKER_OPEN);
+        rig.now_ms += 10000;
+        start(11);
+        cr_expect_eq(lane_rig_end(&rig, 11, &refused).decision, LANE_PARKED);
+        cr_expect_eq(rig.lane.breaker.state, BREAKER_OPEN);
+        cr_expect_eq(lane_rig_start(&rig), 0);
+}
