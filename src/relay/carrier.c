@@ -2,15 +2,18 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/crash_point.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "loop/timer.h"
 #include "relay/lane.h"
+#include "relay/report.h"
 #include "sinks/registry.h"
 #include "sinks/sink.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* relay owns carriers; a carrier owns its lane, its lane's store and its sink; the lane owns pages,
  * a page its events; a delivery borrows its event, and its attempt is lent to the sink. */
@@ -28,6 +31,10 @@ struct carrier {
         bool is_session_up;
         bool is_claiming;
         bool is_standby; /* so that it is logged once */
+
+        /* Rows of courier.pause, as far as we know. */
+        bool is_paused_by_operator;
+        bool is_paused_by_relay;
 };
 
 static int64_t now_ms(void)
@@ -53,15 +60,15 @@ static void claim(void *owner)
         lane_store_claim(carrier->store);
 }
 
-static void on_owned(void *owner, const struct cursor *cursor)
+static void on_owned(void *owner, const struct cursor *cursor, const struct parked_keys *parked)
 {
         struct carrier *carrier = owner;
 
         carrier->is_claiming = false;
         carrier->is_standby = false;
-        lane_own(&carrier->lane, cursor);
+        lane_own(&carrier->lane, cursor, parked);
         log_info("lane_owned", kv_text("sink", carrier->config->name),
-            kv_text("snapshot", cursor->from->snapshot));
+            kv_text("snapshot", cursor->from->snapshot), kv_int("parked", parked->n_rows));
         mark_dirty(carrier);
 }
 
@@ -82,8 +89,26 @@ static void on_page(void *owner, struct page *page)
 {
         struct carrier *carrier = owner;
 
+        crash_point("after_claim");
         lane_take_page(&carrier->lane, page, now_ms());
         mark_dirty(carrier);
+}
+
+static void on_parked(void *owner, struct parked_batch *batch)
+{
+        struct carrier *carrier = owner;
+
+        crash_point("after_claim_parked");
+        lane_take_parked(&carrier->lane, batch, now_ms());
+        mark_dirty(carrier);
+}
+
+static void on_missing(void *owner, uint64_t n_verdicts)
+{
+        const struct carrier *carrier = owner;
+
+        log_warn("rows_missing", kv_text("sink", carrier->config->name), kv_int("rows", n_verdicts),
+            kv_text("hint", "rows of courier.outbox or courier.parked were removed by hand"));
 }
 
 static void on_xid(void *owner, uint64_t xid)
@@ -98,7 +123,10 @@ static void on_settled(void *owner)
 {
         struct carrier *carrier = owner;
 
-        lane_settled(&carrier->lane);
+        crash_point("after_settled");
+        if (!list_is_empty(&carrier->lane.settling))
+                crash_point("after_park");
+        lane_settled(&carrier->lane, now_ms());
         mark_dirty(carrier);
 }
 
@@ -106,44 +134,29 @@ static const struct lane_store_events store_events = {
     .on_owned = on_owned,
     .on_owned_elsewhere = on_owned_elsewhere,
     .on_page = on_page,
+    .on_parked = on_parked,
+    .on_missing = on_missing,
     .on_xid = on_xid,
     .on_settled = on_settled,
 };
 
-static void log_attempt(const struct carrier *carrier, const struct attempt *attempt,
-    const struct outcome *outcome, int64_t retry_ms)
+/* A destination that refuses us until somebody changes something is told where people look. */
+static void show_pause(struct carrier *carrier, const char *reason)
 {
-        const struct event *event = attempt->event;
+        const struct breaker *breaker = &carrier->lane.breaker;
 
-        if (outcome->kind == OUTCOME_DELIVERED) {
-                log_debug("delivered", kv_text("sink", carrier->config->name),
-                    kv_int("id", event->id), kv_text("event_id", event->event_id),
-                    kv_text("topic", event->topic), kv_int("attempt", attempt->number),
-                    kv_ms("age_ms", (double)(clock_wall_us() - event->created_us) / 1000));
-                return;
+        if (breaker->state == BREAKER_CLOSED && carrier->is_paused_by_relay) {
+                carrier->is_paused_by_relay = false;
+                carrier->events.on_recovered(carrier->owner, carrier->config->name);
+        } else if (breaker->state != BREAKER_CLOSED && breaker->needs_operator &&
+                   !carrier->is_paused_by_relay) {
+                carrier->is_paused_by_relay = true;
+                log_error("sink_paused", kv_text("sink", carrier->config->name),
+                    kv_text("by", "relay"), kv_text("reason", reason),
+                    kv_text("hint", "mend it; it is tried now and then, and at once after "
+                                    "`pgcourier resume`"));
+                carrier->events.on_refused(carrier->owner, carrier->config->name, reason);
         }
-        if (outcome->kind == OUTCOME_RETRY || outcome->kind == OUTCOME_REJECTED)
-                log_warn("delivery_failed", kv_text("sink", carrier->config->name),
-                    kv_int("id", event->id), kv_text("event_id", event->event_id),
-                    kv_text("topic", event->topic), kv_int("attempt", attempt->number),
-                    kv_text("outcome", outcome_name(outcome->kind)),
-                    kv_text("reason", outcome->reason), kv_int("retry_ms", retry_ms));
-}
-
-/* An outage is told when it begins and when it ends, not at every probe. */
-static void log_breaker(
-    const struct carrier *carrier, bool was_closed, const struct outcome *outcome)
-{
-        bool is_closed = carrier->lane.breaker.state == BREAKER_CLOSED;
-
-        if (was_closed && !is_closed)
-                log_warn("sink_down", kv_text("sink", carrier->config->name),
-                    kv_text("reason", outcome->reason));
-        else if (!was_closed && is_closed)
-                log_info("sink_up", kv_text("sink", carrier->config->name));
-        else if (outcome->kind == OUTCOME_SINK_DOWN)
-                log_debug("sink_still_down", kv_text("sink", carrier->config->name),
-                    kv_text("reason", outcome->reason));
 }
 
 static void on_attempt_finished(struct attempt *attempt, const struct outcome *outcome)
@@ -153,51 +166,107 @@ static void on_attempt_finished(struct attempt *attempt, const struct outcome *o
         struct lane *lane = &carrier->lane;
         bool was_closed = lane->breaker.state == BREAKER_CLOSED;
         bool is_owned = lane->state == LANE_OWNED;
-        const struct attempt finished = *attempt; /* its page may go with the lane's answer */
-        int64_t retry_ms;
+        const struct attempt finished = *attempt; /* its batch may go with the lane's answer */
+        struct lane_result result;
 
         if (outcome->kind == OUTCOME_DELIVERED && is_owned)
-                log_attempt(carrier, attempt, outcome, 0);
-        retry_ms = lane_finish(lane, delivery, outcome, now_ms(), random_u32());
+                report_delivered(carrier->config->name, attempt);
+        result = lane_finish(lane, delivery, outcome, now_ms(), random_u32());
         if (is_owned) {
-                if (outcome->kind != OUTCOME_DELIVERED)
-                        log_attempt(carrier, &finished, outcome, retry_ms);
-                log_breaker(carrier, was_closed, outcome);
+                if (result.decision == LANE_PARKED)
+                        report_parked(carrier->config->name, &finished, outcome, result.retry_ms);
+                report_breaker(carrier->config->name, was_closed,
+                    lane->breaker.state == BREAKER_CLOSED, outcome);
+                show_pause(carrier, outcome->reason);
         }
         mark_dirty(carrier);
 }
 
-void carrier_pump(struct carrier *carrier)
+/* What the lane leaves to us: where a dead letter was going. */
+static void complete_verdicts(struct carrier *carrier, const struct list *verdicts)
+{
+        list_for_each (link, verdicts) {
+                struct verdict *verdict = list_owner(link, struct verdict, link);
+                if (verdict->kind != VERDICT_DEAD)
+                        continue;
+                if (carrier->sink->ops->describe_target != NULL)
+                        carrier->sink->ops->describe_target(
+                            carrier->sink, verdict->event, verdict->target, sizeof verdict->target);
+                report_dead_letter(carrier->config->name, verdict);
+        }
+}
+
+static void start_deliveries(struct carrier *carrier, int64_t now)
+{
+        struct delivery *delivery;
+        bool any = false;
+
+        while ((delivery = lane_start_next(&carrier->lane, now)) != NULL) {
+                delivery->attempt.owner = carrier;
+                delivery->attempt.on_finished = on_attempt_finished;
+                crash_point("before_send");
+                sink_deliver(carrier->sink, &delivery->attempt);
+                any = true;
+        }
+        if (any) {
+                sink_flush(carrier->sink);
+                crash_point("after_send");
+        }
+}
+
+static void ask_outbox(struct carrier *carrier, int64_t now)
 {
         struct lane *lane = &carrier->lane;
-        struct page_request request;
-        struct delivery *delivery;
-        struct cursor cursor;
-        bool any = false;
+        struct page_request page;
+        struct parked_request parked;
+        struct settlement settlement;
+
+        if (lane_wants_xid(lane))
+                lane_store_draw_xid(carrier->store);
+        if (lane_wants_page(lane, &page))
+                lane_store_read(carrier->store, &page);
+        if (lane_wants_parked(lane, now, &parked))
+                lane_store_read_parked(carrier->store, &parked);
+        if (lane_wants_settle(lane, now, &settlement)) {
+                complete_verdicts(carrier, settlement.verdicts);
+                crash_point("before_settle");
+                lane_store_settle(carrier->store, &settlement);
+                crash_point("after_settle_sent");
+        }
+}
+
+void carrier_pump(struct carrier *carrier)
+{
         int64_t now = now_ms();
         int64_t due;
 
         claim(carrier);
-        while ((delivery = lane_start_next(lane, now)) != NULL) {
-                delivery->attempt.owner = carrier;
-                delivery->attempt.on_finished = on_attempt_finished;
-                sink_deliver(carrier->sink, &delivery->attempt);
-                any = true;
-        }
-        if (any)
-                sink_flush(carrier->sink);
-        if (lane_wants_xid(lane))
-                lane_store_draw_xid(carrier->store);
-        if (lane_wants_page(lane, &request))
-                lane_store_read(carrier->store, &request);
-        if (lane_wants_settle(lane, now, &cursor))
-                lane_store_settle(carrier->store, &cursor);
-
-        due = lane_next_due(lane);
+        start_deliveries(carrier, now);
+        ask_outbox(carrier, now);
+        due = lane_next_due(&carrier->lane);
         if (due < 0)
                 timer_disarm(carrier->due);
         else
                 timer_arm(carrier->due, due > now ? (uint64_t)(due - now) : 0);
+}
+
+static struct lane_policy lane_policy(const struct sink_config *config, const struct sink *sink)
+{
+        return (struct lane_policy){.by_key = config->order == ORDER_KEY,
+            .sink_keeps_order = sink->ops->keeps_order,
+            .max_concurrent = sink->max_concurrent,
+            .max_in_flight = config->max_in_flight,
+            .max_in_flight_bytes = config->max_in_flight_bytes,
+            .max_event_bytes = config->max_event_bytes,
+            .max_parked = config->max_parked,
+            .park_after_ms = config->park_after_ms,
+            .retry = {.backoff = {.first_ms = config->retry.first_ms,
+                          .factor = config->retry.factor,
+                          .max_ms = config->retry.max_ms},
+                .delays_ms = config->retry.delays_ms,
+                .n_delays = config->retry.n_delays,
+                .max_attempts = config->retry.attempts,
+                .max_age_ms = config->retry.max_age_ms}};
 }
 
 struct carrier *carrier_create(uv_loop_t *loop, const struct sink_config *config,
@@ -205,14 +274,17 @@ struct carrier *carrier_create(uv_loop_t *loop, const struct sink_config *config
     void *owner, struct error *error)
 {
         const struct sink_ops *ops = sink_kind_find(sink_config_kind(config));
-        const struct sink_settings settings = {
-            .name = config->name, .options = sink_config_options(config), .loop = loop};
+        const struct sink_settings settings = {.name = config->name,
+            .options = sink_config_options(config),
+            .loop = loop,
+            .by_key = config->order == ORDER_KEY};
         const struct lane_store_settings store_settings = {.sink = config->name,
             .topics = config->topics,
             .n_topics = config->n_topics,
             .start = config->start};
         struct sink *sink = ops->open(&settings, error);
         struct carrier *carrier;
+        struct lane_policy policy;
 
         if (sink == NULL)
                 return NULL;
@@ -225,14 +297,8 @@ struct carrier *carrier_create(uv_loop_t *loop, const struct sink_config *config
         carrier->store = lane_store_create(outbox, &store_settings, &store_events, carrier);
         carrier->due = timer_create_on(loop, mark_dirty, carrier);
         carrier->standby = timer_create_on(loop, claim, carrier);
-        lane_init(&carrier->lane, &(struct lane_policy){.by_key = config->order == ORDER_KEY,
-                                      .sink_keeps_order = ops->keeps_order,
-                                      .max_concurrent = sink->max_concurrent,
-                                      .max_in_flight = config->max_in_flight,
-                                      .max_in_flight_bytes = config->max_in_flight_bytes,
-                                      .retry = {.first_ms = config->retry.first_ms,
-                                          .factor = config->retry.factor,
-                                          .max_ms = config->retry.max_ms}});
+        policy = lane_policy(config, sink);
+        lane_init(&carrier->lane, &policy);
         return carrier;
 }
 
@@ -259,6 +325,48 @@ void carrier_ring(struct carrier *carrier)
         mark_dirty(carrier);
 }
 
+void carrier_ring_parked(struct carrier *carrier)
+{
+        lane_ring_parked(&carrier->lane);
+        mark_dirty(carrier);
+}
+
+static void pause_by_operator(struct carrier *carrier, const struct pause *pause)
+{
+        if (carrier->is_paused_by_operator == (pause != NULL))
+                return;
+        carrier->is_paused_by_operator = pause != NULL;
+        if (pause != NULL) {
+                log_warn("sink_paused", kv_text("sink", carrier->config->name),
+                    kv_text("by", "operator"), kv_text("reason", pause->reason));
+                lane_pause(&carrier->lane);
+        } else {
+                log_info("sink_resumed", kv_text("sink", carrier->config->name));
+                lane_resume(&carrier->lane);
+        }
+}
+
+void carrier_take_pauses(struct carrier *carrier, const struct pause_list *pauses)
+{
+        const struct pause *by_operator = NULL;
+        bool by_relay = false;
+
+        for (size_t i = 0; i < pauses->n_pauses; i++) {
+                const struct pause *pause = &pauses->pauses[i];
+                if (strcmp(pause->sink, carrier->config->name) != 0)
+                        continue;
+                if (pause->by == PAUSED_BY_OPERATOR)
+                        by_operator = pause;
+                else
+                        by_relay = true;
+        }
+        pause_by_operator(carrier, by_operator);
+        if (carrier->is_paused_by_relay && !by_relay)
+                lane_probe_now(&carrier->lane, now_ms()); /* somebody has resumed it */
+        carrier->is_paused_by_relay = by_relay;
+        mark_dirty(carrier);
+}
+
 void carrier_drain(struct carrier *carrier)
 {
         timer_disarm(carrier->standby);
@@ -279,7 +387,7 @@ bool carrier_is_at_rest(const struct carrier *carrier)
 
 bool carrier_is_caught_up(const struct carrier *carrier)
 {
-        return lane_is_caught_up(&carrier->lane);
+        return lane_is_caught_up(&carrier->lane, now_ms());
 }
 
 static void on_sink_closed(void *owner)

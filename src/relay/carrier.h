@@ -17,6 +17,9 @@ struct carrier_events {
         void (*on_dirty)(void *owner);
         /* Another relay owns the lane; it is tried again later. */
         void (*on_standby)(void *owner);
+        /* The destination refuses us until somebody does something; or it does not any more. */
+        void (*on_refused)(void *owner, const char *sink, const char *reason);
+        void (*on_recovered)(void *owner, const char *sink);
         void (*on_closed)(void *owner);
 };
 
@@ -31,6 +34,12 @@ void carrier_session_down(struct carrier *carrier);
 
 /* There may be something new in the outbox. */
 void carrier_ring(struct carrier *carrier);
+
+/* Somebody may have changed what is parked. */
+void carrier_ring_parked(struct carrier *carrier);
+
+/* All pauses there are, of any sink. */
+void carrier_take_pauses(struct carrier *carrier, const struct pause_list *pauses);
 
 void carrier_pump(struct carrier *carrier);
 

@@ -18,6 +18,7 @@
 #include "outbox/pg_words.h"
 #include "pgcourier/version.h"
 #include "relay/carrier.h"
+#include "relay/ticker.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -32,11 +33,14 @@ struct relay {
         struct error *error; /* the caller's; kind ERROR_NONE while all is well */
 
         struct outbox *outbox;     /* owned */
+        struct ticker *ticker;     /* owned */
         struct doorbell *doorbell; /* owned; NULL with wakeup: poll, or once */
         struct carrier **carriers; /* owned; one for each sink */
         unsigned n_carriers;
         unsigned n_open; /* carriers not yet closed */
         bool is_dirty;   /* some carrier has something to do */
+
+        uint64_t controlled_ms; /* loop time of the last on_control() */
 
         struct timer *sweep;
         struct timer *drain_limit;
@@ -61,6 +65,20 @@ static void ring_all(void *owner)
                 carrier_ring(relay->carriers[i]);
 }
 
+/* Somebody changed by hand what is paused, parked or scheduled, or may have. */
+static void on_control(void *owner)
+{
+        struct relay *relay = owner;
+
+        if (relay->state != RELAY_RUNNING)
+                return;
+        relay->controlled_ms = uv_now(&relay->loop);
+        outbox_read_pauses(relay->outbox);
+        ticker_look(relay->ticker);
+        for (unsigned i = 0; i < relay->n_carriers; i++)
+                carrier_ring_parked(relay->carriers[i]);
+}
+
 /* The look that needs no notification: after reconnects, behind poolers, without the trigger. */
 static void on_sweep(void *owner)
 {
@@ -74,6 +92,9 @@ static void on_sweep(void *owner)
         if (relay->doorbell != NULL)
                 doorbell_check(relay->doorbell);
         ring_all(relay);
+        /* A poll looks for new events only; what people do by hand can wait for a sweep. */
+        if (uv_now(&relay->loop) >= relay->controlled_ms + (uint64_t)config->sweep_ms * 7 / 8)
+                on_control(relay);
         timer_arm(relay->sweep, (uint64_t)(interval_ms - jitter_ms));
 }
 
@@ -93,6 +114,7 @@ static void drain(struct relay *relay)
                 return;
         relay->state = RELAY_DRAINING;
         timer_disarm(relay->sweep);
+        ticker_stop(relay->ticker);
         timer_arm(relay->drain_limit, (uint64_t)relay->config->relay.drain_ms);
         for (unsigned i = 0; i < relay->n_carriers; i++)
                 carrier_drain(relay->carriers[i]);
@@ -125,6 +147,38 @@ static void on_up(void *owner)
         log_info("outbox_connected");
         for (unsigned i = 0; i < relay->n_carriers; i++)
                 carrier_session_up(relay->carriers[i]);
+        ticker_session_up(relay->ticker);
+}
+
+static void on_tick(void *owner, int64_t next_ms)
+{
+        struct relay *relay = owner;
+
+        ticker_answer(relay->ticker, next_ms);
+        if (relay->once)
+                ring_all(relay); /* nobody else does */
+}
+
+static void on_pauses(void *owner, const struct pause_list *pauses)
+{
+        struct relay *relay = owner;
+
+        for (unsigned i = 0; i < relay->n_carriers; i++)
+                carrier_take_pauses(relay->carriers[i], pauses);
+}
+
+static void on_sink_refused(void *owner, const char *sink, const char *reason)
+{
+        struct relay *relay = owner;
+
+        outbox_write_pause(relay->outbox, sink, reason);
+}
+
+static void on_sink_recovered(void *owner, const char *sink)
+{
+        struct relay *relay = owner;
+
+        outbox_remove_pause(relay->outbox, sink);
 }
 
 static void on_pooled(void *owner)
@@ -152,6 +206,7 @@ static void sessions_down(struct relay *relay)
 {
         for (unsigned i = 0; i < relay->n_carriers; i++)
                 carrier_session_down(relay->carriers[i]);
+        ticker_session_down(relay->ticker);
 }
 
 static void on_down(void *owner, const struct error *error, int64_t retry_ms)
@@ -192,6 +247,7 @@ static void ignore_close(uv_handle_t *handle)
 
 static void end(struct relay *relay)
 {
+        ticker_destroy(relay->ticker);
         outbox_destroy(relay->outbox);
         timer_destroy(relay->sweep);
         timer_destroy(relay->drain_limit);
@@ -239,7 +295,7 @@ static void on_before_waiting(uv_prepare_t *handle)
                         carrier_pump(relay->carriers[i]);
 
                 if (relay->state == RELAY_RUNNING && relay->once &&
-                    all_carriers(relay, carrier_is_caught_up))
+                    ticker_is_caught_up(relay->ticker) && all_carriers(relay, carrier_is_caught_up))
                         drain(relay);
                 if (relay->state == RELAY_DRAINING && all_carriers(relay, carrier_is_at_rest))
                         close_all(relay);
@@ -248,8 +304,11 @@ static void on_before_waiting(uv_prepare_t *handle)
 
 static bool open_carriers(struct relay *relay)
 {
-        static const struct carrier_events events = {
-            .on_dirty = on_dirty, .on_standby = on_standby, .on_closed = on_closed};
+        static const struct carrier_events events = {.on_dirty = on_dirty,
+            .on_standby = on_standby,
+            .on_refused = on_sink_refused,
+            .on_recovered = on_sink_recovered,
+            .on_closed = on_closed};
         const struct config *config = relay->config;
 
         relay->carriers = xcalloc(config->n_sinks, sizeof(struct carrier *));
@@ -277,8 +336,12 @@ static void start_signals(struct relay *relay)
 
 static void start(struct relay *relay)
 {
-        static const struct outbox_events events = {
-            .on_up = on_up, .on_pooled = on_pooled, .on_down = on_down, .on_refused = on_refused};
+        static const struct outbox_events events = {.on_up = on_up,
+            .on_pauses = on_pauses,
+            .on_pooled = on_pooled,
+            .on_down = on_down,
+            .on_refused = on_refused,
+            .on_tick = on_tick};
 
         uv_prepare_init(&relay->loop, &relay->before_waiting);
         relay->before_waiting.data = relay;
@@ -287,20 +350,26 @@ static void start(struct relay *relay)
         relay->sweep = timer_create_on(&relay->loop, on_sweep, relay);
         relay->drain_limit = timer_create_on(&relay->loop, on_drain_limit, relay);
         relay->outbox = outbox_create(&relay->loop, &relay->config->postgres, &events, relay);
+        relay->ticker = ticker_create(&relay->loop, relay->outbox);
 }
 
 bool relay_run(
     const struct config *config, const struct relay_options *options, struct error *error)
 {
         static const struct doorbell_events doorbell_events = {.on_rung = ring_all,
+            .on_control = on_control,
             .on_connected = on_doorbell_connected,
             .on_lost = on_doorbell_lost};
         struct relay relay = {.config = config, .once = options->once, .error = error};
+        int status;
 
         error->kind = ERROR_NONE;
         if (!dsn_check(config->postgres.dsn, error))
                 return false;
-        uv_loop_init(&relay.loop);
+        status = uv_loop_init(&relay.loop);
+        if (status != 0)
+                return error_set(error, ERROR_TEMPORARY, "the event loop cannot be set up: %s",
+                    uv_strerror(status));
         start(&relay);
         log_info(
             "starting", kv_text("version", PGCOURIER_VERSION), kv_int("sinks", config->n_sinks));
