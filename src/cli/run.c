@@ -1,5 +1,8 @@
+#include "base/alloc.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/libraries.h"
+#include "cli/resources.h"
 #include "config/config.h"
 #include "relay/relay.h"
 
@@ -36,11 +39,12 @@ static bool set_log_level(const char *name)
 }
 
 /* libuv starts its threads at first use and never more. E-mail blocks one for each message on its way,
- * standard output one; name look-ups must never wait behind them. */
-static void size_thread_pool(const struct config *config)
+ * standard output one; name look-ups must never wait behind them. Returns how many there will be. */
+static unsigned size_thread_pool(const struct config *config)
 {
-        unsigned n_threads = 4;
-        char text[16];
+        const unsigned max_threads = 1024; /* libuv's */
+        unsigned long n_threads = 4;
+        char text[24];
 
         for (unsigned i = 0; i < config->n_sinks; i++) {
                 const struct sink_config *sink = &config->sinks[i];
@@ -49,8 +53,11 @@ static void size_thread_pool(const struct config *config)
                 if (sink->stdout_ != NULL)
                         n_threads++;
         }
-        snprintf(text, sizeof text, "%u", n_threads < 1024 ? n_threads : 1024);
-        setenv("UV_THREADPOOL_SIZE", text, 0);
+        snprintf(text, sizeof text, "%lu", n_threads);
+        if (setenv("UV_THREADPOOL_SIZE", text, 0) != 0)
+                out_of_memory();
+        n_threads = strtoul(getenv("UV_THREADPOOL_SIZE"), NULL, 10);
+        return n_threads < max_threads ? (unsigned)n_threads : max_threads;
 }
 
 static bool run_config(
@@ -64,8 +71,9 @@ static bool run_config(
                 return error_set(error, ERROR_CONFIG,
                     "log level \"%.64s\" is not one of debug, info, warn, error",
                     config->log_level);
-        size_thread_pool(config);
-        if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        if (!resources_check(size_thread_pool(config), error))
+                return false;
+        if (!libraries_init_curl())
                 return error_set(error, ERROR_SYSTEM, "libcurl cannot be initialised");
         ok = relay_run(config, &relay_options, error);
         curl_global_cleanup();

@@ -1,0 +1,73 @@
+#include "cli/resources.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The loop's own, PostgreSQL's two connections, and some for a name to be resolved. */
+enum { N_FILES = 12 };
+
+static bool check_files(struct error *error)
+{
+        int files[N_FILES];
+        int failure = 0;
+        int n = 0;
+
+        while (n < N_FILES && failure == 0) {
+                files[n] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+                if (files[n] < 0)
+                        failure = errno;
+                else
+                        n++;
+        }
+        for (int i = 0; i < n; i++)
+                close(files[i]);
+        if (failure == 0)
+                return true;
+        return error_set(error, ERROR_TEMPORARY,
+            "only %d of at least %d files can be opened besides standard output: %s. Raise the "
+            "limit of open files (ulimit -n, LimitNOFILE=)",
+            n, N_FILES, strerror(failure));
+}
+
+static void *wait_for_others(void *gate)
+{
+        pthread_mutex_lock(gate);
+        pthread_mutex_unlock(gate);
+        return NULL;
+}
+
+static bool check_threads(unsigned n_threads, struct error *error)
+{
+        pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+        pthread_t *threads = xcalloc(n_threads, sizeof *threads);
+        int failure = 0;
+        unsigned n = 0;
+
+        pthread_mutex_lock(&gate); /* until all are there at the same time */
+        while (n < n_threads && failure == 0) {
+                failure = pthread_create(&threads[n], NULL, wait_for_others, &gate);
+                n += failure == 0;
+        }
+        pthread_mutex_unlock(&gate);
+        for (unsigned i = 0; i < n; i++)
+                pthread_join(threads[i], NULL);
+        free(threads);
+        if (failure == 0)
+                return true;
+        return error_set(error, ERROR_TEMPORARY,
+            "only %u of %u threads can be started: %s. Raise the limit of processes and threads "
+            "(ulimit -u, TasksMax=, --pids-limit), or lower the concurrency of email sinks",
+            n, n_threads, strerror(failure));
+}
+
+bool resources_check(unsigned n_threads, struct error *error)
+{
+        return check_files(error) && check_threads(n_threads, error);
+}
