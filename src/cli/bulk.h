@@ -1,0 +1,103 @@
+/*
+ * What `dead` and `parked` have in common: the options that choose rows, and
+ * the rules for changing many of them at once. Both option tables begin with
+ * the same rows.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "cli/cli.h"
+#include "outbox/selection.h"
+
+enum bulk_option {
+        BULK_SINK,
+        BULK_TOPIC,
+        BULK_KEY,
+        BULK_WORD,
+        BULK_OLDER_THAN,
+        BULK_NEWER_THAN,
+        BULK_LIMIT,
+        BULK_ALL,
+        BULK_YES,
+        BULK_DRY_RUN,
+        BULK_FAIL_EMPTY,
+        BULK_JSON,
+        BULK_DSN,
+        BULK_CONFIG,
+        BULK_N,
+};
+
+/* Sets of them, as in struct verb. */
+#define BULK_BIT(option) (UINT32_C(1) << (option))
+#define BULK_CONNECT     (BULK_BIT(BULK_DSN) | BULK_BIT(BULK_CONFIG))
+#define BULK_FILTERS                                                                               \
+        (BULK_BIT(BULK_SINK) | BULK_BIT(BULK_TOPIC) | BULK_BIT(BULK_KEY) | BULK_BIT(BULK_WORD) |   \
+            BULK_BIT(BULK_OLDER_THAN) | BULK_BIT(BULK_NEWER_THAN))
+#define BULK_READ                                                                                  \
+        (BULK_CONNECT | BULK_FILTERS | BULK_BIT(BULK_LIMIT) | BULK_BIT(BULK_FAIL_EMPTY) |          \
+            BULK_BIT(BULK_JSON))
+#define BULK_CHANGE (BULK_READ | BULK_BIT(BULK_ALL) | BULK_BIT(BULK_YES) | BULK_BIT(BULK_DRY_RUN))
+
+/* The rows of an option table; `word` and `word_help` are those of --reason or --state. */
+/* clang-format off */
+#define BULK_OPTIONS(word, word_value, word_help, since)                                           \
+        [BULK_SINK] = {"sink", 0, "NAME", false, "only those of this sink"},                       \
+        [BULK_TOPIC] = {"topic", 0, "PATTERN", false,                                              \
+            "only those of these topics; * stands for any\nrun of characters"},                    \
+        [BULK_KEY] = {"key", 0, "KEY", false, "only those of this key"},                           \
+        [BULK_WORD] = {word, 0, word_value, false, word_help},                                     \
+        [BULK_OLDER_THAN] = {"older-than", 0, "DURATION", false,                                   \
+            "only those that " since " longer ago than this:\n90s, 12h, 7d"},                                 \
+        [BULK_NEWER_THAN] = {"newer-than", 0, "DURATION", false,                                   \
+            "only those that " since " less long ago"},                                               \
+        [BULK_LIMIT] = {"limit", 0, "N", false, "only the first N"},                               \
+        [BULK_ALL] = {"all", 0, NULL, false, "all there are; instead of IDs and filters"},         \
+        [BULK_YES] = {"yes", 'y', NULL, false, "do not ask"},                                      \
+        [BULK_DRY_RUN] = {"dry-run", 0, NULL, false, "change nothing, only count"},                \
+        [BULK_FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "end with 8 if nothing matches"},       \
+        [BULK_JSON] = {"json", 0, NULL, false, "print JSON, one object a line"},                   \
+        [BULK_DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},           \
+        [BULK_CONFIG] = {"config", 'c', "FILE", false, "the database of this configuration"}
+/* clang-format on */
+
+/* What a command is about. */
+struct bulk_subject {
+        const char *noun; /* "dead letter" */
+        const char *nouns;
+        const char *const *words; /* what --reason or --state may be; ends with NULL */
+};
+
+struct bulk {
+        const struct arguments *arguments;
+        const struct bulk_subject *subject;
+        struct selection selection;
+        struct bytes ids; /* selection.ids */
+        bool has_filter;
+};
+
+typedef bool bulk_step_fn(struct blocking_conn *conn, const struct bulk *bulk, struct error *error);
+
+/* One verb from the first to the last: reads IDs (the operands behind the verb) and filters,
+ * connects and does the step. The one that changes rows refuses to run without any of them, unless
+ * --all says so. */
+bool bulk_read_rows(const struct arguments *arguments, const struct bulk_subject *subject,
+    bulk_step_fn *step, struct error *error);
+bool bulk_change_rows(const struct arguments *arguments, const struct bulk_subject *subject,
+    bulk_step_fn *step, struct error *error);
+
+/* Before n rows are changed: explicit IDs, --yes, or somebody at the terminal who says so. */
+bool bulk_confirm(const struct bulk *bulk, int64_t n, struct error *error)
+    __attribute__((warn_unused_result));
+
+/* For people the number, the noun and `sentence`; or an object, whose member is `done`. A dry run
+ * has done none: "3 dead letters would be redriven". */
+void bulk_print_result(const struct bulk *bulk, int64_t n_matched, const char *done, int64_t n_done,
+    const char *sentence);
+
+/* After nothing was found: told on standard error; ERROR_EMPTY with --fail-empty. */
+bool bulk_found_none(const struct bulk *bulk, struct error *error)
+    __attribute__((warn_unused_result));
+
+/* ERROR_EMPTY if some of the given IDs do not exist, or not within the filters. */
+bool bulk_check_missing(const struct bulk *bulk, const char *missing, struct error *error)
+    __attribute__((warn_unused_result));

@@ -1,0 +1,30 @@
+/*
+ * Rows on standard output: tables for people, objects for programs.
+ *
+ * Keys, topics and errors come from elsewhere: what could move a terminal's
+ * cursor or change its colours is printed as \x1b, in JSON as \u009b.
+ */
+#pragma once
+
+#include "base/error.h"
+
+struct rows;
+
+struct listing_column {
+        const char *heading; /* NULL ends a table */
+        int column;          /* in the rows */
+        enum listing_kind {
+                CELL_WORD,
+                CELL_NUMBER,
+                CELL_LONG, /* cut on a terminal that is too narrow */
+        } kind;
+};
+
+bool listing_print_table(const struct listing_column *columns, const struct rows *rows,
+    struct error *error) __attribute__((warn_unused_result));
+
+/* The JSON objects in that column, one a line. */
+void listing_print_json(const struct rows *rows, int column);
+
+/* Rows of a name and a value; those without a value are left out. */
+void listing_print_fields(const struct rows *rows);

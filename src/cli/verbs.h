@@ -1,0 +1,15 @@
+/* Commands of several verbs, `pgcourier dead list`: the first operand chooses. */
+#pragma once
+
+#include "cli/cli.h"
+
+struct verb {
+        const char *name;
+        uint32_t options;      /* a bit for each row of the command's table that it takes */
+        unsigned min_operands; /* behind the verb */
+        unsigned max_operands;
+        bool (*run)(const struct arguments *arguments, struct error *error);
+};
+
+/* `verbs` ends with a NULL name. Refuses operands and options that are not the verb's. */
+bool verbs_run(const struct arguments *arguments, const struct verb *verbs, struct error *error);

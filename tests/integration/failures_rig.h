@@ -1,0 +1,57 @@
+/* A database with dead letters and parked deliveries, and the commands that work on them. */
+#pragma once
+
+#include "support/postgres.h"
+#include "support/program.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <string.h>
+
+/* A database; the dsn is that of role relay, as which everything here runs. */
+struct failures_rig {
+        char *dsn;
+        PGconn *owner; /* a superuser's */
+};
+
+void failures_rig_start(struct failures_rig *rig);
+void failures_rig_stop(struct failures_rig *rig);
+
+/* A row with sensible values: sink mail, topic t, key NULL, payload {} … `set`, if not NULL, are the
+ * assignments of an UPDATE: "sink = 'web', key = '17'". IDs count from 1. */
+void insert_dead_letter(struct failures_rig *rig, const char *set);
+void insert_parked(struct failures_rig *rig, const char *set);
+
+/* Waits until so many sessions of role relay wait for a lock. */
+void wait_until_locked_out(struct failures_rig *rig, int n);
+
+/* What a session that listens on courier_control was told since it was last asked. */
+PGconn *listen_to_control(struct failures_rig *rig);
+int count_notifications(PGconn *listener);
+
+/* Standard output as JSON objects, one a line. Fails unless the program ended with 0. Frees the
+ * run. */
+json_t *read_json_lines(struct program_run run);
+
+/* The integers of one member of all objects: "1 3". Drops the reference to `lines`. */
+char *join_integers(json_t *lines, const char *member);
+
+#define expect_refusal(run, expected_code, expected_err)                                           \
+        do {                                                                                       \
+                struct program_run actual = (run);                                                 \
+                cr_expect_eq(                                                                      \
+                    actual.code, (expected_code), "exit code %d: %s", actual.code, actual.err);    \
+                cr_expect_str_empty(actual.out);                                                   \
+                cr_expect_not_null(strstr(actual.err, (expected_err)), "%s", actual.err);          \
+                cr_expect_eq(strchr(actual.err, '\n'), actual.err + strlen(actual.err) - 1,        \
+                    "more than one line: %s", actual.err);                                         \
+                program_run_free(&actual);                                                         \
+        } while (0)
+
+#define expect_output(run, expected_out)                                                           \
+        do {                                                                                       \
+                struct program_run actual = (run);                                                 \
+                cr_expect_eq(actual.code, 0, "exit code %d: %s", actual.code, actual.err);         \
+                cr_expect_str_eq(actual.out, (expected_out), "%s", actual.out);                    \
+                program_run_free(&actual);                                                         \
+        } while (0)
