@@ -1,6 +1,7 @@
 /* The command line → one command → one exit code. */
 #include "base/bytes.h"
 #include "cli/cli.h"
+#include "cli/libraries.h"
 #include "config/suggest.h"
 #include "pgcourier/version.h"
 
@@ -16,7 +17,12 @@ extern const struct command run_command;
 extern const struct command migrate_command;
 extern const struct command check_command;
 extern const struct command publish_command;
+extern const struct command dead_command;
+extern const struct command parked_command;
+extern const struct command pause_command;
+extern const struct command resume_command;
 extern const struct command rebase_command;
+extern const struct command schedule_command;
 extern const struct command version_command;
 extern const struct command help_command;
 
@@ -25,6 +31,11 @@ const struct command *const commands[] = {
     &migrate_command,
     &check_command,
     &publish_command,
+    &dead_command,
+    &parked_command,
+    &pause_command,
+    &resume_command,
+    &schedule_command,
     &rebase_command,
     &version_command,
     &help_command,
@@ -103,6 +114,15 @@ static bool open_missing_standard_files(void)
         return true;
 }
 
+/* Where glibc has no memory for a buffer it takes one of a single byte, and what then gets lost is no
+ * error of the stream. */
+static void give_output_a_buffer(void)
+{
+        static char buffer[BUFSIZ];
+
+        setvbuf(stdout, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof buffer);
+}
+
 /* Output that did not arrive is a failure, whatever the command did. */
 static bool finish_output(struct error *error)
 {
@@ -131,6 +151,8 @@ int main(int argc, char **argv)
 
         if (!open_missing_standard_files())
                 return EXIT_FAILURE;
+        give_output_a_buffer();
+        libraries_share_allocator();
         signal(SIGPIPE, SIG_IGN); /* a closed peer or pipe is an error of that write */
 
         if (!run_one(argc, argv, &error))

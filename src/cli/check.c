@@ -4,6 +4,7 @@
  */
 #include "cli/check.h"
 
+#include "base/alloc.h"
 #include "cli/cli.h"
 #include "config/config.h"
 #include "outbox/pg_words.h"
@@ -33,10 +34,8 @@ struct report {
 static void add_finding(struct report *report, const char *result, const char *what,
     const char *remedy, const char *format, va_list arguments)
 {
-        char *text = NULL;
+        char *text = xvasprintf(format, arguments);
 
-        if (vasprintf(&text, format, arguments) < 0)
-                abort(); /* out of memory */
         report->n_findings++;
         if (report->findings != NULL) {
                 json_t *finding = json_pack("{s:s, s:s, s:s+, s:s*}", "result", result, "check",

@@ -95,6 +95,7 @@ static void check_rights(struct blocking_conn *conn, struct report *report, cons
             " ('SELECT on courier.pause', has_table_privilege('courier.pause', 'SELECT')),"
             " ('INSERT on courier.pause', has_table_privilege('courier.pause', 'INSERT')),"
             " ('DELETE on courier.pause', has_table_privilege('courier.pause', 'DELETE')),"
+            " ('EXECUTE on courier.tick()', has_function_privilege('courier.tick()', 'EXECUTE')),"
             " ('EXECUTE on pg_control_system()',"
             "  has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE'))"
             ") AS rights (what, granted) WHERE NOT granted";
@@ -176,6 +177,30 @@ static void check_doorbell(
         rows_free(rows);
 }
 
+static void check_schedules(struct blocking_conn *conn, struct report *report)
+{
+        struct error error;
+        struct rows *rows = blocking_conn_query(conn,
+            "SELECT name, last_error FROM courier.schedule WHERE last_error IS NOT NULL"
+            " UNION ALL SELECT NULL, count(*)::text FROM courier.schedule ORDER BY name",
+            NULL, 0, &error);
+        int n_failing;
+
+        if (rows == NULL) {
+                report_query(report, "schedules", &error);
+                return;
+        }
+        n_failing = rows_count(rows) - 1; /* the last row has no name, but their number */
+        for (int i = 0; i < n_failing; i++)
+                report_warn(report, "schedules",
+                    "Correct it with courier.schedule(), or remove it: pgcourier schedule remove",
+                    "\"%s\" does not tick: %s", rows_text(rows, i, 0), rows_text(rows, i, 1));
+        if (n_failing == 0)
+                report_ok(report, "schedules", "%s recurring events, none in trouble",
+                    rows_text(rows, 0, 1));
+        rows_free(rows);
+}
+
 /* False also if it is missing: that shows in the version. */
 static bool may_not_use_schema(struct blocking_conn *conn)
 {
@@ -240,6 +265,7 @@ void check_database(const struct config *config, struct report *report)
                 check_rights(conn, report, remedy);
                 check_cluster(conn, report);
                 check_doorbell(conn, config, report);
+                check_schedules(conn, report);
         }
         free(remedy);
         blocking_conn_close(conn);

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "cli/check.h"
+#include "cli/libraries.h"
 #include "config/config.h"
 #include "loop/timer.h"
 #include "sinks/registry.h"
@@ -163,8 +164,7 @@ bool check_sinks(const struct config *config, bool connects, struct report *repo
 {
         struct probing *probing = xcalloc(1, sizeof *probing);
 
-        if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK ||
-            uv_loop_init(&probing->loop) != 0) {
+        if (!libraries_init_curl() || uv_loop_init(&probing->loop) != 0) {
                 report_fail(report, ERROR_SYSTEM, "sinks", "Is the system out of memory or files?",
                     "libcurl or the event loop cannot be initialised");
                 free(probing);

@@ -16,7 +16,8 @@ static const struct {
     {"5", "a sink cannot be reached, or refuses us"},
     {"6", "schema: missing, too old or too new, or of another cluster"},
     {"7", "permission: PostgreSQL or the file system says we may not"},
-    {"75", "try again later: a deadlock, a lock or a resource that was not available"},
+    {"8", "nothing matched: no such ID, or nothing at all with --fail-empty"},
+    {"75", "try again later: a deadlock, a lock, memory or another resource was not available"},
     {"130, 143", "ended by SIGINT, SIGTERM (run drains and ends with 0 instead)"},
 };
 

@@ -6,6 +6,7 @@
 #include <cyaml/cyaml.h>
 #include <hiredis/hiredis.h>
 #include <jansson.h>
+#include <libsmartcols/libsmartcols.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,11 +81,20 @@ static void print_libpq_version(char *text, size_t size, int version)
         snprintf(text, size, "%d.%d", version / 10000, version % 10000);
 }
 
+static const char *smartcols_version(void)
+{
+        const char *version = NULL;
+
+        scols_get_library_version(&version);
+        return version;
+}
+
 static bool run_version(const struct arguments *arguments, struct error *error)
 {
         const curl_version_info_data *curl = curl_version_info(CURLVERSION_NOW);
         char libpq[24];
         char libpq_compiled[24];
+        const char *smartcols = smartcols_version();
         const struct library libraries[] = {
             {"libpq", libpq, libpq_compiled, NULL},
             {"libuv", uv_version_string(), UV_VERSION, NULL},
@@ -92,6 +102,7 @@ static bool run_version(const struct arguments *arguments, struct error *error)
             {"hiredis", NULL, HIREDIS_VERSION, NULL},
             {"libcyaml", cyaml_version_str, LIBCYAML_COMPILED, NULL},
             {"jansson", jansson_version_str(), JANSSON_VERSION, NULL},
+            {"smartcols", smartcols, LIBSMARTCOLS_VERSION, NULL},
             {"OpenSSL", OpenSSL_version(OPENSSL_VERSION_STRING), OPENSSL_VERSION_STR, NULL},
         };
         const size_t n_libraries = sizeof libraries / sizeof *libraries;

@@ -86,6 +86,7 @@ Test(check, is_content_with_a_good_setup)
             "(user relay, database ", "ok    session: the connection is to the server itself\n",
             "ok    schema: version ", "ok    rights: relay may read events and move cursors\n",
             "ok    doorbell: the trigger ring is enabled\n",
+            "ok    schedules: 0 recurring events, none in trouble\n",
             "ok    sink out: stdout: can be reached\n"};
         struct program_run run = check_connect(relay_dsn, ONE_SINK);
 
@@ -117,6 +118,8 @@ Test(check, names_each_missing_right_and_the_remedy)
                 "fail  rights: the role lacks INSERT on courier.cursor\n"},
             {"REVOKE UPDATE ON courier.cursor FROM courier_relay",
                 "fail  rights: the role lacks UPDATE on courier.cursor\n"},
+            {"REVOKE EXECUTE ON FUNCTION courier.tick() FROM courier_relay",
+                "fail  rights: the role lacks EXECUTE on courier.tick()\n"},
             {"REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC",
                 "fail  rights: the role lacks EXECUTE on pg_control_system()\n"
                 "      GRANT EXECUTE ON FUNCTION pg_control_system() TO courier_relay\n"},
@@ -167,6 +170,24 @@ Test(check, warns_of_a_doorbell_that_does_not_ring_unless_polling)
             "warn  doorbell: the trigger ring on courier.outbox is missing");
         expect_finding(check_connect(dsn, "relay: {wakeup: poll}\n" ONE_SINK), 0,
             "ok    doorbell: not needed: wakeup is poll\n");
+        free(dsn);
+}
+
+Test(check, warns_of_schedules_that_fail)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+        char *relay_dsn = dsn_as_user(dsn, "relay");
+
+        exec_once(dsn, "SELECT courier.schedule(name, 't', '{}', every => '1 day')"
+                       " FROM unnest('{good,bad}'::text[]) AS name");
+        expect_finding(check_connect(relay_dsn, ONE_SINK), 0,
+            "ok    schedules: 2 recurring events, none in trouble\n");
+        exec_once(dsn, "UPDATE courier.schedule SET last_error = 'no' WHERE name = 'bad'");
+        expect_finding(check_connect(relay_dsn, ONE_SINK), 0,
+            "warn  schedules: \"bad\" does not tick: no\n"
+            "      Correct it with courier.schedule(), or remove it: pgcourier schedule remove\n"
+            "ok    sink out");
+        free(relay_dsn);
         free(dsn);
 }
 

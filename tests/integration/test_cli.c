@@ -100,8 +100,9 @@ Test(cli, lists_commands_and_exit_codes)
 {
         static const char *const spellings[] = {"help", "--help", "-h"};
         static const char *const lines[] = {"\n  run ", "\n  migrate ", "\n  check ",
-            "\n  publish ", "\n  version ", "\n  help ", "\n  0 ", "\n  1 ", "\n  2 ", "\n  3 ",
-            "\n  4 ", "\n  5 ", "\n  6 ", "\n  7 ", "\n  75 ", "\n  130, 143 "};
+            "\n  publish ", "\n  dead ", "\n  parked ", "\n  pause ", "\n  resume ", "\n  version ",
+            "\n  help ", "\n  0 ", "\n  1 ", "\n  2 ", "\n  3 ", "\n  4 ", "\n  5 ", "\n  6 ",
+            "\n  7 ", "\n  8 ", "\n  75 ", "\n  130, 143 "};
 
         for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
                 struct program_run run = RUN(spellings[i]);
@@ -115,8 +116,8 @@ Test(cli, lists_commands_and_exit_codes)
 
 Test(cli, helps_with_every_command_in_two_ways)
 {
-        static const char *const names[] = {
-            "run", "migrate", "check", "publish", "version", "help"};
+        static const char *const names[] = {"run", "migrate", "check", "publish", "dead", "parked",
+            "pause", "resume", "version", "help"};
 
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
                 struct program_run help = RUN("help", names[i]);
@@ -150,7 +151,7 @@ Test(cli, prints_versions_for_people)
 Test(cli, prints_versions_for_programs)
 {
         static const char *const libraries[] = {
-            "libpq", "libuv", "libcurl", "hiredis", "libcyaml", "jansson", "OpenSSL"};
+            "libpq", "libuv", "libcurl", "hiredis", "libcyaml", "jansson", "smartcols", "OpenSSL"};
         struct program_run run = RUN("version", "--json");
         json_t *version = json_loads(run.out, 0, NULL);
 
