@@ -1,0 +1,286 @@
+/* What is started and how it ends: order, charges, breakers, pauses. */
+#include "simulator/checks.h"
+#include "simulator/database.h"
+#include "simulator/relay.h"
+
+static bool is_under_way(const struct world *world, const struct sim_shadow *shadow)
+{
+        return world->policy.sink_keeps_order && shadow->standing == STANDING_IN_FLIGHT;
+}
+
+static bool is_in_line(const struct sim_row *row)
+{
+        return row->exists && row->state != PARKED_DELAYED;
+}
+
+/* Does `other` stand before `event`, of the same key, as the relay could know? */
+static bool stands_before(const struct world *world, int relay, size_t other, size_t event)
+{
+        const struct sim_database *database = &world->database;
+        const struct sim_shadow *shadows = world->relays[relay].shadow;
+        const struct sim_row *row = &database->now.rows[event];
+        const struct sim_row *other_row = &database->now.rows[other];
+
+        if (is_in_line(other_row) && is_in_line(row))
+                return other_row->position < row->position;
+        /* One whose time had come before the other one was read has its place, if not in a row. */
+        if (is_in_line(other_row))
+                return !shadows[event].was_delayed || shadows[event].n_read > shadows[other].n_read;
+        if (other_row->exists)
+                return false;
+        if (is_in_line(row))
+                return false;
+        if (!database->events[other].is_unplaced)
+                return event_precedes(&database->events[other], &database->events[event]);
+        /* Taken in when its time had come, before the other one was read. */
+        return shadows[other].standing == STANDING_LOADED && shadows[other].was_delayed &&
+               shadows[other].n_read < shadows[event].n_read &&
+               shadows[event].standing == STANDING_READ;
+}
+
+static void check_order(struct world *world, int relay, size_t event)
+{
+        const struct sim_database *database = &world->database;
+        const struct sim_shadow *shadows = world->relays[relay].shadow;
+
+        if (!world->policy.by_key || world->was_unordered || database->events[event].key < 0)
+                return;
+        for (size_t i = 0; i < database->n_events; i++) {
+                if (i == event || database->events[i].key != database->events[event].key)
+                        continue;
+                must(world,
+                    shadows[i].standing != STANDING_IN_FLIGHT || world->policy.sink_keeps_order,
+                    "one of a key in flight", "%s starts while %s is in flight",
+                    event_name(world, event), event_name(world, i));
+                if (!relay_is_owner(world, relay) || !stands_before(world, relay, i, event) ||
+                    is_under_way(world, &shadows[i]))
+                        continue;
+                must(world,
+                    shadows[i].standing == STANDING_DONE || shadows[i].standing == STANDING_BEHIND,
+                    "followers wait", "%s starts before %s is done", event_name(world, event),
+                    event_name(world, i));
+        }
+}
+
+static void check_load(struct world *world, int relay)
+{
+        const struct sim_relay *at = &world->relays[relay];
+        uint32_t n_in_flight = 0;
+
+        for (size_t i = 0; i < world->database.n_events; i++)
+                n_in_flight += at->shadow[i].standing == STANDING_IN_FLIGHT;
+        must(
+            world, !at->lane.is_paused, "nothing starts while paused", "relay %d is paused", relay);
+        must(world, !at->is_draining, "nothing starts while stopping", "relay %d stops", relay);
+        must(world, world->policy.max_concurrent == 0 || n_in_flight < world->policy.max_concurrent,
+            "attempts at a time", "%u are in flight already", n_in_flight);
+        must(world, at->lane.breaker.state != BREAKER_OPEN, "nothing starts while down",
+            "the breaker of relay %d is open", relay);
+        must(world, at->lane.breaker.state != BREAKER_HALF_OPEN || n_in_flight == 0,
+            "one at half-open", "%u are in flight already", n_in_flight);
+        must(world, !at->is_down || n_in_flight == 0, "one at half-open",
+            "the destination was down, and %u are in flight already", n_in_flight);
+        must(world, !at->is_down || world->now_ms >= at->down_until_ms, "nothing starts while down",
+            "the destination asked for a longer pause");
+}
+
+void checks_start(struct world *world, int relay, const struct delivery *delivery)
+{
+        struct sim_relay *at = &world->relays[relay];
+        size_t index = (size_t)delivery->event->id - 1;
+        struct sim_shadow *shadow = &at->shadow[index];
+        const struct sim_event *event = &world->database.events[index];
+
+        must(world, at->lane.state == LANE_OWNED, "only owners start", "relay %d", relay);
+        must(world, shadow->standing == STANDING_READ || shadow->standing == STANDING_LOADED,
+            "started once", "%s starts although it is %s", event_name(world, index),
+            shadow->standing == STANDING_DONE        ? "done"
+            : shadow->standing == STANDING_IN_FLIGHT ? "in flight"
+            : shadow->standing == STANDING_ROW       ? "parked"
+                                                     : "not read");
+        must(world, event_is_committed(event), "nothing rolled back", "%s starts",
+            event_name(world, index));
+        must(world, !relay_is_owner(world, relay) || !database_is_done(world, index),
+            "started once", "%s is done and settled, and starts again", event_name(world, index));
+        must(world, shadow->is_due, "not before its time", "%s starts too early",
+            event_name(world, index));
+        must(world, world->was_switched || world->now_ms >= shadow->not_before_ms,
+            "not before its time", "%s starts %lld ms too early", event_name(world, index),
+            (long long)(shadow->not_before_ms - world->now_ms));
+        must(world, delivery->attempt.number == shadow->n_charged + 1, "attempts are counted",
+            "%s starts as attempt %u after %u that count", event_name(world, index),
+            delivery->attempt.number, shadow->n_charged);
+        must(world,
+            world->policy.max_event_bytes == 0 || event->bytes <= world->policy.max_event_bytes,
+            "too large is not tried", "%s starts", event_name(world, index));
+        must(world,
+            !world->database.now.rows[index].is_skipped || shadow->standing != STANDING_LOADED ||
+                shadow->is_due,
+            "skipped is not tried", "%s starts", event_name(world, index));
+        check_load(world, relay);
+        check_order(world, relay, index);
+
+        shadow->standing = STANDING_IN_FLIGHT;
+        if (!shadow->is_suspect)
+                shadow->n_answers_then = at->n_answers;
+}
+
+void checks_before_finish(
+    struct world *world, int relay, size_t event, struct finish_view *out_view)
+{
+        const struct lane *lane = &world->relays[relay].lane;
+
+        (void)event;
+        *out_view = (struct finish_view){.was_owned = lane->state == LANE_OWNED,
+            .breaker = lane->breaker.state,
+            .was_suspicion = lane->breaker.is_suspicion};
+}
+
+static void check_decision(struct world *world, size_t event, const struct outcome *outcome,
+    enum lane_decision decision, enum lane_decision expected)
+{
+        must(world, decision == expected, "outcomes are understood",
+            "%s ended with %s, and the lane decided %d instead of %d", event_name(world, event),
+            outcome_words(outcome), (int)decision, (int)expected);
+}
+
+static uint32_t most_attempts(const struct world *world, const struct outcome *outcome)
+{
+        const struct retry_policy *retry = &world->policy.retry;
+        uint32_t most = retry->max_attempts;
+
+        if (outcome->max_attempts != 0 && (most == 0 || outcome->max_attempts < most))
+                most = outcome->max_attempts;
+        if (retry->delays_ms != NULL && (most == 0 || retry->n_delays + 1 < most))
+                most = (uint32_t)retry->n_delays + 1;
+        return most;
+}
+
+/* A RETRY: is it charged, and what follows? */
+static void check_retry(struct world *world, int relay, size_t event, const struct outcome *outcome,
+    const struct finish_view *view)
+{
+        struct sim_relay *at = &world->relays[relay];
+        struct sim_shadow *shadow = &at->shadow[event];
+        const struct lane_result *result = &view->result;
+        bool answered_others = at->n_answers > shadow->n_answers_then;
+        uint32_t most = most_attempts(world, outcome);
+
+        if (result->decision == LANE_AGAIN) {
+                must(world,
+                    outcome->is_unanswered ? !answered_others || view->breaker != BREAKER_CLOSED
+                                           : view->breaker != BREAKER_CLOSED &&
+                                                 view->was_suspicion && outcome->max_attempts == 0,
+                    "failures are charged", "%s failed, and nothing is charged",
+                    event_name(world, event));
+                shadow->is_suspect = true;
+                shadow->n_answers_then = at->n_answers;
+                return;
+        }
+        must(world, !outcome->is_unanswered || answered_others, "an outage charges nothing",
+            "%s was not answered, nor were others, and is charged", event_name(world, event));
+        shadow->n_charged++;
+        must(world,
+            world->policy.retry.max_attempts == 0 ||
+                shadow->n_charged <= world->policy.retry.max_attempts,
+            "attempts are bounded", "%s had %u", event_name(world, event), shadow->n_charged);
+        if (most != 0 && shadow->n_charged >= most) {
+                check_decision(world, event, outcome, result->decision, LANE_DEAD);
+                must(world, result->reason == DEAD_ATTEMPTS, "outcomes are understood",
+                    "%s had all its attempts, and died of something else",
+                    event_name(world, event));
+        } else if (result->decision == LANE_DEAD) {
+                must(world, result->reason == DEAD_AGE && world->policy.retry.max_age_ms > 0,
+                    "attempts are not cut short", "%s is given up after %u of %u attempts",
+                    event_name(world, event), shadow->n_charged, most);
+        } else {
+                check_decision(world, event, outcome, result->decision, LANE_PARKED);
+                must(world, result->retry_ms >= outcome->delay_ms && result->retry_ms > 0,
+                    "the peer's delay", "%s is tried after %lld ms", event_name(world, event),
+                    (long long)result->retry_ms);
+                shadow->retried_ms += result->retry_ms;
+                shadow->not_before_ms = world->now_ms + result->retry_ms;
+                must(world,
+                    world->policy.retry.max_age_ms == 0 ||
+                        shadow->retried_ms <= world->policy.retry.max_age_ms,
+                    "age is bounded", "%s is parked although it is too old",
+                    event_name(world, event));
+        }
+}
+
+static void note_end(struct world *world, int relay, size_t event, const struct outcome *outcome,
+    const struct finish_view *view)
+{
+        struct sim_relay *at = &world->relays[relay];
+        struct sim_shadow *shadow = &at->shadow[event];
+
+        shadow->standing = STANDING_READ;
+        if (outcome->kind == OUTCOME_DELIVERED || view->result.decision == LANE_DEAD)
+                shadow->standing = STANDING_DONE;
+        if (outcome->kind == OUTCOME_DELIVERED)
+                world->database.events[event].was_acked = true;
+        if (view->result.decision == LANE_DEAD) {
+                shadow->is_given_up = true;
+                world->database.events[event].is_unplaced = true;
+        }
+        if (outcome->kind == OUTCOME_SINK_DOWN) {
+                if (!at->is_down || world->now_ms + outcome->delay_ms > at->down_until_ms)
+                        at->down_until_ms = world->now_ms + outcome->delay_ms;
+                at->is_down = true;
+        } else if (outcome->kind != OUTCOME_CANCELLED && !outcome->is_unanswered) {
+                at->is_down = false;
+        }
+        if (outcome->kind == OUTCOME_DELIVERED || outcome->kind == OUTCOME_REJECTED)
+                at->n_answers++;
+}
+
+void checks_after_finish(struct world *world, int relay, size_t event,
+    const struct outcome *outcome, const struct finish_view *view)
+{
+        enum lane_decision decision = view->result.decision;
+
+        if (!view->was_owned) {
+                check_decision(world, event, outcome, decision, LANE_FORGOTTEN);
+                return;
+        }
+        switch (outcome->kind) {
+        case OUTCOME_DELIVERED:
+                check_decision(world, event, outcome, decision, LANE_DELIVERED);
+                break;
+        case OUTCOME_REJECTED:
+                check_decision(world, event, outcome, decision, LANE_DEAD);
+                break;
+        case OUTCOME_SINK_DOWN:
+        case OUTCOME_CANCELLED:
+                check_decision(world, event, outcome, decision, LANE_AGAIN);
+                break;
+        case OUTCOME_RETRY:
+                check_retry(world, relay, event, outcome, view);
+                break;
+        }
+        say(world, "relay %d: %s ended with %s -> %s", relay, event_name(world, event),
+            outcome_words(outcome),
+            decision == LANE_DELIVERED ? "delivered"
+            : decision == LANE_PARKED  ? "parked"
+            : decision == LANE_DEAD    ? "dead"
+                                       : "again");
+        note_end(world, relay, event, outcome, view);
+}
+
+/* The order that the world sees: of first deliveries, in the order of commits. */
+void checks_arrival(struct world *world, const struct sim_attempt *attempt)
+{
+        const struct sim_database *database = &world->database;
+        const struct sim_event *event = &database->events[attempt->event];
+
+        if (world->was_unordered || event->n_arrived > 0)
+                return;
+        for (size_t i = 0; i < database->n_events; i++) {
+                const struct sim_event *earlier = &database->events[i];
+                if (earlier->n_arrived > 0 || earlier->is_unplaced ||
+                    database->now.dead[i].exists || !event_precedes(earlier, event))
+                        continue;
+                world_fail(world, "order of first deliveries", "%s arrives before %s",
+                    event_name(world, attempt->event), event_name(world, i));
+        }
+}
