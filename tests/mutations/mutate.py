@@ -1,0 +1,137 @@
+"""Breaks one rule after the other in a copy of the sources, and shows which test notices.
+
+The lists beside this file hold the mutations:
+
+    == what goes wrong, in words
+    -- file
+    text, which occurs once
+    ++
+    text in its place
+    -- tests            only if neither the simulator nor the unit tests can know
+    test program ...
+"""
+import argparse
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+UNIT_TESTS = ["key_order", "window", "retry", "breaker", "lane", "lane_attempts", "lane_ownership",
+              "lane_parking", "lane_regressions", "lane_suspicion"]
+
+
+class Mutation:
+    def __init__(self, text):
+        self.name, rest = text.split("\n-- ", 1)
+        rest, _, tests = rest.partition("\n-- tests\n")
+        self.file, rest = rest.split("\n", 1)
+        self.old, _, self.new = rest.partition("\n++")
+        self.new = self.new.strip("\n")
+        self.tests = tests.split()
+
+
+def read_mutations(words):
+    mutations = []
+    for path in sorted(pathlib.Path(__file__).parent.glob("*.txt")):
+        for text in ("\n" + path.read_text()).split("\n== ")[1:]:
+            mutations.append(Mutation(text))
+    return [m for m in mutations if not words or any(word in m.name for word in words)]
+
+
+def run(*command, seconds=300):
+    try:
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "it does not end")
+
+
+def build(folder, targets):
+    done = run("ninja", "-C", folder / "build", *targets, seconds=1800)
+    if done.returncode != 0:
+        print(f"{done.stdout[-3000:]}\ndoes not compile")
+    return done.returncode == 0
+
+
+def copy_sources(folder):
+    listed = run("git", "-C", ROOT, "ls-files", "-co", "--exclude-standard").stdout.split("\n")
+    for name in filter(None, listed):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def by_simulator(folder, options):
+    done = run(folder / "build/tests/simulator/simulator", "--histories", str(options.histories),
+               "--jobs", "2")
+    if done.returncode == 0:
+        return None
+    for line in done.stdout.splitlines():
+        if line.startswith("seed "):
+            parts = line.split(": ")
+            return parts[1] if len(parts) > 1 else line
+    return "it fails"
+
+
+def by_tests(programs):
+    noticed = []
+    for program in programs:
+        done = run(program, "--jobs", "2")
+        noticed += [line.split("] ")[1].split(": (")[0].replace(": CRASH!", "")
+                    for line in done.stdout.splitlines() if line.startswith("[FAIL] ")]
+        if done.returncode != 0 and not noticed:
+            noticed.append(program.name)
+    return noticed
+
+
+def try_one(folder, mutation, options):
+    path = folder / mutation.file
+    original = path.read_text()
+    if original.count(mutation.old) != 1:
+        sys.exit(f"'{mutation.name}': its text occurs {original.count(mutation.old)} times in "
+                 f"{mutation.file}; renew it")
+    path.write_text(original.replace(mutation.old, mutation.new))
+    tests = [folder / "build/tests/integration" / name for name in mutation.tests] or \
+            [folder / f"build/tests/unit/test_{name}" for name in UNIT_TESTS]
+    promise, noticed = None, []
+    if not mutation.tests and build(folder, ["simulator"]):
+        promise = by_simulator(folder, options)
+    if (options.both or promise is None) and build(folder, [test.name for test in tests]):
+        noticed = by_tests(tests)
+    path.write_text(original)
+    return promise, noticed
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/mutate", description=__doc__.split("\n")[0])
+    parser.add_argument("--histories", type=int, default=20000, help="for each mutation")
+    parser.add_argument("--both", action="store_true",
+                        help="run the unit tests also on what the simulator has caught")
+    parser.add_argument("words", nargs="*", help="only mutations whose names have one of these")
+    options = parser.parse_args()
+    mutations = read_mutations(options.words)
+    n_survived = 0
+
+    with tempfile.TemporaryDirectory(prefix="pgcourier-mutations-") as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o755)
+        copy_sources(folder)
+        run("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja",
+            "-DCMAKE_BUILD_TYPE=Debug", "-DPGCOURIER_WERROR=OFF")
+        if not build(folder, ["simulator"] + [f"test_{name}" for name in UNIT_TESTS]):
+            sys.exit(1)
+        print("| mutation | the simulator says | tests that fail |\n|---|---|---|", flush=True)
+        for mutation in mutations:
+            promise, noticed = try_one(folder, mutation, options)
+            others = f" and {len(noticed) - 1} more" if len(noticed) > 1 else ""
+            print(f"| {mutation.name} | {promise or '–'} | "
+                  f"{'`' + noticed[0] + '`' + others if noticed else '–'} |", flush=True)
+            n_survived += promise is None and not noticed
+    print(f"\n{len(mutations)} mutations, {n_survived} survived")
+    sys.exit(n_survived > 0)
+
+
+if __name__ == "__main__":
+    main()
