@@ -1,0 +1,38 @@
+/* What arrived at one destination, in order of arrival; noted by any thread. */
+#pragma once
+
+#include "chaos/checker.h"
+#include "support/redis_server.h"
+#include "support/smtp_receiver.h"
+
+#include <pthread.h>
+
+struct arrivals {
+        pthread_mutex_t lock;
+        struct arrived {
+                unsigned writer;
+                unsigned number;
+                int64_t at_us; /* wall clock */
+                int64_t due_us;
+        } * each; /* owned */
+        size_t n;
+        size_t capacity;
+        char last_id[48];    /* of a stream: read so far */
+        long mailbox_offset; /* of a mailbox: read so far */
+};
+
+void arrivals_init(struct arrivals *arrivals);
+void arrivals_deinit(struct arrivals *arrivals);
+
+/* Aborts if the text is no event of ours; beacons are left out. */
+void arrivals_note(struct arrivals *arrivals, const char *text, int64_t at_us);
+
+/* Notes what has been added since the last time. */
+void arrivals_read_stream(
+    struct arrivals *arrivals, struct redis_server *server, const char *stream);
+void arrivals_read_mailbox(struct arrivals *arrivals, const struct smtp_receiver *smtp);
+
+/* Those so far, as numbers of events, where those of a writer begin at first[writer]; UINT32_MAX for
+ * what no writer wrote. Free it. */
+struct chaos_arrival *arrivals_number(
+    struct arrivals *arrivals, const struct writers *writers, const uint32_t *first, size_t *out_n);

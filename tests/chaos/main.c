@@ -1,0 +1,282 @@
+/*
+ * A chaos run: writers publish while a plan made from a seed befalls the relays and everything around
+ * them; then all is healed, everything has to arrive, and what arrived is judged. docs/chaos.md tells
+ * how to run it and how to read its table.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "chaos/judgement.h"
+#include "chaos/report.h"
+#include "chaos/ticks.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SETTLE_DEADLINE_S 180
+
+/* Without traffic after so long, beacons are sent. */
+#define QUIET_MS 5000
+
+static volatile sig_atomic_t is_interrupted;
+
+static void on_interrupt(int signal)
+{
+        (void)signal;
+        is_interrupted = 1;
+}
+
+struct run {
+        struct world world;
+        struct chaos_plan plan;
+        struct faults faults;
+        FILE *log;
+        struct chaos_verdict verdicts[N_SINKS];
+        struct ticks ticks;
+        double settled_after_s;
+        bool has_settled;
+        bool is_verbose;
+};
+
+/* ---- the course of it --------------------------------------------------------------------------- */
+
+static void rest(void)
+{
+        const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+
+        nanosleep(&pause, NULL);
+}
+
+static void cause_chaos(struct run *run)
+{
+        int64_t next_word_ms = 10000;
+
+        while (!is_interrupted && faults_now_ms(&run->faults) < run->plan.end_ms) {
+                faults_turn(&run->faults);
+                if (run->is_verbose && faults_now_ms(&run->faults) >= next_word_ms) {
+                        fprintf(stderr, "chaos: %" PRId64 " s, %u kills\n", next_word_ms / 1000,
+                            faults_n_kills(&run->faults));
+                        next_word_ms += 10000;
+                }
+                rest();
+        }
+}
+
+static int64_t count_parked(const struct world *world)
+{
+        PGconn *admin = database_connect(world->dsn);
+        int64_t n = database_integer(admin, "SELECT count(*) FROM courier.parked");
+
+        PQfinish(admin);
+        return n;
+}
+
+static bool has_settled(struct run *run)
+{
+        judge_world(&run->world, &run->faults, run->verdicts);
+        for (int s = 0; s < N_SINKS; s++)
+                if (run->verdicts[s].n_lost > 0)
+                        return false;
+        return count_parked(&run->world) == 0;
+}
+
+/* A destination that has only events left that it refuses looks as if it were down, and they come to
+ * their end at the pace of probes: minutes. In an application others follow them. */
+static void send_beacon(const struct world *world)
+{
+        PGconn *admin = database_connect(world->dsn);
+
+        database_exec(admin, chaos_beacon_sql);
+        PQfinish(admin);
+}
+
+/* With the relays as they are, until everything that was committed has arrived or is dead. */
+static void await_everything(struct run *run)
+{
+        int64_t began_ms = faults_now_ms(&run->faults);
+
+        while (!is_interrupted && !run->has_settled &&
+               faults_now_ms(&run->faults) - began_ms < SETTLE_DEADLINE_S * 1000) {
+                for (int i = 0; i < 50; i++) {
+                        faults_turn(&run->faults);
+                        rest();
+                }
+                if (faults_now_ms(&run->faults) - began_ms > QUIET_MS)
+                        send_beacon(&run->world);
+                run->has_settled = has_settled(run);
+                run->settled_after_s = (double)(faults_now_ms(&run->faults) - began_ms) / 1000;
+        }
+}
+
+static void await_end(struct relay_slot *slot)
+{
+        while (slot->state != RELAY_DOWN) {
+                relay_slot_look(slot);
+                rest();
+        }
+}
+
+/* Stops both; then one runs for a moment more: if all was settled, nothing arrives again. */
+static void stop_relays(struct run *run)
+{
+        for (int i = 0; i < N_RELAYS; i++)
+                relay_slot_stop(&run->world.relays[i]);
+        for (int i = 0; i < N_RELAYS; i++)
+                await_end(&run->world.relays[i]);
+        relay_slot_start(&run->world.relays[0], false);
+        for (int i = 0; i < 250; i++)
+                rest();
+        relay_slot_stop(&run->world.relays[0]);
+        await_end(&run->world.relays[0]);
+}
+
+/* For whoever looks for the fault: each arrival with its time, as in the other logs. */
+static void keep_arrivals(const struct run *run, enum chaos_sink sink)
+{
+        const struct arrivals *arrivals = &run->world.arrivals[sink];
+        char *path = xasprintf("%s/arrivals-%s.log", run->world.folder, chaos_sink_name(sink));
+        FILE *file = fopen(path, "w");
+
+        for (size_t i = 0; i < arrivals->n && file != NULL; i++) {
+                const struct arrived *arrived = &arrivals->each[i];
+                time_t at_s = (time_t)(arrived->at_us / 1000000);
+                struct tm utc;
+                gmtime_r(&at_s, &utc);
+                fprintf(file, "%02d:%02d:%02d.%06d %u %u\n", utc.tm_hour, utc.tm_min, utc.tm_sec,
+                    (int)(arrived->at_us % 1000000), arrived->writer, arrived->number);
+        }
+        if (file != NULL)
+                fclose(file);
+        free(path);
+}
+
+static bool is_good(const struct run *run)
+{
+        bool good = run->has_settled;
+
+        if (!run->has_settled)
+                printf("\nBROKEN  not everything had arrived after %d s\n", SETTLE_DEADLINE_S);
+        for (int s = 0; s < N_SINKS; s++)
+                if (!chaos_is_clean(&run->verdicts[s])) {
+                        printf("\nBROKEN  %s: %s\n", chaos_sink_name((enum chaos_sink)s),
+                            run->verdicts[s].first_fault);
+                        keep_arrivals(run, (enum chaos_sink)s);
+                        good = false;
+                }
+        if (run->ticks.n_repeated != 0 || run->ticks.n_missing != 0) {
+                printf("\nBROKEN  ticks are missing, or came again\n");
+                good = false;
+        }
+        return good;
+}
+
+static int conduct(
+    struct run *run, const struct world_options *options, int64_t length_ms, enum chaos_scope scope)
+{
+        char *log_path;
+
+        world_begin(&run->world, options);
+        ticks_begin(&run->ticks, &run->world);
+        log_path = xasprintf("%s/faults.log", run->world.folder);
+        run->log = fopen(log_path, "w");
+        if (run->log == NULL)
+                test_abort("cannot write %s", log_path);
+        free(log_path);
+        run->plan = chaos_plan_make(options->seed, length_ms, scope);
+        faults_init(&run->faults, &run->world, &run->plan, run->log);
+        cause_chaos(run);
+        faults_heal(&run->faults);
+        writers_stop(run->world.writers);
+        await_everything(run);
+        if (is_interrupted)
+                return 130;
+        stop_relays(run);
+        judge_world(&run->world, &run->faults, run->verdicts);
+        ticks_judge(&run->ticks, &run->world);
+        report_print(&run->faults, run->verdicts, &run->ticks, (double)length_ms / 60000,
+            run->settled_after_s);
+        return is_good(run) ? 0 : 1;
+}
+
+static void finish(struct run *run)
+{
+        world_end(&run->world);
+        faults_deinit(&run->faults);
+        chaos_plan_deinit(&run->plan);
+        fclose(run->log);
+}
+
+/* ---- the command line --------------------------------------------------------------------------- */
+
+static void usage(void)
+{
+        fputs("usage: chaos [--minutes N] [--seed S] [--writers N] [--pause-ms N] [--no-refusals] "
+              "[--stops-only | --kills-only] [--verbose]\n",
+            stderr);
+        exit(2);
+}
+
+static double number(const char *text, double min, double max)
+{
+        char *end;
+        double value;
+
+        errno = 0;
+        value = text != NULL ? strtod(text, &end) : 0;
+        if (text == NULL || errno != 0 || *end != '\0' || end == text || !(value >= min) ||
+            !(value <= max)) {
+                fprintf(stderr, "chaos: '%s' is no number from %g to %g\n",
+                    text != NULL ? text : "", min, max);
+                usage();
+        }
+        return value;
+}
+
+int main(int argc, char **argv)
+{
+        struct world_options options = {.seed = (uint64_t)clock_wall_us() / 1000 % 1000000,
+            .with_refusals = true,
+            .n_writers = 4,
+            .pause_us = 150 * 1000};
+        struct run run = {0};
+        enum chaos_scope scope = SCOPE_ALL;
+        double minutes = 1;
+        int code;
+
+        for (int i = 1; i < argc; i++) {
+                if (strcmp(argv[i], "--minutes") == 0)
+                        minutes = number(argv[++i], 0.2, 10000);
+                else if (strcmp(argv[i], "--seed") == 0)
+                        options.seed = (uint64_t)number(argv[++i], 0, 1e9);
+                else if (strcmp(argv[i], "--writers") == 0)
+                        options.n_writers = (unsigned)number(argv[++i], 1, 64);
+                else if (strcmp(argv[i], "--pause-ms") == 0)
+                        options.pause_us = (unsigned)(1000 * number(argv[++i], 0, 60000));
+                else if (strcmp(argv[i], "--stops-only") == 0)
+                        scope = SCOPE_STOPS;
+                else if (strcmp(argv[i], "--kills-only") == 0)
+                        scope = SCOPE_KILLS;
+                else if (strcmp(argv[i], "--no-refusals") == 0)
+                        options.with_refusals = false;
+                else if (strcmp(argv[i], "--verbose") == 0)
+                        run.is_verbose = true;
+                else
+                        usage();
+        }
+        if (getenv("PGCOURIER") == NULL)
+                test_abort("the environment variable PGCOURIER must name the program");
+        signal(SIGINT, on_interrupt);
+        signal(SIGTERM, on_interrupt);
+        setvbuf(stdout, NULL, _IOLBF, 0);
+        printf("chaos: seed %" PRIu64 ", %g minutes\n", options.seed, minutes);
+        code = conduct(&run, &options, (int64_t)(minutes * 60000), scope);
+        finish(&run);
+        if (code == 1)
+                _exit(code); /* the folders stay, with the logs */
+        return code;
+}

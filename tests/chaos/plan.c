@@ -1,0 +1,188 @@
+/*
+ * Three tracks: one for the relays, two for the world around them. Within a track one step follows
+ * the other, so at most three faults are in force at once; between the two tracks of the world, no
+ * two faults befall the same thing at the same time.
+ */
+#include "chaos/plan.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+
+enum { N_RELAYS = 2, N_HOOKS = 2, N_LINKS = 6 };
+
+/* What a fault needs to have for itself. */
+enum resource {
+        RESOURCE_RELAY,
+        RESOURCE_PG,
+        RESOURCE_PG_LINKS, /* two */
+        RESOURCE_REDIS = RESOURCE_PG_LINKS + 2,
+        RESOURCE_HOOKS, /* two */
+        RESOURCE_MAIL = RESOURCE_HOOKS + 2,
+        N_RESOURCES,
+};
+
+static const struct kind {
+        const char *name;
+        enum resource resource; /* that of target 0 */
+        unsigned n_targets;
+        unsigned weight; /* among those of the world */
+        unsigned min_ms, max_ms;
+} kinds[N_STEP_KINDS] = {
+    [STEP_RELAY_KILL] = {"relay killed", RESOURCE_RELAY, N_RELAYS, 0, 0, 0},
+    [STEP_RELAY_STOP] = {"relay stopped", RESOURCE_RELAY, N_RELAYS, 0, 0, 0},
+    [STEP_RELAY_FREEZE] = {"relay frozen", RESOURCE_RELAY, N_RELAYS, 0, 800, 2500},
+    [STEP_PG_RESTART_FAST] = {"PostgreSQL restarted", RESOURCE_PG, 1, 3, 0, 600},
+    [STEP_PG_RESTART_IMMEDIATE] = {"PostgreSQL stopped immediately", RESOURCE_PG, 1, 3, 0, 600},
+    [STEP_PG_KILL] = {"PostgreSQL killed", RESOURCE_PG, 1, 3, 0, 600},
+    [STEP_PG_TERMINATE] = {"sessions terminated", RESOURCE_PG, 1, 6, 0, 0},
+    [STEP_REDIS_KILL] = {"Redis killed", RESOURCE_REDIS, 1, 4, 0, 1500},
+    [STEP_REDIS_FREEZE] = {"Redis frozen", RESOURCE_REDIS, 1, 4, 300, 3000},
+    [STEP_REDIS_DISCONNECT] = {"Redis clients disconnected", RESOURCE_REDIS, 1, 4, 0, 0},
+    [STEP_REDIS_FULL] = {"Redis out of memory", RESOURCE_REDIS, 1, 4, 200, 2000},
+    [STEP_HOOK_STOP] = {"HTTP receiver stopped", RESOURCE_HOOKS, N_HOOKS, 5, 200, 2000},
+    [STEP_HOOK_MOOD] = {"HTTP receiver in a mood", RESOURCE_HOOKS, N_HOOKS, 14, 300, 3000},
+    [STEP_MAIL_STOP] = {"mail server stopped", RESOURCE_MAIL, 1, 3, 200, 2000},
+    [STEP_MAIL_MOOD] = {"mail server in a mood", RESOURCE_MAIL, 1, 8, 500, 3000},
+    [STEP_LINK] = {"network", RESOURCE_PG_LINKS, N_LINKS, 30, 200, 3000},
+};
+
+/* The links are those of the resources from RESOURCE_PG_LINKS on, in the same order. */
+_Static_assert(N_RESOURCES - RESOURCE_PG_LINKS == N_LINKS, "each link has a resource");
+
+unsigned step_n_targets(enum step_kind kind)
+{
+        return kinds[kind].n_targets;
+}
+
+const char *step_name(enum step_kind kind)
+{
+        return kinds[kind].name;
+}
+
+/* splitmix64 */
+uint32_t chaos_random(uint64_t *state)
+{
+        uint64_t mixed = *state += 0x9e3779b97f4a7c15u;
+
+        mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
+        mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
+        return (uint32_t)((mixed ^ (mixed >> 31)) >> 32);
+}
+
+static unsigned between(uint64_t *random, unsigned min, unsigned max)
+{
+        return min + chaos_random(random) % (max - min + 1);
+}
+
+static struct chaos_step *append(
+    struct chaos_plan *plan, uint64_t *random, int64_t at_ms, enum step_kind kind)
+{
+        struct chaos_step *step;
+
+        plan->steps = xrealloc(plan->steps, (plan->n_steps + 1) * sizeof *plan->steps);
+        step = &plan->steps[plan->n_steps++];
+        *step = (struct chaos_step){.at_ms = at_ms,
+            .kind = kind,
+            .for_ms = between(random, kinds[kind].min_ms, kinds[kind].max_ms),
+            .target = chaos_random(random) % kinds[kind].n_targets,
+            .variant = chaos_random(random)};
+        return step;
+}
+
+static enum step_kind choose_for_relay(uint64_t *random)
+{
+        unsigned chance = chaos_random(random) % 100;
+
+        if (chance < 72)
+                return STEP_RELAY_KILL;
+        return chance < 88 ? STEP_RELAY_STOP : STEP_RELAY_FREEZE;
+}
+
+static enum step_kind choose_for_world(uint64_t *random)
+{
+        unsigned total = 0;
+        unsigned chance;
+
+        for (int kind = 0; kind < N_STEP_KINDS; kind++)
+                total += kinds[kind].weight;
+        chance = chaos_random(random) % total;
+        for (int kind = 0;; kind++) {
+                if (chance < kinds[kind].weight)
+                        return (enum step_kind)kind;
+                chance -= kinds[kind].weight;
+        }
+}
+
+static void plan_relays(struct chaos_plan *plan, uint64_t *random)
+{
+        int64_t at_ms = 1500;
+
+        while (at_ms < plan->end_ms) {
+                enum step_kind kind = at_ms < plan->kills_from_ms   ? STEP_RELAY_STOP
+                                      : at_ms < plan->mixed_from_ms ? STEP_RELAY_KILL
+                                                                    : choose_for_relay(random);
+                int64_t pause_ms = kind == STEP_RELAY_STOP ? between(random, 600, 1600)
+                                                           : between(random, 700, 2100);
+                at_ms += append(plan, random, at_ms, kind)->for_ms + pause_ms;
+        }
+}
+
+static void plan_world(struct chaos_plan *plan, uint64_t *random)
+{
+        int64_t busy_until_ms[N_RESOURCES] = {0};
+        int64_t at_ms[2] = {plan->mixed_from_ms, plan->mixed_from_ms + 700};
+
+        for (;;) {
+                int64_t *track = at_ms[0] <= at_ms[1] ? &at_ms[0] : &at_ms[1];
+                struct chaos_step *step;
+                int64_t *busy_ms;
+                if (*track >= plan->end_ms)
+                        return;
+                step = append(plan, random, *track, choose_for_world(random));
+                busy_ms = &busy_until_ms[kinds[step->kind].resource + step->target];
+                if (*busy_ms > *track) { /* another time */
+                        plan->n_steps--;
+                        *track += 100;
+                        continue;
+                }
+                /* What is left of a fault, such as a server that starts, takes a while. */
+                *busy_ms = *track + step->for_ms + 1500;
+                *track += step->for_ms + between(random, 100, 2000);
+        }
+}
+
+static int by_time(const void *a_, const void *b_)
+{
+        const struct chaos_step *a = a_, *b = b_;
+
+        return (a->at_ms > b->at_ms) - (a->at_ms < b->at_ms);
+}
+
+static int64_t clamp(int64_t value, int64_t min, int64_t max)
+{
+        return value < min ? min : value > max ? max : value;
+}
+
+struct chaos_plan chaos_plan_make(uint64_t seed, int64_t length_ms, enum chaos_scope scope)
+{
+        struct chaos_plan plan = {.end_ms = length_ms};
+        uint64_t random = seed;
+
+        plan.kills_from_ms = clamp(length_ms / 10, 4000, 30000);
+        plan.mixed_from_ms = plan.kills_from_ms + clamp(length_ms / 8, 4000, 60000);
+        if (scope != SCOPE_ALL) {
+                plan.kills_from_ms = scope == SCOPE_STOPS ? length_ms : 0;
+                plan.mixed_from_ms = length_ms;
+        }
+        plan_relays(&plan, &random);
+        plan_world(&plan, &random);
+        qsort(plan.steps, plan.n_steps, sizeof *plan.steps, by_time);
+        return plan;
+}
+
+void chaos_plan_deinit(struct chaos_plan *plan)
+{
+        free(plan->steps);
+        *plan = (struct chaos_plan){0};
+}

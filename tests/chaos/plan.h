@@ -1,0 +1,57 @@
+/*
+ * What will be done to the relay and its surroundings, when, and for how long: a function of the
+ * seed and of nothing else. Three phases: clean stops only, kills only, and everything at once.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum step_kind {
+        STEP_RELAY_KILL,
+        STEP_RELAY_STOP, /* SIGTERM */
+        STEP_RELAY_FREEZE,
+        STEP_PG_RESTART_FAST,
+        STEP_PG_RESTART_IMMEDIATE,
+        STEP_PG_KILL,
+        STEP_PG_TERMINATE,
+        STEP_REDIS_KILL,
+        STEP_REDIS_FREEZE,
+        STEP_REDIS_DISCONNECT,
+        STEP_REDIS_FULL,
+        STEP_HOOK_STOP,
+        STEP_HOOK_MOOD,
+        STEP_MAIL_STOP,
+        STEP_MAIL_MOOD,
+        STEP_LINK,
+        N_STEP_KINDS,
+};
+
+struct chaos_step {
+        int64_t at_ms;  /* since the beginning */
+        int64_t for_ms; /* 0: it is over at once */
+        enum step_kind kind;
+        unsigned target;  /* which relay, receiver or link */
+        unsigned variant; /* any number; how exactly */
+};
+
+struct chaos_plan {
+        struct chaos_step *steps; /* in order of at_ms; owned */
+        size_t n_steps;
+        int64_t kills_from_ms; /* clean stops only until then */
+        int64_t mixed_from_ms; /* kills only until then */
+        int64_t end_ms;
+};
+
+/* A step's target is below this. */
+unsigned step_n_targets(enum step_kind kind);
+const char *step_name(enum step_kind kind);
+
+enum chaos_scope { SCOPE_ALL, SCOPE_STOPS, SCOPE_KILLS };
+
+/* With another scope than SCOPE_ALL the whole time is one phase. */
+struct chaos_plan chaos_plan_make(uint64_t seed, int64_t length_ms, enum chaos_scope scope);
+void chaos_plan_deinit(struct chaos_plan *plan);
+
+/* The next number of a sequence that *state determines. */
+uint32_t chaos_random(uint64_t *state);

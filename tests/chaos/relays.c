@@ -1,0 +1,185 @@
+#include "chaos/relays.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "chaos/plan.h"
+
+#include <glob.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* All points that there are. */
+const char *const relay_crash_points[N_CRASH_POINTS] = {"before_send", "after_send",
+    "before_settle", "after_settle_sent", "after_settled", "after_claim", "after_claim_parked",
+    "after_park"};
+
+/* Beyond the drain limit: the process itself, under a sanitizer, on a busy machine. */
+#define STOP_GRACE_MS 7000
+
+static void write_file(const char *path, const char *text)
+{
+        FILE *file = fopen(path, "w");
+
+        if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0)
+                test_abort("cannot write %s", path);
+}
+
+void relay_slot_init(
+    struct relay_slot *slot, char name, char *folder, const char *config, uint64_t seed)
+{
+        *slot = (struct relay_slot){.name = name,
+            .folder = folder,
+            .crash_point = (unsigned)(seed % N_CRASH_POINTS),
+            .random = seed};
+        slot->config_path = xasprintf("%s/relay-%c.yaml", folder, name);
+        slot->log_path = xasprintf("%s/relay-%c.log", folder, name);
+        write_file(slot->config_path, config);
+}
+
+void relay_slot_deinit(struct relay_slot *slot)
+{
+        process_kill(&slot->process);
+        free(slot->config_path);
+        free(slot->log_path);
+        free(slot->crash_at);
+}
+
+static void choose_crash_point(struct relay_slot *slot, bool may_crash)
+{
+        static const unsigned latest[] = {2, 6, 100};
+        unsigned at = 1 + chaos_random(&slot->random) % latest[chaos_random(&slot->random) % 3];
+
+        free(slot->crash_at);
+        slot->crash_at = NULL;
+        if (chaos_random(&slot->random) % 100 >= 60 || !may_crash)
+                return;
+        slot->crash_point = (slot->crash_point + 1) % N_CRASH_POINTS;
+        slot->crash_at = xasprintf("%s:%u", relay_crash_points[slot->crash_point], at);
+}
+
+void relay_slot_start(struct relay_slot *slot, bool may_crash)
+{
+        struct stat log = {0};
+        char *crash;
+        char *asan;
+        char *ubsan;
+
+        choose_crash_point(slot, may_crash);
+        stat(slot->log_path, &log);
+        slot->log_start = log.st_size;
+        crash = slot->crash_at != NULL ? xasprintf("PGCOURIER_CRASH_AT=%s", slot->crash_at)
+                                       : xstrdup("PGCOURIER_NEVER_CRASH=1");
+        /* Reports go to files: a relay that is killed has no exit code to tell of them. */
+        asan = xasprintf("ASAN_OPTIONS=log_path=%s/sanitizer", slot->folder);
+        ubsan = xasprintf("UBSAN_OPTIONS=log_path=%s/sanitizer:print_stacktrace=1", slot->folder);
+        process_start(&slot->process,
+            (const char *[]){"env", crash, asan, ubsan, getenv("PGCOURIER"), "run", "-c",
+                slot->config_path, NULL},
+            slot->log_path, false);
+        slot->state = RELAY_RUNS;
+        free(crash);
+        free(asan);
+        free(ubsan);
+}
+
+static void go_down(struct relay_slot *slot)
+{
+        slot->state = RELAY_DOWN;
+        slot->restart_us =
+            clock_monotonic_us() + 1000 * (int64_t)(50 + chaos_random(&slot->random) % 500);
+}
+
+bool relay_slot_kill(struct relay_slot *slot)
+{
+        if (slot->state != RELAY_RUNS || !process_is_running(&slot->process))
+                return false;
+        process_kill(&slot->process);
+        go_down(slot);
+        return true;
+}
+
+bool relay_slot_stop(struct relay_slot *slot)
+{
+        if (slot->state != RELAY_RUNS || !process_is_running(&slot->process))
+                return false;
+        process_signal(&slot->process, SIGTERM);
+        slot->state = RELAY_STOPS;
+        slot->stop_by_us = clock_monotonic_us() + 1000 * (RELAY_DRAIN_MS + STOP_GRACE_MS);
+        return true;
+}
+
+bool relay_slot_freeze(struct relay_slot *slot)
+{
+        if (slot->state != RELAY_RUNS || !process_is_running(&slot->process))
+                return false;
+        process_signal(&slot->process, SIGSTOP);
+        slot->state = RELAY_FROZEN;
+        return true;
+}
+
+void relay_slot_thaw(struct relay_slot *slot)
+{
+        if (slot->state != RELAY_FROZEN)
+                return;
+        process_signal(&slot->process, SIGCONT);
+        slot->state = RELAY_RUNS;
+}
+
+static void check_sanitizers(const struct relay_slot *slot)
+{
+        char *pattern = xasprintf("%s/sanitizer.*", slot->folder);
+        glob_t reports;
+
+        if (glob(pattern, 0, NULL, &reports) == 0)
+                test_abort("relay %c has left a sanitizer's report, %s:\n%.4000s", slot->name,
+                    reports.gl_pathv[0], read_file(reports.gl_pathv[0]));
+        free(pattern);
+}
+
+static bool has_logged(const struct relay_slot *slot, const char *text)
+{
+        FILE *log = fopen(slot->log_path, "r");
+        char *line = NULL;
+        size_t capacity = 0;
+        bool found = false;
+
+        if (log == NULL)
+                return false;
+        fseek(log, slot->log_start, SEEK_SET);
+        while (!found && getline(&line, &capacity, log) > 0)
+                found = strstr(line, text) != NULL;
+        free(line);
+        fclose(log);
+        return found;
+}
+
+enum relay_news relay_slot_look(struct relay_slot *slot)
+{
+        bool was_stopping = slot->state == RELAY_STOPS;
+        int code;
+
+        if (slot->state == RELAY_DOWN)
+                return NEWS_NONE;
+        if (process_is_running(&slot->process)) {
+                if (was_stopping && clock_monotonic_us() > slot->stop_by_us)
+                        test_abort("relay %c does not stop within %d ms of its drain limit",
+                            slot->name, STOP_GRACE_MS);
+                return NEWS_NONE;
+        }
+        code = process_wait(&slot->process, 1000);
+        check_sanitizers(slot);
+        go_down(slot);
+        if (code == 128 + SIGKILL && slot->crash_at != NULL)
+                return NEWS_CRASHED_AS_PLANNED;
+        /* So early that the program had not asked to be told of signals yet. */
+        if (was_stopping && code == 128 + SIGTERM && !has_logged(slot, "event=starting"))
+                return NEWS_STOPPED;
+        if (!was_stopping || code != 0)
+                test_abort("relay %c %s with %d; see %s", slot->name,
+                    was_stopping ? "answered SIGTERM" : "ended by itself", code, slot->log_path);
+        return has_logged(slot, "event=drain_limit_reached") ? NEWS_STOPPED_UNFINISHED
+                                                             : NEWS_STOPPED;
+}

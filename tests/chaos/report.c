@@ -1,0 +1,335 @@
+/*
+ * Takeovers are read from the relays' logs: a lane's owner is who logged lane_owned last. Those that
+ * PostgreSQL itself was in the way of are left out; how fast lanes come back after PostgreSQL does is
+ * counted on its own.
+ */
+#include "chaos/report.h"
+
+#include "base/alloc.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- times -------------------------------------------------------------------------------------- */
+
+struct times {
+        struct span {
+                int64_t from_us, us;
+                const char *sink;
+        } * each; /* owned */
+        size_t n;
+};
+
+static void times_add(struct times *times, enum chaos_sink sink, int64_t from_us, int64_t until_us)
+{
+        times->each = xrealloc(times->each, (times->n + 1) * sizeof *times->each);
+        times->each[times->n++] = (struct span){
+            .from_us = from_us, .us = until_us - from_us, .sink = chaos_sink_name(sink)};
+}
+
+static int by_length(const void *a_, const void *b_)
+{
+        const struct span *a = a_, *b = b_;
+
+        return (a->us > b->us) - (a->us < b->us);
+}
+
+static void times_print(struct times *times, const char *what)
+{
+        const struct span *worst;
+        time_t from_s;
+        struct tm utc;
+
+        if (times->n > 0) {
+                qsort(times->each, times->n, sizeof *times->each, by_length);
+                worst = &times->each[times->n - 1];
+                from_s = (time_t)(worst->from_us / 1000000);
+                gmtime_r(&from_s, &utc);
+                printf("  %-48s %4zu %8.0f %8.0f  %s, %02d:%02d:%02d\n", what, times->n,
+                    (double)times->each[times->n / 2].us / 1000, (double)worst->us / 1000,
+                    worst->sink, utc.tm_hour, utc.tm_min, utc.tm_sec);
+        }
+        free(times->each);
+}
+
+/* ---- who owned what ----------------------------------------------------------------------------- */
+
+struct owning {
+        int64_t at_us;
+        int relay;
+        enum chaos_sink sink;
+};
+
+struct ownings {
+        struct owning *each; /* in order of time; owned */
+        size_t n;
+};
+
+/* ts=2026-01-31T12:00:00.123456Z */
+static int64_t timestamp_us(const char *line)
+{
+        struct tm utc = {0};
+        const char *rest = strptime(line, "ts=%Y-%m-%dT%H:%M:%S", &utc);
+
+        return rest != NULL ? (int64_t)timegm(&utc) * 1000000 + (int64_t)(strtod(rest, NULL) * 1e6)
+                            : 0;
+}
+
+static void read_line(struct ownings *ownings, int relay, const char *line)
+{
+        for (int s = 0; s < N_SINKS; s++) {
+                char mark[64];
+                snprintf(mark, sizeof mark, "event=lane_owned sink=%s ",
+                    chaos_sink_name((enum chaos_sink)s));
+                if (strstr(line, mark) == NULL)
+                        continue;
+                ownings->each = xrealloc(ownings->each, (ownings->n + 1) * sizeof *ownings->each);
+                ownings->each[ownings->n++] = (struct owning){
+                    .at_us = timestamp_us(line), .relay = relay, .sink = (enum chaos_sink)s};
+        }
+}
+
+static int by_moment(const void *a_, const void *b_)
+{
+        const struct owning *a = a_, *b = b_;
+
+        return (a->at_us > b->at_us) - (a->at_us < b->at_us);
+}
+
+static struct ownings read_logs(const struct world *world)
+{
+        struct ownings ownings = {0};
+        char *line = NULL;
+        size_t capacity = 0;
+
+        for (int i = 0; i < N_RELAYS; i++) {
+                FILE *log = fopen(world->relays[i].log_path, "r");
+                while (log != NULL && getline(&line, &capacity, log) > 0)
+                        read_line(&ownings, i, line);
+                if (log != NULL)
+                        fclose(log);
+        }
+        free(line);
+        if (ownings.n > 0)
+                qsort(ownings.each, ownings.n, sizeof *ownings.each, by_moment);
+        return ownings;
+}
+
+/* -1: nobody yet. */
+static int owner_at(const struct ownings *ownings, enum chaos_sink sink, int64_t at_us)
+{
+        int owner = -1;
+
+        for (size_t i = 0; i < ownings->n && ownings->each[i].at_us < at_us; i++)
+                if (ownings->each[i].sink == sink)
+                        owner = ownings->each[i].relay;
+        return owner;
+}
+
+/* -1: never. */
+static int64_t owned_after(const struct ownings *ownings, enum chaos_sink sink, int64_t at_us)
+{
+        for (size_t i = 0; i < ownings->n; i++)
+                if (ownings->each[i].sink == sink && ownings->each[i].at_us >= at_us)
+                        return ownings->each[i].at_us;
+        return -1;
+}
+
+static bool is_about_postgres(const struct incident *incident)
+{
+        return incident->judged.cause == CAUSE_SESSION ||
+               incident->judged.cause == CAUSE_PG_CRASH || incident->judged.cause == CAUSE_PG_LINK;
+}
+
+static bool postgres_is_in_the_way(const struct faults *faults, int64_t begin_us, int64_t end_us)
+{
+        for (size_t i = 0; i < faults->n_incidents; i++) {
+                const struct incident *incident = &faults->incidents[i];
+                if (is_about_postgres(incident) && incident->judged.begin_us <= end_us &&
+                    incident->judged.end_us >= begin_us)
+                        return true;
+        }
+        return false;
+}
+
+/* Or its network does, or has not stopped to fail. */
+static bool postgres_fails_again(const struct faults *faults, int64_t begin_us, int64_t end_us)
+{
+        for (size_t i = 0; i < faults->n_incidents; i++) {
+                const struct incident *incident = &faults->incidents[i];
+                if (is_about_postgres(incident) && incident->judged.begin_us <= end_us &&
+                    incident->healed_us > begin_us)
+                        return true;
+        }
+        return false;
+}
+
+static void measure_takeovers(const struct faults *faults, const struct ownings *ownings,
+    enum cause cause, struct times *times)
+{
+        for (size_t i = 0; i < faults->n_incidents; i++) {
+                const struct incident *incident = &faults->incidents[i];
+                int64_t lost_us = incident->judged.begin_us + 100 * 1000;
+                if (incident->judged.cause != cause || incident->relay < 0)
+                        continue;
+                for (int s = 0; s < N_SINKS; s++) {
+                        enum chaos_sink sink = (enum chaos_sink)s;
+                        int64_t owned_us = owned_after(ownings, sink, lost_us);
+                        if (owned_us > 0 && owner_at(ownings, sink, lost_us) == incident->relay &&
+                            !postgres_is_in_the_way(faults, lost_us, owned_us))
+                                times_add(times, sink, lost_us, owned_us);
+                }
+        }
+}
+
+static void measure_postgres(
+    const struct faults *faults, const struct ownings *ownings, struct times *times)
+{
+        for (size_t i = 0; i < faults->n_incidents; i++) {
+                const struct incident *incident = &faults->incidents[i];
+                bool was_down = incident->judged.cause == CAUSE_PG_CRASH ||
+                                (incident->judged.cause == CAUSE_SESSION &&
+                                    incident->healed_us > incident->judged.begin_us + 150 * 1000);
+                for (int s = 0; was_down && s < N_SINKS; s++) {
+                        int64_t owned_us =
+                            owned_after(ownings, (enum chaos_sink)s, incident->healed_us);
+                        if (owned_us > 0 &&
+                            !postgres_fails_again(faults, incident->healed_us, owned_us))
+                                times_add(times, (enum chaos_sink)s, incident->healed_us, owned_us);
+                }
+        }
+}
+
+/* From the end of a destination's fault to the next arrival there. */
+static void measure_destinations(const struct faults *faults, enum cause cause, struct times *times)
+{
+        for (size_t i = 0; i < faults->n_incidents; i++) {
+                const struct incident *incident = &faults->incidents[i];
+                for (int s = 0; s < N_SINKS && incident->judged.cause == cause; s++) {
+                        const struct arrivals *arrivals = &faults->world->arrivals[s];
+                        size_t next = 0;
+                        if ((incident->judged.sinks >> s & 1u) == 0)
+                                continue;
+                        while (
+                            next < arrivals->n && arrivals->each[next].at_us < incident->healed_us)
+                                next++;
+                        if (next < arrivals->n)
+                                times_add(times, (enum chaos_sink)s, incident->healed_us,
+                                    arrivals->each[next].at_us);
+                }
+        }
+}
+
+/* From when a delayed event is due to its first arrival. */
+static void measure_delays(const struct world *world, struct times *times)
+{
+        for (int s = 0; s < N_SINKS; s++) {
+                const struct arrivals *arrivals = &world->arrivals[s];
+                for (size_t i = 0; i < arrivals->n; i++)
+                        if (arrivals->each[i].due_us > 0)
+                                times_add(times, (enum chaos_sink)s, arrivals->each[i].due_us,
+                                    arrivals->each[i].at_us);
+        }
+}
+
+static void print_times(const struct faults *faults)
+{
+        struct ownings ownings = read_logs(faults->world);
+        struct times killed = {0}, crashed = {0}, frozen = {0}, postgres = {0}, destination = {0},
+                     network = {0}, delayed = {0};
+
+        measure_takeovers(faults, &ownings, CAUSE_KILL, &killed);
+        measure_takeovers(faults, &ownings, CAUSE_CRASH, &crashed);
+        measure_takeovers(faults, &ownings, CAUSE_FREEZE, &frozen);
+        measure_postgres(faults, &ownings, &postgres);
+        measure_destinations(faults, CAUSE_DESTINATION, &destination);
+        measure_destinations(faults, CAUSE_LINK, &network);
+        measure_delays(faults->world, &delayed);
+        printf("\n  %-48s %4s %8s %8s\n", "times in ms", "n", "median", "worst");
+        times_print(&killed, "owner killed: until its lane is owned again");
+        times_print(&crashed, "owner crashed: until its lane is owned again");
+        times_print(&frozen, "owner frozen: until its lane is owned again");
+        times_print(&postgres, "PostgreSQL accepts again: until a lane is owned");
+        times_print(&destination, "destination well again: until the next arrival");
+        times_print(&network, "network well again: until the next arrival");
+        times_print(&delayed, "delayed event due: until it arrives, faults included");
+        free(ownings.each);
+}
+
+/* ---- counts ------------------------------------------------------------------------------------- */
+
+static void print_row(const char *what, const struct chaos_verdict verdicts[N_SINKS], size_t offset)
+{
+        printf("  %-40s", what);
+        for (int s = 0; s < N_SINKS; s++) {
+                size_t count;
+                memcpy(&count, (const char *)&verdicts[s] + offset, sizeof count);
+                printf(" %9zu", count);
+        }
+        putchar('\n');
+}
+
+#define ROW(what, member) print_row(what, verdicts, offsetof(struct chaos_verdict, member))
+
+static void print_repeated(const struct chaos_verdict verdicts[N_SINKS])
+{
+        for (unsigned cause = 0; cause < N_CAUSES; cause++) {
+                char what[64];
+                size_t n = 0;
+                for (int s = 0; s < N_SINKS; s++)
+                        n += verdicts[s].n_repeated_by[cause];
+                if (n == 0)
+                        continue;
+                snprintf(what, sizeof what, "  %s", cause_name((enum cause)cause));
+                ROW(what, n_repeated_by[cause]);
+                if (cause == CAUSE_KILL || cause == CAUSE_CRASH)
+                        ROW("    at most, each time", most_repeated_by[cause]);
+        }
+}
+
+static void print_faults(const struct faults *faults)
+{
+        printf("\n  faults: %u kills of a relay, %u of them at any time", faults_n_kills(faults),
+            faults->n_done[STEP_RELAY_KILL]);
+        for (int i = 0; i < N_CRASH_POINTS; i++)
+                printf(",\n    %u %s", faults->n_crashes_at[i], relay_crash_points[i]);
+        for (int kind = STEP_RELAY_STOP; kind < STEP_LINK; kind++)
+                if (faults->n_done[kind] > 0)
+                        printf(
+                            ",\n    %u %s", faults->n_done[kind], step_name((enum step_kind)kind));
+        for (int kind = FAULT_DELAY; kind <= FAULT_REFUSE; kind++)
+                if (faults->n_network[kind] > 0)
+                        printf(",\n    %u network: %s", faults->n_network[kind],
+                            fault_kind_name((enum fault_kind)kind));
+        putchar('\n');
+}
+
+void report_print(const struct faults *faults, const struct chaos_verdict verdicts[N_SINKS],
+    const struct ticks *ticks, double minutes, double settled_after_s)
+{
+        printf("\nchaos: %.1f minutes, seed %" PRIu64
+               "; everything had arrived %.1f s after the end\n\n",
+            minutes, faults->world->options.seed, settled_after_s);
+        printf("  %-40s", "");
+        for (int s = 0; s < N_SINKS; s++)
+                printf(" %9s", chaos_sink_name((enum chaos_sink)s));
+        putchar('\n');
+        ROW("events committed", n_wanted);
+        ROW("arrivals", n_arrivals);
+        ROW("dead letters", n_dead);
+        ROW("lost", n_lost);
+        ROW("order violations", n_misordered);
+        ROW("rolled back, and arrived", n_uncommitted);
+        ROW("dead without need", n_needlessly_dead);
+        ROW("delivered before they were due", n_early);
+        ROW("duplicates", n_repeated);
+        print_repeated(verdicts);
+        ROW("  unexplained", n_unexplained);
+        printf("\n  ticks of a schedule: %" PRId64 " due, %" PRId64 " published, %" PRId64
+               " missing, %" PRId64 " twice\n",
+            ticks->n_due, ticks->n_published, ticks->n_missing, ticks->n_repeated);
+        print_faults(faults);
+        print_times(faults);
+}

@@ -1,0 +1,237 @@
+#include "chaos/steps.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+
+#define NO_BOUND UINT32_MAX
+
+/* ---- relays ------------------------------------------------------------------------------------- */
+
+static bool kill_relay(struct faults *faults, unsigned relay)
+{
+        if (!relay_slot_kill(&faults->world->relays[relay]))
+                return false;
+        faults_note(faults, "  relay %c is dead", faults->world->relays[relay].name);
+        faults_add_relay_incident(faults, CAUSE_KILL, (int)relay, WORLD_MAX_IN_FLIGHT);
+        return true;
+}
+
+/* Sessions are ended so that the standby can take over, as a server does that misses its client. */
+static void terminate_sessions(struct faults *faults, const char *condition)
+{
+        PGconn *admin = PQconnectdb(faults->world->dsn);
+        char *sql =
+            xasprintf("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE %s", condition);
+
+        if (PQstatus(admin) == CONNECTION_OK)
+                PQclear(PQexec(admin, sql));
+        PQfinish(admin);
+        free(sql);
+}
+
+static bool begin_freeze(struct faults *faults, const struct chaos_step *step, size_t *incident)
+{
+        struct relay_slot *slot = &faults->world->relays[step->target];
+
+        if (!relay_slot_freeze(slot))
+                return false;
+        *incident = faults_add_relay_incident(
+            faults, CAUSE_FREEZE, (int)step->target, 2 * WORLD_MAX_IN_FLIGHT);
+        terminate_sessions(
+            faults, step->target == 0 ? "usename = 'relay_a'" : "usename = 'relay_b'");
+        return true;
+}
+
+/* ---- PostgreSQL --------------------------------------------------------------------------------- */
+
+static void terminate_some(struct faults *faults, unsigned variant)
+{
+        static const char *const which[] = {"usename LIKE 'relay%' AND query ~* '^listen'",
+            "usename LIKE 'relay%' AND query !~* '^listen'", "usename LIKE 'relay%'"};
+
+        faults_add_incident(faults, CAUSE_SESSION, ALL_SINKS, WORLD_MAX_IN_FLIGHT);
+        terminate_sessions(faults, which[variant % 3]);
+}
+
+/* ---- destinations ------------------------------------------------------------------------------- */
+
+static const struct fault no_fault = {.kind = FAULT_NONE};
+static const struct fault refusal = {.kind = FAULT_REFUSE};
+
+static void set_link(struct faults *faults, enum link link, const struct fault *fault)
+{
+        fault_link_set(faults->world->links[link], fault);
+}
+
+static void begin_mail_mood(struct faults *faults, unsigned variant)
+{
+        static const char *const moods[] = {
+            "mail 450 4.7.1 try later", "mail 421 4.3.2 going down", "slow 700", "drop"};
+
+        faults_note(faults, "  %s", moods[variant % 4]);
+        world_set_mail_mood(faults->world, moods[variant % 4]);
+}
+
+static void begin_hook_mood(struct faults *faults, const struct chaos_step *step)
+{
+        static const char *const names[N_MOODS] = {
+            "good", "500", "503", "429", "slow", "hanging", "silent", "half"};
+        enum hook_mood mood = (enum hook_mood)(1 + step->variant % (N_MOODS - 1));
+
+        faults_note(faults, "  %s", names[mood]);
+        http_receiver_hold(faults->world->hooks[step->target].receiver);
+        atomic_store(&faults->world->hooks[step->target].mood, (int)mood);
+}
+
+static void begin_network(struct faults *faults, const struct chaos_step *step)
+{
+        bool is_pg = step->target == LINK_PG_A || step->target == LINK_PG_B;
+        unsigned size = step->variant >> 8;
+        const struct fault fault = {.kind = (enum fault_kind)(1 + step->variant % FAULT_REFUSE),
+            .delay_ms = 10 + size % 200,
+            .jitter_ms = size % 100,
+            .bytes_per_s = 4000 + size % 60000,
+            .after_bytes = (is_pg ? 400 : 20) + size % (is_pg ? 20000 : 2000)};
+
+        faults_note(faults, "  link %u: %s", step->target, fault_kind_name(fault.kind));
+        faults->n_network[fault.kind]++;
+        set_link(faults, (enum link)step->target, &fault);
+}
+
+/* ---- each step ---------------------------------------------------------------------------------- */
+
+bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *incident)
+{
+        struct world *world = faults->world;
+        bool is_pg_link = step->target == LINK_PG_A || step->target == LINK_PG_B;
+
+        switch (step->kind) {
+        case STEP_RELAY_KILL:
+                return kill_relay(faults, step->target) || kill_relay(faults, 1 - step->target);
+        case STEP_RELAY_STOP:
+                return relay_slot_stop(&world->relays[step->target]);
+        case STEP_RELAY_FREEZE:
+                return begin_freeze(faults, step, incident);
+        case STEP_PG_RESTART_FAST:
+                *incident =
+                    faults_add_incident(faults, CAUSE_SESSION, ALL_SINKS, WORLD_MAX_IN_FLIGHT);
+                postgres_stop(world->postgres);
+                return true;
+        case STEP_PG_RESTART_IMMEDIATE:
+                *incident = faults_add_incident(faults, CAUSE_PG_CRASH, ALL_SINKS, NO_BOUND);
+                postgres_stop_immediate(world->postgres);
+                return true;
+        case STEP_PG_KILL:
+                *incident = faults_add_incident(faults, CAUSE_PG_CRASH, ALL_SINKS, NO_BOUND);
+                postgres_kill(world->postgres);
+                return true;
+        case STEP_PG_TERMINATE:
+                terminate_some(faults, step->variant);
+                return true;
+        case STEP_REDIS_KILL:
+                *incident =
+                    faults_add_incident(faults, CAUSE_DESTINATION, 1u << SINK_STREAM, NO_BOUND);
+                set_link(faults, LINK_STREAM, &refusal);
+                redis_server_kill(&world->redis);
+                return true;
+        case STEP_REDIS_FREEZE:
+                *incident =
+                    faults_add_incident(faults, CAUSE_DESTINATION, 1u << SINK_STREAM, NO_BOUND);
+                redis_server_pause(&world->redis);
+                return true;
+        case STEP_REDIS_DISCONNECT:
+                faults_add_incident(faults, CAUSE_DESTINATION, 1u << SINK_STREAM, NO_BOUND);
+                redis_server_do(&world->redis, "CLIENT KILL TYPE normal SKIPME yes");
+                return true;
+        case STEP_REDIS_FULL:
+                *incident =
+                    faults_add_incident(faults, CAUSE_DESTINATION, 1u << SINK_STREAM, NO_BOUND);
+                redis_server_do(&world->redis, "CONFIG SET maxmemory 1");
+                return true;
+        case STEP_HOOK_STOP:
+                *incident = faults_add_incident(
+                    faults, CAUSE_DESTINATION, 1u << world->hooks[step->target].sink, NO_BOUND);
+                set_link(faults, LINK_HOOK + step->target, &refusal);
+                http_receiver_stop(world->hooks[step->target].receiver);
+                return true;
+        case STEP_HOOK_MOOD:
+                *incident = faults_add_incident(
+                    faults, CAUSE_DESTINATION, 1u << world->hooks[step->target].sink, NO_BOUND);
+                begin_hook_mood(faults, step);
+                return true;
+        case STEP_MAIL_STOP:
+                *incident =
+                    faults_add_incident(faults, CAUSE_DESTINATION, 1u << SINK_MAIL, NO_BOUND);
+                set_link(faults, LINK_MAIL, &refusal);
+                smtp_receiver_stop(&world->smtp);
+                return true;
+        case STEP_MAIL_MOOD:
+                *incident =
+                    faults_add_incident(faults, CAUSE_DESTINATION, 1u << SINK_MAIL, NO_BOUND);
+                begin_mail_mood(faults, step->variant);
+                return true;
+        case STEP_LINK:
+                *incident = is_pg_link
+                                ? faults_add_incident(faults, CAUSE_PG_LINK, ALL_SINKS, NO_BOUND)
+                                : faults_add_incident(faults, CAUSE_LINK,
+                                      1u << (step->target - LINK_STREAM), NO_BOUND);
+                begin_network(faults, step);
+                return true;
+        case N_STEP_KINDS:
+                break;
+        }
+        abort();
+}
+
+void step_end(struct faults *faults, const struct chaos_step *step)
+{
+        struct world *world = faults->world;
+
+        switch (step->kind) {
+        case STEP_RELAY_KILL:
+        case STEP_RELAY_STOP:
+        case STEP_PG_TERMINATE:
+        case STEP_REDIS_DISCONNECT:
+                return;
+        case STEP_RELAY_FREEZE:
+                relay_slot_thaw(&world->relays[step->target]);
+                return;
+        case STEP_PG_RESTART_FAST:
+        case STEP_PG_RESTART_IMMEDIATE:
+        case STEP_PG_KILL:
+                postgres_start_again(world->postgres);
+                return;
+        case STEP_REDIS_KILL:
+                redis_server_restart(&world->redis);
+                set_link(faults, LINK_STREAM, &no_fault);
+                return;
+        case STEP_REDIS_FREEZE:
+                redis_server_resume(&world->redis);
+                return;
+        case STEP_REDIS_FULL:
+                redis_server_do(&world->redis, "CONFIG SET maxmemory 0");
+                return;
+        case STEP_HOOK_STOP:
+                http_receiver_restart(world->hooks[step->target].receiver);
+                set_link(faults, LINK_HOOK + step->target, &no_fault);
+                return;
+        case STEP_HOOK_MOOD:
+                atomic_store(&world->hooks[step->target].mood, MOOD_GOOD);
+                http_receiver_release(world->hooks[step->target].receiver);
+                return;
+        case STEP_MAIL_STOP:
+                world_start_mail(world);
+                set_link(faults, LINK_MAIL, &no_fault);
+                return;
+        case STEP_MAIL_MOOD:
+                world_set_mail_mood(world, "");
+                return;
+        case STEP_LINK:
+                set_link(faults, (enum link)step->target, &no_fault);
+                return;
+        case N_STEP_KINDS:
+                break;
+        }
+        abort();
+}

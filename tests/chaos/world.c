@@ -1,0 +1,206 @@
+#include "chaos/world.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- HTTP --------------------------------------------------------------------------------------- */
+
+static bool is_refused(const struct hook *hook, const char *body)
+{
+        unsigned writer, number;
+        int64_t due_us;
+
+        if (!hook->with_refusals || !chaos_event_parse(body, &writer, &number, &due_us))
+                return false;
+        return (chaos_event(writer, number, PUBLISHED, true).refused >> hook->sink & 1u) != 0;
+}
+
+static struct http_answer on_hook_request(void *context, const struct http_request *request)
+{
+        static const struct timespec a_while = {.tv_nsec = 400 * 1000 * 1000};
+        struct hook *hook = context;
+        enum hook_mood mood = (enum hook_mood)atomic_load(&hook->mood);
+
+        if (mood == MOOD_500)
+                return (struct http_answer){.status = 500};
+        if (mood == MOOD_503)
+                return (struct http_answer){.status = 503};
+        if (mood == MOOD_429)
+                return (struct http_answer){.status = 429, .headers = {"Retry-After: 1"}};
+        if (is_refused(hook, request->body))
+                return (struct http_answer){.status = 422, .body = "never"};
+        arrivals_note(hook->arrivals, request->body, clock_wall_us());
+        if (mood == MOOD_SLOW)
+                nanosleep(&a_while, NULL);
+        if (mood == MOOD_HANGING)
+                return (struct http_answer){.is_held = true};
+        if (mood == MOOD_SILENT)
+                return (struct http_answer){.manner = ANSWER_NONE};
+        if (mood == MOOD_HALF)
+                return (struct http_answer){
+                    .status = 200, .body = "half of this", .manner = ANSWER_HALF_BODY};
+        return (struct http_answer){.status = 204};
+}
+
+static void start_hook(struct world *world, struct hook *hook, enum chaos_sink sink)
+{
+        hook->sink = sink;
+        hook->arrivals = &world->arrivals[sink];
+        hook->with_refusals = world->options.with_refusals;
+        hook->receiver = http_receiver_start(NULL, NULL);
+        http_receiver_decide(hook->receiver, on_hook_request, hook);
+}
+
+/* ---- mail --------------------------------------------------------------------------------------- */
+
+void world_set_mail_mood(struct world *world, const char *mood)
+{
+        char *new_path = xasprintf("%s.new", world->mood_path);
+        FILE *file = fopen(new_path, "w");
+
+        if (file == NULL || fputs(mood, file) < 0 || fclose(file) != 0 ||
+            rename(new_path, world->mood_path) != 0)
+                test_abort("cannot write %s", world->mood_path);
+        free(new_path);
+}
+
+void world_start_mail(struct world *world)
+{
+        smtp_receiver_start(&world->smtp, (const char *[]){"--mood", world->mood_path, NULL});
+}
+
+/* ---- relays ------------------------------------------------------------------------------------- */
+
+static char *relay_config(const struct world *world, enum link road)
+{
+        char *by_tcp = dsn_by_tcp(world->dsn, fault_link_port(world->links[road]));
+        char *dsn = dsn_as_user(by_tcp, road == LINK_PG_A ? "relay_a" : "relay_b");
+        char *config = xasprintf(
+            "postgres: {dsn: \"%s\", connect_timeout: 2s, query_timeout: 2s}\n"
+            "relay: {standby: 100ms, sweep: 1s, drain: %dms}\n"
+            "sinks:\n"
+            "  - {name: stream, topics: [\"chaos.*\"], start: beginning, max_in_flight: %d,\n"
+            "     retry: {first: 50ms, factor: 2, max: 1s},\n"
+            "     redis: {url: \"redis://127.0.0.1:%u\", stream: " WORLD_STREAM ",\n"
+            "             connect_timeout: 1s, timeout: 1500ms}}\n"
+            "  - {name: hook, topics: [\"chaos.*\"], start: beginning, max_in_flight: %d,\n"
+            "     park_after: 700ms, retry: {first: 50ms, factor: 2, max: 1s},\n"
+            "     http: {url: \"http://127.0.0.1:%u/hook\", connect_timeout: 1s, timeout: "
+            "1500ms}}\n"
+            "  - {name: fast, topics: [\"chaos.*\"], start: beginning, max_in_flight: %d,\n"
+            "     order: none, retry: {first: 50ms, factor: 2, max: 1s},\n"
+            "     http: {url: \"http://127.0.0.1:%u/fast\", connect_timeout: 1s, timeout: "
+            "1500ms}}\n"
+            "  - {name: mail, topics: [\"chaos.mail\"], start: beginning, max_in_flight: %d,\n"
+            "     retry: {first: 50ms, factor: 2, max: 1s},\n"
+            "     email: {url: \"smtp://127.0.0.1:%u\", from: shop@example.org, concurrency: 4,\n"
+            "             connect_timeout: 1s, timeout: 3s}}\n",
+            dsn, RELAY_DRAIN_MS, WORLD_MAX_IN_FLIGHT, fault_link_port(world->links[LINK_STREAM]),
+            WORLD_MAX_IN_FLIGHT, fault_link_port(world->links[LINK_HOOK]), WORLD_MAX_IN_FLIGHT,
+            fault_link_port(world->links[LINK_FAST]), WORLD_MAX_IN_FLIGHT,
+            fault_link_port(world->links[LINK_MAIL]));
+
+        free(by_tcp);
+        free(dsn);
+        return config;
+}
+
+static void begin_relay(struct world *world, int i)
+{
+        char *config = relay_config(world, i == 0 ? LINK_PG_A : LINK_PG_B);
+
+        relay_slot_init(&world->relays[i], (char)('a' + i), world->folder, config,
+            world->options.seed * 10 + (uint64_t)i);
+        free(config);
+        relay_slot_start(&world->relays[i], false);
+}
+
+/* ---- all ---------------------------------------------------------------------------------------- */
+
+static void begin_postgres(struct world *world)
+{
+        PGconn *admin;
+
+        world->postgres = postgres_start_durable();
+        world->dsn = postgres_new_database(world->postgres);
+        world->app = dsn_as_user(world->dsn, "app");
+        admin = database_connect(world->dsn);
+        database_exec(admin, "CREATE ROLE relay_a LOGIN IN ROLE courier_relay;"
+                             "CREATE ROLE relay_b LOGIN IN ROLE courier_relay");
+        database_exec(admin, "CHECKPOINT"); /* or the first recovery begins before all that */
+        PQfinish(admin);
+}
+
+static void begin_links(struct world *world)
+{
+        const uint16_t ports[N_LINKS] = {world->postgres->port, world->postgres->port,
+            world->redis.port, http_receiver_port(world->hooks[0].receiver),
+            http_receiver_port(world->hooks[1].receiver), world->smtp.port};
+
+        world->proxy = fault_proxy_start();
+        for (int i = 0; i < N_LINKS; i++)
+                world->links[i] = fault_proxy_add(world->proxy, ports[i]);
+}
+
+void world_begin(struct world *world, const struct world_options *options)
+{
+        /* What was acknowledged stays acknowledged when it is killed. */
+        static const char *const durable[] = {
+            "--appendonly", "yes", "--appendfsync", "always", NULL};
+
+        *world = (struct world){.options = *options, .folder = temp_folder()};
+        for (int s = 0; s < N_SINKS; s++)
+                arrivals_init(&world->arrivals[s]);
+        begin_postgres(world);
+        redis_server_start(&world->redis, durable);
+        start_hook(world, &world->hooks[0], SINK_HOOK);
+        start_hook(world, &world->hooks[1], SINK_FAST);
+        smtp_receiver_init(&world->smtp);
+        world->mood_path = xasprintf("%s/mood", world->folder);
+        world_set_mail_mood(world, "");
+        world_start_mail(world);
+        begin_links(world);
+        for (int i = 0; i < N_RELAYS; i++)
+                begin_relay(world, i);
+        world->event_sql = chaos_event_sql(options->with_refusals);
+        world->writers =
+            writers_start(world->app, &(struct writer_options){.n_writers = options->n_writers,
+                                          .pause_us = options->pause_us,
+                                          .seed = (unsigned)options->seed,
+                                          .columns = chaos_event_columns,
+                                          .event_sql = world->event_sql});
+}
+
+void world_end(struct world *world)
+{
+        for (int i = 0; i < N_RELAYS; i++)
+                relay_slot_deinit(&world->relays[i]);
+        writers_destroy(world->writers);
+        fault_proxy_destroy(world->proxy);
+        for (int i = 0; i < 2; i++) {
+                http_receiver_release(world->hooks[i].receiver);
+                http_receiver_destroy(world->hooks[i].receiver);
+        }
+        smtp_receiver_deinit(&world->smtp);
+        redis_server_destroy(&world->redis);
+        postgres_stop_immediate(world->postgres);
+        for (int s = 0; s < N_SINKS; s++)
+                arrivals_deinit(&world->arrivals[s]);
+        free(world->mood_path);
+        free(world->event_sql);
+        free(world->dsn);
+        free(world->app);
+        free(world->folder);
+}
+
+void world_read_arrivals(struct world *world)
+{
+        arrivals_read_stream(&world->arrivals[SINK_STREAM], &world->redis, WORLD_STREAM);
+        arrivals_read_mailbox(&world->arrivals[SINK_MAIL], &world->smtp);
+}

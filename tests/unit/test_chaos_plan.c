@@ -1,0 +1,95 @@
+/* The plan of a chaos run: what a seed stands for. */
+#include "chaos/plan.h"
+
+#include <criterion/criterion.h>
+
+enum { N_SEEDS = 50, TEN_MINUTES_MS = 600 * 1000 };
+
+static bool is_same(const struct chaos_step *a, const struct chaos_step *b)
+{
+        return a->at_ms == b->at_ms && a->for_ms == b->for_ms && a->kind == b->kind &&
+               a->target == b->target && a->variant == b->variant;
+}
+
+Test(chaos_plan, follows_from_its_seed)
+{
+        struct chaos_plan plan = chaos_plan_make(7, TEN_MINUTES_MS, SCOPE_ALL);
+        struct chaos_plan again = chaos_plan_make(7, TEN_MINUTES_MS, SCOPE_ALL);
+        struct chaos_plan other = chaos_plan_make(8, TEN_MINUTES_MS, SCOPE_ALL);
+        size_t n_same = 0;
+
+        cr_assert_eq(plan.n_steps, again.n_steps);
+        for (size_t i = 0; i < plan.n_steps; i++) {
+                cr_expect(is_same(&plan.steps[i], &again.steps[i]));
+                n_same += i < other.n_steps && is_same(&plan.steps[i], &other.steps[i]);
+        }
+        cr_expect_lt(n_same, plan.n_steps / 2);
+        chaos_plan_deinit(&plan);
+        chaos_plan_deinit(&again);
+        chaos_plan_deinit(&other);
+}
+
+Test(chaos_plan, begins_with_clean_stops_only_and_then_kills_only)
+{
+        for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
+                struct chaos_plan plan = chaos_plan_make(seed, 60 * 1000, SCOPE_ALL);
+                unsigned n_stops = 0;
+                unsigned n_kills = 0;
+                for (size_t i = 0; i < plan.n_steps; i++) {
+                        const struct chaos_step *step = &plan.steps[i];
+                        if (step->at_ms < plan.kills_from_ms) {
+                                cr_assert_eq(step->kind, STEP_RELAY_STOP);
+                                n_stops++;
+                        } else if (step->at_ms < plan.mixed_from_ms) {
+                                cr_assert_eq(step->kind, STEP_RELAY_KILL);
+                                n_kills++;
+                        }
+                }
+                cr_expect_gt(n_stops, 1);
+                cr_expect_gt(n_kills, 1);
+                chaos_plan_deinit(&plan);
+        }
+}
+
+Test(chaos_plan, kills_the_relay_two_hundred_times_in_ten_minutes)
+{
+        for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
+                struct chaos_plan plan = chaos_plan_make(seed, TEN_MINUTES_MS, SCOPE_ALL);
+                unsigned n_kills = 0;
+                for (size_t i = 0; i < plan.n_steps; i++)
+                        n_kills += plan.steps[i].kind == STEP_RELAY_KILL;
+                cr_expect_geq(n_kills, 200, "seed %u: %u", (unsigned)seed, n_kills);
+                chaos_plan_deinit(&plan);
+        }
+}
+
+static bool overlap(const struct chaos_step *a, const struct chaos_step *b)
+{
+        return a->at_ms <= b->at_ms + b->for_ms && b->at_ms <= a->at_ms + a->for_ms;
+}
+
+Test(chaos_plan, leaves_nothing_out_and_never_has_more_than_three_faults_at_once)
+{
+        struct chaos_plan plan = chaos_plan_make(3, TEN_MINUTES_MS, SCOPE_ALL);
+        unsigned n_of[N_STEP_KINDS] = {0};
+
+        for (size_t i = 0; i < plan.n_steps; i++) {
+                const struct chaos_step *step = &plan.steps[i];
+                unsigned n_at_once = 1;
+                n_of[step->kind]++;
+                cr_assert_lt(step->target, step_n_targets(step->kind));
+                cr_expect(i == 0 || plan.steps[i - 1].at_ms <= step->at_ms);
+                for (size_t j = 0; j < i; j++) {
+                        const struct chaos_step *earlier = &plan.steps[j];
+                        n_at_once += earlier->at_ms + earlier->for_ms >= step->at_ms;
+                        cr_expect_not(step->kind != STEP_LINK && step->kind == earlier->kind &&
+                                          step->target == earlier->target &&
+                                          step->kind > STEP_RELAY_FREEZE && overlap(step, earlier),
+                            "%s twice at the same time", step_name(step->kind));
+                }
+                cr_expect_leq(n_at_once, 3);
+        }
+        for (int kind = 0; kind < N_STEP_KINDS; kind++)
+                cr_expect_gt(n_of[kind], 0, "%s", step_name((enum step_kind)kind));
+        chaos_plan_deinit(&plan);
+}
