@@ -21,7 +21,7 @@ void history_note(struct history *history, const char *payload)
         history->arrivals[history->n_arrivals++] = arrival;
 }
 
-static void fault(struct verdict *verdict, size_t *count, const char *what, struct arrival event)
+static void fault(struct judgement *verdict, size_t *count, const char *what, struct arrival event)
 {
         if (verdict->first_fault[0] == '\0')
                 snprintf(verdict->first_fault, sizeof verdict->first_fault,
@@ -35,8 +35,8 @@ struct seen {
         unsigned next;     /* one beyond the highest number that has arrived */
 };
 
-static void judge_arrival(struct verdict *verdict, const struct writers *writers, struct seen *seen,
-    struct arrival arrival)
+static void judge_arrival(struct judgement *verdict, const struct writers *writers,
+    struct seen *seen, struct arrival arrival)
 {
         if (arrival.number >= writers_n_events(writers, arrival.writer) ||
             writers_outcome(writers, arrival.writer, arrival.number) == PUBLISHED_NOT) {
@@ -54,11 +54,11 @@ static void judge_arrival(struct verdict *verdict, const struct writers *writers
                 seen->next = arrival.number + 1;
 }
 
-struct verdict history_judge(const struct history *history, const struct writers *writers)
+struct judgement history_judge(const struct history *history, const struct writers *writers)
 {
         unsigned n_writers = writers_count(writers);
         struct seen *seen = xcalloc(n_writers, sizeof *seen);
-        struct verdict verdict = {0};
+        struct judgement verdict = {0};
 
         for (unsigned w = 0; w < n_writers; w++)
                 seen[w].has_arrived = xcalloc(writers_n_events(writers, w) + 1, sizeof(bool));

@@ -21,6 +21,8 @@ struct http_receiver {
         uint16_t port;
         char *certificate; /* NULL: no TLS */
         char *key;
+        http_decide_fn *decide; /* NULL: as told */
+        void *decide_context;   /* borrowed */
 
         pthread_mutex_t lock;   /* of everything below */
         pthread_cond_t changed; /* released, stopping */
@@ -63,14 +65,20 @@ static enum MHD_Result on_header(
         return MHD_YES;
 }
 
-/* Also waits while the answer is held. */
-static struct http_answer record(
+static void free_request(struct http_request *request)
+{
+        free(request->method);
+        free(request->target);
+        free(request->header_lines);
+        free(request->body);
+        free(request);
+}
+
+static struct http_request *complete(
     struct incoming *incoming, struct MHD_Connection *connection, const char *method)
 {
-        struct http_receiver *receiver = incoming->receiver;
         struct http_request *request = xcalloc(1, sizeof *request);
         struct bytes headers = {0};
-        struct http_answer answer;
 
         bytes_append_text(&headers, "");
         bytes_append_text(&incoming->body, "");
@@ -81,14 +89,32 @@ static struct http_answer record(
         request->body = incoming->body.data;
         request->body_bytes = incoming->body.length;
         incoming->body = (struct bytes){0};
+        return request;
+}
 
-        lock(receiver);
+/* Takes the request; locked. */
+static struct http_answer record(struct http_receiver *receiver, struct http_request *request)
+{
         receiver->requests =
             xrealloc(receiver->requests, (receiver->n_requests + 1) * sizeof *receiver->requests);
         receiver->requests[receiver->n_requests++] = request;
-        answer = receiver->n_script_used < receiver->n_scripted
-                     ? receiver->scripted[receiver->n_script_used++]
-                     : receiver->usual;
+        return receiver->n_script_used < receiver->n_scripted
+                   ? receiver->scripted[receiver->n_script_used++]
+                   : receiver->usual;
+}
+
+/* Takes the request. Also waits while the answer is held. */
+static struct http_answer answer_to(struct http_receiver *receiver, struct http_request *request)
+{
+        struct http_answer answer;
+
+        if (receiver->decide != NULL) {
+                answer = receiver->decide(receiver->decide_context, request);
+                free_request(request);
+        }
+        lock(receiver);
+        if (receiver->decide == NULL)
+                answer = record(receiver, request);
         while (answer.is_held && !receiver->is_released && !receiver->is_stopping)
                 pthread_cond_wait(&receiver->changed, &receiver->lock);
         unlock(receiver);
@@ -201,7 +227,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
                 *data_bytes = 0;
                 return MHD_YES;
         }
-        answer = record(incoming, connection, method);
+        answer = answer_to(context, complete(incoming, connection, method));
         response = response_of(context, &answer);
         if (response == NULL)
                 return MHD_NO;
@@ -318,13 +344,8 @@ void http_receiver_stop(struct http_receiver *receiver)
 void http_receiver_destroy(struct http_receiver *receiver)
 {
         http_receiver_stop(receiver);
-        for (unsigned i = 0; i < receiver->n_requests; i++) {
-                free(receiver->requests[i]->method);
-                free(receiver->requests[i]->target);
-                free(receiver->requests[i]->header_lines);
-                free(receiver->requests[i]->body);
-                free(receiver->requests[i]);
-        }
+        for (unsigned i = 0; i < receiver->n_requests; i++)
+                free_request(receiver->requests[i]);
         free(receiver->requests);
         free(receiver->certificate);
         free(receiver->key);
@@ -336,6 +357,19 @@ void http_receiver_destroy(struct http_receiver *receiver)
 uint16_t http_receiver_port(const struct http_receiver *receiver)
 {
         return receiver->port;
+}
+
+void http_receiver_decide(struct http_receiver *receiver, http_decide_fn *decide, void *context)
+{
+        receiver->decide = decide;
+        receiver->decide_context = context;
+}
+
+void http_receiver_hold(struct http_receiver *receiver)
+{
+        lock(receiver);
+        receiver->is_released = false;
+        unlock(receiver);
 }
 
 void http_receiver_answer(struct http_receiver *receiver, const struct http_answer *answer)

@@ -53,8 +53,15 @@ void http_receiver_answer(struct http_receiver *receiver, const struct http_answ
 /* The answer to the next request only; may be called again for the one after it, and so on. */
 void http_receiver_answer_next(struct http_receiver *receiver, const struct http_answer *answer);
 
-/* Lets all held answers go, and those that would be held. */
+/* From now on `decide` is asked for each answer, in the thread of the request's connection, and the
+ * request is not recorded. May be called before the first request only. */
+typedef struct http_answer http_decide_fn(void *context, const struct http_request *request);
+void http_receiver_decide(struct http_receiver *receiver, http_decide_fn *decide, void *context);
+
+/* Lets all held answers go, and those that would be held, until http_receiver_hold() or another
+ * answer is set. */
 void http_receiver_release(struct http_receiver *receiver);
+void http_receiver_hold(struct http_receiver *receiver);
 
 /* From now on connections end with a reset. */
 void http_receiver_close_by_reset(struct http_receiver *receiver);

@@ -17,7 +17,7 @@ static struct postgres *clusters; /* those that this process started: postgres::
 
 static bool has_server(const char *bin_folder)
 {
-        char path[512];
+        char path[640];
 
         snprintf(path, sizeof path, "%s/initdb", bin_folder);
         return access(path, X_OK) == 0;
@@ -74,7 +74,8 @@ static void start_postmaster(struct postgres *postgres)
         char *sockets = xasprintf("unix_socket_directories=%s", postgres->folder);
         char *port = xasprintf("port=%u", postgres->port);
         const char *argv[] = {server, "-D", data, "-c", sockets, "-c", port, "-c",
-            "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "full_page_writes=off", "-c",
+            "listen_addresses=127.0.0.1", "-c", postgres->is_durable ? "fsync=on" : "fsync=off",
+            "-c", postgres->is_durable ? "full_page_writes=on" : "full_page_writes=off", "-c",
             "max_connections=200", "-c", "max_prepared_transactions=20", "-c",
             /* Files in the data folder: nothing is left in /dev/shm by a killed server. */
             "dynamic_shared_memory_type=mmap", "-c", "log_line_prefix=%m [%p] %u@%d ", NULL};
@@ -112,10 +113,11 @@ static void stop_own_clusters(void)
                 postgres_stop_immediate(postgres);
 }
 
-struct postgres *postgres_start(void)
+static struct postgres *start_cluster(bool is_durable)
 {
         struct postgres *postgres = xcalloc(1, sizeof *postgres);
 
+        postgres->is_durable = is_durable;
         postgres->folder = temp_folder();
         postgres->log_path = xasprintf("%s/log", postgres->folder);
         if (clusters == NULL)
@@ -130,6 +132,16 @@ struct postgres *postgres_start(void)
                         return postgres;
         }
         test_abort("PostgreSQL does not start:\n%s", read_file(postgres->log_path));
+}
+
+struct postgres *postgres_start(void)
+{
+        return start_cluster(false);
+}
+
+struct postgres *postgres_start_durable(void)
+{
+        return start_cluster(true);
 }
 
 void postgres_start_again(struct postgres *postgres)

@@ -18,6 +18,7 @@ struct postgres {
         char *folder;   /* also where the unix socket is */
         char *log_path; /* the server's log */
         uint16_t port;  /* of the unix socket and, on 127.0.0.1, of TCP */
+        bool is_durable;
         struct process postmaster;
         struct postgres *next; /* of this process's own clusters */
 };
@@ -28,6 +29,9 @@ struct postgres {
  * process that started it, however that ends.
  */
 struct postgres *postgres_start(void);
+
+/* The same with fsync and full_page_writes on. */
+struct postgres *postgres_start_durable(void);
 
 /*
  * The cluster that all tests of this binary share; not to be stopped or reconfigured. Criterion

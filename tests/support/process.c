@@ -43,18 +43,40 @@ static void rest(void)
         nanosleep(&pause, NULL);
 }
 
-static void become_server_user(void)
+/* Looked up before fork(): in the child of a process with threads, what allocates may wait for a lock
+ * that nobody there will release. */
+struct server_user {
+        bool is_wanted;
+        uid_t uid;
+        gid_t gid;
+        gid_t groups[32];
+        int n_groups;
+};
+
+static struct server_user find_server_user(void)
 {
+        struct server_user found = {.is_wanted = true, .n_groups = 32};
         const struct passwd *user = getpwnam(SERVER_USER);
 
-        if (user == NULL || initgroups(SERVER_USER, user->pw_gid) != 0 ||
-            setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0) {
+        if (user == NULL ||
+            getgrouplist(SERVER_USER, user->pw_gid, found.groups, &found.n_groups) < 0)
+                test_abort("there is no user " SERVER_USER);
+        found.uid = user->pw_uid;
+        found.gid = user->pw_gid;
+        return found;
+}
+
+static void become_server_user(const struct server_user *user)
+{
+        if (setgroups((size_t)user->n_groups, user->groups) != 0 || setgid(user->gid) != 0 ||
+            setuid(user->uid) != 0) {
                 perror("test: cannot become the user " SERVER_USER);
                 _exit(126);
         }
 }
 
-static void become_child(const char *const *argv, const char *output_path, bool unprivileged)
+static void become_child(
+    const char *const *argv, const char *output_path, const struct server_user *user)
 {
         int output = open(
             output_path != NULL ? output_path : "/dev/null", O_WRONLY | O_CREAT | O_APPEND, 0666);
@@ -67,8 +89,8 @@ static void become_child(const char *const *argv, const char *output_path, bool 
         dup2(input, STDIN_FILENO);
         dup2(output, STDOUT_FILENO);
         dup2(output, STDERR_FILENO);
-        if (unprivileged && geteuid() == 0)
-                become_server_user();
+        if (user->is_wanted)
+                become_server_user(user);
         /* After setuid, which clears it. */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         execvp(argv[0], (char *const *)(uintptr_t)argv);
@@ -80,14 +102,17 @@ void process_start(
     struct process *process, const char *const *argv, const char *output_path, bool unprivileged)
 {
         const char *base = strrchr(argv[0], '/');
+        struct server_user user = {0};
 
+        if (unprivileged && geteuid() == 0)
+                user = find_server_user();
         snprintf(process->name, sizeof process->name, "%s", base != NULL ? base + 1 : argv[0]);
         fflush(NULL);
         process->pid = fork();
         if (process->pid < 0)
                 test_abort("cannot fork for %s: %s", process->name, strerror(errno));
         if (process->pid == 0)
-                become_child(argv, output_path, unprivileged);
+                become_child(argv, output_path, &user);
 }
 
 static bool reap(struct process *process, int *out_code)

@@ -32,7 +32,7 @@ static void pump(uv_prepare_t *handle)
         int64_t now_ms = clock_monotonic_us() / 1000;
         struct page_request request;
         struct delivery *delivery;
-        struct cursor cursor;
+        struct settlement settlement;
 
         while ((delivery = lane_start_next(lane, now_ms)) != NULL) {
                 record(reader, delivery->event);
@@ -42,8 +42,8 @@ static void pump(uv_prepare_t *handle)
                 lane_store_draw_xid(reader->store);
         if (lane_wants_page(lane, &request))
                 lane_store_read(reader->store, &request);
-        if (lane_wants_settle(lane, now_ms, &cursor))
-                lane_store_settle(reader->store, &cursor);
+        if (lane_wants_settle(lane, now_ms, &settlement))
+                lane_store_settle(reader->store, &settlement);
 }
 
 static void on_up(void *owner)
@@ -75,12 +75,12 @@ static void on_refused(void *owner, const struct error *error)
         reader->refused = *error;
 }
 
-static void on_owned(void *owner, const struct cursor *cursor)
+static void on_owned(void *owner, const struct cursor *cursor, const struct parked_keys *parked)
 {
         struct reader *reader = owner;
 
         reader->is_owned = true;
-        lane_own(&reader->lane, cursor);
+        lane_own(&reader->lane, cursor, parked);
 }
 
 static void on_owned_elsewhere(void *owner)
@@ -111,7 +111,7 @@ static void on_settled(void *owner)
 {
         struct reader *reader = owner;
 
-        lane_settled(&reader->lane);
+        lane_settled(&reader->lane, clock_monotonic_us() / 1000);
 }
 
 static void on_poll(uv_timer_t *timer)
@@ -160,7 +160,9 @@ struct reader *reader_open(const char *dsn, const struct reader_options *options
             .max_in_flight = options->max_in_flight > 0 ? options->max_in_flight : 1000,
             .max_in_flight_bytes =
                 options->max_in_flight_bytes > 0 ? options->max_in_flight_bytes : 16 << 20,
-            .retry = {.first_ms = 1, .factor = 1, .max_ms = 1}};
+            .max_parked = 1,
+            .park_after_ms = 1000,
+            .retry = {.backoff = {.first_ms = 1, .factor = 1, .max_ms = 1}}};
 
         reader->config = (struct postgres_config){
             .dsn = xstrdup(dsn), .connect_timeout_ms = 30000, .query_timeout_ms = 60000};
@@ -186,7 +188,7 @@ static bool is_caught_up(void *context)
         /* Not lane_is_caught_up(): the poll keeps ringing. */
         return lane->state == LANE_OWNED && lane->next_page.until == NULL && !lane->is_moved &&
                !lane->is_settling && lane->unfinished == NULL && !lane->is_rung &&
-               !lane->is_reading && list_is_empty(&lane->window.pages);
+               !lane->is_reading && list_is_empty(&lane->window.batches);
 }
 
 void reader_catch_up(struct reader *reader)

@@ -88,9 +88,9 @@ static bool nothing_is_missing(void *context)
         return history_judge(&fixture->history, fixture->writers).n_lost == 0;
 }
 
-struct verdict relay_fixture_check(struct relay_fixture *fixture, struct relay_process *relay)
+struct judgement relay_fixture_check(struct relay_fixture *fixture, struct relay_process *relay)
 {
-        struct verdict verdict;
+        struct judgement verdict;
 
         writers_stop(fixture->writers);
         wait_until(
@@ -106,8 +106,8 @@ struct verdict relay_fixture_check(struct relay_fixture *fixture, struct relay_p
 
 void publish(PGconn *connection, const char *topic, const char *key, const char *text)
 {
-        char *sql =
-            xasprintf("SELECT courier.publish('%s', '\"%s\"', key => '%s')", topic, text, key);
+        char *sql = xasprintf("SELECT courier.publish('%s', '\"%s\"', key => %s%s%s)", topic, text,
+            key != NULL ? "'" : "", key != NULL ? key : "NULL", key != NULL ? "'" : "");
 
         database_exec(connection, sql);
         free(sql);

@@ -36,7 +36,7 @@ static void start_deadline(struct sink_driver *driver, const char *awaited)
 void sink_driver_init(struct sink_driver *driver, const struct sink_ops *ops, const void *options)
 {
         const struct sink_settings settings = {
-            .name = "driven", .options = options, .loop = &driver->loop};
+            .name = "driven", .options = options, .loop = &driver->loop, .by_key = true};
         struct error error = {.kind = ERROR_NONE};
 
         signal(SIGPIPE, SIG_IGN);

@@ -47,12 +47,16 @@ static bool execute(struct writer *writer, const char *sql)
 /* `fate` is theirs if the transaction commits. */
 static bool publish(struct writer *writer, unsigned count, enum published fate)
 {
-        char sql[512];
+        const struct writer_options *options = &writer->all->options;
+        char sql[1024];
 
         snprintf(sql, sizeof sql,
-            "INSERT INTO courier.outbox (topic, key, payload) SELECT 'test.w', '%u', "
-            "json_build_array(%u, i) FROM generate_series(%u, %u) AS i",
-            writer->number, writer->number, writer->n_events, writer->n_events + count - 1);
+            "INSERT INTO courier.outbox (%s) SELECT %s "
+            "FROM (SELECT %u AS w) AS writer, generate_series(%u, %u) AS n ORDER BY n",
+            options->columns != NULL ? options->columns : "topic, key, payload",
+            options->event_sql != NULL ? options->event_sql
+                                       : "'test.w', w::text, json_build_array(w, n)",
+            writer->number, writer->n_events, writer->n_events + count - 1);
         writer->events =
             xrealloc(writer->events, (writer->n_events + count) * sizeof *writer->events);
         for (unsigned i = 0; i < count; i++)

@@ -3,8 +3,9 @@
  * savepoints, rolled back) and remember what they committed. They outlive the server: after a lost
  * connection they connect again and go on.
  *
- * Event n of writer w has the topic "test.w", the key "w" and the payload "[w, n]"; a writer is one
- * session, so its committed events are to be delivered in the order of n.
+ * Event n of writer w has the topic "test.w", the key "w" and the payload "[w, n]", unless the
+ * options say otherwise; a writer is one session, so its committed events are to be delivered in the
+ * order of n.
  */
 #pragma once
 
@@ -17,6 +18,10 @@ struct writer_options {
         unsigned n_transactions; /* of each; 0: until writers_stop() */
         unsigned pause_us;       /* between two transactions, so that the load has a measure */
         unsigned seed;
+        /* Columns of courier.outbox, and SQL expressions for them in terms of w and n, both separated by
+         * commas; borrowed. NULL: as above. */
+        const char *columns;
+        const char *event_sql;
 };
 
 enum published {
