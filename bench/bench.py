@@ -12,7 +12,7 @@ import sys
 from rig import Rig, progress
 
 # In this order when none is named: what fills the outbox comes last.
-CELLS = ["latency", "footprint", "drain"]
+CELLS = ["latency", "footprint", "delay", "drain"]
 
 
 def number(value):

@@ -10,7 +10,11 @@ import time
 
 from rig import KEYS, PAYLOAD_BYTES, TOPICS, await_true, cpu_s, figure, memory_mib, progress
 
-MAX_IN_FLIGHT = [1000, 4000]
+CONFIGURATIONS = {
+    "max_in_flight 1000": "max_in_flight: 1000",
+    "max_in_flight 4000": "max_in_flight: 4000",
+    "1000, order: none": "max_in_flight: 1000, order: none",
+}
 PIPELINES = [50, 1000]
 
 
@@ -33,12 +37,12 @@ def reference(rig, pipeline):
     return {"events_per_s": rate, "redis_cpu_s": cpu_s(redis_pid) - redis_before_s}
 
 
-def drain(rig, max_in_flight):
+def drain(rig, settings):
     """One relay from its start until Redis has everything; what that took."""
     rig.forget()
     redis_pid = rig.redis.info("server")["process_id"]
     redis_before_s = cpu_s(redis_pid)
-    sink = rig.redis_sink("drain", f"start: beginning, max_in_flight: {max_in_flight},")
+    sink = rig.redis_sink("drain", f"start: beginning, {settings},")
     with rig.relay("drain", [sink]) as relay:
         backends = rig.backends("drain")
         await_true(lambda: relay.is_alive() and rig.stream_lengths() >= rig.events, "full streams")
@@ -58,15 +62,15 @@ def drain(rig, max_in_flight):
 def run(rig):
     rig.backlog()
     references = {pipeline: [] for pipeline in PIPELINES}
-    drains = {limit: [] for limit in MAX_IN_FLIGHT}
+    drains = {name: [] for name in CONFIGURATIONS}
     for turn in range(1, rig.repeat + 1):
         said = []
         for pipeline, results in references.items():
             results.append(reference(rig, pipeline))
             said.append(f"-P {pipeline} {results[-1]['events_per_s']:,.0f}/s")
-        for limit, results in drains.items():
-            results.append(drain(rig, limit))
-            said.append(f"max_in_flight {limit} {results[-1]['events_per_s']:,.0f}/s")
+        for name, results in drains.items():
+            results.append(drain(rig, CONFIGURATIONS[name]))
+            said.append(f"{name} {results[-1]['events_per_s']:,.0f}/s")
         progress(f"  {turn} of {rig.repeat}: {', '.join(said)}")
 
     def values(results, name):
@@ -78,8 +82,7 @@ def run(rig):
         figures += [figure(what, "events/s", values(results, "events_per_s")),
                     figure(f"{what}: CPU of Redis", "s", values(results, "redis_cpu_s"))]
     reached = statistics.median(values(references[PIPELINES[0]], "events_per_s"))
-    for limit, results in drains.items():
-        what = f"max_in_flight {limit}"
+    for what, results in drains.items():
         rates = values(results, "events_per_s")
         figures += [
             figure(what, "events/s", rates),

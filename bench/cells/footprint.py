@@ -48,7 +48,7 @@ def run(rig):
     return [
         figure("resident memory, idle, 3 sinks", "MiB", idle_mib),
         figure("of which its own (anonymous)", "MiB", anonymous_mib),
-        figure("peak resident memory while draining", "MiB", [drain(rig, 1000)["peak_mib"]]),
+        figure("peak resident memory while draining", "MiB", [drain(rig, "max_in_flight: 1000")["peak_mib"]]),
         figure("start to the first lane_owned", "ms", start_ms),
         figure("transactions in PostgreSQL while idle, 3 sinks", "per s", per_s),
     ]
