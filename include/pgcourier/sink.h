@@ -42,6 +42,7 @@ struct sink_settings {
         const char *name;    /* the sink's name in the config file */
         const void *options; /* the kind's own block of the config file */
         uv_loop_t *loop;
+        bool by_key; /* the order of a key matters: order: key */
 };
 
 typedef void sink_closed_fn(void *owner);
@@ -108,3 +109,7 @@ void attempt_finish(struct attempt *attempt, const struct outcome *outcome);
 
 /* The same, from the next turn of the loop; may be called anywhere. Copies the outcome. */
 void attempt_finish_later(struct attempt *attempt, const struct outcome *outcome);
+
+/* Some of these are still to come. A sink that keeps order sends nothing new meanwhile: it could
+ * overtake an event that the relay does not know yet to have come back. */
+bool sink_owes_answers(const struct sink *sink);
