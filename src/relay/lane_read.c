@@ -236,7 +236,7 @@ static void admit_parked(
                 if (is_stored)
                         note_unstored(lane, row);
                 if (row->is_skipped)
-                        lane_decide_dead(lane, delivery, DEAD_SKIPPED, "skipped by hand", now_ms);
+                        lane_decide_dead(lane, delivery, DEAD_SKIPPED, NULL, now_ms);
                 else
                         (void)give_up_if_too_large(lane, delivery, now_ms);
                 return;

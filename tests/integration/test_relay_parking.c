@@ -312,6 +312,24 @@ Test(relay_parking, keeps_the_order_of_a_parked_key_when_it_is_killed)
         close_hook(&hook);
 }
 
+Test(relay_parking, keeps_why_it_failed_what_is_skipped_by_hand)
+{
+        struct hook hook;
+
+        open_hook(&hook, "retry: {first: 1h, max: 1h},", "");
+        fail_next(&hook, 500);
+        publish(hook.fixture.admin, "t", "a", "a1");
+        await(&hook, "SELECT EXISTS (SELECT FROM courier.parked)");
+        publish(hook.fixture.admin, "t", "a", "a2");
+        database_exec(hook.fixture.admin,
+            "UPDATE courier.parked SET skip = true, due_at = now() WHERE state = 'retry'");
+        database_exec(hook.fixture.admin, "NOTIFY courier_control");
+        expect_bodies(&hook, 2, "\"a1\" \"a2\"");
+        await(&hook, "SELECT EXISTS (SELECT FROM courier.dead_letter WHERE reason = 'skipped'"
+                     " AND attempts = 1 AND error LIKE '500 %' AND first_error = error)");
+        close_hook(&hook);
+}
+
 Test(relay_parking, ends_with_once_although_something_waits_for_later)
 {
         struct hook hook;
