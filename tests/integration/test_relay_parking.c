@@ -157,7 +157,8 @@ Test(relay_parking, charges_and_parks_nothing_while_nobody_answers)
         http_receiver_answer(hook.http, &(struct http_answer){.status = 204});
         await(&hook, SETTLED);
         n = http_receiver_n_requests(hook.http);
-        cr_expect_geq(n, 38);
+        /* 16 at a time: before the 18th came, two had waited in vain, and they came again. */
+        cr_expect_geq(n, 22);
         cr_expect_eq(count(&hook, "parked") + count(&hook, "dead_letter"), 0);
         close_hook(&hook);
 }
