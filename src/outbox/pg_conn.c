@@ -135,8 +135,15 @@ static void fail_with(struct pg_conn *conn, const char *doing, const char *words
         pg_conn_fail(conn, &error);
 }
 
+static bool has_failed_sending(const struct pg_conn *conn)
+{
+        return conn->failed_sending.kind != ERROR_NONE;
+}
+
+/* libpq may have closed its socket: a loop that still watched it would abort when next it waits. */
 static void fail_later(struct pg_conn *conn)
 {
+        unwatch_socket(conn);
         pg_words_set_error(&conn->failed_sending, "cannot send", PQerrorMessage(conn->pq));
         timer_arm(conn->timer, 0);
 }
@@ -238,7 +245,7 @@ static void flush(struct pg_conn *conn)
 
 static void note_progress(struct pg_conn *conn)
 {
-        if (conn->failed_sending.kind != ERROR_NONE)
+        if (has_failed_sending(conn))
                 return;
         if (list_is_empty(&conn->expected) && conn->state == PG_CONN_READY)
                 timer_disarm(conn->timer);
@@ -326,7 +333,7 @@ static void exchange(struct pg_conn *conn)
         if (!is_open(conn))
                 return;
         take_results(conn);
-        if (is_open(conn))
+        if (is_open(conn) && !has_failed_sending(conn))
                 flush(conn);
 }
 
@@ -353,7 +360,7 @@ static void on_timer(void *owner)
 {
         struct pg_conn *conn = owner;
 
-        if (conn->failed_sending.kind != ERROR_NONE) {
+        if (has_failed_sending(conn)) {
                 pg_conn_fail(conn, &conn->failed_sending);
                 return;
         }
@@ -462,7 +469,7 @@ static void end_statement(struct pg_conn *conn, int sent, pg_result_fn *on_resul
 
 void pg_conn_prepare(struct pg_conn *conn, const struct pg_statement *statement)
 {
-        if (!is_open(conn) || conn->failed_sending.kind != ERROR_NONE)
+        if (!is_open(conn) || has_failed_sending(conn))
                 return;
         end_statement(conn,
             PQsendPrepare(conn->pq, statement->name, statement->sql, statement->n_params, NULL),
@@ -472,7 +479,7 @@ void pg_conn_prepare(struct pg_conn *conn, const struct pg_statement *statement)
 void pg_conn_execute(struct pg_conn *conn, const struct pg_statement *statement,
     const char *const *values, bool binary_result, pg_result_fn *on_result, void *owner)
 {
-        if (!is_open(conn) || conn->failed_sending.kind != ERROR_NONE)
+        if (!is_open(conn) || has_failed_sending(conn))
                 return;
         end_statement(conn,
             PQsendQueryPrepared(conn->pq, statement->name, statement->n_params, values, NULL, NULL,

@@ -1,0 +1,178 @@
+#include "outbox/pg_conn.h"
+
+#include "base/alloc.h"
+#include "support/postgres.h"
+#include "support/process.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEADLINE_MS 30000
+
+/* More than any socket takes at once. */
+enum { LARGE_BYTES = 32 << 20 };
+
+static const struct pg_statement length_of = {
+    .name = "length_of", .sql = "SELECT length($1::text)", .n_params = 1};
+
+struct rig {
+        uv_loop_t loop;
+        uv_prepare_t before_waiting;
+        struct pg_conn *conn;
+        char *dsn;
+        unsigned n_connected;
+        unsigned n_lost;
+        unsigned n_results;
+        char results[64]; /* each after a space */
+        struct error error;
+        void (*act)(struct rig *rig); /* once, before the loop next waits; NULL when done */
+};
+
+static void on_connected(void *owner)
+{
+        struct rig *rig = owner;
+
+        rig->n_connected++;
+        pg_conn_prepare(rig->conn, &length_of);
+        pg_conn_greeted(rig->conn);
+}
+
+static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
+{
+        struct rig *rig = owner;
+
+        (void)retry_ms;
+        rig->n_lost++;
+        rig->error = *error;
+}
+
+static void on_result(void *owner, PGresult *result)
+{
+        struct rig *rig = owner;
+
+        rig->n_results++;
+        strcat(rig->results, " ");
+        strncat(rig->results, PQgetvalue(result, 0, 0), 10);
+        PQclear(result);
+}
+
+/* The relay, too, sends what it has to say here: after the timers and before the loop waits. */
+static void on_before_waiting(uv_prepare_t *handle)
+{
+        struct rig *rig = handle->data;
+        void (*act)(struct rig *) = rig->act;
+
+        rig->act = NULL;
+        if (act != NULL)
+                act(rig);
+}
+
+static void ask_length(struct rig *rig, const char *text)
+{
+        pg_conn_execute(rig->conn, &length_of, &text, false, on_result, rig);
+}
+
+static void await(struct rig *rig, const unsigned *count, unsigned n)
+{
+        while (*count < n)
+                cr_assert_neq(uv_run(&rig->loop, UV_RUN_ONCE), 0);
+}
+
+static struct rig *rig_open(const char *dsn)
+{
+        static const struct pg_conn_events events = {
+            .on_connected = on_connected, .on_lost = on_lost};
+        struct rig *rig = xcalloc(1, sizeof *rig);
+        struct postgres_config config = {
+            .connect_timeout_ms = DEADLINE_MS, .query_timeout_ms = DEADLINE_MS};
+
+        rig->dsn = config.dsn = xstrdup(dsn);
+        uv_loop_init(&rig->loop);
+        uv_prepare_init(&rig->loop, &rig->before_waiting);
+        rig->before_waiting.data = rig;
+        uv_prepare_start(&rig->before_waiting, on_before_waiting);
+        rig->conn = pg_conn_create(&rig->loop, "test", &config, &events, rig);
+        pg_conn_open(rig->conn);
+        await(rig, &rig->n_connected, 1);
+        ask_length(rig, "four");
+        await(rig, &rig->n_results, 1);
+        cr_assert_str_eq(rig->results, " 4");
+        return rig;
+}
+
+static void rig_close(struct rig *rig)
+{
+        pg_conn_destroy(rig->conn);
+        uv_close((uv_handle_t *)&rig->before_waiting, NULL);
+        uv_run(&rig->loop, UV_RUN_DEFAULT);
+        cr_assert_eq(uv_loop_close(&rig->loop), 0);
+        free(rig->dsn);
+        free(rig);
+}
+
+static bool is_gone(void *context)
+{
+        return kill(*(pid_t *)context, 0) != 0 && errno == ESRCH;
+}
+
+/*
+ * A statement too large to be sent at once makes us wait for the socket to be writable; the server
+ * process ends; and the next statement finds out, upon which libpq closes the socket. All that before
+ * the loop has told the kernel what we wait for: it must not tell it about a closed socket.
+ */
+static void send_to_a_backend_that_ends(struct rig *rig)
+{
+        pid_t backend = pg_conn_backend_pid(rig->conn);
+        char *large = xcalloc(1, LARGE_BYTES + 1);
+
+        memset(large, 'x', LARGE_BYTES);
+        kill(backend, SIGSTOP);
+        ask_length(rig, large);
+        free(large);
+        kill(backend, SIGTERM);
+        kill(backend, SIGCONT);
+        wait_until(is_gone, &backend, DEADLINE_MS, "the server process ends");
+
+        for (int i = 0; i < 3; i++)
+                ask_length(rig, "four");
+        cr_assert_eq(rig->n_lost, 0, "told inside the call");
+}
+
+Test(pg_conn, survives_that_its_session_ends_while_it_sends)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        struct rig *rig = rig_open(dsn);
+
+        rig->act = send_to_a_backend_that_ends;
+        await(rig, &rig->n_lost, 1);
+        cr_assert_eq(rig->error.kind, ERROR_DATABASE, "%s", rig->error.text);
+        cr_assert_not(pg_conn_is_ready(rig->conn));
+
+        await(rig, &rig->n_connected, 2);
+        ask_length(rig, "again");
+        await(rig, &rig->n_results, 2);
+        cr_assert_str_eq(rig->results, " 4 5");
+        cr_assert_eq(rig->n_lost, 1);
+        rig_close(rig);
+        free(dsn);
+}
+
+Test(pg_conn, sends_more_than_the_socket_takes_at_once)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        struct rig *rig = rig_open(dsn);
+        char *large = xcalloc(1, LARGE_BYTES + 1);
+
+        memset(large, 'x', LARGE_BYTES);
+        ask_length(rig, large);
+        ask_length(rig, "last");
+        await(rig, &rig->n_results, 3);
+        cr_assert_str_eq(rig->results, " 4 33554432 4");
+        cr_assert_eq(rig->n_lost, 0);
+        free(large);
+        rig_close(rig);
+        free(dsn);
+}
