@@ -18,6 +18,8 @@ enum { LARGE_BYTES = 32 << 20 };
 static const struct pg_statement length_of = {
     .name = "length_of", .sql = "SELECT length($1::text)", .n_params = 1};
 
+static const struct pg_statement listen_bell = {.name = "listen_bell", .sql = "LISTEN bell"};
+
 struct rig {
         uv_loop_t loop;
         uv_prepare_t before_waiting;
@@ -28,8 +30,19 @@ struct rig {
         unsigned n_results;
         char results[64]; /* each after a space */
         struct error error;
-        void (*act)(struct rig *rig); /* once, before the loop next waits; NULL when done */
+        /* Done once: before the loop next waits, and when next notified. */
+        void (*before_wait)(struct rig *rig);
+        void (*when_notified)(struct rig *rig);
 };
+
+static void do_once(struct rig *rig, void (**act)(struct rig *rig))
+{
+        void (*now)(struct rig *) = *act;
+
+        *act = NULL;
+        if (now != NULL)
+                now(rig);
+}
 
 static void on_connected(void *owner)
 {
@@ -37,6 +50,8 @@ static void on_connected(void *owner)
 
         rig->n_connected++;
         pg_conn_prepare(rig->conn, &length_of);
+        pg_conn_prepare(rig->conn, &listen_bell);
+        pg_conn_execute(rig->conn, &listen_bell, NULL, false, NULL, NULL);
         pg_conn_greeted(rig->conn);
 }
 
@@ -47,6 +62,14 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
         (void)retry_ms;
         rig->n_lost++;
         rig->error = *error;
+}
+
+static void on_notification(void *owner, const char *channel)
+{
+        struct rig *rig = owner;
+
+        cr_assert_str_eq(channel, "bell");
+        do_once(rig, &rig->when_notified);
 }
 
 static void on_result(void *owner, PGresult *result)
@@ -63,11 +86,8 @@ static void on_result(void *owner, PGresult *result)
 static void on_before_waiting(uv_prepare_t *handle)
 {
         struct rig *rig = handle->data;
-        void (*act)(struct rig *) = rig->act;
 
-        rig->act = NULL;
-        if (act != NULL)
-                act(rig);
+        do_once(rig, &rig->before_wait);
 }
 
 static void ask_length(struct rig *rig, const char *text)
@@ -84,7 +104,7 @@ static void await(struct rig *rig, const unsigned *count, unsigned n)
 static struct rig *rig_open(const char *dsn)
 {
         static const struct pg_conn_events events = {
-            .on_connected = on_connected, .on_lost = on_lost};
+            .on_connected = on_connected, .on_lost = on_lost, .on_notification = on_notification};
         struct rig *rig = xcalloc(1, sizeof *rig);
         struct postgres_config config = {
             .connect_timeout_ms = DEADLINE_MS, .query_timeout_ms = DEADLINE_MS};
@@ -118,27 +138,57 @@ static bool is_gone(void *context)
         return kill(*(pid_t *)context, 0) != 0 && errno == ESRCH;
 }
 
-/*
- * A statement too large to be sent at once makes us wait for the socket to be writable; the server
- * process ends; and the next statement finds out, upon which libpq closes the socket. All that before
- * the loop has told the kernel what we wait for: it must not tell it about a closed socket.
- */
-static void send_to_a_backend_that_ends(struct rig *rig)
+static void end_backend(const struct rig *rig, int by_signal)
 {
         pid_t backend = pg_conn_backend_pid(rig->conn);
+
+        kill(backend, by_signal);
+        kill(backend, SIGCONT);
+        wait_until(is_gone, &backend, DEADLINE_MS, "the server process ends");
+}
+
+static void ask_length_of_large(struct rig *rig)
+{
         char *large = xcalloc(1, LARGE_BYTES + 1);
 
         memset(large, 'x', LARGE_BYTES);
-        kill(backend, SIGSTOP);
         ask_length(rig, large);
         free(large);
-        kill(backend, SIGTERM);
-        kill(backend, SIGCONT);
-        wait_until(is_gone, &backend, DEADLINE_MS, "the server process ends");
+}
 
+/* What is too large to be sent at once makes us wait for the socket to be writable. Then the session
+ * ends; the third statement at the latest finds out, and libpq closes the socket. The loop, which has
+ * not told the kernel yet what we wait for, must not do it now. */
+static void send_and_find_out(struct rig *rig)
+{
+        kill(pg_conn_backend_pid(rig->conn), SIGSTOP);
+        ask_length_of_large(rig);
+        end_backend(rig, SIGTERM);
         for (int i = 0; i < 3; i++)
-                ask_length(rig, "four");
+                ask_length(rig, "unheard");
         cr_assert_eq(rig->n_lost, 0, "told inside the call");
+}
+
+/* The same of a session that ends without a word and owes us no answer. */
+static void find_out_at_once(struct rig *rig)
+{
+        end_backend(rig, SIGKILL);
+        ask_length_of_large(rig);
+        cr_assert_eq(rig->n_lost, 0, "told inside the call");
+}
+
+static void expect_loss_and_a_new_session(struct rig *rig)
+{
+        unsigned n_results;
+
+        await(rig, &rig->n_lost, 1);
+        cr_assert_eq(rig->error.kind, ERROR_DATABASE, "%s", rig->error.text);
+        cr_assert_not(pg_conn_is_ready(rig->conn));
+        n_results = rig->n_results;
+
+        await(rig, &rig->n_connected, 2);
+        ask_length(rig, "again");
+        await(rig, &rig->n_results, n_results + 1);
 }
 
 Test(pg_conn, survives_that_its_session_ends_while_it_sends)
@@ -146,33 +196,41 @@ Test(pg_conn, survives_that_its_session_ends_while_it_sends)
         char *dsn = postgres_new_empty_database(postgres_shared());
         struct rig *rig = rig_open(dsn);
 
-        rig->act = send_to_a_backend_that_ends;
-        await(rig, &rig->n_lost, 1);
-        cr_assert_eq(rig->error.kind, ERROR_DATABASE, "%s", rig->error.text);
-        cr_assert_not(pg_conn_is_ready(rig->conn));
-
-        await(rig, &rig->n_connected, 2);
-        ask_length(rig, "again");
-        await(rig, &rig->n_results, 2);
+        rig->before_wait = send_and_find_out;
+        expect_loss_and_a_new_session(rig);
         cr_assert_str_eq(rig->results, " 4 5");
         cr_assert_eq(rig->n_lost, 1);
         rig_close(rig);
         free(dsn);
 }
 
+Test(pg_conn, survives_that_its_session_ends_while_it_is_notified)
+{
+        struct postgres *postgres = postgres_start(); /* whose sessions all end with this one */
+        char *dsn = postgres_new_empty_database(postgres);
+        struct rig *rig = rig_open(dsn);
+        PGconn *admin = database_connect(dsn);
+
+        rig->when_notified = find_out_at_once;
+        database_exec(admin, "NOTIFY bell");
+        PQfinish(admin);
+        expect_loss_and_a_new_session(rig);
+        cr_assert_str_eq(rig->results, " 4 5");
+        rig_close(rig);
+        free(dsn);
+        postgres_stop(postgres);
+}
+
 Test(pg_conn, sends_more_than_the_socket_takes_at_once)
 {
         char *dsn = postgres_new_empty_database(postgres_shared());
         struct rig *rig = rig_open(dsn);
-        char *large = xcalloc(1, LARGE_BYTES + 1);
 
-        memset(large, 'x', LARGE_BYTES);
-        ask_length(rig, large);
+        ask_length_of_large(rig);
         ask_length(rig, "last");
         await(rig, &rig->n_results, 3);
         cr_assert_str_eq(rig->results, " 4 33554432 4");
         cr_assert_eq(rig->n_lost, 0);
-        free(large);
         rig_close(rig);
         free(dsn);
 }
