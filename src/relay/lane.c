@@ -79,16 +79,21 @@ void lane_own(struct lane *lane, const struct cursor *cursor, const struct parke
         }
 }
 
+void lane_leave(struct lane *lane)
+{
+        /* Attempts in flight borrow their events from their batches. */
+        if (lane->n_in_flight > 0)
+                return;
+        forget_everything(lane);
+        lane->state = LANE_UNOWNED;
+}
+
 void lane_lose(struct lane *lane)
 {
         if (lane->state != LANE_OWNED)
                 return;
-        /* Attempts in flight borrow their events from their batches. */
         lane->state = LANE_LEAVING;
-        if (lane->n_in_flight == 0) {
-                forget_everything(lane);
-                lane->state = LANE_UNOWNED;
-        }
+        lane_leave(lane);
 }
 
 void lane_ring(struct lane *lane)

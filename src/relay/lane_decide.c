@@ -193,11 +193,7 @@ void lane_decide_parked(
 
 void lane_unload(struct lane *lane, struct delivery *delivery, int64_t now_ms)
 {
-        if (delivery->state == DELIVERY_BLOCKED)
-                key_order_unblock(delivery);
-        else
-                list_remove(&delivery->link);
-        delivery->state = DELIVERY_DECIDED;
+        leave_line(delivery);
         if (delivery->chain == NULL || delivery->is_row_delayed)
                 lane_note_parked_due(lane, now_ms);
         if (delivery->is_row_delayed) {

@@ -151,8 +151,7 @@ struct lane_result lane_finish(struct lane *lane, struct delivery *delivery,
         assert(delivery->state == DELIVERY_IN_FLIGHT && lane->n_in_flight > 0);
         lane->n_in_flight--;
         if (lane->state == LANE_LEAVING) {
-                lane->state = LANE_OWNED;
-                lane_lose(lane);
+                lane_leave(lane);
                 return (struct lane_result){.decision = LANE_FORGOTTEN};
         }
 

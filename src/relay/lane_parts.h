@@ -6,6 +6,7 @@
 
 /* lane.c */
 bool lane_is_idle(const struct lane *lane); /* not ours, draining or paused: nothing new */
+void lane_leave(struct lane *lane); /* LEAVING: forgets everything once nothing is in flight */
 
 /* lane_read.c: could parked ones be claimed if some were due? */
 bool lane_may_claim(const struct lane *lane);
