@@ -178,6 +178,24 @@ static void answer_one(struct redis_sink *sink, const redisReply *reply)
                 attempt_finish(request.attempt, &verdict.outcome);
 }
 
+/* The usual case, in which nothing needs to be judged. */
+static bool is_delivered(const struct redis_burst *burst, const redisReply *reply, size_t i)
+{
+        return !burst->is_refused && reply->element[i]->type == REDIS_REPLY_STRING;
+}
+
+static void finish_one_of_all(const struct redis_burst *burst, const redisReply *reply, size_t i,
+    bool is_stream_per_event, struct attempt *attempt)
+{
+        if (is_delivered(burst, reply, i)) {
+                attempt_finish(attempt, &outcome_delivered);
+                return;
+        }
+        const struct redis_verdict verdict =
+            redis_burst_verdict(burst, reply, i, is_stream_per_event);
+        attempt_finish(attempt, &verdict.outcome);
+}
+
 static void answer_all(struct redis_sink *sink, const redisReply *reply)
 {
         const struct redis_burst burst = sink->burst;
@@ -189,7 +207,7 @@ static void answer_all(struct redis_sink *sink, const redisReply *reply)
         if (burst.is_refused && burst.refusal.outcome.kind != OUTCOME_SINK_DOWN)
                 sink->n_alone = (unsigned)burst.n;
         for (size_t i = 0; i < burst.n; i++) {
-                if (!burst.is_refused && reply->element[i]->type == REDIS_REPLY_STRING)
+                if (is_delivered(&burst, reply, i))
                         continue;
                 const struct redis_verdict verdict =
                     redis_burst_verdict(&burst, reply, i, is_stream_per_event);
@@ -198,11 +216,8 @@ static void answer_all(struct redis_sink *sink, const redisReply *reply)
         advance(sink);
         /* Finishing may start others, cancel, and with the last one close the sink: so from here
          * on only `burst`, `answered` and the reply are read. */
-        for (size_t i = 0; i < burst.n; i++) {
-                const struct redis_verdict verdict =
-                    redis_burst_verdict(&burst, reply, i, is_stream_per_event);
-                attempt_finish(answered[i].attempt, &verdict.outcome);
-        }
+        for (size_t i = 0; i < burst.n; i++)
+                finish_one_of_all(&burst, reply, i, is_stream_per_event, answered[i].attempt);
 }
 
 static void on_reply(void *owner, const redisReply *reply)
