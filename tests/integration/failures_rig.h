@@ -3,10 +3,9 @@
 
 #include "support/postgres.h"
 #include "support/program.h"
+#include "support/program_expect.h"
 
-#include <criterion/criterion.h>
 #include <jansson.h>
-#include <string.h>
 
 /* A database; the dsn is that of role relay, as which everything here runs. */
 struct failures_rig {
@@ -35,23 +34,3 @@ json_t *read_json_lines(struct program_run run);
 
 /* The integers of one member of all objects: "1 3". Drops the reference to `lines`. */
 char *join_integers(json_t *lines, const char *member);
-
-#define expect_refusal(run, expected_code, expected_err)                                           \
-        do {                                                                                       \
-                struct program_run actual = (run);                                                 \
-                cr_expect_eq(                                                                      \
-                    actual.code, (expected_code), "exit code %d: %s", actual.code, actual.err);    \
-                cr_expect_str_empty(actual.out);                                                   \
-                cr_expect_not_null(strstr(actual.err, (expected_err)), "%s", actual.err);          \
-                cr_expect_eq(strchr(actual.err, '\n'), actual.err + strlen(actual.err) - 1,        \
-                    "more than one line: %s", actual.err);                                         \
-                program_run_free(&actual);                                                         \
-        } while (0)
-
-#define expect_output(run, expected_out)                                                           \
-        do {                                                                                       \
-                struct program_run actual = (run);                                                 \
-                cr_expect_eq(actual.code, 0, "exit code %d: %s", actual.code, actual.err);         \
-                cr_expect_str_eq(actual.out, (expected_out), "%s", actual.out);                    \
-                program_run_free(&actual);                                                         \
-        } while (0)

@@ -2,24 +2,13 @@
 #include "base/alloc.h"
 #include "support/postgres.h"
 #include "support/program.h"
+#include "support/program_expect.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PUBLISH(...) program_run(NULL, "publish", __VA_ARGS__, NULL)
-
-#define expect_refusal(run, expected_code, expected_err)                                           \
-        do {                                                                                       \
-                struct program_run actual = (run);                                                 \
-                cr_expect_eq(                                                                      \
-                    actual.code, (expected_code), "exit code %d: %s", actual.code, actual.err);    \
-                cr_expect_str_empty(actual.out);                                                   \
-                cr_expect_not_null(strstr(actual.err, (expected_err)), "%s", actual.err);          \
-                cr_expect_eq(strchr(actual.err, '\n'), actual.err + strlen(actual.err) - 1,        \
-                    "more than one line: %s", actual.err);                                         \
-                program_run_free(&actual);                                                         \
-        } while (0)
 
 /* The one event in the outbox is what `condition` says, and its id is what was printed. */
 static void expect_event(const char *dsn, struct program_run run, const char *condition)
