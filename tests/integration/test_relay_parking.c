@@ -73,6 +73,15 @@ static long long count(struct hook *hook, const char *table)
         return database_integer(hook->fixture.admin, sql);
 }
 
+/* For an hour. */
+static void park_a1(struct hook *hook)
+{
+        http_receiver_answer_next(
+            hook->http, &(struct http_answer){.status = 500, .headers = {"Retry-After: 3600"}});
+        publish(hook->fixture.admin, "t", "a", "a1");
+        await(hook, "SELECT EXISTS (SELECT FROM courier.parked)");
+}
+
 #define SETTLED                                                                                    \
         "SELECT from_floor = (SELECT max(id) FROM courier.outbox) OR last_id ="                    \
         " (SELECT max(id) FROM courier.outbox) FROM courier.cursor"
@@ -260,10 +269,7 @@ Test(relay_parking, gives_up_what_is_skipped_and_takes_what_is_redriven)
         struct hook hook;
 
         open_hook(&hook, "", "");
-        http_receiver_answer_next(
-            hook.http, &(struct http_answer){.status = 500, .headers = {"Retry-After: 3600"}});
-        publish(hook.fixture.admin, "t", "a", "a1");
-        await(&hook, "SELECT EXISTS (SELECT FROM courier.parked)");
+        park_a1(&hook);
         publish(hook.fixture.admin, "t", "a", "a2");
         database_exec(hook.fixture.admin,
             "UPDATE courier.parked SET skip = true, due_at = now(); NOTIFY courier_control");
@@ -324,10 +330,7 @@ Test(relay_parking, keeps_why_it_failed_what_is_skipped_by_hand)
         struct hook hook;
 
         open_hook(&hook, "", "");
-        http_receiver_answer_next(
-            hook.http, &(struct http_answer){.status = 500, .headers = {"Retry-After: 3600"}});
-        publish(hook.fixture.admin, "t", "a", "a1");
-        await(&hook, "SELECT EXISTS (SELECT FROM courier.parked)");
+        park_a1(&hook);
         publish(hook.fixture.admin, "t", "a", "a2");
         database_exec(hook.fixture.admin,
             "UPDATE courier.parked SET skip = true, due_at = now() WHERE state = 'retry'");
@@ -344,10 +347,7 @@ Test(relay_parking, ends_with_once_although_something_waits_for_later)
         struct program_run run;
 
         open_hook(&hook, "", "");
-        http_receiver_answer_next(
-            hook.http, &(struct http_answer){.status = 500, .headers = {"Retry-After: 3600"}});
-        publish(hook.fixture.admin, "t", "a", "a1");
-        await(&hook, "SELECT EXISTS (SELECT FROM courier.parked)");
+        park_a1(&hook);
         relay_stop(hook.relay);
         run = program_run(NULL, "run", "-c", hook.relay->config_path, "--once", NULL);
         cr_expect_eq(run.code, 0, "%s", run.err);
