@@ -145,10 +145,19 @@ bool template_has_variables(const struct template *template)
         return false;
 }
 
+bool template_uses(const struct template *template, int variable)
+{
+        for (size_t i = 0; i < template->n_parts; i++)
+                if (template->parts[i].variable == variable)
+                        return true;
+        return false;
+}
+
 void template_render(const struct template *template, const char *const *values, struct bytes *out)
 {
-        for (const struct part *part = template->parts; part < template->parts + template->n_parts;
-             part++) {
+        for (size_t i = 0; i < template->n_parts; i++) {
+                const struct part *part = &template->parts[i];
+
                 if (part->variable == PART_LITERAL)
                         bytes_append(out, part->literal, part->length);
                 else

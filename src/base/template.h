@@ -21,5 +21,8 @@ void template_destroy(struct template *template); /* NULL is allowed */
 /* False if it renders to the same text whatever the values. */
 bool template_has_variables(const struct template *template);
 
+/* True if the variable of that number, in the order given to template_compile(), is in it. */
+bool template_uses(const struct template *template, int variable);
+
 /* Appends to `out`. `values` has one text for each variable, in the order of template_compile(). */
 void template_render(const struct template *template, const char *const *values, struct bytes *out);
