@@ -24,10 +24,14 @@ struct outcome {
                                 * policy says. For what is most likely permanent. */
         bool is_unanswered;    /* the destination said nothing at all: an attempt is charged only
                                 * if the destination answered others meanwhile */
+        bool is_postponed;     /* not tried, because it is not its turn yet (a rate, a part of the
+                                * destination that asked us to wait): costs no attempt, and comes
+                                * back after delay_ms, which must be set */
 
         /* SINK_DOWN only: credentials, configuration, a destination that wants no more. Waiting will
          * not mend it, so the sink is paused where people see it, and tried rarely. */
         bool needs_operator;
+        bool is_gone; /* with needs_operator: the receiver said that it wants no more, ever */
 
         char reason[256]; /* one line for people: the peer's words or ours; never a secret, never
                            * a payload; control characters are escaped. Empty if DELIVERED. */

@@ -4,8 +4,11 @@
 #include "base/list.h"
 #include "loop/timer.h"
 
-#include <assert.h>
 #include <stdlib.h>
+
+/* Modules are code of others: what they break is to end here, in every build. */
+#undef NDEBUG
+#include <assert.h>
 
 /* The answers that were known too early; given in the next turn of the loop. */
 struct deferred {
@@ -48,7 +51,10 @@ static void give_deferred_answers(void *owner)
 
 void sink_init(struct sink *sink, const struct sink_ops *ops, const struct sink_settings *settings)
 {
-        *sink = (struct sink){.ops = ops, .name = settings->name, .loop = settings->loop};
+        *sink = (struct sink){.ops = ops,
+            .name = settings->name,
+            .loop = settings->loop,
+            .max_concurrent = settings->concurrency};
         sink->deferred = xcalloc(1, sizeof *sink->deferred);
         list_init(&sink->deferred->answers);
         list_init(&sink->deferred->due);
@@ -90,6 +96,29 @@ void attempt_finish_later(struct attempt *attempt, const struct outcome *outcome
 bool sink_owes_answers(const struct sink *sink)
 {
         return !list_is_empty(&sink->deferred->answers) || !list_is_empty(&sink->deferred->due);
+}
+
+struct sink *sink_open(
+    const struct sink_ops *ops, const struct sink_settings *settings, struct error *error)
+{
+        struct sink *sink;
+
+        error->kind = ERROR_NONE;
+        sink = ops->open(settings, error);
+        if (sink == NULL) {
+                if (error->kind == ERROR_NONE)
+                        error_set(error, ERROR_SINK, "the kind %s did not say why", ops->kind);
+                return NULL;
+        }
+        if (sink->deferred == NULL || (sink->remembers && ops->settled == NULL)) {
+                error_set(error, ERROR_SINK, "the kind %s %s", ops->kind,
+                    sink->deferred == NULL ? "has not called sink_init() in its open()"
+                                           : "sets `remembers` without owned() and settled()");
+                return NULL;
+        }
+        /* A module's own may be shorter than what is called here. */
+        sink->ops = ops;
+        return sink;
 }
 
 void sink_deliver(struct sink *sink, struct attempt *attempt)

@@ -4,7 +4,13 @@
  */
 #pragma once
 
+#include "base/error.h"
 #include "pgcourier/sink.h"
+
+/* Opens an instance; on failure returns NULL and sets *error, also for a kind that breaks the
+ * contract by that. */
+struct sink *sink_open(
+    const struct sink_ops *ops, const struct sink_settings *settings, struct error *error);
 
 /* attempt->event, number and on_finished are set by the caller, who owns the attempt and keeps it
  * in place until on_finished. */

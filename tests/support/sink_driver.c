@@ -35,8 +35,17 @@ static void start_deadline(struct sink_driver *driver, const char *awaited)
 
 void sink_driver_init(struct sink_driver *driver, const struct sink_ops *ops, const void *options)
 {
-        const struct sink_settings settings = {
-            .name = "driven", .options = options, .loop = &driver->loop, .by_key = true};
+        sink_driver_init_for(driver, ops, options, 0);
+}
+
+void sink_driver_init_for(struct sink_driver *driver, const struct sink_ops *ops,
+    const void *options, unsigned concurrency)
+{
+        const struct sink_settings settings = {.name = "driven",
+            .options = options,
+            .loop = &driver->loop,
+            .by_key = true,
+            .concurrency = concurrency};
         struct error error = {.kind = ERROR_NONE};
 
         signal(SIGPIPE, SIG_IGN);
@@ -123,8 +132,10 @@ size_t sink_driver_start(struct sink_driver *driver, const struct event *event)
         driver->n_started++;
         driven->driver = driver;
         driven->event = *event;
-        driven->attempt =
-            (struct attempt){.event = &driven->event, .number = 1, .on_finished = on_finished};
+        driven->attempt = (struct attempt){.event = &driven->event,
+            .number = 1,
+            .target = driver->target,
+            .on_finished = on_finished};
         sink_deliver(driver->sink, &driven->attempt);
         return number;
 }

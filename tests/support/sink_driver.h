@@ -34,6 +34,7 @@ struct sink_driver {
         size_t n_finished;
         bool is_probed;
         struct outcome probe_outcome;
+        void *target; /* of the attempts that are started from now on; NULL: the sink has none */
 
         /* Optional: called inside each finish, when it has been noted. */
         void (*on_finished)(struct sink_driver *driver);
@@ -42,6 +43,10 @@ struct sink_driver {
 /* Opens the sink; aborts the test if that fails. `options` is borrowed. SIGPIPE is ignored from
  * now on, as in the program. */
 void sink_driver_init(struct sink_driver *driver, const struct sink_ops *ops, const void *options);
+
+/* The same for so many attempts in flight; 0: as many as the kind likes. */
+void sink_driver_init_for(struct sink_driver *driver, const struct sink_ops *ops,
+    const void *options, unsigned concurrency);
 
 /* Closes the sink unless that was done, runs the loop dry and closes it. */
 void sink_driver_deinit(struct sink_driver *driver);
