@@ -60,6 +60,8 @@ const char *sink_config_kind(const struct sink_config *sink)
                 return "email";
         if (sink->stdout_ != NULL)
                 return "stdout";
+        if (sink->module != NULL)
+                return "module";
         abort(); /* config_load() accepts no sink without a kind */
 }
 
@@ -73,5 +75,14 @@ const void *sink_config_options(const struct sink_config *sink)
                 return sink->email;
         if (sink->stdout_ != NULL)
                 return sink->stdout_;
+        if (sink->module != NULL)
+                return &sink->module->options;
         abort();
+}
+
+bool sink_config_fans_out(const struct sink_config *sink)
+{
+        if (sink->http != NULL)
+                return sink->http->endpoints == HTTP_ENDPOINTS_TABLE;
+        return sink->module != NULL && sink->module->endpoints == HTTP_ENDPOINTS_TABLE;
 }

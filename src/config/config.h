@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "pgcourier/option.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,6 +30,9 @@ struct relay_config {
         int64_t poll_interval_ms; /* the same with wakeup: poll */
         int64_t standby_ms;       /* how often a standby tries for a lane that another relay owns */
         int64_t drain_ms;         /* how long SIGTERM waits for what is in flight */
+        char **dns_servers;       /* "ip", "ip:port", "[ip6]:port"; none: the system's */
+        unsigned n_dns_servers;
+        char *modules; /* the folder that modules are loaded from; NULL: the installation's */
 };
 
 struct retry_config {
@@ -41,56 +45,187 @@ struct retry_config {
         int64_t max_age_ms; /* of the delays' sum; 0: any */
 };
 
+enum redis_mode { REDIS_STREAM, REDIS_PUBSUB };
+enum redis_fields { LAYOUT_NATIVE, LAYOUT_DEBEZIUM_EXTENDED, LAYOUT_DEBEZIUM_COMPACT };
+enum redis_format { FORMAT_NATIVE, FORMAT_CLOUDEVENTS };
+
 struct redis_config {
-        char *url;  /* redis://[user[:password]@]host[:port][/db] or unix:///path[?db=N] */
+        char *url;  /* redis[s]://[user[:password]@]host[:port][/db] or unix:///path[?db=N]; NULL:
+                     * sentinels or cluster instead */
         char *host; /* from url; NULL for a unix socket */
         uint16_t port;
         char *socket_path; /* from url; NULL for TCP */
         char *user;        /* NULL: the default user */
         char *password;    /* from url, password or password_file; NULL: no AUTH */
         uint32_t db;
-        char *stream;    /* template on {{topic}} */
-        uint64_t maxlen; /* 0: never trim; else XADD … MAXLEN ~ n */
+        enum redis_mode mode;
+        char *stream;  /* template on {{topic}}, {{type}} and {{key}}, behind a literal prefix */
+        char *channel; /* likewise; mode: pubsub */
+        uint32_t max_streams; /* different names that a template may make; 0: any number */
+        uint64_t maxlen;      /* 0: never trim; else XADD … MAXLEN ~ n */
+        int64_t minid_ms;     /* 0: never trim; else XADD … MINID ~ what is older than this */
+        enum redis_fields layout;
+        enum redis_format format;
+        char *source;           /* format: cloudevents */
+        uint32_t wait_replicas; /* 0: no WAIT */
+        int64_t wait_timeout_ms;
+        bool exactly_once; /* fixed stream only */
+        char **sentinels;  /* host[:port] of each; none: no Sentinel */
+        unsigned n_sentinels;
+        char *master;            /* the name by which the sentinels know it */
+        char *sentinel_user;     /* NULL: the default user */
+        char *sentinel_password; /* NULL: no AUTH */
+        char **cluster;          /* host[:port] of some nodes; none: no Redis Cluster */
+        unsigned n_cluster;
+        bool tls;        /* from url (rediss://) or the key; to sentinels and nodes alike */
+        char *ca_file;   /* NULL: the system's */
+        char *cert_file; /* NULL: none */
+        char *key_file;
         int64_t connect_timeout_ms;
         int64_t timeout_ms; /* the oldest command unanswered for so long breaks the connection */
 };
 
+enum http_endpoints { HTTP_ENDPOINTS_NONE, HTTP_ENDPOINTS_TABLE };
+enum http_signing_scheme {
+        HTTP_SIGNING_STANDARD,
+        HTTP_SIGNING_GITHUB,
+        HTTP_SIGNING_STRIPE,
+        HTTP_SIGNING_NONE
+};
+enum http_body_form {
+        HTTP_BODY_RAW,                   /* the payload as it was published */
+        HTTP_BODY_STANDARD,              /* {"type", "timestamp", "data"} of Standard Webhooks */
+        HTTP_BODY_CLOUDEVENTS,           /* the payload; everything else in ce- headers */
+        HTTP_BODY_CLOUDEVENTS_STRUCTURED /* one JSON object */
+};
+enum http_on_410 { HTTP_ON_410_PAUSE, HTTP_ON_410_DEAD, HTTP_ON_410_RETRY };
+enum http_version { HTTP_VERSION_1_1, HTTP_VERSION_2 };
+
+struct http_set_header {
+        char *name;
+        char *value; /* from value or value_file; may be a secret */
+};
+
+struct http_auth { /* at most one of the two kinds */
+        char *user;
+        char *password;
+        char *bearer;
+};
+
+struct http_batch {
+        uint32_t events;
+        uint64_t bytes; /* of payloads */
+        int64_t linger_ms;
+};
+
 struct http_config {
-        char *url;
-        char *secret;   /* Standard Webhooks: whsec_… ; NULL: unsigned */
+        char *url; /* NULL with endpoints: table */
+        enum http_endpoints endpoints;
+        enum http_signing_scheme signing;
+        char *secret;   /* whsec_… with signing: standard */
+        char **secrets; /* instead of one: the newest first */
+        unsigned n_secrets;
         char **headers; /* names of event headers that are passed on */
         unsigned n_headers;
-        uint32_t concurrency;
+        struct http_set_header *set_headers; /* the same for every request */
+        unsigned n_set_headers;
+        struct http_auth auth;
+        enum http_body_form body;
+        char *source;             /* of CloudEvents */
+        struct http_batch *batch; /* NULL: a request for each event */
+        enum http_on_410 on_410;
+        bool accept_409;
+        enum http_version http_version;
+        bool gzip;
+        bool fresh_connections; /* no connection is used twice */
+        char *proxy;            /* http://[user:password@]host:port; NULL: none */
         int64_t connect_timeout_ms;
         int64_t timeout_ms;
-        char *ca_file; /* NULL: the system's */
+        char *ca_file;   /* NULL: the system's */
+        char *cert_file; /* what we show to receivers that ask for a certificate; NULL: none */
+        char *key_file;
+        int64_t disable_after_ms; /* a receiver of the table that failed for so long; 0: never */
+
+        /* The address guard (sinks/address_guard.h). */
+        bool block_metadata;
+        char **allow_networks; /* "10.0.0.0/8" */
+        unsigned n_allow_networks;
+        char **allow_ports; /* decimal */
+        unsigned n_allow_ports;
+        bool https_only;
+};
+
+struct email_relay_config {
+        char *url; /* as email_config.url */
+        char *user;
+        char *password; /* from password or password_file */
 };
 
 struct email_config {
-        char *url;  /* smtp://host[:port] or smtps://host[:port] */
-        char *from; /* address, or "Name <address>" */
+        char *url; /* smtp://host[:port] or smtps://host[:port]; NULL: see relays */
         char *user;
-        char *password;          /* from password or password_file */
-        char *message_id_domain; /* right side of Message-ID; default: the domain of `from` */
+        char *password;                    /* from password or password_file */
+        struct email_relay_config *relays; /* instead of the three above: tried in order */
+        unsigned n_relays;
+        int64_t relay_backoff_ms; /* how long a relay that failed is left out at first */
+        char *from;               /* address, or "Name <address>" */
+        char *message_id_domain;  /* right side of Message-ID; default: the domain of `from` */
+        char *templates;          /* folder; NULL: none */
+        uint64_t max_attachment_bytes;
         enum {
                 TLS_AUTO,
                 TLS_REQUIRED,
                 TLS_NONE
         } tls; /* auto: required unless the host is loopback */
-        uint32_t concurrency;
         int64_t connect_timeout_ms;
         int64_t timeout_ms;
         char *ca_file;
+        char *cert_file;                   /* what we show to a server that asks; NULL: nothing */
+        char *key_file;                    /* of cert_file; NULL: it is in there, too */
+        char *ehlo;                        /* the name we greet with; NULL: the machine's */
+        uint32_t max_mails_per_connection; /* 0: any number */
+        int64_t idle_ms;                   /* for so long an unused connection is kept */
+        double domain_rate;                /* mails per second to one recipient domain; 0: any */
+        uint32_t domain_concurrency;       /* mails at a time to one; 0: as many as there are */
+        int64_t
+            domain_backoff_ms; /* a domain that puts us off rests for so long at first; 0: not */
+        enum {
+                UNKNOWN_RETRY,
+                UNKNOWN_REJECT
+        } on_unknown; /* no answer came to a mail that was sent */
 };
 
 struct stdout_config {
         bool payload; /* print payloads; false leaves only the event's name and identity */
 };
 
+/* A kind of somebody else, in a shared object (sinks/module.h). */
+struct module_config {
+        char *file; /* within relay.modules */
+        enum http_endpoints endpoints;
+        int64_t disable_after_ms; /* as http_config.disable_after_ms */
+        struct sink_options options;
+};
+
+struct rate_config {
+        double per_second; /* attempts; 0: any number */
+        uint32_t burst;    /* so many at once after a pause; 0: those of a second */
+};
+
+/* Attempts in flight where the file says nothing. */
+enum { HTTP_CONCURRENCY = 16, HTTP_TABLE_CONCURRENCY = 1024, EMAIL_CONCURRENCY = 2 };
+
 struct sink_config {
         char *name;
-        char **topics; /* patterns: '*' stands for any run of characters */
+        char **topics; /* patterns: base/topic_pattern.h */
         unsigned n_topics;
+        char **types; /* patterns; none: any */
+        unsigned n_types;
+        char **match_headers; /* "name=value", or "name"; all must hold */
+        unsigned n_match_headers;
+        char *filter; /* a jsonpath predicate on the payload; NULL: none */
+        struct rate_config rate;
+        uint32_t concurrency; /* attempts in flight; 0: the kind's default */
         enum start start;
         enum order order;
         uint32_t max_in_flight;
@@ -104,6 +239,7 @@ struct sink_config {
         struct http_config *http;
         struct email_config *email;
         struct stdout_config *stdout_; /* `stdout` is a macro in <stdio.h> */
+        struct module_config *module;
 };
 
 struct config {
@@ -123,6 +259,10 @@ struct config *config_load(const char *path, struct error *error);
 
 void config_free(struct config *config); /* NULL is allowed; clears secrets first */
 
-/* The kind of a sink ("redis") and its block. */
+/* The kind of a sink ("redis", "module") and what its open() gets: its block, or a module's
+ * options. */
 const char *sink_config_kind(const struct sink_config *sink);
 const void *sink_config_options(const struct sink_config *sink);
+
+/* Each row of courier.endpoint is a receiver of its own. */
+bool sink_config_fans_out(const struct sink_config *sink);

@@ -14,6 +14,7 @@
 enum key_type {
         KEY_TEXT,      /* [char *] owned */
         KEY_FILE_OF,   /* a file that holds the value of the KEY_TEXT row with the same member */
+        KEY_LINES_OF,  /* a file with one item per line of the KEY_TEXTS row with the same member */
         KEY_CHOICE,    /* [enum, as unsigned] the value's place in `choices` */
         KEY_BOOL,      /* [bool] */
         KEY_INTEGER,   /* [uint32_t or uint64_t] */
@@ -25,6 +26,7 @@ enum key_type {
         KEY_BLOCK,     /* [struct] a mapping; left out, it takes its defaults */
         KEY_OPTIONAL_BLOCK, /* [struct *] a mapping; NULL when left out */
         KEY_BLOCKS,         /* [struct *, and unsigned] a list of mappings */
+        KEY_OPTIONS,        /* [struct sink_options] a mapping of names that we do not know */
 };
 
 /* What stands in the file for a key, whatever its value means. */
@@ -33,6 +35,7 @@ enum key_shape {
         SHAPE_TEXTS,
         SHAPE_BLOCK,
         SHAPE_BLOCKS,
+        SHAPE_OPTIONS,
 };
 
 enum key_shape key_shape(enum key_type type);

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "config/interpolate.h"
+#include "config/options.h"
 #include "config/scalar.h"
 #include "config/secret.h"
 
@@ -9,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fills the references in, refuses what YAML means as nothing, and returns the text; NULL: failed. */
-static char *resolve(const struct source *source, const char *path, const char *written)
+/* Refuses what YAML means as nothing, too. */
+char *fill_resolve(const struct source *source, const char *path, const char *written)
 {
         const struct place *place = places_find(source->places, path);
         struct error why;
@@ -42,7 +43,7 @@ static bool fill_scalar(const struct source *source, const struct config_block *
                 value.written = value.text = key->fallback;
                 return scalar_set(&value, block);
         }
-        text = resolve(source, path, written);
+        text = fill_resolve(source, path, written);
         if (text == NULL)
                 return false;
         value.text = text;
@@ -78,6 +79,82 @@ static bool fill_list(const struct source *source, const struct config_key *key,
                 ++*count;
         }
         return true;
+}
+
+/* The row whose items stand in a file, one per line. */
+static const struct config_key *items_of(
+    const struct config_block *block, const struct config_key *file_key)
+{
+        for (size_t i = 0; i < block->n_keys; i++)
+                if (block->keys[i].type == KEY_TEXTS && block->keys[i].offset == file_key->offset)
+                        return &block->keys[i];
+        abort();
+}
+
+/* Cuts `text` into its lines; empty ones do not count. */
+static bool fill_from_lines(const struct source *source, const struct config_key *key, char *text,
+    void *target, const char *path)
+{
+        unsigned max_items = key->max_items;
+        char **items = xcalloc(max_items, sizeof *items);
+        unsigned *count = (unsigned *)(void *)((char *)target + key->count_offset);
+        char item_path[KEY_PATH_SIZE];
+        char *rest = text;
+        char *line;
+
+        memcpy((char *)target + key->offset, &items, sizeof items);
+        while ((line = strsep(&rest, "\n")) != NULL) {
+                if (*line == '\0')
+                        continue;
+                if (*count == max_items)
+                        return source_fail(source, path,
+                            "names a file with more than %u lines; allowed: up to %u", max_items,
+                            max_items);
+                key_path_item(item_path, path, *count);
+                const struct scalar item = {.source = source,
+                    .key = key,
+                    .path = item_path,
+                    .written = "(a line of the file)",
+                    .text = line,
+                    .member = &items[*count]};
+                if (!scalar_set(&item, NULL))
+                        return false;
+                ++*count;
+        }
+        return *count > 0 || source_fail(source, path,
+                                 "names a file without a line; give at least one %s", key->name);
+}
+
+static bool fill_lines(const struct source *source, const struct config_block *block,
+    const struct config_key *key, const char *written, void *target, const char *path)
+{
+        enum { MAX_FILE_BYTES = 64 * 1024 };
+        const struct config_key *items = items_of(block, key);
+        struct error why;
+        size_t length;
+        char *file;
+        char *text;
+        bool is_filled;
+
+        if (written == NULL)
+                return true;
+        if (member_text((const char *)target + key->offset) != NULL)
+                return source_fail(
+                    source, path, "is given together with %s; keep one of the two", items->name);
+        file = fill_resolve(source, path, written);
+        if (file == NULL)
+                return false;
+        text = secret_read_bytes(file, MAX_FILE_BYTES, &length, &why);
+        secret_free(file);
+        if (text == NULL)
+                return source_fail_as(
+                    source, why.kind, path, "the file '%.400s' %s", written, why.text);
+        if (memchr(text, '\0', length) != NULL)
+                is_filled = source_fail(source, path, "names a file that holds a NUL byte");
+        else
+                is_filled = fill_from_lines(source, items, text, target, path);
+        secret_free_bytes(text, length);
+        return is_filled;
 }
 
 static bool fill_blocks(const struct source *source, const struct config_key *key,
@@ -122,6 +199,8 @@ static bool fill_key(const struct source *source, const struct config_block *blo
 
         switch (key_shape(key->type)) {
         case SHAPE_SCALAR:
+                if (key->type == KEY_LINES_OF)
+                        return fill_lines(source, block, key, slot->value, target, path);
                 return fill_scalar(source, block, key, slot->value, member, path);
         case SHAPE_TEXTS:
                 return fill_list(source, key, slot, target, path);
@@ -131,6 +210,8 @@ static bool fill_key(const struct source *source, const struct config_block *blo
                 return fill_optional_block(source, key, slot, member, path);
         case SHAPE_BLOCKS:
                 return fill_blocks(source, key, slot, target, path);
+        case SHAPE_OPTIONS:
+                return options_fill(source, path, member);
         }
         abort();
 }
@@ -211,6 +292,9 @@ static void clear_key(const struct config_key *key, void *target)
                 for (unsigned i = 0; i < *count; i++)
                         block_clear(key->block, held + i * key->block->struct_bytes);
                 free(held);
+                return;
+        case SHAPE_OPTIONS:
+                options_clear((struct sink_options *)(void *)member);
                 return;
         }
         abort();

@@ -18,3 +18,7 @@ bool block_fill(const struct source *source, const struct config_block *block,
 
 /* Clears and frees everything that the rows of this block own in `target`, not `target` itself. */
 void block_clear(const struct config_block *block, void *target);
+
+/* What is written for a value, with its references filled in; release it with secret_free(). NULL:
+ * the source's error is set. */
+char *fill_resolve(const struct source *source, const char *path, const char *written);

@@ -69,6 +69,8 @@ static cyaml_schema_value_t value_schema(struct raw_schema **all, const struct c
                 block = schema_build(all, key->block);
                 block->value.flags = CYAML_FLAG_DEFAULT; /* in a row, not each on its own */
                 return list_of(&block->value, block->value.data_size);
+        case SHAPE_OPTIONS: /* options.c reads them */
+                return (cyaml_schema_value_t){.type = CYAML_IGNORE};
         }
         abort();
 }
@@ -232,6 +234,8 @@ static const char *wanted_shape(const struct config_key *key, bool is_item)
         case SHAPE_BLOCKS:
                 return is_item ? "a mapping of keys to values"
                                : "a list of mappings, each after a dash";
+        case SHAPE_OPTIONS:
+                return is_item ? "a single value" : "a mapping of names to single values";
         }
         abort();
 }

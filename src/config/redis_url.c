@@ -12,7 +12,9 @@
 #include <string.h>
 #include <sys/un.h>
 
-#define FORMS "redis://[user[:password]@]host[:port][/db] or unix:///path/to.sock[?db=N]"
+#define FORMS                                                                                      \
+        "redis://[user[:password]@]host[:port][/db], the same with rediss:// for TLS, or "         \
+        "unix:///path/to.sock[?db=N]"
 
 static bool parse_db(const char *text, uint32_t *out_db)
 {
@@ -39,7 +41,7 @@ static const char *fill_tcp(struct url *url, struct redis_url *out)
         if (*url->host == '\0')
                 return "has no host; allowed: " FORMS;
         if (url->query != NULL)
-                return "has a ?query, which redis:// does not know; allowed: " FORMS;
+                return "has a ?query, which only unix:// knows; allowed: " FORMS;
         if (strlen(url->path) > 1 && !parse_db(url->path + 1, &out->db))
                 return "has a path that is not the number of a database; allowed: " FORMS;
         out->port = url->port > 0 ? url->port : 6379;
@@ -72,15 +74,11 @@ static const char *fill(struct url *url, struct redis_url *out)
 {
         if (url->has_fragment)
                 return "has a #fragment; percent-encode a # as %23";
-        if (strcmp(url->scheme, "redis") == 0)
+        out->is_tls = strcmp(url->scheme, "rediss") == 0;
+        if (out->is_tls || strcmp(url->scheme, "redis") == 0)
                 return fill_tcp(url, out);
         if (strcmp(url->scheme, "unix") == 0)
                 return fill_unix(url, out);
-        if (strcmp(url->scheme, "rediss") == 0)
-                return "is rediss://, but TLS to Redis needs hiredis 1.0 or newer, which this "
-                       "build "
-                       "does not have; run a TLS tunnel such as stunnel beside pgcourier and use "
-                       "redis://127.0.0.1:PORT";
         return "has an unknown scheme; allowed: " FORMS;
 }
 
@@ -96,6 +94,25 @@ const char *redis_url_split(const char *text, struct redis_url *out_url)
         url_deinit(&url);
         if (wrong != NULL)
                 redis_url_deinit(out_url);
+        return wrong;
+}
+
+const char *redis_host_split(const char *text, char **out_host, uint16_t *out_port)
+{
+        char *whole = xasprintf("redis://%s", text);
+        struct url url;
+        const char *wrong = url_split(whole, &url);
+
+        free(whole);
+        if (wrong != NULL)
+                return wrong;
+        if (url.user != NULL || url.path[0] != '\0' || url.query != NULL || url.has_fragment ||
+            url.host[0] == '\0')
+                wrong = "is not of the form host[:port]";
+        else
+                *out_host = xstrdup(url.host);
+        *out_port = url.port;
+        url_deinit(&url);
         return wrong;
 }
 

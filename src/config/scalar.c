@@ -228,9 +228,11 @@ bool scalar_set(const struct scalar *value, const struct config_block *block)
                 return set_duration(value);
         case KEY_SIZE:
                 return set_unsigned(value, units_parse_size, UNITS_SIZE);
+        case KEY_LINES_OF: /* many */
         case KEY_BLOCK:
         case KEY_OPTIONAL_BLOCK:
         case KEY_BLOCKS:
+        case KEY_OPTIONS:
                 break; /* no scalars */
         }
         abort();

@@ -82,6 +82,16 @@ bool source_fail_as(const struct source *source, enum error_kind kind, const cha
         return false;
 }
 
+char *source_where(const struct source *source, const char *key_path)
+{
+        const struct place *place = nearest_place(source, key_path);
+        char *where =
+            xasprintf("%s:%zu:%zu: %s", source->path, place->line, place->column, key_path);
+
+        defuse(where);
+        return where;
+}
+
 bool source_open(struct source *source, const char *path, struct error *error)
 {
         struct error why;

@@ -37,6 +37,9 @@ bool source_fail(const struct source *source, const char *key_path, const char *
 bool source_fail_as(const struct source *source, enum error_kind kind, const char *key_path,
     const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* "FILE:LINE:COLUMN: key.path", for complaints after the file is closed; free it. */
+char *source_where(const struct source *source, const char *key_path);
+
 /* "parent.name", or "name" at the top. */
 void key_path_join(char out[KEY_PATH_SIZE], const char *parent, const char *name);
 void key_path_item(char out[KEY_PATH_SIZE], const char *parent, size_t item);

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LOWER  "abcdefghijklmnopqrstuvwxyz"
@@ -37,9 +38,18 @@ const char *check_sink_name(const char *value)
                "digit";
 }
 
-const char *check_topic_pattern(const char *value)
+const char *check_header_condition(const char *value)
 {
-        return strlen(value) <= 255 ? NULL : "is longer than 255 bytes";
+        if (*value == '\0' || *value == '=')
+                return "names no header; allowed: name=value, or name for any value";
+        return strlen(value) <= 1024 ? NULL : "is longer than 1024 bytes";
+}
+
+const char *check_filter(const char *value)
+{
+        if (value[strspn(value, " \t")] == '\0')
+                return "is empty; allowed: a jsonpath predicate, as in $.amount > 100";
+        return strlen(value) <= 4096 ? NULL : "is longer than 4096 bytes";
 }
 
 const char *check_header_name(const char *value)
@@ -49,18 +59,49 @@ const char *check_header_name(const char *value)
         return "is not the name of an HTTP header; allowed: letters, digits and !#$%&'*+-.^_`|~";
 }
 
+static bool has_control_character(const char *value)
+{
+        for (; *value != '\0'; value++)
+                if ((unsigned char)*value < ' ' || *value == 0x7f)
+                        return true;
+        return false;
+}
+
+/* Whoever publishes chooses topic, type and key: only the text before them keeps an event from
+ * writing to any key it likes. */
 const char *check_stream_template(const char *value)
 {
-        static const char *const variables[] = {"topic", NULL};
+        static const char *const variables[] = {"topic", "type", "key", NULL};
         struct error error;
         struct template *template = template_compile(value, variables, &error);
 
         if (template == NULL)
-                return "is not a valid template: {{ and }} need each other, and the only variable "
-                       "is "
-                       "{{topic}}";
+                return "is not a valid template: {{ and }} need each other, and the only variables "
+                       "are {{topic}}, {{type}} and {{key}}";
         template_destroy(template);
+        if (strncmp(value, "{{", 2) == 0 && value[2] != '{')
+                return "begins with a variable, so that events could choose any key; put a fixed "
+                       "text before it, as in events:{{topic}}";
+        if (has_control_character(value))
+                return "holds a control character";
         return NULL;
+}
+
+const char *check_event_source(const char *value)
+{
+        if (value[0] == '\0' || strchr(value, ' ') != NULL || has_control_character(value))
+                return "is not a URI: it must not be empty, nor hold blanks or control characters";
+        return NULL;
+}
+
+const char *check_redis_host(const char *value)
+{
+        char *host = NULL;
+        uint16_t port;
+        const char *wrong = redis_host_split(value, &host, &port);
+
+        free(host);
+        return wrong;
 }
 
 const char *check_redis_url(const char *value)
@@ -95,6 +136,61 @@ const char *check_http_url(const char *value)
                 wrong = check_http_parts(&url);
         url_deinit(&url);
         return wrong;
+}
+
+static const char *check_proxy_parts(const struct url *url)
+{
+        if (strcmp(url->scheme, "http") != 0)
+                return "has an unknown scheme; allowed: http://[user:password@]host:port";
+        if (*url->host == '\0' || url->port == 0)
+                return "lacks its host or its port; allowed: http://[user:password@]host:port";
+        if ((*url->path != '\0' && strcmp(url->path, "/") != 0) || url->query != NULL ||
+            url->has_fragment)
+                return "has something after its port; allowed: http://[user:password@]host:port";
+        return NULL;
+}
+
+const char *check_http_proxy(const char *value)
+{
+        struct url url;
+        const char *wrong = url_split(value, &url);
+
+        if (wrong == NULL)
+                wrong = check_proxy_parts(&url);
+        url_deinit(&url);
+        return wrong;
+}
+
+const char *check_header_value(const char *value)
+{
+        for (const unsigned char *at = (const unsigned char *)value; *at != '\0'; at++)
+                if (*at < ' ' || *at == 0x7f)
+                        return "holds a control character, which no HTTP header can carry";
+        if (value[0] == ' ' || value[strlen(value) - 1] == ' ')
+                return "begins or ends with a space, which HTTP strips";
+        return NULL;
+}
+
+const char *check_auth_user(const char *value)
+{
+        if (strchr(value, ':') != NULL)
+                return "holds a colon, which is what separates it from the password";
+        return check_header_value(value);
+}
+
+const char *check_auth_bearer(const char *value)
+{
+        if (consists_of(value, strlen(value), LOWER UPPER DIGITS "-._~+/="))
+                return NULL;
+        return "is not a bearer token; allowed: letters, digits and -._~+/=";
+}
+
+/* A URI or a relative reference: what RFC 3986 has in either. */
+const char *check_ce_source(const char *value)
+{
+        if (consists_of(value, strlen(value), LOWER UPPER DIGITS "-._~:/?#[]@!$&'()*+,;=%"))
+                return NULL;
+        return "is not a URI reference; allowed: letters, digits and -._~:/?#[]@!$&'()*+,;=%";
 }
 
 static const char *check_email_parts(const struct url *url)
@@ -225,4 +321,24 @@ const char *check_readable_file(const char *value)
                 return "names a file that may not be read";
         }
         return "names a file that cannot be read";
+}
+
+const char *check_folder(const char *value)
+{
+        struct stat status;
+
+        if (stat(value, &status) != 0)
+                return "names a folder that does not exist, or that may not be read";
+        return S_ISDIR(status.st_mode) ? NULL : "names something that is not a folder";
+}
+
+/* Only what stands in the folder of modules itself is ever loaded. */
+const char *check_module_file(const char *value)
+{
+        if (*value != '.' && strlen(value) <= 255 &&
+            consists_of(value, strlen(value), LOWER UPPER DIGITS "-_.+"))
+                return NULL;
+        return "is not the name of a module; allowed: a file name without a path, of letters, "
+               "digits "
+               "and -_.+, the first not a dot; the folder is relay.modules";
 }

@@ -8,16 +8,29 @@
 typedef const char *value_check_fn(const char *value);
 
 value_check_fn check_sink_name;
-value_check_fn check_topic_pattern;
+value_check_fn check_header_condition; /* "name=value", or "name" */
+value_check_fn check_filter;           /* as far as it can be told without PostgreSQL */
 value_check_fn check_header_name;
 value_check_fn check_stream_template;
+value_check_fn check_event_source;
 value_check_fn check_redis_url;
+value_check_fn check_redis_host; /* host[:port] */
 value_check_fn check_http_url;
-value_check_fn check_http_secret;
+value_check_fn check_http_secret; /* of signing: standard */
+value_check_fn check_http_proxy;
+value_check_fn check_header_value;
+value_check_fn check_auth_user;
+value_check_fn check_auth_bearer;
+value_check_fn check_ce_source;
 value_check_fn check_email_url;
 value_check_fn check_email_address; /* "a@b.c" or "Name <a@b.c>" */
 value_check_fn check_domain;
 value_check_fn check_readable_file;
+value_check_fn check_dns_server; /* "ip", "ip:port", "[ip6]:port" */
+value_check_fn check_network;    /* base/network.h */
+value_check_fn check_port;
+value_check_fn check_folder;
+value_check_fn check_module_file; /* a name without a path */
 
 /* The domain within what check_email_address() accepts; to be freed by the caller. */
 char *email_address_domain(const char *address);

@@ -105,6 +105,11 @@ static const char full[] =
     "sinks:\n"
     "  - name: orders-stream\n"
     "    topics: [\"orders.*\", 'users']\n"
+    "    types: [\"order.*\", '!order.test']\n"
+    "    match_headers: [region=eu, trace]\n"
+    "    filter: '$.amount > 100 && $.country == \"DE\"'\n"
+    "    rate: {per_second: 2.5, burst: 10}\n"
+    "    concurrency: 9\n"
     "    start: beginning\n"
     "    order: none\n"
     "    max_in_flight: 17\n"
@@ -120,13 +125,13 @@ static const char full[] =
     "      connect_timeout: 1s\n"
     "      timeout: 2s\n"
     "  - name: hooks\n"
+    "    concurrency: 1024\n"
     "    topics:\n"
-    "      - \"*\"\n"
+    "      - \"**\"\n"
     "    http:\n"
     "      url: https://[::1]:8443/in?x=1\n"
     "      secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz\n"
     "      headers: [x-tenant, traceparent]\n"
-    "      concurrency: 3\n"
     "      connect_timeout: 4s\n"
     "      timeout: 6s\n"
     "      ca_file: /dev/null\n"
@@ -139,10 +144,19 @@ static const char full[] =
     "      password: p2\n"
     "      message_id_domain: id.example.com\n"
     "      tls: required\n"
-    "      concurrency: 5\n"
     "      connect_timeout: 8s\n"
     "      timeout: 9s\n"
     "      ca_file: /dev/null\n"
+    "      relay_backoff: 1s\n"
+    "      cert_file: /dev/null\n"
+    "      key_file: /dev/zero\n"
+    "      ehlo: courier.example.com\n"
+    "      max_mails_per_connection: 7\n"
+    "      idle: 11s\n"
+    "      domain_rate: 0.5\n"
+    "      domain_concurrency: 3\n"
+    "      domain_backoff: 12s\n"
+    "      on_unknown: reject\n"
     "  - {name: out, topics: [a], stdout: {payload: false}}\n";
 
 Test(config, reads_every_block_of_a_full_file)
@@ -166,6 +180,14 @@ Test(config, reads_every_block_of_a_full_file)
         cr_expect_eq(sink->n_topics, 2);
         cr_expect_str_eq(sink->topics[0], "orders.*");
         cr_expect_str_eq(sink->topics[1], "users");
+        cr_expect_eq(sink->n_types, 2);
+        cr_expect_str_eq(sink->types[1], "!order.test");
+        cr_expect_eq(sink->n_match_headers, 2);
+        cr_expect_str_eq(sink->match_headers[0], "region=eu");
+        cr_expect_str_eq(sink->filter, "$.amount > 100 && $.country == \"DE\"");
+        cr_expect_eq(sink->rate.per_second, 2.5);
+        cr_expect_eq(sink->rate.burst, 10);
+        cr_expect_eq(sink->concurrency, 9);
         cr_expect_eq(sink->start, START_BEGINNING);
         cr_expect_eq(sink->order, ORDER_NONE);
         cr_expect_eq(sink->max_in_flight, 17);
@@ -215,10 +237,27 @@ Test(config, reads_every_key_of_an_http_sink)
         cr_expect_eq(sink->http->n_headers, 2);
         cr_expect_str_eq(sink->http->headers[0], "x-tenant");
         cr_expect_str_eq(sink->http->headers[1], "traceparent");
-        cr_expect_eq(sink->http->concurrency, 3);
+        cr_expect_eq(sink->concurrency, 1024);
         cr_expect_eq(sink->http->connect_timeout_ms, 4000);
         cr_expect_eq(sink->http->timeout_ms, 6000);
         cr_expect_str_eq(sink->http->ca_file, "/dev/null");
+        config_free(config);
+}
+
+Test(config, reads_relays_in_their_order_each_with_its_own_login)
+{
+        struct config *config = load(
+            PG SINK "    email: {from: a@b, relays: [{url: smtp://one}, {url: \"smtps://two\", "
+                    "user: u2, password: p2}]}\n");
+        const struct email_config *email = config->sinks[0].email;
+
+        cr_expect_null(email->url);
+        cr_assert_eq(email->n_relays, 2);
+        cr_expect_str_eq(email->relays[0].url, "smtp://one");
+        cr_expect_null(email->relays[0].user);
+        cr_expect_str_eq(email->relays[1].url, "smtps://two");
+        cr_expect_str_eq(email->relays[1].user, "u2");
+        cr_expect_str_eq(email->relays[1].password, "p2");
         config_free(config);
 }
 
@@ -235,10 +274,20 @@ Test(config, reads_every_key_of_an_email_and_a_stdout_sink)
         cr_expect_str_eq(email->password, "p2");
         cr_expect_str_eq(email->message_id_domain, "id.example.com");
         cr_expect_eq(email->tls, TLS_REQUIRED);
-        cr_expect_eq(email->concurrency, 5);
         cr_expect_eq(email->connect_timeout_ms, 8000);
         cr_expect_eq(email->timeout_ms, 9000);
         cr_expect_str_eq(email->ca_file, "/dev/null");
+        cr_expect_eq(email->n_relays, 0);
+        cr_expect_eq(email->relay_backoff_ms, 1000);
+        cr_expect_str_eq(email->cert_file, "/dev/null");
+        cr_expect_str_eq(email->key_file, "/dev/zero");
+        cr_expect_str_eq(email->ehlo, "courier.example.com");
+        cr_expect_eq(email->max_mails_per_connection, 7);
+        cr_expect_eq(email->idle_ms, 11000);
+        cr_expect_float_eq(email->domain_rate, 0.5, 1e-9);
+        cr_expect_eq(email->domain_concurrency, 3);
+        cr_expect_eq(email->domain_backoff_ms, 12000);
+        cr_expect_eq(email->on_unknown, UNKNOWN_REJECT);
         cr_expect_str_eq(sink_config_kind(&config->sinks[3]), "stdout");
         cr_expect_eq(sink_config_options(&config->sinks[3]), config->sinks[3].stdout_);
         cr_expect_not(config->sinks[3].stdout_->payload);
@@ -267,6 +316,12 @@ Test(config, fills_in_the_defaults_of_what_is_left_out)
         cr_expect_eq(config->relay.drain_ms, 10000);
         cr_expect_str_eq(config->log_level, "info");
 
+        cr_expect_eq(sink->n_types, 0);
+        cr_expect_eq(sink->n_match_headers, 0);
+        cr_expect_null(sink->filter);
+        cr_expect_eq(sink->rate.per_second, 0);
+        cr_expect_eq(sink->rate.burst, 0);
+        cr_expect_eq(sink->concurrency, 0);
         cr_expect_eq(sink->start, START_NOW);
         cr_expect_eq(sink->order, ORDER_KEY);
         cr_expect_eq(sink->max_in_flight, 1000);
@@ -293,15 +348,22 @@ Test(config, fills_in_the_defaults_of_what_is_left_out)
         cr_expect_null(http->secret);
         cr_expect_null(http->ca_file);
         cr_expect_eq(http->n_headers, 0);
-        cr_expect_eq(http->concurrency, 16);
         cr_expect_eq(http->connect_timeout_ms, 5000);
         cr_expect_eq(http->timeout_ms, 15000);
         cr_expect_null(email->user);
         cr_expect_str_eq(email->message_id_domain, "b.org");
         cr_expect_eq(email->tls, TLS_AUTO);
-        cr_expect_eq(email->concurrency, 2);
         cr_expect_eq(email->connect_timeout_ms, 10000);
         cr_expect_eq(email->timeout_ms, 120000);
+        cr_expect_eq(email->relay_backoff_ms, 5000);
+        cr_expect_null(email->cert_file);
+        cr_expect_null(email->ehlo);
+        cr_expect_eq(email->max_mails_per_connection, 100);
+        cr_expect_eq(email->idle_ms, 30000);
+        cr_expect_float_eq(email->domain_rate, 0, 1e-9);
+        cr_expect_eq(email->domain_concurrency, 0);
+        cr_expect_eq(email->domain_backoff_ms, 10000);
+        cr_expect_eq(email->on_unknown, UNKNOWN_RETRY);
         cr_expect(config->sinks[3].stdout_->payload);
         config_free(config);
 }
@@ -530,7 +592,8 @@ Test(config, refuses_what_lacks_a_required_key)
                 "sinks[0].topics: is required, with at least one"},
             {PG "sinks:\n  - name: a\n    topics: []\n" STDOUT, "4:5",
                 "sinks[0].topics: is required"},
-            {PG SINK "    redis: {}\n", "5:5", "sinks[0].redis.url: is required"},
+            {PG SINK "    redis: {}\n", "5:5",
+                "sinks[0].redis: needs exactly one of url, sentinels and cluster"},
             {PG SINK "    http: {}\n", "5:5", "sinks[0].http.url: is required, or url_file"},
             {PG SINK "    email: {from: a@b}\n", "5:5", "sinks[0].email.url: is required"},
             {PG SINK "    email: {url: smtp://h}\n", "5:5", "sinks[0].email.from: is required"},
@@ -551,6 +614,25 @@ Test(config, refuses_what_lacks_a_required_key)
                 "given without password"},
             {PG SINK "    email: {url: smtp://h, from: a@b, password: " CANARY "}\n", "5:39",
                 "given without user"},
+            {PG SINK "    email: {url: smtp://h, from: a@b, relays: [{url: smtp://i}]}\n", "5:39",
+                "sinks[0].email.relays: is given together with url"},
+            {PG SINK "    email: {from: a@b, relays: []}\n", "5:5",
+                "sinks[0].email.url: is required, or relays"},
+            {PG SINK "    email: {from: a@b, user: me, relays: [{url: smtp://i}]}\n", "5:24",
+                "sinks[0].email.user: belongs to url"},
+            {PG SINK "    email: {from: a@b, relays: [{url: smtp://i}, {user: me}]}\n", "5:50",
+                "sinks[0].email.relays[1].url: is required"},
+            {PG SINK "    email: {from: a@b, relays: [{url: smtp://i, " LOGIN
+                     "}, {url: smtp://j, password: " CANARY "}]}\n",
+                "5:103", "sinks[0].email.relays[1].password: is given without user"},
+            {PG SINK "    email: {from: a@b, relays: [{url: \"smtp://me:" CANARY "@h\"}]}\n",
+                "5:34", "sinks[0].email.relays[0].url: holds a name or password"},
+            {PG SINK "    email: {from: a@b, relays: [{url: smtp://1}, {url: smtp://2}, {url: "
+                     "smtp://3}, {url: smtp://4}, {url: smtp://5}, {url: smtp://6}, {url: "
+                     "smtp://7}, {url: smtp://8}, {url: smtp://9}]}\n",
+                "5:24", "sinks[0].email.relays: has 9 entries; allowed: up to 8"},
+            {PG SINK "    email: {url: smtp://h, from: a@b, key_file: /dev/null}\n", "5:39",
+                "sinks[0].email.key_file: is given without cert_file"},
         };
 
         REFUSE_ALL(cases);
@@ -616,12 +698,38 @@ Test(config, refuses_bad_choices_numbers_durations_and_sizes)
             {PG SINK "    max_in_flight_bytes: 16mb\n" STDOUT, "5:5", "16MiB"},
             {PG SINK "    max_in_flight_bytes: 63KiB\n" STDOUT, "5:5", "allowed: 64KiB to 1GiB"},
             {PG SINK "    max_in_flight_bytes: 2GiB\n" STDOUT, "5:5", "allowed: 64KiB to 1GiB"},
-            {PG SINK "    http: {url: http://h, concurrency: 1025}\n", "5:27",
-                "allowed: 1 to 1024"},
-            {PG SINK "    email: {url: smtp://h, from: a@b, concurrency: 17}\n", "5:39",
-                "allowed: 1 to 16"},
+            {PG SINK "    concurrency: 1025\n" STDOUT, "5:5", "allowed: 0 to 1024"},
+            {PG SINK "    concurrency: 17\n    email: {url: smtp://h, from: a@b}\n", "5:5",
+                "sinks[0].concurrency: '17' is out of range; allowed for email: 1 to 16"},
+            {PG SINK "    rate: {per_second: -1}\n" STDOUT, "5:12", "a number"},
+            {PG SINK "    rate: {per_second: 1000001}\n" STDOUT, "5:12", "allowed: 0 to 1000000"},
+            {PG SINK "    rate: {per_second: 1, burst: 1000001}\n" STDOUT, "5:27",
+                "allowed: 0 to 1000000"},
+            {PG SINK "    rate: {burst: 5}\n" STDOUT, "5:12",
+                "sinks[0].rate.burst: is given without per_second"},
             {PG SINK "    redis: {url: redis://h, maxlen: 9999999999999999999}\n", "5:29",
                 "out of range"},
+        };
+
+        REFUSE_ALL(cases);
+}
+
+#define TOPICS PG "sinks:\n  - name: a\n    topics: "
+
+Test(config, refuses_bad_routing)
+{
+        static const struct bad cases[] = {
+            {TOPICS "[\"!a\", \"!b\"]\n" STDOUT, "4:5",
+                "sinks[0].topics: only excludes; say first what is taken, as in [\"**\", "
+                "\"!a.*\"]"},
+            {TOPICS "[a, \"!\"]\n" STDOUT, "4:17", "sinks[0].topics[1]: is empty; ** stands for"},
+            {TOPICS "[\"a.***\"]\n" STDOUT, "4:14", "more than two * in a row"},
+            {TOPICS "[\"!!a\"]\n" STDOUT, "4:14", "begins with two !"},
+            {PG SINK "    types: [\"!a\"]\n" STDOUT, "5:5", "sinks[0].types: only excludes"},
+            {PG SINK "    match_headers: [\"=x\"]\n" STDOUT, "5:21",
+                "sinks[0].match_headers[0]: names no header; allowed: name=value, or name"},
+            {PG SINK "    filter: \" \"\n" STDOUT, "5:5",
+                "is empty; allowed: a jsonpath predicate"},
         };
 
         REFUSE_ALL(cases);
@@ -678,8 +786,36 @@ Test(config, refuses_bad_names_patterns_and_templates)
             {PG SINK "    http: {url: http://h, headers: [\"a\\r\\nb\"]}\n", "5:37", "line break"},
             {PG SINK "    redis: {url: redis://h, stream: \"\"}\n", "5:29",
                 "sinks[0].redis.stream: is empty"},
-            {PG SINK "    redis: {url: redis://h, stream: \"{{type}}\"}\n", "5:29",
-                "the only variable is {{topic}}"},
+            {PG SINK "    redis: {url: redis://h, stream: \"x{{payload}}\"}\n", "5:29",
+                "the only variables are {{topic}}, {{type}} and {{key}}"},
+            {PG SINK "    redis: {url: redis://h, stream: \"{{topic}}\"}\n", "5:29",
+                "begins with a variable, so that events could choose any key"},
+            {PG SINK "    redis: {url: redis://h, stream: \"a\\tb\"}\n", "5:29",
+                "holds a control character"},
+            {PG SINK "    redis: {url: redis://h, maxlen: 5, minid: 1h}\n", "5:40",
+                "minid: is given together with maxlen"},
+            {PG SINK "    redis: {url: redis://h, channel: c}\n", "5:29",
+                "is only for mode: pubsub"},
+            {PG SINK "    redis: {url: redis://h, mode: pubsub, maxlen: 5}\n", "5:43",
+                "maxlen: is only for mode: stream"},
+            {PG SINK "    redis: {url: redis://h, mode: pubsub, exactly_once: true}\n", "5:43",
+                "exactly_once: is only for mode: stream"},
+            {PG SINK "    redis: {url: redis://h, source: /x}\n", "5:29",
+                "source: is only for format: cloudevents"},
+            {PG SINK "    redis: {url: redis://h, format: cloudevents, source: a b}\n", "5:50",
+                "is not a URI"},
+            {PG SINK "    redis: {url: redis://h, wait_timeout: 1s}\n", "5:29",
+                "is only for wait_replicas above 0"},
+            {PG SINK "    redis: {url: redis://h, wait_replicas: 1, wait_timeout: 5s}\n", "5:47",
+                "is not shorter than timeout"},
+            {PG SINK "    redis: {url: redis://h, exactly_once: true}\n", "5:29",
+                "exactly_once: needs a fixed stream"},
+            {PG SINK "    redis: {url: redis://h, exactly_once: true, stream: \"x:{{key}}\"}\n",
+                "5:29", "exactly_once: needs a fixed stream"},
+            {PG SINK "    redis: {url: redis://h, exactly_once: true, stream: \"x}y\"}\n", "5:49",
+                "has braces that are no hash tag"},
+            {PG SINK "    redis: {url: redis://h, exactly_once: true, stream: \"x{}y\"}\n", "5:49",
+                "has braces that are no hash tag"},
             {PG SINK "    redis: {url: redis://h, stream: \"x{{topic\"}\n", "5:29",
                 "need each other"},
             {PG SINK "    redis: {url: redis://h, stream: \"topic}}\"}\n", "5:29",
@@ -713,7 +849,7 @@ Test(config, refuses_bad_urls_and_secrets_without_quoting_them)
 #define HTTP(rest) PG SINK "    http: {url: \"" rest "}\n"
 #define EMAIL(url) PG SINK "    email: {from: a@b, url: \"" url "\"}\n", "5:24"
         static const struct bad cases[] = {
-            {REDIS("rediss://:" CANARY "@h"), "stunnel"},
+            {REDIS("rediss://:" CANARY "@h/x"), "is not the number of a database"},
             {REDIS("http://" CANARY), "unknown scheme; allowed: redis://"},
             {REDIS(CANARY), "is not a URL"},
             {REDIS("redis://:" CANARY "@"), "has no host"},
@@ -795,6 +931,63 @@ Test(config, takes_apart_the_urls_of_redis)
                 config_free(config);
                 free(text);
         }
+}
+
+Test(config, reads_where_sentinels_and_clusters_are)
+{
+        struct config *config = load(
+            PG SINK "    redis: {sentinels: [a, \"[::1]:26380\"], master: m, db: 2, tls: true,\n"
+                    "      user: u, password: p, sentinel_user: su, sentinel_password: sp}\n"
+                    "  - name: b\n    topics: [t]\n"
+                    "    redis: {cluster: [\"c:7000\"]}\n"
+                    "  - name: c\n    topics: [t]\n"
+                    "    redis: {url: \"rediss://h:1/2\"}\n");
+        const struct redis_config *redis = config->sinks[0].redis;
+
+        cr_expect_eq(redis->n_sentinels, 2);
+        cr_expect_str_eq(redis->sentinels[1], "[::1]:26380");
+        cr_expect_str_eq(redis->master, "m");
+        cr_expect_str_eq(redis->user, "u");
+        cr_expect_str_eq(redis->sentinel_user, "su");
+        cr_expect_str_eq(redis->sentinel_password, "sp");
+        cr_expect_eq(redis->db, 2);
+        cr_expect(redis->tls);
+        cr_expect_null(redis->host);
+        cr_expect_eq(config->sinks[1].redis->n_cluster, 1);
+        cr_expect(!config->sinks[1].redis->tls);
+        cr_expect(config->sinks[2].redis->tls);
+        cr_expect_eq(config->sinks[2].redis->db, 2);
+        config_free(config);
+}
+
+Test(config, refuses_redis_keys_that_contradict_each_other)
+{
+        static const struct bad cases[] = {
+            {PG SINK "    redis: {url: redis://h, cluster: [h]}\n", "5:5",
+                "needs exactly one of url"},
+            {PG SINK "    redis: {sentinels: [h]}\n", "5:5", "has sentinels but no master"},
+            {PG SINK "    redis: {url: redis://h, master: m}\n", "5:29",
+                "sinks[0].redis.master: is given without sentinels"},
+            {PG SINK "    redis: {url: redis://h, sentinel_user: m}\n", "5:29",
+                "sinks[0].redis.sentinel_user: is given without a password; add sentinel_password"},
+            {PG SINK "    redis: {url: redis://h, sentinel_password: " CANARY "}\n", "5:29",
+                "is given without sentinels"},
+            {PG SINK "    redis: {cluster: [h], db: 1}\n", "5:27",
+                "a Redis Cluster has no other database"},
+            {PG SINK "    redis: {url: redis://h/1, db: 1}\n", "5:31", "is given here and in url"},
+            {PG SINK "    redis: {url: redis://h, tls: true}\n", "5:29", "url is not rediss://"},
+            {PG SINK "    redis: {url: redis://h, ca_file: /dev/null}\n", "5:29",
+                "is given without TLS"},
+            {PG SINK "    redis: {url: rediss://h, cert_file: /dev/null}\n", "5:30",
+                "is given without key_file"},
+            {PG SINK "    redis: {cluster: [\"h:0\"]}\n", "5:23", "malformed host or port"},
+            {PG SINK "    redis: {cluster: [\"me@h\"]}\n", "5:23",
+                "is not of the form host[:port]"},
+            {PG SINK "    redis: {cluster: [\"h/1\"]}\n", "5:23", "is not of the form host[:port]"},
+            {PG SINK "    redis: {sentinels: [\"h\\r\\n\"], master: m}\n", "5:25", ""},
+        };
+
+        REFUSE_ALL(cases);
 }
 
 Test(config, takes_names_and_domains_from_sender_addresses)
