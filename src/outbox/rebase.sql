@@ -48,3 +48,9 @@ SET epoch = epoch + 1,
     settled_at = now()
 FROM rewritten
 WHERE rewritten.lock_id = cursor.lock_id;
+
+-- Receivers that nobody has delivered to yet begin here.
+UPDATE courier.endpoint
+SET start_snapshot = pg_current_snapshot(),
+    start_floor = coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0)
+WHERE NOT EXISTS (SELECT FROM courier.cursor WHERE cursor.sink = endpoint.sink AND cursor.lane = endpoint.id);

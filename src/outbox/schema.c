@@ -19,11 +19,15 @@
 extern const char sql_0001_outbox[];
 extern const char sql_0002_failures[];
 extern const char sql_0003_schedule[];
+extern const char sql_0004_endpoints[];
+extern const char sql_0005_routing[];
 
 const struct migration schema_migrations[] = {
     {1, "outbox", sql_0001_outbox},
     {2, "failures", sql_0002_failures},
     {3, "schedule", sql_0003_schedule},
+    {4, "endpoints", sql_0004_endpoints},
+    {5, "routing", sql_0005_routing},
     {0},
 };
 

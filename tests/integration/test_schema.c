@@ -54,7 +54,9 @@ Test(schema, is_made_by_migrate_and_by_no_second_migrate)
         char *told = xasprintf("nothing to do\nschema courier is at version %s\n", all_versions());
 
         expect_run(MIGRATE("--dsn", dsn), 0,
-            "applied 0001_outbox\napplied 0002_failures\napplied 0003_schedule\n", "");
+            "applied 0001_outbox\napplied 0002_failures\napplied 0003_schedule\n"
+            "applied 0004_endpoints\n",
+            "");
         expect_run(MIGRATE("--dsn", dsn), 0, told, "");
 
         expect_value(connection, "SELECT count(*) FROM courier.schema_version", all_versions());

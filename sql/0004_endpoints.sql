@@ -1,0 +1,328 @@
+-- pgcourier schema, version 4: the receivers of a sink that fans out.
+
+-- A new webhook secret: "whsec_" and 32 bytes in base64. A random UUID has 122 random bits, drawn from
+-- the server's strong source: the hash of three is as good as 32 bytes of it.
+CREATE FUNCTION courier.new_secret() RETURNS text
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT 'whsec_' || encode(sha256(
+    uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'base64')
+$$;
+COMMENT ON FUNCTION courier.new_secret() IS 'A new secret to sign webhooks with: whsec_ and 32 random bytes in base64';
+
+-- What the checks below ask of lists, which a CHECK cannot look into itself.
+CREATE FUNCTION courier.is_secret(secret text) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  -- 24 to 64 bytes: as many groups of four digits, of which only the last may be filled up with =.
+  SELECT secret ~ '^whsec_([A-Za-z0-9+/]{4}){7,21}([A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$'
+         AND length(rtrim(substr(secret, 7), '=')) BETWEEN 32 AND 86
+$$;
+COMMENT ON FUNCTION courier.is_secret(text) IS 'Whether it is whsec_ and 24 to 64 bytes in base64';
+
+CREATE FUNCTION courier.are_secrets(secrets text[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(bool_and(coalesce(courier.is_secret(secret), false)), true) FROM unnest(secrets) AS secret
+$$;
+COMMENT ON FUNCTION courier.are_secrets(text[]) IS 'Whether each is whsec_ and 24 to 64 bytes in base64';
+
+CREATE FUNCTION courier.are_patterns(patterns text[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT count(*) <= 100
+         AND coalesce(bool_and(coalesce(pattern ~ '^!?[^!]' AND octet_length(pattern) <= 256
+                                        AND pattern !~ '[[:cntrl:]]', false)), true)
+  FROM unnest(patterns) AS pattern
+$$;
+COMMENT ON FUNCTION courier.are_patterns(text[]) IS 'Whether these are at most 100 patterns of topics or types';
+
+-- One row for each receiver of an http sink with `endpoints: table`. Every change takes effect as
+-- soon as it is committed; a running relay is told. By plain SQL:
+--
+--   INSERT INTO courier.endpoint (sink, name, url, topics)
+--     VALUES ('webhooks', 'acme', 'https://acme.example/hook', '{orders.**}') RETURNING secret;
+--   UPDATE courier.endpoint SET state = 'paused', state_reason = 'asked by phone' WHERE name = 'acme';
+--   UPDATE courier.endpoint SET state = 'active' WHERE name = 'acme';
+--   SELECT courier.rotate_secret('acme', overlap => '24 hours');
+--   DELETE FROM courier.endpoint WHERE name = 'acme';
+--
+-- The id is the number of the receiver's lane: of its rows in courier.cursor, courier.parked and
+-- courier.dead_letter. It begins at 1, since 0 is the lane of the sink itself. It is never given out
+-- twice, so a receiver that is removed and added again begins anew.
+CREATE TABLE courier.endpoint (
+  id                integer          GENERATED ALWAYS AS IDENTITY,
+  sink              text             NOT NULL,
+  name              text             NOT NULL,
+  description       text,
+
+  url               text             NOT NULL,
+  secret            text             NOT NULL DEFAULT courier.new_secret(),
+  old_secrets       text[]           NOT NULL DEFAULT '{}',
+  old_secrets_until timestamptz,
+  headers           jsonb            NOT NULL DEFAULT '{}',
+
+  topics            text[]           NOT NULL DEFAULT '{**,!courier.**}',
+  types             text[]           NOT NULL DEFAULT '{}',
+  filter            jsonpath,
+  start             text             NOT NULL DEFAULT 'now',
+  start_snapshot    pg_snapshot      NOT NULL DEFAULT pg_current_snapshot(),
+  start_floor       bigint           NOT NULL DEFAULT coalesce(pg_sequence_last_value('courier.outbox_id_seq'), 0),
+
+  concurrency       integer          NOT NULL DEFAULT 8,
+  rate              double precision NOT NULL DEFAULT 0,
+  burst             integer          NOT NULL DEFAULT 0,
+
+  state             text             NOT NULL DEFAULT 'active',
+  state_reason      text,
+  state_since       timestamptz      NOT NULL DEFAULT clock_timestamp(),
+  failing_since     timestamptz,
+  last_error        text,
+  last_failed_at    timestamptz,
+  created_at        timestamptz      NOT NULL DEFAULT clock_timestamp(),
+
+  CONSTRAINT endpoint_pkey PRIMARY KEY (id),
+  CONSTRAINT endpoint_name_key UNIQUE (name),
+  CONSTRAINT sink_must_be_the_name_of_a_sink CHECK (sink ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
+  CONSTRAINT name_must_be_1_to_100_of_letters_digits_dot_dash_underscore
+    CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'),
+  CONSTRAINT description_must_be_at_most_1000_bytes CHECK (octet_length(description) <= 1000),
+  CONSTRAINT description_must_not_contain_control_characters CHECK (description !~ '[[:cntrl:]]'),
+
+  CONSTRAINT url_must_begin_with_http_or_https_and_a_host CHECK (url ~ '^https?://[^/?#]'),
+  CONSTRAINT url_must_be_of_visible_ascii_without_backslashes CHECK (url !~ '[^\x21-\x5b\x5d-\x7e]'),
+  CONSTRAINT url_must_not_contain_a_user_or_password CHECK (url !~ '^https?://[^/?#]*@'),
+  CONSTRAINT url_must_be_at_most_2048_bytes CHECK (octet_length(url) <= 2048),
+  CONSTRAINT secret_must_be_whsec_and_24_to_64_bytes_in_base64 CHECK (courier.is_secret(secret)),
+  CONSTRAINT old_secrets_must_be_whsec_and_24_to_64_bytes_in_base64 CHECK (courier.are_secrets(old_secrets)),
+  CONSTRAINT old_secrets_must_be_at_most_10 CHECK (cardinality(old_secrets) <= 10),
+  CONSTRAINT old_secrets_need_old_secrets_until CHECK (old_secrets = '{}' OR old_secrets_until IS NOT NULL),
+  CONSTRAINT headers_must_be_an_object_of_texts
+    CHECK (jsonb_typeof(headers) = 'object' AND NOT headers @? 'strict $.* ? (@.type() != "string")'),
+  CONSTRAINT header_names_must_be_of_letters_digits_and_dashes
+    CHECK (NOT headers @? '$.keyvalue() ? (!(@.key like_regex "^[A-Za-z0-9!#$%&''*+.^_`|~-]+$"))'),
+  CONSTRAINT header_values_must_not_contain_control_characters
+    CHECK (NOT headers @? '$.* ? (@ like_regex "[[:cntrl:]]")'),
+  CONSTRAINT headers_must_be_at_most_16_kibibytes CHECK (octet_length(headers::text) <= 16384),
+
+  CONSTRAINT topics_must_be_1_to_100_patterns
+    CHECK (cardinality(topics) > 0 AND courier.are_patterns(topics)),
+  CONSTRAINT topics_must_not_all_exclude CHECK (array_to_string(topics, E'\n') ~ '(^|\n)[^!]'),
+  CONSTRAINT types_must_be_at_most_100_patterns CHECK (courier.are_patterns(types)),
+  CONSTRAINT filter_must_be_at_most_4096_bytes CHECK (octet_length(filter::text) <= 4096),
+  CONSTRAINT start_must_be_now_or_beginning CHECK (start IN ('now', 'beginning')),
+
+  CONSTRAINT concurrency_must_be_1_to_1024 CHECK (concurrency BETWEEN 1 AND 1024),
+  CONSTRAINT rate_must_be_0_to_1000000 CHECK (rate BETWEEN 0 AND 1000000),
+  CONSTRAINT burst_must_be_0_to_1000000 CHECK (burst BETWEEN 0 AND 1000000),
+  CONSTRAINT state_must_be_active_paused_or_disabled CHECK (state IN ('active', 'paused', 'disabled')),
+  CONSTRAINT state_reason_must_be_at_most_1000_bytes CHECK (octet_length(state_reason) <= 1000),
+  CONSTRAINT state_reason_must_not_contain_control_characters CHECK (state_reason !~ '[[:cntrl:]]')
+);
+
+-- Counts the dead letters of one receiver without reading those of all.
+CREATE INDEX dead_letter_lane_idx ON courier.dead_letter (sink, lane, id) WHERE lane <> 0;
+
+COMMENT ON TABLE courier.endpoint IS 'The receivers of http sinks with endpoints: table; see pgcourier endpoint';
+COMMENT ON COLUMN courier.endpoint.id IS 'The lane of its rows in courier.cursor, courier.parked and courier.dead_letter';
+COMMENT ON COLUMN courier.endpoint.sink IS 'The http sink that delivers to it; never changed';
+COMMENT ON COLUMN courier.endpoint.name IS 'For people, commands and events; may be changed';
+COMMENT ON COLUMN courier.endpoint.description IS 'For people; not used by pgcourier';
+COMMENT ON COLUMN courier.endpoint.url IS 'Where its events are posted to';
+COMMENT ON COLUMN courier.endpoint.secret IS 'Signs each request: whsec_ and the key in base64; the receiver needs it to verify';
+COMMENT ON COLUMN courier.endpoint.old_secrets IS 'Earlier secrets, the newest first; they sign too until old_secrets_until';
+COMMENT ON COLUMN courier.endpoint.old_secrets_until IS 'From then on old_secrets sign no longer';
+COMMENT ON COLUMN courier.endpoint.headers IS 'A JSON object of names and texts to send along with each request';
+COMMENT ON COLUMN courier.endpoint.topics IS 'Patterns: * is any characters up to the next dot, ** any at all, ! excludes whatever the others say';
+COMMENT ON COLUMN courier.endpoint.types IS 'Patterns of the same form for the type of an event; empty: any type, or none';
+COMMENT ON COLUMN courier.endpoint.filter IS 'A JSON path predicate that the payload must meet; NULL: any payload';
+COMMENT ON COLUMN courier.endpoint.start IS 'now: only events published after the receiver was added; beginning: all that the outbox still has';
+COMMENT ON COLUMN courier.endpoint.start_snapshot IS 'What was visible when it was added; with start_floor, the sequence read after that, where it begins; never set by hand';
+COMMENT ON COLUMN courier.endpoint.concurrency IS 'Requests under way at the same time, at most';
+COMMENT ON COLUMN courier.endpoint.rate IS 'Events a second, on average; 0: as fast as it goes';
+COMMENT ON COLUMN courier.endpoint.burst IS 'Events that may go at once after a pause, within rate; 0: those of one second';
+COMMENT ON COLUMN courier.endpoint.state IS 'active; paused: its events wait; disabled: the same, because it failed for too long or said that it wants no more';
+COMMENT ON COLUMN courier.endpoint.state_reason IS 'Why it is paused or disabled';
+COMMENT ON COLUMN courier.endpoint.state_since IS 'When state was last changed; set by a trigger';
+COMMENT ON COLUMN courier.endpoint.failing_since IS 'No delivery has succeeded since then; set by the relay after a minute, NULL after a success';
+COMMENT ON COLUMN courier.endpoint.last_error IS 'The last failure that the relay noted, in the receiver''s words or ours';
+
+-- What an UPDATE by hand should not have to think of. A receiver that moved to another sink would
+-- leave its cursor and its parked rows behind.
+CREATE FUNCTION courier.keep_endpoint() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF NEW.sink <> OLD.sink THEN
+    RAISE EXCEPTION 'endpoint %: it belongs to the sink %, which cannot be changed', OLD.name, OLD.sink
+      USING ERRCODE = 'restrict_violation', HINT = 'Remove it and add it to the other sink';
+  END IF;
+  IF NEW.state <> OLD.state THEN
+    NEW.state_since := clock_timestamp();
+    IF NEW.state = 'active' THEN -- a new start: what was known of it is no longer news
+      NEW.state_reason := NULL;
+      NEW.failing_since := NULL;
+    END IF;
+  END IF;
+  RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION courier.keep_endpoint() IS 'Keeps state_since, state_reason and failing_since true to state';
+
+CREATE TRIGGER keep_endpoint BEFORE UPDATE ON courier.endpoint
+  FOR EACH ROW EXECUTE FUNCTION courier.keep_endpoint();
+
+-- Not for what the relay itself notes: failing_since, last_error and last_failed_at.
+CREATE TRIGGER ring_control
+  AFTER INSERT OR DELETE OR TRUNCATE
+    OR UPDATE OF name, url, secret, old_secrets, old_secrets_until, headers, topics, types, filter,
+                 concurrency, rate, burst, state
+  ON courier.endpoint
+  FOR EACH STATEMENT EXECUTE FUNCTION courier.ring_control();
+
+-- Gives a receiver a new secret, and returns it. The one before signs too for as long as `overlap`
+-- says, so that the receiver can change over without refusing a request; so do those before it that
+-- still do. An overlap of 0 ends all of them at once: for a secret that got into the wrong hands.
+--
+-- Errors: no_data_found, check_violation with the name of the broken rule.
+CREATE FUNCTION courier.rotate_secret(
+  endpoint   text,
+  overlap    interval DEFAULT '24 hours',
+  new_secret text     DEFAULT courier.new_secret()
+) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  moment timestamptz := clock_timestamp();
+BEGIN
+  IF overlap IS NULL OR overlap NOT BETWEEN '0' AND '1 year' THEN
+    RAISE EXCEPTION 'endpoint %: overlap is %, which is not from 0 to a year',
+        quote_nullable(endpoint), quote_nullable(overlap::text)
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Write it like ''24 hours''; ''0'' ends the old secret at once';
+  END IF;
+  UPDATE courier.endpoint AS e SET
+    secret = new_secret,
+    old_secrets = CASE
+      WHEN overlap = '0' THEN '{}'
+      WHEN e.old_secrets_until > moment THEN (e.secret || array_remove(e.old_secrets, e.secret))[:10]
+      ELSE ARRAY[e.secret] END,
+    old_secrets_until = CASE WHEN overlap > '0' THEN moment + overlap END
+    WHERE e.name = rotate_secret.endpoint;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no endpoint %', quote_nullable(endpoint)
+      USING ERRCODE = 'no_data_found', HINT = 'SELECT name FROM courier.endpoint_health';
+  END IF;
+  RETURN new_secret;
+END
+$$;
+COMMENT ON FUNCTION courier.rotate_secret(text, interval, text)
+  IS 'Gives a receiver a new secret and returns it; the old one signs too for a while';
+
+-- Says something about a receiver by an event of its own; for the functions below. No event may be
+-- lost by a crash of the server once it is delivered, hence the commit that waits.
+CREATE FUNCTION courier.publish_endpoint_event(
+  e courier.endpoint, topic text, reason text, failing_since timestamptz) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM set_config('synchronous_commit', 'local', true);
+  INSERT INTO courier.outbox (topic, key, type, payload)
+  VALUES (topic, e.name, topic, json_build_object(
+    'endpoint', e.name,
+    'sink', e.sink,
+    'url', regexp_replace(e.url, '[?#].*$', ''), -- what follows may be a token
+    'reason', reason,
+    'failing_since', failing_since,
+    'at', clock_timestamp()));
+END
+$$;
+COMMENT ON FUNCTION courier.publish_endpoint_event(courier.endpoint, text, text, timestamptz)
+  IS 'Publishes courier.endpoint.failing, .recovered or .disabled';
+
+-- For the relay: the receiver has been failing for so long. Publishes courier.endpoint.failing once
+-- until it recovers; true if it did now.
+CREATE FUNCTION courier.note_endpoint_failing(endpoint_id integer, failing_for interval, error text)
+RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  e        courier.endpoint;
+  was_news boolean;
+BEGIN
+  SELECT * INTO e FROM courier.endpoint AS old WHERE old.id = endpoint_id FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN false; -- removed meanwhile
+  END IF;
+  was_news := e.failing_since IS NULL AND e.state = 'active';
+  IF was_news THEN
+    e.failing_since := clock_timestamp() - failing_for;
+  END IF;
+  e.last_error := left(error, 1000);
+  UPDATE courier.endpoint AS new
+    SET failing_since = e.failing_since, last_error = e.last_error, last_failed_at = clock_timestamp()
+    WHERE new.id = endpoint_id;
+  IF was_news THEN
+    PERFORM courier.publish_endpoint_event(e, 'courier.endpoint.failing', e.last_error, e.failing_since);
+  END IF;
+  RETURN was_news;
+END
+$$;
+COMMENT ON FUNCTION courier.note_endpoint_failing(integer, interval, text)
+  IS 'For the relay: notes that a receiver has been failing, and publishes it once';
+
+-- For the relay: the receiver has taken an event again. Publishes courier.endpoint.recovered if
+-- courier.endpoint.failing was published; true if so.
+CREATE FUNCTION courier.note_endpoint_recovered(endpoint_id integer) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  e courier.endpoint;
+BEGIN
+  SELECT * INTO e FROM courier.endpoint AS old
+    WHERE old.id = endpoint_id AND old.failing_since IS NOT NULL FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  UPDATE courier.endpoint AS new SET failing_since = NULL WHERE new.id = endpoint_id;
+  PERFORM courier.publish_endpoint_event(e, 'courier.endpoint.recovered', e.last_error, e.failing_since);
+  RETURN true;
+END
+$$;
+COMMENT ON FUNCTION courier.note_endpoint_recovered(integer)
+  IS 'For the relay: notes that a receiver works again, and publishes it';
+
+-- For the relay: the receiver has been failing for too long, or wants no more. Does nothing unless
+-- it is active; true if it did.
+CREATE FUNCTION courier.disable_endpoint(endpoint_id integer, reason text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  e courier.endpoint;
+BEGIN
+  UPDATE courier.endpoint AS old
+    SET state = 'disabled', state_reason = left(regexp_replace(reason, '[[:cntrl:]]+', ' ', 'g'), 250)
+    WHERE old.id = endpoint_id AND old.state = 'active'
+    RETURNING * INTO e;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  PERFORM courier.publish_endpoint_event(e, 'courier.endpoint.disabled', e.state_reason, e.failing_since);
+  RETURN true;
+END
+$$;
+COMMENT ON FUNCTION courier.disable_endpoint(integer, text)
+  IS 'For the relay: disables a receiver, and publishes it';
+
+-- How each receiver is, without its secrets.
+CREATE VIEW courier.endpoint_health AS
+  SELECT e.id, e.sink, e.name, e.state, e.state_reason, e.state_since, e.failing_since, e.last_error,
+         e.last_failed_at, parked.n AS parked, parked.oldest AS parked_since, dead.n AS dead
+  FROM courier.endpoint AS e,
+       LATERAL (SELECT count(*) AS n, min(p.parked_at) AS oldest FROM courier.parked AS p
+                WHERE p.sink = e.sink AND p.lane = e.id) AS parked,
+       LATERAL (SELECT count(*) AS n FROM courier.dead_letter AS d
+                WHERE d.sink = e.sink AND d.lane = e.id AND d.lane <> 0) AS dead;
+COMMENT ON VIEW courier.endpoint_health IS 'How each receiver is: its state, since when it fails, its parked deliveries and dead letters';
+
+-- Secrets are the relay's: a publisher may not even see where its events go. An application that
+-- manages receivers needs no more than rights on the table; the other functions run with its own.
+REVOKE ALL ON FUNCTION courier.publish_endpoint_event(courier.endpoint, text, text, timestamptz),
+  courier.note_endpoint_failing(integer, interval, text), courier.note_endpoint_recovered(integer),
+  courier.disable_endpoint(integer, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION courier.note_endpoint_failing(integer, interval, text),
+  courier.note_endpoint_recovered(integer), courier.disable_endpoint(integer, text) TO courier_relay;
+GRANT SELECT, INSERT, UPDATE, DELETE ON courier.endpoint TO courier_relay;
+GRANT SELECT ON courier.endpoint_health TO courier_relay;
+GRANT DELETE ON courier.cursor TO courier_relay; -- of a receiver that was removed
+
+INSERT INTO courier.schema_version (version, name) VALUES (4, 'endpoints');

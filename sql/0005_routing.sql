@@ -1,0 +1,72 @@
+-- pgcourier schema, version 5: what the filters of sinks and receivers say about an event.
+
+-- Which of the filters (jsonpath predicates) are true of a payload, by their numbers from 1, in
+-- order. Never fails, since the relay reads events in one statement for many: where a filter cannot
+-- be answered, it is not true. That happens with payloads that jsonb cannot hold (\u0000, numbers
+-- beyond its range), and with what a jsonpath may still complain about although told to be silent.
+-- Names are qualified rather than found by a search_path of its own, which would cost as much as the
+-- rest of a call.
+CREATE FUNCTION courier.true_filters(payload json, filters jsonpath[]) RETURNS integer[]
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  document pg_catalog.jsonb;
+  held     integer[] := '{}';
+BEGIN
+  IF payload IS NULL THEN
+    RETURN held;
+  END IF;
+  BEGIN
+    document := payload;
+    FOR n IN 1 .. pg_catalog.cardinality(filters) LOOP
+      IF document OPERATOR(pg_catalog.@@) filters[n] THEN
+        held := pg_catalog.array_append(held, n);
+      END IF;
+    END LOOP;
+    RETURN held;
+  EXCEPTION WHEN others THEN
+    IF document IS NULL THEN
+      RETURN '{}';
+    END IF;
+  END;
+  -- One of them failed: each by itself, so that the others count.
+  held := '{}';
+  FOR n IN 1 .. pg_catalog.cardinality(filters) LOOP
+    BEGIN
+      IF document OPERATOR(pg_catalog.@@) filters[n] THEN
+        held := pg_catalog.array_append(held, n);
+      END IF;
+    EXCEPTION WHEN others THEN
+      NULL;
+    END;
+  END LOOP;
+  RETURN held;
+END
+$$;
+COMMENT ON FUNCTION courier.true_filters(json, jsonpath[])
+  IS 'Which of the jsonpath predicates hold for a payload, by number from 1; never fails';
+
+-- What is wrong with a filter, in PostgreSQL's words, or NULL.
+CREATE FUNCTION courier.filter_error(filter text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  path   jsonpath;
+  answer jsonb;
+BEGIN
+  path := filter;
+  -- A predicate has one answer whatever it is asked about: true, false or unknown.
+  answer := jsonb_path_query_array('{}', path, silent => true);
+  IF jsonb_array_length(answer) = 1 AND jsonb_typeof(answer -> 0) IN ('boolean', 'null') THEN
+    RETURN NULL;
+  END IF;
+  RETURN 'it is not a predicate: compare ($.a == true), or ask whether something is there (exists($.a))';
+EXCEPTION WHEN others THEN
+  RETURN sqlerrm;
+END
+$$;
+COMMENT ON FUNCTION courier.filter_error(text) IS 'What is wrong with a jsonpath predicate, or NULL';
+
+REVOKE ALL ON FUNCTION courier.true_filters(json, jsonpath[]), courier.filter_error(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION courier.true_filters(json, jsonpath[]), courier.filter_error(text)
+  TO courier_relay;
+
+INSERT INTO courier.schema_version (version, name) VALUES (5, 'routing');
