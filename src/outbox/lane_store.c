@@ -1,28 +1,10 @@
 /* What a lane's store is made of; what it does is in claim.c, page.c, parked.c and settle.c. */
 #include "base/alloc.h"
-#include "base/bytes.h"
 #include "outbox/session.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* '*' becomes '%', and what LIKE would take as a wildcard or an escape is escaped. */
-static void add_pattern(struct array_literal *patterns, const char *topic)
-{
-        struct bytes pattern = {0};
-
-        for (const char *at = topic; *at != '\0'; at++) {
-                if (*at == '*')
-                        bytes_append_text(&pattern, "%");
-                else if (*at == '%' || *at == '_' || *at == '\\')
-                        bytes_printf(&pattern, "\\%c", *at);
-                else
-                        bytes_append(&pattern, at, 1);
-        }
-        array_add_text(patterns, pattern.length > 0 ? pattern.data : "");
-        bytes_deinit(&pattern);
-}
 
 struct lane_store *lane_store_create(struct outbox *outbox,
     const struct lane_store_settings *settings, const struct lane_store_events *events, void *owner)
@@ -33,11 +15,14 @@ struct lane_store *lane_store_create(struct outbox *outbox,
         store->events = *events;
         store->owner = owner;
         store->sink = settings->sink;
+        store->filter = settings->filter;
         snprintf(store->lane, sizeof store->lane, "%" PRId32, settings->lane);
-        for (unsigned i = 0; i < settings->n_topics; i++)
-                add_pattern(&store->topics, settings->topics[i]);
-        (void)array_end(&store->topics);
+        store->is_covered = settings->is_covered;
         store->start = settings->start;
+        if (settings->start_snapshot != NULL)
+                store->start_snapshot = xstrdup(settings->start_snapshot);
+        snprintf(store->start_floor, sizeof store->start_floor, "%" PRId64, settings->start_floor);
+        store->is_durable = settings->is_durable;
         return store;
 }
 
@@ -47,6 +32,12 @@ void lane_store_destroy(struct lane_store *store)
                 return;
         cursor_deinit(&store->request.start);
         cursor_deinit(&store->claimed);
-        array_deinit(&store->topics);
+        free(store->start_snapshot);
+        route_params_deinit(&store->route);
         free(store);
+}
+
+uint64_t lane_store_epoch(const struct lane_store *store)
+{
+        return strtoull(store->epoch, NULL, 10);
 }

@@ -22,6 +22,7 @@ void selection_fill(
             age_text(texts->older_than_ms, sizeof texts->older_than_ms, selection->older_than_ms),
             age_text(texts->newer_than_ms, sizeof texts->newer_than_ms, selection->newer_than_ms),
             selection->ids,
+            selection->endpoint,
         };
 
         for (int i = 0; i < SELECTION_PARAMETERS; i++)

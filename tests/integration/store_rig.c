@@ -116,10 +116,7 @@ struct store_rig *store_rig_open(const char *superuser_dsn)
             .on_xid = on_xid,
             .on_missing = on_missing,
             .on_settled = on_settled};
-        static char all_topics[] = "*";
-        static char *const topics[] = {all_topics};
-        const struct lane_store_settings settings = {
-            .sink = "test", .topics = topics, .n_topics = 1, .start = START_BEGINNING};
+        const struct lane_store_settings settings = {.sink = "test", .start = START_BEGINNING};
         struct store_rig *rig = xcalloc(1, sizeof *rig);
 
         rig->dsn = dsn_as_user(superuser_dsn, "relay");
@@ -189,10 +186,21 @@ const struct parked_batch *store_rig_read_due(struct store_rig *rig)
 
 const struct page *store_rig_read_page(struct store_rig *rig)
 {
+        static char all_topics[] = "**";
+        const struct routing all = {.topics = (char *const[]){all_topics}, .n_topics = 1};
+
+        return store_rig_read_page_for(rig, (const struct routing *const[]){&all}, 1);
+}
+
+const struct page *store_rig_read_page_for(
+    struct store_rig *rig, const struct routing *const *routings, size_t n_routings)
+{
         release_answers(rig);
-        lane_store_read(
-            rig->store, &(struct page_request){
-                            .start = rig->cursor, .max_events = 100, .max_event_bytes = 1 << 20});
+        lane_store_read(rig->store, &(struct page_request){.start = rig->cursor,
+                                        .max_events = 100,
+                                        .max_event_bytes = 1 << 20,
+                                        .routings = routings,
+                                        .n_routings = n_routings});
         await(rig, &rig->is_answered);
         return rig->page;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "outbox/outbox.h"
+#include "outbox/routing.h"
 #include "support/postgres.h"
 
 #include <stdbool.h>
@@ -33,7 +34,9 @@ void store_rig_close(struct store_rig *rig); /* waits until the server has ended
 /* The answers are the rig's until the next question. */
 const struct parked_batch *store_rig_read_parked(
     struct store_rig *rig, const struct parked_request *request);
-const struct page *store_rig_read_page(struct store_rig *rig);
+const struct page *store_rig_read_page(struct store_rig *rig); /* all topics */
+const struct page *store_rig_read_page_for(
+    struct store_rig *rig, const struct routing *const *routings, size_t n_routings);
 
 /* Everything that is due, without keys or claims. */
 const struct parked_batch *store_rig_read_due(struct store_rig *rig);

@@ -298,8 +298,8 @@ Test(reader, lets_only_its_topics_through)
         database_exec(app, "SELECT courier.publish('orders', '\"3\"')");
         database_exec(app, "SELECT courier.publish('odd_%\\\"topic', '\"4\"')");
         database_exec(app, "SELECT courier.publish('oddxx\\\"topic', '\"5\"')");
-        reader = reader_open(fixture.relay,
-            &(struct reader_options){.start = START_BEGINNING, .topics = topics, .n_topics = 2});
+        reader = reader_open(fixture.relay, &(struct reader_options){.start = START_BEGINNING,
+                                                .routing = {.topics = topics, .n_topics = 2}});
         reader_catch_up(reader);
 
         cr_expect_str_eq(deliveries(reader, 0), "1 4");
@@ -319,8 +319,8 @@ Test(reader, passes_over_many_events_of_other_topics)
             "INSERT INTO courier.outbox (topic, payload) SELECT 'common', '0' "
             "FROM generate_series(1, 120000)");
         database_exec(fixture.admin, "SELECT courier.publish('rare', '\"found\"')");
-        reader = reader_open(fixture.relay,
-            &(struct reader_options){.start = START_BEGINNING, .topics = topics, .n_topics = 1});
+        reader = reader_open(fixture.relay, &(struct reader_options){.start = START_BEGINNING,
+                                                .routing = {.topics = topics, .n_topics = 1}});
         reader_catch_up(reader);
 
         cr_expect_str_eq(deliveries(reader, 0), "found");

@@ -9,7 +9,7 @@
 
 #define DEADLINE_MS 120000
 
-static char all_topics_pattern[] = "*";
+static char all_topics_pattern[] = "**";
 static char *const all_topics[] = {all_topics_pattern};
 
 static void record(struct reader *reader, const struct event *event)
@@ -30,6 +30,7 @@ static void pump(uv_prepare_t *handle)
         struct reader *reader = handle->data;
         struct lane *lane = &reader->lane;
         int64_t now_ms = clock_monotonic_us() / 1000;
+        const struct routing *routing = &reader->routing;
         struct page_request request;
         struct delivery *delivery;
         struct settlement settlement;
@@ -40,8 +41,11 @@ static void pump(uv_prepare_t *handle)
         }
         if (lane_wants_xid(lane))
                 lane_store_draw_xid(reader->store);
-        if (lane_wants_page(lane, &request))
+        if (lane_wants_page(lane, &request)) {
+                request.routings = &routing;
+                request.n_routings = 1;
                 lane_store_read(reader->store, &request);
+        }
         if (lane_wants_settle(lane, now_ms, &settlement))
                 lane_store_settle(reader->store, &settlement);
 }
@@ -153,8 +157,7 @@ struct reader *reader_open(const char *dsn, const struct reader_options *options
         struct reader *reader = xcalloc(1, sizeof *reader);
         const struct lane_store_settings settings = {
             .sink = options->sink != NULL ? options->sink : "test",
-            .topics = options->topics != NULL ? options->topics : all_topics,
-            .n_topics = options->topics != NULL ? options->n_topics : 1,
+            .filter = options->routing.filter,
             .start = options->start};
         const struct lane_policy policy = {
             .max_in_flight = options->max_in_flight > 0 ? options->max_in_flight : 1000,
@@ -166,6 +169,11 @@ struct reader *reader_open(const char *dsn, const struct reader_options *options
 
         reader->config = (struct postgres_config){
             .dsn = xstrdup(dsn), .connect_timeout_ms = 30000, .query_timeout_ms = 60000};
+        reader->routing = options->routing;
+        if (reader->routing.n_topics == 0) {
+                reader->routing.topics = all_topics;
+                reader->routing.n_topics = 1;
+        }
         uv_loop_init(&reader->loop);
         uv_prepare_init(&reader->loop, &reader->before_waiting);
         reader->before_waiting.data = reader;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "outbox/outbox.h"
+#include "outbox/routing.h"
 #include "relay/lane.h"
 
 #include <stdbool.h>
@@ -18,6 +19,7 @@ struct reader {
         uv_prepare_t before_waiting;
         uv_timer_t poll; /* rings as often as possible while reader_run() is told to */
         struct postgres_config config;
+        struct routing routing;
         bool is_owned;
         bool is_elsewhere;
         bool is_down;
@@ -33,8 +35,7 @@ struct reader {
 /* For sink "test", all topics, from the beginning, unless changed. */
 struct reader_options {
         const char *sink;
-        char *const *topics; /* NULL: all */
-        unsigned n_topics;
+        struct routing routing; /* without topics: all */
         enum start start;
         uint32_t max_in_flight;       /* 0: 1000 */
         uint64_t max_in_flight_bytes; /* 0: 16 MiB */

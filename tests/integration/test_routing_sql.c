@@ -1,0 +1,460 @@
+/*
+ * Routing by the real statement in a real database: that it lets through exactly what the C rules
+ * say, and what only the database can judge, the filters.
+ */
+#include "base/alloc.h"
+#include "outbox/route_params.h"
+#include "outbox/session.h"
+#include "store_rig.h"
+#include "support/reader.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture {
+        char *dsn;
+        char *relay;
+        PGconn *admin;
+};
+
+static struct fixture set_up(void)
+{
+        struct fixture fixture = {.dsn = postgres_new_database(postgres_shared())};
+
+        fixture.relay = dsn_as_user(fixture.dsn, "relay");
+        fixture.admin = database_connect(fixture.dsn);
+        return fixture;
+}
+
+static void tear_down(struct fixture *fixture)
+{
+        PQfinish(fixture->admin);
+        free(fixture->dsn);
+        free(fixture->relay);
+}
+
+/* Through an integer: the lists are not written to. */
+#define LIST(...)                                                                                  \
+        (char *const *)(uintptr_t)(const char *const[])                                            \
+        {                                                                                          \
+                __VA_ARGS__                                                                        \
+        }
+#define COUNT(...) (sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+
+#define TOPICS(...)  .topics = LIST(__VA_ARGS__), .n_topics = COUNT(__VA_ARGS__)
+#define TYPES(...)   .types = LIST(__VA_ARGS__), .n_types = COUNT(__VA_ARGS__)
+#define HEADERS(...) .headers = LIST(__VA_ARGS__), .n_headers = COUNT(__VA_ARGS__)
+
+/* The ids, separated by blanks. */
+static const char *ids_of(const struct page *page)
+{
+        static char text[4096];
+        size_t length = 0;
+
+        text[0] = '\0';
+        for (size_t i = 0; i < page->n_events; i++)
+                length += (size_t)snprintf(text + length, sizeof text - length, "%s%" PRId64,
+                    i > 0 ? " " : "", page->events[i].id);
+        return text;
+}
+
+static void expect_ids(struct store_rig *rig, const struct routing *routing, const char *ids)
+{
+        const struct page *page = store_rig_read_page_for(rig, &routing, 1);
+
+        cr_assert_not_null(page);
+        cr_expect_str_eq(ids_of(page), ids);
+}
+
+Test(routing_sql, chooses_by_topic)
+{
+        struct fixture fixture = set_up();
+        struct store_rig *rig;
+
+        database_exec(fixture.admin,
+            "INSERT INTO courier.outbox (topic, payload) SELECT topic, '0' FROM unnest('{"
+            "orders.created,orders.eu.created,orders,refunds.created,a%b_c,axbyc}'::text[]) topic");
+        rig = store_rig_open(fixture.dsn);
+        expect_ids(rig, &(struct routing){TOPICS("**")}, "1 2 3 4 5 6");
+        expect_ids(rig, &(struct routing){TOPICS("*")}, "3 5 6");
+        expect_ids(rig, &(struct routing){TOPICS("orders.*")}, "1");
+        expect_ids(rig, &(struct routing){TOPICS("orders.**")}, "1 2");
+        expect_ids(rig, &(struct routing){TOPICS("orders**")}, "1 2 3");
+        expect_ids(rig, &(struct routing){TOPICS("**.created", "!orders.eu.*")}, "1 4");
+        expect_ids(rig, &(struct routing){TOPICS("!orders", "**", "!refunds.**")}, "1 2 5 6");
+        expect_ids(rig, &(struct routing){TOPICS("a%b_c", "orders", "refunds.*")}, "3 4 5");
+        expect_ids(rig, &(struct routing){TOPICS("a%b_**")}, "5");
+        expect_ids(rig, &(struct routing){TOPICS("orders*", "orders.eu.*")}, "2 3");
+        expect_ids(rig, &(struct routing){TOPICS("**", "!orders*", "!orders.eu.*")}, "1 4 5 6");
+        expect_ids(rig, &(struct routing){TOPICS("a.b", "[a-z]*", "^", "(")}, "");
+        store_rig_close(rig);
+        tear_down(&fixture);
+}
+
+Test(routing_sql, chooses_by_type_and_by_headers)
+{
+        struct fixture fixture = set_up();
+        struct store_rig *rig;
+
+        database_exec(fixture.admin,
+            "INSERT INTO courier.outbox (topic, payload, type, headers) VALUES"
+            " ('t', '0', 'order.created', '{\"region\": \"eu\", \"n\": 5}'),"
+            " ('t', '0', 'order.paid', '{\"region\": \"us\", \"x\": null}'),"
+            " ('t', '0', 'refund', '{\"a=b\": \"c\", \"region\": \"eu\"}'),"
+            " ('t', '0', NULL, NULL)");
+        rig = store_rig_open(fixture.dsn);
+        expect_ids(rig, &(struct routing){TOPICS("**"), TYPES("order.paid")}, "2");
+        expect_ids(rig, &(struct routing){TOPICS("**"), TYPES("order.*", "x.**")}, "1 2");
+        expect_ids(rig, &(struct routing){TOPICS("**"), TYPES("**")}, "1 2 3");
+        expect_ids(rig, &(struct routing){TOPICS("**"), TYPES("**", "!order.c*")}, "2 3");
+        expect_ids(rig, &(struct routing){TOPICS("**"), HEADERS("region")}, "1 2 3");
+        expect_ids(rig, &(struct routing){TOPICS("**"), HEADERS("region=eu")}, "1 3");
+        expect_ids(rig, &(struct routing){TOPICS("**"), HEADERS("region=eu", "n=5")}, "1");
+        expect_ids(rig, &(struct routing){TOPICS("**"), HEADERS("x")}, "2");
+        expect_ids(rig, &(struct routing){TOPICS("**"), HEADERS("a=b")}, "");
+        expect_ids(
+            rig, &(struct routing){TOPICS("**"), TYPES("order.*"), HEADERS("region=eu")}, "1");
+        store_rig_close(rig);
+        tear_down(&fixture);
+}
+
+/* What a filter makes of each; the last ones are what jsonb cannot hold, and bytes. */
+static void publish_payloads(const struct fixture *fixture)
+{
+        database_exec(fixture->admin,
+            "INSERT INTO courier.outbox (topic, payload) VALUES"
+            " ('t', '{\"amount\": 150, \"country\": \"DE\"}'),"
+            " ('t', '{\"amount\": 50, \"country\": \"DE\"}'),"
+            " ('t', '{\"amount\": \"many\", \"country\": \"DE\"}'),"
+            " ('t', '{\"country\": \"DE\"}'), ('t', '7'),"
+            " ('t', '{\"amount\": 150, \"country\": \"\\u0000\"}'),"
+            " ('t', '{\"amount\": 1e999999}'),"
+            " ('t', '{\"amount\": 200, \"country\": \"FR\", \"at\": \"2026-01-01T00:00:00\"}');"
+            "INSERT INTO courier.outbox (topic, data) VALUES ('t', '{\"amount\": 150}')");
+}
+
+Test(routing_sql, chooses_by_a_filter_that_never_fails)
+{
+        struct fixture fixture = set_up();
+        struct store_rig *rig;
+        const struct page *page;
+        const struct routing routing = {TOPICS("**"), .filter = "$.amount > 100"};
+
+        publish_payloads(&fixture);
+        rig = store_rig_open(fixture.dsn);
+        expect_ids(rig, &routing, "1 8");
+        expect_ids(rig,
+            &(struct routing){TOPICS("**"), .filter = "$.amount > 100 && $.country == \"DE\""},
+            "1");
+        expect_ids(
+            rig, &(struct routing){TOPICS("**"), .filter = "exists($.country)"}, "1 2 3 4 8");
+        expect_ids(rig, &(struct routing){TOPICS("x"), .filter = "$.amount > 100"}, "");
+        /* A jsonpath that complains although told to be silent: about time zones, of one event. */
+        expect_ids(rig,
+            &(struct routing){TOPICS("**"),
+                .filter =
+                    "$.at.datetime() < \"2027-01-01T00:00:00+00:00\".datetime() || $.amount == 50"},
+            "2");
+        cr_expect(!rig->is_down);
+        page = store_rig_read_page_for(rig, (const struct routing *const[]){&routing}, 1);
+        cr_expect_eq(page_find_filter(page, "$.amount > 100"), 0);
+        cr_expect(page_filter_holds(page, 0, 0) && page_filter_holds(page, 1, 0));
+        store_rig_close(rig);
+        tear_down(&fixture);
+}
+
+/* For each event, the letters of those of a, b, c … that hold. */
+static const char *answers_of(
+    const struct page *page, const struct routing *const *routings, size_t n_routings)
+{
+        static char text[1024];
+        size_t length = 0;
+
+        for (size_t i = 0; i < page->n_events; i++) {
+                length += (size_t)snprintf(text + length, sizeof text - length, "%s%" PRId64,
+                    i > 0 ? " " : "", page->events[i].id);
+                for (size_t r = 0; r < n_routings; r++) {
+                        const char *filter = routings[r]->filter;
+
+                        if (filter == NULL ||
+                            page_filter_holds(page, i, page_find_filter(page, filter)))
+                                text[length++] = (char)('a' + r);
+                }
+                text[length] = '\0';
+        }
+        return text;
+}
+
+Test(routing_sql, answers_the_filters_of_many_at_once)
+{
+        struct fixture fixture = set_up();
+        struct store_rig *rig;
+        const struct page *page;
+        const struct routing a = {TOPICS("t"), .filter = "$.amount > 100"};
+        const struct routing b = {TOPICS("t*"), .filter = "$.country == \"DE\""};
+        const struct routing c = {TOPICS("**"), .filter = "$.amount > 100"};
+        const struct routing d = {TOPICS("t")};
+        const struct routing *const all[] = {&a, &b, &c, &d};
+
+        publish_payloads(&fixture);
+        rig = store_rig_open(fixture.dsn);
+        page = store_rig_read_page_for(rig, all, 3);
+        cr_expect_str_eq(answers_of(page, all, 3), "1abc 2b 3b 4b 8ac", "only what one takes");
+        cr_expect_eq(page->n_filters, 2);
+        page = store_rig_read_page_for(rig, all, 4);
+        cr_expect_str_eq(answers_of(page, all, 4), "1abcd 2bd 3bd 4bd 5d 6d 7d 8acd 9d");
+        page = store_rig_read_page_for(rig, &all[3], 1);
+        cr_expect_eq(page->n_filters, 0);
+        cr_expect_eq(page_find_filter(page, "$.amount > 100"), -1);
+        cr_expect_eq(store_rig_read_page_for(rig, NULL, 0)->n_events, 0);
+        store_rig_close(rig);
+        tear_down(&fixture);
+}
+
+Test(routing_sql, reads_for_a_thousand_receivers_with_one_statement)
+{
+        enum { N = 1000 };
+        struct fixture fixture = set_up();
+        static struct routing routings[N];
+        static const struct routing *list[N];
+        static char topics[N][24], filters[N][32];
+        static char *patterns[N][1];
+        struct store_rig *rig;
+        const struct page *page;
+
+        for (size_t i = 0; i < N; i++) {
+                snprintf(topics[i], sizeof topics[i], "shop%zu.*", i);
+                snprintf(filters[i], sizeof filters[i], "$.n == %zu", i);
+                patterns[i][0] = topics[i];
+                routings[i] = (struct routing){.topics = patterns[i],
+                    .n_topics = 1,
+                    .filter = filters[i],
+                    .is_receiver = true};
+                list[i] = &routings[i];
+        }
+        database_exec(fixture.admin,
+            "INSERT INTO courier.outbox (topic, payload) SELECT 'shop' || i || '.x', "
+            "json_build_object('n', i) FROM generate_series(990, 1009) AS i");
+        rig = store_rig_open(fixture.dsn);
+        page = store_rig_read_page_for(rig, list, N);
+        cr_assert_eq(page->n_events, 10);
+        for (size_t i = 0; i < 10; i++)
+                for (size_t r = 0; r < N; r++)
+                        cr_assert_eq(page_filter_holds(page, i, page_find_filter(page, filters[r])),
+                            r == 990 + i);
+        for (size_t r = 0; r < N; r++)
+                routings[r].filter = NULL;
+        cr_expect_eq(
+            store_rig_read_page_for(rig, list, N)->n_events, 20, "more than it could ask for");
+        store_rig_close(rig);
+        tear_down(&fixture);
+}
+
+/* ---- the statement and the C rules ---------------------------------------------------------- */
+
+static unsigned dice;
+
+static unsigned roll(unsigned n)
+{
+        dice = dice * 1664525U + 1013904223U;
+        return (dice >> 8) % n;
+}
+
+/* A pattern, or a topic if without wildcards, of up to five parts. */
+static void invent(char *text, bool is_pattern)
+{
+        static const char *const parts[] = {"a", "b", ".", "ab", "%", "\\", "*", "**"};
+        unsigned n = 1 + roll(5);
+
+        text[0] = '\0';
+        if (is_pattern && roll(4) == 0)
+                strcat(text, "!");
+        while (n-- > 0)
+                strcat(text, parts[roll(is_pattern ? 8 : 6)]);
+        if (strstr(text, "***") != NULL || strcmp(text, "!") == 0)
+                strcpy(text, "a.*");
+}
+
+enum { N_EVENTS = 60, N_PATTERNS = 4 };
+
+static void expect_agreement(PGconn *connection, const struct routing *routing,
+    const char *const *topics, const char *const *types)
+{
+        const char *values[9 + N_ROUTE_PARAMS] = {
+            "1:1:", "0", "3", NULL, NULL, "0", "1000", "100000", "50000"};
+        struct route_params params;
+        PGresult *result;
+        int row = 1;
+
+        route_params_init(&params, &routing, 1);
+        cr_assert(params.is_exact);
+        memcpy(&values[9], params.values, sizeof params.values);
+        result = PQexecPrepared(connection, "page", 9 + N_ROUTE_PARAMS, values, NULL, NULL, 0);
+        cr_assert_eq(PQresultStatus(result), PGRES_TUPLES_OK, "%s", PQerrorMessage(connection));
+        for (int i = 0; i < N_EVENTS; i++) {
+                const struct event event = {.topic = topics[i], .type = types[i]};
+                bool expected = routing_matches(routing, &event);
+                bool found = row < PQntuples(result) && atoi(PQgetvalue(result, row, 0)) == i + 1;
+
+                cr_assert(found == expected, "%s of type %s with %s %s (%zu): %d", topics[i],
+                    types[i] != NULL ? types[i] : "-", routing->topics[0], routing->topics[1],
+                    routing->n_topics, found);
+                row += found;
+        }
+        cr_assert_eq(row, PQntuples(result));
+        PQclear(result);
+        route_params_deinit(&params);
+}
+
+Test(routing_sql, agrees_with_the_rules_in_c)
+{
+        struct fixture fixture = set_up();
+        PGconn *relay = database_connect(fixture.relay);
+        char texts[2 * N_EVENTS][64], patterns[2 * N_PATTERNS][64];
+        const char *topics[N_EVENTS], *types[N_EVENTS];
+        char *lists[2 * N_PATTERNS];
+        PGresult *result;
+
+        for (size_t i = 0; i < N_EVENTS; i++) {
+                const char *row[2];
+
+                invent(texts[2 * i], false);
+                invent(texts[2 * i + 1], false);
+                row[0] = topics[i] = texts[2 * i];
+                row[1] = types[i] = i % 4 == 0 ? NULL : texts[2 * i + 1];
+                result = PQexecParams(fixture.admin,
+                    "INSERT INTO courier.outbox (topic, payload, type) VALUES ($1, '0', $2)", 2,
+                    NULL, row, NULL, NULL, 0);
+                cr_assert_eq(PQresultStatus(result), PGRES_COMMAND_OK);
+                PQclear(result);
+        }
+        result = PQprepare(relay, "page", page_statement.sql, 0, NULL);
+        cr_assert_eq(PQresultStatus(result), PGRES_COMMAND_OK, "%s", PQerrorMessage(relay));
+        PQclear(result);
+        for (size_t i = 0; i < 2 * N_PATTERNS; i++)
+                lists[i] = patterns[i];
+        for (int round = 0; round < 400; round++) {
+                struct routing routing = {.topics = lists,
+                    .n_topics = 1 + roll(N_PATTERNS),
+                    .types = lists + N_PATTERNS,
+                    .n_types = roll(2) * roll(N_PATTERNS)};
+
+                for (size_t i = 0; i < 2 * N_PATTERNS; i++)
+                        invent(patterns[i], true);
+                if (roll(4) == 0)
+                        strcpy(patterns[0], "**");
+                expect_agreement(relay, &routing, topics, types);
+        }
+        PQfinish(relay);
+        tear_down(&fixture);
+}
+
+/* Its regular expression would be too long, so everything is read, and judged here. */
+Test(routing_sql, takes_what_it_should_with_very_many_patterns)
+{
+        enum { N = 900 };
+        struct fixture fixture = set_up();
+        static char texts[N][24];
+        static char *patterns[N];
+        const struct routing routing = {.topics = patterns, .n_topics = N};
+        struct store_rig *rig;
+
+        for (size_t i = 0; i < N; i++) {
+                snprintf(texts[i], sizeof texts[i], "*.shop%zu.*", i);
+                patterns[i] = texts[i];
+        }
+        database_exec(fixture.admin,
+            "INSERT INTO courier.outbox (topic, payload) SELECT 'a.shop' || i || '.x', '0' "
+            "FROM generate_series(890, 909) AS i");
+        rig = store_rig_open(fixture.dsn);
+        expect_ids(rig, &routing, "1 2 3 4 5 6 7 8 9 10");
+        cr_expect_eq(rig->page->upto, 20);
+        store_rig_close(rig);
+        tear_down(&fixture);
+}
+
+/* ---- along the stream ------------------------------------------------------------------------ */
+
+static const char *deliveries(const struct reader *reader)
+{
+        static char text[1024];
+        size_t length = 0;
+
+        text[0] = '\0';
+        for (size_t i = 0; i < reader->n_deliveries; i++)
+                length += (size_t)snprintf(text + length, sizeof text - length, "%s%s",
+                    i > 0 ? " " : "", reader->payloads[i]);
+        return text;
+}
+
+Test(routing_sql, holds_for_stragglers_too)
+{
+        struct fixture fixture = set_up();
+        PGconn *slow = database_connect(fixture.dsn);
+        struct reader *reader = reader_open(
+            fixture.relay, &(struct reader_options){.start = START_BEGINNING,
+                               .routing = {TOPICS("orders.*", "!orders.test"), TYPES("**", "!no"),
+                                   HEADERS("h=1"), .filter = "$ > 2"}});
+#define ROW(topic, type, header, payload)                                                          \
+        "INSERT INTO courier.outbox (topic, type, headers, payload) VALUES ('" topic "', '" type   \
+        "', '{\"h\": \"" header "\"}', '" payload "');"
+
+        database_exec(slow, "BEGIN;" ROW("orders.a", "y", "1", "3") ROW("orders.test", "y", "1",
+                                "4") ROW("orders.a", "no", "1", "5") ROW("orders.a", "y", "2", "6")
+                                ROW("orders.a", "y", "1", "1") ROW("users.a", "y", "1", "7"));
+        database_exec(fixture.admin, ROW("orders.b", "y", "1", "8"));
+        reader_catch_up(reader);
+        cr_expect_str_eq(deliveries(reader), "8");
+        database_exec(slow, ROW("orders.c", "y", "1", "9") "COMMIT");
+        reader_catch_up(reader);
+        cr_expect_str_eq(deliveries(reader), "8 3 9");
+        reader_close(reader);
+        PQfinish(slow);
+        tear_down(&fixture);
+}
+
+Test(routing_sql, passes_over_many_events_that_a_filter_leaves_out)
+{
+        struct fixture fixture = set_up();
+        struct reader *reader;
+
+        database_exec(fixture.admin, "INSERT INTO courier.outbox (topic, payload) SELECT 't', "
+                                     "to_json(i) FROM generate_series(1, 20000) AS i");
+        reader = reader_open(fixture.relay, &(struct reader_options){.start = START_BEGINNING,
+                                                .routing = {TOPICS("**"), .filter = "$ > 19998"}});
+        reader_catch_up(reader);
+        cr_expect_str_eq(deliveries(reader), "19999 20000");
+        cr_expect(reader->n_pages > 2, "one statement looked at all payloads");
+        reader_close(reader);
+        tear_down(&fixture);
+}
+
+Test(routing_sql, refuses_to_begin_with_a_filter_that_is_none)
+{
+        static const struct {
+                const char *filter, *words;
+        } cases[] = {
+            {"$.amount >", "sink test"},
+            {"$.amount >", "syntax error"},
+            {"$.vip", "it is not a predicate"},
+            {"$.items[*] ? (@.price > 1)", "exists("},
+            {"$amount > 1", "could not find jsonpath variable \"amount\""},
+            {"$.a like_regex \"(\"", "parentheses () not balanced"},
+        };
+        struct fixture fixture = set_up();
+
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                struct reader *reader = reader_open(fixture.relay,
+                    &(struct reader_options){.routing = {TOPICS("**"), .filter = cases[i].filter}});
+
+                cr_expect(!reader->is_owned);
+                cr_expect_eq(reader->refused.kind, ERROR_CONFIG);
+                cr_expect_not_null(strstr(reader->refused.text, cases[i].words), "%s: %s",
+                    cases[i].filter, reader->refused.text);
+                reader_close(reader);
+        }
+        tear_down(&fixture);
+}
