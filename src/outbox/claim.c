@@ -2,26 +2,43 @@
  * Taking a lane: its cursor is made if it is new, its advisory lock tried, its
  * epoch raised. From then on the lane is this session's, until it ends.
  *
- *   try lock -no cursor yet-> (look at now ->) make cursor -> try lock
+ *   (check filter ->) try lock
+ *            -no cursor yet-> (look at now ->) make cursor -> try lock
  *            -held-> owned elsewhere
  *            -granted-> raise epoch -> look at what is parked -> owned
  */
 #include "base/alloc.h"
+#include "outbox/pg_words.h"
 #include "outbox/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TRY_LOCK, LOOK_AT_NOW, MAKE_CURSOR, RAISE_EPOCH, READ_PARKED_KEYS };
+enum {
+        CHECK_FILTER,
+        TRY_LOCK,
+        FIND_CURSOR,
+        LOOK_AT_NOW,
+        MAKE_CURSOR,
+        RAISE_EPOCH,
+        READ_PARKED_KEYS,
+};
 
 /* The first key of all our advisory locks: "cour". */
 #define LOCK_CLASS "1668248946"
 
 const struct pg_statement claim_statements[] = {
+    [CHECK_FILTER] = {.name = "check_filter",
+        .n_params = 1,
+        .sql = "SELECT courier.filter_error($1)"},
     [TRY_LOCK] = {.name = "try_lock",
         .n_params = 2,
         .sql = "SELECT pg_try_advisory_lock(" LOCK_CLASS ", lock_id)"
                " FROM courier.cursor WHERE sink = $1 AND lane = $2::integer"},
+    /* The same for a lane that another one's lock covers. */
+    [FIND_CURSOR] = {.name = "find_cursor",
+        .n_params = 2,
+        .sql = "SELECT true FROM courier.cursor WHERE sink = $1 AND lane = $2::integer"},
     /* The statement's snapshot is taken before its functions are called: the floor is above it. */
     [LOOK_AT_NOW] = {.name = "look_at_now",
         .sql = "SELECT pg_current_snapshot(),"
@@ -55,6 +72,8 @@ const struct pg_statement claim_statements[] = {
                " WHERE sink = $1 AND lane = $2::integer AND state <> 'delayed' GROUP BY key"},
 };
 const unsigned n_claim_statements = sizeof claim_statements / sizeof *claim_statements;
+
+static void try_lock(struct lane_store *store);
 
 static void execute(
     struct lane_store *store, int statement, const char *const *values, pg_result_fn *on_result)
@@ -127,7 +146,7 @@ static void on_epoch_raised(void *owner, PGresult *result)
 static void on_cursor_made(void *owner, PGresult *result)
 {
         PQclear(result);
-        lane_store_claim(owner);
+        try_lock(owner);
 }
 
 static void make_cursor(
@@ -152,19 +171,54 @@ static void on_lock_tried(void *owner, PGresult *result)
         bool granted = exists && PQgetvalue(result, 0, 0)[0] == 't';
 
         PQclear(result);
-        if (granted)
+        if (granted) {
+                session_begin_durable(store);
                 execute(store, RAISE_EPOCH, lane, on_epoch_raised);
-        else if (exists)
+                session_end_durable(store);
+        } else if (exists) {
                 store->events.on_owned_elsewhere(store->owner);
-        else if (store->start == START_NOW)
+        } else if (store->start_snapshot != NULL) {
+                make_cursor(store, store->start_snapshot, store->start_floor, NULL);
+        } else if (store->start == START_NOW) {
                 execute(store, LOOK_AT_NOW, NULL, on_now);
-        else /* a snapshot that sees nothing, and the first transaction id there is */
+        } else { /* a snapshot that sees nothing, and the first transaction id there is */
                 make_cursor(store, "1:1:", "0", "3");
+        }
+}
+
+static void try_lock(struct lane_store *store)
+{
+        const char *const lane[] = {store->sink, store->lane};
+
+        execute(store, store->is_covered ? FIND_CURSOR : TRY_LOCK, lane, on_lock_tried);
+}
+
+/* A statement with a filter that is none would fail, and the session with it, again and again. */
+static void on_filter_checked(void *owner, PGresult *result)
+{
+        struct lane_store *store = owner;
+        struct bytes words = {0};
+        struct error error;
+
+        if (PQgetisnull(result, 0, 0)) {
+                PQclear(result);
+                try_lock(store);
+                return;
+        }
+        pg_words_append(&words, PQgetvalue(result, 0, 0));
+        PQclear(result);
+        error_set(&error, ERROR_CONFIG,
+            "the filter of sink %s is no jsonpath predicate that PostgreSQL accepts: %s",
+            store->sink, words.data);
+        bytes_deinit(&words);
+        session_refuse(store->outbox, &error);
 }
 
 void lane_store_claim(struct lane_store *store)
 {
-        const char *const lane[] = {store->sink, store->lane};
-
-        execute(store, TRY_LOCK, lane, on_lock_tried);
+        store->scan_ids = 0;
+        if (store->filter != NULL)
+                execute(store, CHECK_FILTER, &store->filter, on_filter_checked);
+        else
+                try_lock(store);
 }

@@ -6,10 +6,12 @@
 
 #define BATCH_ROWS 1000
 #define MATCHES    SELECTION_SQL("id", "reason", "died_at")
+#define ENDPOINT   SELECTION_ENDPOINT("dead_letter")
 
 /* The members of the JSON objects: what is in the lists, and what `show` has besides. */
 #define FIELDS                                                                                     \
-        "id, sink, lane, target, reason, attempts, error, to_char(died_at " AS_UTC ") AS died_at," \
+        "id, sink, lane, " ENDPOINT                                                                \
+        " AS endpoint, target, reason, attempts, error, to_char(died_at " AS_UTC ") AS died_at,"   \
         " first_error, to_char(first_failed_at " AS_UTC ") AS first_failed_at, is_redriven,"       \
         " outbox_id, event_id, topic, key, type, to_char(created_at " AS_UTC ") AS created_at"
 #define BASE64        "translate(encode(data, 'base64'), E'\\n', '')"
@@ -20,14 +22,15 @@
 #define UPTO  (SELECTION_PARAMETERS + 2)
 
 static const char list_sql[] =
-    "SELECT id, sink, topic, key, reason, attempts, to_char(died_at " AS_UTC_SECONDS "), error"
+    "SELECT id, sink, " ENDPOINT ", topic, key, reason, attempts, to_char(died_at " AS_UTC_SECONDS
+    "), error"
     " FROM courier.dead_letter"
-    " WHERE " MATCHES " AND id > $8::bigint ORDER BY id LIMIT $9::bigint";
+    " WHERE " MATCHES " AND id > $9::bigint ORDER BY id LIMIT $10::bigint";
 
 static const char list_json_sql[] =
     "SELECT id, (SELECT row_to_json(line) FROM (SELECT " FIELDS ") AS line)"
     " FROM courier.dead_letter"
-    " WHERE " MATCHES " AND id > $8::bigint ORDER BY id LIMIT $9::bigint";
+    " WHERE " MATCHES " AND id > $9::bigint ORDER BY id LIMIT $10::bigint";
 
 /* Line breaks are in a JSON text only where a blank may be: without them it is one line. */
 static const char show_json_sql[] =
@@ -37,7 +40,8 @@ static const char show_json_sql[] =
 
 static const char show_sql[] =
     "SELECT name, value FROM courier.dead_letter, LATERAL (VALUES"
-    " ('id', id::text), ('sink', sink), ('lane', lane::text), ('target', target),"
+    " ('id', id::text), ('sink', sink), ('lane', lane::text),"
+    " ('endpoint', " ENDPOINT "), ('target', target),"
     " ('reason', reason), ('attempts', attempts::text), ('error', error),"
     " ('died_at', to_char(died_at " AS_UTC ")), ('first_error', first_error),"
     " ('first_failed_at', to_char(first_failed_at " AS_UTC ")),"
@@ -50,7 +54,7 @@ static const char show_sql[] =
 
 static const char count_sql[] =
     "WITH matching AS (SELECT id FROM courier.dead_letter WHERE " MATCHES
-    "  ORDER BY id LIMIT $8::bigint)"
+    "  ORDER BY id LIMIT $9::bigint)"
     " SELECT count(*), coalesce(max(id), 0),"
     "  (SELECT coalesce(string_agg(wanted::text, ', ' ORDER BY wanted), '')"
     "   FROM unnest($7::bigint[]) AS wanted WHERE wanted NOT IN (SELECT id FROM matching))"
@@ -58,16 +62,19 @@ static const char count_sql[] =
 
 /*
  * Locks a batch, copies it and removes what was copied, all in one statement. Of two dead letters of
- * the same delivery only the first is copied, and nothing that is parked already. Columns of type
- * json keep their bytes.
+ * the same delivery only the first is copied, and nothing that is parked already, or whose endpoint
+ * was removed: the relay removes what is parked for none. Columns of type json keep their bytes.
  */
 static const char redrive_sql[] =
     "WITH picked AS MATERIALIZED ("
-    "  SELECT * FROM courier.dead_letter"
-    "  WHERE " MATCHES " AND id > $8::bigint AND id <= $10::bigint"
-    "  ORDER BY id LIMIT $9::bigint FOR UPDATE"
+    "  SELECT *, lane = 0 OR EXISTS (SELECT FROM courier.endpoint AS e"
+    "    WHERE e.sink = dead_letter.sink AND e.id = dead_letter.lane) AS has_receiver"
+    "  FROM courier.dead_letter"
+    "  WHERE " MATCHES " AND id > $9::bigint AND id <= $11::bigint"
+    "  ORDER BY id LIMIT $10::bigint FOR UPDATE"
     "), first AS MATERIALIZED ("
-    "  SELECT DISTINCT ON (sink, lane, outbox_id) * FROM picked ORDER BY sink, lane, outbox_id, id"
+    "  SELECT DISTINCT ON (sink, lane, outbox_id) * FROM picked WHERE has_receiver"
+    "  ORDER BY sink, lane, outbox_id, id"
     "), moved AS ("
     "  INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, first_error,"
     "    first_failed_at, last_error, last_failed_at, is_redriven,"
@@ -85,15 +92,16 @@ static const char redrive_sql[] =
     "  WHERE dead_letter.id = first.id"
     "  RETURNING dead_letter.id"
     ")"
-    " SELECT picked.id, removed.id IS NOT NULL FROM picked LEFT JOIN removed ON removed.id = "
+    " SELECT picked.id, removed.id IS NOT NULL, has_receiver FROM picked LEFT JOIN removed ON "
+    "removed.id = "
     "picked.id"
     " ORDER BY picked.id";
 
 static const char drop_sql[] = "WITH removed AS ("
                                "  DELETE FROM courier.dead_letter WHERE id IN ("
                                "    SELECT id FROM courier.dead_letter"
-                               "    WHERE " MATCHES " AND id > $8::bigint AND id <= $10::bigint"
-                               "    ORDER BY id LIMIT $9::bigint FOR UPDATE)"
+                               "    WHERE " MATCHES " AND id > $9::bigint AND id <= $11::bigint"
+                               "    ORDER BY id LIMIT $10::bigint FOR UPDATE)"
                                "  RETURNING id"
                                ")"
                                " SELECT id, true FROM removed ORDER BY id";
@@ -170,8 +178,19 @@ static struct rows *run_batch(struct blocking_conn *conn, const char *sql,
         return rows;
 }
 
+static void add_id(struct bytes *ids, const char *id)
+{
+        bytes_printf(ids, "%s%s", ids->length > 0 ? ", " : "", id);
+}
+
+void dead_letters_kept_deinit(struct dead_letters_kept *kept)
+{
+        bytes_deinit(&kept->parked);
+        bytes_deinit(&kept->orphaned);
+}
+
 bool dead_letters_redrive(struct blocking_conn *conn, const struct selection *selection,
-    const struct dead_letters_count *count, int64_t *out_n_redriven, struct bytes *kept,
+    const struct dead_letters_count *count, int64_t *out_n_redriven, struct dead_letters_kept *kept,
     struct error *error)
 {
         int64_t after_id = 0;
@@ -190,7 +209,7 @@ bool dead_letters_redrive(struct blocking_conn *conn, const struct selection *se
                         if (rows_bool(rows, i, 1))
                                 ++*out_n_redriven;
                         else
-                                bytes_printf(kept, "%s%s", kept->length > 0 ? ", " : "",
+                                add_id(rows_bool(rows, i, 2) ? &kept->parked : &kept->orphaned,
                                     rows_text(rows, i, 0));
                 rows_free(rows);
                 if (n_rows > 0 && !blocking_conn_run(conn, "NOTIFY courier_control", error))

@@ -21,6 +21,7 @@ enum {
         DEAD_ID,
         DEAD_SINK,
         DEAD_JSON = DEAD_SINK,
+        DEAD_ENDPOINT, /* NULL: the sink has none, or the row is the sink's own */
         DEAD_TOPIC,
         DEAD_KEY,
         DEAD_REASON,
@@ -45,11 +46,17 @@ struct dead_letters_count {
 bool dead_letters_count(struct blocking_conn *conn, const struct selection *selection,
     struct dead_letters_count *out_count, struct error *error) __attribute__((warn_unused_result));
 
-/* To courier.parked, due now, behind what waits of their keys; then wakes the relay. A dead letter
- * whose event is parked already for that sink stays: its id goes to *kept ("17, 18"). Both results
- * are right after a failure too. */
+/* Dead letters that were to be redriven and stay, as their ids ("17, 18"). */
+struct dead_letters_kept {
+        struct bytes parked;   /* their event is parked already for that sink */
+        struct bytes orphaned; /* their endpoint was removed */
+};
+void dead_letters_kept_deinit(struct dead_letters_kept *kept);
+
+/* To courier.parked, due now, in the lane they died in, behind what waits of their keys; then wakes
+ * the relay. Both results are right after a failure too. */
 bool dead_letters_redrive(struct blocking_conn *conn, const struct selection *selection,
-    const struct dead_letters_count *count, int64_t *out_n_redriven, struct bytes *kept,
+    const struct dead_letters_count *count, int64_t *out_n_redriven, struct dead_letters_kept *kept,
     struct error *error) __attribute__((warn_unused_result));
 
 bool dead_letters_drop(struct blocking_conn *conn, const struct selection *selection,

@@ -63,9 +63,15 @@ void outbox_remove_pause(struct outbox *outbox, const char *sink);
 struct lane_store_settings {
         const char *sink; /* borrowed for the life of the store */
         int32_t lane;
-        char *const *topics; /* patterns; '*' stands for any run of characters */
-        unsigned n_topics;
+        const char *filter; /* borrowed; refused with the session if it is none; NULL: none */
+        /* Another lane's lock covers it: whoever has that one may claim this one. */
+        bool is_covered;
+        /* Its settles are on disk when they are answered, whatever happens to the server then. */
+        bool is_durable;
         enum start start; /* where a lane begins that has no cursor yet */
+        /* Or it begins here: at a snapshot, with a floor read after that; NULL: `start` says where. */
+        const char *start_snapshot;
+        int64_t start_floor;
 };
 
 struct lane_store_events {
@@ -93,6 +99,9 @@ void lane_store_destroy(struct lane_store *store);
  * parked. Answered by on_owned or on_owned_elsewhere. */
 void lane_store_claim(struct lane_store *store);
 
+/* Of the last claim that was granted: each is higher than those before it. */
+uint64_t lane_store_epoch(const struct lane_store *store);
+
 /* Answered by on_page. */
 void lane_store_read(struct lane_store *store, const struct page_request *request);
 
@@ -107,3 +116,13 @@ void lane_store_read_parked(struct lane_store *store, const struct parked_reques
  * another relay took the lane since, the session breaks instead. The settlement is borrowed for the
  * call. */
 void lane_store_settle(struct lane_store *store, const struct settlement *settlement);
+
+/*
+ * The same for many lanes of one sink at once, without verdicts: one statement,
+ * of which each store's on_settled tells. A batch is consumed by being sent.
+ */
+struct settle_batch;
+struct settle_batch *settle_batch_create(struct outbox *outbox);
+void settle_batch_add(
+    struct settle_batch *batch, struct lane_store *store, const struct cursor *cursor);
+void settle_batch_send(struct settle_batch *batch);

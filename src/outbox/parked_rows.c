@@ -15,24 +15,29 @@
 
 /* The next page: what follows goes by the primary key, whatever else is parked. */
 #define PAGE                                                                                       \
-        " FROM courier.parked WHERE " MATCHES " AND ($9::text IS NULL"                             \
-        "      OR (sink, lane, outbox_id) > ($9::text, $10::integer, $11::bigint))"
+        " FROM courier.parked WHERE " MATCHES " AND ($10::text IS NULL"                            \
+        "      OR (sink, lane, outbox_id) > ($10::text, $11::integer, $12::bigint))"
 
-#define IN_ORDER " ORDER BY sink, lane, outbox_id LIMIT $8::bigint"
+#define IN_ORDER " ORDER BY sink, lane, outbox_id LIMIT $9::bigint"
 
-static const char list_sql[] =
-    "SELECT outbox_id, sink, lane, topic, key, state || CASE WHEN skip THEN ', skip' ELSE '' END,"
-    " attempts, CASE WHEN state <> 'blocked' THEN to_char(due_at " AS_UTC_SECONDS ") END,"
-    " last_error" PAGE IN_ORDER;
+static const char list_sql[] = "SELECT outbox_id, sink, lane, " SELECTION_ENDPOINT(
+    "parked") ", topic, key, state || CASE WHEN skip THEN ', skip' ELSE '' END,"
+              " attempts, CASE WHEN state <> 'blocked' THEN to_char(due_at " AS_UTC_SECONDS ") END,"
+              " last_error" PAGE IN_ORDER;
 
 static const char list_json_sql[] =
-    "SELECT outbox_id, sink, lane, (SELECT row_to_json(line) FROM (SELECT sink, lane, outbox_id,"
-    " state, CASE WHEN state <> 'blocked' THEN to_char(due_at " AS_UTC ") END AS due_at, attempts,"
-    " extract(epoch FROM retried_for)::float8 AS retried_seconds,"
-    " first_error, to_char(first_failed_at " AS_UTC ") AS first_failed_at,"
-    " last_error, to_char(last_failed_at " AS_UTC ") AS last_failed_at, is_redriven, skip,"
-    " to_char(parked_at " AS_UTC ") AS parked_at, position, event_id, topic, key, type,"
-    " to_char(created_at " AS_UTC ") AS created_at) AS line)" PAGE IN_ORDER;
+    "SELECT outbox_id, sink, lane, (SELECT row_to_json(line) FROM (SELECT sink, lane,"
+    " " SELECTION_ENDPOINT(
+        "parked") " AS endpoint, outbox_id,"
+                  " state, CASE WHEN state <> 'blocked' THEN to_char(due_at " AS_UTC
+                  ") END AS due_at, attempts,"
+                  " extract(epoch FROM retried_for)::float8 AS retried_seconds,"
+                  " first_error, to_char(first_failed_at " AS_UTC ") AS first_failed_at,"
+                  " last_error, to_char(last_failed_at " AS_UTC
+                  ") AS last_failed_at, is_redriven, skip,"
+                  " to_char(parked_at " AS_UTC
+                  ") AS parked_at, position, event_id, topic, key, type,"
+                  " to_char(created_at " AS_UTC ") AS created_at) AS line)" PAGE IN_ORDER;
 
 /* The keys that matching deliveries wait for, each with the delivery that it is waiting behind. */
 #define BLOCKED                                                                                    \
@@ -43,18 +48,21 @@ static const char list_json_sql[] =
         "       WHERE parked.sink = blocked.sink AND parked.lane = blocked.lane"                   \
         "         AND parked.key = blocked.key AND parked.state = 'retry'"                         \
         "       ORDER BY parked.position LIMIT 1) AS head ON true"                                 \
-        " ORDER BY waiting DESC, blocked.sink, blocked.lane, blocked.key LIMIT $8::bigint"
+        " ORDER BY waiting DESC, blocked.sink, blocked.lane, blocked.key LIMIT $9::bigint"
 
-static const char blocked_sql[] =
-    "SELECT blocked.sink, blocked.key, waiting, head.outbox_id, head.attempts,"
-    " to_char(head.due_at " AS_UTC_SECONDS "), head.last_error" BLOCKED;
+static const char blocked_sql[] = "SELECT blocked.sink, " SELECTION_ENDPOINT(
+    "blocked") ", blocked.key, waiting, head.outbox_id, head.attempts,"
+               " to_char(head.due_at " AS_UTC_SECONDS "), head.last_error" BLOCKED;
 
 static const char blocked_json_sql[] =
-    "SELECT (SELECT row_to_json(line) FROM (SELECT blocked.sink, blocked.lane, blocked.key,"
-    " waiting, to_char(since " AS_UTC ") AS waiting_since, head.outbox_id AS behind_outbox_id,"
-    " head.event_id AS behind_event_id, head.topic AS behind_topic, head.attempts,"
-    " to_char(head.due_at " AS_UTC ") AS due_at, head.last_error,"
-    " to_char(head.first_failed_at " AS_UTC ") AS first_failed_at) AS line)" BLOCKED;
+    "SELECT (SELECT row_to_json(line) FROM (SELECT blocked.sink, blocked.lane,"
+    " " SELECTION_ENDPOINT(
+        "blocked") " AS endpoint, blocked.key,"
+                   " waiting, to_char(since " AS_UTC
+                   ") AS waiting_since, head.outbox_id AS behind_outbox_id,"
+                   " head.event_id AS behind_event_id, head.topic AS behind_topic, head.attempts,"
+                   " to_char(head.due_at " AS_UTC ") AS due_at, head.last_error,"
+                   " to_char(head.first_failed_at " AS_UTC ") AS first_failed_at) AS line)" BLOCKED;
 
 static const char count_sql[] =
     "WITH matching AS (SELECT outbox_id, state FROM courier.parked WHERE " MATCHES IN_ORDER ")"
@@ -119,7 +127,7 @@ struct rows *parked_rows_read(struct blocking_conn *conn, const struct selection
             conn, as_json ? list_json_sql : list_sql, selection, page_before, max_rows, error);
 }
 
-/* For statements without pages: the selection's own limit is $8. */
+/* For statements without pages: the selection's own limit is $9. */
 static struct rows *query(struct blocking_conn *conn, const char *sql,
     const struct selection *selection, struct error *error)
 {

@@ -39,6 +39,7 @@ static const struct pg_statement read_version = {
 void session_refuse(struct outbox *outbox, const struct error *error)
 {
         pg_conn_close(outbox->conn);
+        session_drop_settle_batches(outbox);
         outbox->events.on_refused(outbox->owner, error);
 }
 
@@ -60,7 +61,10 @@ static void prepare_statements(struct outbox *outbox)
         pg_conn_prepare(outbox->conn, &parked_statement);
         for (unsigned i = 0; i < n_settle_statements; i++)
                 pg_conn_prepare(outbox->conn, &settle_statements[i]);
+        pg_conn_prepare(outbox->conn, &settle_batch_statement);
         pg_conn_prepare(outbox->conn, &tick_statement);
+        for (unsigned i = 0; i < n_endpoint_statements; i++)
+                pg_conn_prepare(outbox->conn, &endpoint_statements[i]);
         for (unsigned i = 0; i < n_pause_statements; i++)
                 pg_conn_prepare(outbox->conn, &pause_statements[i]);
 }
@@ -119,6 +123,7 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
         struct outbox *outbox = owner;
         struct error refused;
 
+        session_drop_settle_batches(outbox);
         if (error->kind != ERROR_PERMISSION) {
                 outbox->events.on_down(outbox->owner, error, retry_ms);
                 return;
@@ -140,6 +145,7 @@ struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *conf
 
         outbox->events = *events;
         outbox->owner = owner;
+        list_init(&outbox->settle_batches);
         outbox->conn = pg_conn_create(loop, "work", config, &conn_events, outbox);
         return outbox;
 }
@@ -152,6 +158,7 @@ void outbox_open(struct outbox *outbox)
 void outbox_close(struct outbox *outbox)
 {
         pg_conn_close(outbox->conn);
+        session_drop_settle_batches(outbox);
 }
 
 void outbox_destroy(struct outbox *outbox)

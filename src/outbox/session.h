@@ -5,12 +5,15 @@
  */
 #pragma once
 
+#include "base/list.h"
 #include "outbox/array_literal.h"
 #include "outbox/outbox.h"
 #include "outbox/pg_conn.h"
+#include "outbox/route_params.h"
 
 struct outbox {
-        struct pg_conn *conn; /* owned */
+        struct pg_conn *conn;       /* owned */
+        struct list settle_batches; /* settle_batch::link: sent and not answered */
         struct outbox_events events;
         void *owner; /* borrowed */
 };
@@ -20,14 +23,21 @@ struct lane_store {
         struct lane_store_events events;
         void *owner; /* borrowed */
 
-        const char *sink;            /* borrowed */
-        char lane[16];               /* as a parameter */
-        struct array_literal topics; /* LIKE patterns */
+        const char *sink;   /* borrowed */
+        const char *filter; /* borrowed; NULL: none */
+        char lane[16];      /* as a parameter */
+        bool is_covered;    /* by another lane's lock */
         enum start start;
-        char epoch[24]; /* as a parameter; of the last claim */
+        char *start_snapshot; /* owned; NULL: start says it */
+        char start_floor[24]; /* as a parameter */
+        bool is_durable;      /* its settles are flushed to disk */
+        char epoch[24];       /* as a parameter; of the last claim */
 
         struct cursor claimed;       /* between its two answers; owns its frames */
         struct page_request request; /* the page being read; owns its frames */
+        struct route_params route;   /* its routings */
+        uint32_t scan_ids;           /* how many ids it looks at, with a filter */
+        int64_t asked_us;
 };
 
 /* Prepared in every session. */
@@ -37,6 +47,9 @@ extern const struct pg_statement page_statement;
 extern const struct pg_statement parked_statement;
 extern const struct pg_statement pause_statements[];
 extern const unsigned n_pause_statements;
+extern const struct pg_statement endpoint_statements[];
+extern const unsigned n_endpoint_statements;
+extern const struct pg_statement settle_batch_statement;
 extern const struct pg_statement settle_statements[];
 extern const unsigned n_settle_statements;
 extern const struct pg_statement tick_statement;
@@ -44,6 +57,16 @@ extern const struct pg_statement tick_statement;
 /* The first look at the pauses, while the session is greeted; on_up comes after it. */
 void session_read_pauses(struct outbox *outbox, pg_result_fn *on_result);
 void session_tell_pauses(struct outbox *outbox, PGresult *result); /* takes it */
+
+/* The lane is not ours any more: breaks the session. */
+void session_fail_as_taken(struct outbox *outbox, const char *sink);
+
+/* What is executed between these is on disk when it is answered, if the store's lane asks for it. */
+void session_begin_durable(struct lane_store *store);
+void session_end_durable(struct lane_store *store);
+
+/* Nobody will answer them. */
+void session_drop_settle_batches(struct outbox *outbox);
 
 /* Closes the session for good and tells the owner why. */
 void session_refuse(struct outbox *outbox, const struct error *error);

@@ -14,7 +14,7 @@
 extern const char settle_verdicts_sql[]; /* settle_verdicts.sql, embedded at build time */
 
 enum { N_CURSOR_PARAMS = 10 };
-enum { DRAW_XID, SETTLE, SETTLE_VERDICTS };
+enum { DRAW_XID, SETTLE, SETTLE_VERDICTS, WAIT_FOR_DISK, WAIT_NO_MORE };
 
 const struct pg_statement settle_statements[] = {
     [DRAW_XID] = {.name = "draw_xid", .sql = "SELECT pg_current_xact_id()"},
@@ -27,6 +27,10 @@ const struct pg_statement settle_statements[] = {
     [SETTLE_VERDICTS] = {.name = "settle_verdicts",
         .n_params = N_CURSOR_PARAMS + N_VERDICT_COLUMNS,
         .sql = settle_verdicts_sql},
+    [WAIT_FOR_DISK] = {.name = "wait_for_disk",
+        .sql = "SELECT set_config('synchronous_commit', 'on', false)"},
+    [WAIT_NO_MORE] = {.name = "wait_no_more",
+        .sql = "SELECT set_config('synchronous_commit', 'off', false)"},
 };
 const unsigned n_settle_statements = sizeof settle_statements / sizeof *settle_statements;
 
@@ -63,14 +67,13 @@ void lane_store_draw_xid(struct lane_store *store)
             store->outbox->conn, &settle_statements[DRAW_XID], NULL, false, on_xid_drawn, store);
 }
 
-static void fail_as_taken(struct lane_store *store)
+void session_fail_as_taken(struct outbox *outbox, const char *sink)
 {
         struct error error;
 
         error_set(&error, ERROR_DATABASE,
-            "the lane of sink %s was taken by another relay, or its cursor was removed",
-            store->sink);
-        pg_conn_fail(store->outbox->conn, &error);
+            "the lane of sink %s was taken by another relay, or its cursor was removed", sink);
+        pg_conn_fail(outbox->conn, &error);
 }
 
 static void on_settle_done(void *owner, PGresult *result)
@@ -82,7 +85,7 @@ static void on_settle_done(void *owner, PGresult *result)
         if (was_ours)
                 store->events.on_settled(store->owner);
         else
-                fail_as_taken(store);
+                session_fail_as_taken(store->outbox, store->sink);
 }
 
 static void on_verdicts_settled(void *owner, PGresult *result)
@@ -93,7 +96,7 @@ static void on_verdicts_settled(void *owner, PGresult *result)
 
         PQclear(result);
         if (!was_ours) {
-                fail_as_taken(store);
+                session_fail_as_taken(store->outbox, store->sink);
                 return;
         }
         if (n_missing > 0 && store->events.on_missing != NULL)
@@ -112,6 +115,20 @@ static void settle_verdicts(
         verdict_arrays_deinit(&arrays);
 }
 
+void session_begin_durable(struct lane_store *store)
+{
+        if (store->is_durable)
+                pg_conn_execute(store->outbox->conn, &settle_statements[WAIT_FOR_DISK], NULL, false,
+                    NULL, NULL);
+}
+
+void session_end_durable(struct lane_store *store)
+{
+        if (store->is_durable)
+                pg_conn_execute(
+                    store->outbox->conn, &settle_statements[WAIT_NO_MORE], NULL, false, NULL, NULL);
+}
+
 void lane_store_settle(struct lane_store *store, const struct settlement *settlement)
 {
         const struct cursor *cursor = &settlement->cursor;
@@ -125,9 +142,13 @@ void lane_store_settle(struct lane_store *store, const struct settlement *settle
         set_frame_values(&until, cursor->until, &values[6]);
         snprintf(last_id, sizeof last_id, "%" PRId64, cursor->last_id);
         values[9] = last_id;
+        session_begin_durable(store);
         if (list_is_empty(settlement->verdicts))
                 pg_conn_execute(store->outbox->conn, &settle_statements[SETTLE], values, false,
                     on_settle_done, store);
         else
                 settle_verdicts(store, settlement, values);
+        if (store->is_durable)
+                pg_conn_execute(
+                    store->outbox->conn, &settle_statements[WAIT_NO_MORE], NULL, false, NULL, NULL);
 }
