@@ -17,20 +17,25 @@ static int64_t wait_ms(const struct breaker *breaker, uint32_t jitter)
                backoff_ms(&half_rare_backoff, breaker->n_failures, jitter);
 }
 
+bool breaker_has_room(const struct breaker *breaker, uint32_t n_in_flight)
+{
+        switch (breaker->state) {
+        case BREAKER_CLOSED:
+                return breaker->allowance == 0 || n_in_flight < breaker->allowance;
+        case BREAKER_OPEN:
+                return true;
+        case BREAKER_HALF_OPEN:
+                return n_in_flight == 0;
+        }
+        return false;
+}
+
 bool breaker_admits(struct breaker *breaker, int64_t now_ms, uint32_t n_in_flight)
 {
         if (breaker->state == BREAKER_OPEN && now_ms >= breaker->until_ms)
                 breaker->state = BREAKER_HALF_OPEN;
 
-        switch (breaker->state) {
-        case BREAKER_CLOSED:
-                return breaker->allowance == 0 || n_in_flight < breaker->allowance;
-        case BREAKER_OPEN:
-                return false;
-        case BREAKER_HALF_OPEN:
-                return n_in_flight == 0;
-        }
-        return false;
+        return breaker->state != BREAKER_OPEN && breaker_has_room(breaker, n_in_flight);
 }
 
 void breaker_note_down(

@@ -44,6 +44,9 @@ struct breaker {
 /* May an attempt start now, with so many in flight? */
 bool breaker_admits(struct breaker *breaker, int64_t now_ms, uint32_t n_in_flight);
 
+/* It does, or will once its time has come: no attempt in flight has to end first. */
+bool breaker_has_room(const struct breaker *breaker, uint32_t n_in_flight);
+
 /* The destination refused us, and perhaps said for how long (negative: it did not). With
  * `needs_operator` it is asked rarely from now on, until it closes. `jitter` is any 32-bit value. */
 void breaker_note_down(struct breaker *breaker, int64_t now_ms, int64_t delay_ms,

@@ -22,6 +22,7 @@ void lane_init(struct lane *lane, const struct lane_policy *policy)
         *lane = (struct lane){.policy = *policy, .mean_event_bytes = 1024, .parked_due_ms = -1};
         window_init(&lane->window);
         key_order_init(&lane->order, policy->sink_keeps_order);
+        rate_init(&lane->rate, policy->rate_per_s, policy->rate_burst);
         init_lists(lane);
 }
 
@@ -56,6 +57,12 @@ void lane_deinit(struct lane *lane)
         assert(lane->n_in_flight == 0);
         forget_everything(lane);
         free(lane->excluded);
+}
+
+void lane_set_policy(struct lane *lane, const struct lane_policy *policy)
+{
+        lane->policy = *policy;
+        rate_init(&lane->rate, policy->rate_per_s, policy->rate_burst);
 }
 
 void lane_own(struct lane *lane, const struct cursor *cursor, const struct parked_keys *parked)
@@ -180,7 +187,20 @@ static int64_t earlier(int64_t a_ms, int64_t b_ms)
         return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
 }
 
-int64_t lane_next_due(const struct lane *lane)
+/* When time alone lets something start. It takes both, the breaker and the rate; and neither's moment
+ * matters while an attempt has to end first. */
+static int64_t start_due(const struct lane *lane)
+{
+        int64_t due_ms = lane->breaker.state == BREAKER_OPEN ? lane->breaker.until_ms : -1;
+
+        if (!lane_may_start(lane) || !breaker_has_room(&lane->breaker, lane->n_in_flight))
+                return -1;
+        if (!rate_has_token(&lane->rate) && rate_due_ms(&lane->rate) > due_ms)
+                due_ms = rate_due_ms(&lane->rate);
+        return due_ms;
+}
+
+int64_t lane_next_due_without_starts(const struct lane *lane)
 {
         int64_t due_ms = -1;
 
@@ -193,7 +213,10 @@ int64_t lane_next_due(const struct lane *lane)
                 return due_ms;
         if (lane_may_claim(lane))
                 due_ms = earlier(due_ms, lane->parked_due_ms);
-        if (lane->breaker.state == BREAKER_OPEN && lane_may_start(lane))
-                due_ms = earlier(due_ms, lane->breaker.until_ms);
         return due_ms;
+}
+
+int64_t lane_next_due(const struct lane *lane)
+{
+        return earlier(lane_next_due_without_starts(lane), start_due(lane));
 }

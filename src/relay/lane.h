@@ -21,6 +21,7 @@
 #include "relay/breaker.h"
 #include "relay/delivery.h"
 #include "relay/key_order.h"
+#include "relay/rate.h"
 #include "relay/retry.h"
 #include "relay/turns.h"
 #include "relay/window.h"
@@ -37,6 +38,13 @@ struct lane_policy {
         uint64_t max_event_bytes; /* a larger payload is a dead letter; 0: any size */
         uint64_t max_parked;   /* with so many parked for others than their time, no more is read */
         int64_t park_after_ms; /* a slow one that holds up the cursor is parked then */
+        double rate_per_s;     /* attempts a second; 0: any number */
+        uint32_t rate_burst;   /* so many may start at once after a pause; 0: those of a second */
+        /* Progress is made durable soon, but not at every single event: one write for what a moment
+         * brings. Moving over events of others is worth a write only now and then. */
+        int64_t settle_delay_ms;
+        int64_t settle_idle_ms;
+        int64_t settle_step_ms; /* on multiples of this, so that many lanes go together; 0: any */
         struct retry_policy retry;
 };
 
@@ -70,6 +78,7 @@ struct lane {
         uint32_t n_claimed;   /* of these */
         struct key_order order;
         struct breaker breaker;
+        struct rate rate;
         struct turns turns;
         uint32_t n_in_flight; /* attempts with the sink */
         uint64_t n_answers;   /* attempts that prove the destination to be up */
@@ -104,6 +113,9 @@ struct lane {
 
 void lane_init(struct lane *lane, const struct lane_policy *policy);
 void lane_deinit(struct lane *lane);
+
+/* Takes effect with the next decision; a new rate starts with a full burst. */
+void lane_set_policy(struct lane *lane, const struct lane_policy *policy);
 
 /* It is ours, and durably stands at the cursor. Everything is read from there. */
 void lane_own(struct lane *lane, const struct cursor *cursor, const struct parked_keys *parked);
@@ -145,6 +157,9 @@ void lane_take_parked(struct lane *lane, struct parked_batch *batch, int64_t now
 bool lane_wants_xid(struct lane *lane);
 void lane_take_xid(struct lane *lane, uint64_t xid);
 
+/* Something is ready to start, but for the breaker and the rate. */
+bool lane_may_start(const struct lane *lane);
+
 /* The next delivery to hand to the sink, or NULL. Its attempt carries its event and number. */
 struct delivery *lane_start_next(struct lane *lane, int64_t now_ms);
 
@@ -159,3 +174,6 @@ void lane_settled(struct lane *lane, int64_t now_ms);
 
 /* When to ask again although nothing has happened, or -1. */
 int64_t lane_next_due(const struct lane *lane);
+
+/* The same while nothing may be started for a reason that the lane does not know. */
+int64_t lane_next_due_without_starts(const struct lane *lane);

@@ -26,7 +26,7 @@ static bool is_behind_cursor(const struct delivery *delivery)
 static void advance(struct lane *lane, int64_t now_ms)
 {
         if (window_advance(&lane->window, queue_verdict, lane))
-                lane_note_moved(lane, now_ms, SETTLE_DELAY_MS);
+                lane_note_moved(lane, now_ms);
 }
 
 static struct verdict *make_verdict(
@@ -77,7 +77,7 @@ static void give_verdict(
         delivery->verdict = verdict;
         if (is_behind_cursor(delivery)) {
                 queue_verdict(lane, delivery);
-                lane_note_moved(lane, now_ms, SETTLE_DELAY_MS);
+                lane_note_moved(lane, now_ms);
         } else {
                 window_note_decided(&lane->window, delivery);
                 advance(lane, now_ms);

@@ -18,7 +18,8 @@ struct delivery *lane_start_next(struct lane *lane, int64_t now_ms)
 {
         struct delivery *delivery;
 
-        if (!lane_may_start(lane) || !breaker_admits(&lane->breaker, now_ms, lane->n_in_flight))
+        if (!lane_may_start(lane) || rate_due_ms(&lane->rate) > now_ms ||
+            !breaker_admits(&lane->breaker, now_ms, lane->n_in_flight))
                 return NULL;
         while ((delivery = turns_take_next(&lane->turns)) != NULL) {
                 if (!key_order_may_start(&lane->order, delivery)) {
@@ -33,6 +34,7 @@ struct delivery *lane_start_next(struct lane *lane, int64_t now_ms)
                 delivery->attempt.event = delivery->event;
                 delivery->attempt.number = delivery->n_attempts;
                 lane->n_in_flight++;
+                rate_spend(&lane->rate, now_ms);
                 key_order_note_started(&lane->order, delivery, lane_resume_delivery, lane);
                 return delivery;
         }
@@ -111,11 +113,24 @@ static bool is_an_outage(
         return !(delivery->is_suspect && answered_others);
 }
 
+/* Its turn comes later: it is parked, as one that failed, but has not been tried. */
+static struct lane_result postpone(
+    struct lane *lane, struct delivery *delivery, const struct outcome *outcome, int64_t now_ms)
+{
+        delivery->n_attempts--;
+        rate_give_back(&lane->rate);
+        key_order_note_failed(delivery);
+        lane_decide_parked(lane, delivery, now_ms + outcome->delay_ms, NULL, now_ms);
+        return (struct lane_result){.decision = LANE_PARKED, .retry_ms = outcome->delay_ms};
+}
+
 static struct lane_result finish_retry(struct lane *lane, struct delivery *delivery,
     const struct outcome *outcome, int64_t now_ms, uint32_t jitter)
 {
         struct retry_decision decision;
 
+        if (outcome->is_postponed)
+                return postpone(lane, delivery, outcome, now_ms);
         if (is_an_outage(lane, delivery, outcome)) {
                 delivery->is_suspect = true;
                 delivery->n_answers_then = lane->n_answers;

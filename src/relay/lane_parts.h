@@ -13,7 +13,6 @@ bool lane_may_claim(const struct lane *lane);
 
 /* lane_deliver.c */
 void lane_resume_delivery(void *lane, struct delivery *delivery); /* as key_order_released_fn */
-bool lane_may_start(const struct lane *lane);                     /* but for the breaker */
 
 /* lane_decide.c: what becomes of a delivery. `words` may be NULL: nothing has failed. */
 void lane_decide_delivered(struct lane *lane, struct delivery *delivery, int64_t now_ms);
@@ -38,17 +37,11 @@ int64_t lane_slow_due(const struct lane *lane);
 void lane_park_holes(struct lane *lane, int64_t now_ms);
 
 /* lane_settle.c */
-void lane_note_moved(struct lane *lane, int64_t now_ms, int64_t delay_ms);
+void lane_note_moved(struct lane *lane, int64_t now_ms);
+void lane_note_moved_idly(struct lane *lane, int64_t now_ms);
 void lane_note_parked_due(struct lane *lane, int64_t due_ms);
 bool lane_is_pressing(const struct lane *lane);
 
 /* The delivery's batch may go; the delivery is gone when this returns. */
 void lane_let_go(struct lane *lane, struct delivery *delivery);
 void lane_note_claimed(struct lane *lane, struct delivery *delivery);
-
-/* Progress is made durable soon, but not at every single event: one write for what a moment brings.
- * A window that fills up does not wait for that. */
-#define SETTLE_DELAY_MS 20
-
-/* Moving over events of other topics is worth a write only now and then. */
-#define SETTLE_DELAY_IDLE_MS 1000

@@ -74,11 +74,12 @@ bool lane_wants_page(struct lane *lane, struct page_request *out_request)
         return true;
 }
 
-/* An opened difference in which nobody drew an id and that let nothing through. */
+/* An opened difference in which nobody drew an id and that let nothing through is not worth a
+ * transaction id; but if its frame has one, the lane may as well go on from there. */
 static bool is_nothing_new(const struct lane *lane, const struct page *page)
 {
-        return lane->next_page.until == NULL && page->n_events == 0 &&
-               page->start.until->floor == lane->next_page.from->floor;
+        return lane->next_page.until == NULL && page->start.until->xid == 0 &&
+               page->n_events == 0 && page->start.until->floor == lane->next_page.from->floor;
 }
 
 static void move_reader(struct lane *lane, const struct page *page)
@@ -151,7 +152,7 @@ void lane_take_page(struct lane *lane, struct page *page, int64_t now_ms)
                 admit_from_stream(lane, &batch->deliveries[i],
                     page->is_delayed != NULL && page->is_delayed[i], now_ms);
         if (!has_events && window_advance(&lane->window, NULL, NULL))
-                lane_note_moved(lane, now_ms, SETTLE_DELAY_IDLE_MS);
+                lane_note_moved_idly(lane, now_ms);
 }
 
 /* How many more parked ones may come into memory. */

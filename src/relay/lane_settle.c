@@ -5,11 +5,26 @@
 #include <assert.h>
 #include <stdlib.h>
 
-void lane_note_moved(struct lane *lane, int64_t now_ms, int64_t delay_ms)
+static void settle_by(struct lane *lane, int64_t due_ms)
 {
-        if (!lane->is_moved || now_ms + delay_ms < lane->settle_due_ms)
-                lane->settle_due_ms = now_ms + delay_ms;
+        int64_t step_ms = lane->policy.settle_step_ms;
+
+        if (step_ms > 0)
+                due_ms = (due_ms + step_ms - 1) / step_ms * step_ms;
+        if (!lane->is_moved || due_ms < lane->settle_due_ms)
+                lane->settle_due_ms = due_ms;
         lane->is_moved = true;
+}
+
+/* A window that fills up does not wait for that. */
+void lane_note_moved(struct lane *lane, int64_t now_ms)
+{
+        settle_by(lane, now_ms + lane->policy.settle_delay_ms);
+}
+
+void lane_note_moved_idly(struct lane *lane, int64_t now_ms)
+{
+        settle_by(lane, now_ms + lane->policy.settle_idle_ms);
 }
 
 void lane_note_parked_due(struct lane *lane, int64_t due_ms)
@@ -122,7 +137,7 @@ static void keep_parked(struct lane *lane, struct delivery *delivery, int64_t no
         delivery->is_verdict_sent = false;
         if (delivery->verdict != NULL) {
                 list_push_back(&lane->verdicts, &delivery->verdict->link);
-                lane_note_moved(lane, now_ms, SETTLE_DELAY_MS);
+                lane_note_moved(lane, now_ms);
         }
 }
 

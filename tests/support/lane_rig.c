@@ -10,6 +10,8 @@ const struct lane_policy lane_rig_policy = {.by_key = true,
     .max_in_flight_bytes = 1 << 20,
     .max_parked = 1000,
     .park_after_ms = 1000,
+    .settle_delay_ms = 20,
+    .settle_idle_ms = 1000,
     .retry = {.backoff = {.first_ms = 100, .factor = 2, .max_ms = 10000}, .max_attempts = 5}};
 
 void lane_rig_open(struct lane_rig *rig, const struct lane_policy *policy)

@@ -251,3 +251,63 @@ Test(lane_regressions_in_order, goes_on_one_by_one_after_the_sink_gave_a_key_bac
         lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
         deliver(3);
 }
+
+static void open_with_a_rate(void)
+{
+        struct lane_policy policy = lane_rig_policy;
+
+        policy.rate_per_s = 1;
+        policy.rate_burst = 1;
+        lane_rig_open(&rig, &policy);
+}
+
+TestSuite(lane_regressions_with_a_rate, .init = open_with_a_rate, .fini = close_rig);
+
+Test(lane_regressions_with_a_rate, waits_for_the_rate_when_the_breaker_would_probe)
+{
+        lane_rig_read(&rig, "a b");
+        start(1);
+        lane_rig_finish(&rig, 1, OUTCOME_SINK_DOWN);
+        lane_probe_now(&rig.lane, rig.now_ms);
+
+        start(0);
+        cr_assert_eq(lane_next_due(&rig.lane), rig.now_ms + 1000);
+        rig.now_ms += 1000;
+        start(1);
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+}
+
+Test(lane_regressions_with_a_rate, is_not_due_while_a_probe_has_to_end_first)
+{
+        lane_rig_read(&rig, "a b");
+        start(1);
+        lane_rig_finish(&rig, 1, OUTCOME_SINK_DOWN);
+        rig.now_ms += 60000;
+        start(1);
+        rig.now_ms += 60000;
+        start(0);
+        /* Not even its slow head: that has been parked. */
+        cr_expect(lane_next_due_without_starts(&rig.lane) == lane_next_due(&rig.lane));
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+}
+
+Test(lane_regressions_with_a_rate, is_due_for_a_start_only_where_starts_are_possible)
+{
+        lane_rig_read(&rig, "a b");
+        start(1);
+        lane_rig_finish(&rig, 1, OUTCOME_SINK_DOWN);
+        cr_expect(lane_next_due(&rig.lane) > 0);
+        cr_expect_eq(lane_next_due_without_starts(&rig.lane), -1);
+}
+
+Test(lane_regressions_with_a_rate, gets_back_what_was_postponed)
+{
+        const struct outcome postponed = {
+            .kind = OUTCOME_RETRY, .delay_ms = 5000, .is_postponed = true};
+
+        lane_rig_read(&rig, "a b");
+        start(1);
+        cr_expect_eq(lane_rig_end(&rig, 1, &postponed).retry_ms, 5000);
+        start(2);
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+}
