@@ -1,6 +1,6 @@
 /*
- * Carries one lane's events from the outbox to its sink: asks the lane what it
- * wants and does it. All decisions are the lane's; all I/O is here.
+ * Carries events from the outbox to one sink, by one route, or by one for each
+ * of its receivers. Owns the sink and the right to deliver to it.
  */
 #pragma once
 
@@ -35,8 +35,8 @@ void carrier_session_down(struct carrier *carrier);
 /* There may be something new in the outbox. */
 void carrier_ring(struct carrier *carrier);
 
-/* Somebody may have changed what is parked. */
-void carrier_ring_parked(struct carrier *carrier);
+/* Somebody may have changed what is parked, or who the receivers are. */
+void carrier_control(struct carrier *carrier);
 
 /* All pauses there are, of any sink. */
 void carrier_take_pauses(struct carrier *carrier, const struct pause_list *pauses);

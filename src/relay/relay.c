@@ -76,7 +76,7 @@ static void on_control(void *owner)
         outbox_read_pauses(relay->outbox);
         ticker_look(relay->ticker);
         for (unsigned i = 0; i < relay->n_carriers; i++)
-                carrier_ring_parked(relay->carriers[i]);
+                carrier_control(relay->carriers[i]);
 }
 
 /* The look that needs no notification: after reconnects, behind poolers, without the trigger. */

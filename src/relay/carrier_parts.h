@@ -1,0 +1,52 @@
+/* The parts of a carrier, among themselves: carrier.c, route.c, start.c and fanout.c. */
+#pragma once
+
+#include "base/list.h"
+#include "outbox/routing.h"
+#include "relay/carrier.h"
+
+struct fanout;
+struct lane;
+struct route;
+
+/* relay owns carriers; a carrier owns its sink and its routes; a route its lane and its lane's
+ * store; the lane owns pages, a page its events; a delivery borrows its event, and its attempt is
+ * lent to the sink. */
+struct carrier {
+        uv_loop_t *loop;                  /* borrowed */
+        struct outbox *outbox;            /* borrowed */
+        const struct sink_config *config; /* borrowed */
+        struct carrier_events events;
+        void *owner; /* borrowed */
+
+        struct routing routing; /* what may go there at all */
+        const struct routing *only_routing;
+        struct sink *sink;     /* owned */
+        struct list routes;    /* route::link */
+        struct list dirty;     /* route::dirty_link: those with something to do */
+        struct list starved;   /* route::starved_link: those that wait for a free attempt */
+        struct fanout *fanout; /* owned; NULL: there is one route */
+
+        struct lane_store *gate; /* whoever has this lane's lock has all of the sink's lanes */
+        int64_t standby_ms;
+        struct timer *standby; /* the next try for a lock that another relay has */
+        bool is_session_up;
+        bool is_claiming;
+        bool is_owned;
+        bool is_standby; /* so that it is logged once */
+        bool is_draining;
+
+        /* Rows of courier.pause, as far as we know. */
+        bool is_paused_by_operator;
+        bool is_paused_by_relay;
+};
+
+/* The gate's answers. */
+void carrier_note_owned(struct carrier *carrier);
+void carrier_note_owned_elsewhere(struct carrier *carrier);
+
+/* The sink's only route: its destination refuses us until somebody does something, or takes events
+ * again. */
+void carrier_show_pause(struct carrier *carrier, const struct lane *lane, const char *reason);
+
+int64_t carrier_now_ms(void);

@@ -1,0 +1,125 @@
+/* Attempts: handed to the sink when the lane and the sink's other lanes leave room for one, and what
+ * their outcomes mean to those who watch. */
+#include "base/crash_point.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "relay/fanout.h"
+#include "relay/report.h"
+#include "relay/route_parts.h"
+#include "sinks/sink.h"
+
+/*
+ * A sink's attempts are shared by its receivers: each may have as many in flight
+ * as half of those that are free, and always one while any is. So however many
+ * receivers hang, some attempts stay free for those who answer, and a single
+ * busy one still gets a third of all. (Dynamic thresholds, as switches
+ * share their buffers: Choudhury and Hahne, 1998.)
+ */
+static bool has_share(const struct route *route)
+{
+        const struct sink *sink = route->carrier->sink;
+        unsigned n_free;
+
+        if (route->endpoint == NULL || sink->max_concurrent == 0)
+                return true;
+        if (sink->n_in_flight >= sink->max_concurrent)
+                return false;
+        n_free = sink->max_concurrent - sink->n_in_flight;
+        return route->lane.n_in_flight == 0 || route->lane.n_in_flight < n_free / 2;
+}
+
+/* One attempt is free: those go on who waited for it, as long as there is room. */
+static void wake_starved(struct carrier *carrier)
+{
+        list_for_each (link, &carrier->starved) {
+                struct route *route = list_owner(link, struct route, starved_link);
+                if (!has_share(route))
+                        continue;
+                list_remove(link);
+                route_mark_dirty(route);
+        }
+}
+
+static void watch_health(struct route *route, const struct outcome *outcome)
+{
+        const struct carrier *carrier = route->carrier;
+        enum health_news news = health_note(
+            &route->health, outcome, carrier_now_ms(), fanout_disable_after_ms(carrier->fanout));
+
+        if (news != HEALTH_NO_NEWS)
+                fanout_note_health(carrier->fanout, route, news, outcome->reason);
+}
+
+static void on_attempt_finished(struct attempt *attempt, const struct outcome *outcome)
+{
+        struct delivery *delivery = list_owner(attempt, struct delivery, attempt);
+        struct route *route = attempt->owner;
+        struct lane *lane = &route->lane;
+        bool was_closed = lane->breaker.state == BREAKER_CLOSED;
+        bool is_owned = lane->state == LANE_OWNED;
+        const struct attempt finished = *attempt; /* its batch may go with the lane's answer */
+        struct lane_result result;
+
+        if (outcome->kind == OUTCOME_DELIVERED && is_owned) {
+                report_delivered(route->label, attempt);
+                route_note_delivered(route, delivery);
+        }
+        result = lane_finish(lane, delivery, outcome, carrier_now_ms(), random_u32());
+        route_return_target(route, finished.target);
+        if (is_owned) {
+                if (result.decision == LANE_PARKED && !outcome->is_postponed)
+                        report_parked(route->label, &finished, outcome, result.retry_ms);
+                report_breaker(
+                    route->label, was_closed, lane->breaker.state == BREAKER_CLOSED, outcome);
+                if (route->endpoint == NULL)
+                        carrier_show_pause(route->carrier, lane, outcome->reason);
+                else
+                        watch_health(route, outcome);
+        }
+        wake_starved(route->carrier);
+        route_mark_dirty(route);
+}
+
+/* A receiver whose url is none has no target, but may have dead letters: skipped ones. */
+static bool has_target(const struct route *route)
+{
+        return route->endpoint == NULL || route_target(route) != NULL;
+}
+
+void route_complete_verdicts(struct route *route, const struct list *verdicts)
+{
+        const struct sink *sink = route->carrier->sink;
+
+        list_for_each (link, verdicts) {
+                struct verdict *verdict = list_owner(link, struct verdict, link);
+                if (verdict->kind != VERDICT_DEAD)
+                        continue;
+                if (sink->ops->describe_target != NULL && has_target(route))
+                        sink->ops->describe_target(sink, verdict->event, route_target(route),
+                            verdict->target, sizeof verdict->target);
+                report_dead_letter(route->label, verdict);
+        }
+}
+
+void route_start_deliveries(struct route *route, int64_t now_ms)
+{
+        struct carrier *carrier = route->carrier;
+        struct delivery *delivery;
+        bool any = false;
+
+        list_remove(&route->starved_link);
+        while (has_share(route) && (delivery = lane_start_next(&route->lane, now_ms)) != NULL) {
+                delivery->attempt.owner = route;
+                delivery->attempt.on_finished = on_attempt_finished;
+                delivery->attempt.target = route_borrow_target(route);
+                crash_point("before_send");
+                sink_deliver(carrier->sink, &delivery->attempt);
+                any = true;
+        }
+        if (!has_share(route) && lane_may_start(&route->lane))
+                list_push_back(&carrier->starved, &route->starved_link);
+        if (any) {
+                sink_flush(carrier->sink);
+                crash_point("after_send");
+        }
+}

@@ -1,0 +1,29 @@
+/* The parts of a route, among themselves: route.c, route_policy.c, route_attempts.c,
+ * route_targets.c and route_settled.c. */
+#pragma once
+
+#include "relay/route.h"
+
+/* route.c */
+void route_set_label(struct route *route);
+
+/* route_policy.c */
+struct lane_policy route_policy(const struct carrier *carrier, const struct endpoint *endpoint);
+
+/* route_attempts.c */
+void route_start_deliveries(struct route *route, int64_t now_ms);
+/* What the lane leaves to us: where a dead letter was going. */
+void route_complete_verdicts(struct route *route, const struct list *verdicts);
+
+/* route_targets.c: the sink's side of a receiver. */
+void route_open_target(struct route *route); /* a receiver whose url is none is disabled */
+void route_close_targets(struct route *route);
+const void *route_target(const struct route *route); /* the newest, or NULL */
+void *route_borrow_target(struct route *route);      /* for an attempt; NULL: not a receiver's */
+void route_return_target(struct route *route, const void *handle);
+bool targets_are_alike(const struct endpoint *a, const struct endpoint *b);
+
+/* route_settled.c: for a sink that is told what is settled for good. */
+void route_note_delivered(struct route *route, const struct delivery *delivery);
+void route_note_settling(struct route *route, const struct list *verdicts);
+void route_tell_settled(struct route *route);

@@ -1,0 +1,406 @@
+/* One sink, many receivers: rows of courier.endpoint, each with an order, retries and an end of its
+ * own. */
+#include "base/alloc.h"
+#include "support/http_receiver.h"
+#include "support/postgres.h"
+#include "support/process.h"
+#include "support/relay_fixture.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture {
+        struct relay_fixture relay;
+        struct http_receiver *http;
+        struct http_receiver *other; /* at another port */
+        struct relay_process *process;
+};
+
+/* `http` are more keys of the sink's block, each after a comma. */
+static void start(struct fixture *fixture, const char *http)
+{
+        fixture->process = relay_start("postgres:\n"
+                                       "  dsn: \"%s\"\n"
+                                       "relay: {sweep: 200ms, standby: 100ms}\n"
+                                       "log: {level: debug}\n"
+                                       "sinks:\n"
+                                       "  - name: hooks\n"
+                                       "    topics: [\"**\"]\n"
+                                       "    retry: {first: 10ms, max: 20ms}\n"
+                                       "    http: {endpoints: table, allow_networks: [127.0.0.1],"
+                                       " allow_ports: [%u, %u]%s}\n",
+            fixture->relay.relay, http_receiver_port(fixture->http),
+            http_receiver_port(fixture->other), http);
+        relay_wait_for_log(fixture->process, "event=endpoints_read", 10000);
+}
+
+static void begin(struct fixture *fixture)
+{
+        relay_fixture_begin(&fixture->relay, postgres_shared());
+        fixture->http = http_receiver_start(NULL, NULL);
+        fixture->other = http_receiver_start(NULL, NULL);
+        fixture->process = NULL;
+}
+
+static void end(struct fixture *fixture)
+{
+        relay_destroy(fixture->process);
+        http_receiver_destroy(fixture->http);
+        http_receiver_destroy(fixture->other);
+        relay_fixture_end(&fixture->relay);
+}
+
+/* Its requests go to /NAME. `columns` and `values` are more of the row: ", topics", ", '{a}'". */
+static void add_at(struct fixture *fixture, const char *name, unsigned port, const char *columns,
+    const char *values)
+{
+        char *sql = xasprintf("INSERT INTO courier.endpoint (sink, name, url%s)"
+                              " VALUES ('hooks', '%s', 'http://127.0.0.1:%u/%s'%s)",
+            columns, name, port, name, values);
+
+        database_exec(fixture->relay.admin, sql);
+        free(sql);
+}
+
+static void add(struct fixture *fixture, const char *name, const char *columns, const char *values)
+{
+        add_at(fixture, name, http_receiver_port(fixture->http), columns, values);
+}
+
+static bool is_for(const struct http_request *request, const char *name)
+{
+        return strcmp(request->target + 1, name) == 0;
+}
+
+static unsigned count(struct fixture *fixture, const char *name)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0, n_all = http_receiver_n_requests(fixture->http); i < n_all; i++)
+                n += is_for(http_receiver_request(fixture->http, i), name);
+        return n;
+}
+
+struct expected {
+        struct fixture *fixture;
+        const char *name;
+        unsigned n;
+};
+
+static bool has_come(void *context)
+{
+        const struct expected *expected = context;
+
+        return count(expected->fixture, expected->name) >= expected->n;
+}
+
+static void await(struct fixture *fixture, const char *name, unsigned n)
+{
+        struct expected expected = {fixture, name, n};
+
+        wait_until(has_come, &expected, 20000, name);
+}
+
+/* The bodies that a receiver got, in order, "1 2 3". */
+static char *bodies(struct fixture *fixture, const char *name)
+{
+        char *all = xstrdup("");
+
+        for (unsigned i = 0, n = http_receiver_n_requests(fixture->http); i < n; i++) {
+                const struct http_request *request = http_receiver_request(fixture->http, i);
+                char *longer;
+                if (!is_for(request, name))
+                        continue;
+                longer = xasprintf("%s%s%s", all, *all != '\0' ? " " : "", request->body);
+                free(all);
+                all = longer;
+        }
+        return all;
+}
+
+static void expect_bodies(struct fixture *fixture, const char *name, const char *expected)
+{
+        char *got = bodies(fixture, name);
+
+        cr_expect_str_eq(got, expected, "%s got %s, not %s", name, got, expected);
+        free(got);
+}
+
+static void publish_numbers(struct fixture *fixture, const char *topic, int from, int to)
+{
+        char *sql = xasprintf("SELECT courier.publish('%s', to_json(n), key => 'k')"
+                              " FROM generate_series(%d, %d) AS n ORDER BY n",
+            topic, from, to);
+
+        database_exec(fixture->relay.admin, sql);
+        free(sql);
+}
+
+static struct http_answer refuse_a(void *context, const struct http_request *request)
+{
+        const unsigned *status = context;
+
+        return (struct http_answer){.status = is_for(request, "a") ? *status : 204};
+}
+
+Test(fanout, delivers_each_event_to_every_receiver_that_takes_it)
+{
+        struct fixture fixture;
+
+        begin(&fixture);
+        add(&fixture, "all", "", "");
+        add(&fixture, "orders", ", topics", ", '{orders.*}'");
+        add(&fixture, "no_tests", ", topics, types", ", '{**,!orders.test}', '{}'");
+        start(&fixture, "");
+        publish_numbers(&fixture, "orders.new", 1, 3);
+        publish_numbers(&fixture, "orders.test", 4, 4);
+        publish_numbers(&fixture, "invoices", 5, 6);
+
+        await(&fixture, "all", 6);
+        await(&fixture, "orders", 4);
+        await(&fixture, "no_tests", 5);
+        expect_bodies(&fixture, "all", "1 2 3 4 5 6");
+        expect_bodies(&fixture, "orders", "1 2 3 4");
+        expect_bodies(&fixture, "no_tests", "1 2 3 5 6");
+        relay_stop(fixture.process);
+        end(&fixture);
+}
+
+Test(fanout, lets_a_dead_receiver_delay_nobody_and_delivers_to_it_when_it_is_back)
+{
+        struct fixture fixture;
+        struct http_receiver *late;
+
+        begin(&fixture);
+        late = fixture.other;
+        http_receiver_stop(late);
+        add_at(&fixture, "dead", http_receiver_port(late), "", "");
+        add(&fixture, "alive", "", "");
+        start(&fixture, "");
+        publish_numbers(&fixture, "t", 1, 300);
+
+        await(&fixture, "alive", 300);
+        await_in_database(fixture.relay.admin, "SELECT count(*) = 0 FROM courier.parked",
+            "nothing is parked for a dead receiver");
+        http_receiver_restart(late);
+        http_receiver_wait(late, 300, 20000);
+        for (unsigned i = 0; i < 300; i++) {
+                char body[8];
+                snprintf(body, sizeof body, "%u", i + 1);
+                cr_assert_str_eq(http_receiver_request(late, i)->body, body);
+        }
+        cr_expect_eq(count(&fixture, "alive"), 300);
+        relay_stop(fixture.process);
+        end(&fixture);
+}
+
+Test(fanout, begins_where_a_receiver_was_added_though_no_relay_ran)
+{
+        struct fixture fixture;
+
+        begin(&fixture);
+        publish_numbers(&fixture, "t", 1, 2);
+        add(&fixture, "early", "", "");
+        publish_numbers(&fixture, "t", 3, 4);
+        add(&fixture, "late", "", "");
+        add(&fixture, "historian", ", start", ", 'beginning'");
+        publish_numbers(&fixture, "t", 5, 6);
+        start(&fixture, "");
+        await(&fixture, "historian", 6);
+        await(&fixture, "early", 4);
+        await(&fixture, "late", 2);
+        expect_bodies(&fixture, "historian", "1 2 3 4 5 6");
+        expect_bodies(&fixture, "early", "3 4 5 6");
+        expect_bodies(&fixture, "late", "5 6");
+        relay_stop(fixture.process);
+        end(&fixture);
+}
+
+Test(fanout, takes_up_changes_without_a_restart)
+{
+        struct fixture fixture;
+
+        begin(&fixture);
+        start(&fixture, "");
+        add(&fixture, "a", "", "");
+        publish_numbers(&fixture, "t", 1, 1);
+        await(&fixture, "a", 1);
+
+        database_exec(fixture.relay.admin,
+            "UPDATE courier.endpoint SET state = 'paused', state_reason = 'quiet, please'");
+        relay_wait_for_log(fixture.process, "event=endpoint_paused", 10000);
+        publish_numbers(&fixture, "t", 2, 2);
+        add(&fixture, "b", "", "");
+        publish_numbers(&fixture, "t", 3, 3);
+        await(&fixture, "b", 1);
+        cr_expect_eq(count(&fixture, "a"), 1, "it is paused");
+
+        database_exec(fixture.relay.admin,
+            "UPDATE courier.endpoint SET url = replace(url, '/a', '/moved'), state = 'active'"
+            " WHERE name = 'a'");
+        await(&fixture, "moved", 2);
+        expect_bodies(&fixture, "moved", "2 3");
+        expect_bodies(&fixture, "a", "1");
+
+        database_exec(fixture.relay.admin, "DELETE FROM courier.endpoint WHERE name = 'a'");
+        await_in_database(fixture.relay.admin, "SELECT count(*) = 2 FROM courier.cursor",
+            "the cursor of the one removed is gone");
+        publish_numbers(&fixture, "t", 4, 4);
+        await(&fixture, "b", 2);
+        expect_bodies(&fixture, "b", "3 4");
+        cr_expect_eq(count(&fixture, "moved"), 2);
+        relay_stop(fixture.process);
+        end(&fixture);
+}
+
+Test(fanout, takes_up_a_receiver_whose_transaction_took_longer_than_the_next)
+{
+        struct fixture fixture;
+        PGconn *slow;
+        char *sql;
+
+        begin(&fixture);
+        start(&fixture, "");
+        slow = database_connect(fixture.relay.dsn);
+        sql = xasprintf("BEGIN; INSERT INTO courier.endpoint (sink, name, url)"
+                        " VALUES ('hooks', 'slow', 'http://127.0.0.1:%u/slow')",
+            http_receiver_port(fixture.http));
+        database_exec(slow, sql);
+        add(&fixture, "next", "", "");
+        publish_numbers(&fixture, "t", 1, 1);
+        await(&fixture, "next", 1);
+
+        database_exec(slow, "COMMIT");
+        publish_numbers(&fixture, "t", 2, 2);
+        await(&fixture, "slow", 2);
+        await(&fixture, "next", 2);
+        expect_bodies(&fixture, "next", "1 2");
+        relay_stop(fixture.process);
+        PQfinish(slow);
+        free(sql);
+        end(&fixture);
+}
+
+Test(fanout, gives_up_events_of_one_receiver_and_of_no_other)
+{
+        struct fixture fixture;
+        unsigned status = 422;
+
+        begin(&fixture);
+        http_receiver_decide(fixture.http, refuse_a, &status);
+        add(&fixture, "a", "", "");
+        add(&fixture, "b", "", "");
+        start(&fixture, "");
+        publish_numbers(&fixture, "t", 1, 3);
+        await_in_database(fixture.relay.admin,
+            "SELECT count(*) = 3 FROM courier.dead_letter d, courier.endpoint e"
+            " WHERE d.lane = e.id AND e.name = 'a' AND d.target LIKE '%/a'",
+            "all three are dead letters of a");
+        await_in_database(fixture.relay.admin,
+            "SELECT last_id > 0 OR from_floor >= 3 FROM courier.cursor c, courier.endpoint e"
+            " WHERE c.lane = e.id AND e.name = 'b'",
+            "b has them");
+        cr_expect_eq(
+            database_integer(fixture.relay.admin, "SELECT count(*) FROM courier.dead_letter"), 3);
+        relay_stop(fixture.process);
+        end(&fixture);
+}
+
+Test(fanout, disables_a_receiver_that_wants_no_more_and_says_so)
+{
+        struct fixture fixture;
+        unsigned status = 410;
+
+        begin(&fixture);
+        http_receiver_decide(fixture.http, refuse_a, &status);
+        add(&fixture, "a", "", "");
+        add(&fixture, "watcher", ", topics", ", '{courier.endpoint.*}'");
+        start(&fixture, "");
+        publish_numbers(&fixture, "t", 1, 2);
+        await_in_database(fixture.relay.admin,
+            "SELECT state = 'disabled' AND state_reason LIKE '%410%' FROM courier.endpoint"
+            " WHERE name = 'a'",
+            "it is disabled");
+        await_in_database(fixture.relay.admin,
+            "SELECT count(*) = 1 FROM courier.outbox WHERE topic = 'courier.endpoint.disabled'"
+            " AND key = 'a'",
+            "an event says so");
+        await_in_database(fixture.relay.admin, "SELECT count(*) = 0 FROM courier.dead_letter",
+            "its events wait for it");
+
+        status = 204;
+        database_exec(
+            fixture.relay.admin, "UPDATE courier.endpoint SET state = 'active' WHERE name = 'a'");
+        await_in_database(fixture.relay.admin,
+            "SELECT from_floor >= 2 FROM courier.cursor c, courier.endpoint e"
+            " WHERE c.lane = e.id AND e.name = 'a'",
+            "it gets what it missed");
+        relay_stop(fixture.process);
+        end(&fixture);
+}
+
+Test(fanout, disables_a_receiver_that_fails_for_too_long)
+{
+        struct fixture fixture;
+        unsigned status = 500;
+
+        begin(&fixture);
+        http_receiver_decide(fixture.http, refuse_a, &status);
+        add(&fixture, "a", "", "");
+        add(&fixture, "b", "", "");
+        start(&fixture, ", disable_after: 300ms");
+        publish_numbers(&fixture, "t", 1, 5);
+        await_in_database(fixture.relay.admin,
+            "SELECT state = 'disabled' AND state_reason LIKE '%500%' FROM courier.endpoint"
+            " WHERE name = 'a'",
+            "it is disabled");
+        cr_expect_eq(database_integer(fixture.relay.admin,
+                         "SELECT count(*) FROM courier.endpoint WHERE state = 'active'"),
+            1);
+        relay_stop(fixture.process);
+        end(&fixture);
+}
+
+Test(fanout, loses_nothing_for_anybody_when_it_is_killed)
+{
+        enum { N_RECEIVERS = 20, N_EVENTS = 400 };
+        struct fixture fixture;
+
+        begin(&fixture);
+        for (int i = 0; i < N_RECEIVERS; i++) {
+                char name[8];
+                snprintf(name, sizeof name, "r%d", i);
+                add(&fixture, name, "", "");
+        }
+        start(&fixture, "");
+        for (int i = 0; i < 4; i++) {
+                publish_numbers(&fixture, "t", 1 + i * N_EVENTS / 4, (i + 1) * N_EVENTS / 4);
+                await(&fixture, "r7", 20 + (unsigned)i * N_EVENTS / 4);
+                relay_kill(fixture.process);
+                relay_start_again(fixture.process);
+        }
+        for (int i = 0; i < N_RECEIVERS; i++) {
+                char name[8];
+                char *got;
+                int last = 0;
+
+                snprintf(name, sizeof name, "r%d", i);
+                await(&fixture, name, N_EVENTS);
+                await_in_database(fixture.relay.admin,
+                    "SELECT bool_and(from_floor >= 400) FROM courier.cursor WHERE lane > 0",
+                    "all has arrived");
+                got = bodies(&fixture, name);
+                for (char *at = got; *at != '\0';) {
+                        int number = (int)strtol(at, &at, 10);
+                        cr_assert(number <= last + 1, "%s got %d after %d", name, number, last);
+                        if (number > last)
+                                last = number;
+                }
+                cr_expect_eq(last, N_EVENTS);
+                free(got);
+        }
+        relay_stop(fixture.process);
+        end(&fixture);
+}
