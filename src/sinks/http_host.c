@@ -4,21 +4,24 @@
  * KNOWN -use, when old or doubted-> REFRESHING -found or failed-> KNOWN
  *
  * While refreshing, the old addresses serve: only a first look-up makes anybody
- * wait, and only so long as a connection might take. A look-up that is slower
- * than that goes on unheard by those who gave up, and serves who comes later.
+ * wait, and only so long as a connection might take.
+ *
+ * Of the addresses found, those that the guard permits are kept. If it permits
+ * none, all are: it will refuse them again when they are connected to, and then
+ * the attempt's outcome says why.
  */
 #include "sinks/http_host.h"
 
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "loop/resolve.h"
-#include "loop/timer.h"
+#include "sinks/address_guard.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ADDRESSES_MAX_AGE_MS 30000
+#define ADDRESSES_MAX_AGE_MS 60000
 #define ADDRESSES_MAX        16
 
 enum host_state { HOST_LITERAL, HOST_UNKNOWN, HOST_ASKING, HOST_KNOWN, HOST_REFRESHING };
@@ -29,6 +32,7 @@ struct http_host {
         char *name;
         char *port;
         int64_t timeout_ms;
+        const struct address_guard *guard; /* borrowed */
         http_host_settled_fn *on_settled;
         void *owner; /* borrowed */
 
@@ -36,7 +40,6 @@ struct http_host {
         uint64_t known_since_ms;
         bool is_doubted;
         struct resolve *lookup; /* in ASKING and REFRESHING */
-        struct timer *deadline; /* of those who wait, in ASKING */
 };
 
 static void on_resolved(void *owner, const struct addrinfo *addresses, const char *failure);
@@ -49,34 +52,50 @@ static void enter(struct http_host *host, enum host_state next)
         switch (next) {
         case HOST_ASKING:
         case HOST_REFRESHING:
-                host->lookup = resolve_start(host->loop, host->name, host->port, on_resolved, host);
+                host->lookup = resolve_start(
+                    host->loop, host->name, host->port, host->timeout_ms, on_resolved, host);
                 break;
         case HOST_KNOWN:
                 host->known_since_ms = uv_now(host->loop);
                 host->is_doubted = false;
-                timer_disarm(host->deadline);
                 break;
         case HOST_UNKNOWN:
         case HOST_LITERAL:
-                timer_disarm(host->deadline);
                 break;
         }
 }
 
+static bool is_permitted(const struct http_host *host, const struct addrinfo *address)
+{
+        char refusal[200];
+
+        return address_guard_permits(host->guard, address->ai_addr, refusal, sizeof refusal);
+}
+
+static void keep_address(struct http_host *host, const struct addrinfo *address)
+{
+        char text[NI_MAXHOST];
+
+        if (getnameinfo(address->ai_addr, address->ai_addrlen, text, sizeof text, NULL, 0,
+                NI_NUMERICHOST) != 0)
+                return;
+        bytes_printf(&host->addresses, address->ai_family == AF_INET6 ? "%s[%s]" : "%s%s",
+            host->addresses.length > 0 ? "," : "", text);
+}
+
 static void keep_addresses(struct http_host *host, const struct addrinfo *addresses)
 {
+        bool has_permitted = false;
         unsigned n_kept = 0;
 
+        for (const struct addrinfo *at = addresses; at != NULL; at = at->ai_next)
+                has_permitted |= is_permitted(host, at);
         bytes_clear(&host->addresses);
         for (const struct addrinfo *at = addresses; at != NULL && n_kept < ADDRESSES_MAX;
              at = at->ai_next) {
-                char text[NI_MAXHOST];
-
-                if (getnameinfo(at->ai_addr, at->ai_addrlen, text, sizeof text, NULL, 0,
-                        NI_NUMERICHOST) != 0)
+                if (has_permitted && !is_permitted(host, at))
                         continue;
-                bytes_printf(&host->addresses, at->ai_family == AF_INET6 ? "%s[%s]" : "%s%s",
-                    n_kept > 0 ? "," : "", text);
+                keep_address(host, at);
                 n_kept++;
         }
 }
@@ -95,13 +114,6 @@ static void on_resolved(void *owner, const struct addrinfo *addresses, const cha
                 host->on_settled(host->owner, failure);
 }
 
-static void on_deadline(void *owner)
-{
-        struct http_host *host = owner;
-
-        host->on_settled(host->owner, "the name servers did not answer in time");
-}
-
 static bool is_literal(const char *name)
 {
         struct in_addr address;
@@ -110,7 +122,8 @@ static bool is_literal(const char *name)
 }
 
 struct http_host *http_host_create(uv_loop_t *loop, const char *name, const char *port,
-    int64_t timeout_ms, http_host_settled_fn *on_settled, void *owner)
+    int64_t timeout_ms, const struct address_guard *guard, http_host_settled_fn *on_settled,
+    void *owner)
 {
         struct http_host *host = xcalloc(1, sizeof *host);
 
@@ -118,9 +131,9 @@ struct http_host *http_host_create(uv_loop_t *loop, const char *name, const char
         host->name = xstrdup(name);
         host->port = xstrdup(port);
         host->timeout_ms = timeout_ms;
+        host->guard = guard;
         host->on_settled = on_settled;
         host->owner = owner;
-        host->deadline = timer_create_on(loop, on_deadline, host);
         enter(host, is_literal(name) ? HOST_LITERAL : HOST_UNKNOWN);
         return host;
 }
@@ -130,7 +143,6 @@ void http_host_destroy(struct http_host *host)
         if (host == NULL)
                 return;
         resolve_cancel(host->lookup);
-        timer_destroy(host->deadline);
         bytes_deinit(&host->addresses);
         free(host->name);
         free(host->port);
@@ -154,8 +166,6 @@ bool http_host_is_ready(struct http_host *host)
         case HOST_ASKING:
                 break;
         }
-        if (!timer_is_armed(host->deadline))
-                timer_arm(host->deadline, (uint64_t)host->timeout_ms);
         return false;
 }
 

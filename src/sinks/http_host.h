@@ -1,7 +1,9 @@
 /*
  * The addresses of the one host a sink sends to. libcurl gets them ready-made:
  * its own resolver runs in threads whose end it waits for, and a name server
- * that does not answer would so stop the loop.
+ * that does not answer would so stop the loop. What it gets is also what was
+ * judged: a name that means another address the next time one asks deceives
+ * nobody who does not ask.
  */
 #pragma once
 
@@ -10,6 +12,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+struct address_guard;
 struct http_host;
 
 /*
@@ -18,9 +21,11 @@ struct http_host;
  */
 typedef void http_host_settled_fn(void *owner, const char *failure);
 
-/* `name` as in a URL (an IPv6 address in brackets); a first look-up may take timeout_ms. */
+/* `name` as in a URL (an IPv6 address in brackets); a look-up may take timeout_ms.
+ * `guard` is borrowed for the host's life. */
 struct http_host *http_host_create(uv_loop_t *loop, const char *name, const char *port,
-    int64_t timeout_ms, http_host_settled_fn *on_settled, void *owner);
+    int64_t timeout_ms, const struct address_guard *guard, http_host_settled_fn *on_settled,
+    void *owner);
 
 /* NULL is allowed. on_settled will not come. */
 void http_host_destroy(struct http_host *host);

@@ -23,7 +23,8 @@ static bool has_host_after_slashes(const char *url)
         return slashes != NULL && slashes[3] != '/';
 }
 
-bool http_url_parse(const char *url, char **out_host, char **out_port, struct error *error)
+bool http_url_parse(
+    const char *name, const char *url, char **out_host, char **out_port, struct error *error)
 {
         CURLU *parsed = curl_url();
         CURLUcode code = has_host_after_slashes(url) ? curl_url_set(parsed, CURLUPART_URL, url, 0)
@@ -43,15 +44,15 @@ bool http_url_parse(const char *url, char **out_host, char **out_port, struct er
         /* The URL itself may hold a password and is not repeated. */
         if (code != CURLUE_OK)
                 error_set(error, ERROR_CONFIG,
-                    "http.url is not a URL (%s): write http://host[:port]/path or https://…",
+                    "%s is not a URL (%s): write http://host[:port]/path or https://…", name,
                     curl_url_strerror(code));
         else if (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0)
                 error_set(error, ERROR_CONFIG,
-                    "http.url begins with %.20s:// where only http:// and https:// are allowed",
+                    "%s begins with %.20s:// where only http:// and https:// are allowed", name,
                     scheme);
         else if (!is_ascii(host))
                 error_set(error, ERROR_CONFIG,
-                    "http.url names a host with letters beyond ASCII: write its xn-- form");
+                    "%s names a host with letters beyond ASCII: write its xn-- form", name);
         else {
                 *out_host = host;
                 *out_port = port;
@@ -62,6 +63,22 @@ bool http_url_parse(const char *url, char **out_host, char **out_port, struct er
         curl_free(host);
         curl_free(port);
         return false;
+}
+
+bool http_url_has_userinfo(const char *url)
+{
+        CURLU *parsed = curl_url();
+        char *user = NULL;
+        char *password = NULL;
+        bool has_userinfo =
+            curl_url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK &&
+            (curl_url_get(parsed, CURLUPART_USER, &user, 0) == CURLUE_OK ||
+                curl_url_get(parsed, CURLUPART_PASSWORD, &password, 0) == CURLUE_OK);
+
+        curl_free(user);
+        curl_free(password);
+        curl_url_cleanup(parsed);
+        return has_userinfo;
 }
 
 char *http_url_describe(const char *url)

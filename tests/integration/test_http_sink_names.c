@@ -1,64 +1,29 @@
-/*
- * How the sink finds its host. The name service is scripted: this program's own getaddrinfo()
- * stands before the C library's, for libuv and libcurl alike, and counts who asks.
- */
+/* How the sink finds its host: a name server of our own that answers as told, and counts. */
 #include "http_fixture.h"
 
+#include "base/list.h"
 #include "sinks/sink.h"
+#include "support/dns_server.h"
 
-#include <dlfcn.h>
-#include <netdb.h>
-#include <pthread.h>
+#include <stdlib.h>
 
 #define HOST "receiver.test"
 
-typedef int getaddrinfo_fn(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+static struct dns_server *names;
 
-static struct {
-        pthread_mutex_t lock;
-        pthread_cond_t changed;
-        const char *address; /* NULL: there is no such name */
-        bool is_mute;        /* answers only when this has been cleared */
-        unsigned n_asked;
-} names = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, "127.0.0.1", false, 0};
-
-/* NOLINTNEXTLINE: the C library's own name */
-int getaddrinfo(const char *restrict name, const char *restrict service,
-    const struct addrinfo *restrict hints, struct addrinfo **restrict out_addresses)
+static void start_names(void)
 {
-        getaddrinfo_fn *real;
-        const char *address;
-
-        *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
-        if (strcmp(name, HOST) != 0)
-                return real(name, service, hints, out_addresses);
-        pthread_mutex_lock(&names.lock);
-        names.n_asked++;
-        while (names.is_mute)
-                pthread_cond_wait(&names.changed, &names.lock);
-        address = names.address;
-        pthread_mutex_unlock(&names.lock);
-        return address != NULL ? real(address, service, hints, out_addresses) : EAI_NONAME;
+        names = dns_server_start();
+        dns_server_answer(names, "127.0.0.1");
+        dns_server_use(names);
 }
 
-static void names_answer(const char *address)
+static void end_names(void)
 {
-        pthread_mutex_lock(&names.lock);
-        names.address = address;
-        names.is_mute = false;
-        pthread_cond_broadcast(&names.changed);
-        pthread_mutex_unlock(&names.lock);
+        dns_server_destroy(names);
 }
 
-static unsigned n_asked(void)
-{
-        unsigned n;
-
-        pthread_mutex_lock(&names.lock);
-        n = names.n_asked;
-        pthread_mutex_unlock(&names.lock);
-        return n;
-}
+TestSuite(http_sink_names, .init = start_names, .fini = end_names);
 
 static void begin(struct http_fixture *fixture)
 {
@@ -83,7 +48,7 @@ Test(http_sink_names, asks_once_for_all_that_wait_and_never_inside_libcurl)
         expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
         expect_outcome(sink_driver_probe(&fixture.driver), OUTCOME_DELIVERED);
 
-        cr_expect_eq(n_asked(), 1, "asked %u times", n_asked());
+        cr_expect_eq(dns_server_n_asked(names), 1);
         http_fixture_end(&fixture);
 }
 
@@ -93,13 +58,13 @@ Test(http_sink_names, recovers_when_the_name_appears)
         const struct event event = json_event("{}");
         struct outcome outcome;
 
-        names_answer(NULL);
+        dns_server_answer(names, NULL);
         begin(&fixture);
         outcome = sink_driver_deliver(&fixture.driver, &event);
         expect_outcome(outcome, OUTCOME_SINK_DOWN);
         expect_reason(outcome, "no address");
 
-        names_answer("127.0.0.1");
+        dns_server_answer(names, "127.0.0.1");
         expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
         http_fixture_end(&fixture);
 }
@@ -110,16 +75,15 @@ Test(http_sink_names, gives_up_on_name_servers_that_do_not_answer)
         const struct event event = json_event("{}");
         struct outcome outcome;
 
-        names.is_mute = true;
+        dns_server_mute(names);
         begin(&fixture);
         for (int i = 0; i < 2; i++) {
                 outcome = sink_driver_deliver(&fixture.driver, &event);
                 expect_outcome(outcome, OUTCOME_SINK_DOWN);
                 expect_reason(outcome, "did not answer in time");
         }
-        cr_expect_eq(n_asked(), 1, "the thread pool would fill with stuck look-ups");
 
-        names_answer("127.0.0.1");
+        dns_server_answer(names, "127.0.0.1");
         expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
         http_fixture_end(&fixture);
 }
@@ -138,11 +102,11 @@ Test(http_sink_names, finds_a_receiver_that_has_moved)
         struct http_fixture fixture;
         const struct event event = json_event("{}");
 
-        names_answer("127.0.0.2"); /* nothing listens there */
+        dns_server_answer(names, "127.0.0.2"); /* nothing listens there */
         begin(&fixture);
         expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_SINK_DOWN);
 
-        names_answer("127.0.0.1");
+        dns_server_answer(names, "127.0.0.1");
         while (!is_delivered(&fixture))
                 ;
         http_fixture_end(&fixture);
@@ -151,7 +115,7 @@ Test(http_sink_names, finds_a_receiver_that_has_moved)
 static bool was_asked_again(void *context)
 {
         (void)context;
-        return n_asked() >= 2;
+        return dns_server_n_asked(names) >= 2;
 }
 
 Test(http_sink_names, keeps_old_addresses_when_asking_again_fails)
@@ -164,7 +128,7 @@ Test(http_sink_names, keeps_old_addresses_when_asking_again_fails)
         http_receiver_stop(fixture.receiver);
         expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_SINK_DOWN);
 
-        names_answer(NULL);
+        dns_server_answer(names, NULL);
         http_receiver_restart(fixture.receiver);
         expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
         sink_driver_run_until(&fixture.driver, was_asked_again, NULL, "a second look-up");
@@ -177,7 +141,7 @@ Test(http_sink_names, closes_while_a_look_up_is_stuck)
         struct http_fixture fixture;
         const struct event event = json_event("{}");
 
-        names.is_mute = true;
+        dns_server_mute(names);
         begin(&fixture);
         sink_driver_start(&fixture.driver, &event);
         sink_cancel(fixture.driver.sink);
@@ -185,6 +149,83 @@ Test(http_sink_names, closes_while_a_look_up_is_stuck)
         expect_outcome(fixture.driver.attempts[0].outcome, OUTCOME_CANCELLED);
 
         sink_driver_close(&fixture.driver);
-        names_answer("127.0.0.1");
+        dns_server_answer(names, "127.0.0.1");
+        http_fixture_end(&fixture);
+}
+
+struct hanging_sink {
+        struct sink *sink;
+        struct http_config config;
+        struct event event;
+        struct attempt attempt;
+        unsigned n_finished;
+        bool is_closed;
+};
+
+static void on_hanging_finished(struct attempt *attempt, const struct outcome *outcome)
+{
+        struct hanging_sink *hanging = attempt->owner;
+
+        cr_expect_eq(outcome->kind, OUTCOME_CANCELLED, "%s", outcome->reason);
+        hanging->n_finished++;
+}
+
+static void on_hanging_closed(void *owner)
+{
+        ((struct hanging_sink *)owner)->is_closed = true;
+}
+
+static void hanging_sink_open(struct hanging_sink *hanging, uv_loop_t *loop, char *url)
+{
+        const struct sink_settings settings = {
+            .name = "hanging", .options = &hanging->config, .loop = loop, .concurrency = 20};
+        struct error error;
+
+        *hanging = (struct hanging_sink){
+            .config = {.url = url, .connect_timeout_ms = 600000, .timeout_ms = 600000},
+            .event = json_event("{}")};
+        hanging->sink = http_sink_ops.open(&settings, &error);
+        cr_assert(hanging->sink != NULL, "%s", error.text);
+        hanging->attempt = (struct attempt){.event = &hanging->event,
+            .number = 1,
+            .on_finished = on_hanging_finished,
+            .owner = hanging};
+        sink_deliver(hanging->sink, &hanging->attempt);
+}
+
+static bool is_hanging_finished(void *context)
+{
+        return ((struct hanging_sink *)context)->n_finished == 1;
+}
+
+static bool is_hanging_closed(void *context)
+{
+        return ((struct hanging_sink *)context)->is_closed;
+}
+
+/* Far more than there are threads in any pool. */
+Test(http_sink_names, hang_for_one_sink_and_delay_no_other)
+{
+        enum { N_HANGING = 100 };
+        static struct hanging_sink hanging[N_HANGING];
+        struct http_fixture fixture;
+        const struct event event = json_event("{}");
+        char url[] = "http://mute.test/";
+
+        begin(&fixture);
+        for (int i = 0; i < N_HANGING; i++)
+                hanging_sink_open(&hanging[i], &fixture.driver.loop, url);
+        for (int i = 0; i < 20; i++)
+                expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
+        for (int i = 0; i < N_HANGING; i++) {
+                cr_expect_eq(hanging[i].n_finished, 0);
+                sink_cancel(hanging[i].sink);
+        }
+        for (int i = 0; i < N_HANGING; i++) {
+                sink_driver_run_until(
+                    &fixture.driver, is_hanging_finished, &hanging[i], "a cancelled attempt");
+                sink_close(hanging[i].sink, on_hanging_closed, &hanging[i]);
+                sink_driver_run_until(&fixture.driver, is_hanging_closed, &hanging[i], "a close");
+        }
         http_fixture_end(&fixture);
 }

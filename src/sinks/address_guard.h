@@ -1,0 +1,37 @@
+/*
+ * Which addresses a sink may connect to: pure, without I/O. It judges the
+ * address of the socket that is about to be connected and never the text of a
+ * URL: 127.0.0.1 can be written in a hundred ways, and a name may mean another
+ * address the second time one asks.
+ */
+#pragma once
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+struct address_guard;
+struct http_config;
+
+/* Who chose the URL, and so how far it is trusted. */
+enum url_origin {
+        URL_OF_CONFIG, /* the operator: anything but the metadata of clouds */
+        URL_OF_TABLE,  /* anybody: public addresses and the usual ports only */
+};
+
+/* `config` is borrowed for the call; its networks and ports have been checked. */
+struct address_guard *address_guard_create(
+    const struct http_config *config, enum url_origin origin);
+void address_guard_destroy(struct address_guard *guard); /* NULL is allowed */
+
+/* False: no connection may be made, and `words` (at least 200 bytes) say why, and which key of the
+ * configuration would allow it. */
+bool address_guard_permits(
+    const struct address_guard *guard, const struct sockaddr *address, char *words, size_t size);
+
+/* Whether a URL may be a target at all, before anything is looked up: its scheme ("https") and
+ * port. The URL is not quoted in the error. */
+bool address_guard_permits_url(
+    const struct address_guard *guard, const char *scheme, const char *port, struct error *error);
