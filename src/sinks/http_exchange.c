@@ -1,7 +1,7 @@
 /*
  * The answer is the status, and it is given when the final headers have come.
  * What follows is only read so that the connection can be used again and for
- * the peer's words: at most BODY_MAX bytes and BODY_MAX_MS, then the connection
+ * the peer's words: for a few bytes and BODY_MAX_MS, then the connection
  * is dropped and the answer stands.
  *
  * A pooled connection may be dead without our knowing. libcurl by itself repeats
@@ -12,22 +12,19 @@
 #include "sinks/http_exchange.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "config/config.h"
 #include "loop/curl_driver.h"
 #include "loop/timer.h"
 #include "pgcourier/version.h"
+#include "sinks/guarded_socket.h"
+#include "sinks/http_fixed_headers.h"
+#include "sinks/http_response.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
-#define BODY_MAX             4096
-#define BODY_KEPT            150
 #define BODY_MAX_MS          1000
-#define HEADERS_MAX          65536
 #define CONNECTION_MAX_AGE_S 600 /* so that a changed address or certificate is noticed */
 #define OLD_LIBCURL_IDLE_S   10  /* before 8.0 dead connections pass for living ones */
 #define IDLE_S               118 /* libcurl's own */
@@ -44,80 +41,33 @@ struct http_exchange {
         struct curl_slist *pin;
         struct timer *body_deadline;
         bool is_second_try;
+        struct guarded_socket sockets;
 
-        /* What has come back. */
-        char failure[CURL_ERROR_SIZE];
-        size_t header_bytes;
-        bool has_status; /* the final one, with all its headers */
-        size_t body_bytes;
-        char body[BODY_KEPT + 1];
+        struct http_response response;
 };
 
 static void forget_answer(struct http_exchange *exchange)
 {
-        exchange->failure[0] = '\0';
-        exchange->header_bytes = 0;
-        exchange->has_status = false;
-        exchange->body_bytes = 0;
-        memset(exchange->body, 0, sizeof exchange->body);
+        http_response_forget(&exchange->response);
+        guarded_socket_forget(&exchange->sockets);
+}
+
+static struct http_result result_of(const struct http_exchange *exchange, CURLcode code)
+{
+        struct http_result result = http_response_result(&exchange->response, exchange->easy, code);
+
+        result.refusal = guarded_socket_refusal(&exchange->sockets);
+        return result;
 }
 
 static void end(struct http_exchange *exchange)
 {
         timer_disarm(exchange->body_deadline);
         exchange->transfer = NULL;
-        curl_slist_free_all(exchange->headers);
+        http_header_lines_free(exchange->headers);
         curl_slist_free_all(exchange->pin);
         exchange->headers = NULL;
         exchange->pin = NULL;
-}
-
-/* The value of the header's `index`th occurrence, or NULL. */
-static const char *response_header(CURL *easy, const char *name, size_t index)
-{
-        struct curl_header *header;
-
-        return curl_easy_header(easy, name, index, CURLH_HEADER, -1, &header) == CURLHE_OK
-                   ? header->value
-                   : NULL;
-}
-
-/* If there are several, the longest counts: the receiver's and its gateway's, perhaps. */
-static int64_t longest_retry_after_ms(CURL *easy)
-{
-        int64_t now_s = clock_wall_us() / 1000000;
-        int64_t longest_ms = OUTCOME_NO_DELAY;
-        const char *value;
-
-        for (size_t i = 0; (value = response_header(easy, "Retry-After", i)) != NULL; i++) {
-                int64_t delay_ms = http_retry_after_ms(value, now_s);
-                if (delay_ms > longest_ms)
-                        longest_ms = delay_ms;
-        }
-        return longest_ms;
-}
-
-static struct http_result result_of(struct http_exchange *exchange, CURLcode code)
-{
-        struct http_result result = {.code = code,
-            .failure = exchange->failure,
-            .body = exchange->body,
-            .retry_after_ms = OUTCOME_NO_DELAY};
-        CURL *easy = exchange->easy;
-        const char *delivery;
-        long sent_bytes = 0;
-
-        curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &sent_bytes);
-        result.is_sent = sent_bytes > 0;
-        if (!exchange->has_status)
-                return result;
-        curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &result.status);
-        result.retry_after_ms = longest_retry_after_ms(easy);
-        result.location = response_header(easy, "Location", 0);
-        delivery = response_header(easy, "webhook-delivery", 0);
-        result.is_disabled = delivery != NULL && strcasecmp(delivery, "disable") == 0;
-        result.is_aborted = delivery != NULL && strcasecmp(delivery, "abort-message") == 0;
-        return result;
 }
 
 /* True if only pooled connections were tried and none of them answered. */
@@ -127,7 +77,7 @@ static bool met_dead_connections(const struct http_exchange *exchange, CURLcode 
 
         curl_easy_getinfo(exchange->easy, CURLINFO_NUM_CONNECTS, &n_new_connections);
         return (code == CURLE_SEND_ERROR || code == CURLE_GOT_NOTHING) && n_new_connections == 0 &&
-               exchange->header_bytes == 0;
+               exchange->response.header_bytes == 0;
 }
 
 static void on_transfer_done(void *owner, CURLcode code)
@@ -161,35 +111,24 @@ static void on_body_deadline(void *owner)
         exchange->on_done(exchange->owner, &result);
 }
 
-/* libcurl hands over whole lines, those of each 1xx response before those of the final one. */
 static size_t on_header(char *data, size_t size, size_t count, void *owner)
 {
         struct http_exchange *exchange = owner;
         size_t bytes = size * count;
-        long status = 0;
+        bool had_status = exchange->response.has_status;
 
-        exchange->header_bytes += bytes;
-        if (exchange->header_bytes > HEADERS_MAX)
+        if (!http_response_take_header(&exchange->response, exchange->easy, data, bytes))
                 return 0; /* makes libcurl give up */
-        if (bytes > 0 && (data[0] == '\r' || data[0] == '\n')) {
-                curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &status);
-                if (status >= 200 && !exchange->has_status) {
-                        exchange->has_status = true;
-                        timer_arm(exchange->body_deadline, BODY_MAX_MS);
-                }
-        }
+        if (exchange->response.has_status && !had_status)
+                timer_arm(exchange->body_deadline, BODY_MAX_MS);
         return bytes;
 }
 
 static size_t on_body(char *data, size_t size, size_t count, void *owner)
 {
         struct http_exchange *exchange = owner;
-        size_t bytes = size * count;
 
-        for (size_t i = 0; i < bytes && exchange->body_bytes + i < BODY_KEPT; i++)
-                exchange->body[exchange->body_bytes + i] = data[i] != '\0' ? data[i] : '?';
-        exchange->body_bytes += bytes;
-        return exchange->body_bytes <= BODY_MAX ? bytes : 0; /* 0 makes libcurl give up */
+        return http_response_take_body(&exchange->response, data, size * count) ? size * count : 0;
 }
 
 /* Sets one option unless an earlier one was refused; remembers which was. */
@@ -202,7 +141,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *owner)
         } while (0)
 
 /* Everything but the request itself. Nothing of the environment's takes part: no proxy, no netrc. */
-static bool set_common_options(struct http_exchange *exchange, struct error *error)
+static bool set_common_options(struct http_exchange *exchange, const char *url, struct error *error)
 {
         const struct http_config *config = exchange->config;
         bool has_idle_bug = curl_version_info(CURLVERSION_NOW)->version_num < 0x080000;
@@ -210,11 +149,24 @@ static bool set_common_options(struct http_exchange *exchange, struct error *err
         CURLcode code = CURLE_OK;
         const char *name = NULL;
 
-        SET(CURLOPT_URL, config->url);
+        SET(CURLOPT_URL, url);
         SET(CURLOPT_PROTOCOLS_STR, "http,https");
-        SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+        switch (config->http_version) {
+        case HTTP_VERSION_1_1:
+                SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+                break;
+        case HTTP_VERSION_2:
+                SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+                SET(CURLOPT_PIPEWAIT, 1L); /* for a connection to share, not one for each */
+                break;
+        }
         SET(CURLOPT_FOLLOWLOCATION, 0L);
-        SET(CURLOPT_PROXY, "");
+        SET(CURLOPT_PROXY, config->proxy != NULL ? config->proxy : "");
+        SET(CURLOPT_NOPROXY, "");
+        SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* the proxy's answer is not the receiver's */
+        /* Each request brings its addresses; to look for old ones would take longer the more
+         * receivers there are. */
+        SET(CURLOPT_DNS_CACHE_TIMEOUT, -1L);
         SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
         SET(CURLOPT_NOSIGNAL, 1L);
         SET(CURLOPT_NOPROGRESS, 1L);
@@ -228,9 +180,20 @@ static bool set_common_options(struct http_exchange *exchange, struct error *err
         SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
         if (config->ca_file != NULL)
                 SET(CURLOPT_CAINFO, config->ca_file);
+        if (config->cert_file != NULL) {
+                SET(CURLOPT_SSLCERT, config->cert_file);
+                SET(CURLOPT_SSLKEY, config->key_file);
+                SET(CURLOPT_KEYPASSWD, ""); /* without one OpenSSL would ask the terminal */
+        }
+        if (config->fresh_connections) {
+                SET(CURLOPT_FRESH_CONNECT, 1L);
+                SET(CURLOPT_FORBID_REUSE, 1L);
+        }
         if (exchange->pin != NULL)
                 SET(CURLOPT_RESOLVE, exchange->pin);
-        SET(CURLOPT_ERRORBUFFER, exchange->failure);
+        SET(CURLOPT_OPENSOCKETFUNCTION, guarded_socket_open);
+        SET(CURLOPT_OPENSOCKETDATA, &exchange->sockets);
+        SET(CURLOPT_ERRORBUFFER, exchange->response.failure);
         SET(CURLOPT_HEADERFUNCTION, on_header);
         SET(CURLOPT_HEADERDATA, exchange);
         SET(CURLOPT_WRITEFUNCTION, on_body);
@@ -278,29 +241,25 @@ static void begin(
         exchange->pin = pin;
 }
 
-bool http_exchange_post(struct http_exchange *exchange, struct curl_slist *headers,
-    struct curl_slist *pin, const void *body, size_t body_bytes, struct error *error)
+bool http_exchange_post(
+    struct http_exchange *exchange, const struct http_post *post, struct error *error)
 {
-        struct curl_slist *expect;
-
-        begin(exchange, headers, pin);
+        begin(exchange, post->headers, post->pin);
         /* Without this, large bodies wait a second for a 100 Continue that few servers send. */
-        expect = curl_slist_append(exchange->headers, "Expect:");
-        if (expect == NULL)
-                out_of_memory();
-        exchange->headers = expect;
-        if (set_common_options(exchange, error) &&
-            set_post_options(exchange, body, body_bytes, error) && start(exchange, error))
+        exchange->headers = http_header_line_copy(exchange->headers, "Expect:");
+        if (set_common_options(exchange, post->url, error) &&
+            set_post_options(exchange, post->body, post->body_bytes, error) &&
+            start(exchange, error))
                 return true;
         end(exchange);
         return false;
 }
 
 bool http_exchange_connect(
-    struct http_exchange *exchange, struct curl_slist *pin, struct error *error)
+    struct http_exchange *exchange, const char *url, struct curl_slist *pin, struct error *error)
 {
         begin(exchange, NULL, pin);
-        if (set_common_options(exchange, error) &&
+        if (set_common_options(exchange, url, error) &&
             (curl_easy_setopt(exchange->easy, CURLOPT_CONNECT_ONLY, 1L) == CURLE_OK ||
                 error_set(error, ERROR_SINK, "libcurl refuses CURLOPT_CONNECT_ONLY")) &&
             start(exchange, error))
@@ -315,20 +274,22 @@ bool http_exchange_stop(struct http_exchange *exchange, struct outcome *out_outc
 
         curl_driver_stop(exchange->transfer);
         end(exchange);
-        if (!exchange->has_status)
+        if (!exchange->response.has_status)
                 return false;
         result = result_of(exchange, CURLE_OK);
-        *out_outcome = http_result_classify(&result);
+        *out_outcome = http_result_classify(&result, exchange->config);
         return true;
 }
 
 struct http_exchange *http_exchange_create(uv_loop_t *loop, struct curl_driver *driver,
-    const struct http_config *config, http_exchange_done_fn *on_done, void *owner)
+    const struct http_config *config, const struct address_guard *guard,
+    http_exchange_done_fn *on_done, void *owner)
 {
         struct http_exchange *exchange = xcalloc(1, sizeof *exchange);
 
         exchange->driver = driver;
         exchange->config = config;
+        exchange->sockets.guard = guard;
         exchange->on_done = on_done;
         exchange->owner = owner;
         exchange->body_deadline = timer_create_on(loop, on_body_deadline, exchange);

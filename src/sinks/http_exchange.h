@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <uv.h>
 
+struct address_guard;
 struct curl_driver;
 struct error;
 struct http_config;
@@ -17,24 +18,30 @@ struct http_exchange;
 /* The exchange is free for its next use. `result` is borrowed for the call. */
 typedef void http_exchange_done_fn(void *owner, const struct http_result *result);
 
-/* `driver`, `config` and `owner` are borrowed for the exchange's life. */
+/* `driver`, `config`, `guard` and `owner` are borrowed for the exchange's life. */
 struct http_exchange *http_exchange_create(uv_loop_t *loop, struct curl_driver *driver,
-    const struct http_config *config, http_exchange_done_fn *on_done, void *owner);
+    const struct http_config *config, const struct address_guard *guard,
+    http_exchange_done_fn *on_done, void *owner);
 
 /* NULL is allowed; it may not be running. */
 void http_exchange_destroy(struct http_exchange *exchange);
 
-/*
- * Posts `body`, which is not copied. `headers` and `pin` (for CURLOPT_RESOLVE; may be NULL) are
- * consumed. on_done comes once, never inside the call, unless http_exchange_stop() comes first.
- * False, with *error set, if libcurl refuses.
- */
-bool http_exchange_post(struct http_exchange *exchange, struct curl_slist *headers,
-    struct curl_slist *pin, const void *body, size_t body_bytes, struct error *error);
+struct http_post {
+        const char *url;            /* borrowed for the call */
+        struct curl_slist *headers; /* consumed */
+        struct curl_slist *pin;     /* for CURLOPT_RESOLVE; may be NULL; consumed */
+        const void *body;           /* borrowed until the exchange is over */
+        size_t body_bytes;
+};
+
+/* on_done comes once, never inside the call, unless http_exchange_stop() comes first. False, with
+ * *error set, if libcurl refuses. */
+bool http_exchange_post(
+    struct http_exchange *exchange, const struct http_post *post, struct error *error);
 
 /* The same, but only connects: TCP and TLS, no request. */
 bool http_exchange_connect(
-    struct http_exchange *exchange, struct curl_slist *pin, struct error *error);
+    struct http_exchange *exchange, const char *url, struct curl_slist *pin, struct error *error);
 
 /* Breaks it off. True, with *out_outcome, if the answer is already known. */
 bool http_exchange_stop(struct http_exchange *exchange, struct outcome *out_outcome);

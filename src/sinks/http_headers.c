@@ -2,9 +2,10 @@
  * libcurl sends header lines as they are, line breaks included, so every value
  * that comes from an event passes one of two gates:
  *
- * - topic, key and type (x-event-*) are percent-encoded outside visible ASCII:
- *   the receiver decodes any text exactly, and none is refused for being UTF-8.
- *   '%' is encoded too, or decoding would be ambiguous.
+ * - topic, key and type (x-event-*, ce-*) are percent-encoded outside visible
+ *   ASCII: the receiver decodes any text exactly, and none is refused for being
+ *   UTF-8. '%' is encoded too, or decoding would be ambiguous; and '"', because
+ *   CloudEvents want it.
  * - event headers go out as they are, because their receivers (tracing,
  *   routing) expect the value itself. UTF-8 is allowed, but not space at the
  *   ends, which every receiver strips.
@@ -18,19 +19,17 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "config/config.h"
-#include "sinks/webhook_signature.h"
+#include "sinks/cloudevents.h"
+#include "sinks/http_body.h"
+#include "sinks/http_fixed_headers.h"
+#include "sinks/http_signing.h"
+#include "sinks/http_trace.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-/* What event headers may not replace: ours, and those that frame or route the request. A name
- * ending in '-' stands for all that begin with it. */
-static const char *const reserved_names[] = {"connection", "content-length", "content-type",
-    "expect", "host", "keep-alive", "proxy-", "te", "trailer", "transfer-encoding", "upgrade",
-    "user-agent", "webhook-", "x-event-"};
 
 struct header_list {
         struct curl_slist *lines;     /* owned */
@@ -39,57 +38,13 @@ struct header_list {
         bool is_rejected;
 };
 
-static bool is_reserved(const char *name)
-{
-        for (size_t i = 0; i < sizeof reserved_names / sizeof reserved_names[0]; i++) {
-                size_t length = strlen(reserved_names[i]);
-
-                if (strncasecmp(name, reserved_names[i], length) == 0 &&
-                    (name[length] == '\0' || reserved_names[i][length - 1] == '-'))
-                        return true;
-        }
-        return false;
-}
-
-static bool is_token(const char *name)
-{
-        size_t length = strspn(name, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
-                                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-
-        return length > 0 && name[length] == '\0';
-}
-
-bool http_headers_check_names(const struct http_config *config, struct error *error)
-{
-        for (unsigned i = 0; i < config->n_headers; i++) {
-                if (!is_token(config->headers[i]))
-                        return error_set(error, ERROR_CONFIG,
-                            "http.headers: \"%s\" cannot be the name of an HTTP header: letters, "
-                            "digits and - are safe",
-                            config->headers[i]);
-                if (is_reserved(config->headers[i]))
-                        return error_set(error, ERROR_CONFIG,
-                            "http.headers: %s cannot come from events: pgcourier or HTTP itself "
-                            "sets it; remove it from the list",
-                            config->headers[i]);
-        }
-        return true;
-}
-
 /* libcurl builds a request in 1 MiB at most, and servers take a fraction of this. */
 enum { MAX_HEADER_BYTES = 256 * 1024 };
 
 static void append(struct header_list *list, const char *name, const char *value)
 {
-        /* libcurl's own spelling: "name;" for a header without value, where "name:" removes it. */
-        char *line = value[0] != '\0' ? xasprintf("%s: %s", name, value) : xasprintf("%s;", name);
-        struct curl_slist *longer = curl_slist_append(list->lines, line);
-
-        if (longer == NULL)
-                out_of_memory();
-        list->lines = longer;
-        list->bytes += strlen(line) + strlen("\r\n");
-        free(line);
+        list->bytes += strlen(name) + strlen(value) + strlen(": \r\n");
+        list->lines = http_header_line_append(list->lines, name, value);
 }
 
 static void reject(struct header_list *list, const char *name, const char *why)
@@ -100,25 +55,19 @@ static void reject(struct header_list *list, const char *name, const char *why)
         list->is_rejected = true;
 }
 
-static bool has_control(const char *text)
-{
-        for (; *text != '\0'; text++)
-                if ((unsigned char)*text < ' ' || *text == '\x7f')
-                        return true;
-        return false;
-}
-
-static void append_encoded(struct header_list *list, const char *name, const char *value)
+/* Strictly: '"' too. */
+static void append_encoded(
+    struct header_list *list, const char *name, const char *value, bool is_strict)
 {
         struct bytes encoded = {0};
 
-        if (has_control(value)) {
+        if (http_header_has_control(value)) {
                 reject(list, name, "it holds a line break or another control character");
                 return;
         }
         bytes_append_text(&encoded, "");
         for (const char *at = value; *at != '\0'; at++) {
-                if (*at > ' ' && *at <= '~' && *at != '%')
+                if (*at > ' ' && *at <= '~' && *at != '%' && (*at != '"' || !is_strict))
                         bytes_append(&encoded, at, 1);
                 else
                         bytes_printf(&encoded, "%%%02X", (unsigned char)*at);
@@ -131,7 +80,7 @@ static void append_as_is(struct header_list *list, const char *name, const char 
 {
         size_t length = strlen(value);
 
-        if (has_control(value))
+        if (http_header_has_control(value))
                 reject(list, name, "it holds a line break or another control character");
         else if (length > 0 && (value[0] == ' ' || value[length - 1] == ' '))
                 reject(list, name, "it begins or ends with space, which HTTP strips");
@@ -139,57 +88,144 @@ static void append_as_is(struct header_list *list, const char *name, const char 
                 append(list, name, value);
 }
 
-static void append_event_headers(
-    struct header_list *list, const struct http_config *config, const struct event *event)
+static bool is_listed(const struct http_config *config, const char *name)
 {
         for (unsigned i = 0; i < config->n_headers; i++)
+                if (strcasecmp(config->headers[i], name) == 0)
+                        return true;
+        return false;
+}
+
+static void append_event_headers(struct header_list *list, const struct http_request_head *head)
+{
+        const struct http_config *config = head->config;
+        const struct event *event = head->event;
+
+        for (unsigned i = 0; i < config->n_headers; i++)
                 for (size_t j = 0; j < event->n_headers; j++)
-                        if (strcasecmp(config->headers[i], event->headers[j].name) == 0)
+                        if (strcasecmp(config->headers[i], event->headers[j].name) == 0 &&
+                            !http_header_is_among(head->fixed, config->headers[i]))
                                 append_as_is(list, config->headers[i], event->headers[j].value);
 }
 
-static void append_webhook_headers(struct header_list *list, const struct event *event,
-    const struct webhook_signer *signer, int64_t now_s)
+static void append_trace(struct header_list *list, const struct http_request_head *head)
 {
-        char timestamp[24];
-        char signature[WEBHOOK_SIGNATURE_SIZE];
+        const struct http_trace trace = http_trace_of(head->event);
 
-        snprintf(timestamp, sizeof timestamp, "%" PRId64, now_s);
-        append(list, "webhook-id", event->event_id);
-        append(list, "webhook-timestamp", timestamp);
-        if (signer == NULL)
-                return;
-        webhook_signer_sign(
-            signer, event->event_id, now_s, event->payload, event->payload_bytes, signature);
-        append(list, "webhook-signature", signature);
+        if (trace.parent != NULL && !is_listed(head->config, "traceparent") &&
+            !http_header_is_among(head->fixed, "traceparent"))
+                append(list, "traceparent", trace.parent);
+        if (trace.state != NULL && !is_listed(head->config, "tracestate") &&
+            !http_header_is_among(head->fixed, "tracestate"))
+                append(list, "tracestate", trace.state);
 }
 
-struct curl_slist *http_headers_make(const struct http_config *config, const struct event *event,
-    const struct webhook_signer *signer, int64_t now_s, struct outcome *out_rejected)
+static void append_webhook_headers(struct header_list *list, const struct http_request_head *head)
+{
+        struct bytes signature = {0};
+        char timestamp[24];
+
+        snprintf(timestamp, sizeof timestamp, "%" PRId64, head->now_s);
+        append(list, "webhook-id", head->id);
+        append(list, "webhook-timestamp", timestamp);
+        if (head->signing == NULL)
+                return;
+        http_signing_append(
+            head->signing, head->id, head->now_s, head->body, head->body_bytes, &signature);
+        append(list, http_signing_header(head->signing), signature.data);
+        bytes_deinit(&signature);
+}
+
+struct event_header *http_headers_shown(
+    const struct http_config *config, const struct event *event, size_t *out_n_headers)
+{
+        struct event_header *shown = xcalloc(event->n_headers + 1, sizeof *shown);
+        const struct http_trace trace = http_trace_of(event);
+        size_t n = 0;
+
+        for (size_t i = 0; i < event->n_headers; i++) {
+                const char *value = event->headers[i].value;
+
+                if (is_listed(config, event->headers[i].name) || value == trace.parent ||
+                    value == trace.state)
+                        shown[n++] = event->headers[i];
+        }
+        *out_n_headers = n;
+        return shown;
+}
+
+static void append_attribute(void *owner, const struct cloudevents_attribute *attribute)
+{
+        char *name;
+
+        if (strcmp(attribute->name, "datacontenttype") == 0)
+                return; /* HTTP has a header for that */
+        name = xasprintf("ce-%s", attribute->name);
+        append_encoded(owner, name, attribute->value, true);
+        free(name);
+}
+
+static void append_cloudevent_headers(
+    struct header_list *list, const struct http_config *config, const struct event *event)
+{
+        struct event shown = *event;
+        struct event_header *headers = http_headers_shown(config, event, &shown.n_headers);
+
+        shown.headers = headers;
+        cloudevents_each_attribute(&shown, config->source, append_attribute, list);
+        free(headers);
+}
+
+static void append_event_names(struct header_list *list, const struct event *event)
+{
+        append_encoded(list, "x-event-topic", event->topic, false);
+        if (event->key != NULL)
+                append_encoded(list, "x-event-key", event->key, false);
+        if (event->type != NULL)
+                append_encoded(list, "x-event-type", event->type, false);
+}
+
+static void append_all_of_event(struct header_list *list, const struct http_request_head *head)
+{
+        switch (head->config->body) {
+        case HTTP_BODY_RAW:
+        case HTTP_BODY_STANDARD:
+                append_event_names(list, head->event);
+                break;
+        case HTTP_BODY_CLOUDEVENTS:
+                append_cloudevent_headers(list, head->config, head->event);
+                break;
+        case HTTP_BODY_CLOUDEVENTS_STRUCTURED:
+                break; /* all of it is in the body */
+        }
+        if (head->event->is_redriven)
+                append(list, "x-event-redriven", "true");
+        append_event_headers(list, head);
+        append_trace(list, head);
+}
+
+struct curl_slist *http_headers_make(
+    const struct http_request_head *head, struct outcome *out_rejected)
 {
         struct header_list list = {.out_rejected = out_rejected};
 
-        append(&list, "Content-Type",
-            event->is_json ? "application/json" : "application/octet-stream");
-        append_webhook_headers(&list, event, signer, now_s);
-        append_encoded(&list, "x-event-topic", event->topic);
-        if (event->key != NULL)
-                append_encoded(&list, "x-event-key", event->key);
-        if (event->type != NULL)
-                append_encoded(&list, "x-event-type", event->type);
-        if (event->is_redriven)
-                append(&list, "x-event-redriven", "true");
-        append_event_headers(&list, config, event);
+        append(&list, "Content-Type", http_body_content_type(head->config, head->event));
+        if (head->config->gzip)
+                append(&list, "Content-Encoding", "gzip");
+        append_webhook_headers(&list, head);
+        if (head->event != NULL)
+                append_all_of_event(&list, head);
         if (list.bytes > MAX_HEADER_BYTES && !list.is_rejected) {
                 *out_rejected = outcome_make(OUTCOME_REJECTED,
                     "topic, key, type and headers take %zu bytes; at most %d can be sent",
                     list.bytes, MAX_HEADER_BYTES);
                 list.is_rejected = true;
         }
-
         if (list.is_rejected) {
-                curl_slist_free_all(list.lines);
+                http_header_lines_free(list.lines);
                 return NULL;
         }
+        for (const struct curl_slist *line = head->fixed; line != NULL; line = line->next)
+                list.lines = http_header_line_copy(list.lines, line->data);
         return list.lines;
 }

@@ -5,19 +5,30 @@
 #include "pgcourier/outcome.h"
 
 #include <curl/curl.h>
+#include <stddef.h>
+#include <stdint.h>
 
-struct error;
 struct http_config;
-struct webhook_signer;
+struct http_signing;
 
-/* False, with *error set (ERROR_CONFIG), if the config wants an event header passed on whose name
- * is not one of HTTP, or that would replace one of ours. */
-bool http_headers_check_names(const struct http_config *config, struct error *error);
+/* What the headers are made from; all of it is borrowed for the call. */
+struct http_request_head {
+        const struct http_config *config;
+        const struct event *event;          /* NULL: several, in one body */
+        const char *id;                     /* for webhook-id */
+        const struct curl_slist *fixed;     /* the same with every request to this receiver */
+        const struct http_signing *signing; /* NULL: unsigned */
+        int64_t now_s;                      /* the time of this attempt, in unix seconds */
+        const void *body;                   /* as it is sent */
+        size_t body_bytes;
+};
 
-/*
- * All headers for `event`, for CURLOPT_HTTPHEADER; freed with curl_slist_free_all(). `signer` is
- * NULL for unsigned requests, `now_s` the time of this attempt in unix seconds. NULL, with
- * *out_rejected set, if HTTP cannot carry one of the event's values.
- */
-struct curl_slist *http_headers_make(const struct http_config *config, const struct event *event,
-    const struct webhook_signer *signer, int64_t now_s, struct outcome *out_rejected);
+/* All headers, for CURLOPT_HTTPHEADER; freed with http_header_lines_free(). NULL, with
+ * *out_rejected set, if HTTP cannot carry one of the event's values. */
+struct curl_slist *http_headers_make(
+    const struct http_request_head *head, struct outcome *out_rejected);
+
+/* Of an event's headers those that may leave us: the ones that the config lists, and a valid trace.
+ * An array to be freed, of copies that borrow the event's texts. */
+struct event_header *http_headers_shown(
+    const struct http_config *config, const struct event *event, size_t *out_n_headers);

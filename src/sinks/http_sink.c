@@ -1,64 +1,55 @@
 /*
- * Webhooks: each event is one POST, in the form of Standard Webhooks. The relay
- * keeps to max_concurrent and to one event of a key at a time; requests run
- * side by side on kept-alive connections, and none waits inside libcurl, so the
- * timestamp that is signed is the time of sending.
+ * Webhooks: each event is one POST, or with `batch` several are. The relay keeps
+ * to max_concurrent and to one event of a key at a time; requests run side by
+ * side on kept-alive connections, and none waits inside libcurl (but, with
+ * HTTP/2, for a connection that is being made), so the timestamp that is signed
+ * is the time of sending.
  *
- * A request: IDLE -deliver-> WAITING (for the host's addresses) -> RUNNING -> IDLE
+ * With `batch` the attempts first gather at their target. A target that has
+ * something to send is `due`, and gets the next place that is free: one request
+ * for each in turn, so that no receiver waits for all of another's.
  */
 #include "pgcourier/sink.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/list.h"
 #include "config/config.h"
-#include "loop/curl_driver.h"
 #include "loop/timer.h"
-#include "sinks/http_exchange.h"
-#include "sinks/http_headers.h"
-#include "sinks/http_host.h"
-#include "sinks/http_url.h"
+#include "sinks/address_guard.h"
+#include "sinks/http_batcher.h"
+#include "sinks/http_body.h"
+#include "sinks/http_fixed_headers.h"
+#include "sinks/http_requests.h"
+#include "sinks/http_target.h"
 #include "sinks/utf8.h"
-#include "sinks/webhook_signature.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/resource.h>
 
 extern const struct sink_ops http_sink_ops;
 
-enum request_state { REQUEST_IDLE, REQUEST_WAITING, REQUEST_RUNNING };
+#define TABLE_CONNECTIONS 16384 /* kept open for them, most of them idle */
 
 struct http_sink {
         struct sink base;
         const struct http_config *config; /* borrowed */
-        struct curl_driver *driver;
-        struct http_host *host;
-        struct webhook_signer *signer; /* NULL: unsigned */
-        char *target;                  /* owned; the URL without what may be secret in it */
-
-        /* request::link, by state, oldest first */
-        struct list idle;
-        struct list waiting;
-        struct list running;
+        struct address_guard *guard;      /* owned */
+        struct http_requests *requests;
+        struct http_target *only; /* NULL with endpoints: table */
+        struct list targets;      /* http_target::among */
+        struct list due;          /* http_target::due */
+        unsigned max_requests;
+        struct attempt **batch; /* for a moment; NULL without batch */
 
         sink_probed_fn *on_probed;
-        void *probe_owner; /* borrowed */
-        struct outcome probe_outcome;
-        struct timer *probe_timer; /* carries an outcome that was known at once to a later turn */
+        void *probe_owner;            /* borrowed */
+        struct timer *nothing_to_try; /* answers a probe where there is no receiver */
 
         uv_timer_t farewell; /* the last handle to go */
         sink_closed_fn *on_closed;
         void *close_owner; /* borrowed */
-};
-
-struct request {
-        struct list link;
-        enum request_state state;
-        struct http_sink *sink;
-        struct attempt *attempt; /* lent by the relay; NULL: idle, or the probe */
-        struct http_exchange *exchange;
 };
 
 static struct http_sink *http_sink_from(struct sink *sink)
@@ -67,140 +58,82 @@ static struct http_sink *http_sink_from(struct sink *sink)
         return (struct http_sink *)sink;
 }
 
-/* The only place that assigns request->state. */
-static void enter(struct request *request, enum request_state next)
+static void send_due(struct http_sink *sink)
 {
-        struct http_sink *sink = request->sink;
+        while (!list_is_empty(&sink->due) &&
+               http_requests_count(sink->requests) < sink->max_requests) {
+                struct http_target *target = list_owner(sink->due.next, struct http_target, due);
+                size_t n_attempts = http_batcher_take(target->batcher, sink->batch);
 
-        request->state = next;
-        list_remove(&request->link);
-
-        switch (next) {
-        case REQUEST_IDLE:
-                request->attempt = NULL;
-                list_push_front(&sink->idle, &request->link);
-                break;
-        case REQUEST_WAITING:
-                list_push_back(&sink->waiting, &request->link);
-                break;
-        case REQUEST_RUNNING:
-                list_push_back(&sink->running, &request->link);
-                break;
+                list_remove(&target->due);
+                if (http_batcher_is_due(target->batcher))
+                        list_push_back(&sink->due, &target->due);
+                http_requests_start(sink->requests, target, sink->batch, n_attempts);
         }
 }
 
-/* Ends a request from inside deliver(), cancel() or probe(). */
-static void answer_later(struct request *request, struct outcome outcome)
+static void on_batch_due(void *owner)
 {
-        struct http_sink *sink = request->sink;
+        struct http_target *target = owner;
+        struct http_sink *sink = http_sink_from(target->sink);
 
-        if (request->attempt != NULL) {
-                attempt_finish_later(request->attempt, &outcome);
-        } else {
-                sink->probe_outcome = outcome;
-                timer_arm(sink->probe_timer, 0);
-        }
-        enter(request, REQUEST_IDLE);
+        if (list_is_empty(&target->due))
+                list_push_back(&sink->due, &target->due);
+        send_due(sink);
 }
 
-static void on_probe_answered(void *owner)
+/* The receiver did not want this body: perhaps only for one of its events, so find out which. */
+static bool must_be_split(size_t n_attempts, const struct outcome *outcome)
+{
+        return n_attempts > 1 && (outcome->kind == OUTCOME_REJECTED ||
+                                     (outcome->kind == OUTCOME_RETRY && outcome->max_attempts > 0));
+}
+
+static void on_request_done(void *owner, struct http_target *target,
+    struct attempt *const *attempts, size_t n_attempts, const struct outcome *outcome)
 {
         struct http_sink *sink = owner;
 
-        sink->on_probed(sink->probe_owner, &sink->probe_outcome);
-}
-
-static void on_exchange_done(void *owner, const struct http_result *result)
-{
-        struct request *request = owner;
-        struct http_sink *sink = request->sink;
-        struct attempt *attempt = request->attempt;
-        bool is_probed = attempt == NULL && result->code == CURLE_OK;
-        struct outcome outcome = is_probed ? outcome_delivered : http_result_classify(result);
-
-        if (result->status == 0 && !result->is_sent && !is_probed)
-                http_host_doubt(sink->host);
-        enter(request, REQUEST_IDLE);
-        if (attempt != NULL)
-                attempt_finish(attempt, &outcome);
-        else
-                sink->on_probed(sink->probe_owner, &outcome);
-}
-
-static struct request *take_idle(struct http_sink *sink)
-{
-        struct request *request;
-
-        if (!list_is_empty(&sink->idle))
-                return list_owner(sink->idle.next, struct request, link);
-        request = xcalloc(1, sizeof *request);
-        list_init(&request->link);
-        request->sink = sink;
-        request->exchange = http_exchange_create(
-            sink->base.loop, sink->driver, sink->config, on_exchange_done, request);
-        return request;
-}
-
-static void run(struct request *request)
-{
-        struct http_sink *sink = request->sink;
-        struct curl_slist *pin = http_host_pin(sink->host);
-        struct error error;
-        bool is_started;
-
-        if (request->attempt != NULL) {
-                const struct event *event = request->attempt->event;
-                struct outcome rejected;
-                struct curl_slist *headers = http_headers_make(
-                    sink->config, event, sink->signer, clock_wall_us() / 1000000, &rejected);
-
-                if (headers == NULL) {
-                        curl_slist_free_all(pin);
-                        answer_later(request, rejected);
-                        return;
-                }
-                is_started = http_exchange_post(
-                    request->exchange, headers, pin, event->payload, event->payload_bytes, &error);
+        if (n_attempts == 0) {
+                sink->on_probed(sink->probe_owner, outcome);
+        } else if (must_be_split(n_attempts, outcome)) {
+                http_batcher_add_alone(target->batcher, attempts, n_attempts);
         } else {
-                is_started = http_exchange_connect(request->exchange, pin, &error);
+                send_due(sink);
+                for (size_t i = 0; i < n_attempts; i++)
+                        attempt_finish(attempts[i], outcome);
         }
-        if (is_started)
-                enter(request, REQUEST_RUNNING);
-        else
-                answer_later(request, outcome_make(OUTCOME_SINK_DOWN, "%s", error.text));
-}
-
-static void run_when_ready(struct request *request)
-{
-        if (http_host_is_ready(request->sink->host))
-                run(request);
-        else
-                enter(request, REQUEST_WAITING);
 }
 
 static void on_host_settled(void *owner, const char *failure)
 {
-        struct http_sink *sink = owner;
+        struct http_target *target = owner;
+        struct http_sink *sink = http_sink_from(target->sink);
 
-        list_for_each (link, &sink->waiting) {
-                struct request *request = list_owner(link, struct request, link);
-
-                if (failure == NULL)
-                        run(request);
-                else
-                        answer_later(request, outcome_make(OUTCOME_SINK_DOWN,
-                                                  "the host of the sink's url has no "
-                                                  "address: %s",
-                                                  failure));
-        }
+        http_requests_host_settled(sink->requests, target, failure);
+        send_due(sink);
 }
 
 static void http_sink_deliver(struct sink *base, struct attempt *attempt)
 {
-        struct request *request = take_idle(http_sink_from(base));
+        struct http_sink *sink = http_sink_from(base);
+        struct http_target *target = sink->only != NULL ? sink->only : attempt->target;
+        struct outcome rejected;
 
-        request->attempt = attempt;
-        run_when_ready(request);
+        assert(target != NULL);
+        if (sink->config->batch == NULL)
+                http_requests_start(sink->requests, target, &attempt, 1);
+        else if (http_body_can_carry(sink->config, attempt->event, &rejected))
+                http_batcher_add(target->batcher, attempt);
+        else
+                attempt_finish_later(attempt, &rejected);
+}
+
+static void on_nothing_to_try(void *owner)
+{
+        struct http_sink *sink = owner;
+
+        sink->on_probed(sink->probe_owner, &outcome_delivered);
 }
 
 static void http_sink_probe(struct sink *base, sink_probed_fn *on_probed, void *owner)
@@ -209,28 +142,56 @@ static void http_sink_probe(struct sink *base, sink_probed_fn *on_probed, void *
 
         sink->on_probed = on_probed;
         sink->probe_owner = owner;
-        run_when_ready(take_idle(sink));
+        if (sink->only != NULL)
+                http_requests_probe(sink->requests, sink->only);
+        else
+                timer_arm(sink->nothing_to_try, 0);
+}
+
+static void cancel_gathered(struct http_sink *sink, struct http_target *target)
+{
+        size_t n;
+
+        while ((n = http_batcher_take(target->batcher, sink->batch)) > 0)
+                for (size_t i = 0; i < n; i++)
+                        attempt_finish_later(sink->batch[i], &outcome_cancelled);
+        list_remove(&target->due);
 }
 
 static void http_sink_cancel(struct sink *base)
 {
         struct http_sink *sink = http_sink_from(base);
 
-        list_for_each (link, &sink->waiting) {
-                struct request *request = list_owner(link, struct request, link);
+        if (sink->config->batch != NULL)
+                list_for_each (link, &sink->targets)
+                        cancel_gathered(sink, list_owner(link, struct http_target, among));
+        http_requests_cancel(sink->requests);
+}
 
-                if (request->attempt != NULL) /* a probe has its own deadline */
-                        answer_later(request, outcome_cancelled);
-        }
-        list_for_each (running, &sink->running) {
-                struct request *request = list_owner(running, struct request, link);
-                struct outcome outcome = outcome_cancelled;
+static void *adopt(struct http_sink *sink, struct http_target *target)
+{
+        if (target == NULL)
+                return NULL;
+        list_push_back(&sink->targets, &target->among);
+        if (sink->config->batch != NULL)
+                target->batcher =
+                    http_batcher_create(sink->base.loop, sink->config->batch, on_batch_due, target);
+        return target;
+}
 
-                if (request->attempt != NULL) {
-                        http_exchange_stop(request->exchange, &outcome);
-                        answer_later(request, outcome);
-                }
-        }
+static void *http_sink_open_target(
+    struct sink *base, const struct target_settings *settings, struct error *error)
+{
+        struct http_sink *sink = http_sink_from(base);
+
+        return adopt(sink,
+            http_target_create(base, sink->config, settings, sink->guard, on_host_settled, error));
+}
+
+static void http_sink_close_target(struct sink *base, void *target)
+{
+        (void)base;
+        http_target_destroy(target);
 }
 
 static void on_farewell_closed(uv_handle_t *handle)
@@ -245,17 +206,12 @@ static void on_farewell_closed(uv_handle_t *handle)
 
 static void free_parts(struct http_sink *sink)
 {
-        list_for_each (link, &sink->idle) {
-                struct request *request = list_owner(link, struct request, link);
-
-                http_exchange_destroy(request->exchange);
-                free(request);
-        }
-        curl_driver_destroy(sink->driver);
-        http_host_destroy(sink->host);
-        webhook_signer_destroy(sink->signer);
-        free(sink->target);
-        timer_destroy(sink->probe_timer);
+        http_requests_destroy(sink->requests);
+        http_target_destroy(sink->only);
+        assert(list_is_empty(&sink->targets)); /* the relay closes what it opened */
+        address_guard_destroy(sink->guard);
+        timer_destroy(sink->nothing_to_try);
+        free(sink->batch);
         sink_deinit(&sink->base);
 }
 
@@ -269,7 +225,6 @@ static void http_sink_close(struct sink *base, sink_closed_fn *on_closed, void *
 {
         struct http_sink *sink = http_sink_from(base);
 
-        assert(list_is_empty(&sink->waiting) && list_is_empty(&sink->running));
         sink->on_closed = on_closed;
         sink->close_owner = owner;
         /* The caller may be told of the last attempt by curl_driver, which is still to return. */
@@ -277,49 +232,78 @@ static void http_sink_close(struct sink *base, sink_closed_fn *on_closed, void *
 }
 
 static void http_sink_describe_target(
-    const struct sink *base, const struct event *event, char *target, size_t size)
+    const struct sink *base, const struct event *event, const void *target, char *text, size_t size)
 {
         const struct http_sink *sink = (const struct http_sink *)base;
+        const struct http_target *its = sink->only != NULL ? sink->only : target;
 
         (void)event;
-        utf8_copy(target, size, sink->target);
+        utf8_copy(text, size, its != NULL ? its->description : "");
+}
+
+/* So many that a receiver's connection is there when its next event comes; to make room in a full
+ * pool libcurl looks at every connection. Half of the descriptors are left for all else. */
+static unsigned pool_size(const struct http_config *config, unsigned max_requests)
+{
+        struct rlimit files;
+        rlim_t size = TABLE_CONNECTIONS;
+
+        if (config->endpoints == HTTP_ENDPOINTS_NONE)
+                return max_requests;
+        if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 2 < size)
+                size = files.rlim_cur / 2;
+        return size > max_requests ? (unsigned)size : max_requests;
+}
+
+static unsigned requests_allowed(
+    const struct http_config *config, const struct sink_settings *settings)
+{
+        if (settings->concurrency != 0)
+                return settings->concurrency;
+        return config->endpoints == HTTP_ENDPOINTS_TABLE ? HTTP_TABLE_CONCURRENCY
+                                                         : HTTP_CONCURRENCY;
 }
 
 static struct sink *http_sink_open(const struct sink_settings *settings, struct error *error)
 {
         const struct http_config *config = settings->options;
-        struct webhook_signer *signer = NULL;
         struct http_sink *sink;
-        char *host;
-        char *port;
+        struct http_target *only;
 
         if (!http_headers_check_names(config, error))
                 return NULL;
-        if (config->secret != NULL &&
-            (signer = webhook_signer_create(config->secret, error)) == NULL)
-                return NULL;
-        if (!http_url_parse(config->url, &host, &port, error)) {
-                webhook_signer_destroy(signer);
-                return NULL;
+        sink = xcalloc(1, sizeof *sink);
+        sink->base.loop = settings->loop;
+        sink->base.name = settings->name;
+        sink->base.ops = &http_sink_ops;
+        sink->config = config;
+        sink->guard = address_guard_create(
+            config, config->endpoints == HTTP_ENDPOINTS_TABLE ? URL_OF_TABLE : URL_OF_CONFIG);
+        list_init(&sink->targets);
+        list_init(&sink->due);
+        if (config->endpoints == HTTP_ENDPOINTS_NONE) {
+                only = http_target_create_fixed(
+                    &sink->base, config, sink->guard, on_host_settled, error);
+                if (only == NULL) {
+                        address_guard_destroy(sink->guard);
+                        free(sink);
+                        return NULL;
+                }
+                sink->only = adopt(sink, only);
         }
 
-        sink = xcalloc(1, sizeof *sink);
         sink_init(&sink->base, &http_sink_ops, settings);
-        sink->base.max_concurrent = config->concurrency;
-        sink->config = config;
-        sink->signer = signer;
-        sink->target = http_url_describe(config->url);
-        sink->driver = curl_driver_create(settings->loop, config->concurrency);
-        sink->host = http_host_create(
-            settings->loop, host, port, config->connect_timeout_ms, on_host_settled, sink);
-        list_init(&sink->idle);
-        list_init(&sink->waiting);
-        list_init(&sink->running);
-        sink->probe_timer = timer_create_on(settings->loop, on_probe_answered, sink);
+        sink->max_requests = requests_allowed(config, settings);
+        sink->base.max_concurrent = sink->max_requests;
+        if (config->batch != NULL) {
+                sink->batch = xcalloc(config->batch->events, sizeof(struct attempt *));
+                sink->base.max_concurrent *= config->batch->events;
+        }
+        sink->requests = http_requests_create(settings->loop, config, sink->guard,
+            pool_size(config, sink->max_requests), on_request_done, sink);
+        sink->nothing_to_try = timer_create_on(settings->loop, on_nothing_to_try, sink);
         uv_timer_init(settings->loop, &sink->farewell);
         sink->farewell.data = sink;
-        curl_free(host);
-        curl_free(port);
         return &sink->base;
 }
 
@@ -329,6 +313,8 @@ const struct sink_ops http_sink_ops = {
     .open = http_sink_open,
     .deliver = http_sink_deliver,
     .describe_target = http_sink_describe_target,
+    .open_target = http_sink_open_target,
+    .close_target = http_sink_close_target,
     .cancel = http_sink_cancel,
     .close = http_sink_close,
     .probe = http_sink_probe,

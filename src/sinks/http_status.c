@@ -6,6 +6,8 @@
  */
 #include "sinks/http_status.h"
 
+#include "config/config.h"
+
 #include <ctype.h>
 #include <stddef.h>
 #include <string.h>
@@ -17,6 +19,8 @@ enum meaning {
         TAKEN,
         WAIT,      /* the destination takes nothing now */
         PAUSE,     /* nor will it, until somebody changes something */
+        GONE,      /* it says that it wants no more, ever */
+        KNOWN,     /* there is something like it already */
         TRY_AGAIN, /* temporary, and perhaps only for this event */
         TRY_A_FEW, /* it does not want this event, or it has a bug that is being mended */
         DEPENDS,   /* on whether the request went out; the destination said nothing */
@@ -47,7 +51,7 @@ static const struct status_row status_rows[] = {
     {403, 403, PAUSE, "Forbidden"},
     {404, 404, PAUSE, "Not Found"},
     {407, 407, PAUSE, "Proxy Authentication Required"},
-    {410, 410, PAUSE, "Gone"},
+    {410, 410, GONE, "Gone"},
     /* Overloaded, or a gateway without anything behind it. */
     {429, 429, WAIT, "Too Many Requests"},
     {502, 502, WAIT, "Bad Gateway"},
@@ -59,7 +63,7 @@ static const struct status_row status_rows[] = {
     {400, 400, TRY_A_FEW, "Bad Request"},
     {405, 405, TRY_A_FEW, "Method Not Allowed"},
     {406, 406, TRY_A_FEW, "Not Acceptable"},
-    {409, 409, TRY_A_FEW, "Conflict"},
+    {409, 409, KNOWN, "Conflict"},
     {411, 411, TRY_A_FEW, "Length Required"},
     {413, 413, TRY_A_FEW, "Content Too Large"},
     {414, 414, TRY_A_FEW, "URI Too Long"},
@@ -148,25 +152,49 @@ int64_t http_retry_after_ms(const char *value, int64_t now_s)
 struct judgement {
         enum outcome_kind kind;
         bool needs_operator;
+        bool is_gone;
         uint32_t max_attempts;
 };
 
-static struct judgement judge_status(const struct http_result *result, enum meaning meaning)
+static const struct judgement gone = {
+    .kind = OUTCOME_SINK_DOWN, .needs_operator = true, .is_gone = true};
+
+static struct judgement judge_gone(const struct http_config *config)
 {
-        /* Of a 2xx only counts that it has the event. */
-        if (meaning != TAKEN && result->is_disabled)
-                return (struct judgement){.kind = OUTCOME_SINK_DOWN, .needs_operator = true};
-        if (meaning != TAKEN && result->is_aborted)
+        switch (config->on_410) {
+        case HTTP_ON_410_PAUSE:
+                break;
+        case HTTP_ON_410_DEAD:
                 return (struct judgement){.kind = OUTCOME_REJECTED};
-        switch (meaning) {
-        case TAKEN:
+        case HTTP_ON_410_RETRY:
+                return (struct judgement){.kind = OUTCOME_RETRY};
+        }
+        return gone;
+}
+
+static struct judgement judge_status(
+    const struct http_result *result, const struct http_config *config, enum meaning meaning)
+{
+        bool is_taken = meaning == TAKEN || (meaning == KNOWN && config->accept_409);
+
+        /* Of a 2xx only counts that it has the event. */
+        if (!is_taken && result->is_disabled)
+                return gone;
+        if (!is_taken && result->is_aborted)
+                return (struct judgement){.kind = OUTCOME_REJECTED};
+        if (is_taken)
                 return (struct judgement){.kind = OUTCOME_DELIVERED};
+        switch (meaning) {
+        case GONE:
+                return judge_gone(config);
         case WAIT:
                 return (struct judgement){.kind = OUTCOME_SINK_DOWN};
         case PAUSE:
                 return (struct judgement){.kind = OUTCOME_SINK_DOWN, .needs_operator = true};
+        case KNOWN:
         case TRY_A_FEW:
                 return (struct judgement){.kind = OUTCOME_RETRY, .max_attempts = FEW_TRIES};
+        case TAKEN:
         case TRY_AGAIN:
         case DEPENDS:
         case NONSENSE:
@@ -192,16 +220,18 @@ static struct outcome describe_status(
         return outcome_make(kind, "%ld %s%s", result->status, phrase, said);
 }
 
-static struct outcome classify_status(const struct http_result *result)
+static struct outcome classify_status(
+    const struct http_result *result, const struct http_config *config)
 {
         const struct status_row *row = find_status(result->status);
-        const struct judgement judged = judge_status(result, row->meaning);
+        const struct judgement judged = judge_status(result, config, row->meaning);
         struct outcome outcome;
 
         if (judged.kind == OUTCOME_DELIVERED)
                 return outcome_delivered;
         outcome = describe_status(result, judged.kind, row->phrase);
         outcome.needs_operator = judged.needs_operator;
+        outcome.is_gone = judged.is_gone;
         outcome.max_attempts = judged.max_attempts;
         if (judged.kind != OUTCOME_REJECTED)
                 outcome.delay_ms = result->retry_after_ms;
@@ -215,6 +245,11 @@ static struct outcome classify_transport(const struct http_result *result)
         enum meaning meaning = meaning_of_code(result->code);
         struct outcome outcome;
 
+        if (result->refusal != NULL) {
+                outcome = outcome_make(OUTCOME_SINK_DOWN, "%s", result->refusal);
+                outcome.needs_operator = true;
+                return outcome;
+        }
         if (result->is_sent && (meaning == DEPENDS || meaning == NONSENSE)) {
                 outcome = outcome_make(OUTCOME_RETRY,
                     "no answer, so it is unknown whether the event arrived: %s", failure);
@@ -226,8 +261,9 @@ static struct outcome classify_transport(const struct http_result *result)
         return outcome;
 }
 
-struct outcome http_result_classify(const struct http_result *result)
+struct outcome http_result_classify(
+    const struct http_result *result, const struct http_config *config)
 {
         /* Whatever happened after the final headers, the receiver has given its answer. */
-        return result->status != 0 ? classify_status(result) : classify_transport(result);
+        return result->status != 0 ? classify_status(result, config) : classify_transport(result);
 }

@@ -6,12 +6,15 @@
 #include <curl/curl.h>
 #include <stdbool.h>
 
+struct http_config;
+
 /* How one exchange ended. All text is borrowed. */
 struct http_result {
         CURLcode code;          /* libcurl's verdict on the transfer */
         long status;            /* of the final response; 0 if its headers never fully arrived */
         bool is_sent;           /* some of the request went out */
         const char *failure;    /* words for `code`; may be empty */
+        const char *refusal;    /* why the address guard let no connection be made; NULL: it did */
         int64_t retry_after_ms; /* from Retry-After; OUTCOME_NO_DELAY: none that can be read */
         const char *location;   /* the header's value, or NULL */
         bool is_disabled;       /* webhook-delivery: disable */
@@ -19,7 +22,9 @@ struct http_result {
         const char *body;       /* the response's first bytes, without NUL */
 };
 
-struct outcome http_result_classify(const struct http_result *result);
+/* The config decides what 410 and 409 mean. */
+struct outcome http_result_classify(
+    const struct http_result *result, const struct http_config *config);
 
 /* A Retry-After value, as seconds or as a date, in milliseconds within [0, 24 h];
  * OUTCOME_NO_DELAY if it is neither. */

@@ -13,7 +13,6 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +95,14 @@ struct webhook_signer *webhook_signer_create(const char *secret, struct error *e
         return signer;
 }
 
+struct webhook_signer *webhook_signer_create_raw(const char *secret)
+{
+        struct webhook_signer *signer = xcalloc(1, sizeof *signer);
+
+        signer->keyed = keyed_context((const unsigned char *)secret, strlen(secret));
+        return signer;
+}
+
 void webhook_signer_destroy(struct webhook_signer *signer)
 {
         if (signer == NULL)
@@ -104,22 +111,28 @@ void webhook_signer_destroy(struct webhook_signer *signer)
         free(signer);
 }
 
+void webhook_signer_hash(const struct webhook_signer *signer, const char *prefix, const void *body,
+    size_t body_bytes, unsigned char out_hash[static WEBHOOK_HASH_BYTES])
+{
+        EVP_MAC_CTX *context = EVP_MAC_CTX_dup(signer->keyed);
+        size_t hash_bytes;
+
+        require(context != NULL &&
+                EVP_MAC_update(context, (const unsigned char *)prefix, strlen(prefix)) &&
+                EVP_MAC_update(context, body, body_bytes) &&
+                EVP_MAC_final(context, out_hash, &hash_bytes, WEBHOOK_HASH_BYTES) &&
+                hash_bytes == WEBHOOK_HASH_BYTES);
+        EVP_MAC_CTX_free(context);
+}
+
 void webhook_signer_sign(const struct webhook_signer *signer, const char *id, int64_t timestamp_s,
     const void *body, size_t body_bytes, char out_signature[static WEBHOOK_SIGNATURE_SIZE])
 {
-        EVP_MAC_CTX *context = EVP_MAC_CTX_dup(signer->keyed);
-        unsigned char hash[32];
-        size_t hash_bytes;
-        char middle[32];
-        int middle_bytes = snprintf(middle, sizeof middle, ".%" PRId64 ".", timestamp_s);
+        unsigned char hash[WEBHOOK_HASH_BYTES];
+        char *prefix = xasprintf("%s.%" PRId64 ".", id, timestamp_s);
 
-        require(context != NULL && EVP_MAC_update(context, (const unsigned char *)id, strlen(id)) &&
-                EVP_MAC_update(context, (const unsigned char *)middle, (size_t)middle_bytes) &&
-                EVP_MAC_update(context, body, body_bytes) &&
-                EVP_MAC_final(context, hash, &hash_bytes, sizeof hash) &&
-                hash_bytes == sizeof hash);
-        EVP_MAC_CTX_free(context);
-
+        webhook_signer_hash(signer, prefix, body, body_bytes, hash);
+        free(prefix);
         memcpy(out_signature, "v1,", 3);
         EVP_EncodeBlock((unsigned char *)out_signature + 3, hash, sizeof hash);
 }

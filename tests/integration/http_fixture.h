@@ -16,6 +16,7 @@ struct http_fixture {
         struct sink_driver driver;
         struct http_receiver *receiver;
         struct http_config config;
+        unsigned concurrency;
         char url[128];
 };
 
@@ -23,7 +24,7 @@ struct http_fixture {
 static inline void http_fixture_init(struct http_fixture *fixture)
 {
         *fixture = (struct http_fixture){
-            .config = {.concurrency = 20, .connect_timeout_ms = 5000, .timeout_ms = 15000}};
+            .config = {.connect_timeout_ms = 5000, .timeout_ms = 15000}, .concurrency = 20};
         fixture->receiver = http_receiver_start(NULL, NULL);
         snprintf(fixture->url, sizeof fixture->url, "http://127.0.0.1:%u/hook?a=b",
             http_receiver_port(fixture->receiver));
@@ -32,7 +33,8 @@ static inline void http_fixture_init(struct http_fixture *fixture)
 
 static inline void http_fixture_open(struct http_fixture *fixture)
 {
-        sink_driver_init(&fixture->driver, &http_sink_ops, &fixture->config);
+        sink_driver_init_for(
+            &fixture->driver, &http_sink_ops, &fixture->config, fixture->concurrency);
 }
 
 static inline void http_fixture_begin(struct http_fixture *fixture)

@@ -208,12 +208,12 @@ Test(http_outcomes, names_its_target_without_what_may_be_secret)
             "http://me:s3cret@127.0.0.1:%u/hook?token=s3cret#x",
             http_receiver_port(fixture.receiver));
         http_fixture_open(&fixture);
-        http_sink_ops.describe_target(fixture.driver.sink, &event, target, sizeof target);
+        http_sink_ops.describe_target(fixture.driver.sink, &event, NULL, target, sizeof target);
 
         cr_expect(strstr(target, "s3cret") == NULL, "%s", target);
         cr_expect(strncmp(target, "http://127.0.0.1:", 17) == 0, "%s", target);
         cr_expect(strcmp(strrchr(target, '/'), "/hook") == 0, "%s", target);
-        http_sink_ops.describe_target(fixture.driver.sink, &event, target, 5);
+        http_sink_ops.describe_target(fixture.driver.sink, &event, NULL, target, 5);
         cr_expect_str_eq(target, "http");
         http_fixture_end(&fixture);
 }

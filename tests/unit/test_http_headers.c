@@ -1,6 +1,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "config/config.h"
+#include "sinks/http_fixed_headers.h"
 #include "sinks/http_headers.h"
 
 #include <criterion/criterion.h>
@@ -28,12 +29,25 @@ static const char *line_of(const struct curl_slist *lines, const char *name)
         return NULL;
 }
 
+static struct curl_slist *headers_of(
+    const struct http_config *config, const struct event *event, struct outcome *out_rejected)
+{
+        const struct http_request_head head = {.config = config,
+            .event = event,
+            .id = event->event_id,
+            .now_s = 1,
+            .body = event->payload,
+            .body_bytes = event->payload_bytes};
+
+        return http_headers_make(&head, out_rejected);
+}
+
 static void expect_key(const char *key, const char *line)
 {
         const struct http_config config = {0};
         const struct event event = event_of("orders", key);
         struct outcome rejected;
-        struct curl_slist *lines = http_headers_make(&config, &event, NULL, 1, &rejected);
+        struct curl_slist *lines = headers_of(&config, &event, &rejected);
 
         cr_assert_not_null(lines);
         cr_expect_str_eq(line_of(lines, "x-event-key"), line);
@@ -45,7 +59,7 @@ static void expect_rejected(
 {
         struct outcome rejected = {.kind = OUTCOME_DELIVERED};
 
-        cr_expect_null(http_headers_make(config, event, NULL, 1, &rejected));
+        cr_expect_null(headers_of(config, event, &rejected));
         cr_expect_eq(rejected.kind, OUTCOME_REJECTED);
         cr_expect(strstr(rejected.reason, name) != NULL, "%s", rejected.reason);
 }
@@ -92,7 +106,7 @@ Test(http_headers, passes_on_listed_event_headers_only)
 
         event.headers = headers;
         event.n_headers = 3;
-        lines = http_headers_make(&config, &event, NULL, 1, &rejected);
+        lines = headers_of(&config, &event, &rejected);
 
         cr_assert_not_null(lines);
         cr_expect_str_eq(line_of(lines, "traceparent"), "traceparent: 00-\xc3\xa4 b");

@@ -1,9 +1,13 @@
 #include "sinks/http_status.h"
 
+#include "config/config.h"
+
 #include <criterion/criterion.h>
 #include <string.h>
 
 #define NOW_S 1700000000 /* Tue, 14 Nov 2023 22:13:20 GMT */
+
+static const struct http_config config; /* the defaults of what matters here */
 
 static struct http_result answer(long status)
 {
@@ -27,7 +31,7 @@ static void expect_status(
     long status, enum outcome_kind kind, bool needs_operator, uint32_t max_attempts)
 {
         const struct http_result result = answer(status);
-        const struct outcome outcome = http_result_classify(&result);
+        const struct outcome outcome = http_result_classify(&result, &config);
         char number[24];
 
         cr_expect_eq(outcome.kind, kind, "%ld is %s", status, outcome_name(outcome.kind));
@@ -46,7 +50,7 @@ static void expect_status(
 static void expect_code(CURLcode code, bool is_sent, enum outcome_kind kind, bool has_mark)
 {
         const struct http_result result = no_answer(code, is_sent);
-        const struct outcome outcome = http_result_classify(&result);
+        const struct outcome outcome = http_result_classify(&result, &config);
 
         cr_expect_eq(outcome.kind, kind, "%s, %s sent, is %s", curl_easy_strerror(code),
             is_sent ? "partly" : "not", outcome_name(outcome.kind));
@@ -93,20 +97,20 @@ Test(http_status, lets_a_receiver_refuse_the_event_or_the_whole_sink)
         struct outcome outcome;
 
         result.is_disabled = true;
-        outcome = http_result_classify(&result);
+        outcome = http_result_classify(&result, &config);
         cr_expect_eq(outcome.kind, OUTCOME_SINK_DOWN);
         cr_expect(outcome.needs_operator);
         cr_expect_str_eq(outcome.reason, "500 Internal Server Error, webhook-delivery: disable");
 
         result.is_disabled = false;
         result.is_aborted = true;
-        outcome = http_result_classify(&result);
+        outcome = http_result_classify(&result, &config);
         cr_expect_eq(outcome.kind, OUTCOME_REJECTED);
         cr_expect_str_eq(
             outcome.reason, "500 Internal Server Error, webhook-delivery: abort-message");
 
         result.status = 200;
-        cr_expect_eq(http_result_classify(&result).kind, OUTCOME_DELIVERED);
+        cr_expect_eq(http_result_classify(&result, &config).kind, OUTCOME_DELIVERED);
 }
 
 Test(http_status, lets_the_answer_stand_whatever_happened_after_it)
@@ -118,10 +122,25 @@ Test(http_status, lets_the_answer_stand_whatever_happened_after_it)
                 struct http_result result = answer(204);
 
                 result.code = codes[i];
-                cr_expect_eq(http_result_classify(&result).kind, OUTCOME_DELIVERED);
+                cr_expect_eq(http_result_classify(&result, &config).kind, OUTCOME_DELIVERED);
                 result.status = 422;
-                cr_expect_eq(http_result_classify(&result).max_attempts, 5);
+                cr_expect_eq(http_result_classify(&result, &config).max_attempts, 5);
         }
+}
+
+Test(http_status, asks_the_operator_about_a_refused_address)
+{
+        struct http_result result = {.code = CURLE_COULDNT_CONNECT,
+            .failure = "Couldn't connect to server",
+            .refusal = "refused: 127.0.0.1 lies in 127.0.0.0/8",
+            .body = ""};
+        struct outcome outcome = http_result_classify(&result, &config);
+
+        cr_expect_eq(outcome.kind, OUTCOME_SINK_DOWN);
+        cr_expect(outcome.needs_operator);
+        cr_expect_str_eq(outcome.reason, "refused: 127.0.0.1 lies in 127.0.0.0/8");
+        result.refusal = NULL;
+        cr_expect_not(http_result_classify(&result, &config).needs_operator);
 }
 
 Test(http_status, quotes_the_peer)
@@ -130,13 +149,13 @@ Test(http_status, quotes_the_peer)
         char long_body[400];
 
         result.body = "database is\r\n\x1b[31m down";
-        cr_expect_str_eq(http_result_classify(&result).reason,
+        cr_expect_str_eq(http_result_classify(&result, &config).reason,
             "500 Internal Server Error: database is  ?[31m down");
 
         memset(long_body, 'x', sizeof long_body - 1);
         long_body[sizeof long_body - 1] = '\0';
         result.body = long_body;
-        cr_expect_eq(strspn(strchr(http_result_classify(&result).reason, 'x'), "x"), 150);
+        cr_expect_eq(strspn(strchr(http_result_classify(&result, &config).reason, 'x'), "x"), 150);
 }
 
 Test(http_status, names_the_target_of_a_redirect)
@@ -146,7 +165,7 @@ Test(http_status, names_the_target_of_a_redirect)
         result.location = "https://example.net/new";
         result.body = "moved";
 
-        cr_expect_str_eq(http_result_classify(&result).reason,
+        cr_expect_str_eq(http_result_classify(&result, &config).reason,
             "301 Moved Permanently: points to https://example.net/new; redirects are not followed, "
             "change the sink's url");
 }
@@ -184,7 +203,7 @@ Test(http_status, prefers_the_words_of_the_failure)
         result.failure = "Failed to connect to 127.0.0.1 port 9";
 
         cr_expect_str_eq(
-            http_result_classify(&result).reason, "Failed to connect to 127.0.0.1 port 9");
+            http_result_classify(&result, &config).reason, "Failed to connect to 127.0.0.1 port 9");
 }
 
 Test(http_status, reads_retry_after_in_seconds)
@@ -222,11 +241,48 @@ Test(http_status, passes_the_delay_on_where_another_try_follows)
         struct http_result result = answer(200);
 
         result.retry_after_ms = 7000;
-        cr_expect_eq(http_result_classify(&result).delay_ms, OUTCOME_NO_DELAY);
+        cr_expect_eq(http_result_classify(&result, &config).delay_ms, OUTCOME_NO_DELAY);
         for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
                 result.status = statuses[i];
-                cr_expect_eq(http_result_classify(&result).delay_ms, 7000, "%ld", statuses[i]);
+                cr_expect_eq(
+                    http_result_classify(&result, &config).delay_ms, 7000, "%ld", statuses[i]);
         }
         result.is_aborted = true;
-        cr_expect_eq(http_result_classify(&result).delay_ms, OUTCOME_NO_DELAY);
+        cr_expect_eq(http_result_classify(&result, &config).delay_ms, OUTCOME_NO_DELAY);
+}
+
+static struct outcome outcome_with(long status, const struct http_config *how, bool is_disabled)
+{
+        struct http_result result = answer(status);
+
+        result.is_disabled = is_disabled;
+        return http_result_classify(&result, how);
+}
+
+Test(http_status, knows_a_receiver_that_wants_no_more)
+{
+        struct outcome outcome = outcome_with(410, &config, false);
+
+        cr_expect_eq(outcome.kind, OUTCOME_SINK_DOWN);
+        cr_expect(outcome.needs_operator && outcome.is_gone);
+        outcome = outcome_with(500, &config, true);
+        cr_expect(outcome.needs_operator && outcome.is_gone);
+        cr_expect_not(outcome_with(404, &config, false).is_gone);
+        cr_expect_not(outcome_with(503, &config, false).is_gone);
+}
+
+Test(http_status, lets_the_config_say_what_410_and_409_mean)
+{
+        const struct http_config dead = {.on_410 = HTTP_ON_410_DEAD};
+        const struct http_config retry = {.on_410 = HTTP_ON_410_RETRY};
+        const struct http_config known = {.accept_409 = true};
+
+        cr_expect_eq(outcome_with(410, &dead, false).kind, OUTCOME_REJECTED);
+        cr_expect_eq(outcome_with(410, &retry, false).kind, OUTCOME_RETRY);
+        cr_expect_eq(outcome_with(410, &retry, false).max_attempts, 0);
+        cr_expect(outcome_with(410, &dead, true).is_gone, "the header is plainer than the status");
+        cr_expect_eq(outcome_with(409, &config, false).max_attempts, 5);
+        cr_expect_eq(outcome_with(409, &known, false).kind, OUTCOME_DELIVERED);
+        cr_expect_eq(outcome_with(409, &known, true).kind, OUTCOME_DELIVERED);
+        cr_expect_eq(outcome_with(422, &known, false).max_attempts, 5);
 }
