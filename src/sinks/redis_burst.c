@@ -9,6 +9,7 @@
 #include "pgcourier/sink.h"
 #include "sinks/redis_ring.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* A burst stays in Redis' memory until EXEC; and a single value of this size passes everywhere, as
@@ -33,7 +34,8 @@ bool redis_event_is_large(const struct event *event)
         return event_bytes(event) > MAX_BYTES;
 }
 
-struct redis_burst redis_burst_plan(const struct redis_ring *ring, bool by_key, bool is_alone)
+struct redis_burst redis_burst_plan(
+    const struct redis_ring *ring, const struct redis_burst_policy *policy, bool is_alone)
 {
         size_t max = is_alone ? 1 : REDIS_BURST_MAX;
         size_t bytes = 0;
@@ -51,8 +53,14 @@ struct redis_burst redis_burst_plan(const struct redis_ring *ring, bool by_key, 
                 n_keyed += attempt->event->key != NULL;
         }
         /* A probe goes alone, as does what is too large for any burst. */
-        return (struct redis_burst){
-            .n = n > 0 ? n : 1, .is_open = true, .is_transaction = by_key && n_keyed > 1};
+        if (n == 0)
+                return (struct redis_burst){.n = 1, .is_open = true};
+        return (struct redis_burst){.n = n,
+            .is_open = true,
+            .is_script = policy->is_script,
+            .wait_replicas = policy->wait_replicas,
+            .is_transaction = !policy->is_script &&
+                              ((policy->by_key && n_keyed > 1) || policy->wait_replicas > 0)};
 }
 
 static void refuse(struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event)
@@ -64,15 +72,67 @@ static void refuse(struct redis_burst *burst, const redisReply *reply, bool is_s
         burst->refusal = redis_reply_judge(reply, is_stream_per_event);
 }
 
+/* The answers to all of them are there. */
+static enum redis_burst_step end(struct redis_burst *burst)
+{
+        burst->is_executed = true;
+        burst->is_open = burst->wait_replicas > 0;
+        return burst->is_open ? BURST_EXECUTED : BURST_ANSWERS_ALL;
+}
+
 static enum redis_burst_step take_exec(
     struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event)
 {
-        burst->is_open = false;
-        if (burst->is_unprotected)
+        if (burst->is_unprotected) {
+                burst->is_open = false;
                 return BURST_LOST_MULTI;
+        }
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != burst->n)
                 refuse(burst, reply, is_stream_per_event);
-        return BURST_ANSWERS_ALL;
+        return end(burst);
+}
+
+/* A script stops at the first error: those behind it have no answer. */
+static enum redis_burst_step take_script(
+    struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event)
+{
+        if (reply->type == REDIS_REPLY_NIL) {
+                burst->is_refused = true;
+                burst->refusal = (struct redis_verdict){
+                    .outcome = outcome_make(OUTCOME_SINK_DOWN,
+                        "another connection has claimed the stream; claiming it again"),
+                    .leaves_server = true};
+        } else if (reply->type != REDIS_REPLY_ARRAY || reply->elements > burst->n ||
+                   reply->elements == 0) {
+                refuse(burst, reply, is_stream_per_event);
+        }
+        return end(burst);
+}
+
+struct redis_verdict redis_wait_judge(const redisReply *reply, uint32_t wait_replicas)
+{
+        if (reply->type == REDIS_REPLY_ERROR)
+                return redis_reply_judge(reply, false);
+        if (reply->integer >= wait_replicas)
+                return (struct redis_verdict){.outcome = outcome_delivered};
+        return (struct redis_verdict){
+            .outcome = outcome_make(OUTCOME_SINK_DOWN,
+                "%lld of the %" PRIu32 " replicas that wait_replicas asks for have it",
+                reply->integer, wait_replicas)};
+}
+
+static enum redis_burst_step take_wait(struct redis_burst *burst, const redisReply *reply)
+{
+        const struct redis_verdict verdict = redis_wait_judge(reply, burst->wait_replicas);
+
+        burst->is_open = false;
+        if (verdict.outcome.kind == OUTCOME_DELIVERED)
+                return BURST_WAITED;
+        burst->is_refused = true;
+        burst->refusal = verdict;
+        /* Marked events are not sent again: the next claim asks for the replicas once more. */
+        burst->refusal.leaves_server |= burst->is_script;
+        return BURST_WAITED;
 }
 
 enum redis_burst_step redis_burst_take(
@@ -81,20 +141,25 @@ enum redis_burst_step redis_burst_take(
         bool is_error = reply->type == REDIS_REPLY_ERROR;
         size_t place = burst->n_replies++;
 
+        if (burst->is_executed)
+                return take_wait(burst, reply);
+        if (burst->is_script)
+                return take_script(burst, reply, is_stream_per_event);
         if (!burst->is_transaction) {
                 burst->is_open = burst->n_replies < burst->n;
                 return BURST_ANSWERS_ONE;
         }
-        if (place == 0) {
-                burst->is_unprotected = is_error;
-                return BURST_GOES_ON;
-        }
         if (place == burst->n + 1)
                 return take_exec(burst, reply, is_stream_per_event);
-        if (burst->is_unprotected)
+        /* With WAIT to come nobody can be answered yet: what was executed comes again. */
+        if (place == 0 && is_error && burst->wait_replicas == 0) {
+                burst->is_unprotected = true;
+                return BURST_GOES_ON;
+        }
+        if (place > 0 && burst->is_unprotected)
                 return BURST_ANSWERS_ONE;
         if (!is_error)
-                return BURST_GOES_ON; /* QUEUED */
+                return BURST_GOES_ON; /* OK, QUEUED */
         refuse(burst, reply, is_stream_per_event);
         if (!burst->refusal.ends_connection)
                 return BURST_GOES_ON;
@@ -102,16 +167,23 @@ enum redis_burst_step redis_burst_take(
         return BURST_ANSWERS_ALL;
 }
 
+bool redis_burst_is_delivered(const struct redis_burst *burst, const redisReply *reply, size_t i)
+{
+        return !burst->is_refused && i < reply->elements &&
+               (reply->element[i]->type == REDIS_REPLY_STRING ||
+                   reply->element[i]->type == REDIS_REPLY_INTEGER);
+}
+
 struct redis_verdict redis_burst_verdict(
     const struct redis_burst *burst, const redisReply *reply, size_t i, bool is_stream_per_event)
 {
         struct redis_verdict verdict = burst->refusal;
 
-        if (!burst->is_refused)
+        if (!burst->is_refused && i < reply->elements)
                 return redis_reply_judge(reply->element[i], is_stream_per_event);
         /* Which of them was meant, and whether one of its key stands before it, is found out by
-         * sending each alone. */
-        if (verdict.outcome.kind != OUTCOME_SINK_DOWN)
+         * sending each alone. Behind a script's first error nothing was tried. */
+        if (verdict.outcome.kind != OUTCOME_SINK_DOWN || !burst->is_refused)
                 verdict.outcome = outcome_cancelled;
         return verdict;
 }

@@ -5,6 +5,10 @@
  * a transaction, MULTI XADD... EXEC, which Redis executes as a whole or not at
  * all. That is what keeps the order of a key: of plain commands in a pipeline
  * Redis may refuse one (out of memory, read only) and take the next.
+ *
+ * A burst of marked events is one script instead (redis_marks.h). One that waits
+ * for replicas has WAIT behind it, whose answer counts for all of it: so it is
+ * a transaction even of one event.
  */
 #pragma once
 
@@ -12,19 +16,29 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct event;
 struct redis_ring;
 
 enum { REDIS_BURST_MAX = 500 /* Redis does nothing else while it executes them */ };
 
+struct redis_burst_policy {
+        bool by_key; /* the order of a key is to be kept */
+        bool is_script;
+        uint32_t wait_replicas; /* 0: no WAIT */
+};
+
 struct redis_burst {
         size_t n;     /* requests */
         bool is_open; /* Redis still owes it answers */
         bool is_transaction;
+        bool is_script;
+        uint32_t wait_replicas;
         size_t n_replies;
+        bool is_executed;    /* only WAIT's answer is outstanding */
         bool is_unprotected; /* MULTI was refused: each command was executed on its own */
-        bool is_refused;     /* nothing was executed, and `refusal` says why */
+        bool is_refused; /* nothing was executed, and `refusal` says why; or not as configured */
         struct redis_verdict refusal;
 };
 
@@ -32,6 +46,8 @@ enum redis_burst_step {
         BURST_GOES_ON,
         BURST_ANSWERS_ONE, /* the first request without an answer has got it: this reply */
         BURST_ANSWERS_ALL, /* redis_burst_verdict() has the answers */
+        BURST_EXECUTED,    /* likewise, but they hold only with WAIT's answer */
+        BURST_WAITED,      /* that came: if is_refused, `refusal` stands for all that were taken */
         BURST_LOST_MULTI,  /* all are answered, but the next burst would not be protected */
 };
 
@@ -40,14 +56,22 @@ enum redis_burst_step {
 bool redis_event_is_large(const struct event *event);
 
 /* Plans a burst of the first requests in the ring, none of which is in flight; of one only if
- * `is_alone`. `by_key`: the order of a key is to be kept. */
-struct redis_burst redis_burst_plan(const struct redis_ring *ring, bool by_key, bool is_alone);
+ * `is_alone`. */
+struct redis_burst redis_burst_plan(
+    const struct redis_ring *ring, const struct redis_burst_policy *policy, bool is_alone);
 
 /* Takes the next reply; is_open is false once it was the last. */
 enum redis_burst_step redis_burst_take(
     struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event);
 
-/* The verdict on request `i` of a transaction that `reply` has ended. CANCELLED: nothing is known
- * against it; another of the burst was refused for a reason of its own. */
+/* Judges the answer to WAIT: DELIVERED, or why not. */
+struct redis_verdict redis_wait_judge(const redisReply *reply, uint32_t wait_replicas);
+
+/* True if request `i` of the burst that `reply` has ended was taken: the usual case, in which nothing
+ * needs to be judged. */
+bool redis_burst_is_delivered(const struct redis_burst *burst, const redisReply *reply, size_t i);
+
+/* The verdict on request `i`. CANCELLED: nothing is known against it; another of the burst was refused
+ * for a reason of its own. */
 struct redis_verdict redis_burst_verdict(
     const struct redis_burst *burst, const redisReply *reply, size_t i, bool is_stream_per_event);

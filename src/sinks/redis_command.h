@@ -1,33 +1,45 @@
 /*
- * Writes XADD commands in the wire protocol (RESP). The protocol carries
- * lengths, so every value passes as it is: no byte needs escaping.
+ * The command that delivers an event, in the wire protocol:
+ *
+ *   XADD <stream> [MAXLEN ~ <n> | MINID ~ <ms>] * <field> <value>...
+ *   PUBLISH <channel> <message>
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 struct bytes;
 struct error;
 struct event;
-struct redis_xadd;
+struct outcome;
+struct redis_command;
+struct redis_config;
 
-/* `stream` is a template on {{topic}}; `maxlen` 0 means no trimming. NULL and *error on failure. */
-struct redis_xadd *redis_xadd_create(const char *stream, uint64_t maxlen, struct error *error);
-void redis_xadd_destroy(struct redis_xadd *xadd); /* NULL is allowed */
+/* The config is borrowed. NULL and *error on failure. */
+struct redis_command *redis_command_create(const struct redis_config *config, struct error *error);
+void redis_command_destroy(struct redis_command *command); /* NULL is allowed */
 
-/* True if the stream's name comes from the event. */
-bool redis_xadd_is_stream_per_event(const struct redis_xadd *xadd);
+/* True if the stream's or channel's name comes from the event. */
+bool redis_command_is_target_per_event(const struct redis_command *command);
 
-/*
- * Appends the command that adds `event`:
- *   XADD <stream> [MAXLEN ~ <n>] * id <event_id> topic <topic> [key <key>] [type <type>]
- *        time <2024-01-31T23:59:59.000000Z> payload <bytes> [header:<name> <value>]...
- *        [redriven 1]
- */
-void redis_xadd_encode(struct redis_xadd *xadd, const struct event *event, struct bytes *out);
+/* False and a REJECTED *out_refusal if there is nowhere for the event to go; see redis_target.h. Asked
+ * once for each event before it is encoded. */
+bool redis_command_admit(
+    struct redis_command *command, const struct event *event, struct outcome *out_refusal);
 
-/* Writes the name of the stream that `event` goes to, cut to `size`. */
-void redis_xadd_describe(
-    const struct redis_xadd *xadd, const struct event *event, char *stream, size_t size);
+/* The name of the stream or channel that `event` goes to, until the next call on this command. */
+const struct bytes *redis_command_target(struct redis_command *command, const struct event *event);
+
+/* Appends the command. */
+void redis_command_encode(
+    struct redis_command *command, const struct event *event, struct bytes *out);
+
+/* The same within another command: how many words, and only those. */
+size_t redis_command_n_words(const struct redis_command *command, const struct event *event);
+void redis_command_append_words(
+    struct redis_command *command, const struct event *event, struct bytes *out);
+
+/* The same name for people, cut to `size`. */
+void redis_command_describe(
+    const struct redis_command *command, const struct event *event, char *name, size_t size);

@@ -3,20 +3,15 @@
  *   READY -retire-> RETIRING -last answer-> CLOSED
  *   any state -failure or deadline-> CLOSED (on_lost)
  * A unix socket skips RESOLVING.
- *
- * The tricky part is who frees the hiredis context. hiredis does so itself
- * after a failed connect and after a disconnect; then we only forget it. In all
- * other cases we free it, having first taken our pointer out of context->data:
- * what hiredis still calls for that context, perhaps later, finds NULL there.
  */
 #include "sinks/redis_connection.h"
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "loop/redis_driver.h"
+#include "config/config.h"
+#include "loop/redis_stream.h"
 #include "loop/resolve.h"
 #include "loop/timer.h"
-#include "sinks/redis_greeting.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -25,49 +20,43 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
 enum { MAX_ADDRESSES = 8 };
 
 struct redis_connection {
         enum redis_connection_state state;
         uv_loop_t *loop;
-        const struct redis_config *config;            /* borrowed */
+        struct redis_session session;
+        const struct redis_config *config;            /* of the session */
         const struct redis_connection_events *events; /* borrowed */
         void *owner;                                  /* borrowed */
+        char *host;                                   /* owned; NULL for a unix socket */
         char *peer;                                   /* owned; "host:port" or a path */
         struct timer *deadline;                       /* owned; one for each state that waits */
 
-        struct resolve *resolve;           /* RESOLVING */
-        char addresses[MAX_ADDRESSES][64]; /* literals; one that is unused for a unix socket */
+        struct resolve *resolve; /* RESOLVING */
+        struct redis_stream_target addresses[MAX_ADDRESSES];
         unsigned n_addresses;
         unsigned next_address; /* the one to try if this one fails */
-        char failure[160];     /* why the last one failed, or why it will be lost */
+        char failure[240];     /* why the last one failed, or why it will be lost */
         bool is_failed;        /* the loss is known, and told in the next turn */
 
-        redisAsyncContext *context; /* hiredis frees it; see above */
-        unsigned n_unanswered;      /* the owner's commands */
-        uint64_t silent_since_ms;   /* uv_now() of the last answer, or of the first command after
-                                     * an idle time */
-        bool is_suspect;            /* too long silent, but the socket has not been looked at */
+        struct redis_stream *stream; /* owned */
+        struct redis_greeting greeting;
+        unsigned n_unanswered;    /* the owner's commands */
+        uint64_t silent_since_ms; /* uv_now() of the last answer, or of the first command after
+                                   * an idle time */
+        bool is_suspect;          /* too long silent, but the socket has not been looked at */
 };
 
-static void forget_context(struct redis_connection *connection)
+static void drop_stream(struct redis_connection *connection)
 {
-        connection->context->data = NULL;
-        connection->context = NULL;
+        redis_stream_destroy(connection->stream);
+        connection->stream = NULL;
 }
 
-static void drop_context(struct redis_connection *connection)
-{
-        redisAsyncContext *context = connection->context;
-
-        if (context == NULL)
-                return;
-        forget_context(connection);
-        redisAsyncFree(context);
-}
-
-/* The only place that assigns connection->state, and the timer's and the context's life with it. */
+/* The only place that assigns connection->state, and the timer's and the stream's life with it. */
 static void enter(struct redis_connection *connection, enum redis_connection_state next)
 {
         connection->state = next;
@@ -92,7 +81,7 @@ static void enter(struct redis_connection *connection, enum redis_connection_sta
                 connection->is_failed = false;
                 resolve_cancel(connection->resolve);
                 connection->resolve = NULL;
-                drop_context(connection);
+                drop_stream(connection);
                 connection->n_unanswered = 0;
                 return;
         }
@@ -116,6 +105,7 @@ static void lose_because(
 }
 
 #define lose(connection, ...) lose_because(connection, false, __VA_ARGS__)
+
 /* For a failure found inside a call of the owner's. Told at once, it would let what the owner sends
  * next go by a new connection, past what this one could not take. */
 static void lose_soon(struct redis_connection *connection)
@@ -154,9 +144,7 @@ static void on_deadline(void *owner)
         int64_t limit_ms = connection->config->connect_timeout_ms;
 
         if (connection->is_failed) {
-                lose(connection, "cannot %s %s: %s",
-                    connection->state == REDIS_CONNECTING ? "connect to" : "write to",
-                    connection->peer, connection->failure);
+                lose(connection, "cannot connect to %s: %s", connection->peer, connection->failure);
                 return;
         }
         switch (connection->state) {
@@ -165,8 +153,8 @@ static void on_deadline(void *owner)
                     limit_ms);
                 return;
         case REDIS_CONNECTING:
-                lose(connection, "cannot connect to %s within %" PRId64 " ms", connection->peer,
-                    limit_ms);
+                lose(connection, "cannot connect to %s%s within %" PRId64 " ms", connection->peer,
+                    connection->session.tls != NULL ? " by TLS" : "", limit_ms);
                 return;
         case REDIS_GREETING:
                 lose(connection, "%s has not answered the greeting within %" PRId64 " ms",
@@ -181,16 +169,28 @@ static void on_deadline(void *owner)
         }
 }
 
-static void on_greeted(redisAsyncContext *context, void *answer, void *privdata)
+static void connect_next(struct redis_connection *connection);
+
+static void on_connected(void *owner)
 {
-        struct redis_connection *connection = context->data;
+        struct redis_connection *connection = owner;
+        struct bytes greeting = {0};
+
+        enter(connection, REDIS_GREETING);
+        redis_greeting_start(
+            &connection->greeting, connection->config, connection->session.peer, &greeting);
+        redis_stream_send(connection->stream, greeting.data, greeting.length);
+        explicit_bzero(greeting.data, greeting.capacity);
+        bytes_deinit(&greeting);
+}
+
+static void take_greeting(struct redis_connection *connection, const redisReply *reply)
+{
         char refusal[256];
         bool needs_operator = false;
 
-        if (connection == NULL || answer == NULL)
-                return;
         switch (redis_greeting_judge(
-            connection->config, answer, privdata, refusal, sizeof refusal, &needs_operator)) {
+            &connection->greeting, reply, refusal, sizeof refusal, &needs_operator)) {
         case GREETING_GOES_ON:
                 return;
         case GREETING_REFUSED:
@@ -204,68 +204,66 @@ static void on_greeted(redisAsyncContext *context, void *answer, void *privdata)
         }
 }
 
-static void connect_next(struct redis_connection *connection);
-
-static void on_connected(const redisAsyncContext *context, int status)
+static void take_answer(struct redis_connection *connection, const redisReply *reply)
 {
-        struct redis_connection *connection = context->data;
-
-        if (connection == NULL)
-                return;
-        if (status == REDIS_OK) {
-                if (connection->config->socket_path == NULL)
-                        redisEnableKeepAlive(&connection->context->c);
-                enter(connection, REDIS_GREETING);
-                redis_greeting_send(connection->context, connection->config, on_greeted);
+        if (connection->n_unanswered == 0) {
+                lose(connection, "%s answered what was not asked", connection->peer);
                 return;
         }
-        snprintf(connection->failure, sizeof connection->failure, "%s", context->c.errstr);
-        forget_context(connection);
+        connection->n_unanswered--;
+        connection->silent_since_ms = uv_now(connection->loop);
+        connection->is_suspect = false;
+        if (connection->state == REDIS_RETIRING && connection->n_unanswered == 0)
+                enter(connection, REDIS_CLOSED);
+        /* Last: the owner may destroy the connection. */
+        connection->events->on_reply(connection->owner, reply);
+}
+
+static void on_reply(void *owner, const redisReply *reply)
+{
+        struct redis_connection *connection = owner;
+
+        if (connection->state == REDIS_GREETING)
+                take_greeting(connection, reply);
+        else
+                take_answer(connection, reply);
+}
+
+static void on_failed(void *owner, const char *reason)
+{
+        struct redis_connection *connection = owner;
+
+        if (connection->state != REDIS_CONNECTING) {
+                lose(connection, "connection to %s lost: %s", connection->peer, reason);
+                return;
+        }
+        snprintf(connection->failure, sizeof connection->failure, "%s", reason);
+        drop_stream(connection);
         connect_next(connection);
-}
-
-static void on_disconnected(const redisAsyncContext *context, int status)
-{
-        struct redis_connection *connection = context->data;
-
-        (void)status;
-        if (connection == NULL)
-                return;
-        forget_context(connection);
-        lose(connection, "connection to %s lost: %s", connection->peer,
-            context->err != 0 ? context->errstr : "closed");
-}
-
-static bool start_connecting(struct redis_connection *connection, const char *address)
-{
-        const struct redis_config *config = connection->config;
-        redisAsyncContext *context = config->socket_path != NULL
-                                         ? redisAsyncConnectUnix(config->socket_path)
-                                         : redisAsyncConnect(address, config->port);
-
-        if (context == NULL) {
-                snprintf(connection->failure, sizeof connection->failure, "out of memory");
-                return false;
-        }
-        if (context->err != 0 || !redis_driver_attach(context, connection->loop)) {
-                snprintf(connection->failure, sizeof connection->failure, "%s",
-                    context->err != 0 ? context->errstr : "the socket cannot be watched");
-                redisAsyncFree(context);
-                return false;
-        }
-        context->data = connection;
-        connection->context = context;
-        redisAsyncSetConnectCallback(context, on_connected);
-        redisAsyncSetDisconnectCallback(context, on_disconnected);
-        return true;
 }
 
 static void connect_next(struct redis_connection *connection)
 {
-        while (connection->next_address < connection->n_addresses)
-                if (start_connecting(connection, connection->addresses[connection->next_address++]))
+        static const struct redis_stream_events events = {
+            .on_connected = on_connected, .on_reply = on_reply, .on_failed = on_failed};
+
+        while (connection->next_address < connection->n_addresses) {
+                connection->stream = redis_stream_open(connection->loop,
+                    &connection->addresses[connection->next_address++], &events, connection,
+                    connection->failure, sizeof connection->failure);
+                if (connection->stream != NULL)
                         return;
+        }
         lose_soon(connection);
+}
+
+static void add_address(struct redis_connection *connection, const void *address, socklen_t length)
+{
+        struct redis_stream_target *target = &connection->addresses[connection->n_addresses++];
+
+        *target = (struct redis_stream_target){
+            .tls = connection->session.tls, .tls_host = connection->host, .address_length = length};
+        memcpy(&target->address, address, length);
 }
 
 static void on_resolved(void *owner, const struct addrinfo *addresses, const char *failure)
@@ -274,12 +272,8 @@ static void on_resolved(void *owner, const struct addrinfo *addresses, const cha
 
         connection->resolve = NULL;
         for (; addresses != NULL && connection->n_addresses < MAX_ADDRESSES;
-             addresses = addresses->ai_next) {
-                char *text = connection->addresses[connection->n_addresses];
-                if (getnameinfo(addresses->ai_addr, addresses->ai_addrlen, text,
-                        sizeof connection->addresses[0], NULL, 0, NI_NUMERICHOST) == 0)
-                        connection->n_addresses++;
-        }
+             addresses = addresses->ai_next)
+                add_address(connection, addresses->ai_addr, addresses->ai_addrlen);
         if (connection->n_addresses == 0) {
                 lose(connection, "cannot resolve %s: %s", connection->peer,
                     failure != NULL ? failure : "no address");
@@ -289,19 +283,17 @@ static void on_resolved(void *owner, const struct addrinfo *addresses, const cha
         connect_next(connection);
 }
 
-struct redis_connection *redis_connection_create(uv_loop_t *loop, const struct redis_config *config,
-    const struct redis_connection_events *events, void *owner)
+struct redis_connection *redis_connection_create(uv_loop_t *loop,
+    const struct redis_session *session, const struct redis_connection_events *events, void *owner)
 {
         struct redis_connection *connection = xcalloc(1, sizeof *connection);
 
         connection->state = REDIS_CLOSED;
         connection->loop = loop;
-        connection->config = config;
+        connection->session = *session;
+        connection->config = session->config;
         connection->events = events;
         connection->owner = owner;
-        connection->peer = config->socket_path != NULL
-                               ? xstrdup(config->socket_path)
-                               : xasprintf("%s:%u", config->host, config->port);
         connection->deadline = timer_create_on(loop, on_deadline, connection);
         return connection;
 }
@@ -312,6 +304,7 @@ void redis_connection_destroy(struct redis_connection *connection)
                 return;
         redis_connection_close(connection);
         timer_destroy(connection->deadline);
+        free(connection->host);
         free(connection->peer);
         free(connection);
 }
@@ -321,23 +314,39 @@ enum redis_connection_state redis_connection_state(const struct redis_connection
         return connection->state;
 }
 
-void redis_connection_open(struct redis_connection *connection)
+static void connect_to_path(struct redis_connection *connection, const char *path)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+        /* Longer ones are refused when the sink is opened. */
+        snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+        add_address(connection, &address, sizeof address);
+        enter(connection, REDIS_CONNECTING);
+        connect_next(connection);
+}
+
+void redis_connection_open(
+    struct redis_connection *connection, const struct redis_endpoint *endpoint)
 {
         char service[8];
 
         assert(connection->state == REDIS_CLOSED);
+        free(connection->host);
+        free(connection->peer);
+        connection->host = endpoint->host != NULL ? xstrdup(endpoint->host) : NULL;
+        connection->peer = endpoint->host != NULL
+                               ? xasprintf("%s:%u", endpoint->host, endpoint->port)
+                               : xstrdup(endpoint->socket_path);
         connection->next_address = 0;
-        if (connection->config->socket_path != NULL) {
-                connection->n_addresses = 1;
-                enter(connection, REDIS_CONNECTING);
-                connect_next(connection);
+        connection->n_addresses = 0;
+        if (endpoint->host == NULL) {
+                connect_to_path(connection, endpoint->socket_path);
                 return;
         }
-        connection->n_addresses = 0;
-        snprintf(service, sizeof service, "%u", connection->config->port);
+        snprintf(service, sizeof service, "%u", endpoint->port);
         enter(connection, REDIS_RESOLVING);
-        connection->resolve = resolve_start(
-            connection->loop, connection->config->host, service, on_resolved, connection);
+        connection->resolve = resolve_start(connection->loop, connection->host, service,
+            connection->config->connect_timeout_ms, on_resolved, connection);
 }
 
 void redis_connection_close(struct redis_connection *connection)
@@ -351,27 +360,8 @@ void redis_connection_retire(struct redis_connection *connection)
         enter(connection, connection->n_unanswered > 0 ? REDIS_RETIRING : REDIS_CLOSED);
 }
 
-static void on_answered(redisAsyncContext *context, void *answer, void *privdata)
-{
-        struct redis_connection *connection = context->data;
-
-        (void)privdata;
-        /* No answer means that the connection goes; on_disconnected() follows. */
-        if (connection == NULL || answer == NULL)
-                return;
-        connection->n_unanswered--;
-        connection->silent_since_ms = uv_now(connection->loop);
-        connection->is_suspect = false;
-        if (connection->state == REDIS_RETIRING && connection->n_unanswered == 0)
-                enter(connection, REDIS_CLOSED);
-        /* Last: the owner may destroy the connection. */
-        connection->events->on_reply(connection->owner, answer);
-}
-
 void redis_connection_send(struct redis_connection *connection, const struct bytes *command)
 {
-        const redisCallback *last;
-
         assert(connection->state == REDIS_READY);
         if (connection->n_unanswered++ == 0) {
                 if (!timer_is_armed(connection->deadline))
@@ -379,20 +369,11 @@ void redis_connection_send(struct redis_connection *connection, const struct byt
                 connection->silent_since_ms = uv_now(connection->loop);
                 connection->is_suspect = false;
         }
-        if (connection->is_failed)
-                return;
-        last = connection->context->replies.tail;
-        if (redisAsyncFormattedCommand(connection->context, on_answered, NULL, command->data,
-                command->length) == REDIS_OK) {
-                redis_driver_expect_command(connection->context, last);
-                return;
-        }
-        snprintf(connection->failure, sizeof connection->failure, "out of memory");
-        lose_soon(connection);
+        redis_stream_send(connection->stream, command->data, command->length);
 }
 
 void redis_connection_flush(struct redis_connection *connection)
 {
-        if (connection->context != NULL)
-                redis_driver_flush(connection->context);
+        if (connection->stream != NULL)
+                redis_stream_flush(connection->stream);
 }

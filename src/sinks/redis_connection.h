@@ -5,15 +5,30 @@
  */
 #pragma once
 
-#include "config/config.h"
+#include "sinks/redis_greeting.h"
 
-#include <hiredis/async.h>
+#include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
 struct bytes;
+struct redis_config;
 struct redis_connection;
+struct tls_context;
+
+/* Where one Redis listens. */
+struct redis_endpoint {
+        char *host; /* NULL: socket_path */
+        uint16_t port;
+        char *socket_path;
+};
+
+struct redis_session {
+        const struct redis_config *config; /* credentials and timeouts */
+        struct tls_context *tls;           /* NULL: plain */
+        enum redis_peer peer;
+};
 
 enum redis_connection_state {
         REDIS_CLOSED,
@@ -38,17 +53,19 @@ struct redis_connection_events {
         void (*on_lost)(void *owner, bool needs_operator, const char *reason);
 };
 
-/* Everything but the loop is borrowed until redis_connection_destroy(). */
-struct redis_connection *redis_connection_create(uv_loop_t *loop, const struct redis_config *config,
-    const struct redis_connection_events *events, void *owner);
+/* Everything but the loop is borrowed until redis_connection_destroy(); of the session, what it
+ * points at. */
+struct redis_connection *redis_connection_create(uv_loop_t *loop,
+    const struct redis_session *session, const struct redis_connection_events *events, void *owner);
 
 /* Closes first. NULL is allowed. No callback comes after this line. */
 void redis_connection_destroy(struct redis_connection *connection);
 
 enum redis_connection_state redis_connection_state(const struct redis_connection *connection);
 
-/* CLOSED only. connect_timeout_ms covers all until READY. */
-void redis_connection_open(struct redis_connection *connection);
+/* CLOSED only. connect_timeout_ms covers all until READY. `endpoint` is copied. */
+void redis_connection_open(
+    struct redis_connection *connection, const struct redis_endpoint *endpoint);
 
 /* At once and silently: no answer and no on_lost comes for what was sent. */
 void redis_connection_close(struct redis_connection *connection);

@@ -1,23 +1,42 @@
 /*
  * What a new connection says before the first command, all in one go: AUTH if
- * there is a password, SELECT if the database is not 0, CLIENT SETNAME, and an empty
- * transaction: without MULTI and EXEC the order of events could not be kept.
+ * there is a password, SELECT if the database is not 0, CLIENT SETNAME, and then
+ *   to one Redis: ROLE, since a replica would take no event, and an empty transaction: without
+ *       MULTI and EXEC the order of events could not be kept;
+ *   to a node of a cluster: the empty transaction;
+ *   to whom only one question is put: PING.
  */
 #pragma once
 
-#include <hiredis/async.h>
+#include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
 
+struct bytes;
 struct redis_config;
+
+enum redis_peer {
+        REDIS_PEER_SINGLE,
+        REDIS_PEER_NODE,      /* of a cluster; it takes events */
+        REDIS_PEER_DIRECTORY, /* of a cluster; it is asked for the map */
+        REDIS_PEER_SENTINEL,
+};
+
+struct redis_greeting {
+        const struct redis_config *config; /* borrowed */
+        enum redis_peer peer;
+        unsigned n_answers; /* so far */
+        unsigned steps[6];  /* what was said, in order */
+        unsigned n_steps;
+};
 
 enum redis_greeting_progress { GREETING_GOES_ON, GREETING_ACCEPTED, GREETING_REFUSED };
 
-/* on_answer comes once for each command; its privdata is for redis_greeting_judge(). */
-void redis_greeting_send(
-    redisAsyncContext *context, const struct redis_config *config, redisCallbackFn *on_answer);
+/* Appends the commands to `out`. */
+void redis_greeting_start(struct redis_greeting *greeting, const struct redis_config *config,
+    enum redis_peer peer, struct bytes *out);
 
-/* Judges one answer. If REFUSED, `refusal` says what was refused, in Redis' words and without the
- * password, and *out_needs_operator whether waiting would help. */
-enum redis_greeting_progress redis_greeting_judge(const struct redis_config *config,
-    const redisReply *reply, void *privdata, char *refusal, size_t size, bool *out_needs_operator);
+/* Judges the next answer. If REFUSED, `refusal` says what was refused, in Redis' words and without
+ * the password, and *out_needs_operator whether waiting would help. */
+enum redis_greeting_progress redis_greeting_judge(struct redis_greeting *greeting,
+    const redisReply *reply, char *refusal, size_t size, bool *out_needs_operator);

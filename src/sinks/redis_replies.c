@@ -6,6 +6,9 @@
  */
 #include "sinks/redis_replies.h"
 
+#include "sinks/redis_slots.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,11 +29,10 @@ struct rule {
         const char *hint; /* appended to Redis' words; or "" */
 };
 
-#define NO_CLUSTER " (Redis Cluster is not supported)"
+#define IS_CLUSTER " (this is a Redis Cluster: configure `cluster` instead of `url`)"
 
 static const struct rule rules[] = {
     {"LOADING ", WAIT, ""},
-    {"MASTERDOWN ", WAIT, ""},
     {"BUSY ", WAIT, ""},
     {"TRYAGAIN ", WAIT, ""},
     {"CLUSTERDOWN ", WAIT, ""},
@@ -39,6 +41,7 @@ static const struct rule rules[] = {
     {"MISCONF ", WAIT, ""},
 
     {"READONLY ", GO, ""},
+    {"MASTERDOWN ", GO, ""},
     {"ERR max number of clients", GO, ""},
 
     {"NOAUTH ", PAUSE_GO, ""},
@@ -48,8 +51,8 @@ static const struct rule rules[] = {
     {"NOPERM ", PAUSE, ""},
     {"ERR unknown command", PAUSE, ""},
     {"ERR syntax", PAUSE, ""},
-    {"MOVED ", PAUSE, NO_CLUSTER},
-    {"ASK ", PAUSE, NO_CLUSTER},
+    {"MOVED ", PAUSE, IS_CLUSTER},
+    {"ASK ", PAUSE, IS_CLUSTER},
 
     /* Redis chooses the ids, so an id that is too small is not about a duplicate. */
     {"WRONGTYPE ", BAD_STREAM, ""},
@@ -77,6 +80,8 @@ void redis_reply_words(const redisReply *reply, char *words, size_t size)
         arguments = strstr(words, ", with args beginning");
         if (arguments != NULL)
                 *arguments = '\0';
+        if (words[0] == '\0')
+                snprintf(words, size, "(an error without words)");
 }
 
 static struct redis_verdict make_verdict(
@@ -99,11 +104,36 @@ static struct redis_verdict make_verdict(
         return verdict;
 }
 
+/* "MOVED 3999 127.0.0.1:6381"; the host may be empty, or a literal IPv6 address. */
+static struct redis_redirect read_redirect(const char *reason)
+{
+        struct redis_redirect redirect = {0};
+        char word[8];
+        char where[sizeof redirect.host + 8];
+        char *colon;
+
+        if (sscanf(reason, "%7s %5u %263s", word, &redirect.slot, where) != 3 ||
+            redirect.slot >= REDIS_SLOTS)
+                return (struct redis_redirect){0};
+        colon = strrchr(where, ':');
+        if (colon == NULL || colon - where >= (ptrdiff_t)sizeof redirect.host ||
+            sscanf(colon + 1, "%5" SCNu16, &redirect.port) != 1 || redirect.port == 0)
+                return (struct redis_redirect){0};
+        *colon = '\0';
+        memcpy(redirect.host, where, (size_t)(colon - where) + 1);
+        if (strcmp(word, "MOVED") == 0)
+                redirect.kind = REDIRECT_MOVED;
+        else if (strcmp(word, "ASK") == 0)
+                redirect.kind = REDIRECT_ASK;
+        return redirect;
+}
+
 static struct redis_verdict judge_error(const redisReply *reply, bool is_stream_per_event)
 {
         static const char aborted[] = "EXECABORT Transaction discarded because of: ";
         const struct rule *rule = rules;
         const char *reason = reply->str;
+        struct redis_verdict verdict;
         char words[200];
 
         if (begins_with(reason, aborted))
@@ -111,12 +141,16 @@ static struct redis_verdict judge_error(const redisReply *reply, bool is_stream_
         while (!begins_with(reason, rule->begins))
                 rule++;
         redis_reply_words(reply, words, sizeof words);
-        return make_verdict(rule->meaning, is_stream_per_event, words, rule->hint);
+        verdict = make_verdict(rule->meaning, is_stream_per_event, words, rule->hint);
+        if (begins_with(rule->begins, "MOVED") || begins_with(rule->begins, "ASK"))
+                verdict.redirect = read_redirect(reason);
+        return verdict;
 }
 
 struct redis_verdict redis_reply_judge(const redisReply *reply, bool is_stream_per_event)
 {
-        if (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS)
+        if (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS ||
+            reply->type == REDIS_REPLY_INTEGER)
                 return (struct redis_verdict){.outcome = outcome_delivered};
         if (reply->type == REDIS_REPLY_ERROR)
                 return judge_error(reply, is_stream_per_event);

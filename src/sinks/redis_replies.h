@@ -6,14 +6,30 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+enum redis_redirect_kind {
+        REDIRECT_NONE,
+        REDIRECT_MOVED, /* another node has the slot */
+        REDIRECT_ASK,   /* another node has this stream, while the slot is on its way there */
+};
+
+struct redis_redirect {
+        enum redis_redirect_kind kind;
+        unsigned slot;
+        char host[256]; /* "": the node that answered */
+        uint16_t port;
+};
 
 struct redis_verdict {
         struct outcome outcome;
+        struct redis_redirect redirect; /* of a cluster; nothing was executed */
         bool leaves_server;   /* this server or session is of no use: connect anew, look up anew */
         bool ends_connection; /* Redis closes the connection behind this answer */
 };
 
-/* Judges the answer to one XADD or PING. `is_stream_per_event`: the stream's name comes from the
+/* Judges the answer to one XADD, PUBLISH or PING. PUBLISH tells how many listened: any number will do,
+ * as nobody promised that anyone does. `is_stream_per_event`: the stream's name comes from the
  * event, so that a wrong one is the event's own fault. */
 struct redis_verdict redis_reply_judge(const redisReply *reply, bool is_stream_per_event);
 

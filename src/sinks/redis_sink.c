@@ -1,57 +1,26 @@
 /*
- * Redis Streams: each event becomes one XADD.
- *
- * All requests stand in one ring, in the order of the deliver() calls: first
- * the burst in flight, then those that wait for the connection or for the
- * burst's answer. Nothing is sent behind a burst before it is known what became
- * of it. If it was refused, those that wait are given back too: sent now, they
- * would overtake.
- *
- * A probe is a request without an attempt: it sends PING.
+ * Redis: each event becomes one XADD, or one PUBLISH. How the parts of the sink hang together:
+ * redis_parts.h.
  */
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "config/config.h"
 #include "loop/timer.h"
+#include "loop/tls_session.h"
 #include "pgcourier/sink.h"
-#include "sinks/redis_burst.h"
+#include "sinks/redis_cluster.h"
 #include "sinks/redis_command.h"
-#include "sinks/redis_connection.h"
-#include "sinks/redis_replies.h"
-#include "sinks/redis_ring.h"
+#include "sinks/redis_marks.h"
+#include "sinks/redis_parts.h"
+#include "sinks/redis_sentinel.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
 
-enum {
-        KEPT_COMMAND_BYTES = 1024 * 1024,    /* a larger buffer is not kept for the next event */
-        MAX_VALUE_BYTES = 512 * 1024 * 1024, /* Redis hangs up on more: proto-max-bulk-len */
-};
-
-struct probe {
-        sink_probed_fn *on_probed; /* NULL: no probe is running */
-        void *owner;
-        struct outcome outcome;
-        struct timer *answer; /* gives the outcome in a later turn */
-};
-
-struct redis_sink {
-        struct sink base;
-        struct redis_connection *connection;
-        struct redis_xadd *xadd;
-        bool by_key;
-        struct bytes command; /* the request at hand, encoded */
-        struct probe probe;
-
-        struct redis_ring ring;
-        struct redis_burst burst;       /* of those in the ring that are sent */
-        unsigned n_alone;               /* so many of the next bursts hold one event only */
-        struct redis_request *answered; /* those of the last burst, while they are being finished */
-};
+enum { MAX_VALUE_BYTES = 512 * 1024 * 1024 /* Redis hangs up on more: proto-max-bulk-len */ };
 
 extern const struct sink_ops redis_sink_ops;
 
@@ -63,7 +32,7 @@ static struct redis_sink *redis_sink_from(struct sink *sink)
 
 static void on_probe_due(void *owner)
 {
-        struct probe *probe = owner;
+        struct redis_probe *probe = owner;
         sink_probed_fn *on_probed = probe->on_probed;
         struct outcome outcome = probe->outcome;
 
@@ -71,7 +40,7 @@ static void on_probe_due(void *owner)
         on_probed(probe->owner, &outcome);
 }
 
-static void finish_later(
+void redis_sink_finish_later(
     struct redis_sink *sink, const struct redis_request *request, const struct outcome *outcome)
 {
         if (request->attempt != NULL) {
@@ -82,250 +51,131 @@ static void finish_later(
         timer_arm(sink->probe.answer, 0);
 }
 
-static void encode(struct redis_sink *sink, const struct redis_request *request)
+void redis_sink_route(struct redis_queue *queue)
 {
-        static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+        struct redis_sink *sink = queue->sink;
 
-        if (sink->command.capacity > KEPT_COMMAND_BYTES)
-                bytes_deinit(&sink->command);
-        bytes_clear(&sink->command);
-        if (request->attempt != NULL)
-                redis_xadd_encode(sink->xadd, request->attempt->event, &sink->command);
+        if (sink->cluster != NULL)
+                redis_cluster_route(sink->cluster, queue);
         else
-                bytes_append(&sink->command, ping, sizeof ping - 1);
+                redis_node_serve(sink->node, queue);
 }
 
-static void send_text(struct redis_sink *sink, const char *text)
+static struct redis_queue *queue_of(struct redis_sink *sink, const struct event *event)
 {
-        bytes_clear(&sink->command);
-        bytes_append_text(&sink->command, text);
-        redis_connection_send(sink->connection, &sink->command);
+        const struct bytes *stream;
+
+        if (sink->cluster == NULL)
+                return sink->queue;
+        stream = redis_command_target(sink->encoder, event);
+        return redis_cluster_queue(sink->cluster, stream->data, stream->length);
 }
 
-static void send_burst(struct redis_sink *sink)
+static bool may_be_sent(
+    struct redis_sink *sink, const struct event *event, struct outcome *out_refusal)
 {
-        sink->burst = redis_burst_plan(&sink->ring, sink->by_key, sink->n_alone > 0);
-        sink->ring.n_sent = sink->burst.n;
-        if (sink->n_alone > 0)
-                sink->n_alone--;
-        if (sink->burst.is_transaction)
-                send_text(sink, "*1\r\n$5\r\nMULTI\r\n");
-        for (size_t i = 0; i < sink->burst.n; i++) {
-                encode(sink, redis_ring_at(&sink->ring, i));
-                redis_connection_send(sink->connection, &sink->command);
+        if (event->payload_bytes > MAX_VALUE_BYTES) {
+                *out_refusal = outcome_make(OUTCOME_REJECTED,
+                    "the payload has %zu bytes; Redis takes at most %d in one value",
+                    event->payload_bytes, MAX_VALUE_BYTES);
+                return false;
         }
-        if (sink->burst.is_transaction)
-                send_text(sink, "*1\r\n$4\r\nEXEC\r\n");
-}
-
-/* Does what the connection's state allows for the requests that wait. */
-static void advance(struct redis_sink *sink)
-{
-        if (sink->burst.is_open || sink->ring.n == 0)
-                return;
-        if (redis_connection_state(sink->connection) == REDIS_CLOSED)
-                redis_connection_open(sink->connection);
-        if (redis_connection_state(sink->connection) == REDIS_READY)
-                send_burst(sink);
-}
-
-static void on_ready(void *owner)
-{
-        advance(owner);
-}
-
-/* Those that wait come to the same as what they wait for; if that was one event's own affair, they
- * come again. */
-static void give_back_waiting(struct redis_sink *sink, const struct outcome *outcome)
-{
-        bool is_down = outcome->kind == OUTCOME_SINK_DOWN;
-
-        for (size_t i = sink->ring.n_sent; i < sink->ring.n; i++)
-                finish_later(
-                    sink, redis_ring_at(&sink->ring, i), is_down ? outcome : &outcome_cancelled);
-        redis_ring_drop_waiting(&sink->ring);
-}
-
-/* What an answer means for the connection and for those that wait. */
-static void heed(struct redis_sink *sink, const struct redis_verdict *verdict)
-{
-        enum outcome_kind kind = verdict->outcome.kind;
-
-        if (verdict->ends_connection) {
-                redis_connection_close(sink->connection);
-                sink->burst.is_open = false;
-                sink->ring.n_sent = 0;
-        } else if (verdict->leaves_server &&
-                   redis_connection_state(sink->connection) == REDIS_READY) {
-                redis_connection_retire(sink->connection);
+        if (sink->marks != NULL &&
+            redis_command_n_words(sink->encoder, event) > REDIS_MARKS_MAX_WORDS) {
+                *out_refusal = outcome_make(OUTCOME_REJECTED,
+                    "the event has %zu headers, too many for exactly_once", event->n_headers);
+                return false;
         }
-        /* After a rejected event, which becomes a dead letter, its key goes on. */
-        if (verdict->ends_connection || (kind != OUTCOME_DELIVERED && kind != OUTCOME_REJECTED))
-                give_back_waiting(sink, &verdict->outcome);
-}
-
-static void answer_one(struct redis_sink *sink, const redisReply *reply)
-{
-        const struct redis_request request = redis_ring_take(&sink->ring);
-        const struct redis_verdict verdict =
-            redis_reply_judge(reply, redis_xadd_is_stream_per_event(sink->xadd));
-
-        heed(sink, &verdict);
-        advance(sink);
-        if (request.attempt == NULL)
-                finish_later(sink, &request, &verdict.outcome);
-        else
-                attempt_finish(request.attempt, &verdict.outcome);
-}
-
-/* The usual case, in which nothing needs to be judged. */
-static bool is_delivered(const struct redis_burst *burst, const redisReply *reply, size_t i)
-{
-        return !burst->is_refused && reply->element[i]->type == REDIS_REPLY_STRING;
-}
-
-static void finish_one_of_all(const struct redis_burst *burst, const redisReply *reply, size_t i,
-    bool is_stream_per_event, struct attempt *attempt)
-{
-        if (is_delivered(burst, reply, i)) {
-                attempt_finish(attempt, &outcome_delivered);
-                return;
-        }
-        const struct redis_verdict verdict =
-            redis_burst_verdict(burst, reply, i, is_stream_per_event);
-        attempt_finish(attempt, &verdict.outcome);
-}
-
-static void answer_all(struct redis_sink *sink, const redisReply *reply)
-{
-        const struct redis_burst burst = sink->burst;
-        const bool is_stream_per_event = redis_xadd_is_stream_per_event(sink->xadd);
-        struct redis_request *answered = sink->answered;
-
-        for (size_t i = 0; i < burst.n; i++)
-                answered[i] = redis_ring_take(&sink->ring);
-        if (burst.is_refused && burst.refusal.outcome.kind != OUTCOME_SINK_DOWN)
-                sink->n_alone = (unsigned)burst.n;
-        for (size_t i = 0; i < burst.n; i++) {
-                if (is_delivered(&burst, reply, i))
-                        continue;
-                const struct redis_verdict verdict =
-                    redis_burst_verdict(&burst, reply, i, is_stream_per_event);
-                heed(sink, &verdict);
-        }
-        advance(sink);
-        /* Finishing may start others, cancel, and with the last one close the sink: so from here
-         * on only `burst`, `answered` and the reply are read. */
-        for (size_t i = 0; i < burst.n; i++)
-                finish_one_of_all(&burst, reply, i, is_stream_per_event, answered[i].attempt);
-}
-
-static void on_reply(void *owner, const redisReply *reply)
-{
-        struct redis_sink *sink = owner;
-
-        switch (redis_burst_take(&sink->burst, reply, redis_xadd_is_stream_per_event(sink->xadd))) {
-        case BURST_GOES_ON:
-                return;
-        case BURST_ANSWERS_ONE:
-                answer_one(sink, reply);
-                return;
-        case BURST_ANSWERS_ALL:
-                answer_all(sink, reply);
-                return;
-        case BURST_LOST_MULTI:
-                /* Somebody took the permission away; the greeting will say so. */
-                if (redis_connection_state(sink->connection) == REDIS_READY)
-                        redis_connection_retire(sink->connection);
-                advance(sink);
-                return;
-        }
-}
-
-/*
- * An outage, for all of them: it must cost no event an attempt, although those
- * that were in flight may have been added. They come again with the same id and
- * the same bytes, which is what a consumer needs to drop a repetition.
- *
- * Only a large event may be the very reason why Redis hangs up without a word
- * (client-query-buffer-limit): it is charged if Redis goes on answering others.
- */
-static void on_lost(void *owner, bool needs_operator, const char *reason)
-{
-        struct redis_sink *sink = owner;
-        struct outcome down = outcome_make(OUTCOME_SINK_DOWN, "%s", reason);
-        struct outcome unanswered =
-            outcome_make(OUTCOME_RETRY, "unknown whether it arrived: %s", reason);
-
-        down.needs_operator = needs_operator;
-        unanswered.is_unanswered = true;
-        sink->burst.is_open = false;
-        while (sink->ring.n > 0) {
-                bool is_sent = sink->ring.n_sent > 0;
-                const struct redis_request request = redis_ring_take(&sink->ring);
-                bool is_suspect = is_sent && request.attempt != NULL &&
-                                  redis_event_is_large(request.attempt->event);
-                finish_later(sink, &request, is_suspect ? &unanswered : &down);
-        }
+        return redis_command_admit(sink->encoder, event, out_refusal);
 }
 
 static void redis_deliver(struct sink *base, struct attempt *attempt)
 {
         struct redis_sink *sink = redis_sink_from(base);
+        struct outcome refusal;
 
-        if (attempt->event->payload_bytes > MAX_VALUE_BYTES) {
-                const struct outcome outcome = outcome_make(OUTCOME_REJECTED,
-                    "the payload has %zu bytes; Redis takes at most %d in one value",
-                    attempt->event->payload_bytes, MAX_VALUE_BYTES);
-                attempt_finish_later(attempt, &outcome);
-                return;
-        }
+        assert(sink->marks == NULL || redis_marks_is_owned(sink->marks));
         if (sink_owes_answers(base)) {
                 attempt_finish_later(attempt, &outcome_cancelled);
                 return;
         }
-        redis_ring_push(
-            &sink->ring, (struct redis_request){.attempt = attempt}); /* flush() sends it */
+        if (!may_be_sent(sink, attempt->event, &refusal)) {
+                attempt_finish_later(attempt, &refusal);
+                return;
+        }
+        redis_ring_push(&queue_of(sink, attempt->event)->ring,
+            (struct redis_request){.attempt = attempt}); /* flush() sends it */
 }
 
 static void redis_describe_target(
-    const struct sink *base, const struct event *event, char *target, size_t size)
+    const struct sink *base, const struct event *event, const void *target, char *text, size_t size)
 {
-        redis_xadd_describe(((const struct redis_sink *)base)->xadd, event, target, size);
+        (void)target;
+        redis_command_describe(((const struct redis_sink *)base)->encoder, event, text, size);
 }
 
 static void redis_flush(struct sink *base)
 {
         struct redis_sink *sink = redis_sink_from(base);
 
-        advance(sink);
-        redis_connection_flush(sink->connection);
+        if (sink->cluster != NULL) {
+                redis_cluster_flush(sink->cluster);
+                return;
+        }
+        redis_queue_advance(sink->queue);
+        redis_node_flush(sink->node);
+}
+
+/* Whatever former connections still have on the way is shut out by the next claim. */
+static void redis_owned(struct sink *base, uint64_t epoch)
+{
+        struct redis_sink *sink = redis_sink_from(base);
+
+        assert(sink->marks != NULL);
+        sink->claimed_on = 0;
+        redis_marks_own(sink->marks, epoch);
+}
+
+/* At once: the sink may be closed next, and then it leaves nothing behind. */
+static void redis_settled(struct sink *base, const int64_t *event_ids, size_t n_events)
+{
+        struct redis_sink *sink = redis_sink_from(base);
+
+        assert(sink->marks != NULL);
+        redis_marks_settle(sink->marks, event_ids, n_events);
+        if (sink->cluster != NULL)
+                (void)redis_cluster_queue(
+                    sink->cluster, sink->config->stream, strlen(sink->config->stream));
+        redis_flush(base);
 }
 
 static void redis_cancel(struct sink *base)
 {
         struct redis_sink *sink = redis_sink_from(base);
 
-        if (sink->ring.n == 0)
+        if (sink->cluster != NULL) {
+                redis_cluster_cancel(sink->cluster);
                 return;
-        redis_connection_close(sink->connection);
-        sink->burst.is_open = false;
-        while (sink->ring.n > 0) {
-                const struct redis_request request = redis_ring_take(&sink->ring);
-                finish_later(sink, &request, &outcome_cancelled);
         }
+        if (sink->queue->ring.n == 0)
+                return;
+        if (sink->sentinel != NULL)
+                redis_sentinel_stop(sink->sentinel);
+        redis_connection_close(sink->node->connection);
+        redis_queue_give_back(sink->queue, &outcome_cancelled);
 }
 
 static void redis_probe(struct sink *base, sink_probed_fn *on_probed, void *owner)
 {
         struct redis_sink *sink = redis_sink_from(base);
+        struct redis_queue *queue =
+            sink->cluster != NULL ? redis_cluster_queue(sink->cluster, "", 0) : sink->queue;
 
         assert(sink->probe.on_probed == NULL);
         sink->probe.on_probed = on_probed;
         sink->probe.owner = owner;
-        redis_ring_push(&sink->ring, (struct redis_request){.attempt = NULL});
-        advance(sink);
-        redis_connection_flush(sink->connection);
+        redis_ring_push(&queue->ring, (struct redis_request){.attempt = NULL});
+        redis_flush(base);
 }
 
 /* What is left of a closed sink: the news that it is gone. */
@@ -350,13 +200,18 @@ static void on_farewell(uv_timer_t *timer)
 
 static void destroy(struct redis_sink *sink)
 {
-        redis_connection_destroy(sink->connection);
-        redis_xadd_destroy(sink->xadd);
+        redis_queue_destroy(sink->queue); /* it may be in a list of the node's */
+        redis_node_destroy(sink->node);
+        redis_sentinel_destroy(sink->sentinel);
+        redis_cluster_destroy(sink->cluster);
+        tls_context_destroy(sink->tls);
+        redis_command_destroy(sink->encoder);
+        redis_marks_destroy(sink->marks);
         timer_destroy(sink->probe.answer);
         sink_deinit(&sink->base);
         bytes_deinit(&sink->command);
-        redis_ring_deinit(&sink->ring);
         free(sink->answered);
+        free(sink->judgements);
         free(sink);
 }
 
@@ -378,10 +233,12 @@ static bool check_options(const char *name, const struct redis_config *config, s
 {
         const struct sockaddr_un address = {0};
 
-        if (config->stream[0] == '\0')
+        const char *target = config->mode == REDIS_PUBSUB ? config->channel : config->stream;
+
+        if (target[0] == '\0')
                 return error_set(error, ERROR_CONFIG,
-                    "sink '%s': redis.stream is empty; give the stream a name", name);
-        /* hiredis would cut it short without a word. */
+                    "sink '%s': redis.%s is empty; give it a name", name,
+                    config->mode == REDIS_PUBSUB ? "channel" : "stream");
         if (config->socket_path != NULL && strlen(config->socket_path) >= sizeof address.sun_path)
                 return error_set(error, ERROR_CONFIG,
                     "sink '%s': the socket path '%s' is longer than the %zu bytes that the system "
@@ -390,27 +247,74 @@ static bool check_options(const char *name, const struct redis_config *config, s
         return true;
 }
 
+/* Names the sink in an error that only says what is wrong. */
+static bool blame_sink(const char *name, const char *what, struct error *error)
+{
+        const struct error cause = *error;
+
+        return error_set(error, cause.kind, "sink '%s': redis: %s%s", name, what, cause.text);
+}
+
+static bool open_tls(struct redis_sink *sink, struct error *error)
+{
+        const struct tls_files files = {.ca_file = sink->config->ca_file,
+            .cert_file = sink->config->cert_file,
+            .key_file = sink->config->key_file};
+
+        if (!sink->config->tls)
+                return true;
+        sink->tls = tls_context_create(&files, error);
+        return sink->tls != NULL || blame_sink(sink->base.name, "", error);
+}
+
+static bool open_nodes(struct redis_sink *sink, struct error *error)
+{
+        const struct redis_config *config = sink->config;
+        const struct redis_endpoint endpoint = {
+            .host = config->host, .port = config->port, .socket_path = config->socket_path};
+
+        if (config->n_cluster > 0) {
+                sink->cluster = redis_cluster_create(sink, error);
+                return sink->cluster != NULL || blame_sink(sink->base.name, "cluster: ", error);
+        }
+        if (config->n_sentinels > 0) {
+                sink->sentinel = redis_sentinel_create(sink->base.loop, config, sink->tls, error);
+                if (sink->sentinel == NULL)
+                        return blame_sink(sink->base.name, "sentinels: ", error);
+        }
+        sink->queue = redis_queue_create(sink);
+        sink->node = redis_node_create(sink, &endpoint);
+        return true;
+}
+
 static struct sink *redis_open(const struct sink_settings *settings, struct error *error)
 {
-        static const struct redis_connection_events events = {
-            .on_ready = on_ready, .on_reply = on_reply, .on_lost = on_lost};
         const struct redis_config *config = settings->options;
-        struct redis_xadd *xadd;
+        struct redis_command *encoder;
         struct redis_sink *sink;
 
         if (!check_options(settings->name, config, error))
                 return NULL;
-        xadd = redis_xadd_create(config->stream, config->maxlen, error);
-        if (xadd == NULL)
+        encoder = redis_command_create(config, error);
+        if (encoder == NULL)
                 return NULL;
         sink = xcalloc(1, sizeof *sink);
         sink_init(&sink->base, &redis_sink_ops, settings);
-        sink->xadd = xadd;
-        sink->by_key = settings->by_key;
+        sink->config = config;
+        sink->encoder = encoder;
+        sink->policy = (struct redis_burst_policy){.by_key = settings->by_key,
+            .is_script = config->exactly_once,
+            .wait_replicas = config->wait_replicas};
+        sink->base.remembers = config->exactly_once;
+        if (config->exactly_once)
+                sink->marks = redis_marks_create(config->stream, settings->name);
+        sink->judgements = xcalloc(REDIS_BURST_MAX, sizeof *sink->judgements);
         sink->answered = xcalloc(REDIS_BURST_MAX, sizeof *sink->answered);
-        sink->connection = redis_connection_create(settings->loop, config, &events, sink);
         sink->probe.answer = timer_create_on(settings->loop, on_probe_due, &sink->probe);
-        return &sink->base;
+        if (open_tls(sink, error) && open_nodes(sink, error))
+                return &sink->base;
+        destroy(sink);
+        return NULL;
 }
 
 const struct sink_ops redis_sink_ops = {
@@ -419,6 +323,8 @@ const struct sink_ops redis_sink_ops = {
     .open = redis_open,
     .deliver = redis_deliver,
     .describe_target = redis_describe_target,
+    .owned = redis_owned,
+    .settled = redis_settled,
     .flush = redis_flush,
     .cancel = redis_cancel,
     .close = redis_close,

@@ -32,6 +32,36 @@ Test(redis_login, authenticates_as_a_user_and_selects_a_database)
         redis_server_destroy(&server);
 }
 
+Test(redis_login, needs_no_more_than_the_documented_permissions)
+{
+        const char *const options[] = {"--user", "app", "on", ">s3cret", "~events", "+xadd",
+            "+multi", "+exec", "+ping", "+role", "+client|setname", "+select", NULL};
+        struct redis_server server;
+        struct rig rig;
+        char user[] = "app";
+        char password[] = "s3cret";
+        redisReply *log;
+
+        redis_server_start(&server, options);
+        rig_init(&rig, &server, 100);
+        for (unsigned i = 0; i < 100; i++)
+                rig.events[i].key = "k";
+        rig.config.user = user;
+        rig.config.password = password;
+        rig.config.db = 1;
+        rig_open(&rig);
+        cr_expect(sink_driver_probe(&rig.driver).kind == OUTCOME_DELIVERED);
+        rig_deliver_all(&rig, 1);
+        rig_deliver_all(&rig, 99);
+
+        cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 100);
+        log = redis_server_run(&server, "ACL LOG");
+        cr_expect(log->elements == 0, "something was denied");
+        freeReplyObject(log);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
 Test(redis_login, authenticates_with_a_password_alone)
 {
         const char *const options[] = {"--requirepass", "s3cret", NULL};

@@ -1,9 +1,13 @@
 /* The redis sink: a real Redis that is away, goes away, or falls silent. */
 #include "redis_rig.h"
 
+#include "support/dns_server.h"
+
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 Test(redis_outage, is_down_while_nothing_listens_and_works_once_it_does)
 {
@@ -80,6 +84,92 @@ Test(redis_outage, leaves_a_server_that_became_a_replica)
         redis_server_do(&server, "REPLICAOF NO ONE");
         rig_deliver_all(&rig, 1);
         expect_outcome(&rig, 21, OUTCOME_DELIVERED, "");
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+/* A path stands for the name here, as a test can lead it elsewhere: it, too, is looked up by each new
+ * connection. */
+static void point(const char *name, const struct redis_server *server)
+{
+        unlink(name);
+        cr_assert(symlink(server->socket_path, name) == 0);
+}
+
+Test(redis_outage, finds_the_new_master_behind_the_same_name)
+{
+        struct redis_server servers[2];
+        struct rig rig;
+        char name[128];
+
+        redis_server_start(&servers[0], NULL);
+        redis_server_start(&servers[1], NULL);
+        snprintf(name, sizeof name, "%s/master", servers[0].folder);
+        point(name, &servers[0]);
+        rig_init(&rig, &servers[0], 14);
+        rig.config.host = NULL;
+        rig.config.socket_path = name;
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        redis_server_do(&servers[0], "REPLICAOF 127.0.0.1 %u", servers[1].port);
+        /* On the living connection; then at a greeting, before the name has followed. */
+        rig_deliver_all(&rig, 3);
+        rig_deliver_all(&rig, 1);
+        point(name, &servers[1]);
+        rig_deliver_all(&rig, 9);
+
+        for (unsigned i = 1; i < 4; i++)
+                expect_outcome(&rig, i, OUTCOME_SINK_DOWN, "READONLY");
+        expect_outcome(&rig, 4, OUTCOME_SINK_DOWN, "its role is replica, not master");
+        cr_expect(!rig.driver.attempts[4].outcome.needs_operator);
+        cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 10);
+        cr_expect(redis_server_count(&servers[1], "XLEN events") == 9);
+        rig_destroy(&rig);
+        redis_server_destroy(&servers[0]);
+        redis_server_destroy(&servers[1]);
+}
+
+Test(redis_outage, looks_its_host_up_for_each_connection)
+{
+        struct dns_server *names = dns_server_start();
+        struct redis_server server;
+        struct rig rig;
+        char host[] = "master.test";
+
+        redis_server_start(&server, NULL);
+        dns_server_use(names);
+        dns_server_answer(names, "127.0.0.3");
+        rig_init(&rig, &server, 2);
+        rig.config.host = host;
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        dns_server_answer(names, "127.0.0.1");
+        rig_deliver_all(&rig, 1);
+
+        expect_outcome(&rig, 0, OUTCOME_SINK_DOWN, "Connection refused");
+        expect_outcome(&rig, 1, OUTCOME_DELIVERED, "");
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+        dns_server_destroy(names);
+}
+
+Test(redis_outage, gives_up_on_a_server_whose_clients_are_paused)
+{
+        struct redis_server server;
+        struct rig rig;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 3);
+        rig.config.timeout_ms = 200;
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        redis_server_do(&server, "CLIENT PAUSE 100000 WRITE");
+        rig_deliver_all(&rig, 1);
+        redis_server_do(&server, "CLIENT UNPAUSE");
+        rig_deliver_all(&rig, 1);
+
+        expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "has not answered for 200 ms");
+        expect_outcome(&rig, 2, OUTCOME_DELIVERED, "");
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }

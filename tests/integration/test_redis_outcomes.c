@@ -168,8 +168,8 @@ static const struct row {
         bool needs_operator;
 } rows[] = {
     {"OOM", no_options, run_out_of_memory, get_memory, false},
-    {"READONLY", no_options, become_replica, become_master, false},
-    {"MASTERDOWN", stale_options, become_replica, become_master, false},
+    {"its role is replica", no_options, become_replica, become_master, false},
+    {"its role is replica", stale_options, become_replica, become_master, false},
     {"NOREPLICAS", no_options, want_replicas, want_no_replicas, false},
     {"MISCONF", saving_options, fail_to_save, write_without_saving, false},
     {"BUSY", script_options, run_script, kill_script, false},
@@ -301,9 +301,13 @@ static const struct {
         bool needs_operator;
 } scripted_rows[] = {
     {"TRYAGAIN Multiple keys request during rehashing of slot", OUTCOME_SINK_DOWN, false},
+    {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+        OUTCOME_SINK_DOWN, false},
     {"ERR syntax error", OUTCOME_SINK_DOWN, true},
     {"DENIED Redis is running in protected mode", OUTCOME_SINK_DOWN, true},
     {"ERR The ID specified in XADD is equal or smaller than the target stream top item",
+        OUTCOME_SINK_DOWN, true},
+    {"ERR The stream has exhausted the last possible ID, unable to add more items",
         OUTCOME_SINK_DOWN, true},
     {"ERR Elements are too large to be stored", OUTCOME_REJECTED, false},
     {"EXECABORT Transaction discarded because of: OOM command not allowed", OUTCOME_SINK_DOWN,

@@ -25,15 +25,22 @@ static void fill(size_t n, size_t bytes, bool has_keys)
         }
 }
 
+static struct redis_burst plan(bool by_key, bool is_alone)
+{
+        const struct redis_burst_policy policy = {.by_key = by_key};
+
+        return redis_burst_plan(&ring, &policy, is_alone);
+}
+
 static void expect_plan(size_t n, bool is_transaction)
 {
-        struct redis_burst burst = redis_burst_plan(&ring, true, false);
+        struct redis_burst burst = plan(true, false);
 
         cr_expect(burst.is_open);
         cr_expect_eq(burst.n, n, "%zu", burst.n);
         cr_expect_eq(burst.is_transaction, is_transaction);
-        cr_expect_eq(redis_burst_plan(&ring, true, true).n, 1);
-        cr_expect_not(redis_burst_plan(&ring, true, true).is_transaction);
+        cr_expect_eq(plan(true, true).n, 1);
+        cr_expect_not(plan(true, true).is_transaction);
 }
 
 Test(redis_burst, is_a_transaction_only_if_there_is_an_order_to_keep)
@@ -48,7 +55,7 @@ Test(redis_burst, is_a_transaction_only_if_there_is_an_order_to_keep)
         expect_plan(REDIS_BURST_MAX, false);
         fill(N_MAX, 10, true);
         expect_plan(REDIS_BURST_MAX, true);
-        cr_expect_not(redis_burst_plan(&ring, false, false).is_transaction);
+        cr_expect_not(plan(false, false).is_transaction);
         redis_ring_deinit(&ring);
 }
 
@@ -94,7 +101,7 @@ Test(redis_burst, has_one_verdict_for_all_if_the_sink_is_refused)
         struct redis_burst burst;
 
         fill(4, 10, true);
-        burst = redis_burst_plan(&ring, true, false);
+        burst = plan(true, false);
         cr_expect_eq(answer(&burst, REDIS_REPLY_STATUS, "OK"), BURST_GOES_ON);
         for (int i = 0; i < 4; i++)
                 cr_expect_eq(answer(&burst, REDIS_REPLY_STATUS, "QUEUED"), BURST_GOES_ON);
@@ -113,7 +120,7 @@ Test(redis_burst, holds_the_first_refusal_against_the_sink_and_others_against_no
 
         fill(4, 10, true);
         for (int n_ok = 0; n_ok < 4; n_ok++) {
-                burst = redis_burst_plan(&ring, true, false);
+                burst = plan(true, false);
                 answer(&burst, REDIS_REPLY_STATUS, "OK");
                 for (int i = 0; i < 4; i++)
                         answer(&burst, i == n_ok ? REDIS_REPLY_ERROR : REDIS_REPLY_STATUS,
@@ -122,7 +129,7 @@ Test(redis_burst, holds_the_first_refusal_against_the_sink_and_others_against_no
                 expect_all(&burst, OUTCOME_SINK_DOWN);
                 cr_expect(burst.refusal.outcome.needs_operator);
         }
-        burst = redis_burst_plan(&ring, true, false);
+        burst = plan(true, false);
         answer(&burst, REDIS_REPLY_STATUS, "OK");
         for (int i = 0; i < 4; i++)
                 answer(&burst, REDIS_REPLY_ERROR, "ERR something new");
@@ -136,7 +143,7 @@ Test(redis_burst, takes_each_answer_for_itself_when_multi_was_refused)
         struct redis_burst burst;
 
         fill(4, 10, true);
-        burst = redis_burst_plan(&ring, true, false);
+        burst = plan(true, false);
         cr_expect_eq(answer(&burst, REDIS_REPLY_ERROR, "NOPERM no"), BURST_GOES_ON);
         for (int i = 0; i < 4; i++)
                 cr_expect_eq(answer(&burst, REDIS_REPLY_STRING, "1-1"), BURST_ANSWERS_ONE);
@@ -152,7 +159,7 @@ Test(redis_burst, ends_with_the_connection)
         struct redis_burst burst;
 
         fill(4, 10, true);
-        burst = redis_burst_plan(&ring, true, false);
+        burst = plan(true, false);
         answer(&burst, REDIS_REPLY_STATUS, "OK");
         answer(&burst, REDIS_REPLY_STATUS, "QUEUED");
         cr_expect_eq(answer(&burst, REDIS_REPLY_ERROR, "ERR Protocol error: invalid bulk length"),
@@ -169,11 +176,80 @@ Test(redis_burst, survives_an_exec_of_another_size)
         const redisReply exec = {.type = REDIS_REPLY_ARRAY, .elements = 1, .element = elements};
 
         fill(4, 10, true);
-        burst = redis_burst_plan(&ring, true, false);
+        burst = plan(true, false);
         answer(&burst, REDIS_REPLY_STATUS, "OK");
         for (int i = 0; i < 4; i++)
                 answer(&burst, REDIS_REPLY_STATUS, "QUEUED");
         cr_expect_eq(redis_burst_take(&burst, &exec, false), BURST_ANSWERS_ALL);
         expect_all(&burst, OUTCOME_CANCELLED);
         redis_ring_deinit(&ring);
+}
+
+Test(redis_burst, is_a_transaction_of_any_size_if_replicas_are_to_have_it)
+{
+        const struct redis_burst_policy policy = {.wait_replicas = 2};
+        struct redis_burst burst;
+
+        fill(1, 10, false);
+        burst = redis_burst_plan(&ring, &policy, false);
+        cr_expect(burst.is_transaction && burst.wait_replicas == 2);
+        redis_ring_at(&ring, 0)->attempt = NULL; /* a probe asks for none */
+        burst = redis_burst_plan(&ring, &policy, false);
+        cr_expect(!burst.is_transaction && burst.wait_replicas == 0);
+        redis_ring_deinit(&ring);
+}
+
+Test(redis_burst, holds_its_answers_until_the_replicas_are_counted)
+{
+        static char text[] = "1-1";
+        redisReply id = {.type = REDIS_REPLY_STRING, .str = text, .len = 3};
+        redisReply *ids[] = {&id};
+        const redisReply all = {.type = REDIS_REPLY_ARRAY, .elements = 1, .element = ids};
+        redisReply count = {.type = REDIS_REPLY_INTEGER, .integer = 2};
+
+        for (int shortage = 0; shortage < 2; shortage++) {
+                struct redis_burst burst = {
+                    .n = 1, .is_open = true, .is_transaction = true, .wait_replicas = 2};
+
+                cr_expect(answer(&burst, REDIS_REPLY_STATUS, "OK") == BURST_GOES_ON);
+                cr_expect(answer(&burst, REDIS_REPLY_STATUS, "QUEUED") == BURST_GOES_ON);
+                cr_expect(redis_burst_take(&burst, &all, false) == BURST_EXECUTED);
+                cr_expect(redis_burst_is_delivered(&burst, &all, 0));
+                cr_expect(burst.is_open);
+                count.integer = 2 - shortage;
+                cr_expect(redis_burst_take(&burst, &count, false) == BURST_WAITED);
+                cr_expect_not(burst.is_open);
+                cr_expect(burst.is_refused == (shortage > 0));
+        }
+}
+
+Test(redis_burst, gives_back_what_stands_behind_the_first_error_of_a_script)
+{
+        static char words[] = "OOM command not allowed";
+        static char text[] = "1-1";
+        redisReply id = {.type = REDIS_REPLY_STRING, .str = text, .len = 3};
+        redisReply error = {.type = REDIS_REPLY_ERROR, .str = words, .len = sizeof words - 1};
+        redisReply *replies[] = {&id, &error};
+        const redisReply all = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = replies};
+        struct redis_burst burst = {.n = 3, .is_open = true, .is_script = true};
+
+        cr_expect(redis_burst_take(&burst, &all, false) == BURST_ANSWERS_ALL);
+        cr_expect(redis_burst_is_delivered(&burst, &all, 0));
+        cr_expect_not(redis_burst_is_delivered(&burst, &all, 1));
+        cr_expect(redis_burst_verdict(&burst, &all, 1, false).outcome.kind == OUTCOME_SINK_DOWN);
+        cr_expect_not(redis_burst_is_delivered(&burst, &all, 2));
+        cr_expect(redis_burst_verdict(&burst, &all, 2, false).outcome.kind == OUTCOME_CANCELLED);
+}
+
+Test(redis_burst, leaves_a_connection_that_no_longer_owns_its_stream)
+{
+        const redisReply nil = {.type = REDIS_REPLY_NIL};
+        struct redis_burst burst = {.n = 2, .is_open = true, .is_script = true};
+
+        cr_expect(redis_burst_take(&burst, &nil, false) == BURST_ANSWERS_ALL);
+        for (size_t i = 0; i < 2; i++) {
+                const struct redis_verdict verdict = redis_burst_verdict(&burst, &nil, i, false);
+                cr_expect_not(redis_burst_is_delivered(&burst, &nil, i));
+                cr_expect(verdict.outcome.kind == OUTCOME_SINK_DOWN && verdict.leaves_server);
+        }
 }

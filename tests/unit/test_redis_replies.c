@@ -40,7 +40,7 @@ static void expect(const struct expectation *row, bool is_stream_per_event)
 /* The table of the sinks' manual, written here a second time. */
 static const struct expectation expectations[] = {
     {"LOADING Redis is loading the dataset in memory", OUTCOME_SINK_DOWN, 0},
-    {"MASTERDOWN Link with MASTER is down", OUTCOME_SINK_DOWN, 0},
+    {"MASTERDOWN Link with MASTER is down", OUTCOME_SINK_DOWN, LEAVES},
     {"BUSY Redis is busy running a script.", OUTCOME_SINK_DOWN, 0},
     {"TRYAGAIN Multiple keys request during rehashing", OUTCOME_SINK_DOWN, 0},
     {"CLUSTERDOWN The cluster is down", OUTCOME_SINK_DOWN, 0},
@@ -111,7 +111,7 @@ Test(redis_replies, takes_an_entry_id_for_delivered)
 
 Test(redis_replies, retries_after_a_reply_of_another_type)
 {
-        const int types[] = {REDIS_REPLY_NIL, REDIS_REPLY_INTEGER, REDIS_REPLY_ARRAY};
+        const int types[] = {REDIS_REPLY_NIL, REDIS_REPLY_ARRAY};
 
         for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
                 const redisReply reply = {.type = types[i]};
@@ -121,10 +121,39 @@ Test(redis_replies, retries_after_a_reply_of_another_type)
         }
 }
 
-Test(redis_replies, says_that_a_cluster_is_not_supported)
+Test(redis_replies, says_how_a_cluster_is_configured)
 {
-        cr_expect(
-            strstr(judge_error("MOVED 1 a:1", false).outcome.reason, "not supported") != NULL);
+        cr_expect(strstr(judge_error("MOVED 1 a:1", false).outcome.reason, "`cluster`") != NULL);
+}
+
+Test(redis_replies, reads_where_a_cluster_redirects)
+{
+        static const struct {
+                const char *text;
+                enum redis_redirect_kind kind;
+                unsigned slot;
+                const char *host;
+                uint16_t port;
+        } rows[] = {
+            {"MOVED 3999 127.0.0.1:6381", REDIRECT_MOVED, 3999, "127.0.0.1", 6381},
+            {"ASK 16383 redis-3.example:7000", REDIRECT_ASK, 16383, "redis-3.example", 7000},
+            {"MOVED 0 2001:db8::1:6379", REDIRECT_MOVED, 0, "2001:db8::1", 6379},
+            {"MOVED 7 :6379", REDIRECT_MOVED, 7, "", 6379},
+            {"MOVED 16384 a:1", REDIRECT_NONE, 0, "", 0},
+            {"MOVED 1 a", REDIRECT_NONE, 0, "", 0},
+            {"MOVED 1 a:0", REDIRECT_NONE, 0, "", 0},
+            {"MOVED 1", REDIRECT_NONE, 0, "", 0},
+            {"ASK one a:1", REDIRECT_NONE, 0, "", 0},
+            {"READONLY 1 a:1", REDIRECT_NONE, 0, "", 0},
+        };
+
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+                const struct redis_redirect redirect = judge_error(rows[i].text, true).redirect;
+                cr_expect(redirect.kind == rows[i].kind, "%s", rows[i].text);
+                cr_expect(redirect.slot == rows[i].slot, "%s", rows[i].text);
+                cr_expect(strcmp(redirect.host, rows[i].host) == 0, "%s", rows[i].text);
+                cr_expect(redirect.port == rows[i].port, "%s", rows[i].text);
+        }
 }
 
 Test(redis_replies, repeats_no_arguments_that_redis_quotes)
@@ -134,4 +163,11 @@ Test(redis_replies, repeats_no_arguments_that_redis_quotes)
 
         cr_expect(strcmp(verdict.outcome.reason, "ERR unknown command 'XADD'") == 0, "%s",
             verdict.outcome.reason);
+}
+
+Test(redis_replies, gives_a_reason_for_an_error_without_words)
+{
+        cr_expect_str_eq(judge_error("", false).outcome.reason, "(an error without words)");
+        cr_expect_str_eq(judge_error(", with args beginning with: 'secret'", false).outcome.reason,
+            "(an error without words)");
 }

@@ -1,0 +1,73 @@
+/*
+ * What makes a sink deliver exactly once while nothing but pgcourier fails:
+ * beside the stream, Redis keeps the events that are delivered and not yet
+ * durably settled in PostgreSQL, the marks.
+ *
+ *   {<stream>}:delivered:<sink>   a set of "<outbox id>:<event id>"
+ *   {<stream>}:owner:<sink>       "<epoch>:<token>" of the connection that may write
+ *
+ * A new connection claims the stream: it writes its own token, which shuts out
+ * whatever older connections still have on the way, and reads the marks. An
+ * event that is marked is answered without being sent. Each burst is one
+ * script, executed as a whole or not at all: it looks whether the token is
+ * still ours, appends the events, marks each that was taken, and removes the
+ * marks of those that have been settled meanwhile.
+ *
+ * Why a script and not MULTI and EXEC: a command that fails inside EXEC does
+ * not stop the next one, so an event that the stream refused would be marked as
+ * delivered all the same, and be lost if the relay died just then.
+ *
+ * Why an epoch: PostgreSQL gives each owner of a lane a higher one. A relay that
+ * was suspended, and does not know yet that it lost the lane, cannot claim the
+ * stream back from its successor.
+ *
+ * Encodes and decodes; does no I/O.
+ */
+#pragma once
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct bytes;
+struct event;
+struct redis_command;
+struct redis_marks;
+struct redis_ring;
+
+enum { REDIS_MARKS_MAX_WORDS = 7000 /* of one event: Lua's stack takes a few more */ };
+
+struct redis_marks *redis_marks_create(const char *stream, const char *sink);
+void redis_marks_destroy(struct redis_marks *marks); /* NULL is allowed */
+
+/* The lane was taken, with this epoch: nothing of what was known holds any more. */
+void redis_marks_own(struct redis_marks *marks, uint64_t epoch);
+bool redis_marks_is_owned(const struct redis_marks *marks);
+
+/* Appends the command that claims the stream for a new connection, and forgets all marks: the answer
+ * brings them. */
+void redis_marks_encode_claim(struct redis_marks *marks, struct bytes *out);
+
+/* Takes the answer to a claim, unless that is an error. False if a later owner of the lane has claimed
+ * the stream: `refusal` says so, and what to do if there is none. */
+bool redis_marks_take_claim(
+    struct redis_marks *marks, const redisReply *reply, char *refusal, size_t size);
+
+bool redis_marks_has(const struct redis_marks *marks, const struct event *event);
+
+/* The marks of these events are to go. Ids without a mark are ignored. */
+void redis_marks_settle(struct redis_marks *marks, const int64_t *event_ids, size_t n_events);
+bool redis_marks_has_settled(const struct redis_marks *marks); /* some are still to go */
+
+/* Appends the command that delivers the first `n` requests of the ring, which may be none, and removes
+ * marks that are to go. The answer is an array with the answer to each XADD, up to the first error;
+ * or nil: the token is not ours, and nothing was done. */
+void redis_marks_encode_burst(struct redis_marks *marks, const struct redis_ring *ring, size_t n,
+    struct redis_command *command, struct bytes *out);
+
+/* The last burst was executed: its removals are done. */
+void redis_marks_note_executed(struct redis_marks *marks);
+
+/* And this event of it was taken. */
+void redis_marks_note_delivered(struct redis_marks *marks, const struct event *event);

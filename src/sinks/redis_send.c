@@ -1,0 +1,167 @@
+/*
+ * What a queue sends: a burst of its requests, or, where the sink remembers what it has delivered
+ * (exactly_once), first the claim of the stream, and the removal of marks when there is nothing else.
+ */
+#include "base/bytes.h"
+#include "config/config.h"
+#include "pgcourier/sink.h"
+#include "sinks/redis_command.h"
+#include "sinks/redis_marks.h"
+#include "sinks/redis_parts.h"
+#include "sinks/redis_words.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A larger buffer is not kept for the next event. */
+#define KEPT_COMMAND_BYTES (1024 * 1024)
+
+static void encode(struct redis_sink *sink, const struct redis_request *request)
+{
+        static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+
+        if (sink->command.capacity > KEPT_COMMAND_BYTES)
+                bytes_deinit(&sink->command);
+        bytes_clear(&sink->command);
+        if (request->attempt != NULL)
+                redis_command_encode(sink->encoder, request->attempt->event, &sink->command);
+        else
+                bytes_append(&sink->command, ping, sizeof ping - 1);
+}
+
+static void send_text(struct redis_queue *queue, const char *text)
+{
+        struct redis_sink *sink = queue->sink;
+
+        bytes_clear(&sink->command);
+        bytes_append_text(&sink->command, text);
+        redis_connection_send(queue->node->connection, &sink->command);
+}
+
+static void send_command(struct redis_queue *queue)
+{
+        redis_connection_send(queue->node->connection, &queue->sink->command);
+}
+
+static void send_wait(struct redis_queue *queue)
+{
+        struct redis_sink *sink = queue->sink;
+
+        bytes_clear(&sink->command);
+        redis_append_count(&sink->command, '*', 3);
+        REDIS_APPEND_WORD(&sink->command, 4, "WAIT");
+        redis_append_number(&sink->command, sink->policy.wait_replicas);
+        redis_append_number(&sink->command, (uint64_t)sink->config->wait_timeout_ms);
+        send_command(queue);
+}
+
+/* The first n requests of the ring, which may be none. */
+static void send_script(struct redis_queue *queue, size_t n)
+{
+        struct redis_sink *sink = queue->sink;
+
+        bytes_clear(&sink->command);
+        redis_marks_encode_burst(sink->marks, &queue->ring, n, sink->encoder, &sink->command);
+        send_command(queue);
+}
+
+static void send_commands(struct redis_queue *queue)
+{
+        if (queue->burst.is_transaction)
+                send_text(queue, "*1\r\n$5\r\nMULTI\r\n");
+        for (size_t i = 0; i < queue->burst.n; i++) {
+                encode(queue->sink, redis_ring_at(&queue->ring, i));
+                send_command(queue);
+        }
+        if (queue->burst.is_transaction)
+                send_text(queue, "*1\r\n$4\r\nEXEC\r\n");
+}
+
+static void send_burst(struct redis_queue *queue)
+{
+        struct redis_sink *sink = queue->sink;
+
+        queue->burst = redis_burst_plan(&queue->ring, &sink->policy, queue->n_alone > 0);
+        if (sink->cluster != NULL && queue->burst.n > 1 && !queue->burst.is_script)
+                queue->burst.is_transaction = true;
+        queue->ring.n_sent = queue->burst.n;
+        if (queue->n_alone > 0)
+                queue->n_alone--;
+        if (queue->burst.is_script)
+                send_script(queue, queue->burst.n);
+        else
+                send_commands(queue);
+        if (queue->burst.wait_replicas > 0)
+                send_wait(queue);
+}
+
+static void send_claim(struct redis_queue *queue)
+{
+        struct redis_sink *sink = queue->sink;
+
+        queue->phase = MARKS_CLAIMING;
+        queue->burst = (struct redis_burst){.is_open = true};
+        bytes_clear(&sink->command);
+        redis_marks_encode_claim(sink->marks, &sink->command);
+        send_command(queue);
+        if (sink->policy.wait_replicas > 0)
+                send_wait(queue);
+}
+
+static void send_tidying(struct redis_queue *queue)
+{
+        queue->phase = MARKS_TIDYING;
+        queue->burst = (struct redis_burst){.is_open = true};
+        send_script(queue, 0);
+}
+
+/* Answers those that an earlier connection, or an earlier owner of the lane, has delivered. */
+static void sift_marked(struct redis_queue *queue)
+{
+        for (size_t n = queue->ring.n; n > 0; n--) {
+                const struct redis_request request = redis_ring_take(&queue->ring);
+                if (request.attempt != NULL &&
+                    redis_marks_has(queue->sink->marks, request.attempt->event))
+                        redis_sink_finish_later(queue->sink, &request, &outcome_delivered);
+                else
+                        redis_ring_push(&queue->ring, request);
+        }
+}
+
+/* A probe of a sink that owns no lane must not take the stream from the one that does. */
+static bool wants_claim(const struct redis_queue *queue, const struct redis_node *node)
+{
+        const struct redis_sink *sink = queue->sink;
+
+        return sink->marks != NULL && redis_marks_is_owned(sink->marks) &&
+               sink->claimed_on != node->number;
+}
+
+bool redis_queue_wants_tidying(const struct redis_queue *queue)
+{
+        return queue->sink->marks != NULL && redis_marks_has_settled(queue->sink->marks);
+}
+
+void redis_queue_send(struct redis_queue *queue, struct redis_node *node)
+{
+        bool is_claim = wants_claim(queue, node);
+
+        assert(!queue->burst.is_open && list_is_empty(&queue->link));
+        if (!is_claim && queue->sink->marks != NULL)
+                sift_marked(queue);
+        if (!is_claim && queue->ring.n == 0 && !redis_queue_wants_tidying(queue))
+                return;
+        queue->node = node;
+        queue->awaits_asking = queue->asked != NULL;
+        queue->asked = NULL;
+        list_push_back(&node->sent, &queue->link);
+        if (queue->awaits_asking)
+                send_text(queue, "*1\r\n$6\r\nASKING\r\n");
+        if (is_claim)
+                send_claim(queue);
+        else if (queue->ring.n > 0)
+                send_burst(queue);
+        else
+                send_tidying(queue);
+}
