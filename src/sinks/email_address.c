@@ -15,10 +15,23 @@
 #define LETTERS_AND_DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 #define ATOM_CHARACTERS    LETTERS_AND_DIGITS "!#$%&'*+-/=?^_`{|}~"
 
+/* The control characters of ASCII and of Latin-1, and U+2028 and U+2029. An encoded
+ * word carries them all, but some readers take them for line ends once it is decoded. */
+static bool is_control(const char *at)
+{
+        const unsigned char *byte = (const unsigned char *)at;
+
+        if (byte[0] == 0xc2)
+                return byte[1] >= 0x80 && byte[1] <= 0x9f;
+        if (byte[0] == 0xe2 && byte[1] == 0x80)
+                return byte[2] == 0xa8 || byte[2] == 0xa9;
+        return byte[0] < ' ' || byte[0] == 0x7f;
+}
+
 const char *header_text_problem(const char *text)
 {
         for (const char *at = text; *at != '\0'; at++)
-                if ((unsigned char)*at < ' ' || *at == 0x7f)
+                if (is_control(at))
                         return "control characters and line ends are not allowed";
         return utf8_is_valid(text) ? NULL : "it is not valid UTF-8";
 }

@@ -4,21 +4,17 @@
 #include "config/config.h"
 #include "sinks/email_replies.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-
-#define MAX_IDLE_S               30
-#define MAX_MAILS_PER_CONNECTION 100
 
 /* GSSAPI, NTLM and DIGEST-MD5 would be preferred by libcurl where a server offers them, and fail
  * where nobody set them up; within TLS these are as safe. */
 #define LOGIN_METHODS "AUTH=PLAIN;AUTH=LOGIN;AUTH=CRAM-MD5"
 
 struct email_mailer {
-        const struct email_route *route; /* borrowed */
+        const struct email_route *route; /* borrowed: of the operation that runs, or ran last */
         const atomic_bool *is_hurried;   /* borrowed */
         CURL *curl;
         unsigned n_mails_on_connection;
@@ -31,79 +27,7 @@ struct email_mailer {
         char curl_words[CURL_ERROR_SIZE];
 };
 
-/* `host` as curl_url_get() gives it: a v6 address is in brackets. */
-static bool is_loopback(const char *host)
-{
-        struct in_addr v4;
-        struct in6_addr v6;
-        char bare[INET6_ADDRSTRLEN];
-
-        if (strcasecmp(host, "localhost") == 0)
-                return true;
-        if (inet_pton(AF_INET, host, &v4) == 1)
-                return ntohl(v4.s_addr) >> 24 == 127;
-        snprintf(bare, sizeof bare, "%.*s", (int)strcspn(host, "]") - 1, host + 1);
-        return host[0] == '[' && inet_pton(AF_INET6, bare, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
-static bool check_route(struct email_route *route, const struct email_config *config,
-    const char *scheme, const char *host, struct error *error)
-{
-        bool is_smtps = strcmp(scheme, "smtps") == 0;
-        bool is_local = is_loopback(host);
-
-        if (!is_smtps && strcmp(scheme, "smtp") != 0)
-                return error_set(error, ERROR_CONFIG,
-                    "email: url: expected smtp://host[:port] or smtps://host[:port]");
-        if (is_smtps && config->tls == TLS_NONE)
-                return error_set(error, ERROR_CONFIG,
-                    "email: tls: none contradicts url: smtps://; write smtp://");
-        if ((config->user == NULL) != (config->password == NULL))
-                return error_set(error, ERROR_CONFIG,
-                    "email: user and password (or password_file) belong together");
-        if (config->tls == TLS_NONE && config->user != NULL && !is_local)
-                return error_set(error, ERROR_CONFIG,
-                    "email: tls: none would send the password in clear; allowed only for a "
-                    "loopback host");
-
-        if (config->tls == TLS_NONE)
-                route->starttls = CURLUSESSL_NONE;
-        else if (config->tls == TLS_AUTO && is_local)
-                route->starttls = CURLUSESSL_TRY;
-        else
-                route->starttls = CURLUSESSL_ALL;
-        route->config = config;
-        return true;
-}
-
-bool email_route_init(
-    struct email_route *route, const struct email_config *config, struct error *error)
-{
-        CURLU *url = curl_url();
-        char *scheme = NULL;
-        char *host = NULL;
-        char *user = NULL;
-        bool is_valid;
-
-        if (curl_url_set(url, CURLUPART_URL, config->url, 0) != CURLUE_OK ||
-            curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK ||
-            curl_url_get(url, CURLUPART_HOST, &host, 0) != CURLUE_OK)
-                is_valid = error_set(error, ERROR_CONFIG,
-                    "email: url: expected smtp://host[:port] or smtps://host[:port]");
-        else if (curl_url_get(url, CURLUPART_USER, &user, 0) == CURLUE_OK)
-                is_valid = error_set(error, ERROR_CONFIG,
-                    "email: url: holds a user; use the keys user and password_file");
-        else
-                is_valid = check_route(route, config, scheme, host, error);
-        curl_free(user);
-        curl_free(host);
-        curl_free(scheme);
-        curl_url_cleanup(url);
-        return is_valid;
-}
-
-struct email_mailer *email_mailer_create(
-    const struct email_route *route, const atomic_bool *is_hurried)
+struct email_mailer *email_mailer_create(const atomic_bool *is_hurried)
 {
         struct email_mailer *mailer;
         CURL *curl = curl_easy_init();
@@ -112,7 +36,6 @@ struct email_mailer *email_mailer_create(
                 return NULL;
         mailer = xcalloc(1, sizeof *mailer);
         mailer->curl = curl;
-        mailer->route = route;
         mailer->is_hurried = is_hurried;
         return mailer;
 }
@@ -202,21 +125,10 @@ static void set_callbacks(struct email_mailer *mailer)
         curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, mailer->curl_words);
 }
 
-static void set_connection(struct email_mailer *mailer)
+static void set_tls(struct email_mailer *mailer)
 {
         const struct email_config *config = mailer->route->config;
         CURL *curl = mailer->curl;
-
-        curl_easy_setopt(curl, CURLOPT_URL, config->url);
-        curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
-        curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* else the environment's */
-        curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-        curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)config->connect_timeout_ms);
-        curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)config->timeout_ms);
-        curl_easy_setopt(
-            curl, CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)(config->timeout_ms + 999) / 1000);
-        curl_easy_setopt(curl, CURLOPT_MAXAGE_CONN, (long)MAX_IDLE_S);
-        curl_easy_setopt(curl, CURLOPT_MAXCONNECTS, 1L);
 
         curl_easy_setopt(curl, CURLOPT_USE_SSL, (long)mailer->route->starttls);
         curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);
@@ -226,9 +138,32 @@ static void set_connection(struct email_mailer *mailer)
                 curl_easy_setopt(curl, CURLOPT_CAINFO, config->ca_file);
                 curl_easy_setopt(curl, CURLOPT_CAPATH, NULL); /* instead of, not besides */
         }
-        if (config->user != NULL) {
-                curl_easy_setopt(curl, CURLOPT_USERNAME, config->user);
-                curl_easy_setopt(curl, CURLOPT_PASSWORD, config->password);
+        if (config->cert_file != NULL) {
+                curl_easy_setopt(curl, CURLOPT_SSLCERT, config->cert_file);
+                curl_easy_setopt(curl, CURLOPT_SSLKEY,
+                    config->key_file != NULL ? config->key_file : config->cert_file);
+        }
+}
+
+static void set_connection(struct email_mailer *mailer)
+{
+        const struct email_route *route = mailer->route;
+        const struct email_config *config = route->config;
+        CURL *curl = mailer->curl;
+
+        curl_easy_setopt(curl, CURLOPT_URL, route->url);
+        curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
+        curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* else the environment's */
+        curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+        curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)config->connect_timeout_ms);
+        curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)config->timeout_ms);
+        curl_easy_setopt(
+            curl, CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)(config->timeout_ms + 999) / 1000);
+        curl_easy_setopt(curl, CURLOPT_MAXAGE_CONN, (long)config->idle_ms / 1000);
+        curl_easy_setopt(curl, CURLOPT_MAXCONNECTS, 1L);
+        if (route->user != NULL) {
+                curl_easy_setopt(curl, CURLOPT_USERNAME, route->user);
+                curl_easy_setopt(curl, CURLOPT_PASSWORD, route->password);
                 curl_easy_setopt(curl, CURLOPT_LOGIN_OPTIONS, LOGIN_METHODS);
         }
 }
@@ -240,6 +175,7 @@ static void prepare(struct email_mailer *mailer, bool wants_fresh_connection)
         curl_easy_reset(mailer->curl);
         set_callbacks(mailer);
         set_connection(mailer);
+        set_tls(mailer);
         curl_easy_setopt(mailer->curl, CURLOPT_FRESH_CONNECT, wants_fresh_connection ? 1L : 0L);
         mailer->n_taken = 0;
         mailer->curl_words[0] = '\0';
@@ -271,7 +207,7 @@ static void leave_in_order(struct email_mailer *mailer, CURLcode result)
         mailer->must_connect = result != CURLE_OK && mailer->dialogue.code == 0;
         if (mailer->must_connect)
                 shut_socket(mailer, SHUT_RDWR);
-        if (++mailer->n_mails_on_connection == MAX_MAILS_PER_CONNECTION)
+        if (++mailer->n_mails_on_connection == mailer->route->config->max_mails_per_connection)
                 mailer->n_mails_on_connection = 0;
 }
 
@@ -288,15 +224,25 @@ static CURLcode send_once(struct email_mailer *mailer, const struct email_sender
         curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_read);
         curl_easy_setopt(curl, CURLOPT_READDATA, mailer);
         curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)mailer->text->length);
-        if (mailer->n_mails_on_connection == MAX_MAILS_PER_CONNECTION - 1)
+        if (mailer->n_mails_on_connection + 1 == mailer->route->config->max_mails_per_connection)
                 curl_easy_setopt(curl, CURLOPT_FORBID_REUSE, 1L);
         result = curl_easy_perform(curl);
         leave_in_order(mailer, result);
         return result;
 }
 
-struct outcome email_mailer_send(struct email_mailer *mailer, const struct email_sender *sender,
-    const struct email_message *message)
+/* The connection to another server is of no use here, and its farewell not waited for. */
+static void take_route(struct email_mailer *mailer, const struct email_route *route)
+{
+        if (mailer->route != NULL && mailer->route != route) {
+                shut_socket(mailer, SHUT_RDWR);
+                mailer->must_connect = true;
+        }
+        mailer->route = route;
+}
+
+struct outcome email_mailer_send(struct email_mailer *mailer, const struct email_route *route,
+    const struct email_sender *sender, const struct email_message *message)
 {
         struct curl_slist *recipients = NULL;
         CURLcode result;
@@ -305,10 +251,12 @@ struct outcome email_mailer_send(struct email_mailer *mailer, const struct email
                 struct curl_slist *longer = curl_slist_append(recipients, message->recipients[i]);
                 if (longer == NULL) {
                         curl_slist_free_all(recipients);
+                        smtp_dialogue_begin(&mailer->dialogue);
                         return outcome_make(OUTCOME_RETRY, "out of memory");
                 }
                 recipients = longer;
         }
+        take_route(mailer, route);
         mailer->text = &message->text;
         result = send_once(mailer, sender, recipients, mailer->must_connect);
         if (smtp_should_reconnect(&mailer->dialogue, result) && !atomic_load(mailer->is_hurried))
@@ -318,13 +266,19 @@ struct outcome email_mailer_send(struct email_mailer *mailer, const struct email
         return smtp_mail_outcome(&mailer->dialogue, result, words_of(mailer, result));
 }
 
-struct outcome email_mailer_probe(struct email_mailer *mailer)
+struct outcome email_mailer_probe(struct email_mailer *mailer, const struct email_route *route)
 {
         CURLcode result;
 
+        take_route(mailer, route);
         prepare(mailer, true);
         curl_easy_setopt(mailer->curl, CURLOPT_NOBODY, 1L);
         curl_easy_setopt(mailer->curl, CURLOPT_CUSTOMREQUEST, "NOOP");
         result = curl_easy_perform(mailer->curl);
         return smtp_probe_outcome(&mailer->dialogue, result, words_of(mailer, result));
+}
+
+const struct smtp_dialogue *email_mailer_dialogue(const struct email_mailer *mailer)
+{
+        return &mailer->dialogue;
 }

@@ -4,14 +4,19 @@
  *
  * The payload is a JSON object with these members and no others:
  *   to        required: an address or an array of addresses
- *   subject   required: text without control characters, at most 1000 bytes
+ *   subject   text without control characters, at most 1000 bytes
  *   text      the plain text; at least one of text and html is required
  *   html      the HTML text
+ *   template  instead of these three: the name of one of the sink's templates
+ *   data      the object that it is filled in with
  *   cc, bcc   like to; bcc appears in the envelope only
  *   reply_to  like to
- * An optional member may also be null or, for addresses, []. An address is
- * "name@domain" or "Name <name@domain>" as described in email_address.h. One
- * event is one envelope; to, cc and bcc name at most 100 addresses together.
+ *   attachments               as in email_attachments.h
+ *   headers, unsubscribe_url  as in email_headers.h
+ * A member may also be null, which is as if it were not there; for addresses
+ * and attachments also []. An address is "name@domain" or "Name <name@domain>"
+ * as described in email_address.h. One event is one envelope; to, cc and bcc
+ * name at most 100 addresses together.
  *
  * The Message-ID is the event's id at the configured domain: the same for
  * every attempt, so that receivers and people can tell a repetition.
@@ -23,16 +28,20 @@
 #include "pgcourier/event.h"
 #include "pgcourier/outcome.h"
 #include "sinks/email_address.h"
+#include "sinks/email_templates.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct email_config;
 
 /* What all mails of one sink have in common. */
 struct email_sender {
         struct mailbox from;
-        const char *message_id_domain; /* borrowed from the configuration, or from `from` */
+        const char *message_id_domain;     /* borrowed from the configuration, or from `from` */
+        struct email_templates *templates; /* NULL: none are configured */
+        uint64_t max_attachment_bytes;     /* of one mail, decoded */
 };
 
 struct email_message {
@@ -41,7 +50,8 @@ struct email_message {
         struct bytes text; /* header and body; every line ends in CRLF */
 };
 
-/* Checks the sender; *error names the key. `config` is borrowed for the sender's life. */
+/* Checks the sender and reads the templates; *error names the key. `config` is borrowed for the
+ * sender's life. */
 bool email_sender_init(
     struct email_sender *sender, const struct email_config *config, struct error *error);
 void email_sender_deinit(struct email_sender *sender);

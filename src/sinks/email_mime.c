@@ -14,13 +14,18 @@
  * before it, a line of 74 (RFC 2047 allows 75 for a word and 76 for a line). */
 #define ENCODED_WORD_BYTES 39
 
-#define QUOTED_LINE_BYTES 76
+/* Of a file's name, percent-encoded, on one line. */
+#define PARAMETER_BYTES 57
 
-static bool is_plain(const char *text)
+#define QUOTED_LINE_BYTES 76
+#define BASE64_LINE_BYTES 76
+
+/* Whether a reader gets `text` back as it is if it is written as it is. */
+static bool reads_as_written(const char *text)
 {
         size_t length = strlen(text);
 
-        if (length > MAX_PLAIN_BYTES || strstr(text, "=?") != NULL)
+        if (strstr(text, "=?") != NULL)
                 return false;
         /* Blanks at either end would be eaten by the reader. */
         if (length > 0 && (text[0] == ' ' || text[length - 1] == ' '))
@@ -29,6 +34,11 @@ static bool is_plain(const char *text)
                 if ((unsigned char)text[i] > '~')
                         return false;
         return true;
+}
+
+static bool is_plain(const char *text)
+{
+        return strlen(text) <= MAX_PLAIN_BYTES && reads_as_written(text);
 }
 
 /* A character is never split between two words: each must decode by itself. */
@@ -61,6 +71,16 @@ void mime_append_text_header(struct bytes *out, const char *name, const char *te
 {
         bytes_printf(out, "%s: ", name);
         if (is_plain(text))
+                bytes_append_text(out, text);
+        else
+                append_encoded_words(out, text);
+        bytes_append_text(out, "\r\n");
+}
+
+void mime_append_custom_header(struct bytes *out, const char *name, const char *text)
+{
+        bytes_printf(out, "%s: ", name);
+        if (reads_as_written(text))
                 bytes_append_text(out, text);
         else
                 append_encoded_words(out, text);
@@ -156,5 +176,78 @@ void mime_append_quoted_printable(struct bytes *out, const char *text)
                         bytes_append(out, text, 1);
                 column += width;
                 text++;
+        }
+}
+
+static bool needs_percent(char byte)
+{
+        return !((byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                 (byte >= '0' && byte <= '9') || byte == '-' || byte == '.' || byte == '_');
+}
+
+static size_t encoded_bytes(const char *name)
+{
+        size_t n = 0;
+
+        for (; *name != '\0'; name++)
+                n += needs_percent(*name) ? 3 : 1;
+        return n;
+}
+
+/* One line's worth; returns what is left of `name`. */
+static const char *append_percent_encoded(struct bytes *out, const char *name)
+{
+        size_t column = 0;
+
+        for (; *name != '\0' && column + 3 <= PARAMETER_BYTES; name++) {
+                if (needs_percent(*name))
+                        bytes_printf(out, "%%%02X", (unsigned char)*name);
+                else
+                        bytes_append(out, name, 1);
+                column += needs_percent(*name) ? 3 : 1;
+        }
+        return name;
+}
+
+void mime_append_disposition_header(struct bytes *out, bool is_inline, const char *name)
+{
+        bool is_one_line = encoded_bytes(name) + 3 <= PARAMETER_BYTES;
+
+        bytes_printf(out, "Content-Disposition: %s", is_inline ? "inline" : "attachment");
+        if (is_plain(name)) {
+                bytes_append_text(out, ";\r\n filename=");
+                append_quoted(out, name);
+                bytes_append_text(out, "\r\n");
+                return;
+        }
+        for (unsigned i = 0; *name != '\0'; i++) {
+                bytes_append_text(out, ";\r\n filename*");
+                if (!is_one_line)
+                        bytes_printf(out, "%u*", i);
+                bytes_append_text(out, i == 0 ? "=UTF-8''" : "=");
+                name = append_percent_encoded(out, name);
+        }
+        bytes_append_text(out, "\r\n");
+}
+
+void mime_append_base64(struct bytes *out, const char *base64)
+{
+        size_t column = 0;
+
+        while (*base64 != '\0') {
+                size_t n = strcspn(base64, "\r\n");
+                if (n == 0) {
+                        base64++;
+                        continue;
+                }
+                if (column == BASE64_LINE_BYTES) {
+                        bytes_append(out, "\r\n", 2);
+                        column = 0;
+                }
+                if (n > BASE64_LINE_BYTES - column)
+                        n = BASE64_LINE_BYTES - column;
+                bytes_append(out, base64, n);
+                base64 += n;
+                column += n;
         }
 }

@@ -223,7 +223,7 @@ static const struct rule rules[] = {
     {AT(RCPT) | AT(DATA) | AT(CONTENT), 500, 599, DROP},
 
     /* libcurl gave up although the last reply agreed, or the reply makes no sense. */
-    {SETTING_UP | AT(MAIL), 100, 999, WAIT},
+    {SETTING_UP | AT(MAIL), 1, 999, WAIT},
     {ANYWHERE, 0, 999, TRY_AGAIN},
 };
 
@@ -350,4 +350,34 @@ struct outcome smtp_probe_outcome(
         if (result == CURLE_OK && dialogue->stage == SMTP_NOOP)
                 return outcome_delivered;
         return describe(dialogue, judge(dialogue, result), curl_words);
+}
+
+bool smtp_may_try_elsewhere(const struct smtp_dialogue *dialogue, const struct outcome *outcome)
+{
+        if (outcome->kind != OUTCOME_SINK_DOWN)
+                return false;
+        /* What only the operator can mend after the login is about what we send: the sender. */
+        return (SETTING_UP & 1u << dialogue->stage) != 0 || !outcome->needs_operator;
+}
+
+bool smtp_is_unknown(const struct smtp_dialogue *dialogue, const struct outcome *outcome)
+{
+        return outcome->kind == OUTCOME_RETRY && dialogue->stage == SMTP_CONTENT &&
+               dialogue->is_content_sent && dialogue->code == 0;
+}
+
+enum smtp_refusal smtp_refusal_of(
+    const struct smtp_dialogue *dialogue, const struct outcome *outcome)
+{
+        const char *words = dialogue->words;
+
+        if (outcome->kind != OUTCOME_RETRY || dialogue->code < 450 || dialogue->code > 452 ||
+            !((AT(RCPT) | AT(DATA) | AT(CONTENT)) & 1u << dialogue->stage))
+                return SMTP_REFUSAL_OF_MAIL;
+        /* The code for it is 4.7.1, but the most used ones say 4.2.0 or nothing. */
+        if (strcasestr(words, "greylist") != NULL || strcasestr(words, "graylist") != NULL ||
+            strcasestr(words, "grey-list") != NULL || strcasestr(words, "gray-list") != NULL)
+                return SMTP_REFUSAL_GREYLISTED;
+        /* 4.7.x: security or policy; others (a mailbox is full, the disk is) are this mail's own. */
+        return strncmp(words, "4.7.", 4) == 0 ? SMTP_REFUSAL_OF_DOMAIN : SMTP_REFUSAL_OF_MAIL;
 }

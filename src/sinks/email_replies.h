@@ -50,6 +50,24 @@ bool smtp_should_reconnect(const struct smtp_dialogue *dialogue, CURLcode result
 struct outcome smtp_mail_outcome(
     const struct smtp_dialogue *dialogue, CURLcode result, const char *curl_words);
 
+/* Another server may be asked in this one's place: it takes nothing now, or nothing from us, and the
+ * mail itself has not been judged. */
+bool smtp_may_try_elsewhere(const struct smtp_dialogue *dialogue, const struct outcome *outcome);
+
+/* The whole mail was sent and nothing was answered: it may have been accepted. */
+bool smtp_is_unknown(const struct smtp_dialogue *dialogue, const struct outcome *outcome);
+
+/* What a temporary refusal is about. */
+enum smtp_refusal {
+        SMTP_REFUSAL_OF_MAIL,    /* this mail, this mailbox; or it is no temporary refusal */
+        SMTP_REFUSAL_OF_DOMAIN,  /* others to the same domain would hear the same */
+        SMTP_REFUSAL_GREYLISTED, /* so would others, but only once each */
+};
+
+/* Of which recipient it speaks says dialogue->n_rcpt while dialogue->stage is SMTP_RCPT. */
+enum smtp_refusal smtp_refusal_of(
+    const struct smtp_dialogue *dialogue, const struct outcome *outcome);
+
 /* The judgement on a probe: DELIVERED or SINK_DOWN. */
 struct outcome smtp_probe_outcome(
     const struct smtp_dialogue *dialogue, CURLcode result, const char *curl_words);

@@ -27,7 +27,6 @@ static void prepare(void)
         config = (struct email_config){.from = from,
             .url = xasprintf("smtp://127.0.0.1:%u", receiver.port),
             .tls = TLS_AUTO,
-            .concurrency = 2,
             .connect_timeout_ms = 10000,
             .timeout_ms = 20000};
 }

@@ -30,7 +30,8 @@ static void prepare(void)
         config = (struct email_config){.from = from,
             .url = xasprintf("smtp://127.0.0.1:%u", receiver.port),
             .tls = TLS_AUTO,
-            .concurrency = 2,
+            .max_mails_per_connection = 100,
+            .idle_ms = 30000,
             .connect_timeout_ms = 10000,
             .timeout_ms = 20000};
 }
@@ -575,6 +576,29 @@ Test(email_sink, knows_that_it_does_not_know_after_a_timeout)
         start(NULL);
         assert_outcome(deliver(SIMPLE_MAIL("slow20000@b.c")), OUTCOME_RETRY, "unknown whether");
         assert_delivered(deliver(SIMPLE_MAIL("a@b.c")));
+}
+
+/* On a kept connection, where a mail that is not yet under way would be sent again at once. */
+Test(email_sink, sends_a_mail_that_was_not_answered_again_only_in_the_next_attempt)
+{
+        struct event event = sample_event(78, SIMPLE_MAIL("drop@b.c"));
+        json_t *mails;
+
+        start(NULL);
+        assert_delivered(deliver(SIMPLE_MAIL("a@b.c")));
+        assert_outcome(sink_driver_deliver(&driver, &event), OUTCOME_RETRY, "unknown whether");
+        cr_assert_eq(count_mails(), 2);
+        assert_outcome(sink_driver_deliver(&driver, &event), OUTCOME_RETRY, "unknown whether");
+
+        mails = smtp_receiver_mails(&receiver);
+        cr_assert_eq(json_array_size(mails), 3);
+        cr_assert_eq(connection_of(mails, 1), connection_of(mails, 0));
+        cr_assert_str_eq(header(json_array_get(mails, 1), "Message-ID"),
+            header(json_array_get(mails, 2), "Message-ID"));
+        cr_assert_str_neq(header(json_array_get(mails, 0), "Message-ID"),
+            header(json_array_get(mails, 1), "Message-ID"));
+        cr_assert_str_eq(header(json_array_get(mails, 2), "X-Event-Id"), event.event_id);
+        json_decref(mails);
 }
 
 struct farewell {

@@ -8,7 +8,8 @@ Each accepted mail becomes one JSON line in --mailbox:
   connection            its number: mails of one connection have the same
   data                  the mail as it arrived, dots unstuffed
   headers               [[name, decoded value], ...]
-  parts                 [[content type, decoded text], ...], containers left out
+  parts                 [[content type, decoded text], ...], containers left out; of a part with a
+                        Content-Disposition [type, base64, disposition, file name, Content-ID]
 
 What a recipient's local part says is done to the mail, for any domain. With "+N" at its end only
 the first N times, e.g. defer450+2@example.org is a greylist that lets the third try pass:
@@ -27,6 +28,7 @@ What the file --mood says, if anything, is done to all mails at the moment:
 
 import argparse
 import asyncio
+import base64
 import collections
 import email
 import email.policy
@@ -46,6 +48,7 @@ def parse_arguments():
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--mailbox", required=True, help="file of JSON lines, appended to")
     parser.add_argument("--commands", help="file with one line for each command: connection, command")
+    parser.add_argument("--raw", help="file of all bytes that came in, as they came")
     parser.add_argument("--greeting", help="greet with this line and hang up")
     parser.add_argument("--ehlo", help="answer to every EHLO and HELO, e.g. '502 5.5.1 what'")
     parser.add_argument("--starttls", help="answer to every STARTTLS, e.g. '454 4.7.0 not now'")
@@ -56,6 +59,8 @@ def parse_arguments():
     parser.add_argument("--auth", help="USER:PASSWORD, required before MAIL")
     parser.add_argument("--auth-reply", help="answer to a wrong login; {password} is what was tried")
     parser.add_argument("--auth-without-tls", action="store_true", help="offer AUTH in clear")
+    parser.add_argument("--auth-not-by", help="a login method that is not offered, e.g. PLAIN")
+    parser.add_argument("--client-ca", help="asks for a certificate of this authority within TLS")
     parser.add_argument("--tls-cert", help="offers STARTTLS (or, with --implicit-tls, speaks TLS)")
     parser.add_argument("--tls-key")
     parser.add_argument("--implicit-tls", action="store_true")
@@ -65,6 +70,14 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def describe_part(part):
+    disposition = part.get_content_disposition()
+    if disposition is None:
+        return [part.get_content_type(), part.get_content()]
+    return [part.get_content_type(), base64.b64encode(part.get_payload(decode=True)).decode(),
+            disposition, part.get_filename(), part["Content-ID"]]
+
+
 class Mailbox:
     """What outlives a connection."""
 
@@ -72,6 +85,7 @@ class Mailbox:
         self.options = options
         self.file = open(options.mailbox, "a", encoding="utf-8")
         self.commands = open(options.commands, "a", encoding="utf-8") if options.commands else None
+        self.raw = open(options.raw, "ab", buffering=0) if options.raw else None
         self.n_connections = 0
         self.times_used = collections.Counter()
 
@@ -109,8 +123,7 @@ class Mailbox:
 
     def record_mail(self, connection, envelope):
         message = email.message_from_bytes(envelope.content, policy=email.policy.default)
-        parts = [[part.get_content_type(), part.get_content()]
-                 for part in message.walk() if not part.is_multipart()]
+        parts = [describe_part(part) for part in message.walk() if not part.is_multipart()]
         self.file.write(json.dumps({
             "mail_from": envelope.mail_from,
             "rcpt_tos": envelope.rcpt_tos,
@@ -141,6 +154,11 @@ class Connection(SMTP):
             self.mailbox.n_connections += 1
             self.number = self.mailbox.n_connections
         super().connection_made(transport)
+
+    def data_received(self, data):
+        if self.mailbox.raw:
+            self.mailbox.raw.write(data)
+        super().data_received(data)
 
     async def push(self, status):
         greeting = self.mailbox.options.greeting
@@ -266,6 +284,9 @@ async def serve(options):
     if options.tls_cert:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(options.tls_cert, options.tls_key)
+    if options.client_ca:
+        tls.load_verify_locations(options.client_ca)
+        tls.verify_mode = ssl.CERT_REQUIRED
 
     def connect():
         return Connection(
@@ -276,6 +297,7 @@ async def serve(options):
             require_starttls=options.require_starttls,
             auth_required=bool(options.auth),
             auth_require_tls=not (options.auth_without_tls or options.implicit_tls),
+            auth_exclude_mechanism=[options.auth_not_by] if options.auth_not_by else [],
             authenticator=authenticator(options))
 
     loop = asyncio.get_running_loop()

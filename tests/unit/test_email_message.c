@@ -141,13 +141,13 @@ Test(email_message, names_the_member_that_is_wrong)
         assert_rejected("{\"to\": \"a@b.c\", \"subject\": \"s\"}", "\"text\": required");
         assert_rejected(
             "{\"to\": \"a@b.c\", \"subject\": \"s\", \"text\": []}", "\"text\": expected");
-        assert_rejected("{\"attachments\": []}", "\"attachments\": unknown");
+        assert_rejected("{\"attachment\": []}", "\"attachment\": unknown; allowed are to,");
 }
 
 Test(email_message, rejects_control_characters_in_every_value_that_reaches_the_protocol)
 {
         static const char *const values[] = {
-            "\\r\\nBcc: evil@example.com", "\\nDATA", "\\u0001", "\\u007f"};
+            "\\r\\nBcc: evil@example.com", "\\nDATA", "\\u0001", "\\u007f", "\\u0085", "\\u2028"};
         static const char *const members[] = {"to", "cc", "bcc", "reply_to"};
         char json[256];
         char words[64];

@@ -298,6 +298,15 @@ Test(email_replies, survives_lines_that_are_no_replies)
         cr_assert_eq(smtp_mail_outcome(&dialogue, CURLE_SEND_ERROR, "").kind, OUTCOME_REJECTED);
 }
 
+Test(email_replies, takes_a_code_below_100_for_the_servers_fault)
+{
+        const struct outcome outcome =
+            answered(SMTP_CONNECT, "099 what\r\n", CURLE_WEIRD_SERVER_REPLY);
+
+        cr_expect_eq(outcome.kind, OUTCOME_SINK_DOWN);
+        cr_expect_not(outcome.needs_operator);
+}
+
 Test(email_replies, tries_a_stale_connection_again_only_before_the_content)
 {
         struct smtp_dialogue dialogue;
@@ -332,4 +341,96 @@ Test(email_replies, is_cancelled_only_while_the_answer_is_unknown)
         received(&dialogue, "554 5.6.0 content\r\n");
         cr_assert_eq(
             smtp_mail_outcome(&dialogue, CURLE_ABORTED_BY_CALLBACK, "").kind, OUTCOME_REJECTED);
+}
+
+/* Of a mail that came to `stage` and got `reply`. */
+static bool goes_elsewhere(enum smtp_stage stage, const char *reply, CURLcode result)
+{
+        struct smtp_dialogue dialogue = at(stage);
+        struct outcome outcome;
+
+        received(&dialogue, reply);
+        outcome = smtp_mail_outcome(&dialogue, result, "curl's words");
+        return smtp_may_try_elsewhere(&dialogue, &outcome);
+}
+
+Test(email_replies, asks_another_server_only_where_this_one_takes_nothing)
+{
+        cr_expect(goes_elsewhere(SMTP_CONNECT, "", CURLE_COULDNT_CONNECT));
+        cr_expect(goes_elsewhere(SMTP_CONNECT, "", CURLE_COULDNT_RESOLVE_HOST));
+        cr_expect(goes_elsewhere(SMTP_CONNECT, "421 busy\r\n", CURLE_WEIRD_SERVER_REPLY));
+        cr_expect(goes_elsewhere(SMTP_CONNECT, "554 no\r\n", CURLE_WEIRD_SERVER_REPLY));
+        cr_expect(goes_elsewhere(SMTP_EHLO, "", CURLE_USE_SSL_FAILED));
+        cr_expect(goes_elsewhere(SMTP_STARTTLS, "220 go\r\n", CURLE_PEER_FAILED_VERIFICATION));
+        cr_expect(goes_elsewhere(SMTP_AUTH, "535 5.7.8 no\r\n", CURLE_LOGIN_DENIED));
+        cr_expect(goes_elsewhere(SMTP_MAIL, "421 4.3.2 bye\r\n", CURLE_SEND_ERROR));
+        cr_expect(goes_elsewhere(SMTP_RCPT, "421 4.3.2 bye\r\n", CURLE_SEND_ERROR));
+        cr_expect(goes_elsewhere(SMTP_DATA, "421 4.3.2 bye\r\n", CURLE_SEND_ERROR));
+
+        cr_expect_not(goes_elsewhere(SMTP_MAIL, "550 5.7.1 not you\r\n", CURLE_SEND_ERROR));
+        cr_expect_not(goes_elsewhere(SMTP_MAIL, "451 4.3.0 later\r\n", CURLE_SEND_ERROR));
+        cr_expect_not(goes_elsewhere(SMTP_RCPT, "550 5.1.1 who\r\n", CURLE_SEND_ERROR));
+        cr_expect_not(goes_elsewhere(SMTP_RCPT, "450 4.2.0 later\r\n", CURLE_SEND_ERROR));
+        cr_expect_not(goes_elsewhere(SMTP_RCPT, "", CURLE_RECV_ERROR));
+        cr_expect_not(goes_elsewhere(SMTP_CONTENT, "", CURLE_RECV_ERROR));
+        cr_expect_not(goes_elsewhere(SMTP_CONTENT, "421 4.3.2 bye\r\n", CURLE_RECV_ERROR));
+        cr_expect_not(goes_elsewhere(SMTP_CONTENT, "554 5.6.0 no\r\n", CURLE_SEND_ERROR));
+        cr_expect_not(goes_elsewhere(SMTP_CONTENT, "535 5.7.8 no\r\n", CURLE_SEND_ERROR));
+        cr_expect_not(goes_elsewhere(SMTP_CONTENT, "250 ok\r\n", CURLE_OK));
+        cr_expect_not(goes_elsewhere(SMTP_EHLO, "250 ok\r\n", CURLE_ABORTED_BY_CALLBACK));
+}
+
+Test(email_replies, knows_when_a_mail_may_have_been_accepted)
+{
+        struct smtp_dialogue dialogue = at(SMTP_CONTENT);
+        struct outcome outcome = smtp_mail_outcome(&dialogue, CURLE_RECV_ERROR, "");
+
+        cr_expect(smtp_is_unknown(&dialogue, &outcome));
+        dialogue.is_content_sent = false; /* its end never left: no server takes half a mail */
+        cr_expect_not(smtp_is_unknown(&dialogue, &outcome));
+        dialogue = at(SMTP_DATA);
+        outcome = smtp_mail_outcome(&dialogue, CURLE_RECV_ERROR, "");
+        cr_expect_not(smtp_is_unknown(&dialogue, &outcome));
+        dialogue = at(SMTP_CONTENT);
+        received(&dialogue, "451 4.3.0 later\r\n");
+        outcome = smtp_mail_outcome(&dialogue, CURLE_SEND_ERROR, "");
+        cr_expect_not(smtp_is_unknown(&dialogue, &outcome));
+}
+
+static enum smtp_refusal refusal(enum smtp_stage stage, const char *reply)
+{
+        struct smtp_dialogue dialogue = at(stage);
+        struct outcome outcome;
+
+        received(&dialogue, reply);
+        outcome = smtp_mail_outcome(&dialogue, CURLE_SEND_ERROR, "curl's words");
+        return smtp_refusal_of(&dialogue, &outcome);
+}
+
+Test(email_replies, tells_whom_a_temporary_refusal_is_about)
+{
+        static const struct {
+                enum smtp_stage stage;
+                const char *reply;
+                enum smtp_refusal refusal;
+        } rows[] = {
+            {SMTP_RCPT, "450 4.7.1 Greylisted\r\n", SMTP_REFUSAL_GREYLISTED},
+            {SMTP_RCPT, "450 4.2.0 <a@b.c>: Recipient address rejected: Greylisted\r\n",
+                SMTP_REFUSAL_GREYLISTED},
+            {SMTP_RCPT, "451 graylisting in action\r\n", SMTP_REFUSAL_GREYLISTED},
+            {SMTP_CONTENT, "451 4.7.1 Greylisting in action\r\n", SMTP_REFUSAL_GREYLISTED},
+            {SMTP_RCPT, "451 4.7.0 too much mail from you\r\n", SMTP_REFUSAL_OF_DOMAIN},
+            {SMTP_RCPT, "452 4.7.652 slow down\r\n", SMTP_REFUSAL_OF_DOMAIN},
+            {SMTP_DATA, "450 4.7.1 rate\r\n", SMTP_REFUSAL_OF_DOMAIN},
+            {SMTP_RCPT, "452 4.2.2 mailbox full\r\n", SMTP_REFUSAL_OF_MAIL},
+            {SMTP_RCPT, "450 mailbox busy\r\n", SMTP_REFUSAL_OF_MAIL},
+            {SMTP_RCPT, "452 4.5.3 too many recipients\r\n", SMTP_REFUSAL_OF_MAIL},
+            {SMTP_MAIL, "450 4.7.1 slow down\r\n", SMTP_REFUSAL_OF_MAIL},
+            {SMTP_RCPT, "550 5.7.1 greylisting is not for you\r\n", SMTP_REFUSAL_OF_MAIL},
+            {SMTP_RCPT, "421 4.7.0 greylisted\r\n", SMTP_REFUSAL_OF_MAIL},
+        };
+
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+                cr_expect_eq(
+                    refusal(rows[i].stage, rows[i].reply), rows[i].refusal, "%s", rows[i].reply);
 }
