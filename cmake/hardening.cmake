@@ -4,6 +4,10 @@ if(PGCOURIER_SANITIZE)
   target_compile_options(pgcourier_hardening INTERFACE
     -fsanitize=${PGCOURIER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(pgcourier_hardening INTERFACE -fsanitize=${PGCOURIER_SANITIZE})
+  if(PGCOURIER_FUZZ)
+    # libFuzzer is led by which edges of our code an input passes.
+    target_compile_options(pgcourier_hardening INTERFACE -fsanitize=fuzzer-no-link)
+  endif()
 else()
   foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection=full
       -ftrivial-auto-var-init=zero -fzero-call-used-regs=used-gpr
