@@ -1,5 +1,6 @@
 #include "cli/bulk.h"
 
+#include "base/topic_pattern.h"
 #include "cli/operate.h"
 #include "config/suggest.h"
 #include "config/units.h"
@@ -97,10 +98,13 @@ static bool read_filters(struct bulk *bulk, struct error *error)
         const char *fault = NULL;
 
         bulk->selection.sink = arguments_value(bulk->arguments, BULK_SINK);
+        bulk->selection.endpoint = arguments_value(bulk->arguments, BULK_ENDPOINT);
         bulk->selection.topic = arguments_value(bulk->arguments, BULK_TOPIC);
         bulk->selection.key = arguments_value(bulk->arguments, BULK_KEY);
         if (bulk->selection.topic != NULL)
-                fault = check_topic_pattern(bulk->selection.topic);
+                fault = *bulk->selection.topic == '!'
+                            ? "excludes, which is for lists in the configuration only"
+                            : topic_pattern_check(bulk->selection.topic);
         if (fault != NULL)
                 return error_set(
                     error, ERROR_USAGE, "--topic: \"%.64s\" %s", bulk->selection.topic, fault);

@@ -11,6 +11,7 @@
 
 enum bulk_option {
         BULK_SINK,
+        BULK_ENDPOINT,
         BULK_TOPIC,
         BULK_KEY,
         BULK_WORD,
@@ -31,8 +32,9 @@ enum bulk_option {
 #define BULK_BIT(option) (UINT32_C(1) << (option))
 #define BULK_CONNECT     (BULK_BIT(BULK_DSN) | BULK_BIT(BULK_CONFIG))
 #define BULK_FILTERS                                                                               \
-        (BULK_BIT(BULK_SINK) | BULK_BIT(BULK_TOPIC) | BULK_BIT(BULK_KEY) | BULK_BIT(BULK_WORD) |   \
-            BULK_BIT(BULK_OLDER_THAN) | BULK_BIT(BULK_NEWER_THAN))
+        (BULK_BIT(BULK_SINK) | BULK_BIT(BULK_ENDPOINT) | BULK_BIT(BULK_TOPIC) |                    \
+            BULK_BIT(BULK_KEY) | BULK_BIT(BULK_WORD) | BULK_BIT(BULK_OLDER_THAN) |                 \
+            BULK_BIT(BULK_NEWER_THAN))
 #define BULK_READ                                                                                  \
         (BULK_CONNECT | BULK_FILTERS | BULK_BIT(BULK_LIMIT) | BULK_BIT(BULK_FAIL_EMPTY) |          \
             BULK_BIT(BULK_JSON))
@@ -42,8 +44,9 @@ enum bulk_option {
 /* clang-format off */
 #define BULK_OPTIONS(word, word_value, word_help, since)                                           \
         [BULK_SINK] = {"sink", 0, "NAME", false, "only those of this sink"},                       \
+        [BULK_ENDPOINT] = {"endpoint", 0, "NAME", false, "only those of this endpoint"},           \
         [BULK_TOPIC] = {"topic", 0, "PATTERN", false,                                              \
-            "only those of these topics; * stands for any\nrun of characters"},                    \
+            "only those of these topics; * stands for any\nrun of characters without a dot, ** for any"},                    \
         [BULK_KEY] = {"key", 0, "KEY", false, "only those of this key"},                           \
         [BULK_WORD] = {word, 0, word_value, false, word_help},                                     \
         [BULK_OLDER_THAN] = {"older-than", 0, "DURATION", false,                                   \

@@ -86,6 +86,8 @@ static void check_rights(struct blocking_conn *conn, struct report *report, cons
             " ('SELECT on courier.cursor', has_table_privilege('courier.cursor', 'SELECT')),"
             " ('INSERT on courier.cursor', has_table_privilege('courier.cursor', 'INSERT')),"
             " ('UPDATE on courier.cursor', has_table_privilege('courier.cursor', 'UPDATE')),"
+            " ('DELETE on courier.cursor', has_table_privilege('courier.cursor', 'DELETE')),"
+            " ('SELECT on courier.endpoint', has_table_privilege('courier.endpoint', 'SELECT')),"
             " ('all on courier.parked', has_table_privilege('courier.parked',"
             "  'SELECT') AND has_table_privilege('courier.parked', 'INSERT')"
             "  AND has_table_privilege('courier.parked', 'UPDATE')"
@@ -96,6 +98,8 @@ static void check_rights(struct blocking_conn *conn, struct report *report, cons
             " ('INSERT on courier.pause', has_table_privilege('courier.pause', 'INSERT')),"
             " ('DELETE on courier.pause', has_table_privilege('courier.pause', 'DELETE')),"
             " ('EXECUTE on courier.tick()', has_function_privilege('courier.tick()', 'EXECUTE')),"
+            " ('EXECUTE on courier.true_filters()', has_function_privilege("
+            "  'courier.true_filters(json, jsonpath[])', 'EXECUTE')),"
             " ('EXECUTE on pg_control_system()',"
             "  has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE'))"
             ") AS rights (what, granted) WHERE NOT granted";
@@ -215,6 +219,33 @@ static bool may_not_use_schema(struct blocking_conn *conn)
         return may_not;
 }
 
+/* What only PostgreSQL can say about the configuration. */
+static void check_filters(
+    struct blocking_conn *conn, const struct config *config, struct report *report)
+{
+        for (unsigned i = 0; i < config->n_sinks; i++) {
+                const struct sink_config *sink = &config->sinks[i];
+                const struct parameter filter = {.value = sink->filter};
+                struct error error;
+                struct rows *rows;
+
+                if (sink->filter == NULL)
+                        continue;
+                rows = blocking_conn_query(
+                    conn, "SELECT courier.filter_error($1)", &filter, 1, &error);
+                if (rows == NULL)
+                        report_query(report, "filter", &error);
+                else if (rows_text(rows, 0, 0) != NULL)
+                        report_fail(report, ERROR_CONFIG, "filter",
+                            "Correct the sink's filter; try it with: SELECT '{…}'::jsonb @@ '…'",
+                            "sink %s: PostgreSQL does not accept it as a jsonpath predicate: %s",
+                            sink->name, rows_text(rows, 0, 0));
+                else
+                        report_ok(report, "filter", "sink %s: is a jsonpath predicate", sink->name);
+                rows_free(rows);
+        }
+}
+
 static bool check_schema(struct blocking_conn *conn, struct report *report, const char *remedy)
 {
         struct schema_status status;
@@ -266,6 +297,7 @@ void check_database(const struct config *config, struct report *report)
                 check_cluster(conn, report);
                 check_doorbell(conn, config, report);
                 check_schedules(conn, report);
+                check_filters(conn, config, report);
         }
         free(remedy);
         blocking_conn_close(conn);

@@ -12,6 +12,7 @@
 #include "cli/check.h"
 #include "cli/libraries.h"
 #include "config/config.h"
+#include "loop/resolve.h"
 #include "loop/timer.h"
 #include "sinks/registry.h"
 #include "sinks/sink.h"
@@ -24,9 +25,10 @@
 struct probe {
         struct probing *probing;
         const struct sink_config *config;
-        struct sink *sink;       /* NULL: it could not be opened, or it is closed */
-        struct error open_error; /* why */
-        struct outcome outcome;  /* once it is answered */
+        const struct sink_ops *ops; /* NULL: a module that could not be loaded */
+        struct sink *sink;          /* NULL: it could not be opened, or it is closed */
+        struct error open_error;    /* why */
+        struct outcome outcome;     /* once it is answered */
         bool is_answered;
 };
 
@@ -74,15 +76,17 @@ static void on_closed(void *owner)
         count_down(probe->probing);
 }
 
-static void start_probe(struct probing *probing, struct probe *probe)
+static void start_probe(struct probing *probing, struct probe *probe, const char *modules)
 {
-        const char *kind = sink_config_kind(probe->config);
         const struct sink_settings settings = {.name = probe->config->name,
             .options = sink_config_options(probe->config),
             .loop = &probing->loop};
 
         probe->probing = probing;
-        probe->sink = sink_kind_find(kind)->open(&settings, &probe->open_error);
+        probe->ops = sink_kind_load(modules, probe->config, &probe->open_error);
+        if (probe->ops == NULL)
+                return;
+        probe->sink = sink_open(probe->ops, &settings, &probe->open_error);
         if (probe->sink == NULL)
                 return;
         if (!probing->connects) {
@@ -103,13 +107,14 @@ static void wait_for_all(struct probing *probing)
         timer_disarm(probing->deadline);
 }
 
-static void report_opened(struct report *report, const char *what, const struct sink_config *config)
+static void report_opened(struct report *report, const char *what, const struct probe *probe)
 {
+        const struct sink_config *config = probe->config;
         struct bytes topics = {0};
 
         for (unsigned i = 0; i < config->n_topics; i++)
                 bytes_printf(&topics, "%s%s", i > 0 ? ", " : "", config->topics[i]);
-        report_ok(report, what, "%s, topics %s", sink_config_kind(config),
+        report_ok(report, what, "%s, topics %s", probe->ops->kind,
             topics.data != NULL ? topics.data : "none");
         bytes_deinit(&topics);
 }
@@ -117,10 +122,10 @@ static void report_opened(struct report *report, const char *what, const struct 
 static void report_probe(struct report *report, const struct probe *probe)
 {
         char *what = xasprintf("sink %s", probe->config->name);
-        const char *kind = sink_config_kind(probe->config);
+        const char *kind = probe->ops != NULL ? probe->ops->kind : sink_config_kind(probe->config);
 
         if (probe->sink != NULL && !probe->probing->connects)
-                report_opened(report, what, probe->config);
+                report_opened(report, what, probe);
         else if (probe->sink == NULL)
                 report_fail(report, probe->open_error.kind, what,
                     "Correct the sink's block in the configuration", "%s: %s", kind,
@@ -134,6 +139,10 @@ static void report_probe(struct report *report, const struct probe *probe)
                     "Is it running and reachable from here, and are its url, user and "
                     "password right in the configuration?",
                     "%s: %s", kind, probe->outcome.reason);
+        else if (sink_config_fans_out(probe->config))
+                report_ok(report, what,
+                    "%s: endpoints: table; none of them is tried here, see pgcourier endpoint test",
+                    kind);
         else
                 report_ok(report, what, "%s: can be reached", kind);
         free(what);
@@ -172,11 +181,13 @@ bool check_sinks(const struct config *config, bool connects, struct report *repo
         }
         probing->deadline = timer_create_on(&probing->loop, on_deadline, probing);
         probing->connects = connects;
+        resolve_use_servers(
+            (const char *const *)config->relay.dns_servers, config->relay.n_dns_servers);
         probing->n_probes = config->n_sinks;
         probing->probes = xcalloc(config->n_sinks, sizeof *probing->probes);
         for (unsigned i = 0; i < config->n_sinks; i++) {
                 probing->probes[i].config = &config->sinks[i];
-                start_probe(probing, &probing->probes[i]);
+                start_probe(probing, &probing->probes[i], config->relay.modules);
         }
         wait_for_all(probing);
         for (unsigned i = 0; i < config->n_sinks; i++)

@@ -23,6 +23,7 @@ static const struct command_option options[] = {
 static const struct listing_column columns[] = {
     {"ID", DEAD_ID, CELL_NUMBER},
     {"SINK", DEAD_SINK, CELL_WORD},
+    {"ENDPOINT", DEAD_ENDPOINT, CELL_OPTIONAL},
     {"TOPIC", DEAD_TOPIC, CELL_LONG},
     {"KEY", DEAD_KEY, CELL_LONG},
     {"REASON", DEAD_REASON, CELL_WORD},
@@ -82,21 +83,31 @@ static bool show(struct blocking_conn *conn, const struct bulk *bulk, struct err
         return ok;
 }
 
+static bool say_kept(const struct dead_letters_kept *kept, struct error *error)
+{
+        if (kept->parked.length > 0)
+                return error_set(error, ERROR_TEMPORARY,
+                    "kept, because that event is still parked for that sink: %.400s; redrive them "
+                    "when `pgcourier parked list` shows them no more",
+                    kept->parked.data);
+        return kept->orphaned.length == 0 ||
+               error_set(error, ERROR_EMPTY,
+                   "kept, because their endpoint was removed: %.400s; nobody is left to take them, "
+                   "`pgcourier dead drop` drops them",
+                   kept->orphaned.data);
+}
+
 static bool redrive(struct blocking_conn *conn, const struct bulk *bulk,
     const struct dead_letters_count *count, struct error *error)
 {
-        struct bytes kept = {0};
+        struct dead_letters_kept kept = {0};
         int64_t n_redriven;
         bool ok = dead_letters_redrive(conn, &bulk->selection, count, &n_redriven, &kept, error);
 
         bulk_print_result(bulk, count->n, "redriven", n_redriven,
             "redriven; the relay delivers behind what waits of the same key");
-        if (ok && kept.length > 0)
-                ok = error_set(error, ERROR_TEMPORARY,
-                    "kept, because that event is still parked for that sink: %.400s; redrive them "
-                    "when `pgcourier parked list` shows them no more",
-                    kept.data);
-        bytes_deinit(&kept);
+        ok = ok && say_kept(&kept, error);
+        dead_letters_kept_deinit(&kept);
         return ok;
 }
 
@@ -183,8 +194,8 @@ const struct command dead_command = {
              "       pgcourier dead show ID [--json]\n"
              "       pgcourier dead redrive|drop (ID... | FILTERS | --all) [--limit N]\n"
              "                 [--dry-run] [--yes] [--json]\n"
-             "       each with [--dsn DSN | -c FILE]; FILTERS: --sink --topic --key --reason\n"
-             "                 --older-than --newer-than; all that are given must be true",
+             "       each with [--dsn DSN | -c FILE]; FILTERS: --sink --endpoint --topic --key\n"
+             "                 --reason --older-than --newer-than; all that are given must be true",
     .details =
         "list     the dead letters, oldest first\n"
         "show     one with its whole event; data that is not JSON as base64\n"

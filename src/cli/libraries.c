@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 
+#include <ares.h>
 #include <curl/curl.h>
 #include <jansson.h>
 #include <openssl/crypto.h>
@@ -34,6 +35,7 @@ static void *openssl_realloc(void *block, size_t size, const char *file, int lin
 void libraries_share_allocator(void)
 {
         json_set_alloc_funcs(xmalloc, free);
+        ares_library_init_mem(ARES_LIB_INIT_ALL, xmalloc, free, xrealloc);
         uv_replace_allocator(xmalloc, xrealloc, xcalloc, free);
         /* Refused if something has used OpenSSL already; then that goes on as it did. */
         (void)CRYPTO_set_mem_functions(openssl_malloc, openssl_realloc, openssl_free);

@@ -31,26 +31,41 @@ static int column_flags(enum listing_kind kind)
         case CELL_NUMBER:
                 return SCOLS_FL_RIGHT;
         case CELL_LONG:
+        case CELL_OPTIONAL:
                 return SCOLS_FL_TRUNC;
         }
         abort();
 }
 
+static bool is_shown(const struct listing_column *column, const struct rows *rows)
+{
+        if (column->kind != CELL_OPTIONAL)
+                return true;
+        for (int row = 0; row < rows_count(rows); row++)
+                if (rows_text(rows, row, column->column) != NULL)
+                        return true;
+        return false;
+}
+
 static bool fill_table(
     struct libscols_table *table, const struct listing_column *columns, const struct rows *rows)
 {
-        for (const struct listing_column *column = columns; column->heading != NULL; column++)
+        size_t n_shown = 0;
+
+        for (int row = 0; row < rows_count(rows); row++)
+                if (scols_table_new_line(table, NULL) == NULL)
+                        return false;
+        for (const struct listing_column *column = columns; column->heading != NULL; column++) {
+                if (!is_shown(column, rows))
+                        continue;
                 if (scols_table_new_column(
                         table, column->heading, LONG_SHARE, column_flags(column->kind)) == NULL)
                         return false;
-        for (int row = 0; row < rows_count(rows); row++) {
-                struct libscols_line *line = scols_table_new_line(table, NULL);
-                if (line == NULL)
-                        return false;
-                for (size_t i = 0; columns[i].heading != NULL; i++)
-                        if (scols_line_set_data(line, i, rows_text(rows, row, columns[i].column)) !=
-                            0)
+                for (int row = 0; row < rows_count(rows); row++)
+                        if (scols_line_set_data(scols_table_get_line(table, (size_t)row), n_shown,
+                                rows_text(rows, row, column->column)) != 0)
                                 return false;
+                n_shown++;
         }
         return true;
 }

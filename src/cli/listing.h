@@ -16,7 +16,8 @@ struct listing_column {
         enum listing_kind {
                 CELL_WORD,
                 CELL_NUMBER,
-                CELL_LONG, /* cut on a terminal that is too narrow */
+                CELL_LONG,     /* cut on a terminal that is too narrow */
+                CELL_OPTIONAL, /* the same; left out if no row has a value */
         } kind;
 };
 

@@ -26,6 +26,7 @@ static const struct command_option options[] = {
 static const struct listing_column columns[] = {
     {"ID", PARKED_ROW_ID, CELL_NUMBER},
     {"SINK", PARKED_ROW_SINK, CELL_WORD},
+    {"ENDPOINT", PARKED_ROW_ENDPOINT, CELL_OPTIONAL},
     {"TOPIC", PARKED_ROW_TOPIC, CELL_LONG},
     {"KEY", PARKED_ROW_KEY, CELL_LONG},
     {"STATE", PARKED_ROW_STATE, CELL_WORD},
@@ -37,6 +38,7 @@ static const struct listing_column columns[] = {
 
 static const struct listing_column blocked_columns[] = {
     {"SINK", BLOCKED_SINK, CELL_WORD},
+    {"ENDPOINT", BLOCKED_ENDPOINT, CELL_OPTIONAL},
     {"KEY", BLOCKED_KEY, CELL_LONG},
     {"WAITING", BLOCKED_WAITING, CELL_NUMBER},
     {"BEHIND", BLOCKED_BEHIND, CELL_NUMBER},
@@ -100,13 +102,15 @@ static bool list_blocked(struct blocking_conn *conn, const struct bulk *bulk, st
         return ok;
 }
 
-/* The ID of a parked delivery is its event's, and several sinks may have parked that. */
+/* The ID of a parked delivery is its event's, and several sinks and endpoints may have parked that. */
 static bool check_ids_have_sink(const struct arguments *arguments, struct error *error)
 {
-        if (arguments->n_operands == 1 || arguments_has(arguments, BULK_SINK))
+        if (arguments->n_operands == 1 || arguments_has(arguments, BULK_SINK) ||
+            arguments_has(arguments, BULK_ENDPOINT))
                 return true;
         return error_set(error, ERROR_USAGE,
-            "parked %s: the same ID may be parked for several sinks: add --sink NAME",
+            "parked %s: the same ID may be parked for several sinks: add --sink NAME or --endpoint "
+            "NAME",
             arguments->operands[0]);
 }
 
@@ -199,19 +203,21 @@ const struct command parked_command = {
     .usage = "list [ID]... [FILTERS] [--blocked] [--limit N] [--json]\n"
              "       pgcourier parked skip|retry (--sink NAME ID... | FILTERS | --all)\n"
              "                 [--limit N] [--dry-run] [--yes] [--json]\n"
-             "       each with [--dsn DSN | -c FILE]; FILTERS: --sink --topic --key --state\n"
-             "                 --older-than --newer-than; all that are given must be true",
+             "       each with [--dsn DSN | -c FILE]; FILTERS: --sink --endpoint --topic --key\n"
+             "                 --state --older-than --newer-than; all that are given must be true",
     .details =
         "list   what waits, by sink; with --blocked, the keys that wait behind a failed delivery\n"
         "skip   gives up deliveries: the relay makes them dead letters with the reason skipped,\n"
         "       and what waited behind them goes on\n"
         "retry  has them tried at once instead of when they are due\n"
         "\n"
-        "An ID is the event's (courier.outbox.id), so it goes with --sink. skip and retry only\n"
-        "mark what is to be done: the relay that runs the sink does it, at once if it is up.\n"
-        "They ask before they do it by filter or --all; where nobody can be asked they need\n"
-        "--yes. The role must be a member of courier_relay. With neither --dsn nor -c the\n"
-        "environment names the database (PGHOST, PGUSER …).\n",
+        "An ID is the event's (courier.outbox.id), so it goes with --sink or --endpoint; of a "
+        "sink\n"
+        "with endpoints, --sink means all of them. skip and retry only mark what is to be done:\n"
+        "the relay that runs the sink does it, at once if it is up. They ask before they do it by\n"
+        "filter or --all; where nobody can be asked they need --yes. The role must be a member of\n"
+        "courier_relay. With neither --dsn nor -c the environment names the database (PGHOST,\n"
+        "PGUSER …).\n",
     .options = options,
     .max_operands = UINT_MAX,
     .run = run_parked,

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* The loop's own, PostgreSQL's two connections, and some for a name to be resolved. */
@@ -70,4 +71,19 @@ static bool check_threads(unsigned n_threads, struct error *error)
 bool resources_check(unsigned n_threads, struct error *error)
 {
         return check_files(error) && check_threads(n_threads, error);
+}
+
+uint64_t resources_raise_files(void)
+{
+        struct rlimit files;
+
+        if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+                return 0;
+        if (files.rlim_cur < files.rlim_max) {
+                const struct rlimit raised = {
+                    .rlim_cur = files.rlim_max, .rlim_max = files.rlim_max};
+                if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
+                        files.rlim_cur = files.rlim_max;
+        }
+        return files.rlim_cur;
 }

@@ -5,7 +5,13 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct error;
 
 bool resources_check(unsigned n_threads, struct error *error);
+
+/* Raises the limit of open files as far as it goes without privileges: a service manager's default
+ * is made for programs that watch them with select(), and ours do not. Returns how many may be
+ * open then. */
+uint64_t resources_raise_files(void);

@@ -4,7 +4,10 @@
 #include "cli/libraries.h"
 #include "cli/resources.h"
 #include "config/config.h"
+#include "loop/resolve.h"
 #include "relay/relay.h"
+#include "sinks/module.h"
+#include "sinks/registry.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
@@ -39,25 +42,69 @@ static bool set_log_level(const char *name)
 }
 
 /* libuv starts its threads at first use and never more. E-mail blocks one for each message on its way,
- * standard output one; name look-ups must never wait behind them. Returns how many there will be. */
+ * standard output one, a module as many as it says; none of them may wait behind another. Returns how many there will be. */
 static unsigned size_thread_pool(const struct config *config)
 {
         const unsigned max_threads = 1024; /* libuv's */
         unsigned long n_threads = 4;
         char text[24];
 
-        for (unsigned i = 0; i < config->n_sinks; i++) {
-                const struct sink_config *sink = &config->sinks[i];
-                if (sink->email != NULL)
-                        n_threads += sink->email->concurrency;
-                if (sink->stdout_ != NULL)
-                        n_threads++;
-        }
+        for (unsigned i = 0; i < config->n_sinks; i++)
+                n_threads += sink_kind_threads(&config->sinks[i]);
         snprintf(text, sizeof text, "%lu", n_threads);
         if (setenv("UV_THREADPOOL_SIZE", text, 0) != 0)
                 out_of_memory();
         n_threads = strtoul(getenv("UV_THREADPOOL_SIZE"), NULL, 10);
         return n_threads < max_threads ? (unsigned)n_threads : max_threads;
+}
+
+/* How many files may be open at the same time when all is busy; a receiver that keeps its
+ * connection open between two events takes one more. */
+static uint64_t count_files(const struct config *config)
+{
+        const uint64_t of_our_own = 32;
+        uint64_t n_files = of_our_own;
+
+        for (unsigned i = 0; i < config->n_sinks; i++) {
+                const struct sink_config *sink = &config->sinks[i];
+                if (sink->concurrency > 0)
+                        n_files += sink->concurrency;
+                else if (sink->http != NULL)
+                        n_files += sink->http->endpoints == HTTP_ENDPOINTS_TABLE
+                                       ? HTTP_TABLE_CONCURRENCY
+                                       : HTTP_CONCURRENCY;
+                else if (sink->email != NULL)
+                        n_files += EMAIL_CONCURRENCY;
+                else
+                        n_files++;
+        }
+        return n_files;
+}
+
+static void provide_files(const struct config *config)
+{
+        const uint64_t limit = resources_raise_files();
+        const uint64_t wanted = count_files(config);
+
+        if (limit < wanted)
+                log_warn("few_files", kv_int("limit", limit), kv_int("wanted", wanted),
+                    kv_text("hint", "raise the limit of open files (ulimit -Hn, LimitNOFILE=): "
+                                    "without that some connections fail when many are busy"));
+}
+
+static bool load_modules(const struct config *config, struct error *error)
+{
+        if (!sink_kinds_load(config, error))
+                return false;
+        for (unsigned i = 0; i < config->n_sinks; i++) {
+                const struct module_config *module = config->sinks[i].module;
+                if (module != NULL)
+                        log_info("module_loaded", kv_text("sink", config->sinks[i].name),
+                            kv_text("file", module->file),
+                            kv_text("kind", sink_kind_of(&config->sinks[i])->kind),
+                            kv_text("version", sink_module_find(module->file)->own->version));
+        }
+        return true;
 }
 
 static bool run_config(
@@ -71,10 +118,15 @@ static bool run_config(
                 return error_set(error, ERROR_CONFIG,
                     "log level \"%.64s\" is not one of debug, info, warn, error",
                     config->log_level);
+        if (!load_modules(config, error))
+                return false;
+        provide_files(config);
         if (!resources_check(size_thread_pool(config), error))
                 return false;
         if (!libraries_init_curl())
                 return error_set(error, ERROR_SYSTEM, "libcurl cannot be initialised");
+        resolve_use_servers(
+            (const char *const *)config->relay.dns_servers, config->relay.n_dns_servers);
         ok = relay_run(config, &relay_options, error);
         curl_global_cleanup();
         return ok;

@@ -55,6 +55,16 @@ void insert_parked(struct failures_rig *rig, const char *set)
         change_last(rig, "parked", "position", set);
 }
 
+void insert_endpoint(struct failures_rig *rig, int id, const char *sink, const char *name)
+{
+        char *sql = xasprintf("INSERT INTO courier.endpoint (id, sink, name, url)"
+                              " OVERRIDING SYSTEM VALUE VALUES (%d, '%s', '%s', 'https://x/')",
+            id, sink, name);
+
+        database_exec(rig->owner, sql);
+        free(sql);
+}
+
 struct expected_waiters {
         PGconn *owner;
         int n;

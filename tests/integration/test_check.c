@@ -1,5 +1,7 @@
 /* `pgcourier check`: each thing that would keep `run` from working is found, named and remedied. */
 #include "base/alloc.h"
+#include "support/dns_server.h"
+#include "support/http_receiver.h"
 #include "support/postgres.h"
 #include "support/program.h"
 
@@ -9,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ONE_SINK "sinks: [{name: out, topics: ['*'], stdout: {}}]\n"
+#define ONE_SINK "sinks: [{name: out, topics: ['**'], stdout: {}}]\n"
 
 /* A configuration file; free the path. */
 static char *write_config(const char *dsn, const char *rest)
@@ -203,9 +205,9 @@ Test(check, finds_a_sink_that_cannot_be_reached)
 {
         char *dsn = postgres_new_database(postgres_shared());
         char *sinks = xasprintf("sinks:\n"
-                                "  - {name: away, topics: ['*'], redis: {url: "
+                                "  - {name: away, topics: ['**'], redis: {url: "
                                 "'redis://127.0.0.1:%u'}}\n"
-                                "  - {name: here, topics: ['*'], stdout: {}}\n",
+                                "  - {name: here, topics: ['**'], stdout: {}}\n",
             free_port());
         struct program_run run = check_connect(dsn, sinks);
 
@@ -215,7 +217,45 @@ Test(check, finds_a_sink_that_cannot_be_reached)
         free(dsn);
 }
 
+Test(check, finds_a_filter_that_postgresql_does_not_accept)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+        struct program_run run = check_connect(dsn,
+            "sinks:\n"
+            "  - {name: good, topics: ['**'], filter: '$.amount > 100', stdout: {}}\n"
+            "  - {name: bad, topics: ['**'], filter: '$.amount >', stdout: {}}\n");
+
+        cr_expect_not_null(
+            strstr(run.out, "ok    filter: sink good: is a jsonpath predicate\n"), "%s", run.out);
+        expect_finding(run, 3,
+            "fail  filter: sink bad: PostgreSQL does not accept it as a jsonpath predicate: "
+            "syntax error");
+        free(dsn);
+}
+
 /* Without care the connection would become "standard output", and take the findings for queries. */
+/* A name that only the server of the configuration knows; and none that it would answer. */
+Test(check, asks_the_name_servers_of_the_configuration)
+{
+        struct dns_server *names = dns_server_start();
+        struct http_receiver *receiver = http_receiver_start(NULL, NULL);
+        char *rest = xasprintf("relay: {dns_servers: ['%s']}\n"
+                               "sinks: [{name: hook, topics: ['*'], "
+                               "http: {url: 'http://receiver.test:%u/'}}]\n",
+            dns_server_address(names), http_receiver_port(receiver));
+        struct program_run run;
+
+        dns_server_answer(names, "127.0.0.1");
+        run = check_connect("host=/nonexistent", rest);
+        expect_finding(run, 4, "ok    sink hook: http: can be reached\n");
+        dns_server_answer(names, NULL);
+        run = check_connect("host=/nonexistent", rest);
+        expect_finding(run, 4, "fail  sink hook: http: the host of the sink's url has no address");
+        free(rest);
+        http_receiver_destroy(receiver);
+        dns_server_destroy(names);
+}
+
 Test(check, keeps_its_findings_out_of_the_connection)
 {
         char *dsn = postgres_new_database(postgres_shared());

@@ -143,22 +143,22 @@ Test(cli, prints_versions_for_people)
         cr_expect_eq(brief.code, 0);
         cr_expect_eq(strncmp(whole.out, brief.out, strlen(brief.out)), 0);
         cr_expect_not_null(strstr(whole.out, "\nlibpq "));
-        cr_expect_not_null(strstr(whole.out, "\nTLS to Redis is not available\n"));
+        cr_expect_not_null(strstr(whole.out, "\nTLS to Redis by OpenSSL\n"));
         program_run_free(&whole);
         program_run_free(&brief);
 }
 
 Test(cli, prints_versions_for_programs)
 {
-        static const char *const libraries[] = {
-            "libpq", "libuv", "libcurl", "hiredis", "libcyaml", "jansson", "smartcols", "OpenSSL"};
+        static const char *const libraries[] = {"libpq", "libuv", "c-ares", "libcurl", "hiredis",
+            "libcyaml", "jansson", "smartcols", "OpenSSL"};
         struct program_run run = RUN("version", "--json");
         json_t *version = json_loads(run.out, 0, NULL);
 
         cr_assert_not_null(version, "%s", run.out);
         cr_expect(json_is_string(json_object_get(version, "version")));
         cr_expect(json_is_string(json_object_get(version, "compiler")));
-        cr_expect(json_is_false(json_object_get(version, "redis_tls")));
+        cr_expect(json_is_true(json_object_get(version, "redis_tls")));
         for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
                 json_t *library =
                     json_object_get(json_object_get(version, "libraries"), libraries[i]);

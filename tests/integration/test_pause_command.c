@@ -38,8 +38,8 @@ static char *write_config(void)
 {
         char *text = xasprintf("postgres: {dsn: \"%s\"}\n"
                                "sinks:\n"
-                               "  - {name: billing, topics: ['*'], stdout: {}}\n"
-                               "  - {name: receipts, topics: ['*'], stdout: {}}\n",
+                               "  - {name: billing, topics: ['**'], stdout: {}}\n"
+                               "  - {name: receipts, topics: ['**'], stdout: {}}\n",
             rig.dsn);
         char *path = program_file("config.yaml", text, strlen(text));
 

@@ -1,0 +1,19 @@
+/*
+ * A sink that fans out, opened here and for a moment: what the relay would say
+ * of a receiver is what its sink says of it.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "pgcourier/sink.h"
+
+struct sink_config;
+
+/* Whether the sink would take that receiver (its URL, its headers, its secrets). Does not connect. */
+bool endpoint_delivery_check(const struct sink_config *config, const struct target_settings *target,
+    struct error *error) __attribute__((warn_unused_result));
+
+/* One attempt to deliver one event to it. False and *error only if there was none. */
+bool endpoint_delivery_try(const struct sink_config *config, const struct target_settings *target,
+    const struct event *event, struct outcome *out_outcome, int64_t *out_ms, struct error *error)
+    __attribute__((warn_unused_result));

@@ -1,0 +1,333 @@
+/* `pgcourier endpoint`: what it makes of a command line, and that it keeps secrets. */
+#include "base/alloc.h"
+#include "failures_rig.h"
+
+#include <stdlib.h>
+
+static struct failures_rig rig;
+
+static void start(void)
+{
+        failures_rig_start(&rig);
+}
+
+static void stop(void)
+{
+        failures_rig_stop(&rig);
+}
+
+TestSuite(endpoint_command, .init = start, .fini = stop);
+
+#define ENDPOINT(...) program_run(NULL, "endpoint", __VA_ARGS__, "--dsn", rig.dsn, NULL)
+#define ADD(...)      ENDPOINT("add", __VA_ARGS__, "--sink", "web")
+#define SECRET        "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
+
+/* Standard output is that, and standard error has that text. */
+#define expect_both(run, expected_out, expected_err)                                               \
+        do {                                                                                       \
+                struct program_run actual = (run);                                                 \
+                cr_expect_eq(actual.code, 0, "exit code %d: %s", actual.code, actual.err);         \
+                cr_expect_str_eq(actual.out, (expected_out), "%s", actual.out);                    \
+                cr_expect_not_null(strstr(actual.err, (expected_err)), "%s", actual.err);          \
+                program_run_free(&actual);                                                         \
+        } while (0)
+
+static void expect_value(const char *sql, const char *expected)
+{
+        char *value = database_value(rig.owner, sql);
+
+        cr_expect_str_eq(value, expected, "%s\n gave     %s\n not      %s", sql, value, expected);
+        free(value);
+}
+
+static void add_acme(void)
+{
+        database_exec(rig.owner,
+            "INSERT INTO courier.endpoint (sink, name, url, secret, headers, topics)"
+            " VALUES ('web', 'acme', 'https://acme.example/hook?token=t', '" SECRET "',"
+            " '{\"Authorization\": \"Bearer b\"}', '{orders.*,!orders.x}')");
+}
+
+Test(endpoint_command, add_prints_the_new_secret_once)
+{
+        struct program_run run = ADD("acme", "--url", "https://acme.example/hook");
+        char *secret = database_value(rig.owner, "SELECT secret || E'\\n' FROM courier.endpoint");
+
+        cr_expect_eq(run.code, 0, "%s", run.err);
+        cr_expect_str_eq(run.out, secret);
+        cr_expect_not_null(strstr(run.err, "added acme to web as lane 1;"), "%s", run.err);
+        cr_expect_not_null(
+            strstr(run.err, "no relay has run a sink web here so far"), "%s", run.err);
+        cr_expect_null(strstr(run.err, "whsec_"));
+        program_run_free(&run);
+        free(secret);
+}
+
+Test(endpoint_command, add_takes_all_that_can_be_said_of_one)
+{
+        char *path = program_file("secret", SECRET "\n", strlen(SECRET) + 1);
+
+        expect_both(ADD("acme", "--url", "https://acme.example/", "--topics", "orders.*, !orders.x",
+                        "--topics", "a\"b", "--types=x", "--filter=$.total > 100", "--header",
+                        "Authorization: Bearer b", "--header", "X-Empty:", "--concurrency=4",
+                        "--rate=0.5", "--burst=3", "--description=A customer", "--start=beginning",
+                        "--secret-file", path),
+            "", "added acme to web as lane 1\n");
+        expect_value(
+            "SELECT (topics, types, filter, headers, concurrency, rate, burst, description,"
+            " start, secret)::text FROM courier.endpoint",
+            "(\"{orders.*,!orders.x,\"\"a\\\\\"\"b\"\"}\",{x},\"($.\"\"total\"\" > 100)\","
+            "\"{\"\"X-Empty\"\": \"\"\"\", \"\"Authorization\"\": \"\"Bearer b\"\"}\","
+            "4,0.5,3,\"A customer\",beginning," SECRET ")");
+        free(path);
+}
+
+Test(endpoint_command, add_says_what_is_wrong_and_never_shows_a_secret)
+{
+        static const struct {
+                const char *words[5];
+                const char *complaint;
+        } cases[] = {
+            {{"a b", "--url", "https://x/"}, "endpoint a b: name must be 1 to 100 of letters"},
+            {{"a"}, "endpoint add: where are its events to go? Add --url"},
+            {{"a", "--url", ""}, "--url is empty"},
+            {{"a", "--url", "gopher://x/"}, "endpoint a: url must begin with http or https"},
+            {{"a", "--url", "https://u:p@x/"}, "endpoint a: url must not contain a user"},
+            {{"a", "--url", "https://x/\r\nHost: y"}, "endpoint a: url must be of visible ascii"},
+            {{"a", "--url", "https://x/\xff"}, "a value is not valid: invalid byte"},
+            {{"a", "--url", "https://x/", "--topics", "a,,b"},
+                "--topics: there is an empty pattern"},
+            {{"a", "--url", "https://x/", "--topics", "!a"}, "topics must not all exclude"},
+            {{"a", "--url", "https://x/", "--types", ","}, "--types: there is an empty pattern"},
+            {{"a", "--url", "https://x/", "--filter", "$.a >"}, "--filter: syntax error"},
+            {{"a", "--url", "https://x/", "--filter", "$.a like_regex \"[\""},
+                "--filter: invalid regular expression"},
+            {{"a", "--url", "https://x/", "--header", "x"}, "--header: \"x\" is not 'NAME: VALUE'"},
+            {{"a", "--url", "https://x/", "--header", "a b: c"},
+                "--header: \"a b\" is not the name"},
+            {{"a", "--url", "https://x/", "--header", "a: b\nc: d"},
+                "header values must not contain"},
+            {{"a", "--url", "https://x/", "--header", "a: \xff"}, "value of a is not valid UTF-8"},
+            {{"a", "--url", "https://x/", "--rate", "fast"}, "--rate: \"fast\" is not a number"},
+            {{"a", "--url", "https://x/", "--rate", "10000000"}, "rate must be 0 to 1000000"},
+            {{"a", "--url", "https://x/", "--burst", "-1"},
+                "--burst: \"-1\" is not a whole number"},
+            {{"a", "--url", "https://x/", "--concurrency", "0"}, "concurrency must be 1 to 1024"},
+            {{"a", "--url", "https://x/", "--concurrency", "99999999999"}, "out of range"},
+            {{"a", "--url", "https://x/", "--start", "soon"}, "start must be now or beginning"},
+            {{"acme", "--url", "https://x/"}, "there is an endpoint \"acme\" already"},
+        };
+
+        add_acme();
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                const char *const *words = cases[i].words;
+                struct program_run run = program_run(NULL, "endpoint", "--sink", "web", "--dsn",
+                    rig.dsn, "add", words[0], words[1], words[2], words[3], words[4], NULL);
+                cr_expect_null(strstr(run.err, "whsec_"), "%zu: %s", i, run.err);
+                expect_refusal(run, 2, cases[i].complaint);
+        }
+        expect_value("SELECT count(*) FROM courier.endpoint", "1");
+}
+
+Test(endpoint_command, add_reads_a_secret_only_if_it_is_one)
+{
+        char *path = program_file("secret", "hunter2\n", 8);
+
+        expect_refusal(ADD("a", "--url", "https://x/", "--secret-file", path), 2,
+            "endpoint a: secret must be whsec and 24 to 64 bytes in base64");
+        expect_refusal(
+            ADD("a", "--url", "https://x/", "--secret-file", "/nowhere"), 3, "--secret-file: /now");
+        free(path);
+}
+
+static char *config_file(const char *sinks)
+{
+        char *text = xasprintf("postgres:\n  dsn: %s\nsinks:\n%s", rig.dsn, sinks);
+        char *path = program_file("pgcourier.yaml", text, strlen(text));
+
+        free(text);
+        return path;
+}
+
+#define REDIS_SINK "  - {name: cache, topics: [a], redis: {url: 'redis://127.0.0.1'}}\n"
+
+Test(endpoint_command, add_finds_the_sink_in_the_configuration)
+{
+        char *without = config_file(REDIS_SINK);
+
+        expect_refusal(program_run(NULL, "endpoint", "add", "a", "--url", "https://x/", "--dsn",
+                           rig.dsn, NULL),
+            2, "endpoint add: which sink delivers to it? Add --sink NAME, or -c FILE");
+        expect_refusal(
+            program_run(NULL, "endpoint", "add", "a", "--url", "https://x/", "-c", without, NULL),
+            2, "the configuration has no sink with endpoints: table");
+        expect_refusal(ENDPOINT("add", "a", "--url", "https://x/", "--sink", "Web"), 2,
+            "\"Web\" is not a sink's name");
+        free(without);
+}
+
+Test(endpoint_command, list_shows_the_state_of_each)
+{
+        add_acme();
+        insert_endpoint(&rig, 5, "mail", "zed");
+        database_exec(rig.owner,
+            "UPDATE courier.endpoint SET failing_since = '2026-01-02 03:04:05Z',"
+            " last_error = E'HTTP 500\\x1b[2J' WHERE name = 'acme';"
+            "UPDATE courier.endpoint SET state = 'disabled', state_reason = 'gone'"
+            " WHERE name = 'zed'");
+        insert_parked(&rig, "sink = 'web', lane = 1");
+        insert_dead_letter(&rig, "sink = 'mail', lane = 5");
+        expect_output(ENDPOINT("list"),
+            "NAME SINK STATE    FAILING SINCE        PARKED DEAD TOPICS             URL"
+            "                           REASON\n"
+            "zed  mail disabled                           0    1 **,!courier.**     https://x/"
+            "                    gone\n"
+            "acme web  active   2026-01-02T03:04:05Z      1    0 orders.*,!orders.x "
+            "https://acme.example/hook?... HTTP 500\\x1b[2J\n");
+        expect_both(ENDPOINT("list", "--state", "paused"), "", "no endpoint matches\n");
+        expect_refusal(ENDPOINT("list", "--state", "paused", "--fail-empty"), 8, "no endpoint");
+        expect_refusal(ENDPOINT("list", "--state", "pausd"), 2, "did you mean \"paused\"?");
+        database_exec(rig.owner, "DELETE FROM courier.endpoint");
+        expect_both(ENDPOINT("list"), "", "there are no endpoints; `pgcourier endpoint add");
+}
+
+Test(endpoint_command, list_as_json_has_all_but_the_secrets)
+{
+        struct program_run run;
+        json_t *lines;
+        json_t *line;
+
+        add_acme();
+        insert_endpoint(&rig, 5, "mail", "zed");
+        run = ENDPOINT("list", "--json", "--sink", "web");
+        cr_expect_null(strstr(run.out, "whsec_"));
+        cr_expect_null(strstr(run.out, "token=t"));
+        cr_expect_null(strstr(run.out, "Bearer"));
+        lines = read_json_lines(run);
+        cr_expect_eq(json_array_size(lines), 1);
+        line = json_array_get(lines, 0);
+        cr_expect_str_eq(json_string_value(json_object_get(line, "name")), "acme");
+        cr_expect_eq(json_array_size(json_object_get(line, "topics")), 2);
+        cr_expect_eq(json_integer_value(json_object_get(line, "id")), 1);
+        cr_expect_eq(json_integer_value(json_object_get(line, "parked")), 0);
+        cr_expect(json_is_null(json_object_get(line, "failing_since")));
+        json_decref(lines);
+}
+
+Test(endpoint_command, show_keeps_secrets_unless_it_is_asked)
+{
+        static const char *const hidden[] = {SECRET, "token=t", "Bearer b"};
+        struct program_run plain, all, json;
+
+        add_acme();
+        plain = ENDPOINT("show", "acme");
+        all = ENDPOINT("show", "acme", "--secrets");
+        json = ENDPOINT("show", "acme", "--json", "--secrets");
+        for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+                cr_expect_null(strstr(plain.out, hidden[i]), "%s", plain.out);
+                cr_expect_not_null(strstr(all.out, hidden[i]), "%s", all.out);
+                cr_expect_not_null(strstr(json.out, hidden[i]), "%s", json.out);
+        }
+        cr_expect_not_null(strstr(plain.out, "\nsink         web\n"), "%s", plain.out);
+        cr_expect_not_null(strstr(plain.out, "Authorization"), "%s", plain.out);
+        cr_expect_eq(strchr(json.out, '\n'), json.out + strlen(json.out) - 1);
+        program_run_free(&json);
+        program_run_free(&all);
+        program_run_free(&plain);
+}
+
+Test(endpoint_command, pause_and_resume_tell_the_relay_and_say_what_was)
+{
+        PGconn *listener;
+
+        add_acme();
+        listener = listen_to_control(&rig);
+        expect_output(ENDPOINT("pause", "acme", "--reason", "by phone"), "acme is paused\n");
+        cr_expect_eq(count_notifications(listener), 1);
+        expect_output(ENDPOINT("pause", "acme"), "acme was already paused\n");
+        expect_value(
+            "SELECT state || ' ' || state_reason FROM courier.endpoint", "paused by phone");
+        expect_output(ENDPOINT("resume", "acme"), "acme goes on\n");
+        expect_value(
+            "SELECT state_reason IS NULL FROM courier.endpoint WHERE state = 'active'", "t");
+        expect_both(ENDPOINT("resume", "acme"), "", "acme is neither paused nor disabled\n");
+        database_exec(rig.owner, "SELECT courier.disable_endpoint(1, 'gone')");
+        expect_output(ENDPOINT("resume", "acme"), "acme goes on\n");
+        expect_refusal(ENDPOINT("pause", "acme", "--reason", "a\nb"), 2, "state reason must not");
+        PQfinish(listener);
+}
+
+Test(endpoint_command, a_name_that_does_not_exist_is_told_with_the_nearest)
+{
+        static const char *const verbs[] = {"show", "pause", "resume", "remove", "rotate-secret"};
+
+        add_acme();
+        for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+                expect_refusal(ENDPOINT(verbs[i], "acne"), 8,
+                    "there is no endpoint \"acne\"; did you mean \"acme\"?");
+        expect_refusal(ENDPOINT("show", "nobody"), 8, "see `pgcourier endpoint list`");
+}
+
+Test(endpoint_command, remove_asks_and_keeps_dead_letters)
+{
+        add_acme();
+        insert_parked(&rig, "sink = 'web', lane = 1");
+        insert_dead_letter(&rig, "sink = 'web', lane = 1");
+        expect_refusal(ENDPOINT("remove", "acme"), 2,
+            "acme has 1 parked deliveries, which would go, and 1 dead letters, which would stay; "
+            "add --yes");
+        expect_value("SELECT count(*) FROM courier.endpoint", "1");
+        expect_output(ENDPOINT("remove", "acme", "--yes"),
+            "removed acme; of its deliveries, parked ones go (1), dead letters stay (1)\n");
+        expect_value("SELECT count(*) FROM courier.endpoint", "0");
+        expect_value("SELECT count(*) FROM courier.dead_letter", "1");
+}
+
+Test(endpoint_command, rotate_secret_lets_the_old_one_sign_for_a_while)
+{
+        char *path = program_file("secret", SECRET "\n", strlen(SECRET) + 1);
+        struct program_run run;
+        char *secret;
+
+        add_acme();
+        run = ENDPOINT("rotate-secret", "acme", "--overlap", "2h");
+        secret = database_value(rig.owner, "SELECT secret || E'\\n' FROM courier.endpoint");
+        cr_expect_eq(run.code, 0, "%s", run.err);
+        cr_expect_str_eq(run.out, secret);
+        cr_expect_not_null(strstr(run.err, "and with the old one until 20"), "%s", run.err);
+        cr_expect_null(strstr(run.err, "whsec_"));
+        expect_value("SELECT old_secrets = '{" SECRET "}' AND old_secrets_until BETWEEN"
+                     " now() + interval '1 h' AND now() + interval '3 h' FROM courier.endpoint",
+            "t");
+        expect_both(ENDPOINT("rotate-secret", "acme", "--overlap", "0", "--secret-file", path), "",
+            "acme: signed with the new secret only\n");
+        expect_value(
+            "SELECT secret = '" SECRET "' AND old_secrets = '{}' FROM courier.endpoint", "t");
+        expect_refusal(ENDPOINT("rotate-secret", "acme", "--overlap", "1x"), 2,
+            "--overlap: \"1x\" is not a whole number with a unit");
+        expect_refusal(ENDPOINT("rotate-secret", "acme", "--overlap", "366d"), 2, "more than 365d");
+        program_run_free(&run);
+        free(secret);
+        free(path);
+}
+
+Test(endpoint_command, test_wants_a_configuration_and_json)
+{
+        add_acme();
+        expect_refusal(ENDPOINT("test", "acme"), 2, "endpoint test: how is the sink set up?");
+        expect_refusal(
+            program_run(NULL, "endpoint", "test", "acme", "-c", "/nowhere", "--payload", "{", NULL),
+            2, "--payload is not JSON: ");
+        expect_refusal(
+            program_run(NULL, "endpoint", "test", "acme", "-c", "/nowhere", "--topic", "", NULL), 2,
+            "--topic: a topic has 1 to 255 bytes");
+}
+
+Test(endpoint_command, wants_the_rights_of_a_relay)
+{
+        char *app = dsn_as_user(rig.dsn, "app");
+
+        expect_refusal(program_run(NULL, "endpoint", "list", "--dsn", app, NULL), 7,
+            "GRANT courier_relay TO \"app\"");
+        free(app);
+}
