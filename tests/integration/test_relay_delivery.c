@@ -22,7 +22,7 @@ Test(relay_delivery, routes_by_topic)
                         "     redis: {url: \"unix://%s\", stream: one}}\n"
                         "  - {name: two, topics: [\"users.*\", orders.paid], start: beginning,\n"
                         "     redis: {url: \"unix://%s\", stream: two}}\n"
-                        "  - {name: all, topics: [\"*\"], start: beginning,\n"
+                        "  - {name: all, topics: [\"**\"], start: beginning,\n"
                         "     redis: {url: \"unix://%s\", stream: all}}\n",
                 fixture.relay, fixture.redis.socket_path, fixture.redis.socket_path,
                 fixture.redis.socket_path);
@@ -54,7 +54,7 @@ static struct relay_process *start_with(struct relay_fixture *fixture, const cha
         return relay_start("postgres: {dsn: \"%s\"}\n"
                            "relay: {%s}\n"
                            "sinks:\n"
-                           "  - {name: bus, topics: [\"*\"], start: beginning,\n"
+                           "  - {name: bus, topics: [\"**\"], start: beginning,\n"
                            "     redis: {url: \"unix://%s\", stream: events}}\n",
             fixture->relay, relay_block, fixture->redis.socket_path);
 }
@@ -155,7 +155,7 @@ static struct program_run run_once(const char *dsn, const char *more)
 {
         char *text = xasprintf("postgres: {dsn: \"%s\", connect_timeout: 2s}\n"
                                "sinks:\n"
-                               "  - {name: bus, topics: [\"*\"], start: beginning, stdout: {}}\n"
+                               "  - {name: bus, topics: [\"**\"], start: beginning, stdout: {}}\n"
                                "%s",
             dsn, more);
         char *path = program_file("once.yaml", text, strlen(text));

@@ -117,9 +117,9 @@ static struct relay_process *start_hook(
         return relay_start(
             "postgres: {dsn: \"%s\"}\n"
             "sinks:\n"
-            "  - {name: hook, topics: [\"*\"], start: beginning, max_in_flight: 10,\n"
+            "  - {name: hook, topics: [\"**\"], start: beginning, max_in_flight: 10,\n"
             "     retry: {first: 10ms, max: 10ms},\n"
-            "     http: {url: \"http://127.0.0.1:%u/\", concurrency: %d}}\n",
+            "     http: {url: \"http://127.0.0.1:%u/\"}, concurrency: %d}\n",
             fixture->relay, http_receiver_port(http), concurrency);
 }
 

@@ -21,7 +21,7 @@ static void open_hook(struct hook *hook, const char *settings, const char *http_
         hook->relay = relay_start("postgres: {dsn: \"%s\"}\n"
                                   "relay: {sweep: 500ms}\n"
                                   "sinks:\n"
-                                  "  - {name: hook, topics: [\"*\"], start: beginning, %s\n"
+                                  "  - {name: hook, topics: [\"**\"], start: beginning, %s\n"
                                   "     http: {url: \"http://127.0.0.1:%u/\"%s}}\n",
             hook->fixture.relay, settings, http_receiver_port(hook->http), http_settings);
         relay_wait_for_log(hook->relay, "event=lane_owned", 30000);

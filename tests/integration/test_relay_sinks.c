@@ -1,5 +1,6 @@
 /* All kinds of sink in one relay: what each is given, and what becomes of it while all are down. */
 #include "base/alloc.h"
+#include "support/dns_server.h"
 #include "support/http_receiver.h"
 #include "support/relay_fixture.h"
 #include "support/smtp_receiver.h"
@@ -203,11 +204,11 @@ Test(relay_sinks, waits_for_destinations_that_are_down_when_it_starts)
         relay = relay_start("postgres: {dsn: \"%s\"}\n"
                             "log: {level: debug}\n"
                             "sinks:\n"
-                            "  - {name: bus, topics: [\"*\"], start: beginning,\n"
+                            "  - {name: bus, topics: [\"**\"], start: beginning,\n"
                             "     redis: {url: \"redis://127.0.0.1:%u\", stream: events}}\n"
-                            "  - {name: hook, topics: [\"*\"], start: beginning,\n"
+                            "  - {name: hook, topics: [\"**\"], start: beginning,\n"
                             "     http: {url: \"http://127.0.0.1:%u/\"}}\n"
-                            "  - {name: mail, topics: [\"*\"], start: beginning,\n"
+                            "  - {name: mail, topics: [\"**\"], start: beginning,\n"
                             "     email: {url: \"smtp://127.0.0.1:%u\", from: a@example.org}}\n",
             fixture.relay, fixture.redis.port, http_receiver_port(http), smtp.port);
         database_exec(fixture.admin,
@@ -231,5 +232,43 @@ Test(relay_sinks, waits_for_destinations_that_are_down_when_it_starts)
         relay_destroy(relay);
         smtp_receiver_deinit(&smtp);
         http_receiver_destroy(http);
+        relay_fixture_end(&fixture);
+}
+
+/* ---- one that hangs ------------------------------------------------------------------------- */
+
+static bool is_asked(void *names)
+{
+        return dns_server_n_asked(names) > 0;
+}
+
+/* The name server says nothing, and is given five minutes for it. */
+Test(relay_sinks, lets_no_sink_wait_for_the_name_of_another)
+{
+        struct relay_fixture fixture;
+        struct relay_process *relay;
+        struct dns_server *names = dns_server_start();
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        dns_server_mute(names);
+        relay = relay_start("postgres: {dsn: \"%s\"}\n"
+                            "relay: {dns_servers: [\"%s\"], drain: 100ms}\n"
+                            "sinks:\n"
+                            "  - {name: hook, topics: [\"**\"], start: beginning,\n"
+                            "     http: {url: \"http://mute.test/\", connect_timeout: 5m,\n"
+                            "            timeout: 10m}}\n"
+                            "  - {name: bus, topics: [\"**\"], start: beginning,\n"
+                            "     redis: {url: \"unix://%s\", stream: events}}\n",
+            fixture.relay, dns_server_address(names), fixture.redis.socket_path);
+        publish(fixture.admin, "t", "k", "before");
+        wait_until(is_asked, names, 30000, "the name to be asked for");
+        for (int i = 0; i < 20; i++)
+                publish(fixture.admin, "t", "k", "meanwhile");
+        relay_fixture_await(&fixture, "events", 21);
+        cr_expect_eq(
+            relay_count_in_log(relay, "event=sink_down"), 0, "it still waits for the name");
+        relay_stop(relay);
+        relay_destroy(relay);
+        dns_server_destroy(names);
         relay_fixture_end(&fixture);
 }

@@ -100,7 +100,7 @@ static struct relay_process *start_hook(
         return relay_start("postgres: {dsn: \"%s\"}\n"
                            "relay: {standby: 50ms}\n"
                            "sinks:\n"
-                           "  - {name: hook, topics: [\"*\"], start: beginning,\n"
+                           "  - {name: hook, topics: [\"**\"], start: beginning,\n"
                            "     http: {url: \"http://127.0.0.1:%u/\"}}\n",
             fixture->relay, http_receiver_port(http));
 }

@@ -27,7 +27,7 @@ static struct relay_process *start_with(struct relay_fixture *fixture, const cha
         return relay_start("postgres: {dsn: \"%s\"}\n"
                            "relay: {%s}\n"
                            "sinks:\n"
-                           "  - {name: bus, topics: [\"*\"], start: beginning,\n"
+                           "  - {name: bus, topics: [\"**\"], start: beginning,\n"
                            "     redis: {url: \"unix://%s\", stream: events}}\n",
             fixture->relay, setting, fixture->redis.socket_path);
 }
@@ -225,7 +225,7 @@ Test(schedule_relay, ticks_before_a_single_run_ends)
         relay_fixture_begin(&fixture, postgres_shared());
         config = xasprintf("postgres: {dsn: \"%s\"}\n"
                            "sinks:\n"
-                           "  - {name: bus, topics: [\"*\"], start: beginning,\n"
+                           "  - {name: bus, topics: [\"**\"], start: beginning,\n"
                            "     redis: {url: \"unix://%s\", stream: events}}\n",
             fixture.relay, fixture.redis.socket_path);
         path = program_file("once.yaml", config, strlen(config));
