@@ -39,6 +39,13 @@ void arrivals_note(struct arrivals *arrivals, const char *text, int64_t at_us)
         pthread_mutex_unlock(&arrivals->lock);
 }
 
+void arrivals_forget(struct arrivals *arrivals)
+{
+        pthread_mutex_lock(&arrivals->lock);
+        arrivals->n = 0;
+        pthread_mutex_unlock(&arrivals->lock);
+}
+
 /* An entry's id begins with the server's time in whole milliseconds: the last moment of it. */
 static void note_entry(struct arrivals *arrivals, const redisReply *entry)
 {

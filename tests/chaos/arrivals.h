@@ -27,6 +27,9 @@ void arrivals_deinit(struct arrivals *arrivals);
 /* Aborts if the text is no event of ours; beacons are left out. */
 void arrivals_note(struct arrivals *arrivals, const char *text, int64_t at_us);
 
+/* As if nothing had arrived yet. */
+void arrivals_forget(struct arrivals *arrivals);
+
 /* Notes what has been added since the last time. */
 void arrivals_read_stream(
     struct arrivals *arrivals, struct redis_server *server, const char *stream);

@@ -11,6 +11,7 @@ enum {
         KEYS_PER_WRITER = 8,
         MAIL_EVERY = 9,
         MAIL_AT = 7,
+        PLAIN_OF_THREE = 2, /* not for the receivers, of whom there are many */
         REFUSED_EVERY = 61,
         DELAYED_EVERY = 23,
         DELAYED_AT = 11,
@@ -22,7 +23,8 @@ const char chaos_event_columns[] = "topic, key, payload, deliver_at";
 
 const char *chaos_sink_name(enum chaos_sink sink)
 {
-        static const char *const names[N_SINKS] = {"stream", "hook", "fast", "mail"};
+        static const char *const names[N_SINKS] = {"stream", "hook", "fast", "mail", "once", "all",
+            "events", "mails", "frail", "paused", "moving", "passing", "limited"};
         return names[sink];
 }
 
@@ -31,20 +33,35 @@ bool chaos_sink_keeps_order(enum chaos_sink sink)
         return sink != SINK_FAST;
 }
 
+bool chaos_sink_is_receiver(enum chaos_sink sink)
+{
+        return sink >= N_PLAIN_SINKS;
+}
+
+/* 50 is max_in_flight of the plain sinks. That of the receivers' sink is 100; a receiver's own is
+ * four times its concurrency within that, and at least 64. */
+uint32_t chaos_sink_window(enum chaos_sink sink)
+{
+        if (!chaos_sink_is_receiver(sink))
+                return 50;
+        return sink == SINK_ALL ? 80 : sink == SINK_FRAIL ? 100 : 64;
+}
+
 char *chaos_event_sql(bool with_refusals)
 {
         char *due = xasprintf(
             "now() + (n / %d %% %d) * interval '%d ms'", DELAYED_EVERY, DELAY_STEPS, DELAY_STEP_MS);
         char *sql = xasprintf(
-            "CASE WHEN n %% %d = %d THEN 'chaos.mail' ELSE 'chaos.event' END, "
+            "CASE WHEN n %% %d = %d THEN 'chaos.mail' WHEN n %% 3 < %d THEN 'chaos.plain' "
+            "ELSE 'chaos.event' END, "
             "'w' || w || 'k' || n %% %d, "
             "json_build_object('to', CASE WHEN %s AND n / %d %% 19 = 1 THEN "
             "'reject550@example.org' "
             "ELSE 'customer@example.org' END, 'subject', w || ' ' || n || CASE WHEN n %% %d = %d "
             "THEN ' ' || (extract(epoch FROM %s) * 1000000)::bigint ELSE '' END, 'text', 'chaos'), "
             "CASE WHEN n %% %d = %d THEN %s END",
-            MAIL_EVERY, MAIL_AT, KEYS_PER_WRITER, with_refusals ? "true" : "false", MAIL_EVERY,
-            DELAYED_EVERY, DELAYED_AT, due, DELAYED_EVERY, DELAYED_AT, due);
+            MAIL_EVERY, MAIL_AT, PLAIN_OF_THREE, KEYS_PER_WRITER, with_refusals ? "true" : "false",
+            MAIL_EVERY, DELAYED_EVERY, DELAYED_AT, due, DELAYED_EVERY, DELAYED_AT, due);
         free(due);
         return sql;
 }
@@ -57,6 +74,8 @@ static uint32_t refused_by(unsigned number)
                 sinks |= 1u << SINK_HOOK;
         if (number % REFUSED_EVERY == 17)
                 sinks |= 1u << SINK_FAST;
+        if (number % REFUSED_EVERY == 29)
+                sinks |= 1u << SINK_LIMITED;
         if (number / MAIL_EVERY % 19 == 1)
                 sinks |= 1u << SINK_MAIL;
         return sinks;
@@ -66,10 +85,15 @@ struct chaos_event chaos_event(
     unsigned writer, unsigned number, enum published fate, bool with_refusals)
 {
         bool is_mail = number % MAIL_EVERY == MAIL_AT;
+        bool is_plain = !is_mail && number % 3 < PLAIN_OF_THREE;
+        uint32_t not_for = is_mail ? 1u << SINK_EVENTS : 1u << SINK_MAIL | 1u << SINK_MAILS;
+
+        if (is_plain)
+                not_for |= ALL_RECEIVERS;
 
         return (struct chaos_event){.fate = fate,
             .key = writer * KEYS_PER_WRITER + number % KEYS_PER_WRITER,
-            .sinks = is_mail ? ALL_SINKS : ALL_SINKS & ~(1u << SINK_MAIL),
+            .sinks = ALL_SINKS & ~not_for,
             .refused = with_refusals ? refused_by(number) : 0,
             .is_delayed = number % DELAYED_EVERY == DELAYED_AT};
 }

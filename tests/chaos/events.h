@@ -14,14 +14,30 @@ enum chaos_sink {
         SINK_HOOK,   /* HTTP, in the order of keys */
         SINK_FAST,   /* HTTP, in any order */
         SINK_MAIL,   /* e-mail: every ninth event */
+        SINK_ONCE,   /* Redis, exactly once */
+        N_PLAIN_SINKS,
+
+        /* The receivers of one sink that fans out: judged as if each were a sink of its own. */
+        SINK_ALL = N_PLAIN_SINKS,
+        SINK_EVENTS,  /* all but what is a mail */
+        SINK_MAILS,   /* and what is */
+        SINK_FRAIL,   /* has a server of its own */
+        SINK_PAUSED,  /* now and then */
+        SINK_MOVING,  /* between two servers */
+        SINK_PASSING, /* is removed, and added anew */
+        SINK_LIMITED, /* by a rate */
         N_SINKS,
 };
 
-enum { ALL_SINKS = (1 << N_SINKS) - 1 };
+enum { ALL_SINKS = (1 << N_SINKS) - 1, ALL_RECEIVERS = ALL_SINKS & -(1 << N_PLAIN_SINKS) };
 
 /* As in the configuration. */
 const char *chaos_sink_name(enum chaos_sink sink);
 bool chaos_sink_keeps_order(enum chaos_sink sink);
+bool chaos_sink_is_receiver(enum chaos_sink sink);
+
+/* How many events a relay may have taken and not settled. */
+uint32_t chaos_sink_window(enum chaos_sink sink);
 
 /* For struct writer_options. Free it. */
 extern const char chaos_event_columns[];

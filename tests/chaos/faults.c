@@ -173,6 +173,7 @@ void faults_turn(struct faults *faults)
                 begin_next(faults);
         for (int i = 0; i < N_RELAYS; i++)
                 see_to_relay(faults, i);
+        receivers_see_to(&faults->world->receivers);
 }
 
 void faults_heal(struct faults *faults)

@@ -34,8 +34,11 @@ static uint32_t *read_dead_letters(
         PGconn *admin = database_connect(world->dsn);
         const char *name = chaos_sink_name(sink);
         PGresult *result = PQexecParams(admin,
-            "SELECT payload::text FROM courier.dead_letter WHERE sink = $1 ORDER BY id", 1, NULL,
-            &name, NULL, NULL, 0);
+            chaos_sink_is_receiver(sink)
+                ? "SELECT d.payload::text FROM courier.dead_letter d, courier.endpoint e"
+                  " WHERE d.sink = 'many' AND d.lane = e.id AND e.name = $1 ORDER BY d.id"
+                : "SELECT payload::text FROM courier.dead_letter WHERE sink = $1 ORDER BY id",
+            1, NULL, &name, NULL, NULL, 0);
         uint32_t *dead;
 
         if (PQresultStatus(result) != PGRES_TUPLES_OK)
@@ -62,12 +65,17 @@ static int by_beginning(const void *a_, const void *b_)
         return (a->begin_us > b->begin_us) - (a->begin_us < b->begin_us);
 }
 
-static struct chaos_incident *copy_incidents(const struct faults *faults)
+/* Their bounds are for a window of WORLD_MAX_IN_FLIGHT. */
+static struct chaos_incident *copy_incidents(const struct faults *faults, enum chaos_sink sink)
 {
         struct chaos_incident *copy = xcalloc(faults->n_incidents + 1, sizeof *copy);
 
-        for (size_t i = 0; i < faults->n_incidents; i++)
+        for (size_t i = 0; i < faults->n_incidents; i++) {
                 copy[i] = faults->incidents[i].judged;
+                if (copy[i].max_repeats != UINT32_MAX)
+                        copy[i].max_repeats =
+                            copy[i].max_repeats / WORLD_MAX_IN_FLIGHT * chaos_sink_window(sink);
+        }
         qsort(copy, faults->n_incidents, sizeof *copy, by_beginning);
         return copy;
 }
@@ -76,17 +84,19 @@ void judge_world(
     struct world *world, const struct faults *faults, struct chaos_verdict out_verdicts[N_SINKS])
 {
         struct events events = collect_events(world);
-        struct chaos_incident *incidents = copy_incidents(faults);
 
+        receivers_judge_start(&world->receivers, world->writers, events.each, events.first);
         world_read_arrivals(world);
         for (int s = 0; s < N_SINKS; s++) {
                 struct arrivals *arrivals = &world->arrivals[s];
+                struct chaos_incident *incidents = copy_incidents(faults, (enum chaos_sink)s);
                 struct chaos_history history = {.sink = (uint32_t)s,
                     .is_in_order = chaos_sink_keeps_order((enum chaos_sink)s),
                     .events = events.each,
                     .n_events = events.n,
                     .incidents = incidents,
-                    .n_incidents = faults->n_incidents};
+                    /* Nothing at all is a reason to come twice where that is promised. */
+                    .n_incidents = s == SINK_ONCE ? 0 : faults->n_incidents};
                 struct chaos_arrival *numbered =
                     arrivals_number(arrivals, world->writers, events.first, &history.n_arrivals);
                 uint32_t *dead =
@@ -96,8 +106,8 @@ void judge_world(
                 out_verdicts[s] = chaos_judge(&history);
                 free(numbered);
                 free(dead);
+                free(incidents);
         }
-        free(incidents);
         free(events.each);
         free(events.first);
 }

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { N_RELAYS = 2, N_HOOKS = 2, N_LINKS = 6 };
+enum { N_RELAYS = 2, N_HOOKS = 4, N_LINKS = 9 };
 
 /* What a fault needs to have for itself. */
 enum resource {
@@ -17,8 +17,10 @@ enum resource {
         RESOURCE_PG,
         RESOURCE_PG_LINKS, /* two */
         RESOURCE_REDIS = RESOURCE_PG_LINKS + 2,
-        RESOURCE_HOOKS, /* two */
-        RESOURCE_MAIL = RESOURCE_HOOKS + 2,
+        RESOURCE_HOOKS, /* four */
+        RESOURCE_MAIL = RESOURCE_HOOKS + 4,
+        RESOURCE_ONCE,      /* a road to Redis */
+        RESOURCE_RECEIVERS, /* who they are */
         N_RESOURCES,
 };
 
@@ -40,15 +42,18 @@ static const struct kind {
     [STEP_REDIS_FREEZE] = {"Redis frozen", RESOURCE_REDIS, 1, 4, 300, 3000},
     [STEP_REDIS_DISCONNECT] = {"Redis clients disconnected", RESOURCE_REDIS, 1, 4, 0, 0},
     [STEP_REDIS_FULL] = {"Redis out of memory", RESOURCE_REDIS, 1, 4, 200, 2000},
-    [STEP_HOOK_STOP] = {"HTTP receiver stopped", RESOURCE_HOOKS, N_HOOKS, 5, 200, 2000},
-    [STEP_HOOK_MOOD] = {"HTTP receiver in a mood", RESOURCE_HOOKS, N_HOOKS, 14, 300, 3000},
+    [STEP_HOOK_STOP] = {"HTTP receiver stopped", RESOURCE_HOOKS, N_HOOKS, 8, 200, 2000},
+    [STEP_HOOK_MOOD] = {"HTTP receiver in a mood", RESOURCE_HOOKS, N_HOOKS, 20, 300, 3000},
     [STEP_MAIL_STOP] = {"mail server stopped", RESOURCE_MAIL, 1, 3, 200, 2000},
     [STEP_MAIL_MOOD] = {"mail server in a mood", RESOURCE_MAIL, 1, 8, 500, 3000},
-    [STEP_LINK] = {"network", RESOURCE_PG_LINKS, N_LINKS, 30, 200, 3000},
+    [STEP_RECEIVER_PAUSE] = {"receiver paused", RESOURCE_RECEIVERS, 1, 5, 300, 3000},
+    [STEP_RECEIVER_MOVE] = {"receiver moved", RESOURCE_RECEIVERS, 1, 5, 0, 0},
+    [STEP_RECEIVER_RENEW] = {"receiver removed and added", RESOURCE_RECEIVERS, 1, 4, 0, 0},
+    [STEP_LINK] = {"network", RESOURCE_PG_LINKS, N_LINKS, 36, 200, 3000},
 };
 
 /* The links are those of the resources from RESOURCE_PG_LINKS on, in the same order. */
-_Static_assert(N_RESOURCES - RESOURCE_PG_LINKS == N_LINKS, "each link has a resource");
+_Static_assert(RESOURCE_RECEIVERS - RESOURCE_PG_LINKS == N_LINKS, "each link has a resource");
 
 unsigned step_n_targets(enum step_kind kind)
 {

@@ -23,6 +23,9 @@ enum step_kind {
         STEP_HOOK_MOOD,
         STEP_MAIL_STOP,
         STEP_MAIL_MOOD,
+        STEP_RECEIVER_PAUSE,
+        STEP_RECEIVER_MOVE,
+        STEP_RECEIVER_RENEW,
         STEP_LINK,
         N_STEP_KINDS,
 };

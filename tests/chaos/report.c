@@ -81,7 +81,8 @@ static void read_line(struct ownings *ownings, int relay, const char *line)
 {
         for (int s = 0; s < N_SINKS; s++) {
                 char mark[64];
-                snprintf(mark, sizeof mark, "event=lane_owned sink=%s ",
+                snprintf(mark, sizeof mark, "event=lane_owned sink=%s%s ",
+                    chaos_sink_is_receiver((enum chaos_sink)s) ? "many/" : "",
                     chaos_sink_name((enum chaos_sink)s));
                 if (strstr(line, mark) == NULL)
                         continue;
@@ -210,7 +211,8 @@ static void measure_destinations(const struct faults *faults, enum cause cause, 
                 for (int s = 0; s < N_SINKS && incident->judged.cause == cause; s++) {
                         const struct arrivals *arrivals = &faults->world->arrivals[s];
                         size_t next = 0;
-                        if ((incident->judged.sinks >> s & 1u) == 0)
+                        /* Of the one that comes and goes, only what came since is known. */
+                        if ((incident->judged.sinks >> s & 1u) == 0 || s == SINK_PASSING)
                                 continue;
                         while (
                             next < arrivals->n && arrivals->each[next].at_us < incident->healed_us)
@@ -260,10 +262,18 @@ static void print_times(const struct faults *faults)
 
 /* ---- counts ------------------------------------------------------------------------------------- */
 
-static void print_row(const char *what, const struct chaos_verdict verdicts[N_SINKS], size_t offset)
+/* Some of the sinks: the columns of one table. */
+struct columns {
+        const struct chaos_verdict *verdicts;
+        int from, to;
+};
+
+static void print_row(const char *what, const struct columns *columns, size_t offset)
 {
+        const struct chaos_verdict *verdicts = columns->verdicts;
+
         printf("  %-40s", what);
-        for (int s = 0; s < N_SINKS; s++) {
+        for (int s = columns->from; s < columns->to; s++) {
                 size_t count;
                 memcpy(&count, (const char *)&verdicts[s] + offset, sizeof count);
                 printf(" %9zu", count);
@@ -271,15 +281,15 @@ static void print_row(const char *what, const struct chaos_verdict verdicts[N_SI
         putchar('\n');
 }
 
-#define ROW(what, member) print_row(what, verdicts, offsetof(struct chaos_verdict, member))
+#define ROW(what, member) print_row(what, columns, offsetof(struct chaos_verdict, member))
 
-static void print_repeated(const struct chaos_verdict verdicts[N_SINKS])
+static void print_repeated(const struct columns *columns)
 {
         for (unsigned cause = 0; cause < N_CAUSES; cause++) {
                 char what[64];
                 size_t n = 0;
-                for (int s = 0; s < N_SINKS; s++)
-                        n += verdicts[s].n_repeated_by[cause];
+                for (int s = columns->from; s < columns->to; s++)
+                        n += columns->verdicts[s].n_repeated_by[cause];
                 if (n == 0)
                         continue;
                 snprintf(what, sizeof what, "  %s", cause_name((enum cause)cause));
@@ -287,6 +297,26 @@ static void print_repeated(const struct chaos_verdict verdicts[N_SINKS])
                 if (cause == CAUSE_KILL || cause == CAUSE_CRASH)
                         ROW("    at most, each time", most_repeated_by[cause]);
         }
+}
+
+static void print_table(const struct columns *columns)
+{
+        printf("  %-40s", "");
+        for (int s = columns->from; s < columns->to; s++)
+                printf(" %9s", chaos_sink_name((enum chaos_sink)s));
+        putchar('\n');
+        ROW("events committed", n_wanted);
+        ROW("arrivals", n_arrivals);
+        ROW("dead letters", n_dead);
+        ROW("lost", n_lost);
+        ROW("order violations", n_misordered);
+        ROW("rolled back, and arrived", n_uncommitted);
+        ROW("dead without need", n_needlessly_dead);
+        ROW("delivered before they were due", n_early);
+        ROW("duplicates", n_repeated);
+        print_repeated(columns);
+        ROW("  unexplained", n_unexplained);
+        putchar('\n');
 }
 
 static void print_faults(const struct faults *faults)
@@ -312,22 +342,9 @@ void report_print(const struct faults *faults, const struct chaos_verdict verdic
         printf("\nchaos: %.1f minutes, seed %" PRIu64
                "; everything had arrived %.1f s after the end\n\n",
             minutes, faults->world->options.seed, settled_after_s);
-        printf("  %-40s", "");
-        for (int s = 0; s < N_SINKS; s++)
-                printf(" %9s", chaos_sink_name((enum chaos_sink)s));
-        putchar('\n');
-        ROW("events committed", n_wanted);
-        ROW("arrivals", n_arrivals);
-        ROW("dead letters", n_dead);
-        ROW("lost", n_lost);
-        ROW("order violations", n_misordered);
-        ROW("rolled back, and arrived", n_uncommitted);
-        ROW("dead without need", n_needlessly_dead);
-        ROW("delivered before they were due", n_early);
-        ROW("duplicates", n_repeated);
-        print_repeated(verdicts);
-        ROW("  unexplained", n_unexplained);
-        printf("\n  ticks of a schedule: %" PRId64 " due, %" PRId64 " published, %" PRId64
+        print_table(&(struct columns){verdicts, 0, N_PLAIN_SINKS});
+        print_table(&(struct columns){verdicts, N_PLAIN_SINKS, N_SINKS});
+        printf("  ticks of a schedule: %" PRId64 " due, %" PRId64 " published, %" PRId64
                " missing, %" PRId64 " twice\n",
             ticks->n_due, ticks->n_published, ticks->n_missing, ticks->n_repeated);
         print_faults(faults);

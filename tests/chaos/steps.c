@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-#define NO_BOUND UINT32_MAX
+#define NO_BOUND    UINT32_MAX
+#define REDIS_SINKS (1u << SINK_STREAM | 1u << SINK_ONCE)
 
 /* ---- relays ------------------------------------------------------------------------------------- */
 
@@ -130,34 +131,32 @@ bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *in
                 terminate_some(faults, step->variant);
                 return true;
         case STEP_REDIS_KILL:
-                *incident =
-                    faults_add_incident(faults, CAUSE_DESTINATION, 1u << SINK_STREAM, NO_BOUND);
+                *incident = faults_add_incident(faults, CAUSE_DESTINATION, REDIS_SINKS, NO_BOUND);
                 set_link(faults, LINK_STREAM, &refusal);
+                set_link(faults, LINK_ONCE, &refusal);
                 redis_server_kill(&world->redis);
                 return true;
         case STEP_REDIS_FREEZE:
-                *incident =
-                    faults_add_incident(faults, CAUSE_DESTINATION, 1u << SINK_STREAM, NO_BOUND);
+                *incident = faults_add_incident(faults, CAUSE_DESTINATION, REDIS_SINKS, NO_BOUND);
                 redis_server_pause(&world->redis);
                 return true;
         case STEP_REDIS_DISCONNECT:
-                faults_add_incident(faults, CAUSE_DESTINATION, 1u << SINK_STREAM, NO_BOUND);
+                faults_add_incident(faults, CAUSE_DESTINATION, REDIS_SINKS, NO_BOUND);
                 redis_server_do(&world->redis, "CLIENT KILL TYPE normal SKIPME yes");
                 return true;
         case STEP_REDIS_FULL:
-                *incident =
-                    faults_add_incident(faults, CAUSE_DESTINATION, 1u << SINK_STREAM, NO_BOUND);
+                *incident = faults_add_incident(faults, CAUSE_DESTINATION, REDIS_SINKS, NO_BOUND);
                 redis_server_do(&world->redis, "CONFIG SET maxmemory 1");
                 return true;
         case STEP_HOOK_STOP:
-                *incident = faults_add_incident(
-                    faults, CAUSE_DESTINATION, 1u << world->hooks[step->target].sink, NO_BOUND);
+                *incident = faults_add_incident(faults, CAUSE_DESTINATION,
+                    world_sinks_of_link(LINK_HOOK + step->target), NO_BOUND);
                 set_link(faults, LINK_HOOK + step->target, &refusal);
                 http_receiver_stop(world->hooks[step->target].receiver);
                 return true;
         case STEP_HOOK_MOOD:
-                *incident = faults_add_incident(
-                    faults, CAUSE_DESTINATION, 1u << world->hooks[step->target].sink, NO_BOUND);
+                *incident = faults_add_incident(faults, CAUSE_DESTINATION,
+                    world_sinks_of_link(LINK_HOOK + step->target), NO_BOUND);
                 begin_hook_mood(faults, step);
                 return true;
         case STEP_MAIL_STOP:
@@ -171,11 +170,18 @@ bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *in
                     faults_add_incident(faults, CAUSE_DESTINATION, 1u << SINK_MAIL, NO_BOUND);
                 begin_mail_mood(faults, step->variant);
                 return true;
+        case STEP_RECEIVER_PAUSE:
+                world->receivers.wants_pause = true;
+                return true;
+        case STEP_RECEIVER_MOVE:
+                world->receivers.wants_move = true;
+                return true;
+        case STEP_RECEIVER_RENEW:
+                world->receivers.wants_new = true;
+                return true;
         case STEP_LINK:
-                *incident = is_pg_link
-                                ? faults_add_incident(faults, CAUSE_PG_LINK, ALL_SINKS, NO_BOUND)
-                                : faults_add_incident(faults, CAUSE_LINK,
-                                      1u << (step->target - LINK_STREAM), NO_BOUND);
+                *incident = faults_add_incident(faults, is_pg_link ? CAUSE_PG_LINK : CAUSE_LINK,
+                    world_sinks_of_link((enum link)step->target), NO_BOUND);
                 begin_network(faults, step);
                 return true;
         case N_STEP_KINDS:
@@ -193,6 +199,8 @@ void step_end(struct faults *faults, const struct chaos_step *step)
         case STEP_RELAY_STOP:
         case STEP_PG_TERMINATE:
         case STEP_REDIS_DISCONNECT:
+        case STEP_RECEIVER_MOVE:
+        case STEP_RECEIVER_RENEW:
                 return;
         case STEP_RELAY_FREEZE:
                 relay_slot_thaw(&world->relays[step->target]);
@@ -205,6 +213,7 @@ void step_end(struct faults *faults, const struct chaos_step *step)
         case STEP_REDIS_KILL:
                 redis_server_restart(&world->redis);
                 set_link(faults, LINK_STREAM, &no_fault);
+                set_link(faults, LINK_ONCE, &no_fault);
                 return;
         case STEP_REDIS_FREEZE:
                 redis_server_resume(&world->redis);
@@ -226,6 +235,9 @@ void step_end(struct faults *faults, const struct chaos_step *step)
                 return;
         case STEP_MAIL_MOOD:
                 world_set_mail_mood(world, "");
+                return;
+        case STEP_RECEIVER_PAUSE:
+                world->receivers.wants_pause = false;
                 return;
         case STEP_LINK:
                 set_link(faults, (enum link)step->target, &no_fault);

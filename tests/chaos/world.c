@@ -11,14 +11,15 @@
 
 /* ---- HTTP --------------------------------------------------------------------------------------- */
 
-static bool is_refused(const struct hook *hook, const char *body)
+static bool is_refused(const struct hook *hook, enum chaos_sink sink, const char *body)
 {
         unsigned writer, number;
         int64_t due_us;
 
-        if (!hook->with_refusals || !chaos_event_parse(body, &writer, &number, &due_us))
+        if (!hook->world->options.with_refusals ||
+            !chaos_event_parse(body, &writer, &number, &due_us))
                 return false;
-        return (chaos_event(writer, number, PUBLISHED, true).refused >> hook->sink & 1u) != 0;
+        return (chaos_event(writer, number, PUBLISHED, true).refused >> sink & 1u) != 0;
 }
 
 static struct http_answer on_hook_request(void *context, const struct http_request *request)
@@ -26,6 +27,7 @@ static struct http_answer on_hook_request(void *context, const struct http_reque
         static const struct timespec a_while = {.tv_nsec = 400 * 1000 * 1000};
         struct hook *hook = context;
         enum hook_mood mood = (enum hook_mood)atomic_load(&hook->mood);
+        enum chaos_sink sink = hook->sink;
 
         if (mood == MOOD_500)
                 return (struct http_answer){.status = 500};
@@ -33,9 +35,11 @@ static struct http_answer on_hook_request(void *context, const struct http_reque
                 return (struct http_answer){.status = 503};
         if (mood == MOOD_429)
                 return (struct http_answer){.status = 429, .headers = {"Retry-After: 1"}};
-        if (is_refused(hook, request->body))
+        if (sink == N_SINKS && !receivers_find(&hook->world->receivers, request->target, &sink))
+                return (struct http_answer){.status = 204}; /* of one that was removed */
+        if (is_refused(hook, sink, request->body))
                 return (struct http_answer){.status = 422, .body = "never"};
-        arrivals_note(hook->arrivals, request->body, clock_wall_us());
+        arrivals_note(&hook->world->arrivals[sink], request->body, clock_wall_us());
         if (mood == MOOD_SLOW)
                 nanosleep(&a_while, NULL);
         if (mood == MOOD_HANGING)
@@ -51,8 +55,7 @@ static struct http_answer on_hook_request(void *context, const struct http_reque
 static void start_hook(struct world *world, struct hook *hook, enum chaos_sink sink)
 {
         hook->sink = sink;
-        hook->arrivals = &world->arrivals[sink];
-        hook->with_refusals = world->options.with_refusals;
+        hook->world = world;
         hook->receiver = http_receiver_start(NULL, NULL);
         http_receiver_decide(hook->receiver, on_hook_request, hook);
 }
@@ -98,13 +101,23 @@ static char *relay_config(const struct world *world, enum link road)
             "     http: {url: \"http://127.0.0.1:%u/fast\", connect_timeout: 1s, timeout: "
             "1500ms}}\n"
             "  - {name: mail, topics: [\"chaos.mail\"], start: beginning, max_in_flight: %d,\n"
+            "     retry: {first: 50ms, factor: 2, max: 1s}, concurrency: 4,\n"
+            "     email: {url: \"smtp://127.0.0.1:%u\", from: shop@example.org,\n"
+            "             connect_timeout: 1s, timeout: 3s}}\n"
+            "  - {name: once, topics: [\"chaos.*\"], start: beginning, max_in_flight: %d,\n"
             "     retry: {first: 50ms, factor: 2, max: 1s},\n"
-            "     email: {url: \"smtp://127.0.0.1:%u\", from: shop@example.org, concurrency: 4,\n"
-            "             connect_timeout: 1s, timeout: 3s}}\n",
+            "     redis: {url: \"redis://127.0.0.1:%u\", stream: " WORLD_LEDGER ",\n"
+            "             exactly_once: true, connect_timeout: 1s, timeout: 1500ms}}\n"
+            "  - {name: many, topics: [\"chaos.*\"], max_in_flight: 100,\n"
+            "     park_after: 700ms, retry: {first: 50ms, factor: 2, max: 1s},\n"
+            "     http: {endpoints: table, allow_networks: [127.0.0.1], allow_ports: [%u, %u],\n"
+            "            connect_timeout: 1s, timeout: 1500ms}}\n",
             dsn, RELAY_DRAIN_MS, WORLD_MAX_IN_FLIGHT, fault_link_port(world->links[LINK_STREAM]),
             WORLD_MAX_IN_FLIGHT, fault_link_port(world->links[LINK_HOOK]), WORLD_MAX_IN_FLIGHT,
             fault_link_port(world->links[LINK_FAST]), WORLD_MAX_IN_FLIGHT,
-            fault_link_port(world->links[LINK_MAIL]));
+            fault_link_port(world->links[LINK_MAIL]), WORLD_MAX_IN_FLIGHT,
+            fault_link_port(world->links[LINK_ONCE]), fault_link_port(world->links[LINK_MANY]),
+            fault_link_port(world->links[LINK_FRAIL]));
 
         free(by_tcp);
         free(dsn);
@@ -139,10 +152,14 @@ static void begin_postgres(struct world *world)
 
 static void begin_links(struct world *world)
 {
-        const uint16_t ports[N_LINKS] = {world->postgres->port, world->postgres->port,
-            world->redis.port, http_receiver_port(world->hooks[0].receiver),
-            http_receiver_port(world->hooks[1].receiver), world->smtp.port};
+        uint16_t ports[N_LINKS] = {[LINK_PG_A] = world->postgres->port,
+            [LINK_PG_B] = world->postgres->port,
+            [LINK_STREAM] = world->redis.port,
+            [LINK_MAIL] = world->smtp.port,
+            [LINK_ONCE] = world->redis.port};
 
+        for (int i = 0; i < N_HOOKS; i++)
+                ports[LINK_HOOK + i] = http_receiver_port(world->hooks[i].receiver);
         world->proxy = fault_proxy_start();
         for (int i = 0; i < N_LINKS; i++)
                 world->links[i] = fault_proxy_add(world->proxy, ports[i]);
@@ -159,13 +176,17 @@ void world_begin(struct world *world, const struct world_options *options)
                 arrivals_init(&world->arrivals[s]);
         begin_postgres(world);
         redis_server_start(&world->redis, durable);
-        start_hook(world, &world->hooks[0], SINK_HOOK);
-        start_hook(world, &world->hooks[1], SINK_FAST);
+        start_hook(world, &world->hooks[HOOK_HOOK], SINK_HOOK);
+        start_hook(world, &world->hooks[HOOK_FAST], SINK_FAST);
+        start_hook(world, &world->hooks[HOOK_MANY], N_SINKS);
+        start_hook(world, &world->hooks[HOOK_FRAIL], N_SINKS);
         smtp_receiver_init(&world->smtp);
         world->mood_path = xasprintf("%s/mood", world->folder);
         world_set_mail_mood(world, "");
         world_start_mail(world);
         begin_links(world);
+        receivers_begin(&world->receivers, world->dsn, fault_link_port(world->links[LINK_MANY]),
+            fault_link_port(world->links[LINK_FRAIL]), &world->arrivals[SINK_PASSING]);
         for (int i = 0; i < N_RELAYS; i++)
                 begin_relay(world, i);
         world->event_sql = chaos_event_sql(options->with_refusals);
@@ -183,7 +204,7 @@ void world_end(struct world *world)
                 relay_slot_deinit(&world->relays[i]);
         writers_destroy(world->writers);
         fault_proxy_destroy(world->proxy);
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < N_HOOKS; i++) {
                 http_receiver_release(world->hooks[i].receiver);
                 http_receiver_destroy(world->hooks[i].receiver);
         }
@@ -199,8 +220,38 @@ void world_end(struct world *world)
         free(world->folder);
 }
 
+uint32_t world_sinks_of_link(enum link link)
+{
+        const uint32_t frail = 1u << SINK_FRAIL | 1u << SINK_MOVING;
+        const uint32_t many = ALL_RECEIVERS & ~(1u << SINK_FRAIL);
+
+        switch (link) {
+        case LINK_PG_A:
+        case LINK_PG_B:
+                return ALL_SINKS;
+        case LINK_STREAM:
+                return 1u << SINK_STREAM;
+        case LINK_HOOK:
+                return 1u << SINK_HOOK;
+        case LINK_FAST:
+                return 1u << SINK_FAST;
+        case LINK_MANY:
+                return many;
+        case LINK_FRAIL:
+                return frail;
+        case LINK_MAIL:
+                return 1u << SINK_MAIL;
+        case LINK_ONCE:
+                return 1u << SINK_ONCE;
+        case N_LINKS:
+                break;
+        }
+        abort();
+}
+
 void world_read_arrivals(struct world *world)
 {
         arrivals_read_stream(&world->arrivals[SINK_STREAM], &world->redis, WORLD_STREAM);
+        arrivals_read_stream(&world->arrivals[SINK_ONCE], &world->redis, WORLD_LEDGER);
         arrivals_read_mailbox(&world->arrivals[SINK_MAIL], &world->smtp);
 }

@@ -4,6 +4,7 @@
 #include "chaos/arrivals.h"
 #include "chaos/events.h"
 #include "chaos/fault_proxy.h"
+#include "chaos/receivers.h"
 #include "chaos/relays.h"
 #include "support/http_receiver.h"
 #include "support/postgres.h"
@@ -13,10 +14,13 @@
 enum link {
         LINK_PG_A, /* one for each relay */
         LINK_PG_B,
-        LINK_STREAM, /* one for each sink, in their order */
-        LINK_HOOK,
+        LINK_STREAM,
+        LINK_HOOK, /* one for each HTTP server, in their order */
         LINK_FAST,
+        LINK_MANY,
+        LINK_FRAIL,
         LINK_MAIL,
+        LINK_ONCE, /* another one to Redis */
         N_LINKS,
 };
 
@@ -32,14 +36,15 @@ enum hook_mood {
         N_MOODS,
 };
 
-/* An HTTP receiver. */
+/* An HTTP server. */
 struct hook {
         struct http_receiver *receiver;
-        enum chaos_sink sink;
-        struct arrivals *arrivals;
-        bool with_refusals;
+        enum chaos_sink sink; /* N_SINKS: the path says which receiver */
+        struct world *world;
         atomic_int mood;
 };
+
+enum { HOOK_HOOK, HOOK_FAST, HOOK_MANY, HOOK_FRAIL, N_HOOKS };
 
 struct world_options {
         uint64_t seed;
@@ -55,7 +60,8 @@ struct world {
         char *dsn; /* of the superuser */
         char *app;
         struct redis_server redis;
-        struct hook hooks[2]; /* SINK_HOOK, SINK_FAST */
+        struct hook hooks[N_HOOKS];
+        struct receivers receivers;
         struct smtp_receiver smtp;
         char *mood_path; /* of the mail server */
         struct fault_proxy *proxy;
@@ -67,6 +73,7 @@ struct world {
 };
 
 #define WORLD_STREAM        "events"
+#define WORLD_LEDGER        "ledger" /* of SINK_ONCE */
 #define WORLD_MAX_IN_FLIGHT 50
 
 void world_begin(struct world *world, const struct world_options *options);
@@ -75,5 +82,8 @@ void world_end(struct world *world);
 /* The mail server's; "" for a good one. */
 void world_set_mail_mood(struct world *world, const char *mood);
 void world_start_mail(struct world *world);
+
+/* The sinks whose events take that road, as bits. */
+uint32_t world_sinks_of_link(enum link link);
 
 void world_read_arrivals(struct world *world);

@@ -8,9 +8,13 @@ The lists beside this file hold the mutations:
     ++
     text in its place
     -- tests            only if neither the simulator nor the unit tests can know
-    test program ...
+    test program ...    of tests/integration; or program:pattern, for some of its tests
+
+Those of the folder sinks have numbers in their names: those of the fifteen bugs listed in
+tests/integration/README.md.
 """
 import argparse
+import os
 import pathlib
 import shutil
 import subprocess
@@ -19,7 +23,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNIT_TESTS = ["key_order", "window", "retry", "breaker", "lane", "lane_attempts", "lane_ownership",
-              "lane_parking", "lane_regressions", "lane_suspicion"]
+              "lane_parking", "lane_regressions", "lane_suspicion", "rate", "health"]
+SIMULATORS = ["simulator", "page_desk_simulator"]
 
 
 class Mutation:
@@ -32,9 +37,9 @@ class Mutation:
         self.tests = tests.split()
 
 
-def read_mutations(words):
+def read_mutations(folder, words):
     mutations = []
-    for path in sorted(pathlib.Path(__file__).parent.glob("*.txt")):
+    for path in sorted(folder.glob("*.txt")):
         for text in ("\n" + path.read_text()).split("\n== ")[1:]:
             mutations.append(Mutation(text))
     return [m for m in mutations if not words or any(word in m.name for word in words)]
@@ -43,7 +48,7 @@ def read_mutations(words):
 def run(*command, seconds=300):
     try:
         return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=seconds)
+                              errors="replace", timeout=seconds)
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, 124, "it does not end")
 
@@ -63,22 +68,25 @@ def copy_sources(folder):
             shutil.copy2(ROOT / name, folder / name)
 
 
-def by_simulator(folder, options):
-    done = run(folder / "build/tests/simulator/simulator", "--histories", str(options.histories),
-               "--jobs", "2")
+def by_simulator(folder, mutation, options):
+    if pathlib.Path(mutation.file).name.startswith("page_"):
+        done = run(folder / "build/tests/simulator/page_desk_simulator", str(options.histories))
+    else:
+        done = run(folder / "build/tests/simulator/simulator", "--histories",
+                   str(options.histories), "--jobs", "2")
     if done.returncode == 0:
         return None
     for line in done.stdout.splitlines():
         if line.startswith("seed "):
             parts = line.split(": ")
-            return parts[1] if len(parts) > 1 else line
+            return parts[1].split(" (")[0] if len(parts) > 1 else line
     return "it fails"
 
 
-def by_tests(programs):
+def by_tests(tests):
     noticed = []
-    for program in programs:
-        done = run(program, "--jobs", "2")
+    for program, pattern in tests:
+        done = run(program, "--jobs", "2", *(["--filter", pattern] if pattern else []))
         noticed += [line.split("] ")[1].split(": (")[0].replace(": CRASH!", "")
                     for line in done.stdout.splitlines() if line.startswith("[FAIL] ")]
         if done.returncode != 0 and not noticed:
@@ -93,12 +101,15 @@ def try_one(folder, mutation, options):
         sys.exit(f"'{mutation.name}': its text occurs {original.count(mutation.old)} times in "
                  f"{mutation.file}; renew it")
     path.write_text(original.replace(mutation.old, mutation.new))
-    tests = [folder / "build/tests/integration" / name for name in mutation.tests] or \
-            [folder / f"build/tests/unit/test_{name}" for name in UNIT_TESTS]
+    tests = [(folder / "build/tests/integration" / name, pattern)
+             for name, _, pattern in (test.partition(":") for test in mutation.tests)] or \
+            [(folder / f"build/tests/unit/test_{name}", "") for name in UNIT_TESTS]
     promise, noticed = None, []
-    if not mutation.tests and build(folder, ["simulator"]):
-        promise = by_simulator(folder, options)
-    if (options.both or promise is None) and build(folder, [test.name for test in tests]):
+    if not mutation.tests and build(folder, SIMULATORS):
+        promise = by_simulator(folder, mutation, options)
+    programs = ["pgcourier"] if mutation.tests else []
+    programs += sorted({program.name for program, _ in tests})
+    if (options.both or promise is None) and build(folder, programs):
         noticed = by_tests(tests)
     path.write_text(original)
     return promise, noticed
@@ -109,9 +120,11 @@ def main():
     parser.add_argument("--histories", type=int, default=20000, help="for each mutation")
     parser.add_argument("--both", action="store_true",
                         help="run the unit tests also on what the simulator has caught")
+    parser.add_argument("--sinks", action="store_true", help="the defences of the sinks instead")
     parser.add_argument("words", nargs="*", help="only mutations whose names have one of these")
     options = parser.parse_args()
-    mutations = read_mutations(options.words)
+    lists = pathlib.Path(__file__).parent / ("sinks" if options.sinks else "")
+    mutations = read_mutations(lists, options.words)
     n_survived = 0
 
     with tempfile.TemporaryDirectory(prefix="pgcourier-mutations-") as name:
@@ -120,8 +133,11 @@ def main():
         copy_sources(folder)
         run("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja",
             "-DCMAKE_BUILD_TYPE=Debug", "-DPGCOURIER_WERROR=OFF")
-        if not build(folder, ["simulator"] + [f"test_{name}" for name in UNIT_TESTS]):
+        first = ["pgcourier"] if options.sinks else \
+            SIMULATORS + [f"test_{name}" for name in UNIT_TESTS]
+        if not build(folder, first):
             sys.exit(1)
+        os.environ["PGCOURIER"] = str(folder / "build/pgcourier")
         print("| mutation | the simulator says | tests that fail |\n|---|---|---|", flush=True)
         for mutation in mutations:
             promise, noticed = try_one(folder, mutation, options)

@@ -3,6 +3,8 @@
 #include "simulator/database.h"
 #include "simulator/relay.h"
 
+#include <string.h>
+
 static bool is_under_way(const struct world *world, const struct sim_shadow *shadow)
 {
         return world->policy.sink_keeps_order && shadow->standing == STANDING_IN_FLIGHT;
@@ -84,6 +86,50 @@ static void check_load(struct world *world, int relay)
             "the destination asked for a longer pause");
 }
 
+/* In any interval, no more than a full bucket, what has flowed into it since, and what was given back
+ * to it by those that were postponed. */
+static void check_rate(struct world *world, int relay)
+{
+        const struct sim_relay *at = &world->relays[relay];
+        const struct lane_policy *policy = &at->lane.policy;
+        double burst = policy->rate_burst > 0 ? policy->rate_burst : policy->rate_per_s;
+
+        if (policy->rate_per_s <= 0)
+                return;
+        for (size_t i = 0; i < at->n_starts; i++) {
+                int64_t interval_ms = world->now_ms - at->starts[i].at_ms;
+                size_t n = at->n_starts - i;
+                double most = burst + policy->rate_per_s * (double)interval_ms / 1000;
+                for (size_t k = 0; k < at->n_starts; k++)
+                        most += at->starts[k].postponed_ms >= at->starts[i].at_ms;
+                must(world, (double)n <= most + 1e-6, "the rate",
+                    "%zu attempts within %lld ms, at %g a second and a burst of %g", n,
+                    (long long)interval_ms, policy->rate_per_s, burst);
+        }
+}
+
+static void note_start(struct world *world, int relay, size_t event)
+{
+        struct sim_relay *at = &world->relays[relay];
+        size_t n_max = sizeof at->starts / sizeof at->starts[0];
+
+        if (at->n_starts == n_max)
+                memmove(at->starts, at->starts + 1, --at->n_starts * sizeof at->starts[0]);
+        at->starts[at->n_starts++] = (struct sim_start){.event = event, .at_ms = world->now_ms};
+        check_rate(world, relay);
+}
+
+static void note_postponed(struct world *world, int relay, size_t event)
+{
+        struct sim_relay *at = &world->relays[relay];
+
+        for (size_t i = at->n_starts; i-- > 0;)
+                if (at->starts[i].event == event) {
+                        at->starts[i].postponed_ms = world->now_ms;
+                        return;
+                }
+}
+
 void checks_start(struct world *world, int relay, const struct delivery *delivery)
 {
         struct sim_relay *at = &world->relays[relay];
@@ -119,6 +165,7 @@ void checks_start(struct world *world, int relay, const struct delivery *deliver
             "skipped is not tried", "%s starts", event_name(world, index));
         check_load(world, relay);
         check_order(world, relay, index);
+        note_start(world, relay, index);
 
         shadow->standing = STANDING_IN_FLIGHT;
         if (!shadow->is_suspect)
@@ -154,6 +201,22 @@ static uint32_t most_attempts(const struct world *world, const struct outcome *o
         if (retry->delays_ms != NULL && (most == 0 || retry->n_delays + 1 < most))
                 most = (uint32_t)retry->n_delays + 1;
         return most;
+}
+
+/* It was not its turn: nothing is charged, and it comes back when it was told to. */
+static void check_postponed(struct world *world, int relay, size_t event,
+    const struct outcome *outcome, const struct finish_view *view)
+{
+        struct sim_relay *at = &world->relays[relay];
+
+        check_decision(world, event, outcome, view->result.decision, LANE_PARKED);
+        must(world, view->result.retry_ms == outcome->delay_ms, "the peer's delay",
+            "%s was postponed for %lld ms and is tried after %lld", event_name(world, event),
+            (long long)outcome->delay_ms, (long long)view->result.retry_ms);
+        must(world, at->lane.breaker.state == view->breaker, "postponed says nothing",
+            "%s was postponed, and that changed the breaker", event_name(world, event));
+        at->shadow[event].not_before_ms = world->now_ms + outcome->delay_ms;
+        note_postponed(world, relay, event);
 }
 
 /* A RETRY: is it charged, and what follows? */
@@ -227,7 +290,8 @@ static void note_end(struct world *world, int relay, size_t event, const struct 
                 if (!at->is_down || world->now_ms + outcome->delay_ms > at->down_until_ms)
                         at->down_until_ms = world->now_ms + outcome->delay_ms;
                 at->is_down = true;
-        } else if (outcome->kind != OUTCOME_CANCELLED && !outcome->is_unanswered) {
+        } else if (outcome->kind != OUTCOME_CANCELLED && !outcome->is_unanswered &&
+                   !outcome->is_postponed) {
                 at->is_down = false;
         }
         if (outcome->kind == OUTCOME_DELIVERED || outcome->kind == OUTCOME_REJECTED)
@@ -255,7 +319,10 @@ void checks_after_finish(struct world *world, int relay, size_t event,
                 check_decision(world, event, outcome, decision, LANE_AGAIN);
                 break;
         case OUTCOME_RETRY:
-                check_retry(world, relay, event, outcome, view);
+                if (outcome->is_postponed)
+                        check_postponed(world, relay, event, outcome, view);
+                else
+                        check_retry(world, relay, event, outcome, view);
                 break;
         }
         say(world, "relay %d: %s ended with %s -> %s", relay, event_name(world, event),

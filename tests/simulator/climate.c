@@ -23,6 +23,7 @@ static void roll_climate(struct world *world)
         climate->outage = roll_chance(world, 20);
         climate->noise = roll_chance(world, 4);
         climate->slow = roll_chance(world, 3);
+        climate->postponed = roll_chance(world, 4);
         climate->lost = roll_chance(world, 30);
         climate->freeze = roll_chance(world, 40);
         climate->stop = roll_chance(world, 40);
@@ -49,6 +50,8 @@ static void roll_policy(struct world *world)
             .max_event_bytes = dice_one_in(dice, 4) ? 2000 : 0,
             .max_parked = dice_one_in(dice, 4) ? 1 + dice_below(dice, 6) : 100000,
             .park_after_ms = dice_between(dice, 50, 2000),
+            .settle_delay_ms = 20,
+            .settle_idle_ms = 1000,
             .retry = {
                 .backoff = {.first_ms = dice_between(dice, 1, 200), .factor = 2, .max_ms = 1000},
                 .max_attempts = dice_below(dice, 6),
@@ -59,6 +62,12 @@ static void roll_policy(struct world *world)
                 policy->retry.delays_ms = world->delays_ms;
                 policy->retry.n_delays = 1 + dice_below(dice, 4);
         }
+        if (dice_one_in(dice, 6)) {
+                policy->rate_per_s = (double)dice_between(dice, 20, 500);
+                policy->rate_burst = dice_below(dice, 4);
+        }
+        if (dice_one_in(dice, 4))
+                policy->settle_step_ms = 100;
 }
 
 void climate_roll(struct world *world)

@@ -134,13 +134,23 @@ struct outcome destination_failure(struct world *world, const struct sim_event *
             .reason = "not now"};
 }
 
+static struct outcome postponement(struct world *world)
+{
+        return (struct outcome){.kind = OUTCOME_RETRY,
+            .delay_ms = dice_between(&world->dice, 1, 3000),
+            .is_postponed = true,
+            .reason = "later"};
+}
+
 static void decide(struct world *world, struct sim_attempt *attempt)
 {
         struct sim_event *event = &world->database.events[attempt->event];
         struct dice *dice = &world->dice;
 
         attempt->phase = ATTEMPT_DECIDED;
-        if (world->destination.outage != OUTAGE_NONE) {
+        if (!world->is_calm && dice_one_in(dice, world->climate.postponed)) {
+                attempt->outcome = postponement(world);
+        } else if (world->destination.outage != OUTAGE_NONE) {
                 attempt->outcome = destination_refusal(world);
         } else if (!world->is_calm && dice_one_in(dice, world->climate.noise)) {
                 attempt->outcome = unanswered;

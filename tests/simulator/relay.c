@@ -50,6 +50,7 @@ void relay_start(struct world *world, int relay)
         world->was_unordered |= !world->policy.by_key;
         say(world, "relay %d starts%s", relay, world->policy.by_key ? "" : ", without order");
         lane_init(&at->lane, &world->policy);
+        at->n_starts = 0;
         relay_session_up(world, relay);
 }
 

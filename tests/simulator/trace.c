@@ -45,6 +45,8 @@ const char *outcome_words(const struct outcome *outcome)
 {
         if (outcome->kind == OUTCOME_RETRY && outcome->is_unanswered)
                 return "retry (unanswered)";
+        if (outcome->kind == OUTCOME_RETRY && outcome->is_postponed)
+                return "retry (postponed)";
         if (outcome->kind == OUTCOME_SINK_DOWN && outcome->needs_operator)
                 return "sink_down (needs an operator)";
         switch (outcome->kind) {

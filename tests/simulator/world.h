@@ -201,6 +201,14 @@ struct sim_relay {
         bool is_down;     /* the destination refused the last attempt that was to find out */
         int64_t down_until_ms;
         unsigned n_steps_without_progress;
+
+        /* The latest attempts of the lane's life, for its rate. */
+        struct sim_start {
+                size_t event;
+                int64_t at_ms;
+                int64_t postponed_ms; /* when that was told, or 0 */
+        } starts[64];
+        size_t n_starts;
 };
 
 #define SESSION_NONE (-1)
@@ -242,6 +250,7 @@ struct climate {
         uint32_t outage;    /* of the destination */
         uint32_t noise;     /* an attempt that is not answered */
         uint32_t slow;      /* an attempt that takes long */
+        uint32_t postponed; /* an attempt whose turn comes later */
         uint32_t lost;      /* sessions */
         uint32_t freeze;    /* relays */
         uint32_t stop;      /* relays, cleanly */

@@ -1,0 +1,174 @@
+#include "chaos/receivers.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "support/postgres.h"
+#include "support/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRY_EVERY_US (100 * 1000)
+
+static const struct row {
+        enum chaos_sink sink;
+        const char *topics;
+        unsigned concurrency; /* chaos_sink_window() follows from it */
+        unsigned rate;
+} rows[] = {
+    {SINK_ALL, "{chaos.event,chaos.mail}", 20, 0},
+    {SINK_EVENTS, "{chaos.*,!chaos.mail,!*.plain}", 8, 0},
+    {SINK_MAILS, "{*.mail}", 8, 0},
+    {SINK_FRAIL, "{**,!tick.**,!*.plain}", 40, 0},
+    {SINK_PAUSED, "{chaos.event,chaos.mail}", 8, 0},
+    {SINK_MOVING, "{chaos.event,chaos.mail}", 8, 0},
+    {SINK_PASSING, "{chaos.event,chaos.mail}", 8, 0},
+    {SINK_LIMITED, "{chaos.event,chaos.mail}", 4, 400},
+};
+
+static unsigned generation_of(const struct receivers *receivers)
+{
+        return atomic_load(&receivers->generation);
+}
+
+void receivers_begin(struct receivers *receivers, const char *dsn, uint16_t many, uint16_t frail,
+    struct arrivals *passing)
+{
+        PGconn *admin = database_connect(dsn);
+
+        *receivers = (struct receivers){.dsn = dsn, .ports = {many, frail}, .passing = passing};
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+                const char *name = chaos_sink_name(rows[i].sink);
+                char *sql = xasprintf(
+                    "INSERT INTO courier.endpoint (sink, name, url, topics, start, concurrency, "
+                    "rate)"
+                    " VALUES ('many', '%s', 'http://127.0.0.1:%u/%s%s', '%s', 'beginning', %u, %u)",
+                    name, rows[i].sink == SINK_FRAIL ? frail : many, name,
+                    rows[i].sink == SINK_PASSING ? "-0" : "", rows[i].topics, rows[i].concurrency,
+                    rows[i].rate);
+                database_exec(admin, sql);
+                free(sql);
+        }
+        PQfinish(admin);
+}
+
+static bool execute(PGconn *admin, const char *sql)
+{
+        PGresult *result = PQexec(admin, sql);
+        ExecStatusType status = PQresultStatus(result);
+
+        PQclear(result);
+        return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+}
+
+static void see_to_pause(struct receivers *receivers, PGconn *admin)
+{
+        if (receivers->is_paused == receivers->wants_pause)
+                return;
+        if (!execute(
+                admin, receivers->wants_pause
+                           ? "UPDATE courier.endpoint SET state = 'paused' WHERE name = 'paused'"
+                           : "UPDATE courier.endpoint SET state = 'active' WHERE name = 'paused'"))
+                return;
+        receivers->is_paused = receivers->wants_pause;
+        receivers->n_pauses += receivers->is_paused;
+}
+
+static void see_to_move(struct receivers *receivers, PGconn *admin)
+{
+        char *sql;
+
+        if (!receivers->wants_move)
+                return;
+        sql = xasprintf(
+            "UPDATE courier.endpoint SET url = 'http://127.0.0.1:%u/moving' WHERE name = 'moving'",
+            receivers->ports[(receivers->n_moves + 1) % 2]);
+        if (execute(admin, sql)) {
+                receivers->n_moves++;
+                receivers->wants_move = false;
+        }
+        free(sql);
+}
+
+/* From before the change is committed on, what arrives for the old one does not count: a relay may
+ * still have it in hand. */
+static void see_to_renewal(struct receivers *receivers, PGconn *admin)
+{
+        unsigned next = generation_of(receivers) + 1;
+        char *sql;
+
+        if (!receivers->wants_new)
+                return;
+        sql = xasprintf("BEGIN; DELETE FROM courier.endpoint WHERE name = 'passing';"
+                        "INSERT INTO courier.endpoint (sink, name, url, topics)"
+                        " VALUES ('many', 'passing', 'http://127.0.0.1:%u/passing-%u', "
+                        "'{chaos.event,chaos.mail}')",
+            receivers->ports[0], next);
+        if (execute(admin, sql)) {
+                atomic_store(&receivers->generation, next);
+                arrivals_forget(receivers->passing);
+                database_exec(admin, "COMMIT");
+                receivers->wants_new = false;
+        }
+        free(sql);
+}
+
+void receivers_see_to(struct receivers *receivers)
+{
+        int64_t now_us = clock_monotonic_us();
+        PGconn *admin;
+
+        if ((!receivers->wants_move && !receivers->wants_new &&
+                receivers->is_paused == receivers->wants_pause) ||
+            now_us < receivers->next_try_us)
+                return;
+        receivers->next_try_us = now_us + TRY_EVERY_US;
+        admin = PQconnectdb(receivers->dsn);
+        if (PQstatus(admin) == CONNECTION_OK && execute(admin, "SET statement_timeout = '2s'")) {
+                see_to_pause(receivers, admin);
+                see_to_move(receivers, admin);
+                see_to_renewal(receivers, admin);
+        }
+        PQfinish(admin);
+}
+
+bool receivers_find(const struct receivers *receivers, const char *path, enum chaos_sink *out_sink)
+{
+        unsigned generation;
+
+        if (sscanf(path, "/passing-%u", &generation) == 1) {
+                *out_sink = SINK_PASSING;
+                return generation == generation_of(receivers);
+        }
+        for (int s = N_PLAIN_SINKS; s < N_SINKS; s++)
+                if (strcmp(path + 1, chaos_sink_name((enum chaos_sink)s)) == 0) {
+                        *out_sink = (enum chaos_sink)s;
+                        return true;
+                }
+        test_abort("a request for nobody: %s", path);
+}
+
+void receivers_judge_start(const struct receivers *receivers, const struct writers *writers,
+    struct chaos_event *events, const uint32_t *first)
+{
+        PGconn *admin = database_connect(receivers->dsn);
+        PGresult *result =
+            PQexec(admin, "SELECT o.payload::text FROM courier.outbox o, courier.endpoint e"
+                          " WHERE e.name = 'passing' AND e.start = 'now' AND o.topic LIKE 'chaos.%'"
+                          " AND pg_visible_in_snapshot(o.txid, e.start_snapshot)");
+
+        if (PQresultStatus(result) != PGRES_TUPLES_OK)
+                test_abort("cannot read what is old: %s", PQerrorMessage(admin));
+        for (int i = 0; i < PQntuples(result); i++) {
+                const char *payload = PQgetvalue(result, i, 0);
+                unsigned writer, number;
+                int64_t due_us;
+                if (!chaos_is_beacon(payload) &&
+                    chaos_event_parse(payload, &writer, &number, &due_us) &&
+                    number < writers_n_events(writers, writer))
+                        events[first[writer] + number].sinks &= ~(1u << SINK_PASSING);
+        }
+        PQclear(result);
+        PQfinish(admin);
+}
