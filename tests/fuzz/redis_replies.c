@@ -1,0 +1,142 @@
+/*
+ * A byte of switches, a number of requests, then bytes as they come from Redis:
+ * hiredis cuts them into replies, which answer one burst after another.
+ */
+#include "sinks/redis_burst.h"
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "config/config.h"
+#include "fuzz.h"
+#include "sinks/redis_greeting.h"
+#include "sinks/redis_replies.h"
+
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARGUMENTS ", with args beginning"
+
+static void check_verdict(const struct redis_verdict *verdict, const redisReply *reply)
+{
+        fuzz_require_outcome(&verdict->outcome);
+        fuzz_require(verdict->outcome.kind != OUTCOME_DELIVERED ||
+                         (reply->type != REDIS_REPLY_ERROR && reply->type != REDIS_REPLY_NIL),
+            "an error delivers nothing", "");
+        /* Compared with what Redis wrote: a tab in its place is no phrase of Redis'. */
+        if (reply->type == REDIS_REPLY_ERROR && strstr(reply->str, ARGUMENTS) != NULL)
+                fuzz_require(strstr(verdict->outcome.reason, ARGUMENTS) == NULL,
+                    "no argument is repeated", verdict->outcome.reason);
+        fuzz_require(!verdict->outcome.needs_operator || verdict->outcome.kind == OUTCOME_SINK_DOWN,
+            "an operator is asked for when the sink is down", verdict->outcome.reason);
+}
+
+/* The answer to any of the commands that a new connection to any kind of peer begins with. */
+static void check_greeting(const redisReply *reply, unsigned switches)
+{
+        static char password[] = "swordfish-27";
+        const struct redis_config config = {
+            .password = password, .sentinel_password = password, .db = 1};
+        struct redis_greeting greeting;
+        struct bytes commands = {0};
+        char refusal[256] = "";
+        bool needs_operator = false;
+
+        redis_greeting_start(&greeting, &config, switches % 4, &commands);
+        bytes_deinit(&commands);
+        greeting.n_answers = switches / 4 % greeting.n_steps;
+        if (redis_greeting_judge(&greeting, reply, refusal, sizeof refusal, &needs_operator) !=
+            GREETING_REFUSED)
+                return;
+        fuzz_require(reply->type == REDIS_REPLY_ERROR || reply->type == REDIS_REPLY_ARRAY,
+            "only an error refuses, or the role of a replica", refusal);
+        fuzz_require(strstr(refusal, password) == NULL, "no password is repeated", refusal);
+}
+
+static bool is_taken_answer(const struct redis_burst *burst, const redisReply *reply, size_t i)
+{
+        if (burst->is_refused || reply->type != REDIS_REPLY_ARRAY || i >= reply->elements)
+                return false;
+        return reply->element[i]->type == REDIS_REPLY_STRING ||
+               reply->element[i]->type == REDIS_REPLY_STATUS ||
+               reply->element[i]->type == REDIS_REPLY_INTEGER;
+}
+
+static void check_answers(
+    const struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event)
+{
+        for (size_t i = 0; i < burst->n; i++) {
+                struct redis_verdict verdict =
+                    redis_burst_verdict(burst, reply, i, is_stream_per_event);
+
+                fuzz_require_outcome(&verdict.outcome);
+                fuzz_require(
+                    (verdict.outcome.kind == OUTCOME_DELIVERED) == is_taken_answer(burst, reply, i),
+                    "delivered is what EXEC or the script has an id for", verdict.outcome.reason);
+                fuzz_require(verdict.outcome.kind == OUTCOME_DELIVERED ||
+                                 !redis_burst_is_delivered(burst, reply, i),
+                    "the quick answer is the full one", verdict.outcome.reason);
+        }
+}
+
+static void take(struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event)
+{
+        size_t place = burst->n_replies;
+        struct redis_verdict verdict;
+
+        switch (redis_burst_take(burst, reply, is_stream_per_event)) {
+        case BURST_GOES_ON:
+                fuzz_require(burst->is_open, "a burst goes on", "");
+                break;
+        case BURST_ANSWERS_ONE:
+                verdict = redis_reply_judge(reply, is_stream_per_event);
+                check_verdict(&verdict, reply);
+                break;
+        case BURST_ANSWERS_ALL:
+        case BURST_EXECUTED:
+                check_answers(burst, reply, is_stream_per_event);
+                break;
+        case BURST_WAITED:
+                fuzz_require(!burst->is_open, "WAIT comes last", "");
+                if (!burst->is_refused)
+                        fuzz_require(reply->type == REDIS_REPLY_INTEGER &&
+                                         reply->integer >= burst->wait_replicas,
+                            "only enough replicas will do", "");
+                break;
+        case BURST_LOST_MULTI:
+                fuzz_require(!burst->is_open && burst->is_unprotected, "MULTI was lost", "");
+                break;
+        }
+        fuzz_require(burst->n_replies == place + 1, "each reply counts once", "");
+        fuzz_require(burst->n_replies <= burst->n + 3, "a burst ends", "");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        struct fuzz_input input = {data, size};
+        unsigned switches = fuzz_take_byte(&input);
+        const struct redis_burst planned = {.n = fuzz_take_byte(&input) % 8 + 1,
+            .is_open = true,
+            .is_transaction = (switches & 1) != 0 || ((switches & 4) != 0 && !(switches & 2)),
+            .is_script = (switches & 2) != 0 && !(switches & 1),
+            .wait_replicas = (switches & 4) != 0 ? 1 + (switches >> 6) : 0};
+        struct redis_burst burst = planned;
+        bool is_stream_per_event = (switches & 8) != 0;
+        redisReader *reader = redisReaderCreate();
+        void *reply = NULL;
+
+        redisReaderFeed(reader, (const char *)input.data, input.size);
+        while (redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL) {
+                struct redis_verdict verdict = redis_reply_judge(reply, is_stream_per_event);
+
+                check_verdict(&verdict, reply);
+                check_greeting(reply, switches >> 4);
+                take(&burst, reply, is_stream_per_event);
+                if (!burst.is_open)
+                        burst = planned;
+                freeReplyObject(reply);
+                reply = NULL;
+        }
+        redisReaderFree(reader);
+        return 0;
+}

@@ -1,0 +1,130 @@
+/*
+ * One text, read by libcurl's parser, by that of the configuration, and as the
+ * URL of a Redis. Where the first two agree that it is a URL, they must find
+ * the same host in it.
+ */
+#include "config/url.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "config/redis_url.h"
+#include "fuzz.h"
+#include "sinks/http_url.h"
+
+#include <arpa/inet.h>
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static bool has_letter(const char *text)
+{
+        return text[strspn(text, "0123456789.xXabcdefABCDEF:[]%")] != '\0';
+}
+
+static void check_same_host(const struct url *url, const char *host, const char *port)
+{
+        char *bracketed =
+            strchr(url->host, ':') != NULL ? xasprintf("[%s]", url->host) : xstrdup(url->host);
+
+        /* libcurl writes addresses in their usual form. */
+        if (has_letter(host) || has_letter(bracketed))
+                fuzz_require(strcasecmp(bracketed, host) == 0, "one URL, one host", host);
+        if (url->port != 0)
+                fuzz_require(strtoul(port, NULL, 10) == url->port, "one URL, one port", port);
+        free(bracketed);
+}
+
+/* Neither of the two comes again in a description; too short ones are anywhere. */
+static void check_hides(const char *description, const char *secret)
+{
+        if (secret != NULL && strlen(secret) > 4)
+                fuzz_require(strstr(description, secret) == NULL || strchr(secret, '%') != NULL,
+                    "a description holds no secret", description);
+}
+
+static void check_http(const char *text, const struct url *url)
+{
+        struct error error = {.kind = ERROR_NONE};
+        char *host;
+        char *port;
+        char *description;
+
+        if (!http_url_parse("http.url", text, &host, &port, &error)) {
+                fuzz_require(fuzz_is_one_line(error.text, false) && error.text[0] != '\0',
+                    "an error is one line", error.text);
+                return;
+        }
+        fuzz_require(*host != '\0' && host[strcspn(host, " /\\@?#\r\n\t")] == '\0',
+            "a host ends where a host ends", host);
+        fuzz_require(strtoul(port, NULL, 10) <= 65535, "a port is one", port);
+        description = http_url_describe(text);
+        fuzz_require(strchr(description, '?') == NULL && strchr(description, '#') == NULL,
+            "a description has no query", description);
+        if (url != NULL) {
+                check_same_host(url, host, port);
+                fuzz_require(http_url_has_userinfo(text) || url->user == NULL ||
+                                 (*url->user == '\0' && url->password == NULL),
+                    "a name before the host is seen", text);
+                if (url->path != NULL && url->host != NULL && url->password != NULL &&
+                    strstr(url->path, url->password) == NULL &&
+                    strstr(url->host, url->password) == NULL)
+                        check_hides(description, url->password);
+        }
+        free(description);
+        curl_free(host);
+        curl_free(port);
+}
+
+static void check_redis(const char *text)
+{
+        struct redis_url url;
+        const char *problem = redis_url_split(text, &url);
+
+        if (problem != NULL) {
+                fuzz_require(fuzz_is_one_line(problem, false), "a problem is one line", problem);
+                return;
+        }
+        fuzz_require((url.host == NULL) != (url.socket_path == NULL), "a host or a socket", text);
+        fuzz_require(url.host == NULL || url.port > 0, "a host has a port", text);
+        fuzz_require(url.socket_path == NULL ||
+                         (url.socket_path[0] == '/' && strlen(url.socket_path) <= 107),
+            "a socket's path fits", text);
+        fuzz_require(fuzz_is_one_line(url.user != NULL ? url.user : "", false) &&
+                         fuzz_is_one_line(url.password != NULL ? url.password : "", false),
+            "no control characters in what Redis is told", text);
+        redis_url_deinit(&url);
+}
+
+static void check_parts(const struct url *url, const char *text)
+{
+        fuzz_require(url->scheme != NULL && url->host != NULL && url->path != NULL, "parts", text);
+        fuzz_require(fuzz_is_one_line(url->host, false) && strlen(url->host) <= 253, "host", text);
+        fuzz_require(*url->path == '\0' || *url->path == '/', "a path begins with a slash", text);
+        fuzz_require(url->user != NULL || url->password == NULL, "no password without user", text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        struct fuzz_input input = {data, size};
+        char *text = fuzz_take_text(&input);
+        struct url url;
+        const char *problem = url_split(text, &url);
+        char *decoded = url_decode(text);
+
+        if (decoded != NULL)
+                fuzz_require(fuzz_is_one_line(decoded, false) && strlen(decoded) <= strlen(text),
+                    "decoding adds nothing", decoded);
+        free(decoded);
+        if (problem == NULL)
+                check_parts(&url, text);
+        else
+                fuzz_require(fuzz_is_one_line(problem, false), "a problem is one line", problem);
+        check_http(text, problem == NULL ? &url : NULL);
+        check_redis(text);
+        if (problem == NULL)
+                url_deinit(&url);
+        free(text);
+        return 0;
+}
