@@ -12,7 +12,7 @@ import sys
 from rig import Rig, progress
 
 # In this order when none is named: what fills the outbox comes last.
-CELLS = ["latency", "footprint", "delay", "drain"]
+CELLS = ["latency", "fanout", "webhooks", "footprint", "delay", "drain"]
 
 
 def number(value):
@@ -25,11 +25,11 @@ def print_table(facts, figures):
     print()
     for name, value in facts.items():
         print(f"{name:<12}{value}")
-    print(f"\n{'cell':<11}{'figure':<52}{'median':>10}  {'unit':<10}{'min':>10}{'max':>10}")
+    print(f"\n{'cell':<11}{'figure':<58}{'median':>10}  {'unit':<10}{'min':>10}{'max':>10}")
     for figure in figures:
         values = figure["values"]
         spread = (number(min(values)), number(max(values))) if len(values) > 1 else ("", "")
-        print(f"{figure['cell']:<11}{figure['figure']:<52}{number(figure['median']):>10}  "
+        print(f"{figure['cell']:<11}{figure['figure']:<58}{number(figure['median']):>10}  "
               f"{figure['unit']:<10}{spread[0]:>10}{spread[1]:>10}")
 
 

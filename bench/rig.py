@@ -1,7 +1,10 @@
 """What cells measure with: the two servers, a backlog, relays, and the kernel's accounts."""
 
+import mmap
 import os
 import platform
+import socket
+import struct
 import subprocess
 import time
 
@@ -26,13 +29,22 @@ def figure(name, unit, values):
     return {"figure": name, "unit": unit, "values": values}
 
 
-def cpu_s(pid):
-    """CPU seconds of a process so far, of all its threads."""
+def sched_s(pid, column):
     total_ns = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/schedstat", encoding="ascii") as file:
-            total_ns += int(file.read().split()[0])
+            total_ns += int(file.read().split()[column])
     return total_ns / 1e9
+
+
+def cpu_s(pid):
+    """CPU seconds of a process so far, of all its threads."""
+    return sched_s(pid, 0)
+
+
+def waited_s(pid):
+    """How long they were ready to run and had no core: what the machine's other work has cost."""
+    return sched_s(pid, 1)
 
 
 def memory_mib(pid, name):
@@ -55,13 +67,13 @@ def await_true(condition, what, interval_s=0.02):
 class Relay:
     """A running relay; use it with `with`."""
 
-    def __init__(self, rig, name, sinks, log_level="info"):
+    def __init__(self, rig, name, sinks, log_level="info", n_lanes=None):
         self.log_path = f"{rig.folder}/relay.log"
         config = (f'postgres: {{ dsn: "{rig.dsn("relay")} application_name={name}" }}\n'
                   "sinks:\n" + "".join(f"  - {sink}\n" for sink in sinks))
         with open(f"{rig.folder}/{name}.yaml", "w", encoding="utf-8") as file:
             file.write(config)
-        self.n_sinks = len(sinks)
+        self.n_lanes = n_lanes or len(sinks)
         with open(self.log_path, "wb") as log:
             self.started_us = time.time_ns() // 1000
             self.process = subprocess.Popen(
@@ -70,7 +82,7 @@ class Relay:
         self.pid = self.process.pid
 
     def __enter__(self):
-        await_true(lambda: self.is_alive() and len(self.owned_us()) == self.n_sinks,
+        await_true(lambda: self.is_alive() and len(self.owned_us()) == self.n_lanes,
                    "lane_owned in the relay's log")
         return self
 
@@ -89,6 +101,67 @@ class Relay:
 
     def owned_us(self):
         return [fields["us"] for fields in log_lines(self.log_path, "lane_owned")]
+
+
+def transactions(watcher):
+    """PostgreSQL's so far. The watcher is a cursor in another database, or it would count itself."""
+    watcher.execute("SELECT xact_commit + xact_rollback FROM pg_stat_database"
+                    " WHERE datname = 'bench'")
+    return watcher.fetchone()[0]
+
+
+def free_port(n_ports):
+    """The first of so many in a row that nobody listens on, below those that clients are given."""
+    for port in range(20_000, 30_000, 10):
+        try:
+            for one in range(port, port + n_ports):
+                with socket.socket() as listener:
+                    listener.bind(("0.0.0.0", one))
+            return port
+        except OSError:
+            continue
+    raise RuntimeError("no free ports")
+
+
+class Receiver:
+    """A running bench/receiver.c; use it with `with`. Requests are published_us, arrived_us, n, endpoint."""
+
+    RECORD = struct.Struct("=qqii")
+    HEAD = struct.Struct("=QQ")
+
+    def __init__(self, rig, delay_ms=0):
+        self.port = free_port(3)
+        self.silent_port, self.closed_port = self.port + 1, self.port + 2
+        self.path = f"{rig.folder}/received"
+        self.process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", f"{rig.folder}/receiver", str(self.port),
+             str(delay_ms), self.path])
+        await_true(self.is_listening, "answer from the receiver")
+        with open(self.path, "rb") as file:
+            self.memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def is_listening(self):
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.memory.close()
+        self.process.kill()
+        self.process.wait()
+        os.remove(self.path)
+
+    def count(self):
+        if self.process.poll() is not None:
+            raise RuntimeError("the receiver ended")
+        return self.HEAD.unpack_from(self.memory)[0]
+
+    def requests(self, first=0):
+        head, size = self.HEAD.size, self.RECORD.size
+        return list(self.RECORD.iter_unpack(
+            self.memory[head + first * size:head + self.count() * size]))
 
 
 class Rig:
@@ -111,10 +184,19 @@ class Rig:
             cursor.execute(text, values or None)
             return cursor.fetchall() if cursor.description else None
 
-    def relay(self, name, sinks, log_level="info"):
-        return Relay(self, name, sinks, log_level)
+    def relay(self, name, sinks, log_level="info", n_lanes=None):
+        return Relay(self, name, sinks, log_level, n_lanes)
 
-    def redis_sink(self, name, options="", topics="*"):
+    def receiver(self, delay_ms=0):
+        return Receiver(self, delay_ms)
+
+    def watcher(self):
+        """A cursor for transactions()."""
+        connection = psycopg2.connect(self.dsn("postgres", database="postgres"))
+        connection.autocommit = True
+        return connection.cursor()
+
+    def redis_sink(self, name, options="", topics="**"):
         return (f'{{ name: {name}, topics: ["{topics}"], {options} '
                 f'redis: {{ url: "unix://{self.folder}/redis.sock" }} }}')
 
@@ -124,6 +206,7 @@ class Rig:
     def forget(self):
         """Empties Redis and removes all cursors; the outbox stays."""
         self.redis.flushall()
+        self.sql("DELETE FROM courier.endpoint")
         self.sql("DELETE FROM courier.cursor")
 
     def backlog(self):

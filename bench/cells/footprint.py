@@ -2,20 +2,11 @@
 
 import time
 
-import psycopg2
-
 from cells.drain import drain
-from rig import figure, memory_mib, progress
+from rig import figure, memory_mib, progress, transactions
 
 SETTLE_S = 5
 IDLE_S = 10
-
-
-def transactions(watcher):
-    with watcher.cursor() as cursor:
-        cursor.execute("SELECT xact_commit + xact_rollback FROM pg_stat_database"
-                       " WHERE datname = 'bench'")
-        return cursor.fetchone()[0]
 
 
 def run(rig):
@@ -24,9 +15,7 @@ def run(rig):
         '{ name: webhook, topics: ["orders.*"], http: { url: "http://127.0.0.1:9/" } }',
         '{ name: lines, topics: ["refunds.*"], stdout: {} }',
     ]
-    # From another database, so that the looks themselves are not counted.
-    watcher = psycopg2.connect(rig.dsn("postgres", database="postgres"))
-    watcher.autocommit = True
+    watcher = rig.watcher()
     rig.forget()
     start_ms, idle_mib, anonymous_mib, per_s = [], [], [], []
     with rig.relay("footprint", sinks):
@@ -41,7 +30,7 @@ def run(rig):
             before, began = transactions(watcher), time.monotonic()
             time.sleep(IDLE_S)
             per_s.append((transactions(watcher) - before) / (time.monotonic() - began))
-    watcher.close()
+    watcher.connection.close()
 
     rig.backlog()
     progress(f"  draining {rig.events:,} events")

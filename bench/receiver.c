@@ -1,0 +1,316 @@
+/*
+ * The webhook receiver of the benchmark, fast enough not to be what is measured:
+ *
+ *   receiver PORT DELAY_MS FILE
+ *
+ * Whatever is posted to PORT, at any address of the machine, is answered with 200 after DELAY_MS.
+ * Whoever connects to PORT+1 is never answered. Nothing listens on PORT+2.
+ *
+ * FILE is shared memory for whoever watches: the number of requests, then a record of each. A path
+ * that ends in a number names the endpoint, and a body may hold "at" (microseconds) and "n".
+ */
+#define _GNU_SOURCE /* accept4() */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REQUEST_MAX    8192
+#define RECORDS_MAX    (8u << 20)
+#define ANSWERS_MAX    65536 /* that wait for their time; one for each connection is enough */
+#define CONNS_MAX      65536
+#define EVENTS_AT_ONCE 256
+
+struct record {
+        int64_t at_us;
+        int64_t arrived_us;
+        int32_t n;
+        int32_t endpoint;
+};
+
+struct log {
+        uint64_t n_records;
+        uint64_t n_connections;
+        struct record records[RECORDS_MAX];
+};
+
+enum conn_kind {
+        CONN_NONE,
+        CONN_LISTENER,
+        CONN_SILENT_LISTENER,
+        CONN_TALKING,
+        CONN_SILENT,
+        CONN_TIMER
+};
+
+struct conn {
+        enum conn_kind kind;
+        uint32_t generation; /* an answer that comes due may belong to an earlier connection */
+        size_t n_bytes;
+        char *bytes; /* of REQUEST_MAX; kept for the next connection */
+};
+
+struct answer {
+        int64_t due_us;
+        int fd;
+        uint32_t generation;
+};
+
+static struct conn conns[CONNS_MAX];
+static struct answer answers[ANSWERS_MAX]; /* a ring: all wait equally long */
+static size_t first_answer, n_answers;
+static struct log *log_;
+static int64_t delay_us;
+static int poll_fd, timer_fd;
+
+static void die(const char *what)
+{
+        perror(what);
+        exit(1);
+}
+
+static int64_t wall_us(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
+}
+
+static void watch(int fd, enum conn_kind kind)
+{
+        struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+        if (fd < 0 || fd >= CONNS_MAX)
+                die("a socket");
+        conns[fd].kind = kind;
+        conns[fd].generation++;
+        conns[fd].n_bytes = 0;
+        if (conns[fd].bytes == NULL && (conns[fd].bytes = malloc(REQUEST_MAX + 1)) == NULL)
+                die("malloc");
+        if (epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+                die("epoll_ctl");
+}
+
+static void listen_on(unsigned long port, enum conn_kind kind)
+{
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+        int one = 1;
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+        if (bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 4096) != 0)
+                die("listen");
+        watch(fd, kind);
+}
+
+static void accept_all(int listener, enum conn_kind kind)
+{
+        int one = 1;
+        int fd;
+
+        while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK)) >= 0) {
+                setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+                log_->n_connections++;
+                watch(fd, kind);
+        }
+}
+
+static void hang_up(int fd)
+{
+        conns[fd].kind = CONN_NONE;
+        conns[fd].generation++;
+        close(fd);
+}
+
+static void send_answer(int fd)
+{
+        static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+        if (write(fd, ok, sizeof ok - 1) != sizeof ok - 1)
+                hang_up(fd);
+}
+
+static void arm_timer(void)
+{
+        int64_t due_us = answers[first_answer].due_us;
+        struct itimerspec when = {
+            .it_value = {.tv_sec = due_us / 1000000, .tv_nsec = due_us % 1000000 * 1000}};
+
+        timerfd_settime(timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void send_due_answers(void)
+{
+        uint64_t n_times;
+        int64_t now_us = wall_us();
+
+        if (read(timer_fd, &n_times, sizeof n_times) < 0 && errno != EAGAIN)
+                die("timer");
+        while (n_answers > 0 && answers[first_answer].due_us <= now_us) {
+                struct answer due = answers[first_answer];
+                first_answer = (first_answer + 1) % ANSWERS_MAX;
+                n_answers--;
+                if (conns[due.fd].generation == due.generation)
+                        send_answer(due.fd);
+        }
+        if (n_answers > 0)
+                arm_timer();
+}
+
+static void answer_later(int fd, int64_t now_us)
+{
+        if (n_answers == ANSWERS_MAX)
+                die("too many requests at once");
+        answers[(first_answer + n_answers++) % ANSWERS_MAX] = (struct answer){
+            .due_us = now_us + delay_us, .fd = fd, .generation = conns[fd].generation};
+        if (n_answers == 1)
+                arm_timer();
+}
+
+static int64_t number_after(const char *text, const char *name)
+{
+        const char *at = strstr(text, name);
+
+        return at != NULL ? strtoll(at + strlen(name), NULL, 10) : 0;
+}
+
+static void note_request(const char *head, const char *body, int64_t now_us)
+{
+        const char *path_end = strstr(head, " HTTP/");
+        const char *number = path_end;
+
+        while (number != NULL && number > head && number[-1] >= '0' && number[-1] <= '9')
+                number--;
+        if (log_->n_records == RECORDS_MAX)
+                die("too many requests");
+        log_->records[log_->n_records] = (struct record){.at_us = number_after(body, "\"at\": "),
+            .arrived_us = now_us,
+            .n = (int32_t)number_after(body, "\"n\": "),
+            .endpoint = number != NULL ? (int32_t)strtol(number, NULL, 10) : 0};
+        __atomic_store_n(&log_->n_records, log_->n_records + 1, __ATOMIC_RELEASE);
+}
+
+/* One request, if it is there in full; how many bytes it has. */
+static size_t take_request(struct conn *conn, int64_t now_us)
+{
+        char *end;
+        size_t n_bytes;
+
+        conn->bytes[conn->n_bytes] = '\0';
+        end = strstr(conn->bytes, "\r\n\r\n");
+        if (end == NULL)
+                return 0;
+        end += 4;
+        n_bytes =
+            (size_t)(end - conn->bytes) + (size_t)number_after(conn->bytes, "Content-Length: ");
+        if (n_bytes > conn->n_bytes)
+                return 0;
+        note_request(conn->bytes, end, now_us);
+        return n_bytes;
+}
+
+static void read_requests(int fd)
+{
+        struct conn *conn = &conns[fd];
+        ssize_t n_read = read(fd, conn->bytes + conn->n_bytes, REQUEST_MAX - conn->n_bytes);
+        int64_t now_us = wall_us();
+        size_t n_taken;
+
+        if (n_read <= 0) {
+                if (n_read == 0 || errno != EAGAIN)
+                        hang_up(fd);
+                return;
+        }
+        if (conn->kind == CONN_SILENT)
+                return;
+        conn->n_bytes += (size_t)n_read;
+        while (conn->kind == CONN_TALKING && (n_taken = take_request(conn, now_us)) > 0) {
+                conn->n_bytes -= n_taken;
+                memmove(conn->bytes, conn->bytes + n_taken, conn->n_bytes);
+                if (delay_us > 0)
+                        answer_later(fd, now_us);
+                else
+                        send_answer(fd);
+        }
+}
+
+static void handle(int fd)
+{
+        switch (conns[fd].kind) {
+        case CONN_LISTENER:
+                accept_all(fd, CONN_TALKING);
+                return;
+        case CONN_SILENT_LISTENER:
+                accept_all(fd, CONN_SILENT);
+                return;
+        case CONN_TALKING:
+        case CONN_SILENT:
+                read_requests(fd);
+                return;
+        case CONN_TIMER:
+                send_due_answers();
+                return;
+        case CONN_NONE:
+                return;
+        }
+}
+
+static void open_log(const char *path)
+{
+        int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+        if (fd < 0 || ftruncate(fd, sizeof(struct log)) != 0)
+                die(path);
+        log_ = mmap(NULL, sizeof(struct log), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (log_ == MAP_FAILED)
+                die(path);
+        close(fd);
+}
+
+static void allow_many_files(void)
+{
+        struct rlimit files;
+
+        getrlimit(RLIMIT_NOFILE, &files);
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+}
+
+int main(int n_args, char **args)
+{
+        struct epoll_event events[EVENTS_AT_ONCE];
+        unsigned long port;
+
+        if (n_args != 4) {
+                fprintf(stderr, "usage: receiver PORT DELAY_MS FILE\n");
+                return 2;
+        }
+        port = strtoul(args[1], NULL, 10);
+        delay_us = strtol(args[2], NULL, 10) * 1000;
+        allow_many_files();
+        open_log(args[3]);
+        poll_fd = epoll_create1(0);
+        timer_fd = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK);
+        watch(timer_fd, CONN_TIMER);
+        listen_on(port, CONN_LISTENER);
+        listen_on(port + 1, CONN_SILENT_LISTENER);
+        for (;;) {
+                int n = epoll_wait(poll_fd, events, EVENTS_AT_ONCE, -1);
+                for (int i = 0; i < n; i++)
+                        handle(events[i].data.fd);
+        }
+}
