@@ -38,7 +38,7 @@ struct relay_process *relay_fixture_start(const struct relay_fixture *fixture, c
                            "  standby: 50ms\n"
                            "sinks:\n"
                            "  - name: bus\n"
-                           "    topics: [\"*\"]\n"
+                           "    topics: [\"**\"]\n"
                            "    start: beginning\n"
                            "%s"
                            "    redis:\n"

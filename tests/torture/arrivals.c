@@ -127,7 +127,7 @@ static void note(struct torture_arrivals *arrivals, unsigned sink, const char *p
 static void read_redis(struct torture_arrivals *arrivals)
 {
         redisReply *reply =
-            redis_server_run(arrivals->redis, "XRANGE torture %s +", arrivals->last_entry);
+            redis_server_run(arrivals->redis, "XRANGE s.torture %s +", arrivals->last_entry);
 
         for (size_t i = 0; i < reply->elements; i++) {
                 const redisReply *fields = reply->element[i]->element[1];

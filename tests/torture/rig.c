@@ -30,13 +30,14 @@ static void write_config(const struct torture_rig *rig)
             "relay: { standby: 20ms, sweep: 200ms, drain: 2s }\n"
             "sinks:\n"
             "  - name: bus\n"
-            "    topics: [\"*\"]\n"
+            "    topics: [\"**\"]\n"
             "    start: beginning\n"
             "    retry: { first: 1ms, max: 10ms }\n"
-            "    redis: { url: \"unix://%s\", stream: \"{{topic}}\", connect_timeout: 2s, timeout: "
+            "    redis: { url: \"unix://%s\", stream: \"s.{{topic}}\", connect_timeout: 2s, "
+            "timeout: "
             "2s }\n"
             "  - name: hook\n"
-            "    topics: [\"*\"]\n"
+            "    topics: [\"**\"]\n"
             "    start: beginning\n"
             "    retry: { first: 1ms, max: 10ms, attempts: %d }\n"
             "    max_event_bytes: 500\n"
@@ -47,7 +48,7 @@ static void write_config(const struct torture_rig *rig)
             "      connect_timeout: 2s\n"
             "      timeout: 2s\n"
             "  - name: out\n"
-            "    topics: [\"*\"]\n"
+            "    topics: [\"**\"]\n"
             "    start: beginning\n"
             "    retry: { first: 1ms, max: 10ms }\n"
             "    stdout: {}\n",
@@ -68,7 +69,7 @@ void torture_rig_begin(struct torture_rig *rig)
         rig->arrivals = torture_arrivals_create(
             &rig->fixture.redis, rig->http, rig->output_path, rig->fixture.admin);
         /* A stream that takes no entries. */
-        freeReplyObject(redis_server_run(&rig->fixture.redis, "SET torture.broken x"));
+        freeReplyObject(redis_server_run(&rig->fixture.redis, "SET s.torture.broken x"));
         write_config(rig);
 }
 

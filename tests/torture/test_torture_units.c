@@ -8,11 +8,13 @@
 #include "base/template.h"
 #include "config/config.h"
 #include "outbox/headers.h"
+#include "pgcourier/outcome.h"
 #include "sinks/email_message.h"
+#include "sinks/http_fixed_headers.h"
 #include "sinks/http_headers.h"
+#include "sinks/http_signing.h"
 #include "sinks/redis_command.h"
 #include "sinks/stdout_line.h"
-#include "sinks/webhook_signature.h"
 #include "support/program.h"
 
 #include <criterion/criterion.h>
@@ -132,10 +134,10 @@ Test(torture_units, loading_a_configuration)
             "postgres: { dsn: \"host=x user=${NOBODY:-me}\" }\n"
             "sinks:\n"
             "  - name: a\n"
-            "    topics: [\"*\", \"b.*\"]\n"
+            "    topics: [\"**\", \"b.*\"]\n"
             "    http: { url: \"https://example.org/x\", headers: [trace] }\n"
             "  - name: b\n"
-            "    topics: [\"*\"]\n"
+            "    topics: [\"**\"]\n"
             "    redis: { url: \"redis://u:p@h:1/2\", maxlen: 5 }\n";
 
         char *path = program_file("pgcourier.yaml", text, sizeof text - 1);
@@ -230,20 +232,26 @@ Test(torture_units, writing_a_mail)
 
 static bool make_request_headers(void *unused)
 {
+        static const char *const secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
         char name[] = "trace";
         char *names[] = {name};
         const struct http_config config = {.headers = names, .n_headers = 1};
         struct error error = {0};
         struct outcome rejected;
-        struct webhook_signer *signer =
-            webhook_signer_create("whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", &error);
-        struct curl_slist *list =
-            signer != NULL ? http_headers_make(&config, &event, signer, 0, &rejected) : NULL;
+        struct http_signing *signing =
+            http_signing_create(HTTP_SIGNING_STANDARD, &secret, 1, &error);
+        const struct http_request_head head = {.config = &config,
+            .event = &event,
+            .id = event.event_id,
+            .signing = signing,
+            .body = "{}",
+            .body_bytes = 2};
+        struct curl_slist *list = signing != NULL ? http_headers_make(&head, &rejected) : NULL;
         bool is_right = list != NULL;
 
         (void)unused;
-        curl_slist_free_all(list);
-        webhook_signer_destroy(signer);
+        http_header_lines_free(list);
+        http_signing_destroy(signing);
         return is_right;
 }
 
@@ -254,16 +262,20 @@ Test(torture_units, making_the_headers_of_a_request)
 
 static bool encode_command(void *unused)
 {
+        char stream[] = "events:{{topic}}";
+        const struct redis_config config = {.stream = stream, .maxlen = 10, .max_streams = 1};
         struct error error = {0};
+        struct outcome outcome;
         struct bytes out = {0};
-        struct redis_xadd *xadd = redis_xadd_create("events:{{topic}}", 10, &error);
+        struct redis_command *command = redis_command_create(&config, &error);
 
         (void)unused;
-        if (xadd == NULL)
+        if (command == NULL)
                 return false;
-        redis_xadd_encode(xadd, &event, &out);
+        (void)redis_command_admit(command, &event, &outcome);
+        redis_command_encode(command, &event, &out);
         bytes_deinit(&out);
-        redis_xadd_destroy(xadd);
+        redis_command_destroy(command);
         return true;
 }
 
