@@ -206,3 +206,30 @@ Test(redis_order, lets_a_key_go_on_after_a_rejected_event)
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }
+
+/* What waits for the answer to a burst would be accepted, but the one before it was not. */
+Test(redis_order, gives_back_what_waits_behind_a_refused_event)
+{
+        struct redis_server server;
+        struct rig rig;
+        char stream[] = "{{topic}}";
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 3);
+        rig.config.stream = stream;
+        for (unsigned i = 0; i < 3; i++)
+                rig.events[i].key = "k";
+        rig.events[1].topic = "forbidden";
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        redis_server_do(&server, "ACL SETUSER default resetkeys ~orders");
+        rig_deliver(&rig, 1); /* goes out alone */
+        rig_deliver(&rig, 1); /* waits for its answer */
+        sink_driver_finish(&rig.driver);
+
+        expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "NOPERM");
+        expect_outcome(&rig, 2, OUTCOME_SINK_DOWN, "NOPERM");
+        cr_expect(redis_server_count(&server, "XLEN orders") == 1);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
