@@ -30,6 +30,7 @@ void lane_store_destroy(struct lane_store *store)
 {
         if (store == NULL)
                 return;
+        lane_store_forget_page(store);
         cursor_deinit(&store->request.start);
         cursor_deinit(&store->claimed);
         free(store->start_snapshot);

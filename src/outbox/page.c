@@ -8,6 +8,7 @@
 #include "outbox/headers.h"
 #include "outbox/routing.h"
 #include "outbox/session.h"
+#include "outbox/stragglers.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -15,10 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const char page_sql[]; /* page.sql, embedded at build time */
-
-const struct pg_statement page_statement = {
-    .name = "page", .sql = page_sql, .n_params = 9 + N_ROUTE_PARAMS};
+const struct pg_statement next_id_statement = {.name = "next_id",
+    .n_params = 1,
+    .sql = "SELECT min(id) FROM courier.outbox WHERE id > $1::bigint"};
 
 /* One page looks at so many ids at most, so that a sink whose topics are rare never runs a long
  * statement. */
@@ -30,12 +30,12 @@ const struct pg_statement page_statement = {
 #define LEAST_SCAN_IDS 50
 #define SCAN_US        250000
 
-/* Behind those of the event. In the first row, the frame, ID is its floor. */
+/* Behind those of the event. In the first row of an opening page, the frame, ID is its floor. */
 enum page_column {
         COLUMN_IS_DELAYED = N_EVENT_COLUMNS,
-        COLUMN_FRAME,
-        COLUMN_UPTO,
         COLUMN_FILTERS,
+        COLUMN_FRAME,
+        COLUMN_XID,
 };
 
 struct stored_page {
@@ -74,12 +74,21 @@ static void release(struct page *page)
         free(stored);
 }
 
+static bool is_opening(const struct lane_store *store)
+{
+        return store->request.start.until == NULL;
+}
+
 static struct frame *until_frame(const struct lane_store *store, const PGresult *result)
 {
-        if (store->request.start.until != NULL)
+        uint64_t xid = 0;
+
+        if (!is_opening(store))
                 return frame_ref(store->request.start.until);
+        if (!PQgetisnull(result, 0, COLUMN_XID))
+                xid = (uint64_t)event_row_int64(result, 0, COLUMN_XID);
         return frame_create(
-            PQgetvalue(result, 0, COLUMN_FRAME), event_row_int64(result, 0, COLUMN_ID), 0);
+            PQgetvalue(result, 0, COLUMN_FRAME), event_row_int64(result, 0, COLUMN_ID), xid);
 }
 
 /* The page has room for n_rows events. */
@@ -148,29 +157,39 @@ static void read_event(
         page->n_events++;
 }
 
-/* Takes the result. The first row is the frame. */
+/* A full page, or one cut before a large event, ends with its last event; any other has seen
+ * everything that it was to look at. */
+static int64_t upto(const struct lane_store *store, const PGresult *result, int n_events, int end)
+{
+        int64_t floor;
+
+        if (n_events > 0 &&
+            (end < PQntuples(result) || (uint32_t)n_events == store->request.max_events))
+                return event_row_int64(result, end - 1, COLUMN_ID);
+        if (!is_opening(store))
+                return store->upto;
+        floor = event_row_int64(result, 0, COLUMN_ID);
+        return store->upto < floor ? store->upto : floor;
+}
+
+/* Takes the result. */
 static struct page *page_from_result(const struct lane_store *store, PGresult *result)
 {
         struct stored_page *stored = xcalloc(1, sizeof *stored);
         struct page *page = &stored->page;
         int n_rows = PQntuples(result);
-        int row = 1;
+        int first = is_opening(store), row = first;
 
         stored->result = result;
         page->release = release;
         page->start = (struct cursor){.from = frame_ref(store->request.start.from),
             .until = until_frame(store, result),
             .last_id = store->request.start.last_id};
-        page->events = xcalloc((size_t)n_rows, sizeof *page->events);
+        page->events = xcalloc((size_t)n_rows + 1, sizeof *page->events);
         begin_filters(page, &store->route, (size_t)n_rows);
         for (; row < n_rows && !is_left_out(result, row); row++)
                 read_event(store, stored, row, (size_t)n_rows);
-        /* A full page, or one cut before a large event, ends with its last event; any other has
-         * seen everything up to the bound that the statement set itself. */
-        if (row > 1 && (row < n_rows || (uint32_t)row > store->request.max_events))
-                page->upto = event_row_int64(result, row - 1, COLUMN_ID);
-        else
-                page->upto = event_row_int64(result, 0, COLUMN_UPTO);
+        page->upto = upto(store, result, row - first, row);
         return page;
 }
 
@@ -191,14 +210,49 @@ static void adapt_scan(struct lane_store *store)
                 store->scan_ids *= 2;
 }
 
+static void give_page(struct lane_store *store)
+{
+        struct page *page = store->page;
+
+        store->page = NULL;
+        store->events.on_page(store->owner, page);
+}
+
+/* Where many ids in a row are not there (their rows were removed, or a sequence was moved), the next
+ * page begins behind them: what is in the difference and not removed is visible now. */
+static void on_next_id(void *owner, PGresult *result)
+{
+        struct lane_store *store = owner;
+        struct page *page = store->page;
+        int64_t floor = page->start.until->floor;
+        int64_t next = floor + 1;
+
+        if (!PQgetisnull(result, 0, 0))
+                next = event_row_int64(result, 0, 0);
+        PQclear(result);
+        page->upto = next <= floor ? next - 1 : floor;
+        give_page(store);
+}
+
+static void look_for_next_id(struct lane_store *store)
+{
+        char upto[24];
+        const char *const values[] = {upto};
+
+        snprintf(upto, sizeof upto, "%" PRId64, store->page->upto);
+        pg_conn_execute(store->outbox->conn, &next_id_statement, values, true, on_next_id, store);
+}
+
 static void send_request(struct lane_store *store);
 
 static void on_page_read(void *owner, PGresult *result)
 {
         struct lane_store *store = owner;
+        int first = is_opening(store);
+        bool is_empty = PQntuples(result) == first;
 
         adapt_scan(store);
-        if (PQntuples(result) > 1 && is_left_out(result, 1)) {
+        if (!is_empty && is_left_out(result, first)) {
                 /* A large event comes next: it comes alone, whatever its size. A difference that
                  * was opened by this answer is forgotten and opened again. */
                 PQclear(result);
@@ -207,36 +261,94 @@ static void on_page_read(void *owner, PGresult *result)
                 send_request(store);
                 return;
         }
-        store->events.on_page(store->owner, page_from_result(store, result));
+        store->page = page_from_result(store, result);
+        if (is_empty && !page_ends_difference(store->page))
+                look_for_next_id(store);
+        else
+                give_page(store);
+}
+
+/* Parameters as text, in the storage of the caller. */
+struct page_values {
+        const char *values[N_PAGE_PARAMS];
+        char numbers[N_PAGE_PARAMS][24];
+        struct array_literal stragglers;
+};
+
+static void set_number(struct page_values *params, enum page_param param, int64_t number)
+{
+        snprintf(params->numbers[param], sizeof params->numbers[param], "%" PRId64, number);
+        params->values[param] = params->numbers[param];
+}
+
+/* What is looked at besides new rows. */
+static void choose_stragglers(
+    struct page_values *params, struct page_shape *shape, const struct frame *from)
+{
+        shape->looks_for_hidden = !stragglers_list(from, &params->stragglers);
+        shape->has_stragglers = shape->looks_for_hidden || params->stragglers.bytes.length > 0;
+        params->values[PAGE_STRAGGLERS] = array_end(&params->stragglers);
+}
+
+/* No page looks at more ids than this. */
+static int64_t last_to_look_at(const struct lane_store *store, int64_t above)
+{
+        int64_t upto = above + (is_filtering(store) ? store->scan_ids : SCAN_IDS);
+
+        if (!is_opening(store) && upto > store->request.start.until->floor)
+                upto = store->request.start.until->floor;
+        return upto;
+}
+
+static void execute(
+    struct lane_store *store, const struct page_statement *form, const struct page_values *params)
+{
+        const char *values[N_PAGE_PARAMS];
+
+        for (int i = 0; i < form->text.n_params; i++)
+                values[i] = params->values[form->text.params[i]];
+        store->asked_us = clock_monotonic_us();
+        pg_conn_execute(store->outbox->conn, &form->statement, values, true, on_page_read, store);
 }
 
 static void send_request(struct lane_store *store)
 {
         const struct page_request *request = &store->request;
         const struct frame *from = request->start.from;
-        const struct frame *until = request->start.until;
-        char from_floor[24], from_xid[24], until_floor[24], last_id[24], max_events[24];
-        char max_event_bytes[24], scan_ids[24];
-        const char *values[9 + N_ROUTE_PARAMS] = {from->snapshot, from_floor, from_xid,
-            until != NULL ? until->snapshot : NULL, until != NULL ? until_floor : NULL, last_id,
-            max_events, max_event_bytes, scan_ids};
+        struct page_shape shape = page_shape_of(&store->route);
+        struct page_values params = {0};
+        int64_t above = request->start.last_id > from->floor ? request->start.last_id : from->floor;
 
-        snprintf(from_floor, sizeof from_floor, "%" PRId64, from->floor);
-        snprintf(from_xid, sizeof from_xid, "%" PRIu64, from->xid);
-        if (until != NULL)
-                snprintf(until_floor, sizeof until_floor, "%" PRId64, until->floor);
-        snprintf(last_id, sizeof last_id, "%" PRId64, request->start.last_id);
-        snprintf(max_events, sizeof max_events, "%" PRIu32, request->max_events);
-        snprintf(max_event_bytes, sizeof max_event_bytes, "%" PRIu64, request->max_event_bytes);
-        snprintf(scan_ids, sizeof scan_ids, "%" PRIu32,
-            is_filtering(store) ? store->scan_ids : (uint32_t)SCAN_IDS);
-        memcpy(&values[9], store->route.values, sizeof store->route.values);
-        store->asked_us = clock_monotonic_us();
-        pg_conn_execute(store->outbox->conn, &page_statement, values, true, on_page_read, store);
+        shape.is_opening = is_opening(store);
+        choose_stragglers(&params, &shape, from);
+        store->upto = last_to_look_at(store, above);
+        params.values[PAGE_FROM_SNAPSHOT] = from->snapshot;
+        set_number(&params, PAGE_FROM_FLOOR, from->floor);
+        set_number(&params, PAGE_FROM_XID, (int64_t)from->xid);
+        if (!shape.is_opening)
+                params.values[PAGE_UNTIL_SNAPSHOT] = request->start.until->snapshot;
+        set_number(&params, PAGE_LAST_ID, request->start.last_id);
+        set_number(&params, PAGE_ABOVE, above);
+        set_number(&params, PAGE_UPTO, store->upto);
+        set_number(&params, PAGE_MAX_EVENTS, request->max_events);
+        set_number(&params, PAGE_MAX_EVENT_BYTES, (int64_t)request->max_event_bytes);
+        memcpy(&params.values[PAGE_ROUTE], store->route.values, sizeof store->route.values);
+        execute(store, page_statements_get(&store->outbox->pages, store->outbox->conn, &shape),
+            &params);
+        array_deinit(&params.stragglers);
+}
+
+/* One that waited for what comes behind it, when the session was lost. */
+void lane_store_forget_page(struct lane_store *store)
+{
+        if (store->page != NULL)
+                store->page->release(store->page);
+        store->page = NULL;
 }
 
 void lane_store_read(struct lane_store *store, const struct page_request *request)
 {
+        lane_store_forget_page(store);
         cursor_assign(&store->request.start, &request->start);
         store->request.max_events = request->max_events;
         store->request.max_event_bytes = request->max_event_bytes;

@@ -124,11 +124,6 @@ static void end_array(struct route_params *params, int param)
         params->values[param] = array_end(&params->texts[param]);
 }
 
-static void read_any_topic(struct route_params *params)
-{
-        params->values[ROUTE_ANY_TOPIC] = "t";
-}
-
 /* A shorter prefix whose LIKE beyond a dot would take away what this one matches. Sorted as they are,
  * it comes before. */
 static bool is_within_another(const struct text_set *patterns, size_t i, size_t skip)
@@ -175,11 +170,10 @@ static bool add_patterns(
 
 static void add_topics(struct route_params *params, const struct text_set *patterns)
 {
-        params->values[ROUTE_ANY_TOPIC] = "f";
         if (text_set_has(patterns, "**")) {
-                read_any_topic(params);
+                params->is_any_topic = true;
         } else if (!add_patterns(params, ROUTE_TOPICS, patterns, false)) {
-                read_any_topic(params);
+                params->is_any_topic = true;
                 params->is_exact = false;
         }
 }
@@ -269,7 +263,7 @@ static void add_union(
         if (topics.n_texts <= MAX_UNION)
                 add_topics(params, &topics);
         else
-                read_any_topic(params);
+                params->is_any_topic = true;
         if (have_types && types.n_texts <= MAX_UNION)
                 add_types(params, &types);
         text_set_deinit(&topics);
@@ -308,7 +302,7 @@ static void add_filters(
 void route_params_init(
     struct route_params *params, const struct routing *const *routings, size_t n_routings)
 {
-        *params = (struct route_params){.values[ROUTE_ANY_TOPIC] = "f"};
+        *params = (struct route_params){0};
         if (n_routings == 0)
                 return;
         if (n_routings == 1)

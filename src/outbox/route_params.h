@@ -18,7 +18,6 @@
 struct routing;
 
 enum route_param {
-        ROUTE_ANY_TOPIC,
         ROUTE_TOPICS, /* five that make a set of patterns, see enum pattern_param */
         ROUTE_NOT_TOPICS = ROUTE_TOPICS + 5, /* another */
         ROUTE_TYPES = ROUTE_NOT_TOPICS + 5,
@@ -36,7 +35,8 @@ struct route_params {
         struct array_literal texts[N_ROUTE_PARAMS];
         char **filters; /* owned; each once, in the order of strcmp() */
         size_t n_filters;
-        bool is_exact; /* what passes is just what one of the routings takes */
+        bool is_any_topic; /* but for those that are left out */
+        bool is_exact;     /* what passes is just what one of the routings takes */
 };
 
 void route_params_init(

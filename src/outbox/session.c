@@ -57,7 +57,7 @@ static void prepare_statements(struct outbox *outbox)
 {
         for (unsigned i = 0; i < n_claim_statements; i++)
                 pg_conn_prepare(outbox->conn, &claim_statements[i]);
-        pg_conn_prepare(outbox->conn, &page_statement);
+        pg_conn_prepare(outbox->conn, &next_id_statement);
         pg_conn_prepare(outbox->conn, &parked_statement);
         for (unsigned i = 0; i < n_settle_statements; i++)
                 pg_conn_prepare(outbox->conn, &settle_statements[i]);
@@ -112,6 +112,7 @@ static void on_connected(void *owner)
 {
         struct outbox *outbox = owner;
 
+        page_statements_begin_session(&outbox->pages);
         pg_conn_prepare(outbox->conn, &prepare_session);
         pg_conn_execute(outbox->conn, &prepare_session, NULL, false, NULL, NULL);
         pg_conn_prepare(outbox->conn, &find_schema);
@@ -166,5 +167,6 @@ void outbox_destroy(struct outbox *outbox)
         if (outbox == NULL)
                 return;
         pg_conn_destroy(outbox->conn);
+        page_statements_deinit(&outbox->pages);
         free(outbox);
 }

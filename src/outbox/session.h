@@ -8,12 +8,14 @@
 #include "base/list.h"
 #include "outbox/array_literal.h"
 #include "outbox/outbox.h"
+#include "outbox/page_statements.h"
 #include "outbox/pg_conn.h"
 #include "outbox/route_params.h"
 
 struct outbox {
         struct pg_conn *conn;       /* owned */
         struct list settle_batches; /* settle_batch::link: sent and not answered */
+        struct page_statements pages;
         struct outbox_events events;
         void *owner; /* borrowed */
 };
@@ -35,15 +37,17 @@ struct lane_store {
 
         struct cursor claimed;       /* between its two answers; owns its frames */
         struct page_request request; /* the page being read; owns its frames */
-        struct route_params route;   /* its routings */
-        uint32_t scan_ids;           /* how many ids it looks at, with a filter */
+        struct page *page;         /* it was empty, and what comes behind it is asked for; owned */
+        struct route_params route; /* its routings */
+        int64_t upto;              /* it looks no further */
+        uint32_t scan_ids;         /* how many ids it looks at, with a filter */
         int64_t asked_us;
 };
 
 /* Prepared in every session. */
 extern const struct pg_statement claim_statements[];
 extern const unsigned n_claim_statements;
-extern const struct pg_statement page_statement;
+extern const struct pg_statement next_id_statement;
 extern const struct pg_statement parked_statement;
 extern const struct pg_statement pause_statements[];
 extern const unsigned n_pause_statements;
@@ -64,6 +68,9 @@ void session_fail_as_taken(struct outbox *outbox, const char *sink);
 /* What is executed between these is on disk when it is answered, if the store's lane asks for it. */
 void session_begin_durable(struct lane_store *store);
 void session_end_durable(struct lane_store *store);
+
+/* page.c: it waits for an answer that will not come. */
+void lane_store_forget_page(struct lane_store *store);
 
 /* Nobody will answer them. */
 void session_drop_settle_batches(struct outbox *outbox);

@@ -280,20 +280,40 @@ static void invent(char *text, bool is_pattern)
 
 enum { N_EVENTS = 60, N_PATTERNS = 4 };
 
+static PGresult *read_all(PGconn *connection, const struct route_params *route)
+{
+        const char *by_param[N_PAGE_PARAMS] = {[PAGE_FROM_FLOOR] = "0",
+            [PAGE_FROM_XID] = "3",
+            [PAGE_ABOVE] = "0",
+            [PAGE_UPTO] = "1000",
+            [PAGE_MAX_EVENTS] = "1000",
+            [PAGE_MAX_EVENT_BYTES] = "100000"};
+        const char *values[N_PAGE_PARAMS];
+        struct page_shape shape = page_shape_of(route);
+        struct page_text text;
+        PGresult *result;
+
+        memcpy(&by_param[PAGE_ROUTE], route->values, sizeof route->values);
+        shape.is_opening = true;
+        page_text_render(&text, &shape);
+        for (int i = 0; i < text.n_params; i++)
+                values[i] = by_param[text.params[i]];
+        result = PQexecParams(connection, text.sql, text.n_params, NULL, values, NULL, NULL, 0);
+        cr_assert_eq(PQresultStatus(result), PGRES_TUPLES_OK, "%s", PQerrorMessage(connection));
+        page_text_deinit(&text);
+        return result;
+}
+
 static void expect_agreement(PGconn *connection, const struct routing *routing,
     const char *const *topics, const char *const *types)
 {
-        const char *values[9 + N_ROUTE_PARAMS] = {
-            "1:1:", "0", "3", NULL, NULL, "0", "1000", "100000", "50000"};
         struct route_params params;
         PGresult *result;
         int row = 1;
 
         route_params_init(&params, &routing, 1);
         cr_assert(params.is_exact);
-        memcpy(&values[9], params.values, sizeof params.values);
-        result = PQexecPrepared(connection, "page", 9 + N_ROUTE_PARAMS, values, NULL, NULL, 0);
-        cr_assert_eq(PQresultStatus(result), PGRES_TUPLES_OK, "%s", PQerrorMessage(connection));
+        result = read_all(connection, &params);
         for (int i = 0; i < N_EVENTS; i++) {
                 const struct event event = {.topic = topics[i], .type = types[i]};
                 bool expected = routing_matches(routing, &event);
@@ -331,9 +351,6 @@ Test(routing_sql, agrees_with_the_rules_in_c)
                 cr_assert_eq(PQresultStatus(result), PGRES_COMMAND_OK);
                 PQclear(result);
         }
-        result = PQprepare(relay, "page", page_statement.sql, 0, NULL);
-        cr_assert_eq(PQresultStatus(result), PGRES_COMMAND_OK, "%s", PQerrorMessage(relay));
-        PQclear(result);
         for (size_t i = 0; i < 2 * N_PATTERNS; i++)
                 lists[i] = patterns[i];
         for (int round = 0; round < 400; round++) {
