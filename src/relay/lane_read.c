@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SMALL_PAGE 64
+
 /* Events claimed and not known to be durably behind us: what a crash now would repeat at most. */
 static uint64_t n_unsettled(const struct lane *lane)
 {
@@ -30,13 +32,18 @@ static uint32_t stream_share(const struct lane *lane)
         return lane->policy.max_in_flight - (is_any_parked(lane) ? parked_share(lane) : 0);
 }
 
-/* Two pages fit the window: one is read while the other is delivered. */
+/* Four pages fit the window: one is read, one delivered, and what was delivered before them is being
+ * settled, so that none of these waits for another. Of a small window rather two than pages of a few
+ * events. */
 static uint32_t page_events(const struct lane *lane)
 {
         uint64_t page_bytes = lane->policy.max_in_flight_bytes / 2;
         uint64_t by_bytes = page_bytes / (4 * (lane->mean_event_bytes + 1));
-        uint32_t by_count = (stream_share(lane) + 1) / 2;
+        uint32_t half = (stream_share(lane) + 1) / 2;
+        uint32_t by_count = half / 2;
 
+        if (by_count < SMALL_PAGE)
+                by_count = half < SMALL_PAGE ? half : SMALL_PAGE;
         if (by_bytes < 1)
                 return 1;
         return by_bytes < by_count ? (uint32_t)by_bytes : by_count;
@@ -49,9 +56,14 @@ static bool has_room(const struct lane *lane, uint32_t n_events)
                lane->window.bytes <= lane->policy.max_in_flight_bytes / 2;
 }
 
+static bool is_half_delivered(const struct lane *lane)
+{
+        return lane->window.n_passed - lane->n_settled >= (stream_share(lane) + 1) / 2;
+}
+
 bool lane_is_pressing(const struct lane *lane)
 {
-        return lane->is_draining || !has_room(lane, page_events(lane));
+        return lane->is_draining || is_half_delivered(lane) || !has_room(lane, page_events(lane));
 }
 
 bool lane_wants_page(struct lane *lane, struct page_request *out_request)

@@ -180,24 +180,29 @@ static void settle(struct route *route, const struct settlement *settlement)
         route_complete_verdicts(route, settlement->verdicts);
         route_note_settling(route, settlement->verdicts);
         crash_point("before_settle");
-        if (carrier->fanout != NULL && list_is_empty(settlement->verdicts))
-                fanout_settle(carrier->fanout, route, &settlement->cursor);
-        else
-                lane_store_settle(route->store, settlement);
+        lane_store_settle(route->store, settlement);
+        if (carrier->fanout != NULL)
+                fanout_note_settling(carrier->fanout);
         crash_point("after_settle_sent");
+}
+
+/* The database reads the next page while the sink is handed this one. */
+static void read_on(struct route *route)
+{
+        struct page_request page;
+
+        if (lane_wants_page(&route->lane, &page))
+                read_page(route, &page);
 }
 
 static void ask_outbox(struct route *route, int64_t now_ms)
 {
         struct lane *lane = &route->lane;
-        struct page_request page;
         struct parked_request parked;
         struct settlement settlement;
 
         if (lane_wants_xid(lane))
                 lane_store_draw_xid(route->store);
-        if (lane_wants_page(lane, &page))
-                read_page(route, &page);
         if (lane_wants_parked(lane, now_ms, &parked))
                 lane_store_read_parked(route->store, &parked);
         if (lane_wants_settle(lane, now_ms, &settlement))
@@ -224,6 +229,7 @@ void route_pump(struct route *route, int64_t now_ms)
                 return;
         }
         route_claim(route);
+        read_on(route);
         route_start_deliveries(route, now_ms);
         ask_outbox(route, now_ms);
         arm(route, now_ms);
