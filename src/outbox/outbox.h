@@ -114,15 +114,9 @@ void lane_store_read_parked(struct lane_store *store, const struct parked_reques
 
 /* Makes a complete cursor and its verdicts durable, in one transaction; answered by on_settled. If
  * another relay took the lane since, the session breaks instead. The settlement is borrowed for the
- * call. */
+ * call. One without verdicts goes out with outbox_flush(), in one statement with those of all other
+ * lanes. */
 void lane_store_settle(struct lane_store *store, const struct settlement *settlement);
 
-/*
- * The same for many lanes of one sink at once, without verdicts: one statement,
- * of which each store's on_settled tells. A batch is consumed by being sent.
- */
-struct settle_batch;
-struct settle_batch *settle_batch_create(struct outbox *outbox);
-void settle_batch_add(
-    struct settle_batch *batch, struct lane_store *store, const struct cursor *cursor);
-void settle_batch_send(struct settle_batch *batch);
+/* To be called before the loop waits. */
+void outbox_flush(struct outbox *outbox);

@@ -14,7 +14,8 @@
 
 struct outbox {
         struct pg_conn *conn;       /* owned */
-        struct list settle_batches; /* settle_batch::link: sent and not answered */
+        struct list settle_batches;    /* settle_batch::link: gathered, or sent and not answered */
+        struct settle_batch *settling; /* of these, the one being gathered; or NULL */
         struct page_statements pages;
         struct outbox_events events;
         void *owner; /* borrowed */
@@ -71,6 +72,9 @@ void session_end_durable(struct lane_store *store);
 
 /* page.c: it waits for an answer that will not come. */
 void lane_store_forget_page(struct lane_store *store);
+
+/* Without verdicts: it goes out with the next outbox_flush(). */
+void session_gather_settle(struct lane_store *store, const struct cursor *cursor);
 
 /* Nobody will answer them. */
 void session_drop_settle_batches(struct outbox *outbox);

@@ -1,7 +1,8 @@
 /*
  * Making a lane's progress durable, and drawing the transaction id that
- * completes a frame. With verdicts on deliveries it is another statement,
- * settle_verdicts.sql; without any, which is the usual case, a plain UPDATE.
+ * completes a frame. Three ways: with verdicts on deliveries, settle_verdicts.sql;
+ * without any, which is the usual case, together with other lanes
+ * (settle_batch.c); or by itself, where the disk is to be waited for.
  */
 #include "outbox/session.h"
 #include "outbox/verdicts.h"
@@ -138,6 +139,10 @@ void lane_store_settle(struct lane_store *store, const struct settlement *settle
         const char *values[N_CURSOR_PARAMS + N_VERDICT_COLUMNS] = {
             store->sink, store->lane, store->epoch};
 
+        if (list_is_empty(settlement->verdicts) && !store->is_durable) {
+                session_gather_settle(store, cursor);
+                return;
+        }
         set_frame_values(&from, cursor->from, &values[3]);
         set_frame_values(&until, cursor->until, &values[6]);
         snprintf(last_id, sizeof last_id, "%" PRId64, cursor->last_id);
@@ -148,7 +153,5 @@ void lane_store_settle(struct lane_store *store, const struct settlement *settle
                     on_settle_done, store);
         else
                 settle_verdicts(store, settlement, values);
-        if (store->is_durable)
-                pg_conn_execute(
-                    store->outbox->conn, &settle_statements[WAIT_NO_MORE], NULL, false, NULL, NULL);
+        session_end_durable(store);
 }

@@ -1,6 +1,6 @@
 /*
  * Making the progress of many lanes durable with one statement: what a thousand
- * receivers took in the last moment is one write.
+ * receivers, or sixteen sinks, took in the last moment is one write.
  */
 #include "base/alloc.h"
 #include "outbox/session.h"
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 enum {
+        COLUMN_SINK,
         COLUMN_LANE,
         COLUMN_EPOCH,
         COLUMN_FROM_SNAPSHOT,
@@ -22,38 +23,29 @@ enum {
 };
 
 const struct pg_statement settle_batch_statement = {.name = "settle_batch",
-    .n_params = 1 + N_COLUMNS,
+    .n_params = N_COLUMNS,
     .sql = "WITH moved AS ("
            "  UPDATE courier.cursor SET from_snapshot = to_here.from_snapshot::pg_snapshot,"
            "    from_floor = to_here.from_floor, from_xid = to_here.from_xid::xid8,"
            "    until_snapshot = to_here.until_snapshot::pg_snapshot,"
            "    until_floor = to_here.until_floor, until_xid = to_here.until_xid::xid8,"
            "    last_id = to_here.last_id, settled_at = now()"
-           "  FROM unnest($2::integer[], $3::bigint[], $4::text[], $5::bigint[], $6::text[],"
-           "              $7::text[], $8::bigint[], $9::text[], $10::bigint[])"
-           "       AS to_here (lane, epoch, from_snapshot, from_floor, from_xid,"
+           "  FROM unnest($1::text[], $2::integer[], $3::bigint[], $4::text[], $5::bigint[],"
+           "              $6::text[], $7::text[], $8::bigint[], $9::text[], $10::bigint[])"
+           "       AS to_here (sink, lane, epoch, from_snapshot, from_floor, from_xid,"
            "                   until_snapshot, until_floor, until_xid, last_id)"
-           "  WHERE cursor.sink = $1 AND cursor.lane = to_here.lane"
+           "  WHERE cursor.sink = to_here.sink AND cursor.lane = to_here.lane"
            "    AND cursor.epoch = to_here.epoch"
            "  RETURNING 1)"
            " SELECT count(*) = cardinality($2::integer[]) FROM moved"};
 
 struct settle_batch {
-        struct list link; /* outbox::settle_batches, once it is sent */
+        struct list link; /* outbox::settle_batches */
         struct outbox *outbox;
         struct array_literal columns[N_COLUMNS];
         struct lane_store **stores; /* owned list of borrowed stores */
         size_t n_stores, n_stores_max;
 };
-
-struct settle_batch *settle_batch_create(struct outbox *outbox)
-{
-        struct settle_batch *batch = xcalloc(1, sizeof *batch);
-
-        batch->outbox = outbox;
-        list_init(&batch->link);
-        return batch;
-}
 
 static void free_batch(struct settle_batch *batch)
 {
@@ -68,6 +60,7 @@ void session_drop_settle_batches(struct outbox *outbox)
 {
         list_for_each (link, &outbox->settle_batches)
                 free_batch(list_owner(link, struct settle_batch, link));
+        outbox->settling = NULL;
 }
 
 static void add_xid(struct array_literal *column, uint64_t xid)
@@ -91,15 +84,30 @@ static void add_frame(struct array_literal *first, const struct frame *frame)
         add_xid(&first[2], frame->xid);
 }
 
-void settle_batch_add(
-    struct settle_batch *batch, struct lane_store *store, const struct cursor *cursor)
+static struct settle_batch *create_batch(struct outbox *outbox)
 {
+        struct settle_batch *batch = xcalloc(1, sizeof *batch);
+
+        batch->outbox = outbox;
+        list_init(&batch->link);
+        list_push_back(&outbox->settle_batches, &batch->link);
+        return batch;
+}
+
+void session_gather_settle(struct lane_store *store, const struct cursor *cursor)
+{
+        struct outbox *outbox = store->outbox;
+        struct settle_batch *batch = outbox->settling;
+
+        if (batch == NULL)
+                batch = outbox->settling = create_batch(outbox);
         if (batch->n_stores == batch->n_stores_max) {
                 batch->n_stores_max = batch->n_stores_max * 2 + 16;
                 batch->stores =
                     xrealloc(batch->stores, batch->n_stores_max * sizeof(struct lane_store *));
         }
         batch->stores[batch->n_stores++] = store;
+        array_add_text(&batch->columns[COLUMN_SINK], store->sink);
         array_add_int(&batch->columns[COLUMN_LANE], strtoll(store->lane, NULL, 10));
         array_add_int(&batch->columns[COLUMN_EPOCH], strtoll(store->epoch, NULL, 10));
         add_frame(&batch->columns[COLUMN_FROM_SNAPSHOT], cursor->from);
@@ -107,6 +115,7 @@ void settle_batch_add(
         array_add_int(&batch->columns[COLUMN_LAST_ID], cursor->last_id);
 }
 
+/* The session may end with one of the answers, and the batch with it. */
 static void on_batch_settled(void *owner, PGresult *result)
 {
         struct settle_batch *batch = owner;
@@ -122,13 +131,16 @@ static void on_batch_settled(void *owner, PGresult *result)
         free_batch(batch);
 }
 
-void settle_batch_send(struct settle_batch *batch)
+void outbox_flush(struct outbox *outbox)
 {
-        const char *values[1 + N_COLUMNS] = {batch->stores[0]->sink};
+        struct settle_batch *batch = outbox->settling;
+        const char *values[N_COLUMNS];
 
+        if (batch == NULL)
+                return;
+        outbox->settling = NULL;
         for (int i = 0; i < N_COLUMNS; i++)
-                values[1 + i] = array_end(&batch->columns[i]);
-        list_push_back(&batch->outbox->settle_batches, &batch->link);
+                values[i] = array_end(&batch->columns[i]);
         pg_conn_execute(
-            batch->outbox->conn, &settle_batch_statement, values, false, on_batch_settled, batch);
+            outbox->conn, &settle_batch_statement, values, false, on_batch_settled, batch);
 }

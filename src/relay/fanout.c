@@ -12,11 +12,11 @@ struct fanout {
         struct carrier *carrier;         /* borrowed */
         struct endpoint_table *table;    /* owned */
         struct page_desk *desk;          /* owned */
-        struct settle_batch *settling;   /* what this pump brings; NULL: nothing yet */
         struct routing filter_only;      /* takes nothing, but its filter is answered */
         const struct routing **routings; /* owned; of all receivers, and the sink's filter */
-        bool is_current; /* who the receivers are is known since the lanes were taken */
-        bool is_looking; /* at what is parked and due */
+        bool is_current;  /* who the receivers are is known since the lanes were taken */
+        bool is_looking;  /* at what is parked and due */
+        bool is_settling; /* a route does in this pump */
 };
 
 struct page_desk *fanout_desk(struct fanout *fanout)
@@ -259,30 +259,29 @@ void fanout_control(struct fanout *fanout)
 }
 
 /* The gate's cursor says how far the log has been read for anybody, for people to see. */
-static void send_settles(struct fanout *fanout)
+static void settle_gate(struct fanout *fanout)
 {
-        const struct cursor read_upto = {.from = page_desk_newest(fanout->desk)};
+        struct settlement settlement = {.cursor = {.from = page_desk_newest(fanout->desk)}};
+        struct list no_verdicts;
 
-        if (fanout->settling == NULL)
+        if (!fanout->is_settling || settlement.cursor.from == NULL)
                 return;
-        if (read_upto.from != NULL)
-                settle_batch_add(fanout->settling, fanout->carrier->gate, &read_upto);
-        settle_batch_send(fanout->settling);
-        fanout->settling = NULL;
+        list_init(&no_verdicts);
+        settlement.verdicts = &no_verdicts;
+        lane_store_settle(fanout->carrier->gate, &settlement);
 }
 
 void fanout_serve(struct fanout *fanout)
 {
-        send_settles(fanout);
+        settle_gate(fanout);
+        fanout->is_settling = false;
         if (fanout->carrier->is_owned)
                 page_desk_serve(fanout->desk);
 }
 
-void fanout_settle(struct fanout *fanout, struct route *route, const struct cursor *cursor)
+void fanout_note_settling(struct fanout *fanout)
 {
-        if (fanout->settling == NULL)
-                fanout->settling = settle_batch_create(fanout->carrier->outbox);
-        settle_batch_add(fanout->settling, route->store, cursor);
+        fanout->is_settling = true;
 }
 
 void fanout_drop_idle_route(struct fanout *fanout, struct route *route)

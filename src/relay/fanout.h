@@ -28,7 +28,7 @@ void fanout_serve(struct fanout *fanout);
 /* What a route wants from all of them. */
 struct page_desk *fanout_desk(struct fanout *fanout);
 int64_t fanout_disable_after_ms(const struct fanout *fanout);
-void fanout_settle(struct fanout *fanout, struct route *route, const struct cursor *cursor);
+void fanout_note_settling(struct fanout *fanout); /* it settles in this pump */
 void fanout_drop_idle_route(struct fanout *fanout, struct route *route);
 void fanout_note_health(
     struct fanout *fanout, struct route *route, enum health_news news, const char *reason);

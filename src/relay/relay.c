@@ -293,6 +293,7 @@ static void on_before_waiting(uv_prepare_t *handle)
                 relay->is_dirty = false;
                 for (unsigned i = 0; i < relay->n_carriers; i++)
                         carrier_pump(relay->carriers[i]);
+                outbox_flush(relay->outbox);
 
                 if (relay->state == RELAY_RUNNING && relay->once &&
                     ticker_is_caught_up(relay->ticker) && all_carriers(relay, carrier_is_caught_up))

@@ -6,6 +6,9 @@
 #define RECEIVER_WINDOW    64
 #define RECEIVER_BYTES_MAX (UINT64_C(1) << 20)
 
+/* Progress is written so soon, with that of the other sinks. */
+#define SETTLE_MS 20
+
 /* All lanes of a sink that fans out are settled together, ten times a second. What a crash repeats is
  * bounded by their windows all the same. */
 #define RECEIVER_SETTLE_MS      100
@@ -42,8 +45,9 @@ struct lane_policy route_policy(const struct carrier *carrier, const struct endp
             .park_after_ms = config->park_after_ms,
             .rate_per_s = config->rate.per_second,
             .rate_burst = config->rate.burst,
-            .settle_delay_ms = 20,
+            .settle_delay_ms = SETTLE_MS / 2,
             .settle_idle_ms = 1000,
+            .settle_step_ms = SETTLE_MS,
             .retry = {.backoff = {.first_ms = config->retry.first_ms,
                           .factor = config->retry.factor,
                           .max_ms = config->retry.max_ms},

@@ -241,6 +241,7 @@ void store_rig_start_settle(struct store_rig *rig, struct verdicts *verdicts)
         for (size_t i = 0; i < verdicts->n; i++)
                 list_push_back(&all, &verdicts->items[i].link);
         lane_store_settle(rig->store, &settlement);
+        outbox_flush(rig->outbox);
 }
 
 bool store_rig_settle(struct store_rig *rig, struct verdicts *verdicts)

@@ -87,13 +87,17 @@ static void tear_down(struct fixture *fixture)
 
 static void settle_both(struct fixture *fixture)
 {
-        struct settle_batch *batch = settle_batch_create(fixture->rig->outbox);
+        struct list no_verdicts;
 
+        list_init(&no_verdicts);
         for (int i = 0; i < 2; i++) {
+                struct settlement settlement = {.verdicts = &no_verdicts};
+
                 fixture->lanes[i].cursor.last_id = 10 + i;
-                settle_batch_add(batch, fixture->lanes[i].store, &fixture->lanes[i].cursor);
+                settlement.cursor = fixture->lanes[i].cursor;
+                lane_store_settle(fixture->lanes[i].store, &settlement);
         }
-        settle_batch_send(batch);
+        outbox_flush(fixture->rig->outbox);
 }
 
 Test(settle_batch, moves_many_cursors_at_once)

@@ -48,6 +48,7 @@ static void pump(uv_prepare_t *handle)
         }
         if (lane_wants_settle(lane, now_ms, &settlement))
                 lane_store_settle(reader->store, &settlement);
+        outbox_flush(reader->outbox);
 }
 
 static void on_up(void *owner)
