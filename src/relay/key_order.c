@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SHORT_KEY_BYTES = 64 };
+
 /* FNV-1a, 64 bit (Fowler, Noll, Vo): short keys, no adversary worth a slower hash: whoever chooses
  * keys may already write the outbox. */
 static uint64_t hash_key(const char *key)
@@ -50,19 +52,45 @@ static struct key_chain *find_chain(const struct key_order *order, const char *k
         return NULL;
 }
 
+/* Most keys come and go with each page, so their memory is kept. */
+static struct key_chain *make_chain(struct key_order *order, const char *key, size_t key_bytes)
+{
+        struct key_chain *chain = order->spare;
+
+        if (key_bytes > SHORT_KEY_BYTES) {
+                chain = xcalloc(1, sizeof *chain + key_bytes);
+        } else if (chain != NULL) {
+                order->spare = chain->next_in_bucket;
+                *chain = (struct key_chain){0};
+        } else {
+                chain = xcalloc(1, sizeof *chain + SHORT_KEY_BYTES);
+        }
+        chain->key_bytes = key_bytes;
+        memcpy(chain->key, key, key_bytes);
+        return chain;
+}
+
+static void discard_chain(struct key_order *order, struct key_chain *chain)
+{
+        if (chain->key_bytes > SHORT_KEY_BYTES) {
+                free(chain);
+                return;
+        }
+        chain->next_in_bucket = order->spare;
+        order->spare = chain;
+}
+
 static struct key_chain *find_or_make_chain(struct key_order *order, const char *key)
 {
         uint64_t hash = hash_key(key);
         struct key_chain *chain = find_chain(order, key, hash);
-        size_t key_bytes = strlen(key) + 1;
 
         if (chain != NULL)
                 return chain;
         if (order->n_chains >= order->n_buckets)
                 grow(order);
-        chain = xcalloc(1, sizeof *chain + key_bytes);
+        chain = make_chain(order, key, strlen(key) + 1);
         chain->hash = hash;
-        memcpy(chain->key, key, key_bytes);
         list_init(&chain->deliveries);
         list_init(&chain->fetch_link);
         chain->next_in_bucket = *bucket_of(order, hash);
@@ -80,7 +108,7 @@ static void remove_chain(struct key_order *order, struct key_chain *chain)
         *link = chain->next_in_bucket;
         order->n_chains--;
         list_remove(&chain->fetch_link);
-        free(chain);
+        discard_chain(order, chain);
 }
 
 static struct delivery *first_of(const struct key_chain *chain)
@@ -129,15 +157,13 @@ void key_order_deinit(struct key_order *order)
                         free(chain);
                 }
         }
+        while (order->spare != NULL) {
+                struct key_chain *chain = order->spare;
+                order->spare = chain->next_in_bucket;
+                free(chain);
+        }
         free(order->buckets);
         key_order_init(order, order->sink_keeps_order);
-}
-
-bool key_order_is_parked(const struct key_order *order, const char *key)
-{
-        const struct key_chain *chain = key != NULL ? find_chain(order, key, hash_key(key)) : NULL;
-
-        return chain != NULL && (chain->n_stored > 0 || chain->n_parking > 0);
 }
 
 void key_order_join(struct key_order *order, struct delivery *delivery)
@@ -146,6 +172,13 @@ void key_order_join(struct key_order *order, struct delivery *delivery)
                 return;
         delivery->chain = find_or_make_chain(order, delivery->event->key);
         list_push_back(&delivery->chain->deliveries, &delivery->chain_link);
+}
+
+bool key_order_has_joined_parked(const struct delivery *delivery)
+{
+        const struct key_chain *chain = delivery->chain;
+
+        return chain != NULL && (chain->n_stored > 0 || chain->n_parking > 0);
 }
 
 /* It was read back, in the order in which it was stored. */

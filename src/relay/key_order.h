@@ -29,6 +29,8 @@ struct key_order {
         struct key_chain **buckets; /* owned; n_buckets of them, a power of two */
         size_t n_buckets;
         size_t n_chains;
+        struct key_chain
+            *spare; /* owned; those of short keys that are not in use, by next_in_bucket */
         struct list to_fetch; /* key_chain::fetch_link: stored rows whose turn it is */
 };
 
@@ -36,6 +38,7 @@ struct key_chain {
         struct key_chain *next_in_bucket;
         struct list fetch_link; /* key_order::to_fetch */
         uint64_t hash;
+        size_t key_bytes;       /* with its end */
         struct list deliveries; /* delivery::chain_link, in delivery order */
         size_t n_failed;        /* of them, those that have failed */
         size_t n_blocked;       /* of them, those that wait for their turn */
@@ -49,11 +52,11 @@ struct key_chain {
 void key_order_init(struct key_order *order, bool sink_keeps_order);
 void key_order_deinit(struct key_order *order);
 
-/* Whatever comes of this key now has to be parked. NULL is no key. */
-bool key_order_is_parked(const struct key_order *order, const char *key);
-
 /* Behind all others of its key. Without a key: nothing happens. */
 void key_order_join(struct key_order *order, struct delivery *delivery);
+
+/* Whatever comes of its key has to be parked, and so has this one. */
+bool key_order_has_joined_parked(const struct delivery *delivery);
 
 /* It was stored: behind those that were read back before it, ahead of all others. Those may be read
  * back too, but have been under way since before it was stored. */

@@ -131,15 +131,12 @@ static void admit_from_stream(
         }
         if (give_up_if_too_large(lane, delivery, now_ms))
                 return;
-        if (!lane->policy.by_key) {
-                turns_add_fresh(&lane->turns, delivery);
-        } else if (key_order_is_parked(&lane->order, delivery->event->key)) {
+        if (lane->policy.by_key)
                 key_order_join(&lane->order, delivery);
+        if (key_order_has_joined_parked(delivery))
                 lane_decide_parked(lane, delivery, now_ms, NULL, now_ms);
-        } else {
-                key_order_join(&lane->order, delivery);
+        else
                 turns_add_fresh(&lane->turns, delivery);
-        }
 }
 
 void lane_take_page(struct lane *lane, struct page *page, int64_t now_ms)
@@ -254,16 +251,14 @@ static void admit_parked(
                         (void)give_up_if_too_large(lane, delivery, now_ms);
                 return;
         }
-        if (lane->policy.by_key && !is_stored &&
-            key_order_is_parked(&lane->order, row->event.key)) {
-                key_order_join(&lane->order, delivery);
-                lane_decide_last(lane, delivery, now_ms);
-                return;
-        }
         if (lane->policy.by_key && is_stored)
                 key_order_rejoin(&lane->order, delivery);
         else if (lane->policy.by_key)
                 key_order_join(&lane->order, delivery);
+        if (!is_stored && key_order_has_joined_parked(delivery)) {
+                lane_decide_last(lane, delivery, now_ms);
+                return;
+        }
         if (is_stored)
                 note_unstored(lane, row);
         turns_add_parked(&lane->turns, delivery);
