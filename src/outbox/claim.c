@@ -63,7 +63,7 @@ const struct pg_statement claim_statements[] = {
             " AND NOT EXISTS (SELECT FROM courier.outbox"
             " WHERE txid >= pg_snapshot_xmax(pg_current_snapshot()))"
             " RETURNING epoch, from_snapshot, from_floor, from_xid,"
-            " until_snapshot, until_floor, until_xid, last_id"},
+            " until_snapshot, until_floor, until_xid, last_id, ctid"},
     [READ_PARKED_KEYS] = {.name = "read_parked_keys",
         .n_params = 2,
         .sql = "SELECT key, count(*),"
@@ -139,6 +139,7 @@ static void on_epoch_raised(void *owner, PGresult *result)
         store->claimed = (struct cursor){.from = read_frame(result, 1),
             .until = read_frame(result, 4),
             .last_id = strtoll(PQgetvalue(result, 0, 7), NULL, 10)};
+        lane_store_note_place(store, PQgetvalue(result, 0, 8));
         PQclear(result);
         execute(store, READ_PARKED_KEYS, lane, on_parked_keys_read);
 }

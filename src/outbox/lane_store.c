@@ -42,3 +42,8 @@ uint64_t lane_store_epoch(const struct lane_store *store)
 {
         return strtoull(store->epoch, NULL, 10);
 }
+
+void lane_store_note_place(struct lane_store *store, const char *place)
+{
+        snprintf(store->place, sizeof store->place, "%s", place);
+}

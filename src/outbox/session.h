@@ -13,7 +13,7 @@
 #include "outbox/route_params.h"
 
 struct outbox {
-        struct pg_conn *conn;       /* owned */
+        struct pg_conn *conn;          /* owned */
         struct list settle_batches;    /* settle_batch::link: gathered, or sent and not answered */
         struct settle_batch *settling; /* of these, the one being gathered; or NULL */
         struct page_statements pages;
@@ -35,6 +35,7 @@ struct lane_store {
         char start_floor[24]; /* as a parameter */
         bool is_durable;      /* its settles are flushed to disk */
         char epoch[24];       /* as a parameter; of the last claim */
+        char place[32];       /* the same; where its cursor's row is: "(0,1)" */
 
         struct cursor claimed;       /* between its two answers; owns its frames */
         struct page_request request; /* the page being read; owns its frames */
@@ -73,8 +74,9 @@ void session_end_durable(struct lane_store *store);
 /* page.c: it waits for an answer that will not come. */
 void lane_store_forget_page(struct lane_store *store);
 
-/* Without verdicts: it goes out with the next outbox_flush(). */
-void session_gather_settle(struct lane_store *store, const struct cursor *cursor);
+/* Without verdicts. */
+void session_settle_cursor(struct lane_store *store, const struct cursor *cursor);
+void lane_store_note_place(struct lane_store *store, const char *place);
 
 /* Nobody will answer them. */
 void session_drop_settle_batches(struct outbox *outbox);

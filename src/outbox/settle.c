@@ -1,8 +1,7 @@
 /*
  * Making a lane's progress durable, and drawing the transaction id that
- * completes a frame. Three ways: with verdicts on deliveries, settle_verdicts.sql;
- * without any, which is the usual case, together with other lanes
- * (settle_batch.c); or by itself, where the disk is to be waited for.
+ * completes a frame. With verdicts on deliveries that is settle_verdicts.sql;
+ * without any, which is the usual case, a part of settle_batch.c.
  */
 #include "outbox/session.h"
 #include "outbox/verdicts.h"
@@ -14,19 +13,13 @@
 
 extern const char settle_verdicts_sql[]; /* settle_verdicts.sql, embedded at build time */
 
-enum { N_CURSOR_PARAMS = 10 };
-enum { DRAW_XID, SETTLE, SETTLE_VERDICTS, WAIT_FOR_DISK, WAIT_NO_MORE };
+enum { N_CURSOR_PARAMS = 10, N_PARAMS = N_CURSOR_PARAMS + N_VERDICT_COLUMNS + 1 };
+enum { DRAW_XID, SETTLE_VERDICTS, WAIT_FOR_DISK, WAIT_NO_MORE };
 
 const struct pg_statement settle_statements[] = {
     [DRAW_XID] = {.name = "draw_xid", .sql = "SELECT pg_current_xact_id()"},
-    [SETTLE] = {.name = "settle",
-        .n_params = N_CURSOR_PARAMS,
-        .sql = "UPDATE courier.cursor SET from_snapshot = $4::pg_snapshot, from_floor = $5::bigint,"
-               " from_xid = $6::xid8, until_snapshot = $7::pg_snapshot, until_floor = $8::bigint,"
-               " until_xid = $9::xid8, last_id = $10::bigint, settled_at = now()"
-               " WHERE sink = $1 AND lane = $2::integer AND epoch = $3::bigint"},
     [SETTLE_VERDICTS] = {.name = "settle_verdicts",
-        .n_params = N_CURSOR_PARAMS + N_VERDICT_COLUMNS,
+        .n_params = N_PARAMS,
         .sql = settle_verdicts_sql},
     [WAIT_FOR_DISK] = {.name = "wait_for_disk",
         .sql = "SELECT set_config('synchronous_commit', 'on', false)"},
@@ -77,24 +70,13 @@ void session_fail_as_taken(struct outbox *outbox, const char *sink)
         pg_conn_fail(outbox->conn, &error);
 }
 
-static void on_settle_done(void *owner, PGresult *result)
-{
-        struct lane_store *store = owner;
-        bool was_ours = strcmp(PQcmdTuples(result), "1") == 0;
-
-        PQclear(result);
-        if (was_ours)
-                store->events.on_settled(store->owner);
-        else
-                session_fail_as_taken(store->outbox, store->sink);
-}
-
 static void on_verdicts_settled(void *owner, PGresult *result)
 {
         struct lane_store *store = owner;
         bool was_ours = strcmp(PQgetvalue(result, 0, 0), "1") == 0;
         uint64_t n_missing = strtoull(PQgetvalue(result, 0, 1), NULL, 10);
 
+        lane_store_note_place(store, PQgetvalue(result, 0, 2));
         PQclear(result);
         if (!was_ours) {
                 session_fail_as_taken(store->outbox, store->sink);
@@ -103,17 +85,6 @@ static void on_verdicts_settled(void *owner, PGresult *result)
         if (n_missing > 0 && store->events.on_missing != NULL)
                 store->events.on_missing(store->owner, n_missing);
         store->events.on_settled(store->owner);
-}
-
-static void settle_verdicts(
-    struct lane_store *store, const struct settlement *settlement, const char **values)
-{
-        struct verdict_arrays arrays;
-
-        verdict_arrays_init(&arrays, settlement, &values[N_CURSOR_PARAMS]);
-        pg_conn_execute(store->outbox->conn, &settle_statements[SETTLE_VERDICTS], values, false,
-            on_verdicts_settled, store);
-        verdict_arrays_deinit(&arrays);
 }
 
 void session_begin_durable(struct lane_store *store)
@@ -130,28 +101,33 @@ void session_end_durable(struct lane_store *store)
                     store->outbox->conn, &settle_statements[WAIT_NO_MORE], NULL, false, NULL, NULL);
 }
 
-void lane_store_settle(struct lane_store *store, const struct settlement *settlement)
+static void settle_verdicts(struct lane_store *store, const struct settlement *settlement)
 {
         const struct cursor *cursor = &settlement->cursor;
         struct frame_values from;
         struct frame_values until;
+        struct verdict_arrays arrays;
         char last_id[24];
-        const char *values[N_CURSOR_PARAMS + N_VERDICT_COLUMNS] = {
-            store->sink, store->lane, store->epoch};
+        const char *values[N_PARAMS] = {store->sink, store->lane, store->epoch};
 
-        if (list_is_empty(settlement->verdicts) && !store->is_durable) {
-                session_gather_settle(store, cursor);
-                return;
-        }
         set_frame_values(&from, cursor->from, &values[3]);
         set_frame_values(&until, cursor->until, &values[6]);
         snprintf(last_id, sizeof last_id, "%" PRId64, cursor->last_id);
         values[9] = last_id;
+        verdict_arrays_init(&arrays, settlement, &values[N_CURSOR_PARAMS]);
+        values[N_PARAMS - 1] = store->place;
+        pg_conn_execute(store->outbox->conn, &settle_statements[SETTLE_VERDICTS], values, false,
+            on_verdicts_settled, store);
+        verdict_arrays_deinit(&arrays);
+}
+
+void lane_store_settle(struct lane_store *store, const struct settlement *settlement)
+{
+        if (list_is_empty(settlement->verdicts)) {
+                session_settle_cursor(store, &settlement->cursor);
+                return;
+        }
         session_begin_durable(store);
-        if (list_is_empty(settlement->verdicts))
-                pg_conn_execute(store->outbox->conn, &settle_statements[SETTLE], values, false,
-                    on_settle_done, store);
-        else
-                settle_verdicts(store, settlement, values);
+        settle_verdicts(store, settlement);
         session_end_durable(store);
 }

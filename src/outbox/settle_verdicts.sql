@@ -6,6 +6,7 @@
 -- $16 words     $17 has_failed: they are those of a failed attempt
 -- $18 state     $19 due_in_ms   $20 goes_last     for park
 -- $21 reason    $22 target                        for dead
+-- $23 where the cursor's row is (src/outbox/settle_batch.c)
 --
 -- A parked row is found by its primary key, verdict by verdict, however small the planner believes the
 -- table to be: all conditions are joins, so there is no other way into the table; and the one on the
@@ -15,8 +16,11 @@ WITH moved AS (
   SET from_snapshot = $4::pg_snapshot, from_floor = $5::bigint, from_xid = $6::xid8,
       until_snapshot = $7::pg_snapshot, until_floor = $8::bigint, until_xid = $9::xid8,
       last_id = $10::bigint, settled_at = now()
-  WHERE sink = $1 AND lane = $2::integer AND epoch = $3::bigint
-  RETURNING clock_timestamp() AS at
+  WHERE ctid = (SELECT coalesce(
+          (SELECT ctid FROM courier.cursor WHERE ctid = $23::tid AND sink = $1 AND lane = $2::integer),
+          (SELECT ctid FROM courier.cursor WHERE sink = $1 AND lane = $2::integer)))
+    AND epoch = $3::bigint
+  RETURNING clock_timestamp() AS at, ctid AS cursor_place
 ), verdict AS MATERIALIZED (
   SELECT $1::text AS sink, $2::integer AS lane, id, kind, is_parked, attempts, retried_ms * interval '1 ms' AS retried_for, words,
          CASE WHEN has_failed THEN words END AS failure, CASE WHEN has_failed THEN at END AS failed_at,
@@ -104,4 +108,5 @@ WITH moved AS (
 SELECT (SELECT count(*) FROM moved) AS n_moved,
        (SELECT count(*) FROM verdict WHERE is_parked OR kind <> 'delivered')
          - (SELECT count(*) FROM from_stream) - (SELECT count(*) FROM stays)
-         - (SELECT count(*) FROM goes_last) - (SELECT count(*) FROM removed) AS n_missing
+         - (SELECT count(*) FROM goes_last) - (SELECT count(*) FROM removed) AS n_missing,
+       (SELECT cursor_place FROM moved) AS cursor_place

@@ -118,6 +118,58 @@ Test(settle_batch, moves_many_cursors_at_once)
         tear_down(&fixture);
 }
 
+static void settle_both_again(struct fixture *fixture)
+{
+        fixture->lanes[0].is_settled = fixture->lanes[1].is_settled = false;
+        settle_both(fixture);
+        run_until(fixture->rig, &fixture->lanes[1].is_settled);
+        cr_assert(fixture->lanes[0].is_settled && fixture->lanes[1].is_settled);
+}
+
+static int64_t n_updates(const struct fixture *fixture)
+{
+        return database_integer(
+            fixture->admin, "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'cursor'");
+}
+
+static int64_t n_index_scans(const struct fixture *fixture)
+{
+        return database_integer(fixture->admin,
+            "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'cursor_pkey'");
+}
+
+/* A session tells the statistics what it has done once a second, all at a time. */
+static void settle_until_told(struct fixture *fixture, int64_t n)
+{
+        while (n_updates(fixture) < n)
+                settle_both_again(fixture);
+}
+
+Test(settle_batch, goes_straight_to_the_rows_however_many_versions_they_have)
+{
+        struct fixture fixture = set_up();
+        int64_t n_scans;
+
+        open_both(&fixture);
+        settle_until_told(&fixture, 10);
+        n_scans = n_index_scans(&fixture);
+        settle_until_told(&fixture, n_updates(&fixture) + 10);
+        cr_expect_eq(n_index_scans(&fixture), n_scans);
+        tear_down(&fixture);
+}
+
+Test(settle_batch, finds_rows_that_somebody_has_moved)
+{
+        struct fixture fixture = set_up();
+
+        open_both(&fixture);
+        settle_both_again(&fixture);
+        database_exec(fixture.admin, "VACUUM FULL courier.cursor");
+        settle_both_again(&fixture);
+        settle_both_again(&fixture);
+        tear_down(&fixture);
+}
+
 Test(settle_batch, breaks_the_session_when_one_of_the_lanes_was_taken)
 {
         struct fixture fixture = set_up();
