@@ -61,6 +61,7 @@ static void prepare_statements(struct outbox *outbox)
         pg_conn_prepare(outbox->conn, &parked_statement);
         for (unsigned i = 0; i < n_settle_statements; i++)
                 pg_conn_prepare(outbox->conn, &settle_statements[i]);
+        pg_conn_prepare(outbox->conn, &settle_one_statement);
         pg_conn_prepare(outbox->conn, &settle_batch_statement);
         pg_conn_prepare(outbox->conn, &tick_statement);
         for (unsigned i = 0; i < n_endpoint_statements; i++)

@@ -55,6 +55,7 @@ extern const struct pg_statement pause_statements[];
 extern const unsigned n_pause_statements;
 extern const struct pg_statement endpoint_statements[];
 extern const unsigned n_endpoint_statements;
+extern const struct pg_statement settle_one_statement;
 extern const struct pg_statement settle_batch_statement;
 extern const struct pg_statement settle_statements[];
 extern const unsigned n_settle_statements;

@@ -3,17 +3,16 @@
  * completes a frame. With verdicts on deliveries that is settle_verdicts.sql;
  * without any, which is the usual case, a part of settle_batch.c.
  */
+#include "outbox/cursor_params.h"
 #include "outbox/session.h"
 #include "outbox/verdicts.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 extern const char settle_verdicts_sql[]; /* settle_verdicts.sql, embedded at build time */
 
-enum { N_CURSOR_PARAMS = 10, N_PARAMS = N_CURSOR_PARAMS + N_VERDICT_COLUMNS + 1 };
+enum { N_PARAMS = N_CURSOR_PARAMS + N_VERDICT_COLUMNS };
 enum { DRAW_XID, SETTLE_VERDICTS, WAIT_FOR_DISK, WAIT_NO_MORE };
 
 const struct pg_statement settle_statements[] = {
@@ -27,24 +26,6 @@ const struct pg_statement settle_statements[] = {
         .sql = "SELECT set_config('synchronous_commit', 'off', false)"},
 };
 const unsigned n_settle_statements = sizeof settle_statements / sizeof *settle_statements;
-
-/* A frame's numbers as parameters. */
-struct frame_values {
-        char floor[24];
-        char xid[24];
-};
-
-static void set_frame_values(
-    struct frame_values *numbers, const struct frame *frame, const char **values)
-{
-        if (frame == NULL)
-                return;
-        snprintf(numbers->floor, sizeof numbers->floor, "%" PRId64, frame->floor);
-        snprintf(numbers->xid, sizeof numbers->xid, "%" PRIu64, frame->xid);
-        values[0] = frame->snapshot;
-        values[1] = numbers->floor;
-        values[2] = numbers->xid;
-}
 
 static void on_xid_drawn(void *owner, PGresult *result)
 {
@@ -103,19 +84,13 @@ void session_end_durable(struct lane_store *store)
 
 static void settle_verdicts(struct lane_store *store, const struct settlement *settlement)
 {
-        const struct cursor *cursor = &settlement->cursor;
-        struct frame_values from;
-        struct frame_values until;
+        struct cursor_params cursor;
         struct verdict_arrays arrays;
-        char last_id[24];
-        const char *values[N_PARAMS] = {store->sink, store->lane, store->epoch};
+        const char *values[N_PARAMS];
 
-        set_frame_values(&from, cursor->from, &values[3]);
-        set_frame_values(&until, cursor->until, &values[6]);
-        snprintf(last_id, sizeof last_id, "%" PRId64, cursor->last_id);
-        values[9] = last_id;
+        cursor_params_init(&cursor, store, &settlement->cursor);
+        memcpy(values, cursor.values, sizeof cursor.values);
         verdict_arrays_init(&arrays, settlement, &values[N_CURSOR_PARAMS]);
-        values[N_PARAMS - 1] = store->place;
         pg_conn_execute(store->outbox->conn, &settle_statements[SETTLE_VERDICTS], values, false,
             on_verdicts_settled, store);
         verdict_arrays_deinit(&arrays);

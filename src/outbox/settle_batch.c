@@ -8,28 +8,27 @@
  * is somewhere else after all (somebody rewrote the table), it is found by its key.
  */
 #include "base/alloc.h"
+#include "outbox/cursor_params.h"
 #include "outbox/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-        COLUMN_SINK,
-        COLUMN_LANE,
-        COLUMN_EPOCH,
-        COLUMN_PLACE,
-        COLUMN_FROM_SNAPSHOT,
-        COLUMN_FROM_FLOOR,
-        COLUMN_FROM_XID,
-        COLUMN_UNTIL_SNAPSHOT,
-        COLUMN_UNTIL_FLOOR,
-        COLUMN_UNTIL_XID,
-        COLUMN_LAST_ID,
-        N_COLUMNS,
-};
+/* Two statements for the same: one lane at a time is usual, and costs a third less by itself. */
+const struct pg_statement settle_one_statement = {.name = "settle_one",
+    .n_params = N_CURSOR_PARAMS,
+    .sql = "UPDATE courier.cursor SET from_snapshot = $4::pg_snapshot, from_floor = $5::bigint,"
+           "  from_xid = $6::xid8, until_snapshot = $7::pg_snapshot, until_floor = $8::bigint,"
+           "  until_xid = $9::xid8, last_id = $10::bigint, settled_at = now()"
+           " WHERE ctid = (SELECT coalesce("
+           "         (SELECT ctid FROM courier.cursor"
+           "          WHERE ctid = $11::tid AND sink = $1 AND lane = $2::integer),"
+           "         (SELECT ctid FROM courier.cursor WHERE sink = $1 AND lane = $2::integer)))"
+           "   AND epoch = $3::bigint"
+           " RETURNING 1, ctid"};
 
 const struct pg_statement settle_batch_statement = {.name = "settle_batch",
-    .n_params = N_COLUMNS,
+    .n_params = N_CURSOR_PARAMS,
     .sql = "UPDATE courier.cursor SET from_snapshot = to_here.from_snapshot::pg_snapshot,"
            "  from_floor = to_here.from_floor, from_xid = to_here.from_xid::xid8,"
            "  until_snapshot = to_here.until_snapshot::pg_snapshot,"
@@ -40,28 +39,33 @@ const struct pg_statement settle_batch_statement = {.name = "settle_batch",
            "            AND cursor.sink = given.sink AND cursor.lane = given.lane),"
            "         (SELECT ctid FROM courier.cursor"
            "          WHERE cursor.sink = given.sink AND cursor.lane = given.lane)) AS found"
-           "       FROM unnest($1::text[], $2::integer[], $3::bigint[], $4::tid[], $5::text[],"
-           "                   $6::bigint[], $7::text[], $8::text[], $9::bigint[], $10::text[],"
-           "                   $11::bigint[]) WITH ORDINALITY"
-           "         AS given (sink, lane, epoch, place, from_snapshot, from_floor, from_xid,"
-           "                   until_snapshot, until_floor, until_xid, last_id, number)) AS to_here"
+           "       FROM unnest($1::text[], $2::integer[], $3::bigint[], $4::text[], $5::bigint[],"
+           "                   $6::text[], $7::text[], $8::bigint[], $9::text[], $10::bigint[],"
+           "                   $11::tid[]) WITH ORDINALITY"
+           "         AS given (sink, lane, epoch, from_snapshot, from_floor, from_xid,"
+           "                   until_snapshot, until_floor, until_xid, last_id, place,"
+           "                   number)) AS to_here"
            " WHERE cursor.ctid = to_here.found AND cursor.epoch = to_here.epoch"
            " RETURNING to_here.number, cursor.ctid"};
+
+struct moved {
+        struct lane_store *store; /* borrowed */
+        struct cursor to;         /* owns its frames */
+};
 
 struct settle_batch {
         struct list link; /* outbox::settle_batches */
         struct outbox *outbox;
-        struct array_literal columns[N_COLUMNS];
-        struct lane_store **stores; /* owned list of borrowed stores */
-        size_t n_stores, n_stores_max;
+        struct moved *moved; /* owned */
+        size_t n_moved, n_moved_max;
 };
 
 static void free_batch(struct settle_batch *batch)
 {
-        for (int i = 0; i < N_COLUMNS; i++)
-                array_deinit(&batch->columns[i]);
+        for (size_t i = 0; i < batch->n_moved; i++)
+                cursor_deinit(&batch->moved[i].to);
         list_remove(&batch->link);
-        free(batch->stores);
+        free(batch->moved);
         free(batch);
 }
 
@@ -70,27 +74,6 @@ void session_drop_settle_batches(struct outbox *outbox)
         list_for_each (link, &outbox->settle_batches)
                 free_batch(list_owner(link, struct settle_batch, link));
         outbox->settling = NULL;
-}
-
-static void add_xid(struct array_literal *column, uint64_t xid)
-{
-        char text[24];
-
-        snprintf(text, sizeof text, "%llu", (unsigned long long)xid);
-        array_add_text(column, text);
-}
-
-/* `first` is that of three columns. */
-static void add_frame(struct array_literal *first, const struct frame *frame)
-{
-        if (frame == NULL) {
-                for (int i = 0; i < 3; i++)
-                        array_add_text(&first[i], NULL);
-                return;
-        }
-        array_add_text(&first[0], frame->snapshot);
-        array_add_int(&first[1], frame->floor);
-        add_xid(&first[2], frame->xid);
 }
 
 static struct settle_batch *create_batch(struct outbox *outbox)
@@ -105,53 +88,75 @@ static struct settle_batch *create_batch(struct outbox *outbox)
 
 static void add(struct settle_batch *batch, struct lane_store *store, const struct cursor *cursor)
 {
-        if (batch->n_stores == batch->n_stores_max) {
-                batch->n_stores_max = batch->n_stores_max * 2 + 16;
-                batch->stores =
-                    xrealloc(batch->stores, batch->n_stores_max * sizeof(struct lane_store *));
+        struct moved *moved;
+
+        if (batch->n_moved == batch->n_moved_max) {
+                batch->n_moved_max = batch->n_moved_max * 2 + 4;
+                batch->moved = xrealloc(batch->moved, batch->n_moved_max * sizeof *batch->moved);
         }
-        batch->stores[batch->n_stores++] = store;
-        array_add_text(&batch->columns[COLUMN_SINK], store->sink);
-        array_add_int(&batch->columns[COLUMN_LANE], strtoll(store->lane, NULL, 10));
-        array_add_int(&batch->columns[COLUMN_EPOCH], strtoll(store->epoch, NULL, 10));
-        array_add_text(&batch->columns[COLUMN_PLACE], store->place);
-        add_frame(&batch->columns[COLUMN_FROM_SNAPSHOT], cursor->from);
-        add_frame(&batch->columns[COLUMN_UNTIL_SNAPSHOT], cursor->until);
-        array_add_int(&batch->columns[COLUMN_LAST_ID], cursor->last_id);
+        moved = &batch->moved[batch->n_moved++];
+        *moved = (struct moved){.store = store};
+        cursor_assign(&moved->to, cursor);
 }
 
 static void note_places(const struct settle_batch *batch, const PGresult *result)
 {
         for (int row = 0; row < PQntuples(result); row++) {
                 size_t number = strtoull(PQgetvalue(result, row, 0), NULL, 10);
-                lane_store_note_place(batch->stores[number - 1], PQgetvalue(result, row, 1));
+                lane_store_note_place(batch->moved[number - 1].store, PQgetvalue(result, row, 1));
         }
 }
 
 static void on_batch_settled(void *owner, PGresult *result)
 {
         struct settle_batch *batch = owner;
-        bool all_ours = (size_t)PQntuples(result) == batch->n_stores;
+        bool all_ours = (size_t)PQntuples(result) == batch->n_moved;
 
         note_places(batch, result);
         PQclear(result);
         list_remove(&batch->link);
-        if (all_ours)
-                for (size_t i = 0; i < batch->n_stores; i++)
-                        batch->stores[i]->events.on_settled(batch->stores[i]->owner);
-        else
-                session_fail_as_taken(batch->outbox, batch->stores[0]->sink);
+        for (size_t i = 0; all_ours && i < batch->n_moved; i++)
+                batch->moved[i].store->events.on_settled(batch->moved[i].store->owner);
+        if (!all_ours)
+                session_fail_as_taken(batch->outbox, batch->moved[0].store->sink);
         free_batch(batch);
+}
+
+static void send_one(struct settle_batch *batch)
+{
+        struct cursor_params params;
+
+        cursor_params_init(&params, batch->moved[0].store, &batch->moved[0].to);
+        pg_conn_execute(batch->outbox->conn, &settle_one_statement, params.values, false,
+            on_batch_settled, batch);
+}
+
+static void send_many(struct settle_batch *batch)
+{
+        struct array_literal columns[N_CURSOR_PARAMS] = {0};
+        const char *values[N_CURSOR_PARAMS];
+
+        for (size_t i = 0; i < batch->n_moved; i++) {
+                struct cursor_params params;
+
+                cursor_params_init(&params, batch->moved[i].store, &batch->moved[i].to);
+                for (int column = 0; column < N_CURSOR_PARAMS; column++)
+                        array_add_text(&columns[column], params.values[column]);
+        }
+        for (int column = 0; column < N_CURSOR_PARAMS; column++)
+                values[column] = array_end(&columns[column]);
+        pg_conn_execute(
+            batch->outbox->conn, &settle_batch_statement, values, false, on_batch_settled, batch);
+        for (int column = 0; column < N_CURSOR_PARAMS; column++)
+                array_deinit(&columns[column]);
 }
 
 static void send_batch(struct settle_batch *batch)
 {
-        const char *values[N_COLUMNS];
-
-        for (int i = 0; i < N_COLUMNS; i++)
-                values[i] = array_end(&batch->columns[i]);
-        pg_conn_execute(
-            batch->outbox->conn, &settle_batch_statement, values, false, on_batch_settled, batch);
+        if (batch->n_moved == 1)
+                send_one(batch);
+        else
+                send_many(batch);
 }
 
 void outbox_flush(struct outbox *outbox)

@@ -1,6 +1,6 @@
 #include "outbox/verdicts.h"
 
-/* In the order of the parameters of settle_verdicts.sql, from $11 on. */
+/* In the order of the parameters of settle_verdicts.sql, from $12 on. */
 enum column {
         COLUMN_ID,
         COLUMN_KIND,
