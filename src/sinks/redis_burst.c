@@ -7,6 +7,7 @@
 
 #include "pgcourier/event.h"
 #include "pgcourier/sink.h"
+#include "sinks/redis_keys.h"
 #include "sinks/redis_ring.h"
 
 #include <inttypes.h>
@@ -15,6 +16,10 @@
 /* A burst stays in Redis' memory until EXEC; and a single value of this size passes everywhere, as
  * no proto-max-bulk-len can be below 1 MiB. */
 enum { MAX_BYTES = 1024 * 1024 - 4096 };
+
+/* A transaction costs Redis the more the longer it is, as all of it is kept until EXEC; a short burst
+ * costs a turn of both processes. */
+enum { MAX_REPEATING = REDIS_BURST_MAX / 2 };
 
 static size_t event_bytes(const struct event *event)
 {
@@ -34,14 +39,22 @@ bool redis_event_is_large(const struct event *event)
         return event_bytes(event) > MAX_BYTES;
 }
 
-struct redis_burst redis_burst_plan(
-    const struct redis_ring *ring, const struct redis_burst_policy *policy, bool is_alone)
+static bool is_transaction_anyway(const struct redis_burst_policy *policy, size_t n)
+{
+        return !policy->is_script && (policy->wait_replicas > 0 || (policy->is_cluster && n > 1));
+}
+
+struct redis_burst redis_burst_plan(const struct redis_ring *ring,
+    const struct redis_burst_policy *policy, struct redis_keys *keys, bool is_alone)
 {
         size_t max = is_alone ? 1 : REDIS_BURST_MAX;
+        bool is_watched =
+            policy->by_key && !policy->is_script && !is_transaction_anyway(policy, max);
+        bool is_repeating = false;
         size_t bytes = 0;
         size_t n = 0;
-        size_t n_keyed = 0;
 
+        redis_keys_clear(keys);
         for (; n < ring->n && n < max; n++) {
                 const struct attempt *attempt = redis_ring_at(ring, n)->attempt;
 
@@ -50,7 +63,13 @@ struct redis_burst redis_burst_plan(
                 bytes += event_bytes(attempt->event);
                 if (n > 0 && bytes > MAX_BYTES)
                         break;
-                n_keyed += attempt->event->key != NULL;
+                if (!is_watched || is_repeating || attempt->event->key == NULL ||
+                    redis_keys_add(keys, attempt->event->key))
+                        continue;
+                if (n >= MAX_REPEATING)
+                        break; /* those before it need no transaction */
+                is_repeating = true;
+                max = MAX_REPEATING;
         }
         /* A probe goes alone, as does what is too large for any burst. */
         if (n == 0)
@@ -59,8 +78,7 @@ struct redis_burst redis_burst_plan(
             .is_open = true,
             .is_script = policy->is_script,
             .wait_replicas = policy->wait_replicas,
-            .is_transaction = !policy->is_script &&
-                              ((policy->by_key && n_keyed > 1) || policy->wait_replicas > 0)};
+            .is_transaction = is_repeating || is_transaction_anyway(policy, n)};
 }
 
 static void refuse(struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event)

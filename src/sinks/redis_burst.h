@@ -1,10 +1,11 @@
 /*
  * How many events go to Redis together, and what their answers mean. Pure.
  *
- * One burst is in flight at a time. If it holds several events with keys it is
- * a transaction, MULTI XADD... EXEC, which Redis executes as a whole or not at
+ * One burst is in flight at a time. If a key comes twice in it, it is a
+ * transaction, MULTI XADD... EXEC, which Redis executes as a whole or not at
  * all. That is what keeps the order of a key: of plain commands in a pipeline
- * Redis may refuse one (out of memory, read only) and take the next.
+ * Redis may refuse one (out of memory, read only) and take the next. Where all
+ * keys differ that does no harm, and plain commands cost Redis less.
  *
  * A burst of marked events is one script instead (redis_marks.h). One that waits
  * for replicas has WAIT behind it, whose answer counts for all of it: so it is
@@ -19,6 +20,7 @@
 #include <stdint.h>
 
 struct event;
+struct redis_keys;
 struct redis_ring;
 
 enum { REDIS_BURST_MAX = 500 /* Redis does nothing else while it executes them */ };
@@ -26,6 +28,7 @@ enum { REDIS_BURST_MAX = 500 /* Redis does nothing else while it executes them *
 struct redis_burst_policy {
         bool by_key; /* the order of a key is to be kept */
         bool is_script;
+        bool is_cluster;        /* it redirects a burst as a whole or not at all */
         uint32_t wait_replicas; /* 0: no WAIT */
 };
 
@@ -57,8 +60,8 @@ bool redis_event_is_large(const struct event *event);
 
 /* Plans a burst of the first requests in the ring, none of which is in flight; of one only if
  * `is_alone`. */
-struct redis_burst redis_burst_plan(
-    const struct redis_ring *ring, const struct redis_burst_policy *policy, bool is_alone);
+struct redis_burst redis_burst_plan(const struct redis_ring *ring,
+    const struct redis_burst_policy *policy, struct redis_keys *keys, bool is_alone);
 
 /* Takes the next reply; is_open is false once it was the last. */
 enum redis_burst_step redis_burst_take(

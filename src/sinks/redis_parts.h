@@ -16,6 +16,7 @@
 #include "pgcourier/sink.h"
 #include "sinks/redis_burst.h"
 #include "sinks/redis_connection.h"
+#include "sinks/redis_keys.h"
 #include "sinks/redis_ring.h"
 
 struct redis_cluster;
@@ -52,7 +53,8 @@ struct redis_sink {
         struct tls_context *tls;           /* owned; NULL: plain */
         struct redis_command *encoder;
         struct redis_burst_policy policy;
-        struct bytes command; /* the request at hand, encoded */
+        struct redis_keys keys; /* of the burst that is planned */
+        struct bytes command;   /* the request at hand, encoded */
         struct redis_probe probe;
         struct redis_request *answered; /* those of the last burst, while they are being finished */
         struct redis_judgement *judgements; /* on each of them, as soon as it is known */

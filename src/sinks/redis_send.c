@@ -82,9 +82,8 @@ static void send_burst(struct redis_queue *queue)
 {
         struct redis_sink *sink = queue->sink;
 
-        queue->burst = redis_burst_plan(&queue->ring, &sink->policy, queue->n_alone > 0);
-        if (sink->cluster != NULL && queue->burst.n > 1 && !queue->burst.is_script)
-                queue->burst.is_transaction = true;
+        queue->burst =
+            redis_burst_plan(&queue->ring, &sink->policy, &sink->keys, queue->n_alone > 0);
         queue->ring.n_sent = queue->burst.n;
         if (queue->n_alone > 0)
                 queue->n_alone--;

@@ -304,6 +304,7 @@ static struct sink *redis_open(const struct sink_settings *settings, struct erro
         sink->encoder = encoder;
         sink->policy = (struct redis_burst_policy){.by_key = settings->by_key,
             .is_script = config->exactly_once,
+            .is_cluster = config->n_cluster > 0,
             .wait_replicas = config->wait_replicas};
         sink->base.remembers = config->exactly_once;
         if (config->exactly_once)

@@ -9,9 +9,17 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-enum { N_EVENTS = 6000, N_KEYS = 7, WINDOW = 100, N_MIN_REFUSED = 100, PAYLOAD_BYTES = 1000 };
+enum {
+        N_EVENTS = 6000,
+        N_FEW_KEYS = 7,
+        WINDOW = 100,
+        N_MANY_KEYS = WINDOW, /* each comes once in a burst, unless some came back */
+        N_MIN_REFUSED = 100,
+        PAYLOAD_BYTES = 1000,
+};
 
 /* Runs two commands in turn: a moment of "off", a while of "on", in which whole bursts pass. */
 struct toggle {
@@ -76,12 +84,12 @@ static unsigned count(const bool *flags)
         return n;
 }
 
-/* The payload is the event's number, and its key the remainder by N_KEYS. */
-static void expect_order_per_key(struct redis_server *server)
+/* The payload is the event's number, and its key the remainder by n_keys. */
+static void expect_order_per_key(struct redis_server *server, int n_keys)
 {
         redisReply *reply = redis_server_run(server, "XRANGE events - +");
         bool *has_come = xcalloc(N_EVENTS, sizeof *has_come);
-        int last[N_KEYS];
+        int last[N_MANY_KEYS];
 
         memset(last, -1, sizeof last);
         for (size_t i = 0; i < reply->elements; i++) {
@@ -89,23 +97,23 @@ static void expect_order_per_key(struct redis_server *server)
                 if (has_come[number])
                         continue; /* a repetition */
                 has_come[number] = true;
-                cr_assert(number > last[number % N_KEYS], "%d came after %d", number,
-                    last[number % N_KEYS]);
-                last[number % N_KEYS] = number;
+                cr_assert(number > last[number % n_keys], "%d came after %d", number,
+                    last[number % n_keys]);
+                last[number % n_keys] = number;
         }
         cr_expect(count(has_come) == N_EVENTS, "%u of %d arrived", count(has_come), N_EVENTS);
         free(has_come);
         freeReplyObject(reply);
 }
 
-static void keep_order_while(const char *off, const char *on)
+static void keep_order_while(unsigned n_keys, const char *off, const char *on)
 {
-        static const char *const keys[N_KEYS] = {"a", "b", "c", "d", "e", "f", "g"};
         struct redis_server server;
         struct toggle toggle = {.server = &server, .off = off, .on = on};
         struct rig rig;
         bool *is_delivered = xcalloc(N_EVENTS, sizeof *is_delivered);
         char **payloads = xcalloc(N_EVENTS, sizeof *payloads);
+        char keys[N_MANY_KEYS][8];
 
         redis_server_start(&server, NULL);
         rig_init(&rig, &server, N_EVENTS);
@@ -114,7 +122,8 @@ static void keep_order_while(const char *off, const char *on)
                 payloads[i] = xasprintf("%-*u", PAYLOAD_BYTES, i);
                 rig.events[i].payload = payloads[i];
                 rig.events[i].payload_bytes = PAYLOAD_BYTES;
-                rig.events[i].key = keys[i % N_KEYS];
+                snprintf(keys[i % n_keys], sizeof keys[0], "%u", i % n_keys);
+                rig.events[i].key = keys[i % n_keys];
         }
         rig_open(&rig);
         pthread_create(&toggle.thread, NULL, run_toggle, &toggle);
@@ -128,7 +137,7 @@ static void keep_order_while(const char *off, const char *on)
 
         cr_expect(rig_count(&rig, OUTCOME_SINK_DOWN) >= N_MIN_REFUSED, "only %u were refused",
             rig_count(&rig, OUTCOME_SINK_DOWN));
-        expect_order_per_key(&server);
+        expect_order_per_key(&server, (int)n_keys);
         rig_destroy(&rig);
         for (unsigned i = 0; i < N_EVENTS; i++)
                 free(payloads[i]);
@@ -139,23 +148,29 @@ static void keep_order_while(const char *off, const char *on)
 
 Test(redis_order, keeps_the_order_of_a_key_while_memory_runs_out_and_comes_back)
 {
-        keep_order_while("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0");
+        keep_order_while(N_FEW_KEYS, "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0");
+}
+
+/* Here Redis does refuse some of a burst and take others. */
+Test(redis_order, keeps_the_order_of_keys_that_seldom_come_twice)
+{
+        keep_order_while(N_MANY_KEYS, "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0");
 }
 
 Test(redis_order, keeps_the_order_of_a_key_while_replicas_come_and_go)
 {
         keep_order_while(
-            "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0");
+            N_FEW_KEYS, "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0");
 }
 
 Test(redis_order, keeps_the_order_of_a_key_while_the_server_changes_its_role)
 {
-        keep_order_while("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE");
+        keep_order_while(N_FEW_KEYS, "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE");
 }
 
 Test(redis_order, keeps_the_order_of_a_key_while_permissions_change)
 {
-        keep_order_while("ACL SETUSER default -xadd", "ACL SETUSER default +xadd");
+        keep_order_while(N_FEW_KEYS, "ACL SETUSER default -xadd", "ACL SETUSER default +xadd");
 }
 
 /* Its user may no longer say MULTI: what was sent is executed one by one, and none of it twice. */
@@ -179,6 +194,48 @@ Test(redis_order, delivers_what_was_sent_while_transactions_were_forbidden)
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 11);
         expect_outcome(&rig, 6, OUTCOME_SINK_DOWN, "refused MULTI");
         cr_expect(redis_server_count(&server, "XLEN events") == 11);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+/* How often Redis has executed the command since the last CONFIG RESETSTAT. */
+static int n_calls(struct redis_server *server, const char *command)
+{
+        redisReply *reply = redis_server_run(server, "INFO commandstats");
+        char *line = xasprintf("cmdstat_%s:calls=", command);
+        const char *found = strstr(reply->str, line);
+        int n = found != NULL ? atoi(found + strlen(line)) : 0;
+
+        free(line);
+        freeReplyObject(reply);
+        return n;
+}
+
+Test(redis_order, needs_a_transaction_only_where_a_key_comes_twice)
+{
+        enum { N = 100 };
+        struct redis_server server;
+        char keys[N][8];
+        struct rig rig;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 1 + 2 * N);
+        for (unsigned i = 0; i < N; i++) {
+                snprintf(keys[i], sizeof keys[i], "%u", i);
+                rig.events[1 + i].key = keys[i];
+                rig.events[1 + N + i].key = keys[i > 0 ? i - 1 : 0]; /* one comes twice */
+        }
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        redis_server_do(&server, "CONFIG RESETSTAT");
+        rig_deliver_all(&rig, N);
+        cr_expect(n_calls(&server, "xadd") == N);
+        cr_expect(n_calls(&server, "multi") == 0);
+        rig_deliver_all(&rig, N);
+        cr_expect(n_calls(&server, "xadd") == 2 * N);
+        cr_expect(n_calls(&server, "multi") == 1);
+        cr_expect(n_calls(&server, "exec") == 1);
+        expect_stream_in_order(&server, &rig);
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }
@@ -230,6 +287,37 @@ Test(redis_order, gives_back_what_waits_behind_a_refused_event)
         expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "NOPERM");
         expect_outcome(&rig, 2, OUTCOME_SINK_DOWN, "NOPERM");
         cr_expect(redis_server_count(&server, "XLEN orders") == 1);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}
+
+/* Plain commands: those behind the refused one, of other keys, are taken. */
+Test(redis_order, gives_back_what_waits_behind_a_burst_of_which_one_is_refused)
+{
+        static const char *const keys[] = {"a", "a", "b", "c", "b", "a"};
+        struct redis_server server;
+        struct rig rig;
+        char stream[] = "{{topic}}";
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 6);
+        rig.config.stream = stream;
+        for (unsigned i = 0; i < 6; i++)
+                rig.events[i].key = keys[i];
+        rig.events[2].topic = "forbidden";
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        redis_server_do(&server, "ACL SETUSER default resetkeys ~orders");
+        rig_deliver(&rig, 3);
+        rig_deliver(&rig, 2); /* wait for the answer */
+        sink_driver_finish(&rig.driver);
+
+        expect_outcome(&rig, 1, OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 2, OUTCOME_SINK_DOWN, "NOPERM");
+        expect_outcome(&rig, 3, OUTCOME_DELIVERED, "");
+        expect_outcome(&rig, 4, OUTCOME_SINK_DOWN, "NOPERM");
+        expect_outcome(&rig, 5, OUTCOME_SINK_DOWN, "NOPERM");
+        cr_expect(redis_server_count(&server, "XLEN orders") == 3);
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }

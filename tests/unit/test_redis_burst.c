@@ -1,10 +1,12 @@
 #include "sinks/redis_burst.h"
 
 #include "pgcourier/sink.h"
+#include "sinks/redis_keys.h"
 #include "sinks/redis_ring.h"
 
 #include <criterion/criterion.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { N_MAX = 2000 };
@@ -12,6 +14,7 @@ enum { N_MAX = 2000 };
 static struct event events[N_MAX];
 static struct attempt attempts[N_MAX];
 static struct redis_ring ring;
+static struct redis_keys keys;
 
 /* n events of this many bytes; those with odd numbers have a key if `has_keys`. */
 static void fill(size_t n, size_t bytes, bool has_keys)
@@ -29,7 +32,7 @@ static struct redis_burst plan(bool by_key, bool is_alone)
 {
         const struct redis_burst_policy policy = {.by_key = by_key};
 
-        return redis_burst_plan(&ring, &policy, is_alone);
+        return redis_burst_plan(&ring, &policy, &keys, is_alone);
 }
 
 static void expect_plan(size_t n, bool is_transaction)
@@ -54,8 +57,89 @@ Test(redis_burst, is_a_transaction_only_if_there_is_an_order_to_keep)
         fill(N_MAX, 10, false);
         expect_plan(REDIS_BURST_MAX, false);
         fill(N_MAX, 10, true);
-        expect_plan(REDIS_BURST_MAX, true);
+        expect_plan(REDIS_BURST_MAX / 2, true);
         cr_expect_not(plan(false, false).is_transaction);
+        redis_ring_deinit(&ring);
+}
+
+/* n events, each with a key of its own but for this one, which has that of another. */
+static void fill_distinct(size_t n, size_t repeats, size_t of)
+{
+        static char texts[N_MAX][32];
+
+        fill(n, 10, false);
+        for (size_t i = 0; i < n; i++) {
+                snprintf(texts[i], sizeof texts[i], "customer-%zu", i);
+                events[i].key = texts[i == repeats ? of : i];
+        }
+}
+
+Test(redis_burst, is_no_transaction_where_each_key_comes_once)
+{
+        for (size_t n = 1; n <= REDIS_BURST_MAX; n++) {
+                fill_distinct(n, 0, 0);
+                expect_plan(n, false);
+        }
+        fill_distinct(N_MAX, 0, 0);
+        expect_plan(REDIS_BURST_MAX, false);
+        fill_distinct(N_MAX, REDIS_BURST_MAX, 0); /* it is the first of the next burst */
+        expect_plan(REDIS_BURST_MAX, false);
+        redis_ring_deinit(&ring);
+}
+
+Test(redis_burst, finds_a_repetition_wherever_it_stands)
+{
+        for (size_t of = 0; of < 20; of++)
+                for (size_t i = of + 1; i < 20; i++) {
+                        fill_distinct(20, i, of);
+                        expect_plan(20, true);
+                }
+        fill_distinct(20, 19, 0);
+        for (size_t i = 1; i < 19; i++)
+                events[i].key = NULL;
+        expect_plan(20, true);
+        cr_expect_not(plan(false, false).is_transaction);
+        redis_ring_deinit(&ring);
+}
+
+Test(redis_burst, is_short_if_a_key_comes_twice)
+{
+        const size_t short_max = REDIS_BURST_MAX / 2;
+
+        fill_distinct(N_MAX, 1, 0);
+        expect_plan(short_max, true);
+        fill_distinct(N_MAX, short_max - 1, 0);
+        expect_plan(short_max, true);
+        for (size_t i = short_max; i < REDIS_BURST_MAX; i++) { /* those before it go plain */
+                fill_distinct(N_MAX, i, i - 1);
+                expect_plan(i, false);
+        }
+        redis_ring_deinit(&ring);
+}
+
+/* What one burst held is nothing to the next one. */
+Test(redis_burst, knows_the_keys_of_one_burst_only)
+{
+        fill_distinct(100, 0, 0);
+        for (int i = 0; i < 3; i++)
+                expect_plan(100, false);
+        redis_ring_deinit(&ring);
+}
+
+/* A cluster redirects a transaction as a whole or not at all. */
+Test(redis_burst, is_a_transaction_of_several_in_a_cluster)
+{
+        const struct redis_burst_policy policy = {.by_key = true, .is_cluster = true};
+        struct redis_burst burst;
+
+        fill_distinct(N_MAX, 0, 0);
+        burst = redis_burst_plan(&ring, &policy, &keys, false);
+        cr_expect(burst.is_transaction && burst.n == REDIS_BURST_MAX);
+        fill(N_MAX, 10, true);
+        burst = redis_burst_plan(&ring, &policy, &keys, false);
+        cr_expect(burst.is_transaction && burst.n == REDIS_BURST_MAX);
+        fill(1, 10, true);
+        cr_expect_not(redis_burst_plan(&ring, &policy, &keys, false).is_transaction);
         redis_ring_deinit(&ring);
 }
 
@@ -191,10 +275,10 @@ Test(redis_burst, is_a_transaction_of_any_size_if_replicas_are_to_have_it)
         struct redis_burst burst;
 
         fill(1, 10, false);
-        burst = redis_burst_plan(&ring, &policy, false);
+        burst = redis_burst_plan(&ring, &policy, &keys, false);
         cr_expect(burst.is_transaction && burst.wait_replicas == 2);
         redis_ring_at(&ring, 0)->attempt = NULL; /* a probe asks for none */
-        burst = redis_burst_plan(&ring, &policy, false);
+        burst = redis_burst_plan(&ring, &policy, &keys, false);
         cr_expect(!burst.is_transaction && burst.wait_replicas == 0);
         redis_ring_deinit(&ring);
 }
