@@ -8,17 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void reserve(struct bytes *bytes, size_t more)
+static void grow(struct bytes *bytes, size_t needed)
 {
-        size_t needed = bytes->length + more + 1;
         size_t capacity = bytes->capacity > 0 ? bytes->capacity : 128;
 
-        if (needed <= bytes->capacity)
-                return;
         while (capacity < needed)
                 capacity *= 2;
         bytes->data = xrealloc(bytes->data, capacity);
         bytes->capacity = capacity;
+}
+
+char *bytes_reserve(struct bytes *bytes, size_t more)
+{
+        size_t needed = bytes->length + more + 1;
+
+        if (needed > bytes->capacity)
+                grow(bytes, needed);
+        return bytes->data + bytes->length;
 }
 
 void bytes_deinit(struct bytes *bytes)
@@ -36,9 +42,10 @@ void bytes_clear(struct bytes *bytes)
 
 void bytes_append(struct bytes *bytes, const void *data, size_t length)
 {
-        reserve(bytes, length);
+        char *at = bytes_reserve(bytes, length);
+
         if (length > 0)
-                memcpy(bytes->data + bytes->length, data, length);
+                memcpy(at, data, length);
         bytes->length += length;
         bytes->data[bytes->length] = '\0';
 }
@@ -58,7 +65,7 @@ void bytes_printf(struct bytes *bytes, const char *format, ...)
         va_end(arguments);
         assert(length >= 0);
 
-        reserve(bytes, (size_t)length);
+        (void)bytes_reserve(bytes, (size_t)length);
         va_start(arguments, format);
         vsnprintf(bytes->data + bytes->length, (size_t)length + 1, format, arguments);
         va_end(arguments);

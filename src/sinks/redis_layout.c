@@ -18,11 +18,14 @@
 /* What Debezium Server writes for a record without a key. */
 #define NO_KEY "default"
 
+#define FRACTION ".000000Z"
+
 struct redis_layout {
         const struct redis_config *config; /* borrowed */
         struct bytes json;                 /* of the event at hand */
-        int64_t second;                    /* the one that second_text shows */
-        char second_text[40];              /* "2024-01-31T23:59:59" */
+        int64_t second;                    /* the one that `time` shows */
+        size_t n_second;                   /* the length of its text; 0: none yet */
+        char time[48];                     /* "2024-01-31T23:59:59.123456Z" */
 };
 
 struct redis_layout *redis_layout_create(const struct redis_config *config)
@@ -47,31 +50,27 @@ static void format_second(struct redis_layout *layout, int64_t second)
         struct tm utc = {0};
 
         gmtime_r(&when, &utc);
-        strftime(layout->second_text, sizeof layout->second_text, "%Y-%m-%dT%H:%M:%S", &utc);
+        layout->n_second =
+            strftime(layout->time, sizeof layout->time, "%Y-%m-%dT%H:%M:%S" FRACTION, &utc) -
+            (sizeof FRACTION - 1);
         layout->second = second;
 }
 
-/* ISO 8601 in UTC, to the microsecond. */
+/* The field "time": ISO 8601 in UTC, to the microsecond. */
 static void append_time(struct redis_layout *layout, struct bytes *out, int64_t us)
 {
         int64_t second = us / 1000000;
         int64_t rest = us % 1000000;
-        char fraction[] = ".000000Z";
-        size_t length;
 
         if (rest < 0) {
                 second--;
                 rest += 1000000;
         }
-        if (layout->second_text[0] == '\0' || second != layout->second)
+        if (layout->n_second == 0 || second != layout->second)
                 format_second(layout, second);
-        length = strlen(layout->second_text);
-        for (int digit = 6; digit >= 1; digit--, rest /= 10)
-                fraction[digit] = (char)('0' + rest % 10);
-        redis_append_count(out, '$', length + sizeof fraction - 1);
-        bytes_append(out, layout->second_text, length);
-        bytes_append(out, fraction, sizeof fraction - 1);
-        bytes_append(out, "\r\n", 2);
+        for (size_t digit = layout->n_second + 6; digit > layout->n_second; digit--, rest /= 10)
+                layout->time[digit] = (char)('0' + rest % 10);
+        REDIS_APPEND_FIELD(out, 4, "time", layout->time, layout->n_second + sizeof FRACTION - 1);
 }
 
 static void append_header(struct bytes *out, const struct event_header *header)
@@ -88,22 +87,14 @@ static void append_header(struct bytes *out, const struct event_header *header)
 
 static void append_native(struct redis_layout *layout, const struct event *event, struct bytes *out)
 {
-        REDIS_APPEND_WORD(out, 2, "id");
-        redis_append_text(out, event->event_id);
-        REDIS_APPEND_WORD(out, 5, "topic");
-        redis_append_text(out, event->topic);
-        if (event->key != NULL) {
-                REDIS_APPEND_WORD(out, 3, "key");
-                redis_append_text(out, event->key);
-        }
-        if (event->type != NULL) {
-                REDIS_APPEND_WORD(out, 4, "type");
-                redis_append_text(out, event->type);
-        }
-        REDIS_APPEND_WORD(out, 4, "time");
+        REDIS_APPEND_FIELD(out, 2, "id", event->event_id, strlen(event->event_id));
+        REDIS_APPEND_FIELD(out, 5, "topic", event->topic, strlen(event->topic));
+        if (event->key != NULL)
+                REDIS_APPEND_FIELD(out, 3, "key", event->key, strlen(event->key));
+        if (event->type != NULL)
+                REDIS_APPEND_FIELD(out, 4, "type", event->type, strlen(event->type));
         append_time(layout, out, event->created_us);
-        REDIS_APPEND_WORD(out, 7, "payload");
-        redis_append_word(out, event->payload, event->payload_bytes);
+        REDIS_APPEND_FIELD(out, 7, "payload", event->payload, event->payload_bytes);
         for (size_t i = 0; i < event->n_headers; i++)
                 append_header(out, &event->headers[i]);
         if (event->is_redriven) {

@@ -4,32 +4,57 @@
 
 #include <string.h>
 
-/* Writes `number` before `end`; returns where it begins. */
-static char *write_number(char *end, uint64_t number)
+enum { FRAME_BYTES = 32 /* more than "$", a length, and twice "\r\n" */ };
+
+static char *put_number(char *at, uint64_t number)
 {
-        do {
-                *--end = (char)('0' + number % 10);
-                number /= 10;
-        } while (number > 0);
+        char *end = at + 1;
+
+        for (uint64_t rest = number; rest >= 10; rest /= 10)
+                end++;
+        for (char *to = end; to > at; number /= 10)
+                *--to = (char)('0' + number % 10);
         return end;
+}
+
+static char *put(char *at, const void *data, size_t length)
+{
+        if (length > 0)
+                memcpy(at, data, length);
+        return at + length;
+}
+
+static char *put_count(char *at, char mark, uint64_t count)
+{
+        *at++ = mark;
+        return put(put_number(at, count), "\r\n", 2);
+}
+
+static void end_at(struct bytes *out, char *end)
+{
+        *end = '\0';
+        out->length = (size_t)(end - out->data);
 }
 
 void redis_append_count(struct bytes *out, char mark, uint64_t count)
 {
-        char text[24];
-        char *end = text + sizeof text - 2;
-        char *begin = write_number(end, count);
+        end_at(out, put_count(bytes_reserve(out, FRAME_BYTES), mark, count));
+}
 
-        memcpy(end, "\r\n", 2);
-        *--begin = mark;
-        bytes_append(out, begin, (size_t)(text + sizeof text - begin));
+void redis_append_behind(
+    struct bytes *out, const char *before, size_t n_before, const void *data, size_t length)
+{
+        char *at = bytes_reserve(out, n_before + length + FRAME_BYTES);
+
+        at = put(at, before, n_before);
+        at = put_count(at, '$', length);
+        at = put(at, data, length);
+        end_at(out, put(at, "\r\n", 2));
 }
 
 void redis_append_word(struct bytes *out, const void *data, size_t length)
 {
-        redis_append_count(out, '$', length);
-        bytes_append(out, data, length);
-        bytes_append(out, "\r\n", 2);
+        redis_append_behind(out, "", 0, data, length);
 }
 
 void redis_append_text(struct bytes *out, const char *text)
@@ -40,8 +65,6 @@ void redis_append_text(struct bytes *out, const char *text)
 void redis_append_number(struct bytes *out, uint64_t number)
 {
         char text[24];
-        char *end = text + sizeof text;
-        char *begin = write_number(end, number);
 
-        redis_append_word(out, begin, (size_t)(end - begin));
+        redis_append_word(out, text, (size_t)(put_number(text, number) - text));
 }

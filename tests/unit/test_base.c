@@ -26,6 +26,22 @@ Test(bytes, grow_and_stay_terminated)
         bytes_deinit(&bytes);
 }
 
+Test(bytes, have_room_for_what_others_write)
+{
+        struct bytes bytes = {0};
+
+        for (size_t size = 0; size < 300; size++) {
+                char *at;
+
+                bytes_append(&bytes, "ab", 2);
+                at = bytes_reserve(&bytes, size);
+                cr_assert(at == bytes.data + bytes.length);
+                memset(at, 'x', size + 1); /* the sanitizer watches */
+                bytes_clear(&bytes);
+        }
+        bytes_deinit(&bytes);
+}
+
 Test(bytes, hold_nul_bytes)
 {
         struct bytes bytes = {0};
