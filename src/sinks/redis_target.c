@@ -1,4 +1,7 @@
 /*
+ * Where the topic alone makes the name, those of the topics of late are at hand: this runs for each
+ * event, and neighbouring ones have few topics.
+ *
  * The names that were made are kept for the life of the sink: what would become
  * of a stream nobody writes to any more is not for us to say, so none is
  * forgotten to make room. An event that would make one too many is rejected
@@ -21,13 +24,23 @@
 #include <string.h>
 
 enum { MAX_NAME_BYTES = 1024 /* with max_names a bound on the memory of the names */ };
+enum { N_RECENT = 16 };
 enum { TOPIC, TYPE, KEY, N_VARIABLES };
 
 static const char *const variables[N_VARIABLES + 1] = {"topic", "type", "key", NULL};
 
+struct recent_name {
+        struct bytes topic; /* NULL: none yet */
+        struct bytes name;
+        bool is_admitted;
+};
+
 struct redis_target {
         struct template *template; /* owned */
-        struct bytes name;         /* for the event at hand */
+        bool is_per_event;
+        bool is_by_topic; /* nothing but the topic makes a difference */
+        struct recent_name recent[N_RECENT];
+        struct bytes name; /* for the event at hand, unless is_by_topic */
         uint32_t max_names;
         uint32_t n_names;
         void *names; /* a tree of owned texts */
@@ -48,6 +61,8 @@ struct redis_target *redis_target_create(
                 return NULL;
         target = xcalloc(1, sizeof *target);
         target->template = template;
+        target->is_per_event = template_has_variables(template);
+        target->is_by_topic = !template_uses(template, TYPE) && !template_uses(template, KEY);
         target->max_names = max_names;
         return target;
 }
@@ -58,13 +73,17 @@ void redis_target_destroy(struct redis_target *target)
                 return;
         template_destroy(target->template);
         bytes_deinit(&target->name);
+        for (size_t i = 0; i < N_RECENT; i++) {
+                bytes_deinit(&target->recent[i].topic);
+                bytes_deinit(&target->recent[i].name);
+        }
         tdestroy(target->names, free);
         free(target);
 }
 
 bool redis_target_is_per_event(const struct redis_target *target)
 {
-        return template_has_variables(target->template);
+        return target->is_per_event;
 }
 
 static void render(const struct redis_target *target, const struct event *event, struct bytes *name)
@@ -76,6 +95,22 @@ static void render(const struct redis_target *target, const struct event *event,
         bytes_clear(name);
         bytes_append_text(name, "");
         template_render(target->template, values, name);
+}
+
+/* That of the event's topic. */
+static struct recent_name *recent_name_of(struct redis_target *target, const struct event *event)
+{
+        size_t length = strlen(event->topic);
+        unsigned char last = length > 0 ? (unsigned char)event->topic[length - 1] : 0;
+        struct recent_name *recent = &target->recent[(7 * length + last) % N_RECENT];
+
+        if (recent->topic.data != NULL && strcmp(recent->topic.data, event->topic) == 0)
+                return recent;
+        bytes_clear(&recent->topic);
+        bytes_append(&recent->topic, event->topic, length);
+        render(target, event, &recent->name);
+        recent->is_admitted = false;
+        return recent;
 }
 
 static bool is_known(const struct redis_target *target, const char *name)
@@ -115,23 +150,16 @@ static bool has_its_parts(
         return true;
 }
 
-bool redis_target_admit(
-    struct redis_target *target, const struct event *event, struct outcome *out_refusal)
+static bool admit_name(
+    struct redis_target *target, const struct bytes *name, struct outcome *out_refusal)
 {
-        const char *name;
-
-        if (!redis_target_is_per_event(target))
+        if (is_known(target, name->data))
                 return true;
-        if (!has_its_parts(target, event, out_refusal))
-                return false;
-        name = redis_target_name(target, event)->data;
-        if (is_known(target, name))
-                return true;
-        if (has_control_character(name))
+        if (has_control_character(name->data))
                 return refuse(out_refusal, "the stream's name would hold a control character");
-        if (target->name.length > MAX_NAME_BYTES) {
+        if (name->length > MAX_NAME_BYTES) {
                 *out_refusal = outcome_make(OUTCOME_REJECTED,
-                    "the stream's name would have %zu bytes; allowed: %d", target->name.length,
+                    "the stream's name would have %zu bytes; allowed: %d", name->length,
                     MAX_NAME_BYTES);
                 return false;
         }
@@ -143,12 +171,29 @@ bool redis_target_admit(
                 return false;
         }
         if (target->max_names > 0)
-                learn(target, name);
+                learn(target, name->data);
         return true;
+}
+
+bool redis_target_admit(
+    struct redis_target *target, const struct event *event, struct outcome *out_refusal)
+{
+        struct recent_name *recent;
+
+        if (!target->is_per_event)
+                return true;
+        if (!target->is_by_topic)
+                return has_its_parts(target, event, out_refusal) &&
+                       admit_name(target, redis_target_name(target, event), out_refusal);
+        recent = recent_name_of(target, event);
+        recent->is_admitted = recent->is_admitted || admit_name(target, &recent->name, out_refusal);
+        return recent->is_admitted;
 }
 
 const struct bytes *redis_target_name(struct redis_target *target, const struct event *event)
 {
+        if (target->is_by_topic)
+                return &recent_name_of(target, event)->name;
         render(target, event, &target->name);
         return &target->name;
 }

@@ -285,6 +285,18 @@ Test(redis_command, refuses_events_that_cannot_name_their_stream)
         redis_command_destroy(command);
 }
 
+Test(redis_command, refuses_a_topic_again_and_again)
+{
+        const struct redis_config config = {.stream = topic_stream};
+        struct redis_command *command = create(&config);
+        struct event event = plain_event();
+
+        event.topic = "a\nb";
+        for (int i = 0; i < 3; i++)
+                expect_refused(command, &event, "a control character");
+        redis_command_destroy(command);
+}
+
 Test(redis_command, makes_only_so_many_streams)
 {
         const struct redis_config config = {.stream = topic_stream, .max_streams = 2};
@@ -300,5 +312,44 @@ Test(redis_command, makes_only_so_many_streams)
                 event.topic = "c";
                 expect_refused(command, &event, "redis.max_streams (2)");
         }
+        redis_command_destroy(command);
+}
+
+/* More topics than names are kept at hand, and some that could be taken for one another. */
+Test(redis_command, tells_the_names_of_many_topics_apart)
+{
+        char stream[] = "ev.{{topic}}.x";
+        const struct redis_config config = {.stream = stream, .max_streams = 50};
+        struct redis_command *command = create(&config);
+        struct event event = plain_event();
+        struct outcome outcome;
+
+        for (int i = 0; i < 3 * 50; i++) {
+                char topic[16];
+                char expected[24];
+
+                snprintf(topic, sizeof topic, "%c%d.t", 'a' + i % 2, i % 50 / 2);
+                snprintf(expected, sizeof expected, "ev.%s.x", topic);
+                event.topic = topic;
+                cr_expect(redis_command_admit(command, &event, &outcome));
+                cr_expect_str_eq(redis_command_target(command, &event)->data, expected);
+                cr_expect_str_eq(redis_command_target(command, &event)->data, expected);
+                event.topic = "one.too.many.t";
+                cr_expect(i < 49 || !redis_command_admit(command, &event, &outcome));
+        }
+        redis_command_destroy(command);
+}
+
+Test(redis_command, makes_the_name_anew_where_the_key_is_part_of_it)
+{
+        char stream[] = "ev.{{topic}}.{{key}}";
+        const struct redis_config config = {.stream = stream};
+        struct redis_command *command = create(&config);
+        struct event event = plain_event();
+
+        event.key = "a";
+        cr_expect_str_eq(redis_command_target(command, &event)->data, "ev.orders.a");
+        event.key = "b";
+        cr_expect_str_eq(redis_command_target(command, &event)->data, "ev.orders.b");
         redis_command_destroy(command);
 }
