@@ -333,6 +333,16 @@ void redis_stream_destroy(struct redis_stream *stream)
 void redis_stream_send(struct redis_stream *stream, const void *data, size_t length)
 {
         bytes_append(&stream->out, data, length);
+        redis_stream_note_appended(stream);
+}
+
+struct bytes *redis_stream_out(struct redis_stream *stream)
+{
+        return &stream->out;
+}
+
+void redis_stream_note_appended(struct redis_stream *stream)
+{
         if (!stream->is_inside)
                 socket_watch_set(stream->watch, wanted_events(stream));
 }

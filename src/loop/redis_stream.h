@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <uv.h>
 
+struct bytes;
 struct redis_stream;
 struct tls_context;
 
@@ -42,4 +43,9 @@ void redis_stream_destroy(struct redis_stream *stream);
 
 /* Connected only. Buffers; written in the next turn of the loop, or by redis_stream_flush(). */
 void redis_stream_send(struct redis_stream *stream, const void *data, size_t length);
+
+/* The same without a copy: append to what redis_stream_out() returns, then say so. */
+struct bytes *redis_stream_out(struct redis_stream *stream);
+void redis_stream_note_appended(struct redis_stream *stream);
+
 void redis_stream_flush(struct redis_stream *stream); /* in any state */

@@ -360,16 +360,23 @@ void redis_connection_retire(struct redis_connection *connection)
         enter(connection, connection->n_unanswered > 0 ? REDIS_RETIRING : REDIS_CLOSED);
 }
 
-void redis_connection_send(struct redis_connection *connection, const struct bytes *command)
+struct bytes *redis_connection_out(struct redis_connection *connection)
 {
         assert(connection->state == REDIS_READY);
-        if (connection->n_unanswered++ == 0) {
+        return redis_stream_out(connection->stream);
+}
+
+void redis_connection_note_sent(struct redis_connection *connection, unsigned n_commands)
+{
+        assert(connection->state == REDIS_READY);
+        if (connection->n_unanswered == 0) {
                 if (!timer_is_armed(connection->deadline))
                         timer_arm(connection->deadline, (uint64_t)connection->config->timeout_ms);
                 connection->silent_since_ms = uv_now(connection->loop);
                 connection->is_suspect = false;
         }
-        redis_stream_send(connection->stream, command->data, command->length);
+        connection->n_unanswered += n_commands;
+        redis_stream_note_appended(connection->stream);
 }
 
 void redis_connection_flush(struct redis_connection *connection)

@@ -54,11 +54,9 @@ static void on_next(void *owner)
 static void on_ready(void *owner)
 {
         struct redis_inquiry *inquiry = owner;
-        struct bytes question = {0};
 
-        bytes_append_text(&question, inquiry->question);
-        redis_connection_send(inquiry->connection, &question);
-        bytes_deinit(&question);
+        bytes_append_text(redis_connection_out(inquiry->connection), inquiry->question);
+        redis_connection_note_sent(inquiry->connection, 1);
 }
 
 static void on_reply(void *owner, const redisReply *reply)

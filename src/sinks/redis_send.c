@@ -14,68 +14,57 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A larger buffer is not kept for the next event. */
-#define KEPT_COMMAND_BYTES (1024 * 1024)
-
-static void encode(struct redis_sink *sink, const struct redis_request *request)
-{
-        static const char ping[] = "*1\r\n$4\r\nPING\r\n";
-
-        if (sink->command.capacity > KEPT_COMMAND_BYTES)
-                bytes_deinit(&sink->command);
-        bytes_clear(&sink->command);
-        if (request->attempt != NULL)
-                redis_command_encode(sink->encoder, request->attempt->event, &sink->command);
-        else
-                bytes_append(&sink->command, ping, sizeof ping - 1);
-}
-
 static void send_text(struct redis_queue *queue, const char *text)
 {
-        struct redis_sink *sink = queue->sink;
+        struct redis_connection *connection = queue->node->connection;
 
-        bytes_clear(&sink->command);
-        bytes_append_text(&sink->command, text);
-        redis_connection_send(queue->node->connection, &sink->command);
-}
-
-static void send_command(struct redis_queue *queue)
-{
-        redis_connection_send(queue->node->connection, &queue->sink->command);
+        bytes_append_text(redis_connection_out(connection), text);
+        redis_connection_note_sent(connection, 1);
 }
 
 static void send_wait(struct redis_queue *queue)
 {
-        struct redis_sink *sink = queue->sink;
+        const struct redis_sink *sink = queue->sink;
+        struct bytes *out = redis_connection_out(queue->node->connection);
 
-        bytes_clear(&sink->command);
-        redis_append_count(&sink->command, '*', 3);
-        REDIS_APPEND_WORD(&sink->command, 4, "WAIT");
-        redis_append_number(&sink->command, sink->policy.wait_replicas);
-        redis_append_number(&sink->command, (uint64_t)sink->config->wait_timeout_ms);
-        send_command(queue);
+        redis_append_count(out, '*', 3);
+        REDIS_APPEND_WORD(out, 4, "WAIT");
+        redis_append_number(out, sink->policy.wait_replicas);
+        redis_append_number(out, (uint64_t)sink->config->wait_timeout_ms);
+        redis_connection_note_sent(queue->node->connection, 1);
 }
 
 /* The first n requests of the ring, which may be none. */
 static void send_script(struct redis_queue *queue, size_t n)
 {
         struct redis_sink *sink = queue->sink;
+        struct bytes *out = redis_connection_out(queue->node->connection);
 
-        bytes_clear(&sink->command);
-        redis_marks_encode_burst(sink->marks, &queue->ring, n, sink->encoder, &sink->command);
-        send_command(queue);
+        redis_marks_encode_burst(sink->marks, &queue->ring, n, sink->encoder, out);
+        redis_connection_note_sent(queue->node->connection, 1);
 }
 
 static void send_commands(struct redis_queue *queue)
 {
-        if (queue->burst.is_transaction)
-                send_text(queue, "*1\r\n$5\r\nMULTI\r\n");
+        struct redis_connection *connection = queue->node->connection;
+        struct bytes *out = redis_connection_out(connection);
+        unsigned n_commands = (unsigned)queue->burst.n;
+
+        if (queue->burst.is_transaction) {
+                bytes_append_text(out, "*1\r\n$5\r\nMULTI\r\n");
+                n_commands += 2;
+        }
         for (size_t i = 0; i < queue->burst.n; i++) {
-                encode(queue->sink, redis_ring_at(&queue->ring, i));
-                send_command(queue);
+                const struct attempt *attempt = redis_ring_at(&queue->ring, i)->attempt;
+
+                if (attempt != NULL)
+                        redis_command_encode(queue->sink->encoder, attempt->event, out);
+                else
+                        bytes_append_text(out, "*1\r\n$4\r\nPING\r\n");
         }
         if (queue->burst.is_transaction)
-                send_text(queue, "*1\r\n$4\r\nEXEC\r\n");
+                bytes_append_text(out, "*1\r\n$4\r\nEXEC\r\n");
+        redis_connection_note_sent(connection, n_commands);
 }
 
 static void send_burst(struct redis_queue *queue)
@@ -101,9 +90,8 @@ static void send_claim(struct redis_queue *queue)
 
         queue->phase = MARKS_CLAIMING;
         queue->burst = (struct redis_burst){.is_open = true};
-        bytes_clear(&sink->command);
-        redis_marks_encode_claim(sink->marks, &sink->command);
-        send_command(queue);
+        redis_marks_encode_claim(sink->marks, redis_connection_out(queue->node->connection));
+        redis_connection_note_sent(queue->node->connection, 1);
         if (sink->policy.wait_replicas > 0)
                 send_wait(queue);
 }

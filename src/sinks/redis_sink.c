@@ -209,7 +209,6 @@ static void destroy(struct redis_sink *sink)
         redis_marks_destroy(sink->marks);
         timer_destroy(sink->probe.answer);
         sink_deinit(&sink->base);
-        bytes_deinit(&sink->command);
         free(sink->answered);
         free(sink->judgements);
         free(sink);
