@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "loop/redis_simple.h"
 #include "loop/socket_watch.h"
 #include "loop/tls_session.h"
 
@@ -121,6 +122,43 @@ static void give_replies(struct redis_stream *stream)
         }
 }
 
+/* Whole answers of the simple kinds need no reader. Returns how many bytes those at the front have. */
+static size_t give_simple_replies(struct redis_stream *stream, char *data, size_t size)
+{
+        size_t n_used = 0;
+
+        while (stream->state == STREAM_OPEN && !stream->is_destroyed) {
+                redisReply reply;
+                size_t n = redis_simple_read(data + n_used, size - n_used, &reply);
+
+                if (n == 0)
+                        break;
+                n_used += n;
+                stream->events->on_reply(stream->owner, &reply);
+        }
+        return n_used;
+}
+
+static bool is_between_replies(const redisReader *reader)
+{
+        return reader->ridx < 0 && reader->pos == reader->len;
+}
+
+static void take(struct redis_stream *stream, char *data, size_t size)
+{
+        if (is_between_replies(stream->reader)) {
+                size_t n = give_simple_replies(stream, data, size);
+
+                data += n;
+                size -= n;
+        }
+        if (size == 0)
+                return;
+        if (redisReaderFeed(stream->reader, data, size) != REDIS_OK)
+                out_of_memory();
+        give_replies(stream);
+}
+
 static void read_all(struct redis_stream *stream)
 {
         static char data[READ_BYTES]; /* there is one loop, and no call of this inside this */
@@ -136,9 +174,7 @@ static void read_all(struct redis_stream *stream)
                         fail_by_socket(stream);
                 if (n <= 0)
                         return;
-                if (redisReaderFeed(stream->reader, data, (size_t)n) != REDIS_OK)
-                        out_of_memory();
-                give_replies(stream);
+                take(stream, data, (size_t)n);
         }
 }
 

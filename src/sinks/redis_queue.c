@@ -99,13 +99,31 @@ static bool is_redirected(const struct redis_queue *queue, const struct redis_ve
         return queue->sink->cluster != NULL && verdict->redirect.kind != REDIRECT_NONE;
 }
 
+/* The usual case: it is delivered, and nothing follows from that for others. */
+static void answer_delivered(struct redis_queue *queue)
+{
+        struct redis_sink *sink = queue->sink;
+        const struct redis_request request = redis_ring_take(&queue->ring);
+
+        queue->n_redirects = 0;
+        redis_queue_advance(queue);
+        if (request.attempt == NULL)
+                redis_sink_finish_later(sink, &request, &outcome_delivered);
+        else
+                attempt_finish(request.attempt, &outcome_delivered);
+}
+
 static void answer_one(struct redis_queue *queue, const redisReply *reply)
 {
         struct redis_sink *sink = queue->sink;
-        const struct redis_verdict verdict =
-            redis_reply_judge(reply, redis_command_is_target_per_event(sink->encoder));
+        struct redis_verdict verdict;
         struct redis_request request;
 
+        if (redis_reply_is_success(reply)) {
+                answer_delivered(queue);
+                return;
+        }
+        verdict = redis_reply_judge(reply, redis_command_is_target_per_event(sink->encoder));
         if (is_redirected(queue, &verdict)) {
                 follow(queue, &verdict);
                 return;
@@ -173,8 +191,13 @@ static void answer_all(struct redis_queue *queue)
         /* Finishing may start others, cancel, and with the last one close the sink: so from here
          * on only `burst`, `answered` and `judgements` are read, and the last one is copied. */
         for (size_t i = 0; i < burst.n; i++) {
-                const struct outcome outcome =
-                    judgements[i].is_delivered ? outcome_delivered : judgements[i].verdict.outcome;
+                struct outcome outcome;
+
+                if (judgements[i].is_delivered) {
+                        attempt_finish(answered[i].attempt, &outcome_delivered);
+                        continue;
+                }
+                outcome = judgements[i].verdict.outcome;
                 attempt_finish(answered[i].attempt, &outcome);
         }
 }

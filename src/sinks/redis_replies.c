@@ -147,10 +147,15 @@ static struct redis_verdict judge_error(const redisReply *reply, bool is_stream_
         return verdict;
 }
 
+bool redis_reply_is_success(const redisReply *reply)
+{
+        return reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS ||
+               reply->type == REDIS_REPLY_INTEGER;
+}
+
 struct redis_verdict redis_reply_judge(const redisReply *reply, bool is_stream_per_event)
 {
-        if (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS ||
-            reply->type == REDIS_REPLY_INTEGER)
+        if (redis_reply_is_success(reply))
                 return (struct redis_verdict){.outcome = outcome_delivered};
         if (reply->type == REDIS_REPLY_ERROR)
                 return judge_error(reply, is_stream_per_event);

@@ -28,6 +28,9 @@ struct redis_verdict {
         bool ends_connection; /* Redis closes the connection behind this answer */
 };
 
+/* True if that is what redis_reply_judge() would say: DELIVERED, and nothing else to know. */
+bool redis_reply_is_success(const redisReply *reply);
+
 /* Judges the answer to one XADD, PUBLISH or PING. PUBLISH tells how many listened: any number will do,
  * as nobody promised that anyone does. `is_stream_per_event`: the stream's name comes from the
  * event, so that a wrong one is the event's own fault. */
