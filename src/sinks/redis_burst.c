@@ -54,7 +54,8 @@ struct redis_burst redis_burst_plan(const struct redis_ring *ring,
         size_t bytes = 0;
         size_t n = 0;
 
-        redis_keys_clear(keys);
+        redis_keys_start_burst(keys);
+        redis_keys_forget_others(keys);
         for (; n < ring->n && n < max; n++) {
                 const struct attempt *attempt = redis_ring_at(ring, n)->attempt;
 
@@ -75,10 +76,48 @@ struct redis_burst redis_burst_plan(const struct redis_ring *ring,
         if (n == 0)
                 return (struct redis_burst){.n = 1, .is_open = true};
         return (struct redis_burst){.n = n,
+            .bytes = bytes,
             .is_open = true,
             .is_script = policy->is_script,
             .wait_replicas = policy->wait_replicas,
             .is_transaction = is_repeating || is_transaction_anyway(policy, n)};
+}
+
+/* Whoever waits for replicas, or whose answers come all at once, needs them before anything else. */
+static bool may_be_followed(
+    const struct redis_burst *burst, const struct redis_burst_policy *policy)
+{
+        return !burst->is_transaction && !is_transaction_anyway(policy, REDIS_BURST_MAX) &&
+               !policy->is_script;
+}
+
+struct redis_burst redis_burst_plan_behind(const struct redis_ring *ring,
+    const struct redis_burst_policy *policy, struct redis_keys *keys,
+    const struct redis_burst *front)
+{
+        size_t n_waiting = ring->n - ring->n_sent;
+        struct redis_burst burst = {0};
+
+        if (!may_be_followed(front, policy))
+                return burst;
+        redis_keys_start_burst(keys);
+        for (; burst.n < n_waiting && burst.n < REDIS_BURST_MAX; burst.n++) {
+                const struct attempt *attempt =
+                    redis_ring_at(ring, ring->n_sent + burst.n)->attempt;
+                size_t bytes;
+
+                if (attempt == NULL)
+                        break;
+                bytes = event_bytes(attempt->event);
+                if (front->bytes + burst.bytes + bytes > MAX_BYTES)
+                        break;
+                if (policy->by_key && attempt->event->key != NULL &&
+                    !redis_keys_add(keys, attempt->event->key))
+                        break;
+                burst.bytes += bytes;
+        }
+        burst.is_open = burst.n > 0;
+        return burst;
 }
 
 static void refuse(struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event)

@@ -1,11 +1,13 @@
 /*
  * How many events go to Redis together, and what their answers mean. Pure.
  *
- * One burst is in flight at a time. If a key comes twice in it, it is a
- * transaction, MULTI XADD... EXEC, which Redis executes as a whole or not at
- * all. That is what keeps the order of a key: of plain commands in a pipeline
- * Redis may refuse one (out of memory, read only) and take the next. Where all
- * keys differ that does no harm, and plain commands cost Redis less.
+ * If a key comes twice in a burst, it is a transaction, MULTI XADD... EXEC,
+ * which Redis executes as a whole or not at all. That is what keeps the order
+ * of a key: of plain commands in a pipeline Redis may refuse one (out of memory,
+ * read only) and take the next. Where all keys differ that does no harm, and
+ * plain commands cost Redis less. For the same reason a second burst may follow
+ * one of plain commands before that is answered, if they share no key: Redis is
+ * then not idle while answers are read and commands are made.
  *
  * A burst of marked events is one script instead (redis_marks.h). One that waits
  * for replicas has WAIT behind it, whose answer counts for all of it: so it is
@@ -34,6 +36,7 @@ struct redis_burst_policy {
 
 struct redis_burst {
         size_t n;     /* requests */
+        size_t bytes; /* about what they take */
         bool is_open; /* Redis still owes it answers */
         bool is_transaction;
         bool is_script;
@@ -62,6 +65,13 @@ bool redis_event_is_large(const struct event *event);
  * `is_alone`. */
 struct redis_burst redis_burst_plan(const struct redis_ring *ring,
     const struct redis_burst_policy *policy, struct redis_keys *keys, bool is_alone);
+
+/* Plans a burst of plain commands that is sent behind `front`, which is in flight and the last one that
+ * was planned: it holds no key that is in flight, so whatever becomes of the first one does not matter to
+ * it. Not open: there is none for now. */
+struct redis_burst redis_burst_plan_behind(const struct redis_ring *ring,
+    const struct redis_burst_policy *policy, struct redis_keys *keys,
+    const struct redis_burst *front);
 
 /* Takes the next reply; is_open is false once it was the last. */
 enum redis_burst_step redis_burst_take(

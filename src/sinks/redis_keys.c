@@ -11,9 +11,14 @@ static uint64_t hash_key(const char *key)
         return hash;
 }
 
-void redis_keys_clear(struct redis_keys *keys)
+void redis_keys_start_burst(struct redis_keys *keys)
 {
         keys->burst++;
+}
+
+void redis_keys_forget_others(struct redis_keys *keys)
+{
+        keys->forgotten = keys->burst - 1;
 }
 
 bool redis_keys_add(struct redis_keys *keys, const char *key)
@@ -21,7 +26,7 @@ bool redis_keys_add(struct redis_keys *keys, const char *key)
         uint64_t hash = hash_key(key);
         uint64_t at = (hash ^ (hash >> 32)) % REDIS_KEYS_PLACES;
 
-        while (keys->places[at].burst == keys->burst) {
+        while (keys->places[at].burst > keys->forgotten) {
                 if (keys->places[at].hash == hash)
                         return false;
                 at = (at + 1) % REDIS_KEYS_PLACES;

@@ -1,7 +1,7 @@
 /*
  * The parts of one redis sink, and how they hang together.
  *
- *   sink ── queues: what is to go out in order, one burst at a time
+ *   sink ── queues: what is to go out in order, in bursts
  *     └──── nodes: one connection each, with the queues that it serves
  *
  * One Redis, or one found through Sentinel: one queue, one node. Redis Cluster: a queue for each
@@ -53,7 +53,7 @@ struct redis_sink {
         struct tls_context *tls;           /* owned; NULL: plain */
         struct redis_command *encoder;
         struct redis_burst_policy policy;
-        struct redis_keys keys; /* of the burst that is planned */
+        struct redis_keys keys; /* of the bursts in flight; not with a cluster */
         struct bytes command;   /* the request at hand, encoded */
         struct redis_probe probe;
         struct redis_request *answered; /* those of the last burst, while they are being finished */
@@ -73,8 +73,10 @@ struct redis_queue {
         struct redis_sink *sink;
         struct list link; /* in the list of those that wait, or are served, where it does */
         struct redis_ring ring;
-        struct redis_burst burst; /* of those in the ring that are sent */
-        struct redis_node *node;  /* where it is sent to */
+        struct redis_burst burst;  /* of those in the ring that are sent */
+        struct redis_burst behind; /* likewise, sent behind it; or not open */
+        bool is_behind_refused;    /* none can be sent before the burst is answered */
+        struct redis_node *node;   /* where it is sent to */
         enum marks_phase phase;
         unsigned n_alone; /* so many of the next bursts hold one event only */
 
@@ -114,6 +116,9 @@ void redis_queue_give_back(struct redis_queue *queue, const struct outcome *outc
 
 /* redis_send.c: sends the next burst to the node, which is READY. */
 void redis_queue_send(struct redis_queue *queue, struct redis_node *node);
+
+/* Sends another burst behind the one in flight, if that is of use and harms no order. */
+void redis_queue_send_behind(struct redis_queue *queue);
 
 /* There is something to send although no request waits. */
 bool redis_queue_wants_tidying(const struct redis_queue *queue);

@@ -1,9 +1,9 @@
 /*
  * All requests of a queue stand in one ring, in the order of the deliver() calls: first
- * the burst in flight, then those that wait for the connection or for the
- * burst's answer. Nothing is sent behind a burst before it is known what became
- * of it. If it was refused, those that wait are given back too: sent now, they
- * would overtake.
+ * the burst in flight, perhaps one sent behind it that shares no key with it,
+ * then those that wait for the connection or for answers. Nothing else is sent
+ * behind a burst before it is known what became of it. If one of it was refused,
+ * those that wait are given back too: sent now, they would overtake.
  *
  * A burst that a cluster redirects was not executed at all, since in a cluster every burst of more
  * than one is a transaction of one stream. So it stays where it is, in front of those that wait.
@@ -29,7 +29,11 @@
 
 void redis_queue_advance(struct redis_queue *queue)
 {
-        if (queue->burst.is_open || !list_is_empty(&queue->link))
+        if (queue->burst.is_open) {
+                redis_queue_send_behind(queue);
+                return;
+        }
+        if (!list_is_empty(&queue->link))
                 return;
         if (queue->ring.n > 0 || redis_queue_wants_tidying(queue))
                 redis_sink_route(queue);
@@ -41,9 +45,23 @@ void redis_queue_advance(struct redis_queue *queue)
 static void end_burst(struct redis_queue *queue)
 {
         queue->burst.is_open = false;
+        queue->behind.is_open = false;
         queue->phase = MARKS_USABLE;
         queue->awaits_asking = false;
         list_remove(&queue->link);
+}
+
+/* The next answer is the first one to what was sent behind it. */
+static void end_first_burst(struct redis_queue *queue)
+{
+        if (!queue->behind.is_open) {
+                end_burst(queue);
+                return;
+        }
+        queue->burst = queue->behind;
+        queue->behind.is_open = false;
+        queue->is_behind_refused = false;
+        redis_keys_forget_others(&queue->sink->keys);
 }
 
 /* Those that wait come to the same as what they wait for; if that was one event's own affair, they
@@ -296,7 +314,7 @@ void redis_queue_take(struct redis_queue *queue, const redisReply *reply)
         }
         step = redis_burst_take(&queue->burst, reply, is_stream_per_event);
         if (!queue->burst.is_open)
-                end_burst(queue);
+                end_first_burst(queue);
         switch (step) {
         case BURST_GOES_ON:
                 return;

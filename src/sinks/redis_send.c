@@ -44,25 +44,26 @@ static void send_script(struct redis_queue *queue, size_t n)
         redis_connection_note_sent(queue->node->connection, 1);
 }
 
-static void send_commands(struct redis_queue *queue)
+/* The burst's requests begin at this place of the ring. */
+static void send_commands(struct redis_queue *queue, size_t first, const struct redis_burst *burst)
 {
         struct redis_connection *connection = queue->node->connection;
         struct bytes *out = redis_connection_out(connection);
-        unsigned n_commands = (unsigned)queue->burst.n;
+        unsigned n_commands = (unsigned)burst->n;
 
-        if (queue->burst.is_transaction) {
+        if (burst->is_transaction) {
                 bytes_append_text(out, "*1\r\n$5\r\nMULTI\r\n");
                 n_commands += 2;
         }
-        for (size_t i = 0; i < queue->burst.n; i++) {
-                const struct attempt *attempt = redis_ring_at(&queue->ring, i)->attempt;
+        for (size_t i = 0; i < burst->n; i++) {
+                const struct attempt *attempt = redis_ring_at(&queue->ring, first + i)->attempt;
 
                 if (attempt != NULL)
                         redis_command_encode(queue->sink->encoder, attempt->event, out);
                 else
                         bytes_append_text(out, "*1\r\n$4\r\nPING\r\n");
         }
-        if (queue->burst.is_transaction)
+        if (burst->is_transaction)
                 bytes_append_text(out, "*1\r\n$4\r\nEXEC\r\n");
         redis_connection_note_sent(connection, n_commands);
 }
@@ -74,12 +75,13 @@ static void send_burst(struct redis_queue *queue)
         queue->burst =
             redis_burst_plan(&queue->ring, &sink->policy, &sink->keys, queue->n_alone > 0);
         queue->ring.n_sent = queue->burst.n;
+        queue->is_behind_refused = false;
         if (queue->n_alone > 0)
                 queue->n_alone--;
         if (queue->burst.is_script)
                 send_script(queue, queue->burst.n);
         else
-                send_commands(queue);
+                send_commands(queue, 0, &queue->burst);
         if (queue->burst.wait_replicas > 0)
                 send_wait(queue);
 }
@@ -151,4 +153,28 @@ void redis_queue_send(struct redis_queue *queue, struct redis_node *node)
                 send_burst(queue);
         else
                 send_tidying(queue);
+}
+
+/* As long as more is unanswered than waits, Redis has enough to do, and what waits can still grow. */
+static bool is_worth_it(const struct redis_queue *queue)
+{
+        size_t n_waiting = queue->ring.n - queue->ring.n_sent;
+
+        return n_waiting > 0 && n_waiting >= queue->ring.n_sent;
+}
+
+void redis_queue_send_behind(struct redis_queue *queue)
+{
+        const struct redis_sink *sink = queue->sink;
+
+        if (queue->behind.is_open || queue->is_behind_refused || queue->n_alone > 0 ||
+            !is_worth_it(queue) || redis_connection_state(queue->node->connection) != REDIS_READY)
+                return;
+        queue->behind =
+            redis_burst_plan_behind(&queue->ring, &sink->policy, &queue->sink->keys, &queue->burst);
+        queue->is_behind_refused = !queue->behind.is_open;
+        if (!queue->behind.is_open)
+                return;
+        send_commands(queue, queue->ring.n_sent, &queue->behind);
+        queue->ring.n_sent += queue->behind.n;
 }

@@ -150,9 +150,19 @@ bool burst_is_its_turn(const struct world *world, const struct sim_attempt *atte
         return true;
 }
 
-static bool has_key(const struct world *world, const struct sim_attempt *attempt)
+static int key_of(const struct world *world, const struct sim_attempt *attempt)
 {
-        return world->database.events[attempt->event].key >= 0;
+        return world->database.events[attempt->event].key;
+}
+
+static bool is_repeating(const struct world *world, struct sim_attempt *const burst[], size_t n)
+{
+        for (size_t i = 1; i < n; i++)
+                for (size_t j = 0; j < i; j++)
+                        if (key_of(world, burst[i]) >= 0 &&
+                            key_of(world, burst[i]) == key_of(world, burst[j]))
+                                return true;
+        return false;
 }
 
 /* The first of the line, and some behind it. */
@@ -254,24 +264,24 @@ static void refuse_all(struct world *world, struct sim_attempt *burst[], size_t 
 void burst_decide(struct world *world, struct sim_attempt *attempt)
 {
         struct sim_attempt *burst[MAX_ATTEMPTS];
-        size_t n, n_keyed = 0;
+        bool is_transaction;
+        size_t n;
 
         if (!attempt->is_in_burst) {
                 begin(world, attempt);
                 return;
         }
         n = list_burst(world, attempt, burst);
+        is_transaction = is_repeating(world, burst, n);
         for (size_t i = 0; i < n; i++)
-                n_keyed += has_key(world, burst[i]);
-        for (size_t i = 0; i < n; i++)
-                burst[i]->ends_with_burst = n_keyed > 1;
+                burst[i]->ends_with_burst = is_transaction;
         if (world->destination.outage == OUTAGE_SILENT ||
             (world->destination.outage == OUTAGE_NONE && !world->is_calm &&
                 dice_one_in(&world->dice, world->climate.noise)))
-                lose(world, burst, n, n_keyed > 1);
+                lose(world, burst, n, is_transaction);
         else if (world->destination.outage != OUTAGE_NONE)
                 refuse_all(world, burst, n);
-        else if (n_keyed > 1 && is_any_refused(world, burst, n))
+        else if (is_transaction && is_any_refused(world, burst, n))
                 refuse_transaction(world, burst, n);
         else
                 for (size_t i = 0; i < n; i++)

@@ -1,9 +1,10 @@
 /*
  * The order-keeping sink and its destination, as src/sinks/redis_sink.c and
  * Redis are. What a life of a relay sends stands in line; the first of them,
- * the burst, are under way, one burst at a time. A burst with several keyed
- * events is a transaction: all of it is executed or nothing. After a refusal
- * those that wait are given back, and nothing goes out before they are.
+ * the burst, are under way, one burst at a time (two that share no key are no
+ * different from one). A burst in which a key comes twice is a transaction: all
+ * of it is executed or nothing. After a refusal those that wait are given back,
+ * and nothing goes out before they are.
  */
 #pragma once
 

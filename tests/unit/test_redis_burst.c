@@ -126,6 +126,101 @@ Test(redis_burst, knows_the_keys_of_one_burst_only)
         redis_ring_deinit(&ring);
 }
 
+/* The burst is sent, and so many of it are answered; what may be sent behind it? */
+static struct redis_burst plan_behind(
+    const struct redis_burst_policy *policy, const struct redis_burst *front, size_t n_answered)
+{
+        ring.n_sent = front->n;
+        for (size_t i = 0; i < n_answered; i++)
+                (void)redis_ring_take(&ring);
+        return redis_burst_plan_behind(&ring, policy, &keys, front);
+}
+
+Test(redis_burst, is_followed_by_one_of_other_keys)
+{
+        const struct redis_burst_policy policy = {.by_key = true};
+        struct redis_burst front;
+        struct redis_burst behind;
+
+        fill_distinct(N_MAX, 0, 0);
+        front = plan(true, false);
+        behind = plan_behind(&policy, &front, 100);
+        cr_expect(behind.is_open && behind.n == REDIS_BURST_MAX && !behind.is_transaction);
+        for (size_t i = 0; i < 20; i++) { /* it ends before a key of either */
+                for (size_t of = 0; of < i; of += 3) {
+                        fill_distinct(20, i, of);
+                        ring.n = 10;
+                        front = plan(true, false);
+                        ring.n = 20;
+                        if (front.is_transaction)
+                                continue;
+                        behind = plan_behind(&policy, &front, 5);
+                        cr_expect_eq(behind.n, i < 10 ? 10 : i - 10);
+                        cr_expect_eq(behind.is_open, behind.n > 0);
+                }
+        }
+        redis_ring_deinit(&ring);
+}
+
+Test(redis_burst, is_followed_by_its_own_keys_once_it_is_answered)
+{
+        const struct redis_burst_policy policy = {.by_key = true};
+        struct redis_burst front;
+
+        fill_distinct(30, 20, 0); /* three tens: the first and the last share a key */
+        ring.n = 10;
+        front = plan(true, false);
+        ring.n = 20;
+        front = plan_behind(&policy, &front, 10);
+        cr_expect(front.n == 10);
+        redis_keys_forget_others(&keys);
+        ring.n = 20;
+        front = plan_behind(&policy, &front, 0);
+        cr_expect(front.n == 10);
+        redis_ring_deinit(&ring);
+}
+
+Test(redis_burst, is_not_followed_where_all_depends_on_its_answer)
+{
+        const struct redis_burst_policy policies[] = {{.by_key = true, .is_cluster = true},
+            {.by_key = true, .is_script = true}, {.by_key = true, .wait_replicas = 1}};
+        const struct redis_burst_policy by_key = {.by_key = true};
+        const struct redis_burst_policy none = {0};
+        struct redis_burst front = {.n = 1, .is_open = true};
+
+        fill_distinct(10, 0, 0);
+        for (size_t i = 0; i < 3; i++)
+                cr_expect_not(plan_behind(&policies[i], &front, 0).is_open);
+        cr_expect(plan_behind(&by_key, &front, 0).n == 9);
+        front.is_transaction = true;
+        cr_expect_not(plan_behind(&by_key, &front, 0).is_open);
+        fill(10, 10, true);
+        front = plan(false, true);
+        cr_expect(plan_behind(&none, &front, 0).n == 9);
+        redis_ring_at(&ring, 4)->attempt = NULL; /* a probe */
+        cr_expect(plan_behind(&none, &front, 0).n == 3);
+        redis_ring_deinit(&ring);
+}
+
+/* Whatever is in flight together is bounded, and a large event is alone. */
+Test(redis_burst, is_not_followed_by_more_bytes_than_one_may_have)
+{
+        const struct redis_burst_policy none = {0};
+        struct redis_burst front;
+
+        fill(10, 300000, false);
+        front = plan(false, true);
+        cr_expect(plan_behind(&none, &front, 0).n == 2);
+        events[1].payload_bytes = 1100000;
+        cr_expect_not(plan_behind(&none, &front, 0).is_open);
+        fill(10, 10, false);
+        events[0].payload_bytes = 1100000;
+        front = plan(false, false);
+        cr_expect(front.n == 1);
+        cr_expect_not(plan_behind(&none, &front, 0).is_open);
+        redis_ring_deinit(&ring);
+}
+
 /* A cluster redirects a transaction as a whole or not at all. */
 Test(redis_burst, is_a_transaction_of_several_in_a_cluster)
 {
