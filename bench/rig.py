@@ -2,7 +2,6 @@
 
 import mmap
 import os
-import platform
 import socket
 import struct
 import subprocess
@@ -12,6 +11,7 @@ import psycopg2
 import redis
 
 from measure import log_lines
+from progress import progress
 
 PAYLOAD_BYTES = 256
 TOPICS = ["orders.created", "orders.paid"]
@@ -20,13 +20,12 @@ PER_TRANSACTION = 1000
 DEADLINE_S = 600
 
 
-def progress(text):
-    print(text, flush=True)
+def figure(name, unit, values, target=None):
+    """One line of the table; several values are repetitions, of which the median counts.
 
-
-def figure(name, unit, values):
-    """One line of the table; several values are repetitions, of which the median counts."""
-    return {"figure": name, "unit": unit, "values": values}
+    A target ("<= 1.5") is compared with the median.
+    """
+    return {"figure": name, "unit": unit, "values": values, **({"target": target} if target else {})}
 
 
 def sched_s(pid, column):
@@ -230,24 +229,3 @@ class Rig:
         """The PostgreSQL processes that serve the relay of this name."""
         return [pid for pid, in self.sql(
             "SELECT pid FROM pg_stat_activity WHERE application_name = %s", name)]
-
-    def load(self):
-        return "load average " + " ".join(f"{one:.2f}" for one in os.getloadavg())
-
-    def facts(self):
-        version = subprocess.run([f"{self.folder}/pgcourier", "version"], check=True, text=True,
-                                 capture_output=True).stdout.splitlines()[0]
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            models = [line.partition(":")[2].strip() for line in file
-                      if line.startswith("model name")]
-        with open("/proc/meminfo", encoding="ascii") as file:
-            gib = int(file.readline().split()[1]) / 1024 / 1024
-        return {
-            "program": version,
-            "PostgreSQL": self.sql("SHOW server_version")[0][0],
-            "Redis": self.redis.info("server")["redis_version"],
-            "kernel": f"{platform.system()} {platform.release().partition('-')[0]}",
-            "cores": f"{os.cpu_count()} × {models[0] if models else platform.machine()}",
-            "memory": f"{gib:.0f} GiB",
-            "load before": self.load(),
-        }
