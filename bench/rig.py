@@ -69,6 +69,7 @@ class Relay:
     def __init__(self, rig, name, sinks, log_level="info", n_lanes=None):
         self.log_path = f"{rig.folder}/relay.log"
         config = (f'postgres: {{ dsn: "{rig.dsn("relay")} application_name={name}" }}\n'
+                  f'relay: {{ modules: "{rig.folder}/modules" }}\n'
                   "sinks:\n" + "".join(f"  - {sink}\n" for sink in sinks))
         with open(f"{rig.folder}/{name}.yaml", "w", encoding="utf-8") as file:
             file.write(config)

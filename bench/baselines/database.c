@@ -1,8 +1,15 @@
 #include "database.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define CONNECTIONS_MAX 4
+
+static PGconn *connections[CONNECTIONS_MAX];
+static nfds_t n_connections;
 
 void die(const char *what, const char *why)
 {
@@ -19,6 +26,9 @@ PGconn *db_connect(const char *dsn)
         PQclear(PQexec(db, "SET synchronous_commit = off"));
         if (PQenterPipelineMode(db) != 1)
                 die("PostgreSQL", PQerrorMessage(db));
+        if (n_connections == CONNECTIONS_MAX)
+                die("PostgreSQL", "too many connections");
+        connections[n_connections++] = db;
         return db;
 }
 
@@ -52,10 +62,33 @@ void db_sync(PGconn *db)
                 die("PostgreSQL", PQerrorMessage(db));
 }
 
+/* Reads from all connections meanwhile. A server that cannot send its rows cannot end its
+ * transaction either; and if this connection's statement waits for a lock of that one, nobody would
+ * ever go on. */
+static void await_result(PGconn *db)
+{
+        struct pollfd sockets[CONNECTIONS_MAX];
+
+        while (PQisBusy(db)) {
+                for (nfds_t i = 0; i < n_connections; i++)
+                        sockets[i] =
+                            (struct pollfd){.fd = PQsocket(connections[i]), .events = POLLIN};
+                if (poll(sockets, n_connections, -1) < 0 && errno != EINTR)
+                        die("poll", strerror(errno));
+                for (nfds_t i = 0; i < n_connections; i++)
+                        if (sockets[i].revents != 0 && PQconsumeInput(connections[i]) != 1)
+                                die("PostgreSQL", PQerrorMessage(connections[i]));
+        }
+}
+
 PGresult *db_result(PGconn *db)
 {
-        PGresult *result = PQgetResult(db);
-        ExecStatusType status = PQresultStatus(result);
+        PGresult *result;
+        ExecStatusType status;
+
+        await_result(db);
+        result = PQgetResult(db);
+        status = PQresultStatus(result);
 
         if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
                 die("PostgreSQL", PQerrorMessage(db));

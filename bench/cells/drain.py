@@ -1,21 +1,26 @@
-"""A backlog into Redis Streams as fast as it goes, beside redis-benchmark.
+"""A backlog as fast as it goes: pgcourier beside the classic strategies, PgQ and redis-benchmark.
 
-The reference is redis-benchmark sending the same bytes, pipelined, without any database: once as
-clients commonly pipeline, once as deep as the relay does itself.
+To a sink that goes nowhere, to Redis Streams and to a webhook receiver that answers at once; in
+batches of 100 and 1000. What is compared are rates: a slow strategy gets fewer events, so that none
+takes much longer than the others. The ceiling for Redis is redis-benchmark sending the same bytes,
+pipelined, without any database.
 """
 
 import statistics
 import subprocess
-import time
 
-from rig import KEYS, PAYLOAD_BYTES, TOPICS, await_true, cpu_s, figure, memory_mib, progress
+from progress import progress
+from rig import KEYS, PAYLOAD_BYTES, TOPICS, cpu_s, figure
+from strategies import (ADVISORY_LOCK, BASELINES, COURIER, HTTP, LEASE, LONG_TRANSACTION, NULL, PGQ,
+                        REDIS, SERIALISED_WRITERS, STRATEGIES, XID_CURSOR, create, measure)
 
-CONFIGURATIONS = {
-    "max_in_flight 1000": "max_in_flight: 1000",
-    "max_in_flight 4000": "max_in_flight: 4000",
-    "1000, order: none": "max_in_flight: 1000, order: none",
-}
+BATCHES = [1000, 100]
+# How many of the backlog's events each gets; to the receiver all get as many.
+SHARE = {COURIER: 1, XID_CURSOR: 0.5, SERIALISED_WRITERS: 0.5, PGQ: 0.5, LONG_TRANSACTION: 0.3,
+         ADVISORY_LOCK: 0.4, LEASE: 0.2}
+HTTP_SHARE = 0.04
 PIPELINES = [50, 1000]
+TARGETS = {(NULL, 1000): ">= 600,000", (REDIS, 1000): ">= 300,000", (HTTP, 1000): ">= 20,000"}
 
 
 def reference(rig, pipeline):
@@ -34,63 +39,123 @@ def reference(rig, pipeline):
         check=True, text=True, capture_output=True).stdout.splitlines()
     # The first column is the whole command, with whatever quotes and commas it holds.
     rate = float(line.rsplit('","', header.count(","))[header.split(",").index('"rps"')])
-    return {"events_per_s": rate, "redis_cpu_s": cpu_s(redis_pid) - redis_before_s}
+    return {"events_per_s": rate, "redis_cpu_s": cpu_s(redis_pid) - redis_before_s,
+            "n_events": rig.events}
 
 
 def drain(rig, settings):
-    """One relay from its start until Redis has everything; what that took."""
+    """One relay with these settings from its start until Redis has everything; what that took."""
     rig.forget()
-    redis_pid = rig.redis.info("server")["process_id"]
-    redis_before_s = cpu_s(redis_pid)
-    sink = rig.redis_sink("drain", f"start: beginning, {settings},")
-    with rig.relay("drain", [sink]) as relay:
-        backends = rig.backends("drain")
-        await_true(lambda: relay.is_alive() and rig.stream_lengths() >= rig.events, "full streams")
-        seconds = time.time() - relay.owned_us()[0] / 1e6
-        result = {
-            "events_per_s": rig.events / seconds,
-            "relay_cpu_s": cpu_s(relay.pid),
-            "backend_cpu_s": sum(cpu_s(pid) for pid in backends),
-            "redis_cpu_s": cpu_s(redis_pid) - redis_before_s,
-            "peak_mib": memory_mib(relay.pid, "VmHWM"),
-        }
-    if rig.stream_lengths() != rig.events:
-        raise RuntimeError(f"{rig.stream_lengths()} entries for {rig.events} events")
-    return result
+    return measure(rig, Configured(settings), rig.events, 1000, REDIS)
+
+
+class Configured(type(COURIER)):
+    """pgcourier with other settings."""
+
+    def __init__(self, settings):
+        self.settings = settings
+
+    def drain(self, rig, n_events, batch, destination, settings=None):
+        return super().drain(rig, n_events, batch, destination, self.settings)
+
+
+def rounded(n_events):
+    """Whole batches of each topic."""
+    step = len(TOPICS) * max(BATCHES)
+    return max(step, int(n_events) // step * step)
+
+
+def prepare(rig, shares):
+    """The tables of all baselines, filled from the outbox; who gets how many."""
+    create(rig)
+    n_events = {strategy: rounded(share * rig.events) for strategy, share in shares.items()}
+    n_events[COURIER] = rig.sql("SELECT count(*) FROM courier.outbox")[0][0]
+    for strategy in BASELINES:
+        progress(f"filling the tables of {strategy.name}")
+        strategy.prepare(rig, n_events[strategy])
+    rig.sql("CHECKPOINT")
+    return n_events
+
+
+def rounds(rig, n_events, kinds, results):
+    """All strategies in turn, so that a slow minute of the machine does not meet only one."""
+    for turn in range(1, rig.repeat + 1):
+        rig.sql("CHECKPOINT")
+        for kind in kinds:
+            for pipeline in PIPELINES if kind == REDIS else []:
+                results.setdefault(("reference", pipeline), []).append(reference(rig, pipeline))
+            for batch in BATCHES:
+                for strategy in STRATEGIES if turn % 2 else reversed(STRATEGIES):
+                    result = measure(rig, strategy, n_events[strategy], batch, kind)
+                    results.setdefault((kind, batch, strategy.name), []).append(result)
+                    progress(f"{turn} of {rig.repeat}, {kind}, batch {batch}: {strategy.name}"
+                             f" {result['events_per_s']:,.0f}/s")
+
+
+def values(results, key, name="events_per_s"):
+    return [result[name] for result in results[key]]
+
+
+def rate(results, *key):
+    """Of the medians: a neighbour on the machine disturbs one run, not the pair of them."""
+    return statistics.median(values(results, key))
+
+
+def rates(results, kind):
+    figures = []
+    for batch in BATCHES:
+        for strategy in STRATEGIES:
+            key, target = (kind, batch, strategy.name), None
+            if strategy is COURIER:
+                target = TARGETS.get((kind, batch))
+            figures.append(figure(f"{kind}, batch {batch}: {strategy.name}", "events/s",
+                                  values(results, key), target))
+            for what in ("n_events", "client_cpu_s", "backend_cpu_s", "redis_cpu_s", "peak_mib"):
+                figures.append(figure(f"{kind}, batch {batch}: {strategy.name}, {what}", "",
+                                      values(results, key, what), in_table=False))
+    return figures
+
+
+def ratios(results, kind):
+    figures = []
+    for batch in BATCHES:
+        ours = rate(results, kind, batch, COURIER.name)
+        what = f"{kind}, batch {batch}: pgcourier to"
+        against = {PGQ.name: rate(results, kind, batch, PGQ.name),
+                   "the best that claims rows": max(
+                       rate(results, kind, batch, one.name) for one in BASELINES if one.claims_rows)}
+        targets = {}
+        if kind == REDIS:
+            against |= {f"redis-benchmark -P {pipeline}": rate(results, "reference", pipeline)
+                        for pipeline in PIPELINES}
+            if batch == 1000:
+                targets = {PGQ.name: "> 1", "the best that claims rows": ">= 3",
+                           "redis-benchmark -P 50": ">= 0.7"}
+        figures += [figure(f"{what} {name}", "ratio", [ours / theirs], targets.get(name))
+                    for name, theirs in against.items()]
+    return figures
 
 
 def run(rig):
+    results = {}
+    rig.forget()
     rig.backlog()
-    references = {pipeline: [] for pipeline in PIPELINES}
-    drains = {name: [] for name in CONFIGURATIONS}
-    for turn in range(1, rig.repeat + 1):
-        said = []
-        for pipeline, results in references.items():
-            results.append(reference(rig, pipeline))
-            said.append(f"-P {pipeline} {results[-1]['events_per_s']:,.0f}/s")
-        for name, results in drains.items():
-            results.append(drain(rig, CONFIGURATIONS[name]))
-            said.append(f"{name} {results[-1]['events_per_s']:,.0f}/s")
-        progress(f"  {turn} of {rig.repeat}: {', '.join(said)}")
+    rounds(rig, prepare(rig, SHARE), [NULL, REDIS], results)
 
-    def values(results, name):
-        return [result[name] for result in results]
+    n_http = rounded(HTTP_SHARE * rig.events)
+    progress(f"leaving {n_http:,} events for HTTP")
+    rig.sql("CREATE TEMPORARY TABLE kept AS SELECT * FROM courier.outbox ORDER BY id LIMIT %s", n_http)
+    rig.sql("TRUNCATE courier.outbox")
+    rig.has_backlog = False
+    rig.sql("INSERT INTO courier.outbox OVERRIDING SYSTEM VALUE SELECT * FROM kept")
+    rig.sql("DROP TABLE kept")
+    rig.sql("VACUUM (ANALYZE) courier.outbox")
+    rounds(rig, prepare(rig, {strategy: HTTP_SHARE for strategy in STRATEGIES}), [HTTP], results)
+    rig.forget()
+    rig.sql("TRUNCATE courier.outbox")
 
-    figures = []
-    for pipeline, results in references.items():
-        what = f"redis-benchmark XADD, -P {pipeline}"
-        figures += [figure(what, "events/s", values(results, "events_per_s")),
-                    figure(f"{what}: CPU of Redis", "s", values(results, "redis_cpu_s"))]
-    reached = statistics.median(values(references[PIPELINES[0]], "events_per_s"))
-    for what, results in drains.items():
-        rates = values(results, "events_per_s")
-        figures += [
-            figure(what, "events/s", rates),
-            # Of the medians: a neighbour on the machine disturbs one run, not the pair of them.
-            figure(f"{what}: of redis-benchmark -P {PIPELINES[0]}", "%",
-                   [100 * statistics.median(rates) / reached]),
-            figure(f"{what}: CPU of the relay", "s", values(results, "relay_cpu_s")),
-            figure(f"{what}: CPU of its PostgreSQL backends", "s", values(results, "backend_cpu_s")),
-            figure(f"{what}: CPU of Redis", "s", values(results, "redis_cpu_s")),
-        ]
-    return figures
+    references = [figure(f"{REDIS}: redis-benchmark XADD -P {pipeline}", "events/s",
+                         values(results, ("reference", pipeline))) for pipeline in PIPELINES]
+    return (rates(results, NULL) + ratios(results, NULL)
+            + references + rates(results, REDIS) + ratios(results, REDIS)
+            + rates(results, HTTP) + ratios(results, HTTP))
