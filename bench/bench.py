@@ -22,7 +22,7 @@ def main():
     folder, *cells = sys.argv[1:]
     cells = cells or CELLS
     rig = Rig(folder, repeat=int(os.environ.get("REPEAT", 3)),
-              events=int(os.environ.get("EVENTS", 500_000)))
+              events=int(os.environ.get("EVENTS", 1_000_000)))
     facts = machine.facts(rig)
     cores = machine.Cores()
     figures, took = [], []

@@ -20,12 +20,13 @@ PER_TRANSACTION = 1000
 DEADLINE_S = 600
 
 
-def figure(name, unit, values, target=None):
+def figure(name, unit, values, target=None, in_table=True):
     """One line of the table; several values are repetitions, of which the median counts.
 
-    A target ("<= 1.5") is compared with the median.
+    A target ("<= 1.5") is compared with the median. What is not for the table is in the JSON only.
     """
-    return {"figure": name, "unit": unit, "values": values, **({"target": target} if target else {})}
+    return {"figure": name, "unit": unit, "values": values, "in_table": in_table,
+            **({"target": target} if target else {})}
 
 
 def sched_s(pid, column):

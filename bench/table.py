@@ -32,6 +32,8 @@ def print_table(facts, figures):
     print()
     print(COLUMNS.format("cell", "figure", "median", "unit", "min", "max") + "  target")
     for figure in figures:
+        if not figure["in_table"]:
+            continue
         values = figure["values"]
         spread = (number(min(values)), number(max(values))) if len(values) > 1 else ("", "")
         line = COLUMNS.format(figure["cell"], figure["figure"], number(figure["median"]),

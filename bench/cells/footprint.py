@@ -2,8 +2,9 @@
 
 import time
 
-from cells.drain import drain
-from rig import figure, memory_mib, progress, transactions
+from progress import progress
+from rig import figure, memory_mib, transactions
+from strategies import COURIER, REDIS, measure
 
 SETTLE_S = 5
 IDLE_S = 10
@@ -37,7 +38,8 @@ def run(rig):
     return [
         figure("resident memory, idle, 3 sinks", "MiB", idle_mib),
         figure("of which its own (anonymous)", "MiB", anonymous_mib),
-        figure("peak resident memory while draining", "MiB", [drain(rig, "max_in_flight: 1000")["peak_mib"]]),
+        figure("peak resident memory while draining", "MiB",
+               [measure(rig, COURIER, rig.events, 1000, REDIS)["peak_mib"]]),
         figure("start to the first lane_owned", "ms", start_ms),
         figure("transactions in PostgreSQL while idle, 3 sinks", "per s", per_s),
     ]
