@@ -152,7 +152,8 @@ class Courier:
         redis_before_s = cpu_s(redis_pid)
         accounts = Accounts(rig, "drain")
         with rig.relay("drain", [sink]) as relay:
-            await_true(lambda: relay.is_alive() and destination.count() >= n_events, "full sink")
+            await_true(lambda: relay.is_alive() and destination.count() >= n_events, "full sink",
+                       interval_s=0.005)
             result = {
                 "seconds": (destination.full_us() - relay.owned_us()[0]) / 1e6,
                 "client_cpu_s": cpu_s(relay.pid),
