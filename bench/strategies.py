@@ -5,13 +5,14 @@ measure() lets one of them deliver all that it has to a sink and says what that 
 
 import mmap
 import re
+import select
 import struct
 import subprocess
 import time
 
 import psycopg2
 
-from rig import TOPICS, await_true, cpu_s, memory_mib
+from rig import DEADLINE_S, TOPICS, await_true, cpu_s, memory_mib
 
 NULL, REDIS, HTTP = "null", "redis", "http"
 
@@ -210,6 +211,9 @@ class Baseline:
                  f"{rig.dsn('postgres')} application_name={self.name}", str(batch),
                  destination.argument()], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 text=True) as process:
+            if not select.select([process.stdout], [], [], DEADLINE_S)[0]:
+                process.kill()
+                raise TimeoutError(f"{self.name} has not ended after {DEADLINE_S} s")
             said = dict(re.findall(r"(\w+)=(\d+)", process.stdout.readline()))
             if not said:
                 raise RuntimeError(f"{self.name} failed")
