@@ -111,7 +111,11 @@ COMMENT ON COLUMN courier.cursor.lock_id IS 'Second key of the advisory lock tha
 COMMENT ON COLUMN courier.cursor.epoch IS 'Raised whenever a relay takes the lane; a settle of an older epoch changes nothing';
 COMMENT ON COLUMN courier.cursor.system_identifier IS 'The cluster whose transaction ids the snapshots speak of';
 
--- The doorbell: wakes a sleeping relay. No payload; several of one transaction are sent as one.
+-- The doorbell. A relay that is busy looks for news by itself; one that sleeps has to be woken, and
+-- holds the advisory lock (1668248946, 0), or waits for it. A writer that gets the lock shared knows
+-- that nobody sleeps, does not even call the function, and keeps the lock until its transaction has
+-- ended, so that no relay falls asleep over it (docs/architecture.md). No payload; several
+-- notifications of one transaction are sent as one.
 CREATE FUNCTION courier.ring() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -122,7 +126,27 @@ $$;
 COMMENT ON FUNCTION courier.ring() IS 'Wakes pgcourier when the inserting transaction commits';
 
 CREATE TRIGGER ring AFTER INSERT ON courier.outbox
-  FOR EACH STATEMENT EXECUTE FUNCTION courier.ring();
+  FOR EACH STATEMENT
+  WHEN (NOT pg_catalog.pg_try_advisory_xact_lock_shared(1668248946, 0))
+  EXECUTE FUNCTION courier.ring();
+
+-- For the relay: takes the lock for this session, but waits no longer than that. While it waits, who
+-- comes does not get it shared; when it is granted, all who had it shared have ended. In the moment
+-- in which the time is up it may have been granted: that is taken back.
+CREATE FUNCTION courier.await_quiet(at_most_ms integer) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_catalog.set_config('lock_timeout', at_most_ms::text, true);
+  PERFORM pg_catalog.pg_advisory_lock(1668248946, 0);
+  RETURN true;
+EXCEPTION
+  WHEN lock_not_available THEN
+    PERFORM pg_catalog.pg_advisory_unlock_all();
+    RETURN false;
+END
+$$;
+COMMENT ON FUNCTION courier.await_quiet(integer)
+  IS 'Takes the doorbell''s lock for the session: nobody has written events without ringing';
 
 -- Publishes one event in the caller's transaction and returns its event_id. Give the body as
 -- payload (JSON) or as data (bytes). The same as an INSERT into courier.outbox, with names:
@@ -161,5 +185,7 @@ GRANT USAGE ON SCHEMA courier TO courier_relay;
 GRANT SELECT ON courier.outbox, courier.schema_version TO courier_relay;
 GRANT SELECT ON SEQUENCE courier.outbox_id_seq TO courier_relay;
 GRANT SELECT, INSERT, UPDATE ON courier.cursor TO courier_relay;
+REVOKE ALL ON FUNCTION courier.await_quiet(integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION courier.await_quiet(integer) TO courier_relay;
 
 INSERT INTO courier.schema_version (version, name) VALUES (1, 'outbox');

@@ -1,10 +1,16 @@
+/*
+ * The wait blocks in the server, in courier.await_quiet(): while it lasts, the
+ * lock cannot be got shared by anybody who comes. It is bounded there, because
+ * libpq can take back a statement only by waiting for that itself.
+ */
 #include "outbox/doorbell.h"
 
 #include "base/alloc.h"
 #include "outbox/pg_conn.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct doorbell {
         struct pg_conn *conn; /* owned */
@@ -12,41 +18,39 @@ struct doorbell {
         void *owner; /* borrowed */
 };
 
-/* The schema's two channels. */
-#define NEWS    "courier"
-#define CONTROL "courier_control"
-
-static const struct pg_statement listen_news = {.name = "listen_news", .sql = "LISTEN " NEWS};
-static const struct pg_statement listen_control = {
-    .name = "listen_control", .sql = "LISTEN " CONTROL};
+static const struct pg_statement prepare_session = {
+    .name = "prepare_session",
+    .sql = "SELECT set_config('search_path', 'pg_catalog', false),"
+           " set_config('default_transaction_isolation', 'read committed', false),"
+           " set_config('statement_timeout', '0', false),"
+           " set_config('idle_session_timeout', '0', false)",
+};
+static const struct pg_statement await_statement = {
+    .name = "await", .sql = "SELECT courier.await_quiet($1)", .n_params = 1};
+/* Of this session's locks there is no other; and it may be held twice, if a wait was granted in the
+ * very moment in which its time was up. */
+static const struct pg_statement give_up_statement = {
+    .name = "give_up", .sql = "SELECT pg_advisory_unlock_all()"};
 static const struct pg_statement check_statement = {.name = "check", .sql = "SELECT"};
 
-static void tell_control(struct doorbell *doorbell)
-{
-        if (doorbell->events.on_control != NULL)
-                doorbell->events.on_control(doorbell->owner);
-}
-
-static void on_listening(void *owner, PGresult *result)
+static void on_prepared(void *owner, PGresult *result)
 {
         struct doorbell *doorbell = owner;
 
         PQclear(result);
+        pg_conn_prepare(doorbell->conn, &await_statement);
+        pg_conn_prepare(doorbell->conn, &give_up_statement);
         pg_conn_prepare(doorbell->conn, &check_statement);
         pg_conn_greeted(doorbell->conn);
         doorbell->events.on_connected(doorbell->owner);
-        doorbell->events.on_rung(doorbell->owner);
-        tell_control(doorbell);
 }
 
 static void on_connected(void *owner)
 {
         struct doorbell *doorbell = owner;
 
-        pg_conn_prepare(doorbell->conn, &listen_news);
-        pg_conn_prepare(doorbell->conn, &listen_control);
-        pg_conn_execute(doorbell->conn, &listen_news, NULL, false, NULL, NULL);
-        pg_conn_execute(doorbell->conn, &listen_control, NULL, false, on_listening, doorbell);
+        pg_conn_prepare(doorbell->conn, &prepare_session);
+        pg_conn_execute(doorbell->conn, &prepare_session, NULL, false, on_prepared, doorbell);
 }
 
 static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
@@ -56,26 +60,18 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
         doorbell->events.on_lost(doorbell->owner, error, retry_ms);
 }
 
-static void on_notification(void *owner, const char *channel)
-{
-        struct doorbell *doorbell = owner;
-
-        if (strcmp(channel, NEWS) == 0)
-                doorbell->events.on_rung(doorbell->owner);
-        else
-                tell_control(doorbell);
-}
-
 struct doorbell *doorbell_create(uv_loop_t *loop, const struct postgres_config *config,
-    const struct doorbell_events *events, void *owner)
+    int64_t wait_max_ms, const struct doorbell_events *events, void *owner)
 {
         struct doorbell *doorbell = xcalloc(1, sizeof *doorbell);
         const struct pg_conn_events conn_events = {
-            .on_connected = on_connected, .on_lost = on_lost, .on_notification = on_notification};
+            .on_connected = on_connected, .on_lost = on_lost};
+        struct postgres_config patient = *config;
 
+        patient.query_timeout_ms += wait_max_ms;
         doorbell->events = *events;
         doorbell->owner = owner;
-        doorbell->conn = pg_conn_create(loop, "listen", config, &conn_events, doorbell);
+        doorbell->conn = pg_conn_create(loop, "doorbell", &patient, &conn_events, doorbell);
         return doorbell;
 }
 
@@ -90,6 +86,32 @@ void doorbell_destroy(struct doorbell *doorbell)
                 return;
         pg_conn_destroy(doorbell->conn);
         free(doorbell);
+}
+
+static void on_awaited(void *owner, PGresult *result)
+{
+        struct doorbell *doorbell = owner;
+        bool is_granted = PQgetvalue(result, 0, 0)[0] == 't';
+
+        PQclear(result);
+        if (is_granted)
+                doorbell->events.on_granted(doorbell->owner);
+        else
+                doorbell->events.on_refused(doorbell->owner);
+}
+
+void doorbell_await(struct doorbell *doorbell, int64_t wait_ms)
+{
+        char at_most_ms[24];
+
+        snprintf(at_most_ms, sizeof at_most_ms, "%" PRId64, wait_ms);
+        pg_conn_execute(doorbell->conn, &await_statement, (const char *const[]){at_most_ms}, false,
+            on_awaited, doorbell);
+}
+
+void doorbell_give_up(struct doorbell *doorbell)
+{
+        pg_conn_execute(doorbell->conn, &give_up_statement, NULL, false, NULL, NULL);
 }
 
 void doorbell_check(struct doorbell *doorbell)

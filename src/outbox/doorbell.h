@@ -1,8 +1,7 @@
 /*
- * The doorbell's inner side: a connection of its own that LISTENs and is never
- * in a transaction. Being rung means that there may be something to read, or
- * that somebody changed something by hand; it is a hint, and the sweep covers
- * the loss of any of them.
+ * The connection that holds the doorbell's lock, waits for it and gives it up,
+ * and does nothing else. Who holds or awaits it makes every writer ring, which
+ * the `work` session hears (outbox.h); src/relay/bell.h knows when to.
  */
 #pragma once
 
@@ -13,19 +12,24 @@
 struct doorbell;
 
 struct doorbell_events {
-        /* Also called once after each (re)connect: what was rung meanwhile went unheard. */
-        void (*on_rung)(void *owner);
-        /* Something was changed by hand: pauses, parked deliveries. Also once after each (re)connect.
-         * May be NULL. */
-        void (*on_control)(void *owner);
-        void (*on_connected)(void *owner);
-        void (*on_lost)(void *owner, const struct error *error, int64_t retry_ms);
+        void (*on_connected)(void *owner); /* the lock is not held */
+        void (*on_lost)(
+            void *owner, const struct error *error, int64_t retry_ms); /* and with it the lock */
+        /* Each answers doorbell_await(). */
+        void (*on_granted)(void *owner);
+        void (*on_refused)(void *owner);
 };
 
+/* No wait is longer than `wait_max_ms`. */
 struct doorbell *doorbell_create(uv_loop_t *loop, const struct postgres_config *config,
-    const struct doorbell_events *events, void *owner);
+    int64_t wait_max_ms, const struct doorbell_events *events, void *owner);
 void doorbell_open(struct doorbell *doorbell);
-void doorbell_destroy(struct doorbell *doorbell); /* NULL is allowed */
+void doorbell_destroy(struct doorbell *doorbell); /* NULL is allowed; gives up the lock */
+
+/* Waits for the lock, but no longer than that: every transaction that wrote events without having to
+ * ring has ended when it is granted. To be called when connected, and not while another wait lasts. */
+void doorbell_await(struct doorbell *doorbell, int64_t wait_ms);
+void doorbell_give_up(struct doorbell *doorbell);
 
 /* Makes the server answer, so that a connection that died in silence is found out. */
 void doorbell_check(struct doorbell *doorbell);

@@ -35,12 +35,28 @@ struct outbox_events {
         void (*on_down)(void *owner, const struct error *error, int64_t retry_ms);
         /* What waiting cannot mend (schema, cluster): the session is closed for good. */
         void (*on_refused)(void *owner, const struct error *error);
+        /* Somebody changed by hand what is paused, parked or scheduled, or who the receivers are. Only
+         * heard if outbox_listen() was called. May be NULL. */
+        void (*on_control)(void *owner);
         /* Answers outbox_tick(): until the next tick of a schedule; 0: at once, -1: none. */
         void (*on_tick)(void *owner, int64_t next_ms);
 };
 
 struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *config,
     const struct outbox_events *events, void *owner);
+
+/* Is there anything new? */
+struct outbox_news {
+        /* A writer has rung: there may be. */
+        void (*on_rung)(void *owner);
+        /* A lane asks for what is beyond all that it has read, and none did before; and no such question
+         * is open any more: was there anything? */
+        void (*on_looking)(void *owner);
+        void (*on_looked)(void *owner, bool has_found);
+};
+
+/* Before outbox_open(): every session is to LISTEN. */
+void outbox_listen(struct outbox *outbox, const struct outbox_news *news, void *owner);
 void outbox_open(struct outbox *outbox);
 
 /* Publishes the events of all schedules that are due; answered by on_tick. */

@@ -215,6 +215,8 @@ static void give_page(struct lane_store *store)
         struct page *page = store->page;
 
         store->page = NULL;
+        if (is_opening(store))
+                session_note_looked(store->outbox, page);
         store->events.on_page(store->owner, page);
 }
 
@@ -358,5 +360,7 @@ void lane_store_read(struct lane_store *store, const struct page_request *reques
         route_params_init(&store->route, request->routings, request->n_routings);
         if (store->scan_ids == 0)
                 store->scan_ids = FIRST_SCAN_IDS;
+        if (request->start.until == NULL)
+                session_note_looking(store->outbox);
         send_request(store);
 }

@@ -329,10 +329,10 @@ static void exchange(struct pg_conn *conn)
                 fail_with(conn, "connection lost", PQerrorMessage(conn->pq));
                 return;
         }
-        take_notifications(conn);
-        if (!is_open(conn))
-                return;
         take_results(conn);
+        /* After the results: libpq finds what stands behind one only when that has been taken. */
+        if (is_open(conn))
+                take_notifications(conn);
         if (is_open(conn) && !has_failed_sending(conn))
                 flush(conn);
 }

@@ -41,7 +41,7 @@ struct pg_statement {
  */
 typedef void pg_result_fn(void *owner, PGresult *result);
 
-/* `name` is for logs: "work", "listen". It and the config's strings are borrowed. */
+/* `name` is for logs: "work", "doorbell". It and the config's strings are borrowed. */
 struct pg_conn *pg_conn_create(uv_loop_t *loop, const char *name,
     const struct postgres_config *config, const struct pg_conn_events *events, void *owner);
 

@@ -4,6 +4,7 @@
 #include "outbox/schema.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /*
  * - synchronous_commit: a settle that a server crash takes back only means that events come again.
@@ -35,6 +36,54 @@ static const struct pg_statement read_version = {
     .name = "read_version",
     .sql = "SELECT coalesce(max(version), 0) FROM courier.schema_version",
 };
+
+/* The schema's two channels. */
+#define NEWS    "courier"
+#define CONTROL "courier_control"
+
+static const struct pg_statement listen_news = {.name = "listen_news", .sql = "LISTEN " NEWS};
+static const struct pg_statement listen_control = {
+    .name = "listen_control", .sql = "LISTEN " CONTROL};
+
+void session_note_looking(struct outbox *outbox)
+{
+        if (outbox->n_looking++ > 0)
+                return;
+        outbox->has_found = false;
+        if (outbox->is_listening)
+                outbox->news.on_looking(outbox->news_owner);
+}
+
+void session_note_looked(struct outbox *outbox, const struct page *page)
+{
+        /* Also what is not for this sink: who writes that wants to be left in peace as well. */
+        outbox->has_found |=
+            page->n_events > 0 || page->start.until->floor != page->start.from->floor;
+        if (--outbox->n_looking == 0 && outbox->is_listening)
+                outbox->news.on_looked(outbox->news_owner, outbox->has_found);
+}
+
+/* What comes while the session is greeted is of no interest: all is still to be read. */
+static void on_notification(void *owner, const char *channel)
+{
+        struct outbox *outbox = owner;
+
+        if (!pg_conn_is_ready(outbox->conn))
+                return;
+        if (strcmp(channel, NEWS) == 0)
+                outbox->news.on_rung(outbox->news_owner);
+        else if (outbox->events.on_control != NULL)
+                outbox->events.on_control(outbox->owner);
+}
+
+/* Before anything is read, so that what changes after that is heard. */
+static void start_listening(struct outbox *outbox)
+{
+        pg_conn_prepare(outbox->conn, &listen_news);
+        pg_conn_prepare(outbox->conn, &listen_control);
+        pg_conn_execute(outbox->conn, &listen_news, NULL, false, NULL, NULL);
+        pg_conn_execute(outbox->conn, &listen_control, NULL, false, NULL, NULL);
+}
 
 void session_refuse(struct outbox *outbox, const struct error *error)
 {
@@ -88,6 +137,8 @@ static void on_version(void *owner, PGresult *result)
         PQclear(result);
         if (!version_is_ours(outbox, version))
                 return;
+        if (outbox->is_listening)
+                start_listening(outbox);
         prepare_statements(outbox);
         session_read_pauses(outbox, on_first_pauses);
 }
@@ -126,6 +177,7 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
         struct error refused;
 
         session_drop_settle_batches(outbox);
+        outbox->n_looking = 0;
         if (error->kind != ERROR_PERMISSION) {
                 outbox->events.on_down(outbox->owner, error, retry_ms);
                 return;
@@ -143,13 +195,20 @@ struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *conf
 {
         struct outbox *outbox = xcalloc(1, sizeof *outbox);
         const struct pg_conn_events conn_events = {
-            .on_connected = on_connected, .on_lost = on_lost};
+            .on_connected = on_connected, .on_lost = on_lost, .on_notification = on_notification};
 
         outbox->events = *events;
         outbox->owner = owner;
         list_init(&outbox->settle_batches);
         outbox->conn = pg_conn_create(loop, "work", config, &conn_events, outbox);
         return outbox;
+}
+
+void outbox_listen(struct outbox *outbox, const struct outbox_news *news, void *owner)
+{
+        outbox->is_listening = true;
+        outbox->news = *news;
+        outbox->news_owner = owner;
 }
 
 void outbox_open(struct outbox *outbox)

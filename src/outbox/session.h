@@ -17,8 +17,14 @@ struct outbox {
         struct list settle_batches;    /* settle_batch::link: gathered, or sent and not answered */
         struct settle_batch *settling; /* of these, the one being gathered; or NULL */
         struct page_statements pages;
+        unsigned n_looking;         /* pages under way that open a difference */
+        bool has_found;             /* one of these did */
         struct outbox_events events;
         void *owner; /* borrowed */
+
+        bool is_listening;
+        struct outbox_news news;
+        void *news_owner; /* borrowed */
 };
 
 struct lane_store {
@@ -78,6 +84,10 @@ void lane_store_forget_page(struct lane_store *store);
 /* Without verdicts. */
 void session_settle_cursor(struct lane_store *store, const struct cursor *cursor);
 void lane_store_note_place(struct lane_store *store, const char *place);
+
+/* A page that opens a difference is asked for, or has come. */
+void session_note_looking(struct outbox *outbox);
+void session_note_looked(struct outbox *outbox, const struct page *page);
 
 /* Nobody will answer them. */
 void session_drop_settle_batches(struct outbox *outbox);

@@ -173,6 +173,11 @@ void carrier_session_down(struct carrier *carrier)
         carrier_cancel(carrier);
 }
 
+bool carrier_is_owned(const struct carrier *carrier)
+{
+        return carrier->is_owned;
+}
+
 void carrier_ring(struct carrier *carrier)
 {
         if (carrier->fanout != NULL)

@@ -32,6 +32,9 @@ struct carrier *carrier_create(uv_loop_t *loop, const struct sink_config *config
 void carrier_session_up(struct carrier *carrier);
 void carrier_session_down(struct carrier *carrier);
 
+/* Some lane of it is ours. */
+bool carrier_is_owned(const struct carrier *carrier);
+
 /* There may be something new in the outbox. */
 void carrier_ring(struct carrier *carrier);
 

@@ -1,6 +1,6 @@
 /*
- * Owns everything that runs and wires it: the loop, the outbox's session, the
- * doorbell, one carrier for each sink, the timers and the signals.
+ * Owns everything that runs and wires it: the loop, the outbox's session, what
+ * wakes it, one carrier for each sink, the timers and the signals.
  *
  *   RUNNING -signal, done (once) or refused-> DRAINING -all at rest-> CLOSING -all closed-> end
  *
@@ -13,12 +13,12 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "loop/timer.h"
-#include "outbox/doorbell.h"
 #include "outbox/outbox.h"
 #include "outbox/pg_words.h"
 #include "pgcourier/version.h"
 #include "relay/carrier.h"
 #include "relay/ticker.h"
+#include "relay/waker.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ struct relay {
 
         struct outbox *outbox;     /* owned */
         struct ticker *ticker;     /* owned */
-        struct doorbell *doorbell; /* owned; NULL with wakeup: poll, or once */
+        struct waker *waker;       /* owned; NULL with wakeup: poll, or once */
         struct carrier **carriers; /* owned; one for each sink */
         unsigned n_carriers;
         unsigned n_open; /* carriers not yet closed */
@@ -89,8 +89,8 @@ static void on_sweep(void *owner)
         /* Relays that started together do not sweep together for ever. */
         int64_t jitter_ms = (int64_t)(((uint64_t)interval_ms * (random_u32() >> 8)) >> 24) / 8;
 
-        if (relay->doorbell != NULL)
-                doorbell_check(relay->doorbell);
+        if (relay->waker != NULL)
+                waker_check(relay->waker);
         ring_all(relay);
         /* A poll looks for new events only; what people do by hand can wait for a sweep. */
         if (uv_now(&relay->loop) >= relay->controlled_ms + (uint64_t)config->sweep_ms * 7 / 8)
@@ -189,19 +189,6 @@ static void on_pooled(void *owner)
                             "session mode"));
 }
 
-static void on_doorbell_connected(void *owner)
-{
-        (void)owner;
-        log_info("listening");
-}
-
-static void on_doorbell_lost(void *owner, const struct error *error, int64_t retry_ms)
-{
-        (void)owner;
-        log_warn(
-            "listen_connection_lost", kv_text("error", error->text), kv_int("retry_ms", retry_ms));
-}
-
 static void sessions_down(struct relay *relay)
 {
         for (unsigned i = 0; i < relay->n_carriers; i++)
@@ -268,7 +255,8 @@ static void close_all(struct relay *relay)
 {
         relay->state = RELAY_CLOSING;
         timer_disarm(relay->drain_limit);
-        doorbell_destroy(relay->doorbell);
+        waker_destroy(relay->waker);
+        relay->waker = NULL;
         outbox_close(relay->outbox); /* no answer comes from here on */
         for (unsigned i = 0; i < relay->n_carriers; i++)
                 carrier_close(relay->carriers[i]);
@@ -284,6 +272,23 @@ static bool all_carriers(const struct relay *relay, bool (*are)(const struct car
         return true;
 }
 
+static bool is_any_owned(const struct relay *relay)
+{
+        for (unsigned i = 0; i < relay->n_carriers; i++)
+                if (carrier_is_owned(relay->carriers[i]))
+                        return true;
+        return false;
+}
+
+/* A relay that reads nothing, or nothing any more, does not have writers ring. */
+static void serve_waker(struct relay *relay)
+{
+        if (relay->waker == NULL)
+                return;
+        waker_own(relay->waker, relay->state == RELAY_RUNNING && is_any_owned(relay));
+        waker_serve(relay->waker);
+}
+
 /* The end of each turn of the loop. */
 static void on_before_waiting(uv_prepare_t *handle)
 {
@@ -291,6 +296,7 @@ static void on_before_waiting(uv_prepare_t *handle)
 
         while (relay->is_dirty && relay->state != RELAY_CLOSING) {
                 relay->is_dirty = false;
+                serve_waker(relay);
                 for (unsigned i = 0; i < relay->n_carriers; i++)
                         carrier_pump(relay->carriers[i]);
                 outbox_flush(relay->outbox);
@@ -337,9 +343,11 @@ static void start_signals(struct relay *relay)
 
 static void start(struct relay *relay)
 {
+        static const struct waker_events waker_events = {.on_look = ring_all, .on_dirty = on_dirty};
         static const struct outbox_events events = {.on_up = on_up,
             .on_pauses = on_pauses,
             .on_pooled = on_pooled,
+            .on_control = on_control,
             .on_down = on_down,
             .on_refused = on_refused,
             .on_tick = on_tick};
@@ -351,16 +359,15 @@ static void start(struct relay *relay)
         relay->sweep = timer_create_on(&relay->loop, on_sweep, relay);
         relay->drain_limit = timer_create_on(&relay->loop, on_drain_limit, relay);
         relay->outbox = outbox_create(&relay->loop, &relay->config->postgres, &events, relay);
+        if (relay->config->relay.wakeup == WAKEUP_NOTIFY && !relay->once)
+                relay->waker =
+                    waker_create(&relay->loop, relay->config, relay->outbox, &waker_events, relay);
         relay->ticker = ticker_create(&relay->loop, relay->outbox);
 }
 
 bool relay_run(
     const struct config *config, const struct relay_options *options, struct error *error)
 {
-        static const struct doorbell_events doorbell_events = {.on_rung = ring_all,
-            .on_control = on_control,
-            .on_connected = on_doorbell_connected,
-            .on_lost = on_doorbell_lost};
         struct relay relay = {.config = config, .once = options->once, .error = error};
         int status;
 
@@ -377,11 +384,8 @@ bool relay_run(
         if (open_carriers(&relay)) {
                 outbox_open(relay.outbox);
                 on_sweep(&relay);
-                if (config->relay.wakeup == WAKEUP_NOTIFY && !options->once) {
-                        relay.doorbell = doorbell_create(
-                            &relay.loop, &config->postgres, &doorbell_events, &relay);
-                        doorbell_open(relay.doorbell);
-                }
+                if (relay.waker != NULL)
+                        waker_open(relay.waker);
         } else {
                 drain(&relay);
         }

@@ -1,6 +1,5 @@
 /* Pauses as a relay reads and writes them, and the channel that tells of changes by hand. */
 #include "base/alloc.h"
-#include "outbox/doorbell.h"
 #include "outbox/outbox.h"
 #include "support/postgres.h"
 
@@ -9,12 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A session and a doorbell that write down what they are told. */
+/* A session that writes down what it is told. */
 struct listener {
         uv_loop_t loop;
         struct postgres_config config;
         struct outbox *outbox;
-        struct doorbell *doorbell;
         char told[1024]; /* "sink/by/reason " for each pause of the last answer */
         unsigned n_told, n_up, n_rung, n_controls;
         unsigned n_told_before_up;
@@ -75,9 +73,15 @@ static void on_control(void *owner)
         listener->n_controls++;
 }
 
-static void on_connected(void *owner)
+static void on_looking(void *owner)
 {
         (void)owner;
+}
+
+static void on_looked(void *owner, bool has_found)
+{
+        (void)owner;
+        (void)has_found;
 }
 
 static void wait_for(struct listener *listener, const unsigned *count, unsigned at_least)
@@ -91,12 +95,11 @@ static struct listener *listen_to(const char *dsn)
         static const struct outbox_events outbox_events = {.on_up = on_up,
             .on_pooled = on_pooled,
             .on_pauses = on_pauses,
+            .on_control = on_control,
             .on_down = on_down,
             .on_refused = on_refused};
-        static const struct doorbell_events doorbell_events = {.on_rung = on_rung,
-            .on_control = on_control,
-            .on_connected = on_connected,
-            .on_lost = on_down};
+        static const struct outbox_news news = {
+            .on_rung = on_rung, .on_looking = on_looking, .on_looked = on_looked};
         struct listener *listener = xcalloc(1, sizeof *listener);
 
         listener->config = (struct postgres_config){.dsn = dsn_as_user(dsn, "relay"),
@@ -105,12 +108,9 @@ static struct listener *listen_to(const char *dsn)
         uv_loop_init(&listener->loop);
         listener->outbox =
             outbox_create(&listener->loop, &listener->config, &outbox_events, listener);
-        listener->doorbell =
-            doorbell_create(&listener->loop, &listener->config, &doorbell_events, listener);
+        outbox_listen(listener->outbox, &news, listener);
         outbox_open(listener->outbox);
-        doorbell_open(listener->doorbell);
         wait_for(listener, &listener->n_up, 1);
-        wait_for(listener, &listener->n_controls, 1);
         return listener;
 }
 
@@ -118,7 +118,6 @@ static void stop_listening(struct listener *listener)
 {
         outbox_close(listener->outbox);
         outbox_destroy(listener->outbox);
-        doorbell_destroy(listener->doorbell);
         uv_run(&listener->loop, UV_RUN_DEFAULT);
         uv_loop_close(&listener->loop);
         free(listener->config.dsn);
@@ -204,20 +203,20 @@ Test(doorbell, tells_new_events_from_changes_by_hand)
         PGconn *admin = database_connect(dsn);
         struct listener *listener = listen_to(dsn);
 
-        cr_expect(listener->n_rung == 1 && listener->n_controls == 1, "one look after connecting");
+        cr_expect(listener->n_rung == 0 && listener->n_controls == 0);
         database_exec(admin, "INSERT INTO courier.pause (sink, by) VALUES ('a', 'operator')");
-        wait_for(listener, &listener->n_controls, 2);
-        cr_expect(listener->n_rung == 1);
+        wait_for(listener, &listener->n_controls, 1);
+        cr_expect(listener->n_rung == 0);
 
-        database_exec(admin, "SELECT courier.publish('t', '1')");
-        wait_for(listener, &listener->n_rung, 2);
-        cr_expect(listener->n_controls == 2);
+        database_exec(admin, "NOTIFY courier");
+        wait_for(listener, &listener->n_rung, 1);
+        cr_expect(listener->n_controls == 1);
 
         outbox_write_pause(listener->outbox, "a", "our own changes ring as well");
-        wait_for(listener, &listener->n_controls, 3);
+        wait_for(listener, &listener->n_controls, 2);
         database_exec(admin, "NOTIFY courier_control");
-        wait_for(listener, &listener->n_controls, 4);
-        cr_expect(listener->n_rung == 2);
+        wait_for(listener, &listener->n_controls, 3);
+        cr_expect(listener->n_rung == 1);
         stop_listening(listener);
         PQfinish(admin);
         free(dsn);

@@ -1,0 +1,205 @@
+#include "relay/bell.h"
+
+#include <assert.h>
+
+/* Between two looks while awake, and so about what an event waits then. */
+#define POLL_US 2000
+
+/* Looks may take one part in five of the session's time. */
+#define PAUSE_PER_LOOK 4
+
+/* So many looks in a row that find nothing, and it is time to sleep. */
+#define EMPTY_LOOKS 3
+
+/* So many rings in a moment, some 400/s: until then a NOTIFY for each transaction hurts nobody, and an
+ * event is here soonest if it is rung for. */
+#define OFTEN     8
+#define MOMENT_US 20000
+
+/* While somebody keeps K for long, all others ring: a wait that lasts no longer than the quiet before
+ * it leaves them in peace soon after they have come in numbers. */
+#define WAIT_MIN_MS 100
+
+const char *bell_state_name(enum bell_state state)
+{
+        static const char *const names[] = {"off", "awake", "drowsy", "asleep"};
+        return names[state];
+}
+
+void bell_init(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms)
+{
+        *bell = (struct bell){.sweep_us = sweep_ms * 1000,
+            .poll_interval_us = poll_interval_ms * 1000,
+            .state = BELL_OFF,
+            .lock = BELL_LOCK_UNREACHABLE,
+            .look_due_us = -1};
+}
+
+/* From here on newcomers ring, or will soon; who came before may still end without. */
+static void begin_drowsing(struct bell *bell, int64_t now_us)
+{
+        bell->drowsy_since_us = now_us;
+        bell->is_look_wanted = true;
+}
+
+/* The only place that assigns bell->state. Whatever comes next begins with a look. */
+static void enter(struct bell *bell, enum bell_state next, int64_t now_us)
+{
+        bell->state = next;
+        bell->is_look_wanted = next != BELL_OFF;
+        bell->look_due_us = -1;
+        bell->n_empty = 0;
+        bell->n_rings = 0;
+        bell->wait_ms = WAIT_MIN_MS;
+        if (next == BELL_DROWSY)
+                begin_drowsing(bell, now_us);
+}
+
+static void fall_asleep(struct bell *bell, int64_t now_us)
+{
+        /* K may be ours still, from a wait that ended when nobody wanted it any more. */
+        enter(bell, bell->lock == BELL_LOCK_HELD ? BELL_ASLEEP : BELL_DROWSY, now_us);
+}
+
+void bell_own(struct bell *bell, bool is_any, int64_t now_us)
+{
+        if (is_any && bell->state == BELL_OFF)
+                fall_asleep(bell, now_us);
+        else if (!is_any && bell->state != BELL_OFF)
+                enter(bell, BELL_OFF, now_us);
+}
+
+static bool is_rung_often(struct bell *bell, int64_t now_us)
+{
+        if (bell->n_rings == 0 || now_us - bell->rings_since_us > MOMENT_US) {
+                bell->rings_since_us = now_us;
+                bell->n_rings = 0;
+        }
+        return ++bell->n_rings >= OFTEN;
+}
+
+void bell_rung(struct bell *bell, int64_t now_us)
+{
+        switch (bell->state) {
+        case BELL_OFF:
+        case BELL_AWAKE:
+                return;
+        case BELL_DROWSY:
+        case BELL_ASLEEP:
+                bell->is_look_wanted = true;
+                if (is_rung_often(bell, now_us))
+                        enter(bell, BELL_AWAKE, now_us);
+                return;
+        }
+}
+
+void bell_connected(struct bell *bell, int64_t now_us)
+{
+        bell->lock = BELL_LOCK_FREE;
+        if (bell->state == BELL_DROWSY)
+                begin_drowsing(bell, now_us);
+}
+
+void bell_lost(struct bell *bell, int64_t now_us)
+{
+        bell->lock = BELL_LOCK_UNREACHABLE;
+        if (bell->state == BELL_DROWSY || bell->state == BELL_ASLEEP)
+                enter(bell, BELL_DROWSY, now_us);
+}
+
+void bell_granted(struct bell *bell, int64_t now_us)
+{
+        assert(bell->lock == BELL_LOCK_AWAITED);
+        bell->lock = BELL_LOCK_HELD;
+        if (bell->state == BELL_DROWSY)
+                enter(bell, BELL_ASLEEP, now_us);
+}
+
+void bell_refused(struct bell *bell, int64_t now_us)
+{
+        assert(bell->lock == BELL_LOCK_AWAITED);
+        bell->lock = BELL_LOCK_FREE;
+        if (bell->state != BELL_DROWSY)
+                return;
+        /* Until it is asked for again, nobody waits, and newcomers skip the bell. */
+        begin_drowsing(bell, now_us);
+        bell->wait_ms = bell->wait_ms * 2 < BELL_WAIT_MAX_MS ? bell->wait_ms * 2 : BELL_WAIT_MAX_MS;
+}
+
+void bell_looking(struct bell *bell, int64_t now_us)
+{
+        bell->looking_since_us = now_us;
+}
+
+static void look_after(struct bell *bell, int64_t pause_us, int64_t now_us)
+{
+        int64_t least_us = PAUSE_PER_LOOK * (now_us - bell->looking_since_us);
+
+        if (pause_us < POLL_US)
+                pause_us = POLL_US;
+        bell->look_due_us = now_us + (pause_us > least_us ? pause_us : least_us);
+}
+
+/* As long again as it has been so far: so nobody waits longer than their transaction was open. */
+static int64_t drowsy_pause_us(const struct bell *bell, int64_t now_us)
+{
+        int64_t most_us =
+            bell->lock == BELL_LOCK_UNREACHABLE ? bell->poll_interval_us : bell->sweep_us;
+        int64_t so_far_us = now_us - bell->drowsy_since_us;
+
+        return so_far_us < most_us ? so_far_us : most_us;
+}
+
+void bell_looked(struct bell *bell, bool has_found, int64_t now_us)
+{
+        switch (bell->state) {
+        case BELL_OFF:
+        case BELL_ASLEEP:
+                return;
+        case BELL_AWAKE:
+                bell->n_empty = has_found ? 0 : bell->n_empty + 1;
+                if (bell->n_empty >= EMPTY_LOOKS)
+                        fall_asleep(bell, now_us);
+                else
+                        look_after(bell, POLL_US, now_us);
+                return;
+        case BELL_DROWSY:
+                if (has_found && bell->lock == BELL_LOCK_UNREACHABLE)
+                        enter(bell, BELL_AWAKE, now_us);
+                else
+                        look_after(bell, drowsy_pause_us(bell, now_us), now_us);
+                return;
+        }
+}
+
+enum bell_wish bell_next_wish(struct bell *bell, int64_t *out_wait_ms)
+{
+        bool is_wanted = bell->state == BELL_DROWSY || bell->state == BELL_ASLEEP;
+
+        if (bell->lock == BELL_LOCK_FREE && is_wanted) {
+                bell->lock = BELL_LOCK_AWAITED;
+                *out_wait_ms = bell->wait_ms;
+                return BELL_AWAIT;
+        }
+        if (bell->lock == BELL_LOCK_HELD && !is_wanted) {
+                bell->lock = BELL_LOCK_FREE;
+                return BELL_GIVE_UP;
+        }
+        return BELL_NOTHING;
+}
+
+bool bell_wants_look(struct bell *bell, int64_t now_us)
+{
+        bool is_due = bell->look_due_us >= 0 && bell->look_due_us <= now_us;
+
+        if (!bell->is_look_wanted && !is_due)
+                return false;
+        bell->is_look_wanted = false;
+        bell->look_due_us = -1;
+        return true;
+}
+
+int64_t bell_next_due(const struct bell *bell)
+{
+        return bell->look_due_us;
+}

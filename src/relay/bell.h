@@ -1,0 +1,81 @@
+/*
+ * Whether writers need to ring. Pure: no I/O, no clock of its own. The doorbell
+ * is a lock in the database, K: a writer that gets it shared need not NOTIFY,
+ * and holds it until its transaction has ended. Whoever holds K exclusively, or
+ * only waits for it, makes every writer that comes ring.
+ *
+ *   OFF     no lane is ours: neither looks nor rings are wanted
+ *   AWAKE   nobody needs to ring: it looks by itself, all the time
+ *   DROWSY  K is asked for: newcomers ring; whoever skipped the bell before has K, and is looked
+ *           for at growing intervals
+ *   ASLEEP  K is ours: nobody has skipped the bell since the last look was ordered
+ *
+ *   OFF -a lane is ours-> DROWSY -granted-> ASLEEP -rung often-> AWAKE -nothing found-> DROWSY
+ *   DROWSY -rung often-> AWAKE        ASLEEP -connection lost-> DROWSY
+ *   any of these -no lane is ours-> OFF
+ *
+ * Why no wake-up is lost: docs/architecture.md.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum bell_state { BELL_OFF, BELL_AWAKE, BELL_DROWSY, BELL_ASLEEP };
+
+/* K, as far as we know. */
+enum bell_lock { BELL_LOCK_UNREACHABLE, BELL_LOCK_FREE, BELL_LOCK_AWAITED, BELL_LOCK_HELD };
+
+enum bell_wish { BELL_NOTHING, BELL_AWAIT, BELL_GIVE_UP };
+
+struct bell {
+        int64_t sweep_us;         /* longest pause between two looks while drowsy */
+        int64_t poll_interval_us; /* the same while K cannot be asked for: nobody rings then */
+
+        enum bell_state state;
+        enum bell_lock lock;
+
+        bool is_look_wanted;
+        int64_t look_due_us; /* or -1 */
+        int64_t looking_since_us;
+        unsigned n_empty;        /* looks in a row that found nothing, while AWAKE */
+        int64_t drowsy_since_us; /* since newcomers ring, as far as we know */
+        int64_t wait_ms;         /* how long the next wait for K may take */
+        int64_t rings_since_us;  /* the beginning of a moment */
+        unsigned n_rings;        /* in this moment */
+};
+
+/* The longest wait for K that is ever asked for. */
+#define BELL_WAIT_MAX_MS 10000
+
+void bell_init(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms);
+
+/* Some lane is ours, or none. May be told again and again. */
+void bell_own(struct bell *bell, bool is_any, int64_t now_us);
+
+/* A writer has rung. */
+void bell_rung(struct bell *bell, int64_t now_us);
+
+/* The connection that K is held with. */
+void bell_connected(struct bell *bell, int64_t now_us);
+void bell_lost(struct bell *bell, int64_t now_us);
+
+/* How the wait for K ended: K is ours; or the time was up. */
+void bell_granted(struct bell *bell, int64_t now_us);
+void bell_refused(struct bell *bell, int64_t now_us);
+
+/* Some lane looks for news, be it because a look was wanted or by itself; and all that did have been
+ * answered. */
+void bell_looking(struct bell *bell, int64_t now_us);
+void bell_looked(struct bell *bell, bool has_found, int64_t now_us);
+
+/* What to do about K; asking marks it as done. *out_wait_ms: how long to wait at most. */
+enum bell_wish bell_next_wish(struct bell *bell, int64_t *out_wait_ms);
+
+/* Every lane is to look, as soon as it can; asking marks it as done. */
+bool bell_wants_look(struct bell *bell, int64_t now_us);
+
+/* When to ask for looks again although nothing has happened, or -1. */
+int64_t bell_next_due(const struct bell *bell);
+
+const char *bell_state_name(enum bell_state state);
