@@ -23,8 +23,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNIT_TESTS = ["key_order", "window", "retry", "breaker", "lane", "lane_attempts", "lane_ownership",
-              "lane_parking", "lane_regressions", "lane_suspicion", "rate", "health"]
-SIMULATORS = ["simulator", "page_desk_simulator"]
+              "lane_parking", "lane_regressions", "lane_suspicion", "rate", "health", "bell"]
+SIMULATORS = ["simulator", "page_desk_simulator", "bell_simulator"]
 
 
 class Mutation:
@@ -71,6 +71,8 @@ def copy_sources(folder):
 def by_simulator(folder, mutation, options):
     if pathlib.Path(mutation.file).name.startswith("page_"):
         done = run(folder / "build/tests/simulator/page_desk_simulator", str(options.histories))
+    elif pathlib.Path(mutation.file).name == "bell.c":
+        done = run(folder / "build/tests/simulator/bell_simulator", str(options.histories // 5))
     else:
         done = run(folder / "build/tests/simulator/simulator", "--histories",
                    str(options.histories), "--jobs", "2")
