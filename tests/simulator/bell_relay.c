@@ -203,8 +203,9 @@ static void see_event(struct bell_world *world, int relay, int lane, int number)
                 allowed_us += POLL_MS * MS;
         if (begin_us + allowed_us < world->now_us)
                 world_fail(world,
-                    "lane %d sees event %d only %lld ms after its commit, not in %lld", lane,
-                    number, (long long)((world->now_us - event->committed_us) / MS),
+                    "every event is looked for in time (lane %d sees event %d %lld ms after its "
+                    "commit, not within %lld)",
+                    lane, number, (long long)((world->now_us - event->committed_us) / MS),
                     (long long)(allowed_us / MS));
 }
 

@@ -138,7 +138,7 @@ struct bell_world {
         int n_events;
 
         unsigned n_rings, n_looks;
-        char failure[160]; /* "": none */
+        char failure[200]; /* "": none */
 };
 
 void world_order(struct bell_world *world, int64_t in_us, enum action_kind kind, int who, int what,
