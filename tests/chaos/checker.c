@@ -11,6 +11,7 @@
 struct judge {
         const struct chaos_history *history;
         struct chaos_verdict *verdict;
+        int64_t last_us;     /* the arrival before, of any event */
         int64_t *arrived_us; /* by event: the last time, or NEVER; owned */
         bool *is_dead;       /* by event; owned */
         uint32_t *n_caused;  /* by incident; owned */
@@ -84,6 +85,25 @@ static void judge_order(struct judge *judge, uint32_t number)
                 fault(judge, &judge->verdict->n_misordered, number, "came after a later one");
 }
 
+/* Delayed ones and those behind others of their key wait for more than to be found. */
+static void judge_time(struct judge *judge, const struct chaos_arrival *arrival)
+{
+        const struct chaos_history *history = judge->history;
+        const struct chaos_event *event = &history->events[arrival->event];
+        char words[64];
+
+        if (event->is_delayed || event->committed_us < history->calm_from_us ||
+            event->committed_us + CHAOS_SOON_US > history->calm_until_us)
+                return;
+        judge->verdict->n_timed++;
+        if (arrival->at_us <= event->committed_us + CHAOS_SOON_US ||
+            arrival->at_us <= judge->last_us + CHAOS_SOON_US)
+                return;
+        snprintf(words, sizeof words, "came %.3f s after its commit, and nothing before it",
+            (double)(arrival->at_us - event->committed_us) / 1e6);
+        fault(judge, &judge->verdict->n_late, arrival->event, words);
+}
+
 static void judge_arrival(struct judge *judge, const struct chaos_arrival *arrival)
 {
         const struct chaos_history *history = judge->history;
@@ -96,11 +116,14 @@ static void judge_arrival(struct judge *judge, const struct chaos_arrival *arriv
         }
         if (arrival->at_us < arrival->due_us)
                 fault(judge, &verdict->n_early, arrival->event, "came before it was due");
-        if (judge->arrived_us[arrival->event] != NEVER)
+        if (judge->arrived_us[arrival->event] != NEVER) {
                 judge_repeated(judge, arrival);
-        else
+        } else {
                 judge_order(judge, arrival->event);
+                judge_time(judge, arrival);
+        }
         judge->arrived_us[arrival->event] = arrival->at_us;
+        judge->last_us = arrival->at_us;
 }
 
 static void judge_dead(struct judge *judge, uint32_t event)
@@ -171,6 +194,6 @@ struct chaos_verdict chaos_judge(const struct chaos_history *history)
 bool chaos_is_clean(const struct chaos_verdict *verdict)
 {
         return verdict->n_lost + verdict->n_misordered + verdict->n_uncommitted + verdict->n_early +
-                   verdict->n_unexplained + verdict->n_needlessly_dead ==
+                   verdict->n_late + verdict->n_unexplained + verdict->n_needlessly_dead ==
                0;
 }

@@ -16,10 +16,11 @@
 
 struct chaos_event {
         enum published fate;
-        uint32_t key;     /* events of a key are committed in the order of their numbers */
-        uint32_t sinks;   /* bits: those that it is for */
-        uint32_t refused; /* bits: those whose destination never takes it */
-        bool is_delayed;  /* its place in the order of its key is the one it has when it is due */
+        uint32_t key;         /* events of a key are committed in the order of their numbers */
+        uint32_t sinks;       /* bits: those that it is for */
+        uint32_t refused;     /* bits: those whose destination never takes it */
+        int64_t committed_us; /* 0: not known */
+        bool is_delayed; /* its place in the order of its key is the one it has when it is due */
 };
 
 struct chaos_arrival {
@@ -49,7 +50,13 @@ struct chaos_history {
         size_t n_dead;
         const struct chaos_incident *incidents; /* in order of their beginning */
         size_t n_incidents;
+        /* Nothing was wrong between these two: what was committed then has to arrive soon, or soon after
+         * another one. */
+        int64_t calm_from_us, calm_until_us;
 };
+
+/* Less than the writers pause now and then, so that no later event brings an earlier one along. */
+#define CHAOS_SOON_US 1200000
 
 struct chaos_verdict {
         size_t n_wanted;   /* committed, and for this sink */
@@ -64,11 +71,13 @@ struct chaos_verdict {
         size_t n_uncommitted; /* arrived or died, but were rolled back, or are not for this sink */
         size_t n_unexplained; /* repeated without a reason */
         size_t n_early;       /* arrived before it was due */
+        size_t n_late;        /* committed in the calm, and did not arrive soon */
         size_t n_needlessly_dead; /* though the destination would have taken them */
+        size_t n_timed;           /* of which it was known that they had to arrive soon */
         char first_fault[160];    /* the first of the above, in words; "" if there is none */
 };
 
 struct chaos_verdict chaos_judge(const struct chaos_history *history);
 
-/* None of the six faults. */
+/* None of the seven faults. */
 bool chaos_is_clean(const struct chaos_verdict *verdict);

@@ -21,9 +21,12 @@ static struct events collect_events(const struct world *world)
         }
         events.each = xcalloc(events.n + 1, sizeof *events.each);
         for (unsigned w = 0; w < n_writers; w++)
-                for (unsigned n = 0; n < writers_n_events(world->writers, w); n++)
-                        events.each[events.first[w] + n] = chaos_event(w, n,
-                            writers_outcome(world->writers, w, n), world->options.with_refusals);
+                for (unsigned n = 0; n < writers_n_events(world->writers, w); n++) {
+                        struct chaos_event *event = &events.each[events.first[w] + n];
+                        *event = chaos_event(w, n, writers_outcome(world->writers, w, n),
+                            world->options.with_refusals);
+                        event->committed_us = writers_committed_us(world->writers, w, n);
+                }
         return events;
 }
 
@@ -95,6 +98,9 @@ void judge_world(
                     .events = events.each,
                     .n_events = events.n,
                     .incidents = incidents,
+                    /* The others refuse some, which holds up what comes behind these. */
+                    .calm_from_us = world->calm_from_us,
+                    .calm_until_us = s == SINK_STREAM || s == SINK_ONCE ? world->calm_until_us : 0,
                     /* Nothing at all is a reason to come twice where that is promised. */
                     .n_incidents = s == SINK_ONCE ? 0 : faults->n_incidents};
                 struct chaos_arrival *numbered =

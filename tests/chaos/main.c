@@ -67,6 +67,48 @@ static void cause_chaos(struct run *run)
         }
 }
 
+/* Bursts have to be fast enough that nobody rings; nothing is lost in the calm. */
+static void let_commits_return_early(const struct world *world, bool do_let)
+{
+        PGconn *admin = database_connect(world->dsn);
+
+        database_exec(admin, do_let ? "ALTER SYSTEM SET synchronous_commit = off"
+                                    : "ALTER SYSTEM RESET synchronous_commit");
+        database_exec(admin, "SELECT pg_reload_conf(), pg_sleep(0.3)");
+        if (!do_let)
+                database_exec(admin, "CHECKPOINT");
+        PQfinish(admin);
+}
+
+/* Nothing happens but that writers come in bursts, stay open for long and are silent for longer. No
+ * relay sweeps: what is not noticed at once would be late. */
+static void keep_calm(struct run *run, int64_t length_ms)
+{
+        struct world *world = &run->world;
+        const struct {
+                unsigned pause_us;
+                int64_t for_ms;
+        } moods[] = {{0, 100}, {10000000, 2500}, {world->options.pause_us, 1000}, {10000000, 2500},
+            {5000, 300}};
+        int64_t begin_ms = faults_now_ms(&run->faults), mood_until_ms = begin_ms;
+
+        while (!is_interrupted && redis_server_count(&world->redis, "XLEN " WORLD_STREAM) == 0)
+                rest();
+        let_commits_return_early(world, true);
+        world->calm_from_us = clock_wall_us();
+        for (unsigned i = 0;
+             !is_interrupted && faults_now_ms(&run->faults) < begin_ms + length_ms;) {
+                if (faults_now_ms(&run->faults) >= mood_until_ms) {
+                        mood_until_ms = faults_now_ms(&run->faults) + moods[i % 5].for_ms;
+                        writers_set_pause(world->writers, moods[i++ % 5].pause_us);
+                }
+                rest();
+        }
+        writers_set_pause(world->writers, world->options.pause_us);
+        world->calm_until_us = clock_wall_us();
+        let_commits_return_early(world, false);
+}
+
 static int64_t count_parked(const struct world *world)
 {
         PGconn *admin = database_connect(world->dsn);
@@ -175,20 +217,23 @@ static bool is_good(const struct run *run)
         return good;
 }
 
-static int conduct(
-    struct run *run, const struct world_options *options, int64_t length_ms, enum chaos_scope scope)
+static int conduct(struct run *run, const struct world_options *options, int64_t length_ms,
+    int64_t calm_ms, enum chaos_scope scope)
 {
         char *log_path;
 
         world_begin(&run->world, options);
-        ticks_begin(&run->ticks, &run->world);
         log_path = xasprintf("%s/faults.log", run->world.folder);
         run->log = fopen(log_path, "w");
         if (run->log == NULL)
                 test_abort("cannot write %s", log_path);
         free(log_path);
-        run->plan = chaos_plan_make(options->seed, length_ms, scope);
+        if (calm_ms < length_ms)
+                run->plan = chaos_plan_make(options->seed, length_ms - calm_ms, scope);
         faults_init(&run->faults, &run->world, &run->plan, run->log);
+        keep_calm(run, calm_ms);
+        ticks_begin(&run->ticks, &run->world); /* they would bring along what is late */
+        run->faults.began_us = clock_monotonic_us();
         cause_chaos(run);
         faults_heal(&run->faults);
         writers_stop(run->world.writers);
@@ -216,7 +261,7 @@ static void finish(struct run *run)
 static void usage(void)
 {
         fputs("usage: chaos [--minutes N] [--seed S] [--writers N] [--pause-ms N] [--no-refusals] "
-              "[--stops-only | --kills-only] [--verbose]\n",
+              "[--stops-only | --kills-only | --calm] [--verbose]\n",
             stderr);
         exit(2);
 }
@@ -245,7 +290,7 @@ int main(int argc, char **argv)
             .pause_us = 150 * 1000};
         struct run run = {0};
         enum chaos_scope scope = SCOPE_ALL;
-        double minutes = 1;
+        double minutes = 1, calm_share = 0.15;
         int code;
 
         for (int i = 1; i < argc; i++) {
@@ -263,6 +308,8 @@ int main(int argc, char **argv)
                         scope = SCOPE_KILLS;
                 else if (strcmp(argv[i], "--no-refusals") == 0)
                         options.with_refusals = false;
+                else if (strcmp(argv[i], "--calm") == 0)
+                        calm_share = 1;
                 else if (strcmp(argv[i], "--verbose") == 0)
                         run.is_verbose = true;
                 else
@@ -274,7 +321,8 @@ int main(int argc, char **argv)
         signal(SIGTERM, on_interrupt);
         setvbuf(stdout, NULL, _IOLBF, 0);
         printf("chaos: seed %" PRIu64 ", %g minutes\n", options.seed, minutes);
-        code = conduct(&run, &options, (int64_t)(minutes * 60000), scope);
+        code = conduct(&run, &options, (int64_t)(minutes * 60000),
+            (int64_t)(minutes * 60000 * calm_share), scope);
         finish(&run);
         if (code == 1)
                 _exit(code); /* the folders stay, with the logs */

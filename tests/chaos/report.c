@@ -313,6 +313,8 @@ static void print_table(const struct columns *columns)
         ROW("rolled back, and arrived", n_uncommitted);
         ROW("dead without need", n_needlessly_dead);
         ROW("delivered before they were due", n_early);
+        ROW("committed in the calm", n_timed);
+        ROW("  and late", n_late);
         ROW("duplicates", n_repeated);
         print_repeated(columns);
         ROW("  unexplained", n_unexplained);

@@ -86,7 +86,7 @@ static char *relay_config(const struct world *world, enum link road)
         char *dsn = dsn_as_user(by_tcp, road == LINK_PG_A ? "relay_a" : "relay_b");
         char *config = xasprintf(
             "postgres: {dsn: \"%s\", connect_timeout: 2s, query_timeout: 2s}\n"
-            "relay: {standby: 100ms, sweep: 1s, drain: %dms}\n"
+            "relay: {standby: 100ms, sweep: 1h, drain: %dms}\n"
             "sinks:\n"
             "  - {name: stream, topics: [\"chaos.*\"], start: beginning, max_in_flight: %d,\n"
             "     retry: {first: 50ms, factor: 2, max: 1s},\n"
@@ -193,6 +193,7 @@ void world_begin(struct world *world, const struct world_options *options)
         world->writers =
             writers_start(world->app, &(struct writer_options){.n_writers = options->n_writers,
                                           .pause_us = options->pause_us,
+                                          .long_ms = 500,
                                           .seed = (unsigned)options->seed,
                                           .columns = chaos_event_columns,
                                           .event_sql = world->event_sql});

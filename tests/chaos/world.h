@@ -68,6 +68,7 @@ struct world {
         struct fault_link *links[N_LINKS];
         struct relay_slot relays[N_RELAYS];
         struct writers *writers;
+        int64_t calm_from_us, calm_until_us; /* nothing was wrong between these two */
         char *event_sql;
         struct arrivals arrivals[N_SINKS];
 };

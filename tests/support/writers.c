@@ -1,6 +1,7 @@
 #include "support/writers.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "support/postgres.h"
 
 #include <pthread.h>
@@ -17,6 +18,7 @@ struct writer {
         pthread_t thread;
         PGconn *connection;
         enum published *events; /* by number; owned */
+        int64_t *committed_us;  /* by number; owned */
         unsigned n_events;
 };
 
@@ -25,6 +27,7 @@ struct writers {
         struct writer_options options;
         atomic_bool is_stopping;
         atomic_uint n_running;
+        atomic_uint pause_us;
         bool is_joined;
         struct writer each[];
 };
@@ -59,8 +62,22 @@ static bool publish(struct writer *writer, unsigned count, enum published fate)
             writer->number, writer->n_events, writer->n_events + count - 1);
         writer->events =
             xrealloc(writer->events, (writer->n_events + count) * sizeof *writer->events);
-        for (unsigned i = 0; i < count; i++)
+        writer->committed_us = xrealloc(
+            writer->committed_us, (writer->n_events + count) * sizeof *writer->committed_us);
+        for (unsigned i = 0; i < count; i++) {
+                writer->committed_us[writer->n_events] = 0;
                 writer->events[writer->n_events++] = fate;
+        }
+        return execute(writer, sql);
+}
+
+static bool stay_open(struct writer *writer)
+{
+        unsigned long_ms = writer->all->options.long_ms;
+        char sql[64];
+
+        snprintf(
+            sql, sizeof sql, "SELECT pg_sleep(random() * 0.001 * %u)", long_ms > 0 ? long_ms : 30);
         return execute(writer, sql);
 }
 
@@ -81,7 +98,7 @@ static bool write_transaction(struct writer *writer, unsigned kind)
                 return publish(writer, 60, PUBLISHED);
         case 0:
         case 4: /* others begin and commit meanwhile */
-                return execute(writer, "SELECT pg_sleep(random() * 0.03)");
+                return stay_open(writer);
         case 5: /* subtransactions that took their xids out of order */
                 return execute(writer, "DO $$ BEGIN FOR i IN 1..5 LOOP BEGIN "
                                        "PERFORM pg_current_xact_id(); EXCEPTION WHEN others "
@@ -100,6 +117,14 @@ static void correct(struct writer *writer, unsigned first, enum published fate)
                         writer->events[n] = fate;
 }
 
+static void note_committed(struct writer *writer, unsigned first)
+{
+        int64_t now_us = clock_wall_us();
+
+        for (unsigned n = first; n < writer->n_events; n++)
+                writer->committed_us[n] = now_us;
+}
+
 /* False if the connection was lost. */
 static bool run_transaction(struct writer *writer)
 {
@@ -114,10 +139,22 @@ static bool run_transaction(struct writer *writer)
                 correct(writer, first, PUBLISHED_NOT);
                 return execute(writer, "ROLLBACK");
         }
-        if (execute(writer, "COMMIT"))
+        if (execute(writer, "COMMIT")) {
+                note_committed(writer, first);
                 return true;
+        }
         correct(writer, first, PUBLISHED_IN_DOUBT);
         return false;
+}
+
+/* In slices, for the pause may be changed meanwhile. */
+static void rest(const struct writers *all)
+{
+        int64_t began_us = clock_monotonic_us(), left_us;
+
+        while (!atomic_load(&all->is_stopping) &&
+               (left_us = began_us + atomic_load(&all->pause_us) - clock_monotonic_us()) > 0)
+                usleep(left_us < 20000 ? (unsigned)left_us : 20000);
 }
 
 static void *run_writer(void *context)
@@ -137,8 +174,7 @@ static void *run_writer(void *context)
                         PQreset(writer->connection);
                         is_connected = PQstatus(writer->connection) == CONNECTION_OK;
                 }
-                if (all->options.pause_us > 0)
-                        usleep(all->options.pause_us);
+                rest(all);
         }
         PQfinish(writer->connection);
         atomic_fetch_sub(&all->n_running, 1);
@@ -153,6 +189,7 @@ struct writers *writers_start(const char *dsn, const struct writer_options *opti
         writers->dsn = dsn;
         writers->options = *options;
         atomic_store(&writers->n_running, options->n_writers);
+        atomic_store(&writers->pause_us, options->pause_us);
         for (unsigned w = 0; w < options->n_writers; w++) {
                 struct writer *writer = &writers->each[w];
                 *writer =
@@ -168,6 +205,11 @@ bool writers_have_ended(void *writers_)
         struct writers *writers = writers_;
 
         return atomic_load(&writers->n_running) == 0;
+}
+
+void writers_set_pause(struct writers *writers, unsigned pause_us)
+{
+        atomic_store(&writers->pause_us, pause_us);
 }
 
 void writers_stop(struct writers *writers)
@@ -194,12 +236,19 @@ enum published writers_outcome(const struct writers *writers, unsigned writer, u
         return writers->each[writer].events[number];
 }
 
+int64_t writers_committed_us(const struct writers *writers, unsigned writer, unsigned number)
+{
+        return writers->each[writer].committed_us[number];
+}
+
 void writers_destroy(struct writers *writers)
 {
         if (writers == NULL)
                 return;
         writers_stop(writers);
-        for (unsigned w = 0; w < writers->options.n_writers; w++)
+        for (unsigned w = 0; w < writers->options.n_writers; w++) {
                 free(writers->each[w].events);
+                free(writers->each[w].committed_us);
+        }
         free(writers);
 }

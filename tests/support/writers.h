@@ -10,6 +10,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct writers;
 
@@ -17,6 +18,7 @@ struct writer_options {
         unsigned n_writers;
         unsigned n_transactions; /* of each; 0: until writers_stop() */
         unsigned pause_us;       /* between two transactions, so that the load has a measure */
+        unsigned long_ms;        /* how long one may be open; 0: 30 ms */
         unsigned seed;
         /* Columns of courier.outbox, and SQL expressions for them in terms of w and n, both separated by
          * commas; borrowed. NULL: as above. */
@@ -36,11 +38,17 @@ struct writers *writers_start(const char *dsn, const struct writer_options *opti
 /* True once all have done their transactions; takes a struct writers. */
 bool writers_have_ended(void *writers);
 
+/* Also for those that pause just now. */
+void writers_set_pause(struct writers *writers, unsigned pause_us);
+
 /* Waits for their transactions at hand, or for all they were to do. From here on: */
 void writers_stop(struct writers *writers);
 
 unsigned writers_count(const struct writers *writers);
 unsigned writers_n_events(const struct writers *writers, unsigned writer);
 enum published writers_outcome(const struct writers *writers, unsigned writer, unsigned number);
+
+/* The wall clock when its COMMIT was answered; 0 if it was not. */
+int64_t writers_committed_us(const struct writers *writers, unsigned writer, unsigned number);
 
 void writers_destroy(struct writers *writers); /* NULL is allowed */

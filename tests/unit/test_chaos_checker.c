@@ -233,3 +233,37 @@ Test(chaos_checker, wants_a_reason_for_each_further_arrival)
         cr_expect_eq(verdict.n_repeated, 2);
         cr_expect_eq(verdict.n_unexplained, 1, "nothing happened between the last two");
 }
+
+Test(chaos_checker, finds_what_nobody_noticed_in_the_calm)
+{
+        static const struct chaos_event in_the_calm[] = {
+            {.fate = PUBLISHED, .sinks = 1, .committed_us = 1000000},
+            {.fate = PUBLISHED, .sinks = 1, .committed_us = 1000000},
+            {.fate = PUBLISHED, .sinks = 1, .committed_us = 1000000, .is_delayed = true},
+            {.fate = PUBLISHED, .sinks = 1, .committed_us = 9000000},
+        };
+        struct chaos_arrival arrivals[] = {AT(0, 1000001 + CHAOS_SOON_US),
+            AT(1, 1000001 + 2 * CHAOS_SOON_US), AT(2, 8000000), AT(3, 90000000)};
+        struct chaos_history history = {.events = in_the_calm,
+            .n_events = 4,
+            .arrivals = arrivals,
+            .n_arrivals = 4,
+            .calm_from_us = 1000000,
+            .calm_until_us = 10000000};
+        struct chaos_verdict verdict = chaos_judge(&history);
+
+        cr_expect_eq(verdict.n_timed, 2, "one is delayed, and after one the calm was soon over");
+        cr_expect_eq(verdict.n_late, 1, "one came soon after the other");
+        cr_expect_not(chaos_is_clean(&verdict));
+
+        arrivals[0].at_us--;
+        verdict = chaos_judge(&history);
+        cr_expect_eq(verdict.n_late, 1, "now the other came too long after it");
+        arrivals[1].at_us--;
+        verdict = chaos_judge(&history);
+        cr_expect_eq(verdict.n_late, 0);
+        arrivals[1].at_us++;
+        history.calm_from_us++;
+        verdict = chaos_judge(&history);
+        cr_expect(chaos_is_clean(&verdict), "it was not calm yet");
+}
