@@ -148,6 +148,11 @@ static void check_cluster(struct blocking_conn *conn, struct report *report)
         rows_free(rows);
 }
 
+#define RING_TRIGGER                                                                               \
+        "CREATE TRIGGER ring AFTER INSERT ON courier.outbox FOR EACH STATEMENT "                   \
+        "WHEN (NOT pg_catalog.pg_try_advisory_xact_lock_shared(1668248946, 0)) "                   \
+        "EXECUTE FUNCTION courier.ring()"
+
 static void check_doorbell(
     struct blocking_conn *conn, const struct config *config, struct report *report)
 {
@@ -160,7 +165,7 @@ static void check_doorbell(
                 return;
         }
         rows = blocking_conn_query(conn,
-            "SELECT tgenabled FROM pg_catalog.pg_trigger"
+            "SELECT tgenabled, tgqual IS NOT NULL FROM pg_catalog.pg_trigger"
             " WHERE tgrelid = 'courier.outbox'::pg_catalog.regclass AND tgname = 'ring'",
             NULL, 0, &error);
         if (rows == NULL) {
@@ -169,13 +174,16 @@ static void check_doorbell(
         }
         enabled = rows_count(rows) > 0 ? rows_text(rows, 0, 0) : NULL;
         if (enabled == NULL)
-                report_warn(report, "doorbell",
-                    "CREATE TRIGGER ring AFTER INSERT ON courier.outbox "
-                    "FOR EACH STATEMENT EXECUTE FUNCTION courier.ring()",
+                report_warn(report, "doorbell", RING_TRIGGER,
                     "the trigger ring on courier.outbox is missing: events wait for the sweep");
         else if (strcmp(enabled, "O") != 0 && strcmp(enabled, "A") != 0)
                 report_warn(report, "doorbell", "ALTER TABLE courier.outbox ENABLE TRIGGER ring",
                     "the trigger ring on courier.outbox is disabled: events wait for the sweep");
+        else if (!rows_bool(rows, 0, 1))
+                report_warn(report, "doorbell",
+                    "DROP TRIGGER ring ON courier.outbox; " RING_TRIGGER,
+                    "the trigger ring on courier.outbox has no condition: every transaction "
+                    "notifies");
         else
                 report_ok(report, "doorbell", "the trigger ring is enabled");
         rows_free(rows);

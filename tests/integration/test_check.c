@@ -172,6 +172,18 @@ Test(check, warns_of_a_doorbell_that_does_not_ring_unless_polling)
             "warn  doorbell: the trigger ring on courier.outbox is missing");
         expect_finding(check_connect(dsn, "relay: {wakeup: poll}\n" ONE_SINK), 0,
             "ok    doorbell: not needed: wakeup is poll\n");
+        exec_once(dsn, "ALTER TRIGGER another ON courier.outbox RENAME TO ring");
+        expect_finding(check_connect(dsn, ONE_SINK), 0,
+            "warn  doorbell: the trigger ring on courier.outbox has no condition: every "
+            "transaction "
+            "notifies\n");
+        exec_once(dsn,
+            "DROP TRIGGER ring ON courier.outbox; CREATE TRIGGER ring AFTER INSERT ON "
+            "courier.outbox FOR EACH STATEMENT WHEN (NOT "
+            "pg_catalog.pg_try_advisory_xact_lock_shared(1668248946, 0)) EXECUTE FUNCTION "
+            "courier.ring()");
+        expect_finding(
+            check_connect(dsn, ONE_SINK), 0, "ok    doorbell: the trigger ring is enabled\n");
         free(dsn);
 }
 
