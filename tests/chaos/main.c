@@ -88,7 +88,7 @@ static void keep_calm(struct run *run, int64_t length_ms)
         const struct {
                 unsigned pause_us;
                 int64_t for_ms;
-        } moods[] = {{0, 100}, {10000000, 2500}, {world->options.pause_us, 1000}, {10000000, 2500},
+        } moods[] = {{0, 60}, {10000000, 3000}, {world->options.pause_us, 800}, {10000000, 3000},
             {5000, 300}};
         int64_t begin_ms = faults_now_ms(&run->faults), mood_until_ms = begin_ms;
 

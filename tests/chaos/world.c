@@ -193,7 +193,7 @@ void world_begin(struct world *world, const struct world_options *options)
         world->writers =
             writers_start(world->app, &(struct writer_options){.n_writers = options->n_writers,
                                           .pause_us = options->pause_us,
-                                          .long_ms = 500,
+                                          .long_ms = 1000,
                                           .seed = (unsigned)options->seed,
                                           .columns = chaos_event_columns,
                                           .event_sql = world->event_sql});

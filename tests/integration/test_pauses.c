@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 /* A session that writes down what it is told. */
 struct listener {
@@ -217,6 +218,51 @@ Test(doorbell, tells_new_events_from_changes_by_hand)
         database_exec(admin, "NOTIFY courier_control");
         wait_for(listener, &listener->n_controls, 3);
         cr_expect(listener->n_rung == 1);
+        stop_listening(listener);
+        PQfinish(admin);
+        free(dsn);
+}
+
+struct unread {
+        struct listener *listener;
+        int n_bytes;
+};
+
+static void count_unread(uv_handle_t *handle, void *context)
+{
+        struct unread *unread = context;
+        uv_os_fd_t fd;
+        int n_bytes;
+
+        if (handle->type == UV_POLL && uv_fileno(handle, &fd) == 0 &&
+            ioctl(fd, FIONREAD, &n_bytes) == 0)
+                unread->n_bytes += n_bytes;
+}
+
+static bool has_more_unread(void *context)
+{
+        struct unread *before = context, now = {.listener = before->listener};
+
+        uv_walk(&before->listener->loop, count_unread, &now);
+        if (now.n_bytes <= before->n_bytes)
+                return false;
+        before->n_bytes = now.n_bytes;
+        return true;
+}
+
+/* libpq looks no further than the next result, however much has been read. */
+Test(doorbell, is_heard_behind_an_answer_that_came_in_the_same_moment, .timeout = 60)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+        PGconn *admin = database_connect(dsn);
+        struct listener *listener = listen_to(dsn);
+        struct unread unread = {.listener = listener};
+
+        outbox_read_pauses(listener->outbox);
+        wait_until(has_more_unread, &unread, 30000, "the answer is in the socket");
+        database_exec(admin, "NOTIFY courier");
+        wait_until(has_more_unread, &unread, 30000, "and the notification behind it");
+        wait_for(listener, &listener->n_rung, 1);
         stop_listening(listener);
         PQfinish(admin);
         free(dsn);
