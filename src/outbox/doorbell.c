@@ -31,6 +31,10 @@ static const struct pg_statement await_statement = {
  * very moment in which its time was up. */
 static const struct pg_statement give_up_statement = {
     .name = "give_up", .sql = "SELECT pg_advisory_unlock_all()"};
+/* NOTIFY holds the lock of "the database 0" through the flush of the commit. */
+static const struct pg_statement crowd_statement = {.name = "crowd",
+    .sql = "SELECT count(*) > 1 FROM pg_locks WHERE locktype = 'object' AND database = 0"
+           " AND classid = 'pg_database'::regclass AND objid = 0 AND NOT granted"};
 static const struct pg_statement check_statement = {.name = "check", .sql = "SELECT"};
 
 static void on_prepared(void *owner, PGresult *result)
@@ -40,6 +44,7 @@ static void on_prepared(void *owner, PGresult *result)
         PQclear(result);
         pg_conn_prepare(doorbell->conn, &await_statement);
         pg_conn_prepare(doorbell->conn, &give_up_statement);
+        pg_conn_prepare(doorbell->conn, &crowd_statement);
         pg_conn_prepare(doorbell->conn, &check_statement);
         pg_conn_greeted(doorbell->conn);
         doorbell->events.on_connected(doorbell->owner);
@@ -112,6 +117,20 @@ void doorbell_await(struct doorbell *doorbell, int64_t wait_ms)
 void doorbell_give_up(struct doorbell *doorbell)
 {
         pg_conn_execute(doorbell->conn, &give_up_statement, NULL, false, NULL, NULL);
+}
+
+static void on_crowd(void *owner, PGresult *result)
+{
+        struct doorbell *doorbell = owner;
+        bool is_crowded = PQgetvalue(result, 0, 0)[0] == 't';
+
+        PQclear(result);
+        doorbell->events.on_crowd(doorbell->owner, is_crowded);
+}
+
+void doorbell_look_for_crowd(struct doorbell *doorbell)
+{
+        pg_conn_execute(doorbell->conn, &crowd_statement, NULL, false, on_crowd, doorbell);
 }
 
 void doorbell_check(struct doorbell *doorbell)

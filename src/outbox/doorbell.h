@@ -18,6 +18,8 @@ struct doorbell_events {
         /* Each answers doorbell_await(). */
         void (*on_granted)(void *owner);
         void (*on_refused)(void *owner);
+        /* Answers doorbell_look_for_crowd(). */
+        void (*on_crowd)(void *owner, bool is_crowded);
 };
 
 /* No wait is longer than `wait_max_ms`. */
@@ -30,6 +32,9 @@ void doorbell_destroy(struct doorbell *doorbell); /* NULL is allowed; gives up t
  * ring has ended when it is granted. To be called when connected, and not while another wait lasts. */
 void doorbell_await(struct doorbell *doorbell, int64_t wait_ms);
 void doorbell_give_up(struct doorbell *doorbell);
+
+/* Do transactions wait for each other in order to notify? Anywhere in the cluster. */
+void doorbell_look_for_crowd(struct doorbell *doorbell);
 
 /* Makes the server answer, so that a connection that died in silence is found out. */
 void doorbell_check(struct doorbell *doorbell);

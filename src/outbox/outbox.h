@@ -50,9 +50,9 @@ struct outbox_news {
         /* A writer has rung: there may be. */
         void (*on_rung)(void *owner);
         /* A lane asks for what is beyond all that it has read, and none did before; and no such question
-         * is open any more: was there anything? */
+         * is open any more: how many events are there, by the answer that knows of most? */
         void (*on_looking)(void *owner);
-        void (*on_looked)(void *owner, bool has_found);
+        void (*on_looked)(void *owner, uint64_t n_news);
 };
 
 /* Before outbox_open(): every session is to LISTEN. */

@@ -49,7 +49,7 @@ void session_note_looking(struct outbox *outbox)
 {
         if (outbox->n_looking++ > 0)
                 return;
-        outbox->has_found = false;
+        outbox->n_news = 0;
         if (outbox->is_listening)
                 outbox->news.on_looking(outbox->news_owner);
 }
@@ -57,10 +57,13 @@ void session_note_looking(struct outbox *outbox)
 void session_note_looked(struct outbox *outbox, const struct page *page)
 {
         /* Also what is not for this sink: who writes that wants to be left in peace as well. */
-        outbox->has_found |=
-            page->n_events > 0 || page->start.until->floor != page->start.from->floor;
+        uint64_t n_ids = (uint64_t)(page->start.until->floor - page->start.from->floor);
+        uint64_t n_news = page->n_events > n_ids ? page->n_events : n_ids;
+
+        if (n_news > outbox->n_news)
+                outbox->n_news = n_news;
         if (--outbox->n_looking == 0 && outbox->is_listening)
-                outbox->news.on_looked(outbox->news_owner, outbox->has_found);
+                outbox->news.on_looked(outbox->news_owner, outbox->n_news);
 }
 
 /* What comes while the session is greeted is of no interest: all is still to be read. */

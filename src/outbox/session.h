@@ -18,7 +18,7 @@ struct outbox {
         struct settle_batch *settling; /* of these, the one being gathered; or NULL */
         struct page_statements pages;
         unsigned n_looking;         /* pages under way that open a difference */
-        bool has_found;             /* one of these did */
+        uint64_t n_news;            /* events that these found, by the one with most */
         struct outbox_events events;
         void *owner; /* borrowed */
 

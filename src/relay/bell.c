@@ -8,13 +8,19 @@
 /* Looks may take one part in five of the session's time. */
 #define PAUSE_PER_LOOK 4
 
-/* So many looks in a row that find nothing, and it is time to sleep. */
-#define EMPTY_LOOKS 3
-
-/* So many rings in a moment, some 400/s: until then a NOTIFY for each transaction hurts nobody, and an
- * event is here soonest if it is rung for. */
+/* So many rings in a moment, some 400/s, are too many. Up to that an event is here soonest if it is rung
+ * for, and a NOTIFY for each transaction hurts nobody: */
 #define OFTEN     8
 #define MOMENT_US 20000
+
+/* unless commits are slow, and writers wait for each other. They ring seldom just because of that, so it
+ * has to be looked for, now and then, when one ring follows another. */
+#define CROWD_RING_US  500000
+#define CROWD_PAUSE_US 100000
+
+/* With less news than that in a while it is time to sleep. Commits come in groups, so it is a long one. */
+#define LITTLE   15
+#define WHILE_US 100000
 
 /* While somebody keeps K for long, all others ring: a wait that lasts no longer than the quiet before
  * it leaves them in peace soon after they have come in numbers. */
@@ -32,7 +38,9 @@ void bell_init(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms)
             .poll_interval_us = poll_interval_ms * 1000,
             .state = BELL_OFF,
             .lock = BELL_LOCK_UNREACHABLE,
-            .look_due_us = -1};
+            .look_due_us = -1,
+            .rung_us = -CROWD_RING_US,
+            .crowd_asked_us = -CROWD_PAUSE_US};
 }
 
 /* From here on newcomers ring, or will soon; who came before may still end without. */
@@ -48,8 +56,10 @@ static void enter(struct bell *bell, enum bell_state next, int64_t now_us)
         bell->state = next;
         bell->is_look_wanted = next != BELL_OFF;
         bell->look_due_us = -1;
-        bell->n_empty = 0;
+        bell->news_since_us = now_us;
+        bell->n_news = 0;
         bell->n_rings = 0;
+        bell->is_crowd_wanted = false;
         bell->wait_ms = WAIT_MIN_MS;
         if (next == BELL_DROWSY)
                 begin_drowsing(bell, now_us);
@@ -78,6 +88,14 @@ static bool is_rung_often(struct bell *bell, int64_t now_us)
         return ++bell->n_rings >= OFTEN;
 }
 
+static void watch_crowd(struct bell *bell, int64_t now_us)
+{
+        if (now_us - bell->rung_us < CROWD_RING_US &&
+            now_us - bell->crowd_asked_us > CROWD_PAUSE_US)
+                bell->is_crowd_wanted = true;
+        bell->rung_us = now_us;
+}
+
 void bell_rung(struct bell *bell, int64_t now_us)
 {
         switch (bell->state) {
@@ -87,10 +105,17 @@ void bell_rung(struct bell *bell, int64_t now_us)
         case BELL_DROWSY:
         case BELL_ASLEEP:
                 bell->is_look_wanted = true;
+                watch_crowd(bell, now_us);
                 if (is_rung_often(bell, now_us))
                         enter(bell, BELL_AWAKE, now_us);
                 return;
         }
+}
+
+void bell_crowded(struct bell *bell, bool is_crowded, int64_t now_us)
+{
+        if (is_crowded && (bell->state == BELL_DROWSY || bell->state == BELL_ASLEEP))
+                enter(bell, BELL_AWAKE, now_us);
 }
 
 void bell_connected(struct bell *bell, int64_t now_us)
@@ -150,21 +175,33 @@ static int64_t drowsy_pause_us(const struct bell *bell, int64_t now_us)
         return so_far_us < most_us ? so_far_us : most_us;
 }
 
-void bell_looked(struct bell *bell, bool has_found, int64_t now_us)
+static bool is_little(struct bell *bell, uint64_t n_news, int64_t now_us)
+{
+        bool is_over = now_us - bell->news_since_us > WHILE_US, is_enough;
+
+        bell->n_news += n_news;
+        is_enough = bell->n_news >= LITTLE;
+        if (is_over) {
+                bell->news_since_us = now_us;
+                bell->n_news = 0;
+        }
+        return is_over && !is_enough;
+}
+
+void bell_looked(struct bell *bell, uint64_t n_news, int64_t now_us)
 {
         switch (bell->state) {
         case BELL_OFF:
         case BELL_ASLEEP:
                 return;
         case BELL_AWAKE:
-                bell->n_empty = has_found ? 0 : bell->n_empty + 1;
-                if (bell->n_empty >= EMPTY_LOOKS)
+                if (is_little(bell, n_news, now_us))
                         fall_asleep(bell, now_us);
                 else
                         look_after(bell, POLL_US, now_us);
                 return;
         case BELL_DROWSY:
-                if (has_found && bell->lock == BELL_LOCK_UNREACHABLE)
+                if (n_news > 0 && bell->lock == BELL_LOCK_UNREACHABLE)
                         enter(bell, BELL_AWAKE, now_us);
                 else
                         look_after(bell, drowsy_pause_us(bell, now_us), now_us);
@@ -176,6 +213,12 @@ enum bell_wish bell_next_wish(struct bell *bell, int64_t *out_wait_ms)
 {
         bool is_wanted = bell->state == BELL_DROWSY || bell->state == BELL_ASLEEP;
 
+        if (bell->is_crowd_wanted &&
+            (bell->lock == BELL_LOCK_FREE || bell->lock == BELL_LOCK_HELD)) {
+                bell->is_crowd_wanted = false;
+                bell->crowd_asked_us = bell->rung_us;
+                return BELL_LOOK_FOR_CROWD;
+        }
         if (bell->lock == BELL_LOCK_FREE && is_wanted) {
                 bell->lock = BELL_LOCK_AWAITED;
                 *out_wait_ms = bell->wait_ms;

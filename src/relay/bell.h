@@ -10,7 +10,7 @@
  *           for at growing intervals
  *   ASLEEP  K is ours: nobody has skipped the bell since the last look was ordered
  *
- *   OFF -a lane is ours-> DROWSY -granted-> ASLEEP -rung often-> AWAKE -nothing found-> DROWSY
+ *   OFF -a lane is ours-> DROWSY -granted-> ASLEEP -rung often-> AWAKE -little news-> DROWSY
  *   DROWSY -rung often-> AWAKE        ASLEEP -connection lost-> DROWSY
  *   any of these -no lane is ours-> OFF
  *
@@ -26,7 +26,7 @@ enum bell_state { BELL_OFF, BELL_AWAKE, BELL_DROWSY, BELL_ASLEEP };
 /* K, as far as we know. */
 enum bell_lock { BELL_LOCK_UNREACHABLE, BELL_LOCK_FREE, BELL_LOCK_AWAITED, BELL_LOCK_HELD };
 
-enum bell_wish { BELL_NOTHING, BELL_AWAIT, BELL_GIVE_UP };
+enum bell_wish { BELL_NOTHING, BELL_LOOK_FOR_CROWD, BELL_AWAIT, BELL_GIVE_UP };
 
 struct bell {
         int64_t sweep_us;         /* longest pause between two looks while drowsy */
@@ -38,11 +38,15 @@ struct bell {
         bool is_look_wanted;
         int64_t look_due_us; /* or -1 */
         int64_t looking_since_us;
-        unsigned n_empty;        /* looks in a row that found nothing, while AWAKE */
+        int64_t news_since_us;   /* the beginning of a while, when AWAKE */
+        uint64_t n_news;         /* found in this while */
         int64_t drowsy_since_us; /* since newcomers ring, as far as we know */
         int64_t wait_ms;         /* how long the next wait for K may take */
         int64_t rings_since_us;  /* the beginning of a moment */
         unsigned n_rings;        /* in this moment */
+        int64_t rung_us;         /* the last time */
+        int64_t crowd_asked_us;
+        bool is_crowd_wanted;
 };
 
 /* The longest wait for K that is ever asked for. */
@@ -60,14 +64,17 @@ void bell_rung(struct bell *bell, int64_t now_us);
 void bell_connected(struct bell *bell, int64_t now_us);
 void bell_lost(struct bell *bell, int64_t now_us);
 
+/* Answers BELL_LOOK_FOR_CROWD: do writers wait for each other because they ring? */
+void bell_crowded(struct bell *bell, bool is_crowded, int64_t now_us);
+
 /* How the wait for K ended: K is ours; or the time was up. */
 void bell_granted(struct bell *bell, int64_t now_us);
 void bell_refused(struct bell *bell, int64_t now_us);
 
 /* Some lane looks for news, be it because a look was wanted or by itself; and all that did have been
- * answered. */
+ * answered, the one with most has found so much. */
 void bell_looking(struct bell *bell, int64_t now_us);
-void bell_looked(struct bell *bell, bool has_found, int64_t now_us);
+void bell_looked(struct bell *bell, uint64_t n_news, int64_t now_us);
 
 /* What to do about K; asking marks it as done. *out_wait_ms: how long to wait at most. */
 enum bell_wish bell_next_wish(struct bell *bell, int64_t *out_wait_ms);

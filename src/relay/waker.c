@@ -46,6 +46,14 @@ static void on_granted(void *owner)
         waker->events.on_dirty(waker->owner);
 }
 
+static void on_crowd(void *owner, bool is_crowded)
+{
+        struct waker *waker = owner;
+
+        bell_crowded(&waker->bell, is_crowded, clock_monotonic_us());
+        waker->events.on_dirty(waker->owner);
+}
+
 static void on_refused(void *owner)
 {
         struct waker *waker = owner;
@@ -76,11 +84,11 @@ static void on_looking(void *owner)
         bell_looking(&waker->bell, clock_monotonic_us());
 }
 
-static void on_looked(void *owner, bool has_found)
+static void on_looked(void *owner, uint64_t n_news)
 {
         struct waker *waker = owner;
 
-        bell_looked(&waker->bell, has_found, clock_monotonic_us());
+        bell_looked(&waker->bell, n_news, clock_monotonic_us());
         waker->events.on_dirty(waker->owner);
 }
 
@@ -89,6 +97,7 @@ struct waker *waker_create(uv_loop_t *loop, const struct config *config, struct 
 {
         static const struct doorbell_events doorbell_events = {.on_connected = on_connected,
             .on_lost = on_lost,
+            .on_crowd = on_crowd,
             .on_granted = on_granted,
             .on_refused = on_refused};
         static const struct outbox_news news = {
@@ -151,22 +160,34 @@ static void arm(struct waker *waker, int64_t now_us)
                     waker->look, due_us > now_us ? (uint64_t)(due_us - now_us + 999) / 1000 : 0);
 }
 
+/* False if nothing was wanted. */
+static bool serve_wish(struct waker *waker)
+{
+        int64_t wait_ms;
+
+        switch (bell_next_wish(&waker->bell, &wait_ms)) {
+        case BELL_NOTHING:
+                return false;
+        case BELL_LOOK_FOR_CROWD:
+                doorbell_look_for_crowd(waker->doorbell);
+                return true;
+        case BELL_AWAIT:
+                doorbell_await(waker->doorbell, wait_ms);
+                return true;
+        case BELL_GIVE_UP:
+                doorbell_give_up(waker->doorbell);
+                return true;
+        }
+        return false;
+}
+
 void waker_serve(struct waker *waker)
 {
         int64_t now_us = clock_monotonic_us();
-        int64_t wait_ms;
 
         log_state(waker);
-        switch (bell_next_wish(&waker->bell, &wait_ms)) {
-        case BELL_NOTHING:
-                break;
-        case BELL_AWAIT:
-                doorbell_await(waker->doorbell, wait_ms);
-                break;
-        case BELL_GIVE_UP:
-                doorbell_give_up(waker->doorbell);
-                break;
-        }
+        while (serve_wish(waker))
+                ;
         if (bell_wants_look(&waker->bell, now_us))
                 waker->events.on_look(waker->owner);
         arm(waker, now_us);

@@ -216,6 +216,27 @@ Test(doorbell, is_skipped_while_the_relay_is_awake)
         end(&fixture, relay);
 }
 
+/* Where commits are slow, those who ring wait for each other: few rings arrive, and many want to. */
+Test(doorbell, is_skipped_when_writers_wait_for_each_other)
+{
+        struct postgres *postgres = postgres_start_durable();
+        struct relay_fixture fixture;
+        struct relay_process *relay;
+
+        relay_fixture_begin(&fixture, postgres);
+        database_exec(fixture.admin, "ALTER SYSTEM SET commit_delay = 100000");
+        database_exec(fixture.admin, "ALTER SYSTEM SET commit_siblings = 0");
+        database_exec(fixture.admin, "SELECT pg_reload_conf()");
+        relay = start_sink(&fixture, "events", "notify");
+        await_sleep(&fixture);
+        relay_fixture_write(&fixture, 1);
+        await_in_database(fixture.admin,
+            "SELECT NOT EXISTS (SELECT " LOCK "AND mode = 'ExclusiveLock')", "the relay is awake");
+        writers_stop(fixture.writers);
+        end(&fixture, relay);
+        postgres_stop(postgres);
+}
+
 /* Before it asked for the lock, or while it was awake, all the same. */
 Test(doorbell, needs_no_ring_of_a_long_transaction_that_skipped_it)
 {

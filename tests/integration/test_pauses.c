@@ -79,10 +79,10 @@ static void on_looking(void *owner)
         (void)owner;
 }
 
-static void on_looked(void *owner, bool has_found)
+static void on_looked(void *owner, uint64_t n_news)
 {
         (void)owner;
-        (void)has_found;
+        (void)n_news;
 }
 
 static void wait_for(struct listener *listener, const unsigned *count, unsigned at_least)

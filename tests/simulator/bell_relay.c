@@ -43,7 +43,7 @@ static void look(struct bell_world *world, int relay, int lane)
         at->is_looking[lane] = true;
         world->n_looks++;
         if (at->n_looking++ == 0) {
-                at->has_found_any = false;
+                at->n_found_most = 0;
                 bell_looking(&at->bell, world->now_us);
         }
         world_order(world, takes_us, LOOK_SEES, relay, lane, at->work_birth);
@@ -72,24 +72,33 @@ bool relay_has_lane(const struct relay_model *at)
         return false;
 }
 
+static bool serve_wish(struct bell_world *world, int relay)
+{
+        int64_t wait_ms;
+
+        switch (bell_next_wish(&world->relays[relay].bell, &wait_ms)) {
+        case BELL_NOTHING:
+                return false;
+        case BELL_LOOK_FOR_CROWD: /* there is none here */
+                return true;
+        case BELL_AWAIT:
+                send(world, relay, wait_ms * MS);
+                return true;
+        case BELL_GIVE_UP:
+                send(world, relay, 0);
+                return true;
+        }
+        return false;
+}
+
 void relay_serve(struct bell_world *world, int relay)
 {
         struct relay_model *at = &world->relays[relay];
-        int64_t wait_ms;
-
         if (!at->runs)
                 return;
         bell_own(&at->bell, relay_has_lane(at), world->now_us);
-        switch (bell_next_wish(&at->bell, &wait_ms)) {
-        case BELL_NOTHING:
-                break;
-        case BELL_AWAIT:
-                send(world, relay, wait_ms * MS);
-                break;
-        case BELL_GIVE_UP:
-                send(world, relay, 0);
-                break;
-        }
+        while (serve_wish(world, relay))
+                ;
         if (bell_wants_look(&at->bell, world->now_us))
                 for (int lane = 0; lane < N_LANES; lane++)
                         at->is_rung[lane] = true;
@@ -213,7 +222,7 @@ static void see(struct bell_world *world, int relay, int lane)
 {
         struct lane_model *at = &world->lanes[lane];
 
-        world->relays[relay].has_found[lane] = at->n_pending > 0;
+        world->relays[relay].n_found[lane] = at->n_pending;
         for (unsigned i = 0; i < at->n_pending; i++)
                 see_event(world, relay, lane, at->pending[i]);
         at->n_pending = 0;
@@ -225,9 +234,10 @@ static void take_answer_of_look(struct bell_world *world, int relay, int lane)
         const struct session *session = at->session >= 0 ? &world->sessions[at->session] : NULL;
 
         at->is_looking[lane] = false;
-        at->has_found_any |= at->has_found[lane];
+        if (at->n_found[lane] > at->n_found_most)
+                at->n_found_most = at->n_found[lane];
         if (--at->n_looking == 0)
-                bell_looked(&at->bell, at->has_found_any, world->now_us);
+                bell_looked(&at->bell, at->n_found_most, world->now_us);
         if (session != NULL && session->is_open && session->holds && at->awake_since_us >= 0 &&
             world->now_us - at->awake_since_us > GIVING_UP_US &&
             world->now_us - session->granted_us > GIVING_UP_US)

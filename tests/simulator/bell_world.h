@@ -106,9 +106,10 @@ struct relay_model {
         int64_t doorbell_up_since_us;
         int64_t last_arrival_us; /* commands do not overtake each other, nor do answers */
         int64_t last_answer_us;
-        bool owns[N_LANES], is_rung[N_LANES], is_looking[N_LANES], has_found[N_LANES];
+        bool owns[N_LANES], is_rung[N_LANES], is_looking[N_LANES];
+        uint64_t n_found[N_LANES];
         unsigned n_looking;
-        bool has_found_any;
+        uint64_t n_found_most;
         int64_t awake_since_us;
 };
 

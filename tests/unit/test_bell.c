@@ -29,12 +29,12 @@ static int64_t awaits(struct bell *bell)
 }
 
 /* A look that takes that long. */
-static void look(struct bell *bell, int64_t now_us, int64_t took_us, bool has_found)
+static void look(struct bell *bell, int64_t now_us, int64_t took_us, uint64_t n_news)
 {
         cr_expect(bell_wants_look(bell, now_us), "a look is wanted at %lld us", (long long)now_us);
         cr_expect_not(bell_wants_look(bell, now_us), "asking marks it as done");
         bell_looking(bell, now_us);
-        bell_looked(bell, has_found, now_us + took_us);
+        bell_looked(bell, n_news, now_us + took_us);
 }
 
 static struct bell drowsy(void)
@@ -162,20 +162,81 @@ Test(bell, orders_no_look_before_the_last_one_is_answered)
         cr_expect_not(bell_wants_look(&bell, 3600 * 1000 * MS));
 }
 
-Test(bell, gets_drowsy_when_three_looks_in_a_row_find_nothing)
+/* Looks every two milliseconds for as long. */
+static int64_t stay_awake(struct bell *bell, int64_t from_us, int64_t for_us, unsigned n_news_each)
+{
+        int64_t now_us = from_us;
+
+        for (; now_us < from_us + for_us && bell->state == BELL_AWAKE; now_us += 2 * MS)
+                look(bell, now_us, 0, n_news_each);
+        return now_us;
+}
+
+Test(bell, gets_drowsy_when_there_is_little_news)
 {
         struct bell bell = awake();
-        static const bool has_found[] = {false, false, true, false, false};
-        int64_t now_us = 0;
+        int64_t now_us;
 
         cr_expect(wishes(&bell, BELL_GIVE_UP));
-        for (int i = 0; i < 5; i++, now_us = bell_next_due(&bell))
-                look(&bell, now_us, 0, has_found[i]);
-        cr_expect_eq(bell.state, BELL_AWAKE);
+        now_us = stay_awake(&bell, 0, 1000 * MS, 1);
+        cr_expect_eq(bell.state, BELL_AWAKE, "500 a second are not little");
         cr_expect(wishes(&bell, BELL_NOTHING));
-        look(&bell, now_us, 0, false);
+        now_us = stay_awake(&bell, now_us, 99 * MS, 0);
+        cr_expect_eq(bell.state, BELL_AWAKE, "commits may come in groups");
+        look(&bell, now_us, 0, 16);
+        now_us = stay_awake(&bell, now_us + 2 * MS, 1000 * MS, 0);
         cr_expect_eq(bell.state, BELL_DROWSY);
+        cr_expect_leq(now_us, 1400 * MS);
         cr_expect(wishes(&bell, BELL_AWAIT));
+}
+
+Test(bell, gets_drowsy_when_a_hundred_come_in_a_second)
+{
+        struct bell bell = awake();
+
+        cr_expect(wishes(&bell, BELL_GIVE_UP));
+        for (int64_t i = 0; i < 100 && bell.state == BELL_AWAKE; i++)
+                look(&bell, i * 2 * MS, 0, i % 5 == 0);
+        cr_expect_eq(bell.state, BELL_DROWSY);
+}
+
+/* Where commits are slow, those who ring wait for each other, and few rings arrive. */
+Test(bell, looks_for_a_crowd_when_one_ring_follows_another)
+{
+        struct bell bell = asleep();
+
+        bell_rung(&bell, 1000 * MS);
+        cr_expect(wishes(&bell, BELL_NOTHING), "after a long silence there can be none");
+        bell_rung(&bell, 1200 * MS);
+        cr_expect(wishes(&bell, BELL_LOOK_FOR_CROWD));
+        cr_expect(wishes(&bell, BELL_NOTHING));
+        bell_rung(&bell, 1299 * MS);
+        cr_expect(wishes(&bell, BELL_NOTHING), "not so soon again");
+        bell_crowded(&bell, false, 1300 * MS);
+        cr_expect_eq(bell.state, BELL_ASLEEP);
+
+        bell_rung(&bell, 1301 * MS);
+        cr_expect(wishes(&bell, BELL_LOOK_FOR_CROWD));
+        bell_crowded(&bell, true, 1302 * MS);
+        cr_expect_eq(bell.state, BELL_AWAKE);
+        bell_crowded(&bell, true, 1303 * MS);
+        bell_own(&bell, false, 1304 * MS);
+        bell_crowded(&bell, true, 1305 * MS);
+        cr_expect_eq(bell.state, BELL_OFF);
+}
+
+Test(bell, looks_for_a_crowd_between_two_waits)
+{
+        struct bell bell = drowsy();
+
+        bell_rung(&bell, 1000 * MS);
+        bell_rung(&bell, 1100 * MS);
+        cr_expect(wishes(&bell, BELL_NOTHING), "the connection waits");
+        bell_refused(&bell, 1200 * MS);
+        cr_expect(wishes(&bell, BELL_LOOK_FOR_CROWD));
+        cr_expect(wishes(&bell, BELL_AWAIT));
+        bell_crowded(&bell, true, 1201 * MS);
+        cr_expect_eq(bell.state, BELL_AWAKE);
 }
 
 /* Who skipped the bell a moment ago and has ended since is found a moment later; who needs an hour may
@@ -236,12 +297,11 @@ Test(bell, sleeps_at_once_if_the_lock_was_granted_when_nobody_wanted_it)
         struct bell bell = drowsy();
 
         ring(&bell, 8, 0, 0);
-        for (int64_t i = 0; i < 2; i++)
-                look(&bell, i * 2 * MS, 0, false);
-        bell_granted(&bell, 4 * MS);
-        look(&bell, 4 * MS, 0, false);
+        stay_awake(&bell, 0, 100 * MS, 0);
+        bell_granted(&bell, 101 * MS);
+        look(&bell, 102 * MS, 0, 0);
         cr_expect_eq(bell.state, BELL_ASLEEP);
-        cr_expect(bell_wants_look(&bell, 4 * MS));
+        cr_expect(bell_wants_look(&bell, 102 * MS));
         cr_expect(wishes(&bell, BELL_NOTHING));
 }
 
@@ -270,8 +330,7 @@ Test(bell, waits_shortly_again_after_it_was_awake)
         ring(&bell, 8, 0, 0);
         bell_refused(&bell, 0);
         cr_expect(wishes(&bell, BELL_NOTHING), "awake it wants no lock");
-        for (int64_t i = 0; i < 3; i++)
-                look(&bell, i * 2 * MS, 0, false);
+        stay_awake(&bell, 0, 200 * MS, 0);
         cr_expect_eq(awaits(&bell), 100);
 }
 
