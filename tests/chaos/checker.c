@@ -11,7 +11,7 @@
 struct judge {
         const struct chaos_history *history;
         struct chaos_verdict *verdict;
-        int64_t last_us;     /* the arrival before, of any event */
+        int64_t last_us;     /* the arrival before, but of a delayed one */
         int64_t *arrived_us; /* by event: the last time, or NEVER; owned */
         bool *is_dead;       /* by event; owned */
         uint32_t *n_caused;  /* by incident; owned */
@@ -123,7 +123,8 @@ static void judge_arrival(struct judge *judge, const struct chaos_arrival *arriv
                 judge_time(judge, arrival);
         }
         judge->arrived_us[arrival->event] = arrival->at_us;
-        judge->last_us = arrival->at_us;
+        if (!history->events[arrival->event].is_delayed)
+                judge->last_us = arrival->at_us;
 }
 
 static void judge_dead(struct judge *judge, uint32_t event)

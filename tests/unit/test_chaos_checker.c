@@ -243,7 +243,8 @@ Test(chaos_checker, finds_what_nobody_noticed_in_the_calm)
             {.fate = PUBLISHED, .sinks = 1, .committed_us = 9000000},
         };
         struct chaos_arrival arrivals[] = {AT(0, 1000001 + CHAOS_SOON_US),
-            AT(1, 1000001 + 2 * CHAOS_SOON_US), AT(2, 8000000), AT(3, 90000000)};
+            AT(2, 1000001 + 2 * CHAOS_SOON_US), AT(1, 1000001 + 2 * CHAOS_SOON_US),
+            AT(3, 90000000)};
         struct chaos_history history = {.events = in_the_calm,
             .n_events = 4,
             .arrivals = arrivals,
@@ -259,10 +260,10 @@ Test(chaos_checker, finds_what_nobody_noticed_in_the_calm)
         arrivals[0].at_us--;
         verdict = chaos_judge(&history);
         cr_expect_eq(verdict.n_late, 1, "now the other came too long after it");
-        arrivals[1].at_us--;
+        arrivals[2].at_us--;
         verdict = chaos_judge(&history);
         cr_expect_eq(verdict.n_late, 0);
-        arrivals[1].at_us++;
+        arrivals[2].at_us++;
         history.calm_from_us++;
         verdict = chaos_judge(&history);
         cr_expect(chaos_is_clean(&verdict), "it was not calm yet");
