@@ -49,8 +49,9 @@ static bool begin_freeze(struct faults *faults, const struct chaos_step *step, s
 static void terminate_some(struct faults *faults, unsigned variant)
 {
         static const char *const which[] = {
-            "usename LIKE 'relay%' AND query ~ 'await_quiet|unlock_all'",
-            "usename LIKE 'relay%' AND query !~ 'await_quiet|unlock_all'", "usename LIKE 'relay%'"};
+            "usename LIKE 'relay%' AND query ~ 'await_quiet|unlock_all|pg_locks'",
+            "usename LIKE 'relay%' AND query !~ 'await_quiet|unlock_all|pg_locks'",
+            "usename LIKE 'relay%'"};
 
         faults_add_incident(faults, CAUSE_SESSION, ALL_SINKS, WORLD_MAX_IN_FLIGHT);
         terminate_sessions(faults, which[variant % 3]);

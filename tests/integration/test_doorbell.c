@@ -356,6 +356,9 @@ Test(doorbell_of_many, is_left_alone_by_a_relay_that_stands_by)
 
 /* ---- lost connections --------------------------------------------------------------------------- */
 
+/* Which of the relay's two sessions a query is of. */
+#define DOORBELL "'await_quiet|unlock_all|pg_locks'"
+
 static void terminate(const struct relay_fixture *fixture, const char *which)
 {
         char *sql = xasprintf("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "
@@ -372,7 +375,7 @@ Test(doorbell_lost, is_taken_up_again)
         struct relay_process *relay = begin(&fixture);
 
         for (int i = 0; i < 5; i++) {
-                terminate(&fixture, "query ~ 'await_quiet'");
+                terminate(&fixture, "query ~ " DOORBELL);
                 publish_and_await(&fixture, 2);
                 await_sleep(&fixture);
                 publish_and_await(&fixture, 2);
@@ -394,7 +397,7 @@ Test(doorbell_lost, is_taken_up_again_while_it_is_waited_for)
         relay = start_sink(&fixture, "events", "notify");
         await_in_database(
             fixture.admin, IS_AWAITED, "the relay waits for the one who skipped the bell");
-        terminate(&fixture, "query ~ 'await_quiet'");
+        terminate(&fixture, "query ~ " DOORBELL);
         publish_and_await(&fixture, 2);
         await_in_database(fixture.admin, IS_AWAITED, "it waits again");
         database_exec(skipper, "COMMIT");
@@ -410,7 +413,7 @@ Test(doorbell_lost, is_heard_again_after_the_work_connection_was_lost)
         char is_owned[64];
 
         for (int i = 0; i < 5; i++) {
-                terminate(&fixture, "query !~ 'await_quiet|unlock'");
+                terminate(&fixture, "query !~ " DOORBELL);
                 publish_and_await(&fixture, 2);
                 snprintf(is_owned, sizeof is_owned, "SELECT epoch = %d FROM courier.cursor", i + 2);
                 await_in_database(fixture.admin, is_owned, "the relay owns its lane again");
