@@ -55,18 +55,11 @@ struct watched {
 static struct watched watched[FDS_MAX];
 static struct log *log_;
 
-static ssize_t (*real_read)(int, void *, size_t);
-static ssize_t (*real_recv)(int, void *, size_t, int);
-static int (*real_connect)(int, const struct sockaddr *, socklen_t);
-static int (*real_close)(int);
-
-__attribute__((constructor)) static void find_the_real_ones(void)
-{
-        *(void **)&real_read = dlsym(RTLD_NEXT, "read");
-        *(void **)&real_recv = dlsym(RTLD_NEXT, "recv");
-        *(void **)&real_connect = dlsym(RTLD_NEXT, "connect");
-        *(void **)&real_close = dlsym(RTLD_NEXT, "close");
-}
+/* The C library's function of this name. Found when first called, not by a constructor: those of other
+ * libraries may run before ours and call it. */
+#define FIND_REAL(name)                                                                            \
+        static __typeof__(&name) real;                                                             \
+        real = real != NULL ? real : (__typeof__(real))dlsym(RTLD_NEXT, #name)
 
 static void open_log(void)
 {
@@ -79,7 +72,7 @@ static void open_log(void)
                 perror("ack_times: ACK_TIMES");
                 abort();
         }
-        real_close(fd);
+        close(fd);
 }
 
 static void note(int64_t at_us, const struct watched *at)
@@ -134,6 +127,7 @@ static ssize_t look(int fd, const char *bytes, ssize_t n_bytes)
 
 int connect(int fd, const struct sockaddr *address, socklen_t n_bytes)
 {
+        FIND_REAL(connect);
         const struct sockaddr_un *path = (const struct sockaddr_un *)address;
         size_t n_path;
 
@@ -148,24 +142,27 @@ int connect(int fd, const struct sockaddr *address, socklen_t n_bytes)
                         watched[fd].is_redis = true;
                 }
         }
-        return real_connect(fd, address, n_bytes);
+        return real(fd, address, n_bytes);
 }
 
 int close(int fd)
 {
+        FIND_REAL(close);
         if (fd >= 0 && fd < FDS_MAX)
                 watched[fd].is_redis = false;
-        return real_close(fd);
+        return real(fd);
 }
 
 ssize_t read(int fd, void *bytes, size_t n_bytes)
 {
-        return look(fd, bytes, real_read(fd, bytes, n_bytes));
+        FIND_REAL(read);
+        return look(fd, bytes, real(fd, bytes, n_bytes));
 }
 
 ssize_t recv(int fd, void *bytes, size_t n_bytes, int flags)
 {
-        return look(fd, bytes, real_recv(fd, bytes, n_bytes, flags));
+        FIND_REAL(recv);
+        return look(fd, bytes, real(fd, bytes, n_bytes, flags));
 }
 
 /* What _FORTIFY_SOURCE may make of the two. */

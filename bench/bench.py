@@ -22,7 +22,8 @@ def main():
     folder, *cells = sys.argv[1:]
     cells = cells or CELLS
     rig = Rig(folder, repeat=int(os.environ.get("REPEAT", 3)),
-              events=int(os.environ.get("EVENTS", 1_000_000)))
+              events=int(os.environ.get("EVENTS", 1_000_000)),
+              longer=float(os.environ.get("LONGER", 1)))
     facts = machine.facts(rig)
     cores = machine.Cores()
     figures, took = [], []

@@ -4,7 +4,7 @@ import json
 import operator
 import statistics
 
-COLUMNS = "{:<10}  {:<66}{:>10}  {:<9}{:>10}{:>10}"
+COLUMNS = "{:<10}  {:<76}{:>10}  {:<9}{:>10}{:>10}"
 HOLDS = {">=": operator.ge, "<=": operator.le, "<": operator.lt, ">": operator.gt}
 
 
