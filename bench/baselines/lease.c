@@ -6,7 +6,8 @@
  *   - Two workers with a connection each, served in turn by this one thread: while the sink has the
  *     batch of one, the server deletes and claims for the other.
  *   - The DELETE and the next claim go to the server in one piece, and are one transaction.
- *   - The scan begins above the last id claimed, as with the long transaction.
+ *   - The scan begins above the last id claimed, as with the long transaction. When it has found
+ *     nothing more, it begins anew: with what was committed late, and leases that ran out.
  *   - leased_until is not indexed and the table's pages are filled by half (lease.sql): the UPDATE
  *     writes no index.
  *   - The claim joins by ctid, which spares a walk through the index for each row: a row's place
@@ -79,6 +80,8 @@ int main(int n_args, char **args)
                 n_without = PQntuples(rows) > 0 ? 0 : n_without + 1;
                 claimed = last > claimed ? last : claimed;
                 PQclear(rows);
+                if (n_without == N_WORKERS && run_goes_on(&run))
+                        n_without = claimed = 0;
                 ask(&workers[i], &run, claimed);
         }
         for (int i = 0; i < N_WORKERS; i++)

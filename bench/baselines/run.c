@@ -1,5 +1,6 @@
 #include "run.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -15,9 +16,12 @@ static int64_t monotonic_us(void)
 
 void run_init(struct run *run, int n_args, char **args)
 {
-        if (n_args != 4)
-                die("usage", "DSN BATCH null|redis:SOCKET|http:PORT");
-        *run = (struct run){.dsn = args[1], .batch = atoi(args[2]), .sink = sink_open(args[3])};
+        if (n_args != 4 && n_args != 5)
+                die("usage", "DSN BATCH null|redis:SOCKET|http:PORT [LOOK_EVERY_MS]");
+        *run = (struct run){.dsn = args[1],
+            .batch = atoi(args[2]),
+            .look_every_ms = n_args == 5 ? atoi(args[4]) : 0,
+            .sink = sink_open(args[3])};
         snprintf(run->batch_text, sizeof run->batch_text, "%d", run->batch);
 }
 
@@ -59,6 +63,13 @@ int64_t run_deliver(struct run *run, const PGresult *rows, struct id_list *ids)
         run->n_events += n_events;
         run->n_batches++;
         return last_id;
+}
+
+bool run_goes_on(const struct run *run)
+{
+        struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+        return run->look_every_ms > 0 && poll(&input, 1, run->look_every_ms) == 0;
 }
 
 void run_end(struct run *run)

@@ -46,10 +46,10 @@ def notify(each):
 
 # What it is called, how the table is prepared, what the relay's sink wants, what the writers do.
 BASE = "no trigger"
-BUSY, TO_NOTHING, ALONE = "our trigger, relay busy", "our trigger, nothing to deliver", "our trigger, no relay"
+BUSY, ALONE = "our trigger, relay busy", "our trigger, no relay"
 WAYS = [(BASE, NO_TRIGGER, None, ""),
         (BUSY, OURS, "**", ""),
-        (TO_NOTHING, OURS, "nothing.of.this", ""),
+        ("our trigger, nothing to deliver", OURS, "nothing.of.this", ""),
         (ALONE, OURS, None, ""),
         ("NOTIFY per transaction", notify("STATEMENT"), None, ""),
         ("NOTIFY per row", notify("ROW"), None, ""),
