@@ -148,7 +148,9 @@ def figures(who, of_buckets):
     lines = []
     for what, unit, key in MEASURES:
         values = [bucket[key] for bucket in of_buckets]
-        lines += [figure(f"{who}, {what}: first {BUCKET_S} s", unit, values[:1]),
+        # The pace is part of the target: what the machine cannot publish proves nothing.
+        pace = ">= 1,940" if who == OURS and key == "per_s" else None
+        lines += [figure(f"{who}, {what}: first {BUCKET_S} s", unit, values[:1], pace),
                   figure(f"{who}, {what}: last {BUCKET_S} s", unit, values[-1:]),
                   figure(f"{who}, {what}: last to first", "ratio", [values[-1] / values[0]],
                          targets.get(key)),

@@ -154,7 +154,9 @@ def figures(state, pace, results):
     lines.append(figure(f"{what}: p50 to the floor's", "ratio",
                         [mine / theirs for mine, theirs in zip(*p50s)], targets.get("ratio")))
     if pace == 5000:
-        lines.append(figure(f"{what}: published", "per s", [turn["kept"] for turn in ours]))
+        # The pace is part of the target: what the machine cannot publish proves nothing.
+        lines.append(figure(f"{what}: published", "per s", [turn["kept"] for turn in ours],
+                            ">= 4,800" if state == IDLE else None))
         lines.append(figure(f"{what}: the floor lost", "events", [turn["lost"] for turn in floor]))
     lines += [figure(f"{what}: {who}, from before COMMIT, {name}", "ms", values(turns, 0, name),
                      in_table=pace == 100 and state == IDLE and name in ("p50", "p99"))
