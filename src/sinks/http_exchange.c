@@ -8,6 +8,11 @@
  * the request on the next one, but gives up after six (and before 8.0 it takes
  * even those for living that the peer has long closed): then one more try is
  * made here, on a new connection. So one attempt may arrive more than once.
+ *
+ * Setting a handle up takes longer than what is different from one request to
+ * the next, so its options are kept. But only for the next request to the same
+ * receiver, and only after an answer as it should be (2xx): in all other cases
+ * the handle forgets everything first, and with it what libcurl may have noted.
  */
 #include "sinks/http_exchange.h"
 
@@ -16,7 +21,6 @@
 #include "config/config.h"
 #include "loop/curl_driver.h"
 #include "loop/timer.h"
-#include "pgcourier/version.h"
 #include "sinks/guarded_socket.h"
 #include "sinks/http_fixed_headers.h"
 #include "sinks/http_response.h"
@@ -37,7 +41,7 @@ struct http_exchange {
 
         CURL *easy;
         struct curl_transfer *transfer; /* NULL: not running */
-        struct curl_slist *headers;
+        uint64_t receiver;              /* whom its options are for; 0: to be set */
         struct curl_slist *pin;
         struct timer *body_deadline;
         bool is_second_try;
@@ -64,9 +68,7 @@ static void end(struct http_exchange *exchange)
 {
         timer_disarm(exchange->body_deadline);
         exchange->transfer = NULL;
-        http_header_lines_free(exchange->headers);
         curl_slist_free_all(exchange->pin);
-        exchange->headers = NULL;
         exchange->pin = NULL;
 }
 
@@ -97,7 +99,17 @@ static void on_transfer_done(void *owner, CURLcode code)
         }
         end(exchange);
         result = result_of(exchange, code);
+        if (code != CURLE_OK || exchange->is_second_try || result.status < 200 ||
+            result.status > 299)
+                exchange->receiver = 0;
         exchange->on_done(exchange->owner, &result);
+}
+
+static void break_off(struct http_exchange *exchange)
+{
+        curl_driver_stop(exchange->transfer);
+        end(exchange);
+        exchange->receiver = 0;
 }
 
 static void on_body_deadline(void *owner)
@@ -105,8 +117,7 @@ static void on_body_deadline(void *owner)
         struct http_exchange *exchange = owner;
         struct http_result result;
 
-        curl_driver_stop(exchange->transfer);
-        end(exchange);
+        break_off(exchange);
         result = result_of(exchange, CURLE_OK);
         exchange->on_done(exchange->owner, &result);
 }
@@ -140,8 +151,16 @@ static size_t on_body(char *data, size_t size, size_t count, void *owner)
                 }                                                                                  \
         } while (0)
 
-/* Everything but the request itself. Nothing of the environment's takes part: no proxy, no netrc. */
-static bool set_common_options(struct http_exchange *exchange, const char *url, struct error *error)
+/* False, with *error set, if `code`, which came of setting the option `name`, is not good. */
+static bool check_set(CURLcode code, const char *name, struct error *error)
+{
+        return code == CURLE_OK || error_set(error, ERROR_SINK, "libcurl %s refuses %s: %s",
+                                       curl_version(), name, curl_easy_strerror(code));
+}
+
+/* What is the same with each request, to whomever. Nothing of the environment's takes part: no
+ * proxy, no netrc. */
+static bool set_common_options(struct http_exchange *exchange, struct error *error)
 {
         const struct http_config *config = exchange->config;
         bool has_idle_bug = curl_version_info(CURLVERSION_NOW)->version_num < 0x080000;
@@ -149,7 +168,6 @@ static bool set_common_options(struct http_exchange *exchange, const char *url, 
         CURLcode code = CURLE_OK;
         const char *name = NULL;
 
-        SET(CURLOPT_URL, url);
         SET(CURLOPT_PROTOCOLS_STR, "http,https");
         switch (config->http_version) {
         case HTTP_VERSION_1_1:
@@ -163,6 +181,9 @@ static bool set_common_options(struct http_exchange *exchange, const char *url, 
         SET(CURLOPT_FOLLOWLOCATION, 0L);
         SET(CURLOPT_PROXY, config->proxy != NULL ? config->proxy : "");
         SET(CURLOPT_NOPROXY, "");
+        if (config->proxy != NULL)
+                SET(CURLOPT_USERAGENT,
+                    HTTP_USER_AGENT);              /* for the proxy; the receiver's is a line */
         SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* the proxy's answer is not the receiver's */
         /* Each request brings its addresses; to look for old ones would take longer the more
          * receivers there are. */
@@ -189,8 +210,6 @@ static bool set_common_options(struct http_exchange *exchange, const char *url, 
                 SET(CURLOPT_FRESH_CONNECT, 1L);
                 SET(CURLOPT_FORBID_REUSE, 1L);
         }
-        if (exchange->pin != NULL)
-                SET(CURLOPT_RESOLVE, exchange->pin);
         SET(CURLOPT_OPENSOCKETFUNCTION, guarded_socket_open);
         SET(CURLOPT_OPENSOCKETDATA, &exchange->sockets);
         SET(CURLOPT_ERRORBUFFER, exchange->response.failure);
@@ -198,28 +217,44 @@ static bool set_common_options(struct http_exchange *exchange, const char *url, 
         SET(CURLOPT_HEADERDATA, exchange);
         SET(CURLOPT_WRITEFUNCTION, on_body);
         SET(CURLOPT_WRITEDATA, exchange);
-        if (code != CURLE_OK)
-                return error_set(error, ERROR_SINK, "libcurl %s refuses %s: %s", curl_version(),
-                    name, curl_easy_strerror(code));
-        return true;
+        return check_set(code, name, error);
 }
 
-static bool set_post_options(
-    struct http_exchange *exchange, const void *body, size_t body_bytes, struct error *error)
+/* What stays while requests go to the same receiver. */
+static bool set_receiver(
+    struct http_exchange *exchange, const struct http_post *post, struct error *error)
 {
         CURL *easy = exchange->easy;
         CURLcode code = CURLE_OK;
         const char *name = NULL;
 
+        if (exchange->receiver == post->receiver)
+                return true;
+        exchange->receiver = 0;
+        curl_easy_reset(easy); /* keeps the connections, forgets the options */
+        if (!set_common_options(exchange, error))
+                return false;
+        SET(CURLOPT_CURLU, post->url);
         SET(CURLOPT_POST, 1L);
-        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body_bytes);
-        SET(CURLOPT_POSTFIELDS, body_bytes > 0 ? body : "");
-        SET(CURLOPT_HTTPHEADER, exchange->headers);
-        SET(CURLOPT_USERAGENT, "pgcourier/" PGCOURIER_VERSION);
-        if (code != CURLE_OK)
-                return error_set(error, ERROR_SINK, "libcurl %s refuses %s: %s", curl_version(),
-                    name, curl_easy_strerror(code));
+        if (!check_set(code, name, error))
+                return false;
+        exchange->receiver = post->receiver;
         return true;
+}
+
+/* All that differs from one request to the next: set for each, also where it is nothing. */
+static bool set_request(
+    struct http_exchange *exchange, const struct http_post *post, struct error *error)
+{
+        CURL *easy = exchange->easy;
+        CURLcode code = CURLE_OK;
+        const char *name = NULL;
+
+        SET(CURLOPT_RESOLVE, post->pin);
+        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->body_bytes);
+        SET(CURLOPT_POSTFIELDS, post->body_bytes > 0 ? post->body : "");
+        SET(CURLOPT_HTTPHEADER, post->headers);
+        return check_set(code, name, error);
 }
 
 static bool start(struct http_exchange *exchange, struct error *error)
@@ -230,40 +265,44 @@ static bool start(struct http_exchange *exchange, struct error *error)
                error_set(error, ERROR_SINK, "libcurl cannot start another transfer");
 }
 
-static void begin(
-    struct http_exchange *exchange, struct curl_slist *headers, struct curl_slist *pin)
+static void begin(struct http_exchange *exchange, struct curl_slist *pin)
 {
         assert(exchange->transfer == NULL);
-        curl_easy_reset(exchange->easy); /* keeps the connections, forgets the options */
         forget_answer(exchange);
         exchange->is_second_try = false;
-        exchange->headers = headers;
         exchange->pin = pin;
 }
 
 bool http_exchange_post(
     struct http_exchange *exchange, const struct http_post *post, struct error *error)
 {
-        begin(exchange, post->headers, post->pin);
-        /* Without this, large bodies wait a second for a 100 Continue that few servers send. */
-        exchange->headers = http_header_line_copy(exchange->headers, "Expect:");
-        if (set_common_options(exchange, post->url, error) &&
-            set_post_options(exchange, post->body, post->body_bytes, error) &&
+        assert(post->receiver != 0);
+        begin(exchange, post->pin);
+        if (set_receiver(exchange, post, error) && set_request(exchange, post, error) &&
             start(exchange, error))
                 return true;
         end(exchange);
+        exchange->receiver = 0;
         return false;
 }
 
 bool http_exchange_connect(
     struct http_exchange *exchange, const char *url, struct curl_slist *pin, struct error *error)
 {
-        begin(exchange, NULL, pin);
-        if (set_common_options(exchange, url, error) &&
-            (curl_easy_setopt(exchange->easy, CURLOPT_CONNECT_ONLY, 1L) == CURLE_OK ||
-                error_set(error, ERROR_SINK, "libcurl refuses CURLOPT_CONNECT_ONLY")) &&
-            start(exchange, error))
-                return true;
+        CURL *easy = exchange->easy;
+        CURLcode code = CURLE_OK;
+        const char *name = NULL;
+
+        begin(exchange, pin);
+        exchange->receiver = 0;
+        curl_easy_reset(easy);
+        if (set_common_options(exchange, error)) {
+                SET(CURLOPT_URL, url);
+                SET(CURLOPT_RESOLVE, pin);
+                SET(CURLOPT_CONNECT_ONLY, 1L);
+                if (check_set(code, name, error) && start(exchange, error))
+                        return true;
+        }
         end(exchange);
         return false;
 }
@@ -272,8 +311,7 @@ bool http_exchange_stop(struct http_exchange *exchange, struct outcome *out_outc
 {
         struct http_result result;
 
-        curl_driver_stop(exchange->transfer);
-        end(exchange);
+        break_off(exchange);
         if (!exchange->response.has_status)
                 return false;
         result = result_of(exchange, CURLE_OK);

@@ -7,6 +7,7 @@
 #include "sinks/http_status.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <uv.h>
 
 struct address_guard;
@@ -27,10 +28,11 @@ struct http_exchange *http_exchange_create(uv_loop_t *loop, struct curl_driver *
 void http_exchange_destroy(struct http_exchange *exchange);
 
 struct http_post {
-        const char *url;            /* borrowed for the call */
-        struct curl_slist *headers; /* consumed */
+        uint64_t receiver;          /* a number that no other receiver ever has; not 0 */
+        CURLU *url;                 /* the receiver's; borrowed as long as it is posted to */
+        struct curl_slist *headers; /* borrowed until the exchange is over, like the body */
         struct curl_slist *pin;     /* for CURLOPT_RESOLVE; may be NULL; consumed */
-        const void *body;           /* borrowed until the exchange is over */
+        const void *body;
         size_t body_bytes;
 };
 

@@ -190,6 +190,9 @@ bool http_fixed_headers_make(const struct http_config *config, const struct even
                 if (!http_header_is_among(lines, config->set_headers[i].name))
                         lines = http_header_line_append(
                             lines, config->set_headers[i].name, config->set_headers[i].value);
-        *out_lines = append_auth(lines, &config->auth);
+        lines = append_auth(lines, &config->auth);
+        lines = http_header_line_append(lines, "User-Agent", HTTP_USER_AGENT);
+        /* Without this, large bodies wait a second for a 100 Continue that few servers send. */
+        *out_lines = http_header_line_copy(lines, "Expect:");
         return true;
 }

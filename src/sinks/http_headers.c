@@ -22,6 +22,7 @@
 #include "sinks/cloudevents.h"
 #include "sinks/http_body.h"
 #include "sinks/http_fixed_headers.h"
+#include "sinks/http_lines.h"
 #include "sinks/http_signing.h"
 #include "sinks/http_trace.h"
 
@@ -32,9 +33,8 @@
 #include <strings.h>
 
 struct header_list {
-        struct curl_slist *lines;     /* owned */
+        struct http_lines *lines;     /* borrowed */
         struct outcome *out_rejected; /* borrowed */
-        size_t bytes;
         bool is_rejected;
 };
 
@@ -43,8 +43,7 @@ enum { MAX_HEADER_BYTES = 256 * 1024 };
 
 static void append(struct header_list *list, const char *name, const char *value)
 {
-        list->bytes += strlen(name) + strlen(value) + strlen(": \r\n");
-        list->lines = http_header_line_append(list->lines, name, value);
+        http_lines_add(list->lines, name, value);
 }
 
 static void reject(struct header_list *list, const char *name, const char *why)
@@ -55,25 +54,36 @@ static void reject(struct header_list *list, const char *name, const char *why)
         list->is_rejected = true;
 }
 
+static void append_percent(struct bytes *out, unsigned char byte)
+{
+        static const char digits[] = "0123456789ABCDEF";
+        const char encoded[] = {'%', digits[byte >> 4], digits[byte & 15]};
+
+        bytes_append(out, encoded, sizeof encoded);
+}
+
 /* Strictly: '"' too. */
 static void append_encoded(
     struct header_list *list, const char *name, const char *value, bool is_strict)
 {
-        struct bytes encoded = {0};
+        struct bytes *text = &list->lines->text;
+        const char *plain = value; /* from here on nothing has needed a change */
+        const char *at;
 
         if (http_header_has_control(value)) {
                 reject(list, name, "it holds a line break or another control character");
                 return;
         }
-        bytes_append_text(&encoded, "");
-        for (const char *at = value; *at != '\0'; at++) {
+        http_lines_begin(list->lines, name);
+        for (at = value; *at != '\0'; at++) {
                 if (*at > ' ' && *at <= '~' && *at != '%' && (*at != '"' || !is_strict))
-                        bytes_append(&encoded, at, 1);
-                else
-                        bytes_printf(&encoded, "%%%02X", (unsigned char)*at);
+                        continue;
+                bytes_append(text, plain, (size_t)(at - plain));
+                append_percent(text, (unsigned char)*at);
+                plain = at + 1;
         }
-        append(list, name, encoded.data);
-        bytes_deinit(&encoded);
+        bytes_append(text, plain, (size_t)(at - plain));
+        http_lines_end(list->lines);
 }
 
 static void append_as_is(struct header_list *list, const char *name, const char *value)
@@ -122,7 +132,6 @@ static void append_trace(struct header_list *list, const struct http_request_hea
 
 static void append_webhook_headers(struct header_list *list, const struct http_request_head *head)
 {
-        struct bytes signature = {0};
         char timestamp[24];
 
         snprintf(timestamp, sizeof timestamp, "%" PRId64, head->now_s);
@@ -130,10 +139,10 @@ static void append_webhook_headers(struct header_list *list, const struct http_r
         append(list, "webhook-timestamp", timestamp);
         if (head->signing == NULL)
                 return;
+        http_lines_begin(list->lines, http_signing_header(head->signing));
         http_signing_append(
-            head->signing, head->id, head->now_s, head->body, head->body_bytes, &signature);
-        append(list, http_signing_header(head->signing), signature.data);
-        bytes_deinit(&signature);
+            head->signing, head->id, head->now_s, head->body, head->body_bytes, &list->lines->text);
+        http_lines_end(list->lines);
 }
 
 struct event_header *http_headers_shown(
@@ -205,27 +214,22 @@ static void append_all_of_event(struct header_list *list, const struct http_requ
 }
 
 struct curl_slist *http_headers_make(
-    const struct http_request_head *head, struct outcome *out_rejected)
+    const struct http_request_head *head, struct http_lines *lines, struct outcome *out_rejected)
 {
-        struct header_list list = {.out_rejected = out_rejected};
+        struct header_list list = {.lines = lines, .out_rejected = out_rejected};
 
+        http_lines_clear(lines);
         append(&list, "Content-Type", http_body_content_type(head->config, head->event));
         if (head->config->gzip)
                 append(&list, "Content-Encoding", "gzip");
         append_webhook_headers(&list, head);
         if (head->event != NULL)
                 append_all_of_event(&list, head);
-        if (list.bytes > MAX_HEADER_BYTES && !list.is_rejected) {
+        if (lines->text.length > MAX_HEADER_BYTES && !list.is_rejected) {
                 *out_rejected = outcome_make(OUTCOME_REJECTED,
                     "topic, key, type and headers take %zu bytes; at most %d can be sent",
-                    list.bytes, MAX_HEADER_BYTES);
+                    lines->text.length, MAX_HEADER_BYTES);
                 list.is_rejected = true;
         }
-        if (list.is_rejected) {
-                http_header_lines_free(list.lines);
-                return NULL;
-        }
-        for (const struct curl_slist *line = head->fixed; line != NULL; line = line->next)
-                list.lines = http_header_line_copy(list.lines, line->data);
-        return list.lines;
+        return list.is_rejected ? NULL : http_lines_list(lines, head->fixed);
 }

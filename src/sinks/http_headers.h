@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct http_config;
+struct http_lines;
 struct http_signing;
 
 /* What the headers are made from; all of it is borrowed for the call. */
@@ -16,17 +17,17 @@ struct http_request_head {
         const struct http_config *config;
         const struct event *event;          /* NULL: several, in one body */
         const char *id;                     /* for webhook-id */
-        const struct curl_slist *fixed;     /* the same with every request to this receiver */
+        struct curl_slist *fixed;           /* the same with every request to this receiver */
         const struct http_signing *signing; /* NULL: unsigned */
         int64_t now_s;                      /* the time of this attempt, in unix seconds */
         const void *body;                   /* as it is sent */
         size_t body_bytes;
 };
 
-/* All headers, for CURLOPT_HTTPHEADER; freed with http_header_lines_free(). NULL, with
- * *out_rejected set, if HTTP cannot carry one of the event's values. */
+/* All headers, for CURLOPT_HTTPHEADER: made in `lines`, which is cleared first, with head->fixed at
+ * the end. NULL, with *out_rejected set, if HTTP cannot carry one of the event's values. */
 struct curl_slist *http_headers_make(
-    const struct http_request_head *head, struct outcome *out_rejected);
+    const struct http_request_head *head, struct http_lines *lines, struct outcome *out_rejected);
 
 /* Of an event's headers those that may leave us: the ones that the config lists, and a valid trace.
  * An array to be freed, of copies that borrow the event's texts. */

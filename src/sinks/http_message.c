@@ -4,7 +4,6 @@
 #include "config/config.h"
 #include "sinks/http_batcher.h"
 #include "sinks/http_body.h"
-#include "sinks/http_fixed_headers.h"
 #include "sinks/http_gzip.h"
 #include "sinks/http_headers.h"
 #include "sinks/http_target.h"
@@ -49,7 +48,7 @@ bool http_message_make(struct http_message *message, const struct http_config *c
         bool can_carry = true;
         char id[37];
 
-        *message = (struct http_message){0};
+        http_message_clear(message);
         for (size_t i = 0; i < n_attempts; i++) {
                 events[i] = attempts[i]->event;
                 can_carry = can_carry && http_body_can_carry(config, events[i], out_rejected);
@@ -65,15 +64,20 @@ bool http_message_make(struct http_message *message, const struct http_config *c
                     .now_s = now_s,
                     .body = message->body,
                     .body_bytes = message->body_bytes};
-                message->headers = http_headers_make(&head, out_rejected);
+                message->headers = http_headers_make(&head, &message->lines, out_rejected);
         }
         free(events);
         return message->headers != NULL;
 }
 
-void http_message_deinit(struct http_message *message)
+void http_message_clear(struct http_message *message)
 {
         bytes_deinit(&message->built);
-        http_header_lines_free(message->headers);
-        *message = (struct http_message){0};
+        message->headers = NULL;
+}
+
+void http_message_deinit(struct http_message *message)
+{
+        http_message_clear(message);
+        http_lines_deinit(&message->lines);
 }

@@ -80,7 +80,7 @@ static void enter(struct request *request, enum request_state next)
         switch (next) {
         case REQUEST_IDLE:
                 requests->n_busy--;
-                http_message_deinit(&request->message);
+                http_message_clear(&request->message);
                 free(request->attempts);
                 request->attempts = NULL;
                 request->n_attempts = 0;
@@ -180,13 +180,13 @@ static struct request *take(struct http_requests *requests, struct http_target *
 
 static bool post(struct request *request, struct error *error)
 {
-        const struct http_post post = {.url = request->target->url,
+        const struct http_post post = {.receiver = request->target->number,
+            .url = request->target->parsed,
             .headers = request->message.headers,
             .pin = http_host_pin(request->target->host),
             .body = request->message.body,
             .body_bytes = request->message.body_bytes};
 
-        request->message.headers = NULL;
         return http_exchange_post(request->exchange, &post, error);
 }
 
@@ -316,6 +316,7 @@ static void destroy_shard(struct shard *shard)
                 struct request *request = list_owner(link, struct request, link);
 
                 http_exchange_destroy(request->exchange);
+                http_message_deinit(&request->message);
                 free(request);
         }
         curl_driver_destroy(shard->driver);

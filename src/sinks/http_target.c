@@ -61,6 +61,10 @@ static bool fill(struct http_target *target, const struct http_config *config,
                 config, settings->headers, settings->n_headers, &target->fixed, error) ||
             !create_host(target, config, url_name, guard, on_settled, error))
                 return false;
+        target->parsed = curl_url();
+        if (target->parsed == NULL ||
+            curl_url_set(target->parsed, CURLUPART_URL, target->url, 0) != CURLUE_OK)
+                out_of_memory(); /* it has been parsed before */
         target->description = http_url_describe(target->url);
         return true;
 }
@@ -69,9 +73,11 @@ static struct http_target *create(struct sink *sink, const struct http_config *c
     const struct target_settings *settings, const char *url_name, const struct address_guard *guard,
     http_host_settled_fn *on_settled, struct error *error)
 {
+        static uint64_t n_made;
         struct http_target *target = xcalloc(1, sizeof *target);
 
         target->sink = sink;
+        target->number = ++n_made;
         target->url = xstrdup(settings->url);
         list_init(&target->waiting);
         list_init(&target->among);
@@ -119,6 +125,7 @@ void http_target_destroy(struct http_target *target)
         http_signing_destroy(target->signing);
         http_header_lines_free(target->fixed);
         free(target->description);
+        curl_url_cleanup(target->parsed);
         secret_free(target->url);
         free(target);
 }

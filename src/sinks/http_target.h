@@ -8,6 +8,9 @@
 #include "pgcourier/sink.h"
 #include "sinks/http_host.h"
 
+#include <curl/curl.h>
+#include <stdint.h>
+
 struct address_guard;
 struct http_batcher;
 struct http_config;
@@ -15,7 +18,9 @@ struct http_signing;
 
 struct http_target {
         struct sink *sink; /* borrowed */
+        uint64_t number;   /* in this process no other receiver has it, nor will have; from 1 */
         char *url;
+        CURLU *parsed;     /* the same */
         char *description; /* the URL without what may be secret in it */
         struct http_host *host;
         struct http_signing *signing; /* NULL: unsigned */

@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "fuzz.h"
 #include "sinks/http_fixed_headers.h"
+#include "sinks/http_lines.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,12 +102,14 @@ static void check_event(const struct event *event, unsigned switches)
             .body = event->payload,
             .body_bytes = event->payload_bytes};
         struct outcome rejected = outcome_delivered;
-        struct curl_slist *lines = http_headers_make(&head, &rejected);
+        struct http_lines storage = {0};
+        struct curl_slist *lines = http_headers_make(&head, &storage, &rejected);
 
         if (lines == NULL) {
                 fuzz_require(
                     rejected.kind == OUTCOME_REJECTED, "what cannot be sent is rejected", "");
                 fuzz_require_outcome(&rejected);
+                http_lines_deinit(&storage);
                 return;
         }
         check_lines(lines, config.body == HTTP_BODY_CLOUDEVENTS);
@@ -115,7 +118,7 @@ static void check_event(const struct event *event, unsigned switches)
                 check_round_trip(lines, "x-event-key", event->key);
                 check_round_trip(lines, "x-event-type", event->type);
         }
-        http_header_lines_free(lines);
+        http_lines_deinit(&storage);
 }
 
 /* The first characters of a line up to its : or ; are a token, and none of those that are ours. */

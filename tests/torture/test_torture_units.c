@@ -12,6 +12,7 @@
 #include "sinks/email_message.h"
 #include "sinks/http_fixed_headers.h"
 #include "sinks/http_headers.h"
+#include "sinks/http_lines.h"
 #include "sinks/http_signing.h"
 #include "sinks/redis_command.h"
 #include "sinks/stdout_line.h"
@@ -246,11 +247,11 @@ static bool make_request_headers(void *unused)
             .signing = signing,
             .body = "{}",
             .body_bytes = 2};
-        struct curl_slist *list = signing != NULL ? http_headers_make(&head, &rejected) : NULL;
-        bool is_right = list != NULL;
+        struct http_lines lines = {0};
+        bool is_right = signing != NULL && http_headers_make(&head, &lines, &rejected) != NULL;
 
         (void)unused;
-        http_header_lines_free(list);
+        http_lines_deinit(&lines);
         http_signing_destroy(signing);
         return is_right;
 }

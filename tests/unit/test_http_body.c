@@ -6,6 +6,7 @@
 #include "sinks/http_fixed_headers.h"
 #include "sinks/http_gzip.h"
 #include "sinks/http_headers.h"
+#include "sinks/http_lines.h"
 #include "sinks/http_trace.h"
 
 #include <criterion/criterion.h>
@@ -208,11 +209,12 @@ Test(http_headers, describe_a_cloudevent_in_headers)
         const struct http_request_head head = {
             .config = &config, .event = &event, .id = EVENT_ID, .body = "1", .body_bytes = 1};
         struct outcome rejected;
+        struct http_lines storage = {0};
         struct curl_slist *lines;
 
         event.headers = headers;
         event.n_headers = 3;
-        lines = http_headers_make(&head, &rejected);
+        lines = http_headers_make(&head, &storage, &rejected);
         cr_assert_not_null(lines, "%s", rejected.reason);
         cr_expect(has_line(lines, "Content-Type: application/json"));
         cr_expect(has_line(lines, "ce-specversion: 1.0"));
@@ -228,5 +230,5 @@ Test(http_headers, describe_a_cloudevent_in_headers)
         cr_expect_not(has_line(lines, "ce-internal: no"));
         cr_expect_not(http_header_is_among(lines, "ce-datacontenttype"));
         cr_expect_not(http_header_is_among(lines, "x-event-key"));
-        http_header_lines_free(lines);
+        http_lines_deinit(&storage);
 }

@@ -3,6 +3,7 @@
 #include "config/config.h"
 #include "sinks/http_fixed_headers.h"
 #include "sinks/http_headers.h"
+#include "sinks/http_lines.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -29,8 +30,8 @@ static const char *line_of(const struct curl_slist *lines, const char *name)
         return NULL;
 }
 
-static struct curl_slist *headers_of(
-    const struct http_config *config, const struct event *event, struct outcome *out_rejected)
+static struct curl_slist *headers_of(const struct http_config *config, const struct event *event,
+    struct http_lines *lines, struct outcome *out_rejected)
 {
         const struct http_request_head head = {.config = config,
             .event = event,
@@ -39,7 +40,7 @@ static struct curl_slist *headers_of(
             .body = event->payload,
             .body_bytes = event->payload_bytes};
 
-        return http_headers_make(&head, out_rejected);
+        return http_headers_make(&head, lines, out_rejected);
 }
 
 static void expect_key(const char *key, const char *line)
@@ -47,19 +48,22 @@ static void expect_key(const char *key, const char *line)
         const struct http_config config = {0};
         const struct event event = event_of("orders", key);
         struct outcome rejected;
-        struct curl_slist *lines = headers_of(&config, &event, &rejected);
+        struct http_lines lines = {0};
+        struct curl_slist *list = headers_of(&config, &event, &lines, &rejected);
 
-        cr_assert_not_null(lines);
-        cr_expect_str_eq(line_of(lines, "x-event-key"), line);
-        curl_slist_free_all(lines);
+        cr_assert_not_null(list);
+        cr_expect_str_eq(line_of(list, "x-event-key"), line);
+        http_lines_deinit(&lines);
 }
 
 static void expect_rejected(
     const struct http_config *config, const struct event *event, const char *name)
 {
         struct outcome rejected = {.kind = OUTCOME_DELIVERED};
+        struct http_lines lines = {0};
 
-        cr_expect_null(headers_of(config, event, &rejected));
+        cr_expect_null(headers_of(config, event, &lines, &rejected));
+        http_lines_deinit(&lines);
         cr_expect_eq(rejected.kind, OUTCOME_REJECTED);
         cr_expect(strstr(rejected.reason, name) != NULL, "%s", rejected.reason);
 }
@@ -102,11 +106,12 @@ Test(http_headers, passes_on_listed_event_headers_only)
             {"TraceParent", "00-\xc3\xa4 b"}, {"x-empty", ""}, {"x-secret", "not listed"}};
         struct event event = event_of("orders", NULL);
         struct outcome rejected;
+        struct http_lines storage = {0};
         struct curl_slist *lines;
 
         event.headers = headers;
         event.n_headers = 3;
-        lines = headers_of(&config, &event, &rejected);
+        lines = headers_of(&config, &event, &storage, &rejected);
 
         cr_assert_not_null(lines);
         cr_expect_str_eq(line_of(lines, "traceparent"), "traceparent: 00-\xc3\xa4 b");
@@ -114,7 +119,7 @@ Test(http_headers, passes_on_listed_event_headers_only)
         cr_expect_null(line_of(lines, "x-absent"));
         cr_expect_null(line_of(lines, "x-secret"));
         cr_expect_null(line_of(lines, "webhook-signature"));
-        curl_slist_free_all(lines);
+        http_lines_deinit(&storage);
 }
 
 Test(http_headers, rejects_event_headers_that_would_arrive_changed)

@@ -1,0 +1,204 @@
+/*
+ * One handle of libcurl's and one connection serve request after request. What
+ * they were told for one of them, and what was answered, stays out of the next.
+ */
+#include "http_fixture.h"
+#include "http_verify.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "sinks/sink.h"
+
+#define SECRET "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+#define OTHER  "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
+
+static void expect_no_headers(
+    const struct http_request *request, const char *const *names, size_t n_names)
+{
+        for (size_t i = 0; i < n_names; i++)
+                expect_header(request, names[i], NULL);
+}
+
+Test(http_kept, carries_nothing_from_one_event_to_the_next)
+{
+        static const char *const of_the_first[] = {"x-event-key", "x-event-type", "X-Tenant",
+            "traceparent", "x-event-redriven", "Expect", "Content-Encoding"};
+        struct http_fixture fixture;
+        char tenant[] = "X-Tenant";
+        char *passed[] = {tenant};
+        char secret[] = SECRET;
+        const struct event_header headers[] = {{"x-tenant", "red"},
+            {"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}};
+        const struct event bare = {.event_id = "0190e7c4-5d1f-7cc3-98c4-000000000002",
+            .topic = "b",
+            .payload = "",
+            .payload_bytes = 0};
+        struct event full = json_event("{\"n\": 1}");
+        const struct http_request *request;
+
+        full.key = "42";
+        full.type = "placed";
+        full.is_redriven = true;
+        full.headers = headers;
+        full.n_headers = 2;
+        http_fixture_init(&fixture);
+        fixture.config.headers = passed;
+        fixture.config.n_headers = 1;
+        fixture.config.secret = secret;
+        fixture.config.signing = HTTP_SIGNING_STANDARD;
+        http_fixture_open(&fixture);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &full), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &bare), OUTCOME_DELIVERED);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &full), OUTCOME_DELIVERED);
+
+        request = http_receiver_request(fixture.receiver, 1);
+        cr_expect_str_eq(request->method, "POST");
+        cr_expect_eq(request->body_bytes, 0);
+        expect_header(request, "Content-Length", "0");
+        expect_header(request, "Content-Type", "application/octet-stream");
+        expect_header(request, "x-event-topic", "b");
+        expect_header(request, "webhook-id", bare.event_id);
+        expect_no_headers(request, of_the_first, sizeof of_the_first / sizeof of_the_first[0]);
+        expect_signature_verified(request, "standard", SECRET);
+        request = http_receiver_request(fixture.receiver, 2);
+        cr_expect_str_eq(request->body, "{\"n\": 1}");
+        expect_header(request, "Content-Length", "8");
+        expect_header(request, "x-event-key", "42");
+        expect_header(request, "x-tenant", "red");
+        expect_header(request, "webhook-id", full.event_id);
+        expect_signature_verified(request, "standard", SECRET);
+        cr_expect_eq(http_receiver_n_connections(fixture.receiver), 1);
+        http_fixture_end(&fixture);
+}
+
+static void begin_table(struct http_fixture *fixture)
+{
+        static char loopback[] = "127.0.0.0/8";
+        static char *networks[] = {loopback};
+        static char port[8];
+        static char *ports[] = {port};
+
+        http_fixture_init(fixture);
+        snprintf(port, sizeof port, "%u", http_receiver_port(fixture->receiver));
+        fixture->config.allow_networks = networks;
+        fixture->config.n_allow_networks = 1;
+        fixture->config.allow_ports = ports;
+        fixture->config.n_allow_ports = 1;
+        fixture->config.url = NULL;
+        fixture->config.endpoints = HTTP_ENDPOINTS_TABLE;
+        http_fixture_open(fixture);
+}
+
+static void *open_target(struct http_fixture *fixture, const char *path, const char *secret,
+    const struct event_header *header)
+{
+        struct error error = {.kind = ERROR_NONE};
+        char *url = xasprintf("http://127.0.0.1:%u%s", http_receiver_port(fixture->receiver), path);
+        const struct target_settings settings = {.name = path,
+            .url = url,
+            .secrets = &secret,
+            .n_secrets = secret != NULL,
+            .headers = header,
+            .n_headers = header != NULL};
+        void *target = http_sink_ops.open_target(fixture->driver.sink, &settings, &error);
+
+        free(url);
+        cr_assert_not_null(target, "%s", error.text);
+        return target;
+}
+
+static const struct http_request *request_to(struct http_fixture *fixture, void *target)
+{
+        unsigned number = http_receiver_n_requests(fixture->receiver);
+        const struct event event = json_event("{}");
+
+        fixture->driver.target = target;
+        expect_outcome(sink_driver_deliver(&fixture->driver, &event), OUTCOME_DELIVERED);
+        return http_receiver_request(fixture->receiver, number);
+}
+
+static void expect_first(const struct http_request *request)
+{
+        cr_expect_str_eq(request->target, "/first?token=1");
+        expect_header(request, "authorization", "Bearer first");
+        expect_signature_verified(request, "standard", SECRET);
+        cr_expect_not(is_signature_verified(request, "standard", OTHER));
+}
+
+Test(http_kept, carries_nothing_from_one_receiver_to_the_next)
+{
+        static const struct event_header own = {"Authorization", "Bearer first"};
+        struct http_fixture fixture;
+        const struct http_request *request;
+        void *first;
+        void *second;
+        void *third;
+
+        begin_table(&fixture);
+        first = open_target(&fixture, "/first?token=1", SECRET, &own);
+        second = open_target(&fixture, "/second", OTHER, NULL);
+        expect_first(request_to(&fixture, first));
+        request = request_to(&fixture, second);
+        cr_expect_str_eq(request->target, "/second");
+        expect_header(request, "authorization", NULL);
+        expect_signature_verified(request, "standard", OTHER);
+        cr_expect_not(is_signature_verified(request, "standard", SECRET));
+        expect_first(request_to(&fixture, first));
+
+        /* Also if it is where the first one was in memory. */
+        http_sink_ops.close_target(fixture.driver.sink, first);
+        third = open_target(&fixture, "/third", NULL, NULL);
+        request = request_to(&fixture, third);
+        cr_expect_str_eq(request->target, "/third");
+        expect_header(request, "authorization", NULL);
+        expect_header(request, "webhook-signature", NULL);
+
+        /* All of it by one handle on one connection, or this test shows nothing. */
+        cr_expect_eq(http_receiver_n_connections(fixture.receiver), 1);
+        http_sink_ops.close_target(fixture.driver.sink, second);
+        http_sink_ops.close_target(fixture.driver.sink, third);
+        http_fixture_end(&fixture);
+}
+
+Test(http_kept, carries_nothing_from_one_answer_to_the_next)
+{
+        const struct http_answer taken = {.status = 200,
+            .headers = {"Retry-After: 17", "webhook-delivery: abort-message", "Location: /taken"},
+            .body = "the words of the first"};
+        struct http_fixture fixture;
+        struct outcome outcome;
+
+        http_fixture_begin(&fixture);
+        expect_outcome(outcome_of_answer(&fixture, &taken), OUTCOME_DELIVERED);
+        outcome = outcome_of_answer(&fixture, &(struct http_answer){.status = 500});
+        expect_outcome(outcome, OUTCOME_RETRY);
+        cr_expect_str_eq(outcome.reason, "500 Internal Server Error");
+        cr_expect_eq(outcome.delay_ms, OUTCOME_NO_DELAY);
+        expect_outcome(outcome_of_answer(&fixture, &taken), OUTCOME_DELIVERED);
+        outcome = outcome_of_answer(&fixture, &(struct http_answer){.manner = ANSWER_NONE});
+        expect_outcome(outcome, OUTCOME_RETRY);
+        cr_expect(outcome.is_unanswered, "%s", outcome.reason);
+        cr_expect_eq(outcome.delay_ms, OUTCOME_NO_DELAY);
+        expect_outcome(outcome_of_answer(&fixture, &taken), OUTCOME_DELIVERED);
+        http_fixture_end(&fixture);
+}
+
+Test(http_kept, posts_before_and_after_a_probe)
+{
+        struct http_fixture fixture;
+        const struct event event = json_event("{\"n\": 1}");
+
+        http_fixture_begin(&fixture);
+        for (unsigned i = 0; i < 3; i++) {
+                expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
+                expect_outcome(sink_driver_probe(&fixture.driver), OUTCOME_DELIVERED);
+        }
+
+        cr_expect_eq(http_receiver_n_requests(fixture.receiver), 3);
+        for (unsigned i = 0; i < 3; i++) {
+                const struct http_request *request = http_receiver_request(fixture.receiver, i);
+                cr_expect_str_eq(request->method, "POST");
+                cr_expect_str_eq(request->body, "{\"n\": 1}");
+        }
+        http_fixture_end(&fixture);
+}
