@@ -6,6 +6,14 @@
  *
  * libcurl's callbacks only set watches and the timer. Finished transfers are
  * reported after libcurl has returned, so whoever hears of one may start others.
+ *
+ * With the end of a transfer libcurl loses interest in its socket, and has it
+ * again when the kept connection is used for the next one. In between the socket
+ * rests: it stays watched as it is, which saves five system calls a transfer,
+ * until the peer says something or libcurl closes it. For that it calls our
+ * function, but not where it gives up connecting, and not for what a resolver
+ * opened: so only a socket rests whose answer was waited for last, and libcurl
+ * looks no name up here.
  */
 #include "loop/curl_driver.h"
 
@@ -15,12 +23,15 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct curl_driver {
         uv_loop_t *loop; /* borrowed */
         CURLM *multi;
         struct timer *timer;
         unsigned n_transfers;
+        struct watched_socket **sockets; /* by file descriptor */
+        size_t n_sockets;
 };
 
 struct curl_transfer {
@@ -30,12 +41,12 @@ struct curl_transfer {
         void *owner; /* borrowed */
 };
 
-/* One socket of libcurl's, for as long as libcurl wants to hear of it. */
+/* One socket of libcurl's, while it is in use and afterwards until something happens to it. */
 struct watched_socket {
         struct curl_driver *driver;
         curl_socket_t socket;
         struct socket_watch *watch;
-        int events;
+        int events; /* that libcurl wants to hear of; 0: it rests, still watched for reading */
 };
 
 static void release(struct curl_transfer *transfer)
@@ -75,11 +86,28 @@ static void act(struct curl_driver *driver, curl_socket_t socket, int curl_event
         report_finished(driver);
 }
 
+static struct watched_socket *find_socket(const struct curl_driver *driver, curl_socket_t socket)
+{
+        return (size_t)socket < driver->n_sockets ? driver->sockets[socket] : NULL;
+}
+
+static void unwatch_socket(struct watched_socket *watched)
+{
+        watched->driver->sockets[watched->socket] = NULL;
+        socket_watch_destroy(watched->watch);
+        free(watched);
+}
+
 static void on_socket_ready(void *owner, int events)
 {
         struct watched_socket *watched = owner;
         int curl_events = 0;
 
+        if (watched->events == 0) {
+                /* libcurl will see by itself that it is closed, when it would use it again. */
+                unwatch_socket(watched);
+                return;
+        }
         if (events & SOCKET_FAILED)
                 /* The watch rests now and libcurl, which never changed its mind, would not set it
                  * again. No event is passed on: that makes libcurl look for itself, and read what
@@ -109,6 +137,20 @@ static int on_time_wanted(CURLM *multi, long delay_ms, void *owner)
         return 0;
 }
 
+static void make_room(struct curl_driver *driver, curl_socket_t socket)
+{
+        size_t n_sockets = driver->n_sockets > 0 ? driver->n_sockets : 64;
+
+        while (n_sockets <= (size_t)socket)
+                n_sockets *= 2;
+        if (n_sockets == driver->n_sockets)
+                return;
+        driver->sockets = xrealloc(driver->sockets, n_sockets * sizeof *driver->sockets);
+        for (size_t i = driver->n_sockets; i < n_sockets; i++)
+                driver->sockets[i] = NULL;
+        driver->n_sockets = n_sockets;
+}
+
 static struct watched_socket *watch_socket(struct curl_driver *driver, curl_socket_t socket)
 {
         struct watched_socket *watched = xcalloc(1, sizeof *watched);
@@ -122,22 +164,23 @@ static struct watched_socket *watch_socket(struct curl_driver *driver, curl_sock
                 free(watched);
                 return NULL;
         }
-        curl_multi_assign(driver->multi, socket, watched);
+        make_room(driver, socket);
+        driver->sockets[socket] = watched;
         return watched;
 }
 
 static int on_socket_wanted(CURL *easy, curl_socket_t socket, int what, void *owner, void *known)
 {
         struct curl_driver *driver = owner;
-        struct watched_socket *watched = known;
+        struct watched_socket *watched = find_socket(driver, socket);
 
         (void)easy; /* sometimes one of libcurl's own */
+        (void)known;
         if (what == CURL_POLL_REMOVE) {
-                if (watched == NULL)
-                        return 0;
-                curl_multi_assign(driver->multi, socket, NULL);
-                socket_watch_destroy(watched->watch);
-                free(watched);
+                if (watched != NULL && watched->events == SOCKET_READABLE)
+                        watched->events = 0;
+                else if (watched != NULL)
+                        unwatch_socket(watched); /* its connection may never have come about */
                 return 0;
         }
         if (watched == NULL)
@@ -148,6 +191,15 @@ static int on_socket_wanted(CURL *easy, curl_socket_t socket, int what, void *ow
                 socket_watch_set(watched->watch, watched->events);
         }
         return 0;
+}
+
+static int on_socket_unwanted(void *owner, curl_socket_t socket)
+{
+        struct watched_socket *watched = find_socket(owner, socket);
+
+        if (watched != NULL)
+                unwatch_socket(watched); /* before its number is another's */
+        return close(socket);
 }
 
 struct curl_driver *curl_driver_create(uv_loop_t *loop, unsigned max_connections)
@@ -176,6 +228,10 @@ void curl_driver_destroy(struct curl_driver *driver)
         assert(driver->n_transfers == 0);
         /* Still calls on_socket_wanted() and on_time_wanted(). */
         curl_multi_cleanup(driver->multi);
+        for (size_t i = 0; i < driver->n_sockets; i++)
+                if (driver->sockets[i] != NULL)
+                        unwatch_socket(driver->sockets[i]);
+        free(driver->sockets);
         timer_destroy(driver->timer);
         free(driver);
         curl_global_cleanup();
@@ -189,6 +245,8 @@ struct curl_transfer *curl_driver_start(
         *transfer = (struct curl_transfer){
             .driver = driver, .easy = easy, .on_done = on_done, .owner = owner};
         if (curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer) != CURLE_OK ||
+            curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_socket_unwanted) != CURLE_OK ||
+            curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, driver) != CURLE_OK ||
             curl_multi_add_handle(driver->multi, easy) != CURLM_OK) {
                 free(transfer);
                 return NULL;

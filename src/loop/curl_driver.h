@@ -24,7 +24,8 @@ struct curl_driver *curl_driver_create(uv_loop_t *loop, unsigned max_connections
 void curl_driver_destroy(struct curl_driver *driver);
 
 /*
- * Starts the transfer that `easy` has been set up for; uses its CURLOPT_PRIVATE.
+ * Starts the transfer that `easy` has been set up for; uses its CURLOPT_PRIVATE
+ * and CURLOPT_CLOSESOCKETFUNCTION.
  * on_done comes once, never inside this call, unless curl_driver_stop() comes
  * first. NULL if libcurl refuses the handle.
  */

@@ -1,6 +1,7 @@
 /*
  * One handle of libcurl's and one connection serve request after request. What
- * they were told for one of them, and what was answered, stays out of the next.
+ * they were told for one of them, and what was answered, stays out of the next;
+ * and a connection that nobody uses costs nothing.
  */
 #include "http_fixture.h"
 #include "http_verify.h"
@@ -8,6 +9,11 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "sinks/sink.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define SECRET "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 #define OTHER  "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
@@ -201,4 +207,77 @@ Test(http_kept, posts_before_and_after_a_probe)
                 cr_expect_str_eq(request->body, "{\"n\": 1}");
         }
         http_fixture_end(&fixture);
+}
+
+static void on_pulse(uv_timer_t *pulse)
+{
+        ++*(unsigned *)pulse->data;
+}
+
+/* libcurl is not listening then, and the socket stays readable. */
+Test(http_kept, lets_the_loop_sleep_when_a_resting_connection_is_closed)
+{
+        struct http_fixture fixture;
+        const struct event event = json_event("{}");
+        unsigned n_turns = 0;
+        unsigned n_pulses = 0;
+        uv_timer_t pulse;
+
+        http_fixture_begin(&fixture);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
+        http_receiver_stop(fixture.receiver);
+        uv_timer_init(&fixture.driver.loop, &pulse);
+        pulse.data = &n_pulses;
+        uv_timer_start(&pulse, on_pulse, 2, 2);
+        for (; n_pulses < 20; n_turns++)
+                uv_run(&fixture.driver.loop, UV_RUN_ONCE);
+        uv_close((uv_handle_t *)&pulse, NULL);
+
+        cr_expect_lt(n_turns, 100);
+        http_receiver_restart(fixture.receiver);
+        expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
+        http_fixture_end(&fixture);
+}
+
+enum { N_FILLING = 4 };
+
+/* Somebody listens there, takes nobody and has no room for one more: to connect lasts for ever. */
+static int listen_without_room(int *fillers, uint16_t *out_port)
+{
+        struct sockaddr_in address = {
+            .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof address;
+        int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+        cr_assert_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+        cr_assert_eq(listen(listener, 0), 0);
+        cr_assert_eq(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+        for (int i = 0; i < N_FILLING; i++) {
+                fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+                (void)!connect(fillers[i], (struct sockaddr *)&address, sizeof address);
+        }
+        *out_port = ntohs(address.sin_port);
+        return listener;
+}
+
+/* libcurl closes such a socket by itself, without a word to the driver before. */
+Test(http_kept, watches_no_socket_whose_connection_was_given_up)
+{
+        struct http_fixture fixture;
+        const struct event event = json_event("{}");
+        int fillers[N_FILLING];
+        uint16_t port;
+        int listener = listen_without_room(fillers, &port);
+
+        http_fixture_init(&fixture);
+        snprintf(fixture.url, sizeof fixture.url, "http://127.0.0.1:%u/", port);
+        fixture.config.connect_timeout_ms = 50;
+        http_fixture_open(&fixture);
+        for (int i = 0; i < 3; i++)
+                expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_SINK_DOWN);
+
+        http_fixture_end(&fixture);
+        for (int i = 0; i < N_FILLING; i++)
+                close(fillers[i]);
+        close(listener);
 }
