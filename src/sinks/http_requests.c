@@ -5,9 +5,11 @@
  * The message is made, and signed, when the request really runs: the time in it
  * is the time of sending, however long the addresses took.
  *
- * Receivers from a table are spread over several curl_drivers: whenever a
- * transfer has ended, libcurl walks through the connections of its driver until
- * it finds the one, which with thousands of them takes longer than all else.
+ * Requests are spread over several curl_drivers: before and after each transfer
+ * libcurl walks through the connections of its driver until it finds the one,
+ * which with many of them takes longer than all else. Receivers from a table
+ * always have the same driver; to a single url all drivers send. With HTTP/2 that
+ * is one, for one connection is meant to serve them all.
  */
 #include "sinks/http_requests.h"
 
@@ -27,13 +29,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLE_SHARDS 32
+#define MAX_SHARDS            32
+#define CONNECTIONS_PER_SHARD 64
 
 enum request_state { REQUEST_IDLE, REQUEST_TAKEN, REQUEST_WAITING, REQUEST_RUNNING };
 
 struct shard {
         struct curl_driver *driver; /* owned */
-        struct list idle;           /* request::link; their exchanges run on this driver */
+        struct list idle;           /* request::link; see idle_of() */
 };
 
 struct http_requests {
@@ -42,6 +45,7 @@ struct http_requests {
         const struct address_guard *guard; /* borrowed */
         struct shard *shards;
         size_t n_shards;
+        size_t n_made; /* requests */
         http_request_done_fn *on_done;
         void *owner; /* borrowed */
         unsigned n_busy;
@@ -68,6 +72,17 @@ struct request {
         struct http_exchange *exchange;
 };
 
+static bool is_by_host(const struct http_requests *requests)
+{
+        return requests->config->endpoints == HTTP_ENDPOINTS_TABLE;
+}
+
+/* Where requests of this shard rest: if all go to one url, it does not matter which is taken next. */
+static struct list *idle_of(const struct http_requests *requests, struct shard *shard)
+{
+        return is_by_host(requests) ? &shard->idle : &requests->shards[0].idle;
+}
+
 /* The only place that assigns request->state. */
 static void enter(struct request *request, enum request_state next)
 {
@@ -84,7 +99,7 @@ static void enter(struct request *request, enum request_state next)
                 free(request->attempts);
                 request->attempts = NULL;
                 request->n_attempts = 0;
-                list_push_front(&request->shard->idle, &request->link);
+                list_push_front(idle_of(requests, request->shard), &request->link);
                 break;
         case REQUEST_TAKEN:
                 requests->n_busy++;
@@ -142,12 +157,15 @@ static void on_exchange_done(void *owner, const struct http_result *result)
         free(attempts);
 }
 
-/* By host, so that targets of one host can share connections. */
+/* By host, so that targets of one host can share connections; or else in turn, so that no shard
+ * ever has more requests than connections. */
 static struct shard *shard_of(const struct http_requests *requests, const char *url)
 {
         const char *host = strstr(url, "://");
         uint32_t hash = 2166136261; /* FNV-1a */
 
+        if (!is_by_host(requests))
+                return &requests->shards[requests->n_made % requests->n_shards];
         if (host != NULL)
                 host += strlen("://");
         else
@@ -160,11 +178,13 @@ static struct shard *shard_of(const struct http_requests *requests, const char *
 static struct request *take(struct http_requests *requests, struct http_target *target)
 {
         struct shard *shard = shard_of(requests, target->url);
+        struct list *idle = idle_of(requests, shard);
         struct request *request;
 
-        if (!list_is_empty(&shard->idle)) {
-                request = list_owner(shard->idle.next, struct request, link);
+        if (!list_is_empty(idle)) {
+                request = list_owner(idle->next, struct request, link);
         } else {
+                requests->n_made++;
                 request = xcalloc(1, sizeof *request);
                 list_init(&request->link);
                 list_init(&request->beside);
@@ -286,6 +306,17 @@ void http_requests_cancel(struct http_requests *requests)
         }
 }
 
+static size_t shards_for(const struct http_config *config, unsigned max_connections)
+{
+        size_t n_shards = (max_connections + CONNECTIONS_PER_SHARD - 1) / CONNECTIONS_PER_SHARD;
+
+        if (config->endpoints == HTTP_ENDPOINTS_TABLE)
+                return MAX_SHARDS;
+        if (config->http_version == HTTP_VERSION_2 || n_shards == 0)
+                return 1;
+        return n_shards < MAX_SHARDS ? n_shards : MAX_SHARDS;
+}
+
 struct http_requests *http_requests_create(uv_loop_t *loop, const struct http_config *config,
     const struct address_guard *guard, unsigned max_connections, http_request_done_fn *on_done,
     void *owner)
@@ -297,11 +328,11 @@ struct http_requests *http_requests_create(uv_loop_t *loop, const struct http_co
         requests->guard = guard;
         requests->on_done = on_done;
         requests->owner = owner;
-        requests->n_shards = config->endpoints == HTTP_ENDPOINTS_TABLE ? TABLE_SHARDS : 1;
+        requests->n_shards = shards_for(config, max_connections);
         requests->shards = xcalloc(requests->n_shards, sizeof *requests->shards);
         for (size_t i = 0; i < requests->n_shards; i++) {
-                requests->shards[i].driver =
-                    curl_driver_create(loop, max_connections / (unsigned)requests->n_shards);
+                requests->shards[i].driver = curl_driver_create(
+                    loop, 1 + (max_connections - 1) / (unsigned)requests->n_shards);
                 list_init(&requests->shards[i].idle);
         }
         requests->probe_timer = timer_create_on(loop, on_probe_answered, requests);
@@ -310,7 +341,7 @@ struct http_requests *http_requests_create(uv_loop_t *loop, const struct http_co
         return requests;
 }
 
-static void destroy_shard(struct shard *shard)
+static void destroy_idle(struct shard *shard)
 {
         list_for_each (link, &shard->idle) {
                 struct request *request = list_owner(link, struct request, link);
@@ -319,14 +350,15 @@ static void destroy_shard(struct shard *shard)
                 http_message_deinit(&request->message);
                 free(request);
         }
-        curl_driver_destroy(shard->driver);
 }
 
 void http_requests_destroy(struct http_requests *requests)
 {
         assert(list_is_empty(&requests->waiting) && list_is_empty(&requests->running));
         for (size_t i = 0; i < requests->n_shards; i++)
-                destroy_shard(&requests->shards[i]);
+                destroy_idle(&requests->shards[i]);
+        for (size_t i = 0; i < requests->n_shards; i++)
+                curl_driver_destroy(requests->shards[i].driver);
         free(requests->shards);
         timer_destroy(requests->probe_timer);
         free(requests);

@@ -1,7 +1,7 @@
 /*
  * One handle of libcurl's and one connection serve request after request. What
  * they were told for one of them, and what was answered, stays out of the next;
- * and a connection that nobody uses costs nothing.
+ * connections are no more than needed, and cost nothing while nobody uses them.
  */
 #include "http_fixture.h"
 #include "http_verify.h"
@@ -206,6 +206,40 @@ Test(http_kept, posts_before_and_after_a_probe)
                 cr_expect_str_eq(request->method, "POST");
                 cr_expect_str_eq(request->body, "{\"n\": 1}");
         }
+        http_fixture_end(&fixture);
+}
+
+enum { MANY = 150 }; /* more than one driver's share */
+
+static bool have_all_arrived(void *context)
+{
+        struct http_fixture *fixture = context;
+
+        return http_receiver_n_requests(fixture->receiver) == fixture->driver.n_started;
+}
+
+Test(http_kept, opens_no_more_connections_than_it_has_requests_at_a_time)
+{
+        struct http_fixture fixture;
+        const struct event event = json_event("{}");
+
+        http_fixture_init(&fixture);
+        fixture.concurrency = MANY;
+        http_fixture_open(&fixture);
+        for (unsigned round = 0; round < 3; round++) {
+                http_receiver_answer(fixture.receiver, &(struct http_answer){.is_held = true});
+                for (unsigned i = 0; i < MANY; i++)
+                        sink_driver_start(&fixture.driver, &event);
+                sink_driver_run_until(
+                    &fixture.driver, have_all_arrived, &fixture, "requests to arrive");
+                http_receiver_release(fixture.receiver);
+                sink_driver_finish(&fixture.driver);
+        }
+
+        cr_expect_eq(http_receiver_n_requests(fixture.receiver), 3 * MANY);
+        cr_expect_eq(http_receiver_n_connections(fixture.receiver), MANY);
+        for (unsigned i = 0; i < 3 * MANY; i++)
+                expect_outcome(fixture.driver.attempts[i].outcome, OUTCOME_DELIVERED);
         http_fixture_end(&fixture);
 }
 
