@@ -9,7 +9,7 @@
  * FILE is shared memory for whoever watches: the number of requests, then a record of each. A path
  * that ends in a number names the endpoint, and a body may hold "at" (microseconds) and "n".
  */
-#define _GNU_SOURCE /* accept4() */
+#define _GNU_SOURCE /* accept4(), epoll_pwait2() */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,14 +46,7 @@ struct log {
         struct record records[RECORDS_MAX];
 };
 
-enum conn_kind {
-        CONN_NONE,
-        CONN_LISTENER,
-        CONN_SILENT_LISTENER,
-        CONN_TALKING,
-        CONN_SILENT,
-        CONN_TIMER
-};
+enum conn_kind { CONN_NONE, CONN_LISTENER, CONN_SILENT_LISTENER, CONN_TALKING, CONN_SILENT };
 
 struct conn {
         enum conn_kind kind;
@@ -74,7 +66,7 @@ static struct answer answers[ANSWERS_MAX]; /* a ring: all wait equally long */
 static size_t first_answer, n_answers;
 static struct log *log_;
 static int64_t delay_us;
-static int poll_fd, timer_fd;
+static int poll_fd;
 
 static void die(const char *what)
 {
@@ -144,22 +136,10 @@ static void send_answer(int fd)
                 hang_up(fd);
 }
 
-static void arm_timer(void)
-{
-        int64_t due_us = answers[first_answer].due_us;
-        struct itimerspec when = {
-            .it_value = {.tv_sec = due_us / 1000000, .tv_nsec = due_us % 1000000 * 1000}};
-
-        timerfd_settime(timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
-}
-
 static void send_due_answers(void)
 {
-        uint64_t n_times;
-        int64_t now_us = wall_us();
+        int64_t now_us = n_answers > 0 ? wall_us() : 0;
 
-        if (read(timer_fd, &n_times, sizeof n_times) < 0 && errno != EAGAIN)
-                die("timer");
         while (n_answers > 0 && answers[first_answer].due_us <= now_us) {
                 struct answer due = answers[first_answer];
                 first_answer = (first_answer + 1) % ANSWERS_MAX;
@@ -167,8 +147,19 @@ static void send_due_answers(void)
                 if (conns[due.fd].generation == due.generation)
                         send_answer(due.fd);
         }
-        if (n_answers > 0)
-                arm_timer();
+}
+
+/* Until something has come or the first answer is due, whichever is earlier. */
+static int wait_for_events(struct epoll_event *events)
+{
+        int64_t rest_us = n_answers > 0 ? answers[first_answer].due_us - wall_us() : 0;
+        struct timespec rest = {0};
+
+        if (n_answers == 0)
+                return epoll_wait(poll_fd, events, EVENTS_AT_ONCE, -1);
+        if (rest_us > 0)
+                rest = (struct timespec){rest_us / 1000000, rest_us % 1000000 * 1000};
+        return epoll_pwait2(poll_fd, events, EVENTS_AT_ONCE, &rest, NULL);
 }
 
 static void answer_later(int fd, int64_t now_us)
@@ -177,8 +168,6 @@ static void answer_later(int fd, int64_t now_us)
                 die("too many requests at once");
         answers[(first_answer + n_answers++) % ANSWERS_MAX] = (struct answer){
             .due_us = now_us + delay_us, .fd = fd, .generation = conns[fd].generation};
-        if (n_answers == 1)
-                arm_timer();
 }
 
 static int64_t number_after(const char *text, const char *name)
@@ -238,7 +227,8 @@ static void read_requests(int fd)
         if (conn->kind == CONN_SILENT)
                 return;
         conn->n_bytes += (size_t)n_read;
-        while (conn->kind == CONN_TALKING && (n_taken = take_request(conn, now_us)) > 0) {
+        while (conn->n_bytes > 0 && conn->kind == CONN_TALKING &&
+               (n_taken = take_request(conn, now_us)) > 0) {
                 conn->n_bytes -= n_taken;
                 memmove(conn->bytes, conn->bytes + n_taken, conn->n_bytes);
                 if (delay_us > 0)
@@ -260,9 +250,6 @@ static void handle(int fd)
         case CONN_TALKING:
         case CONN_SILENT:
                 read_requests(fd);
-                return;
-        case CONN_TIMER:
-                send_due_answers();
                 return;
         case CONN_NONE:
                 return;
@@ -304,13 +291,12 @@ int main(int n_args, char **args)
         allow_many_files();
         open_log(args[3]);
         poll_fd = epoll_create1(0);
-        timer_fd = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK);
-        watch(timer_fd, CONN_TIMER);
         listen_on(port, CONN_LISTENER);
         listen_on(port + 1, CONN_SILENT_LISTENER);
         for (;;) {
-                int n = epoll_wait(poll_fd, events, EVENTS_AT_ONCE, -1);
+                int n = wait_for_events(events);
                 for (int i = 0; i < n; i++)
                         handle(events[i].data.fd);
+                send_due_answers();
         }
 }
