@@ -32,6 +32,9 @@
 #define CONNECTION_MAX_AGE_S 600 /* so that a changed address or certificate is noticed */
 #define OLD_LIBCURL_IDLE_S   10  /* before 8.0 dead connections pass for living ones */
 #define IDLE_S               118 /* libcurl's own */
+/* At a time. libcurl allocates so much anew for each request, and answers are short: of this size
+ * malloc() has one at hand. */
+#define READ_BYTES 1024L
 
 struct http_exchange {
         struct curl_driver *driver;       /* borrowed */
@@ -190,6 +193,7 @@ static bool set_common_options(struct http_exchange *exchange, struct error *err
         SET(CURLOPT_DNS_CACHE_TIMEOUT, -1L);
         SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
         SET(CURLOPT_NOSIGNAL, 1L);
+        SET(CURLOPT_BUFFERSIZE, READ_BYTES);
         SET(CURLOPT_NOPROGRESS, 1L);
         SET(CURLOPT_CONNECTTIMEOUT_MS, (long)config->connect_timeout_ms);
         SET(CURLOPT_TIMEOUT_MS, (long)config->timeout_ms);
