@@ -56,7 +56,7 @@ struct chaos_history {
 };
 
 /* Less than the writers pause now and then, so that no later event brings an earlier one along. */
-#define CHAOS_SOON_US 1200000
+#define CHAOS_SOON_US 1800000
 
 struct chaos_verdict {
         size_t n_wanted;   /* committed, and for this sink */

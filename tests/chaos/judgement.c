@@ -98,9 +98,9 @@ void judge_world(
                     .events = events.each,
                     .n_events = events.n,
                     .incidents = incidents,
-                    /* The others refuse some, which holds up what comes behind these. */
+                    /* The others refuse some, which holds up others; or wait for the disk. */
                     .calm_from_us = world->calm_from_us,
-                    .calm_until_us = s == SINK_STREAM || s == SINK_ONCE ? world->calm_until_us : 0,
+                    .calm_until_us = s == SINK_STREAM ? world->calm_until_us : 0,
                     /* Nothing at all is a reason to come twice where that is promised. */
                     .n_incidents = s == SINK_ONCE ? 0 : faults->n_incidents};
                 struct chaos_arrival *numbered =
