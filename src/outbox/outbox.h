@@ -95,6 +95,10 @@ struct lane_store_events {
         void (*on_owned)(
             void *owner, const struct cursor *cursor, const struct parked_keys *parked);
         void (*on_owned_elsewhere)(void *owner);
+        /* Where a page ends is known before its events are read: the next one may be asked for in
+         * here already, so that the database works meanwhile. n_events and bytes are what it holds at
+         * most. Borrowed; on_page follows at once. May be NULL. */
+        void (*on_page_end)(void *owner, const struct page *page);
         void (*on_page)(void *owner, struct page *page); /* the page is now the receiver's */
         void (*on_parked)(void *owner, struct parked_batch *batch); /* now the receiver's */
         void (*on_xid)(void *owner, uint64_t xid);

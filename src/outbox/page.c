@@ -39,8 +39,10 @@ enum page_column {
 };
 
 struct stored_page {
-        struct page page; /* what the receiver holds; first, so that it can be freed from there */
-        PGresult *result; /* owned */
+        struct page page;            /* what the receiver holds; first, to be freed from there */
+        PGresult *result;            /* owned */
+        int first_row, end_row;      /* of the events */
+        const struct routing *judge; /* what the statement could not say; NULL: it said all */
         struct event_headers headers;
 };
 
@@ -132,21 +134,13 @@ static void read_filters(struct page *page, const PGresult *result, int row)
         }
 }
 
-/* Where the statement could not say everything, the rest is said here. */
-static bool is_wanted(const struct lane_store *store, const struct event *event)
-{
-        return store->request.n_routings != 1 || store->route.is_exact ||
-               routing_matches(store->request.routings[0], event);
-}
-
-static void read_event(
-    const struct lane_store *store, struct stored_page *stored, int row, size_t n_rows)
+static void read_event(struct stored_page *stored, int row, size_t n_rows)
 {
         struct page *page = &stored->page;
         struct event *event = &page->events[page->n_events];
 
         event_row_read(stored->result, row, &stored->headers, event);
-        if (!is_wanted(store, event)) {
+        if (stored->judge != NULL && !routing_matches(stored->judge, event)) {
                 *event = (struct event){0};
                 return;
         }
@@ -155,6 +149,17 @@ static void read_event(
         read_filters(page, stored->result, row);
         page->bytes += event->payload_bytes;
         page->n_events++;
+}
+
+static void read_events(struct stored_page *stored)
+{
+        size_t n_rows = (size_t)(stored->end_row - stored->first_row);
+
+        stored->page.n_events = 0;
+        stored->page.bytes = 0;
+        stored->page.events = xcalloc(n_rows + 1, sizeof *stored->page.events);
+        for (int row = stored->first_row; row < stored->end_row; row++)
+                read_event(stored, row, n_rows);
 }
 
 /* A full page, or one cut before a large event, ends with its last event; any other has seen
@@ -172,24 +177,34 @@ static int64_t upto(const struct lane_store *store, const PGresult *result, int 
         return store->upto < floor ? store->upto : floor;
 }
 
-/* Takes the result. */
+static size_t payload_bytes(const PGresult *result, int row)
+{
+        return (size_t)(PQgetlength(result, row, COLUMN_PAYLOAD) +
+                        PQgetlength(result, row, COLUMN_DATA)); /* one of them is NULL: 0 */
+}
+
+/* Takes the result. Its events are read later: n_events and bytes say how much there is at most. */
 static struct page *page_from_result(const struct lane_store *store, PGresult *result)
 {
         struct stored_page *stored = xcalloc(1, sizeof *stored);
         struct page *page = &stored->page;
         int n_rows = PQntuples(result);
-        int first = is_opening(store), row = first;
+        int row = is_opening(store);
 
         stored->result = result;
+        stored->first_row = row;
+        if (store->request.n_routings == 1 && !store->route.is_exact)
+                stored->judge = store->request.routings[0];
         page->release = release;
         page->start = (struct cursor){.from = frame_ref(store->request.start.from),
             .until = until_frame(store, result),
             .last_id = store->request.start.last_id};
-        page->events = xcalloc((size_t)n_rows + 1, sizeof *page->events);
         begin_filters(page, &store->route, (size_t)n_rows);
         for (; row < n_rows && !is_left_out(result, row); row++)
-                read_event(store, stored, row, (size_t)n_rows);
-        page->upto = upto(store, result, row - first, row);
+                page->bytes += payload_bytes(result, row);
+        stored->end_row = row;
+        page->n_events = (size_t)(row - stored->first_row);
+        page->upto = upto(store, result, row - stored->first_row, row);
         return page;
 }
 
@@ -217,6 +232,9 @@ static void give_page(struct lane_store *store)
         store->page = NULL;
         if (is_opening(store))
                 session_note_looked(store->outbox, page);
+        if (store->events.on_page_end != NULL)
+                store->events.on_page_end(store->owner, page);
+        read_events((struct stored_page *)(void *)page);
         store->events.on_page(store->owner, page);
 }
 

@@ -41,6 +41,7 @@ static void forget_everything(struct lane *lane)
         lane->unfinished = NULL;
         lane->is_reading = false;
         lane->n_reading = 0;
+        lane->seen = NULL;
         lane->is_drawing = false;
         lane->n_parked = 0;
         lane->is_reading_parked = false;

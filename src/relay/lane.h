@@ -89,6 +89,8 @@ struct lane {
         bool is_rung;                /* there may be something beyond what has been read */
         bool is_reading, is_drawing; /* under way */
         uint32_t n_reading;          /* events that the page under way may bring */
+        const struct page *seen;     /* it has come and is to be taken; borrowed; or NULL */
+        bool is_seen_for_nothing;    /* nothing is in it, and the reader stays where it was */
         uint64_t mean_event_bytes;   /* a moving average, to guess how many fit a page */
 
         /* Reading back what was parked. */
@@ -149,6 +151,10 @@ bool lane_is_caught_up(const struct lane *lane, int64_t now_ms);
 /* The request's frames are borrowed from the lane until lane_take_page(). */
 bool lane_wants_page(struct lane *lane, struct page_request *out_request);
 void lane_take_page(struct lane *lane, struct page *page, int64_t now_ms);
+
+/* It has come, and where it ends is known: from here on the next one may be wanted. To be followed by
+ * lane_take_page(), which does this if it was not done. */
+void lane_see_page(struct lane *lane, const struct page *page);
 
 /* The request is borrowed from the lane until lane_take_parked(). */
 bool lane_wants_parked(struct lane *lane, int64_t now_ms, struct parked_request *out_request);

@@ -13,7 +13,14 @@
 /* Events claimed and not known to be durably behind us: what a crash now would repeat at most. */
 static uint64_t n_unsettled(const struct lane *lane)
 {
-        return lane->window.n_taken - lane->n_settled;
+        return lane->window.n_taken - lane->n_settled +
+               (lane->seen != NULL ? lane->seen->n_events : 0);
+}
+
+/* Of the payloads that came with the stream. */
+static uint64_t n_bytes(const struct lane *lane)
+{
+        return lane->window.bytes + (lane->seen != NULL ? lane->seen->bytes : 0);
 }
 
 /* Of the window, what is kept for those that were parked. */
@@ -53,7 +60,7 @@ static bool has_room(const struct lane *lane, uint32_t n_events)
 {
         return n_unsettled(lane) + n_events <= stream_share(lane) &&
                n_unsettled(lane) + lane->n_claimed + n_events <= lane->policy.max_in_flight &&
-               lane->window.bytes <= lane->policy.max_in_flight_bytes / 2;
+               n_bytes(lane) <= lane->policy.max_in_flight_bytes / 2;
 }
 
 static bool is_half_delivered(const struct lane *lane)
@@ -139,28 +146,38 @@ static void admit_from_stream(
                 turns_add_fresh(&lane->turns, delivery);
 }
 
+void lane_see_page(struct lane *lane, const struct page *page)
+{
+        assert(lane->state == LANE_OWNED && lane->is_reading && lane->seen == NULL);
+        lane->is_reading = false;
+        lane->n_reading = 0;
+        lane->seen = page;
+        lane->is_seen_for_nothing = is_nothing_new(lane, page);
+        if (!lane->is_seen_for_nothing)
+                move_reader(lane, page);
+}
+
 void lane_take_page(struct lane *lane, struct page *page, int64_t now_ms)
 {
         struct batch *batch;
-        bool has_events = page->n_events > 0;
 
-        assert(lane->state == LANE_OWNED && lane->is_reading);
-        lane->is_reading = false;
-        lane->n_reading = 0;
-        if (is_nothing_new(lane, page)) {
+        if (lane->seen == NULL)
+                lane_see_page(lane, page);
+        assert(lane->seen == page);
+        lane->seen = NULL;
+        if (lane->is_seen_for_nothing) {
                 page->release(page);
                 return;
         }
-        if (has_events)
+        if (page->n_events > 0)
                 lane->mean_event_bytes =
                     (3 * lane->mean_event_bytes + page->bytes / page->n_events) / 4;
-        move_reader(lane, page);
 
         batch = window_add(&lane->window, page);
         for (size_t i = 0, n = batch->n_deliveries; i < n; i++)
                 admit_from_stream(lane, &batch->deliveries[i],
                     page->is_delayed != NULL && page->is_delayed[i], now_ms);
-        if (!has_events && window_advance(&lane->window, NULL, NULL))
+        if (page->n_events == 0 && window_advance(&lane->window, NULL, NULL))
                 lane_note_moved_idly(lane, now_ms);
 }
 

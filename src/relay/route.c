@@ -57,6 +57,16 @@ static void on_owned_elsewhere(void *owner)
         carrier_note_owned_elsewhere(route->carrier);
 }
 
+static void read_on(struct route *route);
+
+static void on_page_end(void *owner, const struct page *page)
+{
+        struct route *route = owner;
+
+        lane_see_page(&route->lane, page);
+        read_on(route);
+}
+
 static void on_page(void *owner, struct page *page)
 {
         struct route *route = owner;
@@ -106,6 +116,7 @@ static void on_settled(void *owner)
 const struct lane_store_events route_store_events = {
     .on_owned = on_owned,
     .on_owned_elsewhere = on_owned_elsewhere,
+    .on_page_end = on_page_end,
     .on_page = on_page,
     .on_parked = on_parked,
     .on_missing = on_missing,

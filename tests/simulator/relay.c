@@ -254,6 +254,8 @@ void relay_take_answer(struct world *world, int relay)
                 struct page *page = session->page;
                 session->page = NULL;
                 checks_page(world, relay, page);
+                if (dice_one_in(&world->dice, 2))
+                        relay_see_page(world, relay, page);
                 lane_take_page(&at->lane, page, now_ms);
                 checks_taken(world, relay);
                 break;

@@ -9,3 +9,6 @@ bool relay_crashes_here(struct world *world, int relay);
 
 /* All that was asked is answered, all that was started has ended. */
 void relay_end_cleanly(struct world *world, int relay);
+
+/* Before it takes a page: it may ask for the next one. */
+void relay_see_page(struct world *world, int relay, const struct page *page);

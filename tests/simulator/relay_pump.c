@@ -65,6 +65,15 @@ static void read_page(struct world *world, int relay, const struct page_request 
         must(world, request->max_events > 0, "requests are sound", "a page of no events");
 }
 
+void relay_see_page(struct world *world, int relay, const struct page *page)
+{
+        struct page_request next;
+
+        lane_see_page(&find(world, relay)->lane, page);
+        if (lane_wants_page(&find(world, relay)->lane, &next))
+                read_page(world, relay, &next);
+}
+
 static void read_parked(struct world *world, int relay, const struct parked_request *request)
 {
         struct sim_session *session;
