@@ -30,18 +30,19 @@ const struct pg_statement next_id_statement = {.name = "next_id",
 #define LEAST_SCAN_IDS 50
 #define SCAN_US        250000
 
-/* Behind those of the event. In the first row of an opening page, the frame, ID is its floor. */
+/* Behind those of the event. In the first row of an opening page, the frame, ID is its floor; other
+ * pages have no frame. What filters were asked about comes last. */
 enum page_column {
         COLUMN_IS_DELAYED = N_EVENT_COLUMNS,
-        COLUMN_FILTERS,
         COLUMN_FRAME,
         COLUMN_XID,
 };
 
 struct stored_page {
-        struct page page;            /* what the receiver holds; first, to be freed from there */
-        PGresult *result;            /* owned */
-        int first_row, end_row;      /* of the events */
+        struct page page;       /* what the receiver holds; first, to be freed from there */
+        PGresult *result;       /* owned */
+        int first_row, end_row; /* of the events */
+        bool are_filters_asked;
         const struct routing *judge; /* what the statement could not say; NULL: it said all */
         struct event_headers headers;
 };
@@ -112,20 +113,14 @@ static void set_filter(struct page *page, size_t filter)
         page->filter_bits[page->n_events * row_bytes + filter / 8] |= (uint8_t)(1U << filter % 8);
 }
 
-/* A filter that was not asked about is the only one, without which the event would not be here. */
-static void read_filters(struct page *page, const PGresult *result, int row)
+static void read_asked_filters(struct page *page, const PGresult *result, int row)
 {
         /* An integer[]: dimensions, flags, type, length and lower bound, then length and value. */
         enum { HEADER_BYTES = 20, ELEMENT_BYTES = 8 };
-        int n_bytes = PQgetlength(result, row, COLUMN_FILTERS);
-        const char *array = PQgetvalue(result, row, COLUMN_FILTERS);
+        int column = PQnfields(result) - 1;
+        int n_bytes = PQgetlength(result, row, column);
+        const char *array = PQgetvalue(result, row, column);
 
-        if (page->n_filters == 0)
-                return;
-        if (PQgetisnull(result, row, COLUMN_FILTERS)) {
-                set_filter(page, 0);
-                return;
-        }
         for (int at = HEADER_BYTES; at + ELEMENT_BYTES <= n_bytes; at += ELEMENT_BYTES) {
                 uint32_t number;
 
@@ -146,7 +141,10 @@ static void read_event(struct stored_page *stored, int row, size_t n_rows)
         }
         if (event_row_bool(stored->result, row, COLUMN_IS_DELAYED))
                 note_delayed(page, n_rows);
-        read_filters(page, stored->result, row);
+        if (stored->are_filters_asked)
+                read_asked_filters(page, stored->result, row);
+        else if (page->n_filters > 0)
+                set_filter(page, 0); /* the only one, without which it would not be here */
         page->bytes += event->payload_bytes;
         page->n_events++;
 }
@@ -193,6 +191,7 @@ static struct page *page_from_result(const struct lane_store *store, PGresult *r
 
         stored->result = result;
         stored->first_row = row;
+        stored->are_filters_asked = store->route.values[ROUTE_ASKED_FILTERS] != NULL;
         if (store->request.n_routings == 1 && !store->route.is_exact)
                 stored->judge = store->request.routings[0];
         page->release = release;

@@ -36,8 +36,11 @@ WITH RECURSIVE hidden AS (
 -- The xid is drawn after both, because it depends on the floor; and only if ids were drawn since.
 SELECT floor AS id, NULL::uuid AS event_id, NULL::text AS topic, NULL::text AS key, NULL::text AS type,
        NULL::json AS payload, NULL::bytea AS data, NULL::jsonb AS headers, NULL::timestamptz AS created_at,
-       NULL::boolean AS is_delayed, NULL::integer[] AS filters, snapshot::text AS frame,
+       NULL::boolean AS is_delayed, snapshot::text AS frame,
        CASE WHEN floor > $from_floor::bigint THEN pg_current_xact_id() END AS xid
+--if asked
+       , NULL::integer[] AS filters
+--end
 FROM (SELECT pg_current_snapshot() AS snapshot,
              coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0) AS floor
       OFFSET 0) AS frame
@@ -48,18 +51,19 @@ SELECT id, event_id, topic, key, type,
        CASE WHEN CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
                       ELSE octet_length(payload::text) END <= $max_event_bytes::bigint THEN payload END,
        CASE WHEN octet_length(data) <= $max_event_bytes::bigint THEN data END,
-       headers, created_at, deliver_at > clock_timestamp(),
+       headers, created_at, deliver_at > clock_timestamp()
+--if opening
+       , NULL::text, NULL::xid8
+--end
 --if asked
-       courier.true_filters(payload, $asked_filters::jsonpath[]),
+       , courier.true_filters(payload, $asked_filters::jsonpath[])
 --end
---if not asked
-       NULL::integer[],
---end
-       NULL::text, NULL::xid8
+--if stragglers
 FROM (
   (
-    -- New rows: their transactions got their ids after from_xid, so they drew event ids above the floor.
     SELECT id, event_id, topic, key, type, payload, data, headers, created_at, deliver_at
+--end
+-- New rows: their transactions got their ids after from_xid, so they drew event ids above the floor.
     FROM courier.outbox
     WHERE id > $above::bigint AND id <= $upto::bigint
       AND txid >= $from_xid::xid8
@@ -68,8 +72,8 @@ FROM (
 --end
       $conditions
     ORDER BY id LIMIT $max_events::integer
-  )
 --if stragglers
+  )
   UNION ALL
   (
     -- In progress at from_snapshot, committed since, however small their ids. A snapshot's xmax is the
@@ -95,8 +99,8 @@ FROM (
     ORDER BY id LIMIT $max_events::integer
   )
   ORDER BY id LIMIT $max_events::integer
---end
 ) AS page
+--end
 --if opening
 )
 --end

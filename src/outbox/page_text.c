@@ -127,8 +127,6 @@ static bool begins_with(const char *text, const char *beginning)
 /* `name` goes on to the end of its line. */
 static bool is_asked_for(const struct page_shape *shape, const char *name)
 {
-        if (begins_with(name, "not "))
-                return !is_asked_for(shape, name + 4);
         if (begins_with(name, "opening\n"))
                 return shape->is_opening;
         if (begins_with(name, "going_on\n"))
