@@ -17,8 +17,8 @@ struct outbox {
         struct list settle_batches;    /* settle_batch::link: gathered, or sent and not answered */
         struct settle_batch *settling; /* of these, the one being gathered; or NULL */
         struct page_statements pages;
-        unsigned n_looking;         /* pages under way that open a difference */
-        uint64_t n_news;            /* events that these found, by the one with most */
+        unsigned n_looking; /* pages under way that open a difference */
+        uint64_t n_news;    /* events that these found, by the one with most */
         struct outbox_events events;
         void *owner; /* borrowed */
 
