@@ -51,7 +51,7 @@ SELECT id, event_id, topic, key, type,
        CASE WHEN CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
                       ELSE octet_length(payload::text) END <= $max_event_bytes::bigint THEN payload END,
        CASE WHEN octet_length(data) <= $max_event_bytes::bigint THEN data END,
-       headers, created_at, deliver_at > clock_timestamp()
+       headers, created_at, CASE WHEN deliver_at IS NOT NULL THEN deliver_at > clock_timestamp() END
 --if opening
        , NULL::text, NULL::xid8
 --end
