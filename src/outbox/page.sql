@@ -33,11 +33,12 @@ WITH RECURSIVE hidden AS (
 --end
 --if opening
 -- The statement's snapshot is taken before its first function is called: the floor is read after it.
--- The xid is drawn after both, because it depends on the floor; and only if ids were drawn since.
+-- The xid is drawn after both, because it depends on the floor; and only if many ids were drawn since:
+-- of a few events the first waits for all that this statement does, so their frame gets its xid later.
 SELECT floor AS id, NULL::uuid AS event_id, NULL::text AS topic, NULL::text AS key, NULL::text AS type,
        NULL::json AS payload, NULL::bytea AS data, NULL::jsonb AS headers, NULL::timestamptz AS created_at,
        NULL::boolean AS is_delayed, snapshot::text AS frame,
-       CASE WHEN floor > $from_floor::bigint THEN pg_current_xact_id() END AS xid
+       CASE WHEN floor > $from_floor::bigint + 64 THEN pg_current_xact_id() END AS xid
 --if asked
        , NULL::integer[] AS filters
 --end

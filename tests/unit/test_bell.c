@@ -130,14 +130,14 @@ Test(bell, takes_no_slow_rings_for_frequent_ones)
         cr_expect_eq(bell.state, BELL_ASLEEP);
 }
 
-Test(bell, looks_every_two_milliseconds_while_awake)
+Test(bell, looks_every_millisecond_while_awake_and_finding_something)
 {
         struct bell bell = awake();
         int64_t now_us = 0;
 
         for (int i = 0; i < 10; i++) {
                 look(&bell, now_us, 100, true);
-                cr_expect_eq(bell_next_due(&bell), now_us + 100 + 2 * MS);
+                cr_expect_eq(bell_next_due(&bell), now_us + 100 + MS);
                 cr_expect_not(bell_wants_look(&bell, bell_next_due(&bell) - 1));
                 now_us = bell_next_due(&bell);
                 bell_rung(&bell, now_us); /* by somebody who came before the lock was given up */
@@ -145,12 +145,28 @@ Test(bell, looks_every_two_milliseconds_while_awake)
         cr_expect_eq(bell.state, BELL_AWAKE);
 }
 
-Test(bell, leaves_the_database_four_times_as_long_as_looks_take)
+Test(bell, looks_every_two_milliseconds_when_there_is_nothing)
+{
+        struct bell bell = awake();
+
+        look(&bell, 0, 100, false);
+        cr_expect_eq(bell_next_due(&bell), 100 + 2 * MS);
+}
+
+Test(bell, leaves_the_database_four_times_as_long_as_looks_for_nothing_take)
+{
+        struct bell bell = awake();
+
+        look(&bell, 0, 5 * MS, false);
+        cr_expect_eq(bell_next_due(&bell), 5 * MS + 20 * MS);
+}
+
+Test(bell, leaves_the_database_as_long_as_looks_with_news_take)
 {
         struct bell bell = awake();
 
         look(&bell, 0, 5 * MS, true);
-        cr_expect_eq(bell_next_due(&bell), 5 * MS + 20 * MS);
+        cr_expect_eq(bell_next_due(&bell), 5 * MS + 5 * MS);
 }
 
 Test(bell, orders_no_look_before_the_last_one_is_answered)
