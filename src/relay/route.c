@@ -57,7 +57,26 @@ static void on_owned_elsewhere(void *owner)
         carrier_note_owned_elsewhere(route->carrier);
 }
 
-static void read_on(struct route *route);
+static void read_page(struct route *route, struct page_request *request)
+{
+        struct carrier *carrier = route->carrier;
+
+        request->routings = &carrier->only_routing;
+        request->n_routings = 1;
+        if (carrier->fanout != NULL)
+                page_desk_ask(fanout_desk(carrier->fanout), &route->ask, request);
+        else
+                lane_store_read(route->store, request);
+}
+
+/* The database reads the next page while the sink is handed this one. */
+static void read_on(struct route *route)
+{
+        struct page_request page;
+
+        if (lane_wants_page(&route->lane, &page))
+                read_page(route, &page);
+}
 
 static void on_page_end(void *owner, const struct page *page)
 {
@@ -172,18 +191,6 @@ void route_claim(struct route *route)
         lane_store_claim(route->store);
 }
 
-static void read_page(struct route *route, struct page_request *request)
-{
-        struct carrier *carrier = route->carrier;
-
-        request->routings = &carrier->only_routing;
-        request->n_routings = 1;
-        if (carrier->fanout != NULL)
-                page_desk_ask(fanout_desk(carrier->fanout), &route->ask, request);
-        else
-                lane_store_read(route->store, request);
-}
-
 static void settle(struct route *route, const struct settlement *settlement)
 {
         struct carrier *carrier = route->carrier;
@@ -195,15 +202,6 @@ static void settle(struct route *route, const struct settlement *settlement)
         if (carrier->fanout != NULL)
                 fanout_note_settling(carrier->fanout);
         crash_point("after_settle_sent");
-}
-
-/* The database reads the next page while the sink is handed this one. */
-static void read_on(struct route *route)
-{
-        struct page_request page;
-
-        if (lane_wants_page(&route->lane, &page))
-                read_page(route, &page);
 }
 
 static void ask_outbox(struct route *route, int64_t now_ms)
