@@ -15,7 +15,9 @@
 #define P(member) MEMBER(struct postgres_config, member)
 static const struct config_key postgres_keys[] = {
     {"dsn", KEY_TEXT, P(dsn), .is_required = true, .is_secret = true,
-        .help = "how to reach the database: a libpq connection string or URI"},
+        .help =
+            "how to reach the database: a libpq connection string or URI; without sslmode in it, "
+            "a server on another machine is spoken to with verify-full"},
     {"dsn_file", KEY_FILE_OF, P(dsn), .help = "a file that holds dsn"},
     {"password", KEY_TEXT, P(password), .is_secret = true,
         .help = "the password, if dsn has none; without it libpq looks in its usual places"},

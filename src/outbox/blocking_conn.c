@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "outbox/pg_words.h"
+#include "outbox/tls_default.h"
 
 #include <errno.h>
 #include <libpq-fe.h>
@@ -32,11 +33,12 @@ static void ignore_notice(void *context, const PGresult *result)
         (void)result;
 }
 
-static PGconn *connect_to(const struct blocking_conn_settings *settings)
+static PGconn *connect_to(
+    const struct blocking_conn_settings *settings, const struct tls_default *tls)
 {
         char connect_timeout[24];
-        const char *names[12];
-        const char *values[12];
+        const char *names[14];
+        const char *values[14];
         int n = 0;
 
         snprintf(connect_timeout, sizeof connect_timeout, "%lld",
@@ -50,6 +52,10 @@ static PGconn *connect_to(const struct blocking_conn_settings *settings)
         OPTION("keepalives_idle", "30");
         OPTION("keepalives_interval", "10");
         OPTION("keepalives_count", "3");
+        if (tls->sslmode != NULL)
+                OPTION("sslmode", tls->sslmode);
+        if (tls->sslrootcert != NULL)
+                OPTION("sslrootcert", tls->sslrootcert);
         if (settings->dsn != NULL)
                 OPTION("dbname", settings->dsn);
         if (settings->password != NULL)
@@ -76,17 +82,19 @@ static char *describe_place(const PGconn *pg)
 struct blocking_conn *blocking_conn_open(
     const struct blocking_conn_settings *settings, struct error *error)
 {
+        const struct tls_default tls = tls_default_choose(settings->dsn);
         struct blocking_conn *conn;
         PGconn *pg;
 
         if (settings->dsn != NULL && !dsn_check(settings->dsn, error))
                 return NULL;
-        pg = connect_to(settings);
+        pg = connect_to(settings, &tls);
         if (PQstatus(pg) != CONNECTION_OK) {
                 struct bytes line = {0};
                 pg_words_append(&line, PQerrorMessage(pg));
                 error_set(error, ERROR_DATABASE, "cannot connect to PostgreSQL: %s",
                     line.data != NULL ? line.data : "libpq gives no reason");
+                tls_default_explain(&tls, error);
                 bytes_deinit(&line);
                 PQfinish(pg);
                 return NULL;
@@ -346,17 +354,12 @@ static bool verifies_name(PGconn *pg)
         return verifies;
 }
 
-static bool is_loopback(const char *host)
-{
-        return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
-               strcmp(host, "::1") == 0;
-}
-
 enum blocking_conn_privacy blocking_conn_privacy(const struct blocking_conn *conn)
 {
         const char *host = PQhost(conn->pg);
+        const char *address = PQhostaddr(conn->pg);
 
-        if (is_socket_folder(host) || is_loopback(host) || is_loopback(PQhostaddr(conn->pg)))
+        if (tls_host_is_local(host) || (address[0] != '\0' && tls_host_is_local(address)))
                 return PRIVACY_LOCAL;
         if (!PQsslInUse(conn->pg))
                 return PRIVACY_NONE;

@@ -8,6 +8,7 @@
 #include "loop/socket_watch.h"
 #include "loop/timer.h"
 #include "outbox/pg_words.h"
+#include "outbox/tls_default.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ struct pg_conn {
         uv_loop_t *loop;
 
         enum pg_conn_state state;
+        struct tls_default tls;
         PGconn *pq; /* owned; NULL while CLOSED or WAITING */
         struct socket_watch *watch;
         struct timer *timer;    /* the deadline of the state, or the end of the backoff */
@@ -132,6 +134,8 @@ static void fail_with(struct pg_conn *conn, const char *doing, const char *words
         struct error error;
 
         pg_words_set_error(&error, doing, words);
+        if (conn->state == PG_CONN_CONNECTING)
+                tls_default_explain(&conn->tls, &error);
         pg_conn_fail(conn, &error);
 }
 
@@ -175,13 +179,30 @@ static bool watch_socket(struct pg_conn *conn, int events)
 static void start_connecting(struct pg_conn *conn)
 {
         /* Later entries win, and so does what the DSN says over what stands before it. */
-        const char *const keywords[] = {"application_name", "keepalives_idle",
-            "keepalives_interval", "keepalives_count", "tcp_user_timeout", "target_session_attrs",
-            "dbname", "client_encoding", conn->config.password != NULL ? "password" : NULL, NULL};
-        const char *const values[] = {"pgcourier", "10", "5", "3", "20000", "read-write",
-            conn->config.dsn, "UTF8", conn->config.password, NULL};
+        const char *keywords[13];
+        const char *values[13];
+        int n = 0;
 
         enter(conn, PG_CONN_CONNECTING);
+        conn->tls = tls_default_choose(conn->config.dsn);
+#define OPTION(name, value) (keywords[n] = (name), values[n] = (value), n++)
+        OPTION("application_name", "pgcourier");
+        OPTION("keepalives_idle", "10");
+        OPTION("keepalives_interval", "5");
+        OPTION("keepalives_count", "3");
+        OPTION("tcp_user_timeout", "20000");
+        OPTION("target_session_attrs", "read-write");
+        if (conn->tls.sslmode != NULL)
+                OPTION("sslmode", conn->tls.sslmode);
+        if (conn->tls.sslrootcert != NULL)
+                OPTION("sslrootcert", conn->tls.sslrootcert);
+        OPTION("dbname", conn->config.dsn);
+        OPTION("client_encoding", "UTF8");
+        if (conn->config.password != NULL)
+                OPTION("password", conn->config.password);
+        OPTION(NULL, NULL);
+#undef OPTION
+
         conn->pq = PQconnectStartParams(keywords, values, 1);
         if (conn->pq == NULL || PQstatus(conn->pq) == CONNECTION_BAD) {
                 fail_with(conn, "cannot connect",
