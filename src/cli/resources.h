@@ -15,3 +15,7 @@ bool resources_check(unsigned n_threads, struct error *error);
  * is made for programs that watch them with select(), and ours do not. Returns how many may be
  * open then. */
 uint64_t resources_raise_files(void);
+
+/* What is in memory stays there: no core file holds a secret, no other process of the same user may
+ * look into this one; and no program that this one might start gains rights by being started. */
+void resources_keep_to_ourselves(void);

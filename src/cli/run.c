@@ -118,6 +118,7 @@ static bool run_config(
                 return error_set(error, ERROR_CONFIG,
                     "log level \"%.64s\" is not one of debug, info, warn, error",
                     config->log_level);
+        resources_keep_to_ourselves();
         if (!load_modules(config, error))
                 return false;
         provide_files(config);

@@ -379,17 +379,23 @@ struct certificate {
         char *key;
 };
 
-/* Its own authority, for `name` such as "IP:127.0.0.1"; readable by the servers' user. */
-static struct certificate make_certificate(const char *name)
+/* Its own authority, for `name` such as "IP:127.0.0.1"; readable by the servers' user. Valid for so
+ * many days, until yesterday with "-1". */
+static struct certificate make_certificate(const char *name, const char *days)
 {
         char *alt_name = xasprintf("subjectAltName=%s", name);
         char *folder = temp_folder();
         struct certificate made = {xasprintf("%s/cert", folder), xasprintf("%s/key", folder)};
-        const char *argv[] = {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-            "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=receiver",
-            "-addext", alt_name, "-keyout", made.key, "-out", made.cert, NULL};
+        char *request = xasprintf("%s/request", folder);
+        const char *ask[] = {"openssl", "req", "-new", "-newkey", "ec", "-pkeyopt",
+            "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=receiver", "-addext", alt_name,
+            "-keyout", made.key, "-out", request, NULL};
+        const char *sign[] = {"openssl", "x509", "-req", "-in", request, "-signkey", made.key,
+            "-copy_extensions", "copy", "-days", days, "-out", made.cert, NULL};
 
-        cr_assert_eq(process_run(argv, NULL, true), 0);
+        cr_assert_eq(process_run(ask, NULL, true), 0);
+        cr_assert_eq(process_run(sign, NULL, true), 0);
+        free(request);
         free(alt_name);
         free(folder);
         return made;
@@ -415,14 +421,15 @@ static void expect_passed_over(const char *const *options)
 
 Test(email_transport, tells_an_untrusted_relay_neither_password_nor_mail)
 {
-        struct certificate good = make_certificate("IP:127.0.0.1");
-        struct certificate stranger = make_certificate("IP:127.0.0.1");
-        struct certificate misnamed = make_certificate("DNS:mail.example.org");
+        struct certificate good = make_certificate("IP:127.0.0.1", "2");
+        struct certificate stranger = make_certificate("IP:127.0.0.1", "2");
+        struct certificate misnamed = make_certificate("DNS:mail.example.org", "2");
+        struct certificate expired = make_certificate("IP:127.0.0.1", "-1");
         char *both = xasprintf("%s.both", good.cert);
 
         /* Only the stranger's authority is not among the trusted ones. */
-        cr_assert_eq(process_run((const char *[]){"sh", "-c", "cat \"$1\" \"$2\" >\"$3\"", "sh",
-                                     good.cert, misnamed.cert, both, NULL},
+        cr_assert_eq(process_run((const char *[]){"sh", "-c", "cat \"$1\" \"$2\" \"$3\" >\"$4\"",
+                                     "sh", good.cert, misnamed.cert, expired.cert, both, NULL},
                          NULL, true),
             0);
         config.tls = TLS_REQUIRED;
@@ -436,6 +443,8 @@ Test(email_transport, tells_an_untrusted_relay_neither_password_nor_mail)
             "mailer:s3cret-w0rd", "--auth-without-tls"));
         expect_passed_over(OPTIONS("--tls-cert", misnamed.cert, "--tls-key", misnamed.key, "--auth",
             "mailer:s3cret-w0rd", "--auth-without-tls"));
+        expect_passed_over(OPTIONS("--tls-cert", expired.cert, "--tls-key", expired.key, "--auth",
+            "mailer:s3cret-w0rd", "--auth-without-tls"));
         expect_passed_over(OPTIONS("--tls-cert", good.cert, "--tls-key", good.key, "--starttls",
             "454 4.7.0 no TLS today", "--auth", "mailer:s3cret-w0rd", "--auth-without-tls"));
         free(relays[0].url);
@@ -445,18 +454,19 @@ Test(email_transport, tells_an_untrusted_relay_neither_password_nor_mail)
         expect_passed_over(OPTIONS("--implicit-tls", "--tls-cert", misnamed.cert, "--tls-key",
             misnamed.key, "--auth", "mailer:s3cret-w0rd"));
 
-        cr_expect_eq(count(&second), 6);
+        cr_expect_eq(count(&second), 7);
         cr_expect_eq(smtp_receiver_count_commands(&second, "AUTH"), 0, "that login is not for it");
         open_sink();
         free(both);
         free_certificate(&good);
         free_certificate(&stranger);
         free_certificate(&misnamed);
+        free_certificate(&expired);
 }
 
 Test(email_transport, logs_in_by_the_method_that_is_offered)
 {
-        struct certificate made = make_certificate("IP:127.0.0.1");
+        struct certificate made = make_certificate("IP:127.0.0.1", "2");
 
         config.ca_file = made.cert;
         relays[0].user = (char[]){"mailer"};
@@ -471,8 +481,8 @@ Test(email_transport, logs_in_by_the_method_that_is_offered)
 
 Test(email_transport, shows_its_certificate_to_a_server_that_asks)
 {
-        struct certificate server = make_certificate("IP:127.0.0.1");
-        struct certificate ours = make_certificate("DNS:courier.example.org");
+        struct certificate server = make_certificate("IP:127.0.0.1", "2");
+        struct certificate ours = make_certificate("DNS:courier.example.org", "2");
 
         config.ca_file = server.cert;
         config.n_relays = 1;

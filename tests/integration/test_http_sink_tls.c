@@ -77,6 +77,25 @@ Test(http_sink_tls, refuses_a_certificate_for_another_name)
         end_tls(&fixture, &certificate);
 }
 
+Test(http_sink_tls, refuses_a_certificate_that_has_expired)
+{
+        struct http_fixture fixture;
+        struct certificate certificate;
+        const struct event event = json_event("{}");
+        struct outcome outcome;
+
+        certificate_make_for(&certificate, "IP:127.0.0.1", "-1");
+        begin_tls(&fixture, &certificate, "127.0.0.1");
+        fixture.config.ca_file = certificate.path;
+        http_fixture_open(&fixture);
+
+        outcome = sink_driver_deliver(&fixture.driver, &event);
+        expect_outcome(outcome, OUTCOME_SINK_DOWN);
+        expect_reason(outcome, "expired");
+        cr_expect_eq(http_receiver_n_requests(fixture.receiver), 0);
+        end_tls(&fixture, &certificate);
+}
+
 Test(http_sink_tls, names_an_authority_file_that_cannot_be_read)
 {
         struct http_fixture fixture;
