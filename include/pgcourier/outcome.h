@@ -13,11 +13,34 @@ enum outcome_kind {
         OUTCOME_CANCELLED, /* we gave up (shutdown, lost lane): not settled, comes again */
 };
 
+/* What was at fault, for metrics and alerts; the reason says it to people. A closed set. */
+enum outcome_fault {
+        OUTCOME_FAULT_OTHER,    /* or not said */
+        OUTCOME_FAULT_TIMEOUT,  /* no answer in time: it may have arrived all the same */
+        OUTCOME_FAULT_LOST,     /* the connection ended before the answer: likewise */
+        OUTCOME_FAULT_REFUSED,  /* no connection came about: refused, unreachable, not allowed */
+        OUTCOME_FAULT_DNS,      /* the name has no address */
+        OUTCOME_FAULT_TLS,      /* a certificate or a handshake */
+        OUTCOME_FAULT_AUTH,     /* our credentials, or what they may do */
+        OUTCOME_FAULT_HTTP_4XX, /* a status; but 401, 403, 407 (auth), 413 (too_large), 429 */
+        OUTCOME_FAULT_HTTP_429,
+        OUTCOME_FAULT_HTTP_5XX,
+        OUTCOME_FAULT_SMTP_4XX, /* a reply: try again */
+        OUTCOME_FAULT_SMTP_5XX, /* a reply: never */
+        OUTCOME_FAULT_REDIS,    /* an error reply */
+        OUTCOME_FAULT_PROTOCOL, /* an answer that makes no sense, or a redirect not followed */
+        OUTCOME_FAULT_TOO_LARGE,
+        OUTCOME_FAULT_EVENT, /* this event cannot be sent there as it is: no address, no such member */
+};
+#define OUTCOME_FAULTS                                                                             \
+        16 /* may grow; whoever counts by them takes what he does not know for OTHER */
+
 #define OUTCOME_NO_DELAY (-1)
 
 struct outcome {
         enum outcome_kind kind;
-        int64_t delay_ms; /* how long the peer asked us to wait, or OUTCOME_NO_DELAY */
+        enum outcome_fault fault; /* unless it is DELIVERED or CANCELLED */
+        int64_t delay_ms;         /* how long the peer asked us to wait, or OUTCOME_NO_DELAY */
 
         /* RETRY only. */
         uint32_t max_attempts; /* give up after so many, if the sink's policy would go on; 0: as the

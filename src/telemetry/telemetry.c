@@ -1,0 +1,162 @@
+#include "telemetry/telemetry.h"
+
+#include "base/alloc.h"
+#include "telemetry/shown_text.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct sink_telemetry *sink_of_link(struct list *link)
+{
+        return list_owner(link, struct sink_telemetry, link);
+}
+
+struct telemetry *telemetry_create(int64_t now_us, int64_t wall_us)
+{
+        struct telemetry *telemetry = xcalloc(1, sizeof *telemetry);
+
+        list_init(&telemetry->sinks);
+        telemetry->started_us = wall_us;
+        telemetry->wall_minus_us = wall_us - now_us;
+        telemetry->config.loaded_us = wall_us;
+        telemetry->config.is_last_reload_ok = true;
+        histogram_init(&telemetry->source.poll, &histogram_times);
+        histogram_init(&telemetry->loop_delay, &histogram_times);
+        telemetry_set_ready(telemetry, "starting");
+        telemetry_see_source_down(telemetry, "not connected yet");
+        return telemetry;
+}
+
+void telemetry_destroy(struct telemetry *telemetry)
+{
+        assert(telemetry == NULL || list_is_empty(&telemetry->sinks));
+        free(telemetry);
+}
+
+static struct sink_telemetry *make_sink(
+    struct telemetry *telemetry, const char *name, const char *kind, int64_t now_us)
+{
+        struct sink_telemetry *sink = xcalloc(1, sizeof *sink);
+
+        sink->telemetry = telemetry;
+        sink->name = xstrdup(name);
+        sink->kind = xstrdup(kind);
+        histogram_init(&sink->latency, &histogram_times);
+        for (unsigned stage = 0; stage < STAGES; stage++)
+                histogram_init(&sink->stages[stage], &histogram_times);
+        histogram_init(&sink->batch, &histogram_events);
+        minutes_init(&sink->minutes, now_us);
+        sink->state = SINK_STARTING;
+        sink->state_since_us = telemetry_wall_us(telemetry, now_us);
+        sink->oldest_age_s = -1;
+        return sink;
+}
+
+static void insert_by_name(struct telemetry *telemetry, struct sink_telemetry *sink)
+{
+        struct list *place = telemetry->sinks.next;
+
+        while (place != &telemetry->sinks && strcmp(sink_of_link(place)->name, sink->name) < 0)
+                place = place->next;
+        list_insert_before(place, &sink->link);
+}
+
+struct sink_telemetry *telemetry_open_sink(
+    struct telemetry *telemetry, const char *name, const char *kind, int64_t now_us)
+{
+        struct sink_telemetry *sink = telemetry_find_sink(telemetry, name);
+
+        if (sink == NULL) {
+                sink = make_sink(telemetry, name, kind, now_us);
+                insert_by_name(telemetry, sink);
+        } else if (strcmp(sink->kind, kind) != 0) {
+                free(sink->kind);
+                sink->kind = xstrdup(kind);
+        }
+        sink->n_references++;
+        return sink;
+}
+
+void telemetry_close_sink(struct sink_telemetry *sink)
+{
+        if (sink == NULL || --sink->n_references > 0)
+                return;
+        list_remove(&sink->link);
+        free(sink->name);
+        free(sink->kind);
+        free(sink);
+}
+
+struct sink_telemetry *telemetry_find_sink(const struct telemetry *telemetry, const char *name)
+{
+        for (struct list *link = telemetry->sinks.next; link != &telemetry->sinks;
+             link = link->next)
+                if (strcmp(sink_of_link(link)->name, name) == 0)
+                        return sink_of_link(link);
+        return NULL;
+}
+
+void telemetry_refresh(struct telemetry *telemetry, int64_t now_us)
+{
+        if (telemetry->on_refresh != NULL)
+                telemetry->on_refresh(telemetry->owner, now_us);
+}
+
+int64_t telemetry_wall_us(const struct telemetry *telemetry, int64_t now_us)
+{
+        return telemetry->wall_minus_us + now_us;
+}
+
+void telemetry_see_turn(
+    struct telemetry *telemetry, int64_t began_us, int64_t now_us, int64_t wall_us)
+{
+        telemetry->wall_minus_us = wall_us - now_us;
+        histogram_add(&telemetry->loop_delay, now_us - began_us);
+}
+
+void telemetry_see_wakeup(struct telemetry *telemetry, enum wakeup_cause cause)
+{
+        telemetry->wakeups[cause]++;
+}
+
+void telemetry_see_source_up(struct telemetry *telemetry)
+{
+        if (telemetry->source.was_up && !telemetry->source.is_up)
+                telemetry->source.reconnects++;
+        telemetry->source.is_up = true;
+        telemetry->source.was_up = true;
+        telemetry->source.error[0] = '\0';
+}
+
+void telemetry_see_source_down(struct telemetry *telemetry, const char *words)
+{
+        telemetry->source.is_up = false;
+        shown_text(telemetry->source.error, sizeof telemetry->source.error, words);
+}
+
+void telemetry_see_poll(struct telemetry *telemetry, int64_t took_us)
+{
+        histogram_add(&telemetry->source.poll, took_us);
+}
+
+void telemetry_see_reload(struct telemetry *telemetry, const char *error, int64_t now_us)
+{
+        telemetry->config.last_reload_us = telemetry_wall_us(telemetry, now_us);
+        telemetry->config.is_last_reload_ok = error == NULL;
+        if (error == NULL)
+                telemetry->config.loaded_us = telemetry->config.last_reload_us;
+        shown_text(telemetry->config.error, sizeof telemetry->config.error, error);
+}
+
+void telemetry_set_ready(struct telemetry *telemetry, const char *why_not)
+{
+        telemetry->is_ready = why_not == NULL;
+        shown_text(telemetry->not_ready, sizeof telemetry->not_ready, why_not);
+}
+
+void telemetry_listen(struct telemetry *telemetry, recent_noted_fn *on_noted, void *owner)
+{
+        telemetry->recent.on_noted = on_noted;
+        telemetry->recent.owner = owner;
+}

@@ -1,0 +1,98 @@
+/*
+ * What the relay has seen, for people: counters, histograms, the last minutes
+ * and the last deliveries. Pure: it reads no clock and does no I/O, and belongs
+ * to the one thread that runs the loop. The relay tells it what happens; the
+ * admin endpoint reads the members and calls what is below.
+ *
+ * Times that are passed in (now_us) are those of the monotonic clock. What is
+ * shown to people is the wall clock, which is known by its distance from
+ * the other, renewed at each turn of the loop: so one reading of a clock does
+ * for both.
+ */
+#pragma once
+
+#include "base/list.h"
+#include "telemetry/histogram.h"
+#include "telemetry/recent.h"
+#include "telemetry/sink_telemetry.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Why lanes looked for news. */
+enum wakeup_cause {
+        WAKEUP_BY_NOTIFY,  /* a writer rang */
+        WAKEUP_BY_POLL,    /* it was time to, because nobody would ring (or with wakeup: poll) */
+        WAKEUP_BY_TIMER,   /* the sweep, which looks whether anybody rang or not */
+        WAKEUP_BY_CONTROL, /* somebody changed by hand what is paused, parked or scheduled */
+};
+#define WAKEUP_CAUSES 4
+
+const char *wakeup_cause_name(enum wakeup_cause cause); /* "notify", "poll", "timer", "control" */
+
+struct telemetry {
+        int64_t started_us;    /* wall clock */
+        int64_t wall_minus_us; /* wall clock minus monotonic clock */
+        struct list sinks;     /* sink_telemetry::link */
+        struct recent recent;
+
+        bool is_ready;       /* connected, schema known, every sink opened */
+        char not_ready[256]; /* why not, in words; empty if it is */
+
+        struct {
+                bool is_up;
+                char error[256];     /* why not; empty if it is */
+                uint64_t reconnects; /* times that it was lost and came back */
+                bool was_up;
+                struct histogram poll; /* asked for a page -> it came */
+        } source;
+
+        struct {
+                int64_t loaded_us; /* wall clock: what is in force was read then */
+                bool is_last_reload_ok;
+                int64_t last_reload_us; /* wall clock; 0: never asked to */
+                char error[1024];       /* of the last reload; empty if it went well */
+        } config;
+
+        uint64_t wakeups[WAKEUP_CAUSES];
+        struct histogram loop_delay; /* how long one turn of the loop kept all others waiting */
+
+        void (*on_refresh)(void *owner, int64_t now_us); /* or NULL */
+        void *owner;
+};
+
+struct telemetry *telemetry_create(int64_t now_us, int64_t wall_us);
+void telemetry_destroy(struct telemetry *telemetry); /* no sink is open any more; NULL is allowed */
+
+/*
+ * One more who counts for the sink of that name, and one less. Its series are
+ * gone with the last: whoever replaces a sink by another of its name opens the new
+ * one first, so that the counters go on.
+ */
+struct sink_telemetry *telemetry_open_sink(
+    struct telemetry *telemetry, const char *name, const char *kind, int64_t now_us);
+void telemetry_close_sink(struct sink_telemetry *sink); /* NULL is allowed */
+
+/* NULL: there is none. */
+struct sink_telemetry *telemetry_find_sink(const struct telemetry *telemetry, const char *name);
+
+/* Before the gauges and states are read: has the relay set them. */
+void telemetry_refresh(struct telemetry *telemetry, int64_t now_us);
+
+int64_t telemetry_wall_us(const struct telemetry *telemetry, int64_t now_us);
+
+/* A turn of the loop that began then ends now. */
+void telemetry_see_turn(
+    struct telemetry *telemetry, int64_t began_us, int64_t now_us, int64_t wall_us);
+
+void telemetry_see_wakeup(struct telemetry *telemetry, enum wakeup_cause cause);
+void telemetry_see_source_up(struct telemetry *telemetry);
+void telemetry_see_source_down(struct telemetry *telemetry, const char *words);
+void telemetry_see_poll(struct telemetry *telemetry, int64_t took_us);
+void telemetry_see_reload(
+    struct telemetry *telemetry, const char *error, int64_t now_us);        /* NULL: it went well */
+void telemetry_set_ready(struct telemetry *telemetry, const char *why_not); /* NULL: it is */
+
+/* Each entry of `recent` from now on is passed on at once; NULL ends that. */
+void telemetry_listen(struct telemetry *telemetry, recent_noted_fn *on_noted, void *owner);
