@@ -1,4 +1,5 @@
 /* What the addresses, networks and ports of the config file must look like. */
+#include "base/listen_address.h"
 #include "base/network.h"
 #include "config/values.h"
 
@@ -29,6 +30,24 @@ const char *check_network(const char *value)
         return network_parse(value, &network);
 }
 
+const char *check_listen_address(const char *value)
+{
+        struct listen_address address;
+
+        return listen_address_parse(value, &address);
+}
+
+const char *check_host_name(const char *value)
+{
+        static const char *const letters =
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+        size_t length = strlen(value);
+
+        if (length > 0 && length <= 253 && strspn(value, letters) == length)
+                return NULL;
+        return "is not a host name; allowed: a name without a port, like pgcourier.example.com";
+}
+
 /* An address and then nothing, or a port: "ip", "ip:port", "[ip6]", "[ip6]:port". */
 static bool is_address_and_port(const char *value)
 {
@@ -55,4 +74,21 @@ const char *check_dns_server(const char *value)
                 return NULL;
         return "is not the address of a name server; allowed: 192.0.2.53, 192.0.2.53:5353, "
                "2001:db8::53 or [2001:db8::53]:5353";
+}
+
+/* What fits into one header, and cannot be guessed. */
+const char *check_admin_token(const char *value)
+{
+        enum { MIN_LENGTH = 16, MAX_LENGTH = 1024 };
+        size_t length = strlen(value);
+
+        for (size_t i = 0; i < length; i++)
+                if (value[i] <= ' ' || value[i] > '~')
+                        return "holds a blank, a control character or something beyond ASCII; "
+                               "allowed: 16 to 1024 printable ASCII characters";
+        if (length >= MIN_LENGTH && length <= MAX_LENGTH)
+                return NULL;
+        return length < MIN_LENGTH ? "is shorter than 16 characters; make one by: openssl rand "
+                                     "-hex 32"
+                                   : "is longer than 1024 characters";
 }

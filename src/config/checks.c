@@ -1,6 +1,7 @@
 #include "config/checks.h"
 
 #include "base/alloc.h"
+#include "base/listen_address.h"
 #include "base/topic_pattern.h"
 #include "config/http_checks.h"
 #include "config/redis_keys.h"
@@ -372,6 +373,22 @@ static bool check_sink(const struct source *source, struct sink_config *sink, co
         return true;
 }
 
+/* Beyond this machine the token is all that stands before it. */
+static bool check_admin(const struct source *source, const struct admin_config *admin)
+{
+        struct listen_address address;
+
+        if (admin == NULL || admin->token != NULL)
+                return true;
+        if (listen_address_parse(admin->listen, &address) != NULL)
+                abort(); /* its row's check has accepted it */
+        return listen_address_is_local(&address) ||
+               source_fail(source, "admin.listen",
+                   "is reachable from other machines, but there is no token; add admin.token_file "
+                   "(make a token by: openssl rand -hex 32), or listen on 127.0.0.1, [::1] or "
+                   "unix:/path");
+}
+
 bool config_check(const struct source *source, struct config *config)
 {
         char path[KEY_PATH_SIZE];
@@ -381,5 +398,5 @@ bool config_check(const struct source *source, struct config *config)
                 if (!check_sink(source, &config->sinks[i], path))
                         return false;
         }
-        return check_names_differ(source, config);
+        return check_admin(source, config->admin) && check_names_differ(source, config);
 }

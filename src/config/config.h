@@ -242,9 +242,20 @@ struct sink_config {
         struct module_config *module;
 };
 
+/* The endpoint that people, Prometheus and orchestrators look at (docs/admin.md). */
+struct admin_config {
+        char *listen;         /* base/listen_address.h */
+        char *token;          /* from token or token_file; NULL: nothing can be changed */
+        char **allowed_hosts; /* names that requests may be addressed to, besides the usual ones */
+        unsigned n_allowed_hosts;
+};
+
+enum { ADMIN_CONNECTIONS = 64 };
+
 struct config {
         struct postgres_config postgres;
         struct relay_config relay;
+        struct admin_config *admin; /* NULL: no endpoint */
         char *log_level;
         struct sink_config *sinks;
         unsigned n_sinks;

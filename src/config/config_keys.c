@@ -50,6 +50,21 @@ static const struct config_key relay_keys[] = {
 };
 static BLOCK(relay_block, struct relay_config, relay_keys);
 
+#define M(member) MEMBER(struct admin_config, member)
+static const struct config_key admin_keys[] = {
+    {"listen", KEY_TEXT, M(listen), .fallback = "127.0.0.1:8477", .check = check_listen_address,
+        .help = "where the endpoint is: 127.0.0.1:8477, [::1]:8477 or unix:/path; where other "
+                "machines can reach it, it needs a token"},
+    {"token", KEY_TEXT, M(token), .is_secret = true, .check = check_admin_token,
+        .help = "who sends it may pause, resume, redrive, drop and reload; without it nobody may"},
+    {"token_file", KEY_FILE_OF, M(token), .help = "a file that holds token"},
+    {"allowed_hosts", KEY_TEXTS, COUNTED(struct admin_config, allowed_hosts, n_allowed_hosts),
+        .max_items = 64, .check = check_host_name,
+        .help = "names that the endpoint is reached by, besides localhost and IP addresses: those "
+                "of a reverse proxy or a Kubernetes service"},
+};
+static BLOCK(admin_block, struct admin_config, admin_keys);
+
 static const struct config_key log_keys[] = {
     {"level", KEY_TEXT, MEMBER(struct config, log_level), .fallback = "info",
         .choices = "debug, info, warn, error",
@@ -398,6 +413,9 @@ static const struct config_key root_keys[] = {
     {"postgres", KEY_BLOCK, C(postgres), .block = &postgres_block,
         .help = "the database that holds the outbox"},
     {"relay", KEY_BLOCK, C(relay), .block = &relay_block, .help = "how the relay works"},
+    {"admin", KEY_OPTIONAL_BLOCK, C(admin), .block = &admin_block,
+        .help = "the endpoint with the live page, health, metrics and what can be changed at run "
+                "time; left out, there is none"},
     /* Its only key is a member of struct config itself. */
     {"log", KEY_BLOCK, .offset = 0, .member_bytes = sizeof(struct config), .block = &log_block,
         .help = "what is logged"},
