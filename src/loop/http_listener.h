@@ -81,6 +81,9 @@ struct http_stream *http_request_stream(struct http_request *request,
     const struct http_answer *answer, size_t max_waiting_bytes, http_stream_ended_fn *on_ended,
     void *owner);
 
-/* Copies. A client for whom more than max_waiting_bytes would wait is dropped: on_ended comes, not
- * inside this call. */
+/* Copies. If something waits already, and more than max_waiting_bytes would, the client is dropped:
+ * on_ended comes, not inside this call. */
 void http_stream_write(struct http_stream *stream, const void *data, size_t length);
+
+/* Nothing waits: the client has read everything, or the kernel has it. */
+bool http_stream_is_read(const struct http_stream *stream);

@@ -74,10 +74,11 @@ static void move_up(struct http_stream *stream)
 void http_stream_write(struct http_stream *stream, const void *data, size_t length)
 {
         struct http_connection *client = stream->request->client;
+        size_t n_waiting = count_waiting(stream);
 
         if (stream->is_dropped || length == 0)
                 return;
-        if (length > stream->max_waiting_bytes - count_waiting(stream)) {
+        if (n_waiting > 0 && n_waiting + length > stream->max_waiting_bytes) {
                 stream->is_dropped = true;
                 http_connection_drop(client);
         } else {
@@ -88,4 +89,9 @@ void http_stream_write(struct http_stream *stream, const void *data, size_t leng
                         timer_arm(client->deadline, client->listener->options.answer_timeout_ms);
         }
         http_request_resume(stream->request);
+}
+
+bool http_stream_is_read(const struct http_stream *stream)
+{
+        return count_waiting(stream) == 0;
 }
