@@ -1,0 +1,36 @@
+/*
+ * The state of everything, as the database knows it: one statement that returns
+ * one JSON document (look.sql). The relay asks it on its connection `watch`
+ * (watch.h), `pgcourier status` on one of its own.
+ *
+ *   {"now",
+ *    "source": {"server_version", "schema", "notify_queue_usage",
+ *      "oldest_xmin": {"age_xids", "age", "pid", "what"} | null,
+ *      "outbox_bytes", "outbox_dead_tuples", "outbox_partitions"},
+ *    "sinks": {NAME: {"owner": {"pid", "application_name", "client"} | null,
+ *      "backlog": {"events", "is_exact", "oldest_age"},
+ *      "retrying", "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at",
+ *      "pauses": [{"by", "reason", "since"}],
+ *      "endpoints": {"total", "failing", "disabled", "paused"} | null, "settled_at"}},
+ *    "blocked_keys": [{"sink", "lane", "key", "waiting", "behind_id", "since", "next_retry_at", "error"}],
+ *    "orphans": [{"sink", "lanes", "behind", "settled_at"}]}
+ *
+ * Durations are seconds, times RFC 3339 in UTC. What takes long to count is
+ * counted up to a bound: a backlog is exact up to some thousand events, else an
+ * estimate (is_exact false); the four counts stop at 10000 of each sink
+ * (counts_are_exact false). A backlog of a sink with receivers is the sum of what
+ * those that are not paused have not got.
+ */
+#pragma once
+
+struct config;
+
+/* To be run first: the statement is right in any session, but quick in such a one. */
+extern const char look_session_sql[];
+
+/* Its only parameter is that of look_sinks(), or NULL for all sinks that the database knows, as if
+ * each took every event. One row with one column. */
+extern const char look_sql[];
+
+/* The sinks of a configuration with what they take. The caller's to free. */
+char *look_sinks(const struct config *config);
