@@ -6,10 +6,8 @@
 #include "outbox/pause_rows.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define ANSWER_TIMEOUT_MS 30000
-#define MAX_REASON_BYTES  500
 
 enum { REASON, FORCE, LIST, JSON, FAIL_EMPTY, DSN, CONFIG };
 
@@ -68,22 +66,6 @@ static bool pause_sink(
         return true;
 }
 
-/* The reason ends up in a line of the relay's log and in tables. */
-static bool check_reason(const char *reason, struct error *error)
-{
-        if (reason == NULL)
-                return true;
-        if (strlen(reason) > MAX_REASON_BYTES)
-                return error_set(
-                    error, ERROR_USAGE, "--reason is longer than %d bytes", MAX_REASON_BYTES);
-        for (const char *at = reason; *at != '\0'; at++)
-                if ((unsigned char)*at < ' ' || *at == 0x7f)
-                        return error_set(error, ERROR_USAGE,
-                            "--reason has a control character at byte %d; it must be one line",
-                            (int)(at - reason) + 1);
-        return true;
-}
-
 static bool check_words(const struct arguments *arguments, struct error *error)
 {
         bool is_list = arguments_has(arguments, LIST);
@@ -98,7 +80,7 @@ static bool check_words(const struct arguments *arguments, struct error *error)
                     "pause: which sink? pgcourier pause SINK, or pgcourier pause --list");
         if (!is_list && !sink_name_check_form(arguments->operands[0], error))
                 return false;
-        return check_reason(arguments_value(arguments, REASON), error);
+        return pause_check_reason(arguments_value(arguments, REASON), "--reason", error);
 }
 
 static bool run_pause(const struct arguments *arguments, struct error *error)

@@ -1,12 +1,13 @@
 #include "outbox/dead_letters.h"
 
+#include "outbox/operator_sql.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define BATCH_ROWS 1000
-#define MATCHES    SELECTION_SQL("id", "reason", "died_at")
-#define ENDPOINT   SELECTION_ENDPOINT("dead_letter")
+#define MATCHES  SELECTION_SQL("id", "reason", "died_at")
+#define ENDPOINT SELECTION_ENDPOINT("dead_letter")
 
 /* The members of the JSON objects: what is in the lists, and what `show` has besides. */
 #define FIELDS                                                                                     \
@@ -32,6 +33,13 @@ static const char list_json_sql[] =
     " FROM courier.dead_letter"
     " WHERE " MATCHES " AND id > $9::bigint ORDER BY id LIMIT $10::bigint";
 
+const char dead_newest_sql[] =
+    "SELECT id, (SELECT row_to_json(line) FROM (SELECT " FIELDS ") AS line)"
+    " FROM courier.dead_letter"
+    " WHERE " MATCHES " AND id < $9::bigint ORDER BY id DESC LIMIT $10::bigint";
+
+const char control_notify_sql[] = "NOTIFY courier_control";
+
 /* Line breaks are in a JSON text only where a blank may be: without them it is one line. */
 static const char show_json_sql[] =
     "SELECT translate((SELECT row_to_json(line) FROM (SELECT " FIELDS ", headers, " PAYLOAD_BYTES
@@ -52,7 +60,7 @@ static const char show_sql[] =
     " ('data_base64', " BASE64 ")) AS field (name, value)"
     " WHERE id = $1::bigint";
 
-static const char count_sql[] =
+const char dead_count_sql[] =
     "WITH matching AS (SELECT id FROM courier.dead_letter WHERE " MATCHES
     "  ORDER BY id LIMIT $9::bigint)"
     " SELECT count(*), coalesce(max(id), 0),"
@@ -65,7 +73,7 @@ static const char count_sql[] =
  * the same delivery only the first is copied, and nothing that is parked already, or whose endpoint
  * was removed: the relay removes what is parked for none. Columns of type json keep their bytes.
  */
-static const char redrive_sql[] =
+const char dead_redrive_sql[] =
     "WITH picked AS MATERIALIZED ("
     "  SELECT *, lane = 0 OR EXISTS (SELECT FROM courier.endpoint AS e"
     "    WHERE e.sink = dead_letter.sink AND e.id = dead_letter.lane) AS has_receiver"
@@ -97,14 +105,14 @@ static const char redrive_sql[] =
     "picked.id"
     " ORDER BY picked.id";
 
-static const char drop_sql[] = "WITH removed AS ("
-                               "  DELETE FROM courier.dead_letter WHERE id IN ("
-                               "    SELECT id FROM courier.dead_letter"
-                               "    WHERE " MATCHES " AND id > $9::bigint AND id <= $11::bigint"
-                               "    ORDER BY id LIMIT $10::bigint FOR UPDATE)"
-                               "  RETURNING id"
-                               ")"
-                               " SELECT id, true FROM removed ORDER BY id";
+const char dead_drop_sql[] = "WITH removed AS ("
+                             "  DELETE FROM courier.dead_letter WHERE id IN ("
+                             "    SELECT id FROM courier.dead_letter"
+                             "    WHERE " MATCHES " AND id > $9::bigint AND id <= $11::bigint"
+                             "    ORDER BY id LIMIT $10::bigint FOR UPDATE)"
+                             "  RETURNING id"
+                             ")"
+                             " SELECT id, true FROM removed ORDER BY id";
 
 struct rows *dead_letters_read(struct blocking_conn *conn, const struct selection *selection,
     int64_t after_id, int max_rows, bool as_json, struct error *error)
@@ -143,7 +151,8 @@ bool dead_letters_count(struct blocking_conn *conn, const struct selection *sele
         snprintf(limit, sizeof limit, "%" PRId64, selection->limit);
         parameters[SELECTION_PARAMETERS] =
             (struct parameter){.value = selection->limit > 0 ? limit : NULL};
-        rows = blocking_conn_query(conn, count_sql, parameters, SELECTION_PARAMETERS + 1, error);
+        rows =
+            blocking_conn_query(conn, dead_count_sql, parameters, SELECTION_PARAMETERS + 1, error);
         if (rows == NULL)
                 return false;
         out_count->n = strtoll(rows_text(rows, 0, 0), NULL, 10);
@@ -167,7 +176,8 @@ static struct rows *run_batch(struct blocking_conn *conn, const char *sql,
 
         selection_fill(selection, &texts, parameters);
         snprintf(after, sizeof after, "%" PRId64, *after_id);
-        snprintf(limit, sizeof limit, "%" PRId64, max_rows < BATCH_ROWS ? max_rows : BATCH_ROWS);
+        snprintf(limit, sizeof limit, "%" PRId64,
+            max_rows < DEAD_BATCH_ROWS ? max_rows : DEAD_BATCH_ROWS);
         snprintf(upto, sizeof upto, "%" PRId64, count->last_id);
         parameters[AFTER] = (struct parameter){.value = after};
         parameters[LIMIT] = (struct parameter){.value = limit};
@@ -200,7 +210,8 @@ bool dead_letters_redrive(struct blocking_conn *conn, const struct selection *se
 
         *out_n_redriven = 0;
         while (n_left > 0 && n_rows > 0) {
-                rows = run_batch(conn, redrive_sql, selection, count, &after_id, n_left, error);
+                rows =
+                    run_batch(conn, dead_redrive_sql, selection, count, &after_id, n_left, error);
                 if (rows == NULL)
                         return false;
                 n_rows = rows_count(rows);
@@ -212,7 +223,7 @@ bool dead_letters_redrive(struct blocking_conn *conn, const struct selection *se
                                 add_id(rows_bool(rows, i, 2) ? &kept->parked : &kept->orphaned,
                                     rows_text(rows, i, 0));
                 rows_free(rows);
-                if (n_rows > 0 && !blocking_conn_run(conn, "NOTIFY courier_control", error))
+                if (n_rows > 0 && !blocking_conn_run(conn, control_notify_sql, error))
                         return false;
         }
         return true;
@@ -227,8 +238,8 @@ bool dead_letters_drop(struct blocking_conn *conn, const struct selection *selec
 
         *out_n_dropped = 0;
         while (*out_n_dropped < count->n && n_rows > 0) {
-                rows = run_batch(
-                    conn, drop_sql, selection, count, &after_id, count->n - *out_n_dropped, error);
+                rows = run_batch(conn, dead_drop_sql, selection, count, &after_id,
+                    count->n - *out_n_dropped, error);
                 if (rows == NULL)
                         return false;
                 n_rows = rows_count(rows);

@@ -1,6 +1,11 @@
 #include "outbox/pause_rows.h"
 
+#include "outbox/operator_sql.h"
 #include "outbox/selection.h"
+
+#include <string.h>
+
+#define MAX_REASON_BYTES 500
 
 #define COLUMNS " sink, by, to_char(paused_at " AS_UTC_SECONDS "), reason"
 
@@ -13,12 +18,12 @@ static const char list_json_sql[] =
     " FROM courier.pause WHERE $1::text IS NULL OR sink = $1 ORDER BY sink, by";
 
 /* xmax is 0 in a row that was inserted, not updated. */
-static const char add_sql[] =
+const char pause_add_sql[] =
     "INSERT INTO courier.pause AS old (sink, by, reason) VALUES ($1::text, 'operator', $2::text)"
     " ON CONFLICT (sink, by) DO UPDATE SET reason = coalesce(excluded.reason, old.reason)"
     " RETURNING xmax <> 0";
 
-static const char remove_sql[] =
+const char pause_remove_sql[] =
     "WITH removed AS (DELETE FROM courier.pause WHERE sink = $1::text RETURNING *)"
     " SELECT" COLUMNS " FROM removed ORDER BY by";
 
@@ -37,7 +42,7 @@ bool pauses_add(struct blocking_conn *conn, const char *sink, const char *reason
     bool *out_was_paused, struct error *error)
 {
         const struct parameter parameters[] = {{.value = sink}, {.value = reason}};
-        struct rows *rows = blocking_conn_query(conn, add_sql, parameters, 2, error);
+        struct rows *rows = blocking_conn_query(conn, pause_add_sql, parameters, 2, error);
 
         if (rows == NULL)
                 return false;
@@ -50,7 +55,7 @@ struct rows *pauses_remove(struct blocking_conn *conn, const char *sink, struct 
 {
         const struct parameter parameter = {.value = sink};
 
-        return blocking_conn_query(conn, remove_sql, &parameter, 1, error);
+        return blocking_conn_query(conn, pause_remove_sql, &parameter, 1, error);
 }
 
 bool pauses_knows_sink(
@@ -63,5 +68,21 @@ bool pauses_knows_sink(
                 return false;
         *out_known = rows_bool(rows, 0, 0);
         rows_free(rows);
+        return true;
+}
+
+/* It ends up in a line of the relay's log and in tables. */
+bool pause_check_reason(const char *reason, const char *name, struct error *error)
+{
+        if (reason == NULL)
+                return true;
+        if (strlen(reason) > MAX_REASON_BYTES)
+                return error_set(
+                    error, ERROR_USAGE, "%s is longer than %d bytes", name, MAX_REASON_BYTES);
+        for (const char *at = reason; *at != '\0'; at++)
+                if ((unsigned char)*at < ' ' || *at == 0x7f)
+                        return error_set(error, ERROR_USAGE,
+                            "%s has a control character at byte %d; it must be one line", name,
+                            (int)(at - reason) + 1);
         return true;
 }

@@ -29,3 +29,7 @@ struct rows *pauses_remove(struct blocking_conn *conn, const char *sink, struct 
 /* Whether a relay has ever owned a lane of it here, or it is paused. */
 bool pauses_knows_sink(struct blocking_conn *conn, const char *sink, bool *out_known,
     struct error *error) __attribute__((warn_unused_result));
+
+/* ERROR_USAGE if it cannot be one; NULL can. `name` is what the reason is called: "--reason". */
+bool pause_check_reason(const char *reason, const char *name, struct error *error)
+    __attribute__((warn_unused_result));

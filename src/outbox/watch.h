@@ -1,0 +1,80 @@
+/*
+ * The relay's third connection, for the people who look at it: it asks every few
+ * seconds how everything is (look.h) and does what operators want done. Opened
+ * only where somebody may ask, apart from `work`, so that neither ever waits for
+ * the other. While PostgreSQL is away the last look just gets old.
+ */
+#pragma once
+
+#include "config/config.h"
+
+#include <jansson.h>
+#include <uv.h>
+
+struct watch;
+
+struct watch_events {
+        void (*on_look)(void *owner); /* there is a new one */
+};
+
+/* What it calls may call any function below except watch_destroy(). */
+
+/* The config is borrowed for the call: what is needed of it is copied. */
+struct watch *watch_create(
+    uv_loop_t *loop, const struct config *config, const struct watch_events *events, void *owner);
+void watch_open(struct watch *watch);
+/* No event and no answer comes any more. */
+void watch_close(struct watch *watch);
+void watch_destroy(struct watch *watch); /* NULL is allowed; closes */
+
+/* From now on these are the sinks that are looked at. */
+void watch_set_sinks(struct watch *watch, const struct config *config);
+
+/* The last document, or NULL. Borrowed; valid until the loop goes on. */
+const json_t *watch_look(const struct watch *watch);
+/* How old it is; -1: there is none. */
+int64_t watch_age_ms(const struct watch *watch);
+/* Why there is no newer one; NULL while the connection works. */
+const char *watch_failure(const struct watch *watch);
+
+/* A look soon: now, if the last one was not begun within a second. */
+void watch_ask(struct watch *watch);
+
+struct watch_answer {
+        const char *failure; /* in words; NULL: it was done */
+        int64_t
+            n; /* pauses that were made or removed; dead letters listed, redriven, dropped. Right
+                      after a failure too */
+        int64_t n_kept; /* dead letters that cannot be redriven: parked, or without receiver */
+        json_t *rows;   /* borrowed: of the list, an array of objects; else NULL */
+        bool has_more;  /* the list goes on */
+};
+
+/* Comes exactly once, never inside the call that it answers; unless the watch is closed or the
+ * owner forgotten before. */
+typedef void watch_answer_fn(void *owner, const struct watch_answer *answer);
+
+/* `n` is 0 if the sink was paused already, which gives it the reason (NULL: none). */
+void watch_pause(struct watch *watch, const char *sink, const char *reason,
+    watch_answer_fn *on_answer, void *owner);
+void watch_resume(struct watch *watch, const char *sink, watch_answer_fn *on_answer, void *owner);
+
+/* The newest first, below an id (0: from the newest on); of one sink, or (NULL) of all. Without
+ * payloads and headers. */
+void watch_list_dead(struct watch *watch, const char *sink, int64_t before_id, int limit,
+    watch_answer_fn *on_answer, void *owner);
+
+/* Those of a sink (NULL: any) with these ids, or (n_ids 0) all of the sink, which must then be
+ * given. In batches, each a transaction: what was done is done. */
+struct watch_dead {
+        const char *sink;
+        const int64_t *ids;
+        size_t n_ids;
+};
+void watch_redrive(
+    struct watch *watch, const struct watch_dead *which, watch_answer_fn *on_answer, void *owner);
+void watch_drop(
+    struct watch *watch, const struct watch_dead *which, watch_answer_fn *on_answer, void *owner);
+
+/* No answer comes to this owner any more; what it asked for is done all the same. */
+void watch_forget(struct watch *watch, const void *owner);
