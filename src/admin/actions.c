@@ -61,6 +61,14 @@ static bool knows_members(
         return true;
 }
 
+/* It ends up in a line of the log and in tables. */
+static bool is_one_line(const char *text)
+{
+        while (*text != '\0' && (unsigned char)*text >= ' ' && *text != 0x7f)
+                text++;
+        return *text == '\0';
+}
+
 void answer_pause(
     struct admin *admin, struct http_request *request, const char *name, const json_t *body)
 {
@@ -72,9 +80,10 @@ void answer_pause(
         if (!is_there(request, options->operations->pause != NULL) ||
             !knows_members(request, body, members) || !is_sink(admin, request, name))
                 return;
-        if ((given != NULL && reason == NULL) || (reason != NULL && strlen(reason) > MAX_REASON)) {
+        if (given != NULL &&
+            (reason == NULL || strlen(reason) > MAX_REASON || !is_one_line(reason))) {
                 answer_refusal(
-                    request, 400, "\"reason\" must be a text of up to %d bytes", MAX_REASON);
+                    request, 400, "\"reason\" must be one line of up to %d bytes", MAX_REASON);
                 return;
         }
         log_info("admin_pause", kv_text("sink", name), kv_text("reason", reason));

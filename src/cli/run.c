@@ -63,7 +63,7 @@ static unsigned size_thread_pool(const struct config *config)
 static uint64_t count_files(const struct config *config)
 {
         const uint64_t of_our_own = 32;
-        uint64_t n_files = of_our_own;
+        uint64_t n_files = of_our_own + (config->admin != NULL ? ADMIN_CONNECTIONS : 0);
 
         for (unsigned i = 0; i < config->n_sinks; i++) {
                 const struct sink_config *sink = &config->sinks[i];
@@ -110,7 +110,8 @@ static bool load_modules(const struct config *config, struct error *error)
 static bool run_config(
     const struct config *config, const struct arguments *arguments, struct error *error)
 {
-        const struct relay_options relay_options = {.once = arguments_has(arguments, ONCE)};
+        const struct relay_options relay_options = {.once = arguments_has(arguments, ONCE),
+            .config_path = arguments_value(arguments, CONFIG)};
         const char *level = arguments_value(arguments, LOG_LEVEL);
         bool ok;
 

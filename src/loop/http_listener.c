@@ -20,6 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { CLOSING_TURNS = 4 };
+
 static void rearm(struct http_listener *listener)
 {
         MHD_UNSIGNED_LONG_LONG delay_ms;
@@ -203,9 +205,9 @@ void http_listener_destroy(struct http_listener *listener)
         close(MHD_quiesce_daemon(listener->daemon));
         list_for_each (link, &listener->requests)
                 http_request_resume(list_owner(link, struct http_request, link));
-        /* The first turn takes the resumed ones back, the second writes the ends of streams. */
-        MHD_run(listener->daemon);
-        MHD_run(listener->daemon);
+        /* They are taken back, and the ends of streams written, as far as that goes without waiting. */
+        for (int i = 0; i < CLOSING_TURNS; i++)
+                MHD_run(listener->daemon);
         socket_watch_destroy(listener->watch);
         MHD_stop_daemon(listener->daemon);
         timer_destroy(listener->timer);

@@ -10,6 +10,7 @@
 #include "relay/relay.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "loop/timer.h"
@@ -17,8 +18,10 @@
 #include "outbox/pg_words.h"
 #include "pgcourier/version.h"
 #include "relay/carrier.h"
+#include "relay/overseer.h"
 #include "relay/ticker.h"
 #include "relay/waker.h"
+#include "telemetry/telemetry.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -31,6 +34,9 @@ struct relay {
         uv_loop_t loop;
         enum relay_state state;
         struct error *error; /* the caller's; kind ERROR_NONE while all is well */
+
+        struct telemetry *telemetry; /* owned */
+        struct overseer *overseer;   /* owned; NULL without a block `admin`, or once */
 
         struct outbox *outbox;     /* owned */
         struct ticker *ticker;     /* owned */
@@ -254,6 +260,8 @@ static void on_closed(void *owner)
 static void close_all(struct relay *relay)
 {
         relay->state = RELAY_CLOSING;
+        overseer_destroy(relay->overseer);
+        relay->overseer = NULL;
         timer_disarm(relay->drain_limit);
         waker_destroy(relay->waker);
         relay->waker = NULL;
@@ -330,6 +338,15 @@ static bool open_carriers(struct relay *relay)
         return true;
 }
 
+static bool open_overseer(struct relay *relay, const struct relay_options *options)
+{
+        if (relay->config->admin == NULL || relay->once)
+                return true;
+        relay->overseer = overseer_create(&relay->loop, relay->config, options->config_path,
+            relay->telemetry, relay->error);
+        return relay->overseer != NULL;
+}
+
 static void start_signals(struct relay *relay)
 {
         static const int numbers[2] = {SIGTERM, SIGINT};
@@ -378,10 +395,11 @@ bool relay_run(
         if (status != 0)
                 return error_set(error, ERROR_TEMPORARY, "the event loop cannot be set up: %s",
                     uv_strerror(status));
+        relay.telemetry = telemetry_create(clock_monotonic_us(), clock_wall_us());
         start(&relay);
         log_info(
             "starting", kv_text("version", PGCOURIER_VERSION), kv_int("sinks", config->n_sinks));
-        if (open_carriers(&relay)) {
+        if (open_carriers(&relay) && open_overseer(&relay, options)) {
                 outbox_open(relay.outbox);
                 on_sweep(&relay);
                 if (relay.waker != NULL)
@@ -392,6 +410,7 @@ bool relay_run(
         uv_run(&relay.loop, UV_RUN_DEFAULT);
         uv_loop_close(&relay.loop);
         free(relay.carriers);
+        telemetry_destroy(relay.telemetry);
         log_info("stopped");
         return error->kind == ERROR_NONE;
 }

@@ -8,7 +8,8 @@
 #include "config/config.h"
 
 struct relay_options {
-        bool once; /* deliver what is there when it starts, then end */
+        bool once; /* deliver what is there when it starts, then end; without an endpoint */
+        const char *config_path; /* for people to read */
 };
 
 /*
