@@ -32,10 +32,10 @@ struct admin_selection {
  * after admin_destroy(). NULL: there is no such operation here.
  */
 struct admin_operations {
-        /* What the database said when it was last asked (borrowed); NULL: it was not, yet. */
-        json_t *(*look)(void *owner);
-        /* Something was changed: have it looked at soon. */
-        void (*ask)(void *owner);
+        /* What the database said when it was last asked (borrowed); NULL: it was not, yet. And why
+         * that is no newer; NULL while it can be asked. */
+        const json_t *(*look)(void *owner);
+        const char *(*look_failure)(void *owner);
         void (*pause)(void *owner, const char *sink, const char *reason, admin_done_fn *on_done,
             void *context);
         void (*resume)(void *owner, const char *sink, admin_done_fn *on_done, void *context);

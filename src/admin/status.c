@@ -28,11 +28,10 @@ static json_t *config_part(const struct admin *admin)
             json_words(telemetry->config.error));
 }
 
-/* Whoever owns one of our sinks' lanes has the session that we work by. */
 static json_t *source_part(const struct telemetry *telemetry, const json_t *look)
 {
         static const char *const known[] = {"server_version", "schema", "notify_queue_usage",
-            "oldest_xmin", "outbox_bytes", "outbox_dead_tuples", "outbox_partitions", "owner_pid"};
+            "oldest_xmin", "outbox_bytes", "outbox_dead_tuples", "outbox_partitions"};
         const json_t *found = json_object_get(look, "source");
         json_t *source = json_pack("{s:b s:o s:I}", "up", telemetry->source.is_up, "error",
             json_words(telemetry->source.error), "reconnects",
@@ -89,14 +88,15 @@ json_t *status_document(struct admin *admin)
 
         telemetry_refresh(telemetry, now_us);
         conditions = readiness_conditions(telemetry, &is_ready);
-        document = json_pack("{s:s s:o s:o s:o s:b s:b s:o s:o s:o s:o s:o s:o s:o}", "version",
-            PGCOURIER_VERSION, "instance", instance(), "started_at",
+        document = json_pack("{s:s s:o s:o s:o s:o s:o s:b s:b s:o s:o s:o s:o s:o s:o s:o}",
+            "version", PGCOURIER_VERSION, "instance", instance(), "started_at",
             json_time(telemetry->started_us), "now",
-            json_time(telemetry_wall_us(telemetry, now_us)), "is_live", 1, "ready", is_ready,
-            "not_ready", readiness_failures(conditions), "config", config_part(admin), "source",
-            source_part(telemetry, look), "sinks", sinks_part(telemetry, look, now_us),
-            "blocked_keys", json_member(look, "blocked_keys"), "recent",
-            recent_part(&telemetry->recent), "orphans", json_member(look, "orphans"));
+            json_time(telemetry_wall_us(telemetry, now_us)), "looked_at", json_member(look, "now"),
+            "look_error", json_words(options->operations->look_failure(options->owner)), "is_live",
+            1, "ready", is_ready, "not_ready", readiness_failures(conditions), "config",
+            config_part(admin), "source", source_part(telemetry, look), "sinks",
+            sinks_part(telemetry, look, now_us), "blocked_keys", json_member(look, "blocked_keys"),
+            "recent", recent_part(&telemetry->recent), "orphans", json_member(look, "orphans"));
         json_decref(conditions);
         return document;
 }
