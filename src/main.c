@@ -24,6 +24,8 @@ extern const struct command pause_command;
 extern const struct command resume_command;
 extern const struct command rebase_command;
 extern const struct command schedule_command;
+extern const struct command tail_command;
+extern const struct command health_command;
 extern const struct command version_command;
 extern const struct command help_command;
 
@@ -39,6 +41,8 @@ const struct command *const commands[] = {
     &resume_command,
     &schedule_command,
     &rebase_command,
+    &tail_command,
+    &health_command,
     &version_command,
     &help_command,
     NULL,

@@ -164,6 +164,11 @@ void answer_events(
 
         (void)name;
         (void)body;
+        if (sink != NULL && telemetry_find_sink(telemetry_of(streams), sink) == NULL) {
+                answer_refusal(
+                    request, 404, "this relay has no sink of that name; see /api/status");
+                return;
+        }
         if (streams->n_streams >= MAX_STREAMS) {
                 answer_refusal(
                     request, 503, "%d clients follow the events already; that is all", MAX_STREAMS);

@@ -1,0 +1,37 @@
+/* Asks the admin endpoint of a running relay, found by the relay's own configuration. */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct admin_client;
+
+/* NULL and *error: the file is wrong, or has no block `admin`. Does not connect yet. */
+struct admin_client *admin_client_open(const char *config_path, struct error *error);
+void admin_client_close(struct admin_client *client); /* NULL is allowed */
+
+/* "127.0.0.1:8477", as the configuration says it. */
+const char *admin_client_address(const struct admin_client *client);
+
+/*
+ * One GET, or with `body` (JSON) a POST. False and *error if nobody answers
+ * within timeout_ms. Any status is an answer; *out_body is the caller's. Texts of
+ * a relay's errors are those of {"error": …}: admin_client_refused().
+ */
+bool admin_client_ask(struct admin_client *client, const char *path, const char *body,
+    long timeout_ms, long *out_status, struct bytes *out_body, struct error *error)
+    __attribute__((warn_unused_result));
+
+/* Sets *error to what an answer with another status than 2xx says. Always false. */
+bool admin_client_refused(long status, const struct bytes *body, struct error *error);
+
+/* One event of a stream; both are borrowed. False: enough. */
+typedef bool admin_event_fn(void *owner, const char *event, const char *data);
+
+/* Follows a stream of server-sent events until on_event has enough (true), or the relay ends it
+ * (false and *error). */
+bool admin_client_follow(struct admin_client *client, const char *path, admin_event_fn *on_event,
+    void *owner, struct error *error) __attribute__((warn_unused_result));

@@ -1,0 +1,160 @@
+#include "base/alloc.h"
+#include "cli/admin_client.h"
+#include "cli/cli.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIG, SINK, KEY, JSON, COUNT };
+
+static const struct command_option options[] = {
+    [CONFIG] = {"config", 'c', "FILE", false, "the relay's configuration; required"},
+    [SINK] = {"sink", 0, "SINK", false, "only deliveries to this sink"},
+    [KEY] = {"key", 0, "KEY", false, "only deliveries of this key"},
+    [JSON] = {"json", 0, NULL, false, "print JSON, one object a line"},
+    [COUNT] = {"count", 'n', "N", false, "end after so many"},
+    {0},
+};
+
+struct tail {
+        const char *key; /* NULL: any */
+        bool as_json;
+        long n_left; /* 0: any number */
+        int sink_width, topic_width;
+};
+
+static const char *text_of(const json_t *delivery, const char *name)
+{
+        const char *text = json_string_value(json_object_get(delivery, name));
+
+        return text != NULL ? text : "";
+}
+
+/* Columns get wider with what they have held, so lines that follow each other are aligned. */
+static int widen(int *width, const char *text)
+{
+        if ((int)strlen(text) > *width)
+                *width = (int)strlen(text);
+        return *width;
+}
+
+static void print_latency(double seconds)
+{
+        if (seconds < 1)
+                printf("%7.1f ms", seconds * 1e3);
+        else
+                printf("%8.2f s", seconds);
+}
+
+/* The time of day is enough for what is seen as it happens. */
+static void print_line(struct tail *tail, const json_t *delivery)
+{
+        const char *at = text_of(delivery, "at");
+        const char *sink = text_of(delivery, "sink");
+        const char *topic = text_of(delivery, "topic");
+        const char *words = text_of(delivery, "words");
+
+        printf("%.12s  %-*s  %-9s  ", strlen(at) > 11 ? at + 11 : at,
+            widen(&tail->sink_width, sink), sink, text_of(delivery, "outcome"));
+        print_latency(json_number_value(json_object_get(delivery, "latency")));
+        printf("  #%-2" JSON_INTEGER_FORMAT "  %" JSON_INTEGER_FORMAT "  %-*s  %s",
+            json_integer_value(json_object_get(delivery, "attempt")),
+            json_integer_value(json_object_get(delivery, "id")), widen(&tail->topic_width, topic),
+            topic, text_of(delivery, "key"));
+        printf("%s%s\n", *words != '\0' ? "  " : "", words);
+}
+
+/* False: enough, or nobody reads it any more. */
+static bool show(struct tail *tail, const json_t *delivery, const char *data)
+{
+        if (tail->key != NULL && strcmp(tail->key, text_of(delivery, "key")) != 0)
+                return true;
+        if (tail->as_json)
+                puts(data);
+        else
+                print_line(tail, delivery);
+        if (fflush(stdout) != 0)
+                return false;
+        return tail->n_left == 0 || --tail->n_left > 0;
+}
+
+static bool on_event(void *owner, const char *event, const char *data)
+{
+        struct tail *tail = owner;
+        json_t *document = json_loads(data, 0, NULL);
+        bool goes_on = true;
+
+        if (strcmp(event, "delivery") == 0)
+                goes_on = show(tail, document, data);
+        else if (strcmp(event, "left_out") == 0)
+                fprintf(stderr, "... and %" JSON_INTEGER_FORMAT " more, too many to show\n",
+                    json_integer_value(json_object_get(document, "deliveries")));
+        json_decref(document);
+        return goes_on;
+}
+
+static char *make_path(const char *sink)
+{
+        char *escaped = sink != NULL ? curl_easy_escape(NULL, sink, 0) : NULL;
+        char *path = xasprintf("/api/events?only=delivery%s%s", escaped != NULL ? "&sink=" : "",
+            escaped != NULL ? escaped : "");
+
+        curl_free(escaped);
+        return path;
+}
+
+static bool read_count(const char *text, long *out_count, struct error *error)
+{
+        char *end;
+
+        errno = 0;
+        *out_count = strtol(text, &end, 10);
+        return (errno == 0 && *end == '\0' && end != text && *out_count > 0) ||
+               error_set(
+                   error, ERROR_USAGE, "tail: --count \"%.64s\" is no number from 1 on", text);
+}
+
+static bool run_tail(const struct arguments *arguments, struct error *error)
+{
+        struct tail tail = {
+            .key = arguments_value(arguments, KEY), .as_json = arguments_has(arguments, JSON)};
+        struct admin_client *client;
+        char *path;
+        bool ok;
+
+        if (!arguments_has(arguments, CONFIG))
+                return error_set(error, ERROR_USAGE,
+                    "tail needs the relay's configuration: pgcourier tail -c FILE");
+        if (arguments_has(arguments, COUNT) &&
+            !read_count(arguments_value(arguments, COUNT), &tail.n_left, error))
+                return false;
+        client = admin_client_open(arguments_value(arguments, CONFIG), error);
+        if (client == NULL)
+                return false;
+        path = make_path(arguments_value(arguments, SINK));
+        ok = admin_client_follow(client, path, on_event, &tail, error);
+        free(path);
+        admin_client_close(client);
+        return ok;
+}
+
+extern const struct command tail_command;
+const struct command tail_command = {
+    .name = "tail",
+    .summary = "follow the deliveries of a running relay",
+    .usage = "-c FILE [--sink SINK] [--key KEY] [--json] [-n N]",
+    .details =
+        "Prints a line for each attempt of the relay that runs with this configuration, as it\n"
+        "ends: time, sink, outcome, latency since the event was created, attempt, the event's\n"
+        "number, topic and key, and what went wrong.\n"
+        "\n"
+        "The relay does not tell of everything: at most twenty deliveries that worked in each\n"
+        "second and a hundred attempts that did not, of all sinks. Below that nothing is missing;\n"
+        "above it a line on standard error says how many were left out. Ends with the relay.\n",
+    .options = options,
+    .run = run_tail,
+};
