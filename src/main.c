@@ -26,6 +26,7 @@ extern const struct command rebase_command;
 extern const struct command schedule_command;
 extern const struct command tail_command;
 extern const struct command health_command;
+extern const struct command status_command;
 extern const struct command version_command;
 extern const struct command help_command;
 
@@ -43,6 +44,7 @@ const struct command *const commands[] = {
     &rebase_command,
     &tail_command,
     &health_command,
+    &status_command,
     &version_command,
     &help_command,
     NULL,

@@ -83,6 +83,44 @@ bool listing_print_table(
         return ok || error_set(error, ERROR_SYSTEM, "cannot print a table: out of memory");
 }
 
+static bool fill_cells(struct libscols_table *table, const struct listing_column *columns,
+    const char *const *cells, size_t n_lines, const char *const *colours)
+{
+        size_t n_columns = 0;
+
+        for (; columns[n_columns].heading != NULL; n_columns++)
+                if (scols_table_new_column(table, columns[n_columns].heading, LONG_SHARE,
+                        column_flags(columns[n_columns].kind)) == NULL)
+                        return false;
+        for (size_t i = 0; i < n_lines; i++) {
+                struct libscols_line *line = scols_table_new_line(table, NULL);
+
+                if (line == NULL)
+                        return false;
+                for (size_t j = 0; j < n_columns; j++)
+                        if (scols_line_set_data(line, j, cells[i * n_columns + j]) != 0)
+                                return false;
+                if (colours != NULL && colours[i] != NULL &&
+                    scols_cell_set_color(scols_line_get_cell(line, 1), colours[i]) != 0)
+                        return false;
+        }
+        return true;
+}
+
+bool listing_print_cells(const struct listing_column *columns, const char *const *cells,
+    size_t n_lines, const char *const *colours, struct error *error)
+{
+        struct libscols_table *table;
+        bool ok;
+
+        learn_character_set();
+        table = scols_new_table();
+        ok = table != NULL && scols_table_enable_colors(table, colours != NULL) == 0 &&
+             fill_cells(table, columns, cells, n_lines, colours) && scols_print_table(table) == 0;
+        scols_unref_table(table);
+        return ok || error_set(error, ERROR_SYSTEM, "cannot print a table: out of memory");
+}
+
 /* The character at `text` if it is a control character beyond ASCII's first 32, else 0. In UTF-8
  * U+0080 to U+009F are C2 80 to C2 9F; terminals obey them like their 7-bit forms. */
 static unsigned late_control(const unsigned char *text)
@@ -114,7 +152,7 @@ void listing_print_json(const struct rows *rows, int column)
 }
 
 /* Further lines are indented, so that none can pass for a field of its own. */
-static void print_value(const char *text, int indent)
+void listing_print_text(const char *text, int indent)
 {
         for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
                 unsigned late = late_control(at);
@@ -140,7 +178,7 @@ void listing_print_fields(const struct rows *rows)
                 if (rows_text(rows, row, 1) == NULL)
                         continue;
                 printf("%-*s  ", width, rows_text(rows, row, 0));
-                print_value(rows_text(rows, row, 1), width + 2);
+                listing_print_text(rows_text(rows, row, 1), width + 2);
                 putchar('\n');
         }
 }

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 
+#include <stddef.h>
+
 struct rows;
 
 struct listing_column {
@@ -23,6 +25,15 @@ struct listing_column {
 
 bool listing_print_table(const struct listing_column *columns, const struct rows *rows,
     struct error *error) __attribute__((warn_unused_result));
+
+/* One cell after the other, a line after the other; NULL: empty. Colours are libsmartcols' words
+ * ("red"), one for each line and of its second cell, or NULL: none at all. */
+bool listing_print_cells(const struct listing_column *columns, const char *const *cells,
+    size_t n_lines, const char *const *colours, struct error *error)
+    __attribute__((warn_unused_result));
+
+/* Text of others; what would move the cursor is printed as \\x1b, further lines are indented. */
+void listing_print_text(const char *text, int indent);
 
 /* The JSON objects in that column, one a line. */
 void listing_print_json(const struct rows *rows, int column);

@@ -6,12 +6,12 @@
  *   {"now",
  *    "source": {"server_version", "schema", "notify_queue_usage",
  *      "oldest_xmin": {"age_xids", "age", "pid", "what"} | null,
- *      "outbox_bytes", "outbox_dead_tuples", "outbox_partitions"},
- *    "sinks": {NAME: {"owner": {"pid", "application_name", "client"} | null,
+ *      "outbox_bytes", "outbox_dead_tuples", "outbox_partitions", "owner_pid"},
+ *    "sinks": {NAME: {"topics": […] | null, "owner": {"pid", "application_name", "client"} | null,
  *      "backlog": {"events", "is_exact", "oldest_age"},
  *      "retrying", "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at",
  *      "pauses": [{"by", "reason", "since"}],
- *      "endpoints": {"total", "failing", "disabled", "paused"} | null, "settled_at"}},
+ *      "endpoints": {"total", "failing", "disabled", "paused"} | null, "settled_at", "settled_age"}},
  *    "blocked_keys": [{"sink", "lane", "key", "waiting", "behind_id", "since", "next_retry_at", "error"}],
  *    "orphans": [{"sink", "lanes", "behind", "settled_at"}]}
  *

@@ -184,6 +184,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
   FROM parked GROUP BY sink
 ), sink_rows AS (
   SELECT sinks.sink, json_build_object(
+    'topics', sinks.topics,
     'owner', (SELECT json_build_object('pid', pid, 'application_name', application_name, 'client', client)
               FROM owners WHERE owners.sink = sinks.sink),
     'backlog', json_build_object('events', counted.n, 'is_exact', counted.is_exact,
@@ -202,7 +203,8 @@ WITH RECURSIVE moment AS MATERIALIZED (
          'disabled', count(*) FILTER (WHERE state = 'disabled'),
          'paused', count(*) FILTER (WHERE state = 'paused'))
        FROM courier.endpoint WHERE endpoint.sink = sinks.sink) END,
-    'settled_at', to_char(settled.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) AS document
+    'settled_at', to_char(settled.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    'settled_age', greatest(0, round(extract(epoch FROM moment.at - settled.at)::numeric, 3))) AS document
   FROM moment, sinks
   JOIN counted USING (sink)
   LEFT JOIN parked_counts USING (sink)
@@ -260,7 +262,8 @@ SELECT json_build_object(
                     FROM holders ORDER BY age_xids DESC, age DESC NULLS LAST LIMIT 1),
     'outbox_bytes', (SELECT sum(pg_total_relation_size(relid)) FROM tables),
     'outbox_dead_tuples', (SELECT sum(pg_stat_get_dead_tuples(relid)) FROM tables),
-    'outbox_partitions', (SELECT count(*) FROM tables WHERE is_partition)),
+    'outbox_partitions', (SELECT count(*) FROM tables WHERE is_partition),
+    'owner_pid', (SELECT min(pid) FROM owners JOIN sinks USING (sink))),
   'sinks', (SELECT coalesce(json_object_agg(sink, document ORDER BY sink), '{}') FROM sink_rows),
   'blocked_keys', (SELECT coalesce(json_agg(json_build_object(
       'sink', sink, 'lane', lane, 'key', key, 'waiting', waiting, 'behind_id', outbox_id,
