@@ -119,7 +119,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
     UNION ALL
     -- From a snapshot's xmax on, which is the last completed transaction plus one, there are some in
     -- no list: all of them are one piece.
-    SELECT bounds.first, id, topic, type, headers, payload, created_at, 0,
+    SELECT bounds.first, id, topic, type, headers, payload, created_at, lane.above,
            hidden.id <= lane.above
              AND hidden.id > CASE WHEN pg_visible_in_snapshot(hidden.txid, lane.until_snapshot)
                                   THEN lane.last_id ELSE 0 END
