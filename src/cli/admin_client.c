@@ -52,6 +52,22 @@ static void set_up(struct admin_client *client, const struct admin_config *confi
         curl_easy_setopt(client->easy, CURLOPT_PROTOCOLS_STR, "http");
 }
 
+struct admin_client *admin_client_create(const struct admin_config *config, struct error *error)
+{
+        struct admin_client *client;
+
+        if (!libraries_init_curl()) {
+                error_set(error, ERROR_SYSTEM, "libcurl cannot be initialised");
+                return NULL;
+        }
+        client = xcalloc(1, sizeof *client);
+        client->easy = curl_easy_init();
+        if (client->easy == NULL)
+                out_of_memory();
+        set_up(client, config);
+        return client;
+}
+
 struct admin_client *admin_client_open(const char *config_path, struct error *error)
 {
         struct config *config = config_load(config_path, error);
@@ -59,20 +75,13 @@ struct admin_client *admin_client_open(const char *config_path, struct error *er
 
         if (config == NULL)
                 return NULL;
-        if (config->admin == NULL) {
+        if (config->admin != NULL)
+                client = admin_client_create(config->admin, error);
+        else
                 error_set(error, ERROR_CONFIG,
                     "%.400s has no admin endpoint; add \"admin: {}\" to it (127.0.0.1:8477), and "
                     "start the relay anew",
                     config_path);
-        } else if (!libraries_init_curl()) {
-                error_set(error, ERROR_SYSTEM, "libcurl cannot be initialised");
-        } else {
-                client = xcalloc(1, sizeof *client);
-                client->easy = curl_easy_init();
-                if (client->easy == NULL)
-                        out_of_memory();
-                set_up(client, config->admin);
-        }
         config_free(config);
         return client;
 }

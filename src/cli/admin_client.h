@@ -9,8 +9,13 @@
 
 struct admin_client;
 
+struct admin_config;
+
 /* NULL and *error: the file is wrong, or has no block `admin`. Does not connect yet. */
 struct admin_client *admin_client_open(const char *config_path, struct error *error);
+
+/* The same for a configuration that is loaded already; borrowed for the call. */
+struct admin_client *admin_client_create(const struct admin_config *config, struct error *error);
 void admin_client_close(struct admin_client *client); /* NULL is allowed */
 
 /* "127.0.0.1:8477", as the configuration says it. */

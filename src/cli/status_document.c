@@ -1,6 +1,6 @@
 #include "cli/status_document.h"
 
-#include "cli/admin_get.h"
+#include "cli/admin_client.h"
 #include "cli/operate.h"
 #include "config/config.h"
 #include "outbox/blocking_conn.h"
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ANSWER_TIMEOUT_MS 15000
+#define ANSWER_TIMEOUT_MS   15000
+#define ENDPOINT_TIMEOUT_MS 2000
 
 bool status_source_open(
     struct status_source *source, const char *dsn, const char *config_path, struct error *error)
@@ -40,14 +41,24 @@ void status_source_close(struct status_source *source)
 /* NULL if there is no endpoint, or it does not answer: then `unanswered` says why. */
 static json_t *ask_endpoint(struct status_source *source)
 {
+        struct admin_client *client;
         struct bytes body = {0};
         json_error_t fault;
         json_t *document = NULL;
+        bool is_answered;
+        long status;
 
         source->unanswered.kind = ERROR_NONE;
         if (source->config == NULL || source->config->admin == NULL)
                 return NULL;
-        if (admin_get(source->config->admin, "/api/status", &body, &source->unanswered)) {
+        client = admin_client_create(source->config->admin, &source->unanswered);
+        if (client == NULL)
+                return NULL;
+        is_answered = admin_client_ask(
+            client, "/api/status", NULL, ENDPOINT_TIMEOUT_MS, &status, &body, &source->unanswered);
+        if (is_answered && status != 200) {
+                admin_client_refused(status, &body, &source->unanswered);
+        } else if (is_answered) {
                 document = json_loadb(body.data, body.length, JSON_ALLOW_NUL, &fault);
                 if (document == NULL)
                         error_set(&source->unanswered, ERROR_SINK,
@@ -55,6 +66,7 @@ static json_t *ask_endpoint(struct status_source *source)
                             source->config->admin->listen, fault.text);
         }
         bytes_deinit(&body);
+        admin_client_close(client);
         return document;
 }
 
