@@ -67,7 +67,8 @@ extern const struct outcome outcome_cancelled;
 /*
  * Makes an outcome with a printf-formatted reason. Control characters and
  * invalid UTF-8 in the formatted text become '?', so a peer's words are safe
- * to pass in; what does not fit is cut. delay_ms is OUTCOME_NO_DELAY.
+ * to pass in; what does not fit is cut. delay_ms is OUTCOME_NO_DELAY;
+ * the fault is OTHER, and EVENT if it is REJECTED, until it is set.
  */
 struct outcome outcome_make(enum outcome_kind kind, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -41,6 +41,7 @@ struct redis_stream {
         redisReader *reader;                      /* owned */
         struct bytes out;                         /* what is still to be written */
         size_t n_written;                         /* of it */
+        bool is_met;                              /* somebody took the connection */
         bool is_full;                             /* the last write did not take everything */
         bool is_inside;
         bool is_destroyed; /* by a callback; freed by leave() */
@@ -223,12 +224,18 @@ static void finish_connecting(struct redis_stream *stream)
 
         if (getsockopt(stream->socket, SOL_SOCKET, SO_ERROR, &status, &length) != 0)
                 status = errno;
+        stream->is_met = status == 0;
         if (status != 0)
                 fail(stream, strerror(status));
         else if (stream->tls != NULL)
                 stream->state = STREAM_SECURING;
         else
                 become_open(stream);
+}
+
+bool redis_stream_has_met(const struct redis_stream *stream)
+{
+        return stream->is_met;
 }
 
 static int wanted_events(const struct redis_stream *stream)

@@ -4,6 +4,7 @@
  */
 #include "sinks/email_replies.h"
 
+#include "sinks/curl_fault.h"
 #include "sinks/email_hint.h"
 
 #include <stdio.h>
@@ -313,8 +314,28 @@ static struct outcome describe_odd_end(
             stage_words(dialogue, buffer, sizeof buffer), dialogue->code);
 }
 
-static struct outcome describe(
-    const struct smtp_dialogue *dialogue, enum meaning meaning, const char *curl_words)
+/* Only what was said after the recipient was taken can have arrived. */
+static enum outcome_fault fault_of(const struct smtp_dialogue *dialogue, CURLcode result)
+{
+        int code = dialogue->code;
+
+        if (code == 0)
+                return curl_fault(result, dialogue->stage == SMTP_CONTENT);
+        if (code >= 400 && code <= 599 &&
+            (dialogue->stage == SMTP_AUTH || code == 530 || code == 534 || code == 535 ||
+                code == 538))
+                return OUTCOME_FAULT_AUTH;
+        if (code == 552)
+                return OUTCOME_FAULT_TOO_LARGE;
+        if (code >= 400 && code <= 599)
+                return code < 500 ? OUTCOME_FAULT_SMTP_4XX : OUTCOME_FAULT_SMTP_5XX;
+        return result == CURLE_USE_SSL_FAILED || dialogue->stage == SMTP_STARTTLS
+                   ? OUTCOME_FAULT_TLS
+                   : OUTCOME_FAULT_PROTOCOL;
+}
+
+static struct outcome describe(const struct smtp_dialogue *dialogue, enum meaning meaning,
+    CURLcode result, const char *curl_words)
 {
         enum outcome_kind kind = kind_of(meaning);
         struct outcome outcome;
@@ -325,6 +346,7 @@ static struct outcome describe(
                 outcome = describe_reply(dialogue, kind);
         else
                 outcome = describe_odd_end(dialogue, kind, curl_words);
+        outcome.fault = fault_of(dialogue, result);
         outcome.needs_operator = meaning == PAUSE;
         outcome.is_unanswered = meaning == UNANSWERED;
         outcome.max_attempts = meaning == TRY_A_FEW ? FEW_TRIES : 0;
@@ -341,7 +363,7 @@ struct outcome smtp_mail_outcome(
                 return outcome_delivered;
         if (dialogue->code < 400 && result == CURLE_ABORTED_BY_CALLBACK)
                 return outcome_cancelled;
-        return describe(dialogue, judge(dialogue, result), curl_words);
+        return describe(dialogue, judge(dialogue, result), result, curl_words);
 }
 
 struct outcome smtp_probe_outcome(
@@ -349,7 +371,7 @@ struct outcome smtp_probe_outcome(
 {
         if (result == CURLE_OK && dialogue->stage == SMTP_NOOP)
                 return outcome_delivered;
-        return describe(dialogue, judge(dialogue, result), curl_words);
+        return describe(dialogue, judge(dialogue, result), result, curl_words);
 }
 
 bool smtp_may_try_elsewhere(const struct smtp_dialogue *dialogue, const struct outcome *outcome)

@@ -194,6 +194,7 @@ static void add_failure(struct email_slot *slot)
         else
                 slot->down =
                     outcome_make(OUTCOME_SINK_DOWN, "%s; %s", slot->down.reason, failure.reason);
+        slot->down.fault = failure.fault;
         /* One that is left out meanwhile may come back by itself. */
         slot->down.needs_operator = needs_operator && is_whole_tour;
 }

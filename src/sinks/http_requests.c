@@ -268,12 +268,14 @@ void http_requests_host_settled(
 {
         struct outcome outcome;
 
-        if (failure != NULL)
+        if (failure != NULL) {
                 outcome = outcome_make(OUTCOME_SINK_DOWN, "the host of %s has no address: %s",
                     requests->config->proxy != NULL ? "the sink's proxy"
                     : requests->config->url != NULL ? "the sink's url"
                                                     : "the endpoint's url",
                     failure);
+                outcome.fault = OUTCOME_FAULT_DNS;
+        }
         list_for_each (link, &target->waiting) {
                 struct request *request = list_owner(link, struct request, beside);
 

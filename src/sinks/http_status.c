@@ -7,6 +7,7 @@
 #include "sinks/http_status.h"
 
 #include "config/config.h"
+#include "sinks/curl_fault.h"
 
 #include <ctype.h>
 #include <stddef.h>
@@ -149,6 +150,27 @@ int64_t http_retry_after_ms(const char *value, int64_t now_s)
         return delay_s * 1000;
 }
 
+static enum outcome_fault fault_of_status(long status)
+{
+        switch (status) {
+        case 401:
+        case 403:
+        case 407:
+                return OUTCOME_FAULT_AUTH;
+        case 413:
+                return OUTCOME_FAULT_TOO_LARGE;
+        case 429:
+                return OUTCOME_FAULT_HTTP_429;
+        default:
+                break;
+        }
+        if (status >= 400 && status <= 499)
+                return OUTCOME_FAULT_HTTP_4XX;
+        if (status >= 500 && status <= 599)
+                return OUTCOME_FAULT_HTTP_5XX;
+        return OUTCOME_FAULT_PROTOCOL;
+}
+
 struct judgement {
         enum outcome_kind kind;
         bool needs_operator;
@@ -230,6 +252,7 @@ static struct outcome classify_status(
         if (judged.kind == OUTCOME_DELIVERED)
                 return outcome_delivered;
         outcome = describe_status(result, judged.kind, row->phrase);
+        outcome.fault = fault_of_status(result->status);
         outcome.needs_operator = judged.needs_operator;
         outcome.is_gone = judged.is_gone;
         outcome.max_attempts = judged.max_attempts;
@@ -247,16 +270,19 @@ static struct outcome classify_transport(const struct http_result *result)
 
         if (result->refusal != NULL) {
                 outcome = outcome_make(OUTCOME_SINK_DOWN, "%s", result->refusal);
+                outcome.fault = OUTCOME_FAULT_REFUSED;
                 outcome.needs_operator = true;
                 return outcome;
         }
         if (result->is_sent && (meaning == DEPENDS || meaning == NONSENSE)) {
                 outcome = outcome_make(OUTCOME_RETRY,
                     "no answer, so it is unknown whether the event arrived: %s", failure);
+                outcome.fault = curl_fault(result->code, true);
                 outcome.is_unanswered = meaning == DEPENDS;
                 return outcome;
         }
         outcome = outcome_make(OUTCOME_SINK_DOWN, "%s", failure);
+        outcome.fault = curl_fault(result->code, false);
         outcome.needs_operator = meaning == PAUSE || result->code == CURLE_UNSUPPORTED_PROTOCOL;
         return outcome;
 }

@@ -10,7 +10,9 @@ const struct outcome outcome_cancelled = {
 
 struct outcome outcome_make(enum outcome_kind kind, const char *format, ...)
 {
-        struct outcome outcome = {.kind = kind, .delay_ms = OUTCOME_NO_DELAY};
+        struct outcome outcome = {.kind = kind,
+            .fault = kind == OUTCOME_REJECTED ? OUTCOME_FAULT_EVENT : OUTCOME_FAULT_OTHER,
+            .delay_ms = OUTCOME_NO_DELAY};
         va_list arguments;
 
         va_start(arguments, format);

@@ -144,7 +144,7 @@ static void on_failed(void *owner, bool needs_operator, const char *reason)
         snprintf(text, sizeof text, "no node of the cluster could be asked: %s", reason);
         while (!list_is_empty(&cluster->waiting))
                 redis_queue_lose(list_owner(cluster->waiting.next, struct redis_queue, link),
-                    needs_operator, text);
+                    OUTCOME_FAULT_REFUSED, needs_operator, text);
 }
 
 /* The nodes that are known come after the seeds: those may have gone since. */

@@ -41,6 +41,7 @@ struct redis_connection {
         unsigned next_address; /* the one to try if this one fails */
         char failure[240];     /* why the last one failed, or why it will be lost */
         bool is_failed;        /* the loss is known, and told in the next turn */
+        bool is_tls_failure;   /* the last one answered, but not by TLS as it should */
 
         struct redis_stream *stream; /* owned */
         struct redis_greeting greeting;
@@ -48,6 +49,7 @@ struct redis_connection {
         uint64_t silent_since_ms; /* uv_now() of the last answer, or of the first command after
                                    * an idle time */
         bool is_suspect;          /* too long silent, but the socket has not been looked at */
+        enum outcome_fault fault; /* of the last loss */
 };
 
 static void drop_stream(struct redis_connection *connection)
@@ -87,6 +89,24 @@ static void enter(struct redis_connection *connection, enum redis_connection_sta
         }
 }
 
+static enum outcome_fault find_fault(const struct redis_connection *connection, bool needs_operator)
+{
+        switch (connection->state) {
+        case REDIS_RESOLVING:
+                return OUTCOME_FAULT_DNS;
+        case REDIS_CONNECTING:
+                return connection->is_tls_failure ? OUTCOME_FAULT_TLS : OUTCOME_FAULT_REFUSED;
+        case REDIS_GREETING:
+                return needs_operator ? OUTCOME_FAULT_AUTH : OUTCOME_FAULT_REFUSED;
+        case REDIS_READY:
+        case REDIS_RETIRING:
+                return connection->is_suspect ? OUTCOME_FAULT_TIMEOUT : OUTCOME_FAULT_LOST;
+        case REDIS_CLOSED:
+                break;
+        }
+        return OUTCOME_FAULT_OTHER;
+}
+
 static void lose_because(struct redis_connection *connection, bool needs_operator,
     const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -100,6 +120,7 @@ static void lose_because(
         vsnprintf(reason, sizeof reason, format, arguments);
         va_end(arguments);
 
+        connection->fault = find_fault(connection, needs_operator);
         enter(connection, REDIS_CLOSED);
         connection->events->on_lost(connection->owner, needs_operator, reason);
 }
@@ -238,6 +259,7 @@ static void on_failed(void *owner, const char *reason)
                 return;
         }
         snprintf(connection->failure, sizeof connection->failure, "%s", reason);
+        connection->is_tls_failure = redis_stream_has_met(connection->stream);
         drop_stream(connection);
         connect_next(connection);
 }
@@ -339,6 +361,7 @@ void redis_connection_open(
                                : xstrdup(endpoint->socket_path);
         connection->next_address = 0;
         connection->n_addresses = 0;
+        connection->is_tls_failure = false;
         if (endpoint->host == NULL) {
                 connect_to_path(connection, endpoint->socket_path);
                 return;
@@ -347,6 +370,11 @@ void redis_connection_open(
         enter(connection, REDIS_RESOLVING);
         connection->resolve = resolve_start(connection->loop, connection->host, service,
             connection->config->connect_timeout_ms, on_resolved, connection);
+}
+
+enum outcome_fault redis_connection_fault(const struct redis_connection *connection)
+{
+        return connection->fault;
 }
 
 void redis_connection_close(struct redis_connection *connection)

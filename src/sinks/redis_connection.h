@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "pgcourier/outcome.h"
 #include "sinks/redis_greeting.h"
 
 #include <hiredis/hiredis.h>
@@ -62,6 +63,9 @@ struct redis_connection *redis_connection_create(uv_loop_t *loop,
 void redis_connection_destroy(struct redis_connection *connection);
 
 enum redis_connection_state redis_connection_state(const struct redis_connection *connection);
+
+/* What was at fault when it was lost last; for on_lost. */
+enum outcome_fault redis_connection_fault(const struct redis_connection *connection);
 
 /* CLOSED only. connect_timeout_ms covers all until READY. `endpoint` is copied. */
 void redis_connection_open(

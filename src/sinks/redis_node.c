@@ -17,9 +17,9 @@ static void on_found(void *owner, const struct redis_endpoint *endpoint)
         redis_connection_open(node->connection, endpoint);
 }
 
-static void on_lost(void *owner, bool needs_operator, const char *reason)
+static void lose_all(
+    struct redis_node *node, enum outcome_fault fault, bool needs_operator, const char *reason)
 {
-        struct redis_node *node = owner;
         struct redis_sink *sink = node->sink;
 
         if (sink->cluster != NULL)
@@ -27,11 +27,24 @@ static void on_lost(void *owner, bool needs_operator, const char *reason)
         if (sink->sentinel != NULL)
                 redis_sentinel_doubt(sink->sentinel);
         while (!list_is_empty(&node->sent))
-                redis_queue_lose(
-                    list_owner(node->sent.next, struct redis_queue, link), needs_operator, reason);
-        while (!list_is_empty(&node->waiting))
-                redis_queue_lose(list_owner(node->waiting.next, struct redis_queue, link),
+                redis_queue_lose(list_owner(node->sent.next, struct redis_queue, link), fault,
                     needs_operator, reason);
+        while (!list_is_empty(&node->waiting))
+                redis_queue_lose(list_owner(node->waiting.next, struct redis_queue, link), fault,
+                    needs_operator, reason);
+}
+
+static void on_lost(void *owner, bool needs_operator, const char *reason)
+{
+        struct redis_node *node = owner;
+
+        lose_all(node, redis_connection_fault(node->connection), needs_operator, reason);
+}
+
+/* No sentinel could say where the master is. */
+static void on_not_found(void *owner, bool needs_operator, const char *reason)
+{
+        lose_all(owner, OUTCOME_FAULT_REFUSED, needs_operator, reason);
 }
 
 static void open_connection(struct redis_node *node)
@@ -39,7 +52,7 @@ static void open_connection(struct redis_node *node)
         if (redis_connection_state(node->connection) != REDIS_CLOSED)
                 return;
         if (node->sink->sentinel != NULL)
-                redis_sentinel_ask(node->sink->sentinel, on_found, on_lost, node);
+                redis_sentinel_ask(node->sink->sentinel, on_found, on_not_found, node);
         else
                 redis_connection_open(node->connection, &node->endpoint);
 }
@@ -114,8 +127,8 @@ void redis_node_drop(struct redis_node *node, const char *reason)
 {
         redis_connection_close(node->connection);
         while (!list_is_empty(&node->sent))
-                redis_queue_lose(
-                    list_owner(node->sent.next, struct redis_queue, link), false, reason);
+                redis_queue_lose(list_owner(node->sent.next, struct redis_queue, link),
+                    OUTCOME_FAULT_LOST, false, reason);
         if (!list_is_empty(&node->waiting))
                 open_connection(node);
 }

@@ -111,7 +111,8 @@ void redis_queue_advance(struct redis_queue *queue);
 void redis_queue_take(struct redis_queue *queue, const redisReply *reply);
 
 /* Gives back all requests: as it is with a lost connection, or with `outcome`. */
-void redis_queue_lose(struct redis_queue *queue, bool needs_operator, const char *reason);
+void redis_queue_lose(
+    struct redis_queue *queue, enum outcome_fault fault, bool needs_operator, const char *reason);
 void redis_queue_give_back(struct redis_queue *queue, const struct outcome *outcome);
 
 /* redis_send.c: sends the next burst to the node, which is READY. */

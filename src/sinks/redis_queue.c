@@ -235,7 +235,7 @@ static void take_claim_error(struct redis_queue *queue, const redisReply *reply)
                 return;
         }
         snprintf(refusal, sizeof refusal, "cannot claim the stream: %s", outcome->reason);
-        redis_queue_lose(queue, !is_waiting, refusal);
+        redis_queue_lose(queue, outcome->fault, !is_waiting, refusal);
 }
 
 static void end_claim(struct redis_queue *queue)
@@ -254,7 +254,7 @@ static void take_claim(struct redis_queue *queue, const redisReply *reply)
         } else if (!redis_marks_take_claim(queue->sink->marks, reply, refusal, sizeof refusal)) {
                 end_burst(queue);
                 redis_node_drop(queue->node, refusal);
-                redis_queue_lose(queue, true, refusal);
+                redis_queue_lose(queue, OUTCOME_FAULT_REDIS, true, refusal);
         } else if (queue->sink->policy.wait_replicas > 0) {
                 queue->phase = MARKS_CONFIRMING;
         } else {
@@ -273,7 +273,8 @@ static void take_confirmation(struct redis_queue *queue, const redisReply *reply
                 return;
         }
         end_burst(queue);
-        redis_queue_lose(queue, verdict.outcome.needs_operator, verdict.outcome.reason);
+        redis_queue_lose(
+            queue, verdict.outcome.fault, verdict.outcome.needs_operator, verdict.outcome.reason);
 }
 
 /* What cannot be removed now is removed later: nobody waits for it. */
@@ -352,6 +353,11 @@ void redis_queue_give_back(struct redis_queue *queue, const struct outcome *outc
         }
 }
 
+static bool is_silent(enum outcome_fault fault)
+{
+        return fault == OUTCOME_FAULT_TIMEOUT || fault == OUTCOME_FAULT_LOST;
+}
+
 /*
  * An outage, for all of them: it must cost no event an attempt, although those
  * that were in flight may have been added. They come again with the same id and
@@ -360,13 +366,18 @@ void redis_queue_give_back(struct redis_queue *queue, const struct outcome *outc
  * Only a large event may be the very reason why Redis hangs up without a word
  * (client-query-buffer-limit): it is charged if Redis goes on answering others.
  */
-void redis_queue_lose(struct redis_queue *queue, bool needs_operator, const char *reason)
+void redis_queue_lose(
+    struct redis_queue *queue, enum outcome_fault fault, bool needs_operator, const char *reason)
 {
         struct outcome down = outcome_make(OUTCOME_SINK_DOWN, "%s", reason);
+        struct outcome unsent;
         struct outcome unanswered =
             outcome_make(OUTCOME_RETRY, "unknown whether it arrived: %s", reason);
 
         down.needs_operator = needs_operator;
+        unsent = down;
+        unsent.fault = is_silent(fault) ? OUTCOME_FAULT_REFUSED : fault;
+        down.fault = unanswered.fault = is_silent(fault) ? fault : OUTCOME_FAULT_LOST;
         unanswered.is_unanswered = true;
         while (queue->ring.n_sent > 0) {
                 const struct redis_request request = redis_ring_take(&queue->ring);
@@ -374,7 +385,7 @@ void redis_queue_lose(struct redis_queue *queue, bool needs_operator, const char
                     request.attempt != NULL && redis_event_is_large(request.attempt->event);
                 redis_sink_finish_later(queue->sink, &request, is_suspect ? &unanswered : &down);
         }
-        redis_queue_give_back(queue, &down);
+        redis_queue_give_back(queue, &unsent);
 }
 
 struct redis_queue *redis_queue_create(struct redis_sink *sink)

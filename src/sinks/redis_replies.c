@@ -84,9 +84,22 @@ void redis_reply_words(const redisReply *reply, char *words, size_t size)
                 snprintf(words, size, "(an error without words)");
 }
 
-static struct redis_verdict make_verdict(
-    enum meaning meaning, bool is_stream_per_event, const char *words, const char *hint)
+static enum outcome_fault fault_of(const struct rule *rule)
 {
+        static const char *const logins[] = {
+            "NOAUTH ", "DENIED ", "WRONGPASS ", "NOPERM ", "ERR Protocol error: unauthenticated"};
+
+        for (size_t i = 0; i < sizeof logins / sizeof logins[0]; i++)
+                if (strcmp(rule->begins, logins[i]) == 0)
+                        return OUTCOME_FAULT_AUTH;
+        return rule->meaning == DROP || rule->meaning == DROP_LAST ? OUTCOME_FAULT_TOO_LARGE
+                                                                   : OUTCOME_FAULT_REDIS;
+}
+
+static struct redis_verdict make_verdict(
+    const struct rule *rule, bool is_stream_per_event, const char *words)
+{
+        enum meaning meaning = rule->meaning;
         enum outcome_kind kind = OUTCOME_SINK_DOWN;
         struct redis_verdict verdict = {0};
 
@@ -95,7 +108,8 @@ static struct redis_verdict make_verdict(
                 kind = OUTCOME_REJECTED;
         else if (meaning == TRY_AGAIN)
                 kind = OUTCOME_RETRY;
-        verdict.outcome = outcome_make(kind, "%s%s", words, hint);
+        verdict.outcome = outcome_make(kind, "%s%s", words, rule->hint);
+        verdict.outcome.fault = fault_of(rule);
         verdict.outcome.needs_operator =
             kind == OUTCOME_SINK_DOWN &&
             (meaning == PAUSE || meaning == PAUSE_GO || meaning == BAD_STREAM);
@@ -141,7 +155,7 @@ static struct redis_verdict judge_error(const redisReply *reply, bool is_stream_
         while (!begins_with(reason, rule->begins))
                 rule++;
         redis_reply_words(reply, words, sizeof words);
-        verdict = make_verdict(rule->meaning, is_stream_per_event, words, rule->hint);
+        verdict = make_verdict(rule, is_stream_per_event, words);
         if (begins_with(rule->begins, "MOVED") || begins_with(rule->begins, "ASK"))
                 verdict.redirect = read_redirect(reason);
         return verdict;
@@ -159,7 +173,9 @@ struct redis_verdict redis_reply_judge(const redisReply *reply, bool is_stream_p
                 return (struct redis_verdict){.outcome = outcome_delivered};
         if (reply->type == REDIS_REPLY_ERROR)
                 return judge_error(reply, is_stream_per_event);
-        return (struct redis_verdict){
+        struct redis_verdict odd = {
             .outcome = outcome_make(OUTCOME_RETRY,
                 "Redis answered with a reply of type %d instead of an entry's id", reply->type)};
+        odd.outcome.fault = OUTCOME_FAULT_PROTOCOL;
+        return odd;
 }

@@ -1,0 +1,36 @@
+#include "sinks/curl_fault.h"
+
+static const struct {
+        CURLcode code;
+        enum outcome_fault fault;
+} rows[] = {
+    {CURLE_COULDNT_RESOLVE_HOST, OUTCOME_FAULT_DNS},
+    {CURLE_COULDNT_RESOLVE_PROXY, OUTCOME_FAULT_DNS},
+    {CURLE_COULDNT_CONNECT, OUTCOME_FAULT_REFUSED},
+    {CURLE_LOGIN_DENIED, OUTCOME_FAULT_AUTH},
+    {CURLE_SSL_CONNECT_ERROR, OUTCOME_FAULT_TLS},
+    {CURLE_PEER_FAILED_VERIFICATION, OUTCOME_FAULT_TLS},
+    {CURLE_SSL_ISSUER_ERROR, OUTCOME_FAULT_TLS},
+    {CURLE_SSL_INVALIDCERTSTATUS, OUTCOME_FAULT_TLS},
+    {CURLE_SSL_PINNEDPUBKEYNOTMATCH, OUTCOME_FAULT_TLS},
+    {CURLE_SSL_CLIENTCERT, OUTCOME_FAULT_TLS},
+    {CURLE_SSL_CERTPROBLEM, OUTCOME_FAULT_TLS},
+    {CURLE_SSL_CIPHER, OUTCOME_FAULT_TLS},
+    {CURLE_SSL_CACERT_BADFILE, OUTCOME_FAULT_TLS},
+    {CURLE_SSL_CRL_BADFILE, OUTCOME_FAULT_TLS},
+    {CURLE_USE_SSL_FAILED, OUTCOME_FAULT_TLS},
+    {CURLE_UNSUPPORTED_PROTOCOL, OUTCOME_FAULT_PROTOCOL},
+    {CURLE_WEIRD_SERVER_REPLY, OUTCOME_FAULT_PROTOCOL},
+    {CURLE_WRITE_ERROR, OUTCOME_FAULT_PROTOCOL},
+    {CURLE_URL_MALFORMAT, OUTCOME_FAULT_OTHER},
+};
+
+enum outcome_fault curl_fault(CURLcode code, bool is_sent)
+{
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+                if (rows[i].code == code)
+                        return rows[i].fault;
+        if (!is_sent) /* be it that nobody took the connection in time */
+                return OUTCOME_FAULT_REFUSED;
+        return code == CURLE_OPERATION_TIMEDOUT ? OUTCOME_FAULT_TIMEOUT : OUTCOME_FAULT_LOST;
+}
