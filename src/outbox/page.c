@@ -195,6 +195,8 @@ static struct page *page_from_result(const struct lane_store *store, PGresult *r
         if (store->request.n_routings == 1 && !store->route.is_exact)
                 stored->judge = store->request.routings[0];
         page->release = release;
+        page->asked_us = store->asked_us;
+        page->arrived_us = store->answered_us;
         page->start = (struct cursor){.from = frame_ref(store->request.start.from),
             .until = until_frame(store, result),
             .last_id = store->request.start.last_id};
@@ -214,7 +216,7 @@ static bool is_filtering(const struct lane_store *store)
 
 static void adapt_scan(struct lane_store *store)
 {
-        int64_t took_us = clock_monotonic_us() - store->asked_us;
+        int64_t took_us = store->answered_us - store->asked_us;
 
         if (!is_filtering(store))
                 return;
@@ -270,6 +272,7 @@ static void on_page_read(void *owner, PGresult *result)
         int first = is_opening(store);
         bool is_empty = PQntuples(result) == first;
 
+        store->answered_us = clock_monotonic_us();
         adapt_scan(store);
         if (!is_empty && is_left_out(result, first)) {
                 /* A large event comes next: it comes alone, whatever its size. A difference that

@@ -3,6 +3,7 @@
  * point into the result, which lives as long as the batch.
  */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "outbox/event_row.h"
 #include "outbox/session.h"
 
@@ -72,6 +73,7 @@ static void on_parked_read(void *owner, PGresult *result)
 
         stored->result = result;
         batch->release = release;
+        batch->arrived_us = clock_monotonic_us();
         batch->n_rows = (size_t)last;
         batch->rows = xcalloc(batch->n_rows + 1, sizeof *batch->rows);
         for (int row = 0; row < last; row++) {

@@ -47,6 +47,7 @@ struct parked_batch {
         struct parked_row
             *rows;           /* those of the keys in order of delivery, then those that are due */
         size_t bytes;        /* of the payloads */
+        int64_t arrived_us;  /* monotonic clock */
         int64_t next_due_ms; /* from the answer on until more is due; 0: at once; -1: never */
         void (*release)(struct parked_batch *batch);
 };

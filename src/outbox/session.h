@@ -49,7 +49,7 @@ struct lane_store {
         struct route_params route; /* its routings */
         int64_t upto;              /* it looks no further */
         uint32_t scan_ids;         /* how many ids it looks at, with a filter */
-        int64_t asked_us;
+        int64_t asked_us, answered_us; /* of the last page; monotonic clock */
 };
 
 /* Prepared in every session. */

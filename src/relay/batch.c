@@ -27,6 +27,7 @@ struct batch *batch_of_page(struct page *page)
 
         batch->page = page;
         batch->bytes = page->bytes;
+        batch->arrived_us = page->arrived_us;
         for (size_t i = 0; i < page->n_events; i++)
                 batch->deliveries[i].event = &page->events[i];
         return batch;
@@ -38,6 +39,7 @@ struct batch *batch_of_parked(struct parked_batch *parked)
 
         batch->parked = parked;
         batch->bytes = parked->bytes;
+        batch->arrived_us = parked->arrived_us;
         for (size_t i = 0; i < parked->n_rows; i++) {
                 struct delivery *delivery = &batch->deliveries[i];
                 delivery->event = &parked->rows[i].event;

@@ -17,6 +17,7 @@ struct batch {
         struct page *page;           /* owned; NULL if it was parked */
         struct parked_batch *parked; /* owned; NULL if it is from the stream */
         size_t bytes;                /* of the payloads */
+        int64_t arrived_us;          /* from the database; monotonic clock */
         size_t n_done; /* the longest run from the first that is decided: window.c's */
         size_t n_held; /* deliveries that still need it, once the window is past it */
         size_t n_deliveries;

@@ -8,8 +8,10 @@
 #include "relay/route.h"
 #include "sinks/registry.h"
 #include "sinks/sink.h"
+#include "telemetry/telemetry.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,8 +115,8 @@ void carrier_pump(struct carrier *carrier)
 }
 
 struct carrier *carrier_create(uv_loop_t *loop, const struct sink_config *config,
-    const struct relay_config *relay, struct outbox *outbox, const struct carrier_events *events,
-    void *owner, struct error *error)
+    const struct relay_config *relay, struct outbox *outbox, struct telemetry *telemetry,
+    const struct carrier_events *events, void *owner, struct error *error)
 {
         const struct sink_settings settings = {.name = config->name,
             .options = sink_config_options(config),
@@ -141,6 +143,8 @@ struct carrier *carrier_create(uv_loop_t *loop, const struct sink_config *config
         carrier->events = *events;
         carrier->owner = owner;
         carrier->sink = sink;
+        carrier->seen = telemetry_open_sink(
+            telemetry, config->name, sink_config_kind(config), clock_monotonic_us());
         list_init(&carrier->routes);
         list_init(&carrier->dirty);
         list_init(&carrier->starved);
@@ -199,6 +203,8 @@ static void pause_by_operator(struct carrier *carrier, const struct pause *pause
         if (carrier->is_paused_by_operator == (pause != NULL))
                 return;
         carrier->is_paused_by_operator = pause != NULL;
+        snprintf(carrier->pause_reason, sizeof carrier->pause_reason, "%s",
+            pause != NULL && pause->reason != NULL ? pause->reason : "");
         if (pause != NULL)
                 log_warn("sink_paused", kv_text("sink", carrier->config->name),
                     kv_text("by", "operator"), kv_text("reason", pause->reason));
@@ -272,6 +278,7 @@ static void on_sink_closed(void *owner)
         const struct carrier_events events = carrier->events;
         void *carrier_owner = carrier->owner;
 
+        telemetry_close_sink(carrier->seen);
         free(carrier);
         events.on_closed(carrier_owner);
 }

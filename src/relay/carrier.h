@@ -11,6 +11,7 @@
 #include <uv.h>
 
 struct carrier;
+struct telemetry;
 
 struct carrier_events {
         /* The carrier has something to do: call carrier_pump() before the loop waits. */
@@ -25,8 +26,11 @@ struct carrier_events {
 
 /* NULL and *error if the sink cannot be opened. */
 struct carrier *carrier_create(uv_loop_t *loop, const struct sink_config *config,
-    const struct relay_config *relay, struct outbox *outbox, const struct carrier_events *events,
-    void *owner, struct error *error);
+    const struct relay_config *relay, struct outbox *outbox, struct telemetry *telemetry,
+    const struct carrier_events *events, void *owner, struct error *error);
+
+/* Writes its gauges and its state where people look. */
+void carrier_show(const struct carrier *carrier, int64_t now_us);
 
 /* The session can be used, or cannot any more. */
 void carrier_session_up(struct carrier *carrier);

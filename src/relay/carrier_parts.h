@@ -1,4 +1,4 @@
-/* The parts of a carrier, among themselves: carrier.c, route.c, start.c and fanout.c. */
+/* The parts of a carrier, among themselves: carrier.c, carrier_show.c, route.c and fanout.c. */
 #pragma once
 
 #include "base/list.h"
@@ -8,6 +8,7 @@
 struct fanout;
 struct lane;
 struct route;
+struct sink_telemetry;
 
 /* relay owns carriers; a carrier owns its sink and its routes; a route its lane and its lane's
  * store; the lane owns pages, a page its events; a delivery borrows its event, and its attempt is
@@ -21,11 +22,12 @@ struct carrier {
 
         struct routing routing; /* what may go there at all */
         const struct routing *only_routing;
-        struct sink *sink;     /* owned */
-        struct list routes;    /* route::link */
-        struct list dirty;     /* route::dirty_link: those with something to do */
-        struct list starved;   /* route::starved_link: those that wait for a free attempt */
-        struct fanout *fanout; /* owned; NULL: there is one route */
+        struct sink *sink;           /* owned */
+        struct list routes;          /* route::link */
+        struct list dirty;           /* route::dirty_link: those with something to do */
+        struct list starved;         /* route::starved_link: those that wait for a free attempt */
+        struct fanout *fanout;       /* owned; NULL: there is one route */
+        struct sink_telemetry *seen; /* one reference */
 
         struct lane_store *gate; /* whoever has this lane's lock has all of the sink's lanes */
         int64_t standby_ms;
@@ -38,6 +40,7 @@ struct carrier {
 
         /* Rows of courier.pause, as far as we know. */
         bool is_paused_by_operator;
+        char pause_reason[256]; /* the operator's, if there is one */
         bool is_paused_by_relay;
 };
 

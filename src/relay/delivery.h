@@ -34,6 +34,7 @@ struct delivery {
         uint32_t n_attempts; /* that count: started, and not ended by an outage or by us */
         int64_t retried_ms;  /* the sum of the delays so far */
         int64_t started_ms;  /* while IN_FLIGHT */
+        int64_t started_us;  /* the route's: the same, monotonic clock */
         uint64_t sequence;   /* its place in the delivery order of its lane; from the stream only */
         struct list link;    /* turns.c's, while READY */
         struct list claimed_link; /* lane::claimed, while it is parked and in memory */

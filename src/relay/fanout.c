@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "outbox/endpoint_table.h"
 #include "relay/route.h"
+#include "telemetry/telemetry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -167,6 +168,7 @@ static void on_page(void *owner, struct page *page)
 {
         struct fanout *fanout = owner;
 
+        telemetry_see_poll(fanout->carrier->seen->telemetry, page->arrived_us - page->asked_us);
         page_desk_take_page(fanout->desk, page);
         fanout->carrier->events.on_dirty(
             fanout->carrier->owner); /* the desk may have more to ask */

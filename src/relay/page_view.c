@@ -62,6 +62,8 @@ struct page *page_view_create(struct shared_page *shared, size_t max_events, uin
         shared->n_references++;
         view->shared = shared;
         view->page.release = release_view;
+        view->page.asked_us = page->asked_us;
+        view->page.arrived_us = page->arrived_us;
         cursor_assign(&view->page.start, &page->start);
         for (size_t i = 0; i < page->n_events; i++) {
                 if (!takes(owner, page, i))

@@ -37,6 +37,8 @@ struct relay {
 
         struct telemetry *telemetry; /* owned */
         struct overseer *overseer;   /* owned; NULL without a block `admin`, or once */
+        int64_t turned_us;           /* the last turn of the loop ended then */
+        uint64_t idle_ns;            /* and it had waited for so long in all */
 
         struct outbox *outbox;     /* owned */
         struct ticker *ticker;     /* owned */
@@ -71,6 +73,14 @@ static void ring_all(void *owner)
                 carrier_ring(relay->carriers[i]);
 }
 
+static void on_look(void *owner, bool is_rung)
+{
+        struct relay *relay = owner;
+
+        telemetry_see_wakeup(relay->telemetry, is_rung ? WAKEUP_BY_NOTIFY : WAKEUP_BY_POLL);
+        ring_all(relay);
+}
+
 /* Somebody changed by hand what is paused, parked or scheduled, or may have. */
 static void on_control(void *owner)
 {
@@ -78,6 +88,7 @@ static void on_control(void *owner)
 
         if (relay->state != RELAY_RUNNING)
                 return;
+        telemetry_see_wakeup(relay->telemetry, WAKEUP_BY_CONTROL);
         relay->controlled_ms = uv_now(&relay->loop);
         outbox_read_pauses(relay->outbox);
         ticker_look(relay->ticker);
@@ -95,6 +106,8 @@ static void on_sweep(void *owner)
         /* Relays that started together do not sweep together for ever. */
         int64_t jitter_ms = (int64_t)(((uint64_t)interval_ms * (random_u32() >> 8)) >> 24) / 8;
 
+        telemetry_see_wakeup(
+            relay->telemetry, config->wakeup == WAKEUP_POLL ? WAKEUP_BY_POLL : WAKEUP_BY_TIMER);
         if (relay->waker != NULL)
                 waker_check(relay->waker);
         ring_all(relay);
@@ -119,6 +132,7 @@ static void drain(struct relay *relay)
         if (relay->state != RELAY_RUNNING)
                 return;
         relay->state = RELAY_DRAINING;
+        telemetry_set_ready(relay->telemetry, "stopping");
         timer_disarm(relay->sweep);
         ticker_stop(relay->ticker);
         timer_arm(relay->drain_limit, (uint64_t)relay->config->relay.drain_ms);
@@ -151,6 +165,9 @@ static void on_up(void *owner)
         struct relay *relay = owner;
 
         log_info("outbox_connected");
+        telemetry_see_source_up(relay->telemetry);
+        if (relay->state == RELAY_RUNNING)
+                telemetry_set_ready(relay->telemetry, NULL);
         for (unsigned i = 0; i < relay->n_carriers; i++)
                 carrier_session_up(relay->carriers[i]);
         ticker_session_up(relay->ticker);
@@ -195,8 +212,11 @@ static void on_pooled(void *owner)
                             "session mode"));
 }
 
-static void sessions_down(struct relay *relay)
+static void sessions_down(struct relay *relay, const struct error *error)
 {
+        telemetry_see_source_down(relay->telemetry, error->text);
+        if (relay->state == RELAY_RUNNING)
+                telemetry_set_ready(relay->telemetry, "not connected to PostgreSQL");
         for (unsigned i = 0; i < relay->n_carriers; i++)
                 carrier_session_down(relay->carriers[i]);
         ticker_session_down(relay->ticker);
@@ -206,7 +226,7 @@ static void on_down(void *owner, const struct error *error, int64_t retry_ms)
 {
         struct relay *relay = owner;
 
-        sessions_down(relay);
+        sessions_down(relay, error);
         if (relay->once)
                 fail(relay, error);
         else
@@ -218,7 +238,7 @@ static void on_refused(void *owner, const struct error *error)
 {
         struct relay *relay = owner;
 
-        sessions_down(relay);
+        sessions_down(relay, error);
         fail(relay, error);
 }
 
@@ -297,11 +317,28 @@ static void serve_waker(struct relay *relay)
         waker_serve(relay->waker);
 }
 
-/* The end of each turn of the loop. */
-static void on_before_waiting(uv_prepare_t *handle)
+/* Between two waits, whatever came had to wait for this turn to end. */
+static void note_turn(struct relay *relay)
 {
-        struct relay *relay = handle->data;
+        int64_t now_us = clock_monotonic_us();
+        uint64_t idle_ns = uv_metrics_idle_time(&relay->loop);
+        int64_t waited_us = (int64_t)((idle_ns - relay->idle_ns) / 1000);
 
+        telemetry_see_turn(relay->telemetry, relay->turned_us + waited_us, now_us, clock_wall_us());
+        relay->turned_us = now_us;
+        relay->idle_ns = idle_ns;
+}
+
+static void on_refresh(void *owner, int64_t now_us)
+{
+        const struct relay *relay = owner;
+
+        for (unsigned i = 0; relay->state != RELAY_CLOSING && i < relay->n_carriers; i++)
+                carrier_show(relay->carriers[i], now_us);
+}
+
+static void pump(struct relay *relay)
+{
         while (relay->is_dirty && relay->state != RELAY_CLOSING) {
                 relay->is_dirty = false;
                 serve_waker(relay);
@@ -317,6 +354,15 @@ static void on_before_waiting(uv_prepare_t *handle)
         }
 }
 
+/* The end of each turn of the loop. */
+static void on_before_waiting(uv_prepare_t *handle)
+{
+        struct relay *relay = handle->data;
+
+        pump(relay);
+        note_turn(relay);
+}
+
 static bool open_carriers(struct relay *relay)
 {
         static const struct carrier_events events = {.on_dirty = on_dirty,
@@ -329,7 +375,7 @@ static bool open_carriers(struct relay *relay)
         relay->carriers = xcalloc(config->n_sinks, sizeof(struct carrier *));
         for (unsigned i = 0; i < config->n_sinks; i++) {
                 relay->carriers[i] = carrier_create(&relay->loop, &config->sinks[i], &config->relay,
-                    relay->outbox, &events, relay, relay->error);
+                    relay->outbox, relay->telemetry, &events, relay, relay->error);
                 if (relay->carriers[i] == NULL)
                         return false;
                 relay->n_carriers++;
@@ -342,8 +388,8 @@ static bool open_overseer(struct relay *relay, const struct relay_options *optio
 {
         if (relay->config->admin == NULL || relay->once)
                 return true;
-        relay->overseer = overseer_create(&relay->loop, relay->config, options->config_path,
-            relay->telemetry, relay->error);
+        relay->overseer = overseer_create(
+            &relay->loop, relay->config, options->config_path, relay->telemetry, relay->error);
         return relay->overseer != NULL;
 }
 
@@ -360,7 +406,7 @@ static void start_signals(struct relay *relay)
 
 static void start(struct relay *relay)
 {
-        static const struct waker_events waker_events = {.on_look = ring_all, .on_dirty = on_dirty};
+        static const struct waker_events waker_events = {.on_look = on_look, .on_dirty = on_dirty};
         static const struct outbox_events events = {.on_up = on_up,
             .on_pauses = on_pauses,
             .on_pooled = on_pooled,
@@ -395,7 +441,11 @@ bool relay_run(
         if (status != 0)
                 return error_set(error, ERROR_TEMPORARY, "the event loop cannot be set up: %s",
                     uv_strerror(status));
-        relay.telemetry = telemetry_create(clock_monotonic_us(), clock_wall_us());
+        uv_loop_configure(&relay.loop, UV_METRICS_IDLE_TIME);
+        relay.turned_us = clock_monotonic_us();
+        relay.telemetry = telemetry_create(relay.turned_us, clock_wall_us());
+        relay.telemetry->on_refresh = on_refresh;
+        relay.telemetry->owner = &relay;
         start(&relay);
         log_info(
             "starting", kv_text("version", PGCOURIER_VERSION), kv_int("sinks", config->n_sinks));

@@ -3,6 +3,7 @@
 #include "relay/route.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/crash_point.h"
 #include "base/log.h"
 #include "loop/timer.h"
@@ -82,6 +83,7 @@ static void on_page_end(void *owner, const struct page *page)
 {
         struct route *route = owner;
 
+        telemetry_see_poll(route->carrier->seen->telemetry, page->arrived_us - page->asked_us);
         lane_see_page(&route->lane, page);
         read_on(route);
 }
@@ -91,6 +93,7 @@ static void on_page(void *owner, struct page *page)
         struct route *route = owner;
 
         crash_point("after_claim");
+        route_see_page(route, page);
         lane_take_page(&route->lane, page, carrier_now_ms());
         route_mark_dirty(route);
 }
@@ -128,7 +131,7 @@ static void on_settled(void *owner)
         if (!list_is_empty(&route->lane.settling))
                 crash_point("after_park");
         lane_settled(&route->lane, carrier_now_ms());
-        route_tell_settled(route);
+        route_tell_settled(route, clock_monotonic_us());
         route_mark_dirty(route);
 }
 
@@ -259,6 +262,7 @@ void route_ring_parked(struct route *route)
 void route_session_down(struct route *route)
 {
         route->is_claiming = false;
+        route_forget_delivered(route);
         lane_lose(&route->lane);
         route_mark_dirty(route);
 }

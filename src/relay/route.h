@@ -38,9 +38,9 @@ struct route {
         struct page_ask ask;
         bool is_leaving; /* it is gone: ends as soon as nothing is under way */
 
-        /* For a sink that is told what is settled: delivered from the stream, and not yet. */
-        struct delivered *delivered; /* owned */
+        struct delivered *delivered; /* owned; from the stream, and not settled yet */
         size_t n_delivered, n_delivered_max;
+        /* For a sink that is told what is settled. */
         int64_t *settling; /* owned; the events whose verdicts are being written */
         size_t n_settling;
 };

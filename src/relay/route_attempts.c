@@ -1,5 +1,6 @@
 /* Attempts: handed to the sink when the lane and the sink's other lanes leave room for one, and what
  * their outcomes mean to those who watch. */
+#include "base/clock.h"
 #include "base/crash_point.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -57,14 +58,22 @@ static void on_attempt_finished(struct attempt *attempt, const struct outcome *o
         struct lane *lane = &route->lane;
         bool was_closed = lane->breaker.state == BREAKER_CLOSED;
         bool is_owned = lane->state == LANE_OWNED;
+        bool is_done = outcome->kind == OUTCOME_DELIVERED && is_owned;
         const struct attempt finished = *attempt; /* its batch may go with the lane's answer */
+        int64_t now_us = clock_monotonic_us();
+        struct attempt_kept kept;
         struct lane_result result;
 
-        if (outcome->kind == OUTCOME_DELIVERED && is_owned) {
+        if (is_done) {
                 report_delivered(route->label, attempt);
-                route_note_delivered(route, delivery);
+                route_note_delivered(route, delivery, now_us);
+                route_see_delivered(route, delivery, now_us);
+        } else {
+                route_keep_attempt(&kept, delivery, now_us);
         }
-        result = lane_finish(lane, delivery, outcome, carrier_now_ms(), random_u32());
+        result = lane_finish(lane, delivery, outcome, now_us / 1000, random_u32());
+        if (!is_done)
+                route_see_failed(route, &kept, outcome, &result);
         route_return_target(route, finished.target);
         if (is_owned) {
                 if (result.decision == LANE_PARKED && !outcome->is_postponed)
@@ -98,6 +107,7 @@ void route_complete_verdicts(struct route *route, const struct list *verdicts)
                         sink->ops->describe_target(sink, verdict->event, route_target(route),
                             verdict->target, sizeof verdict->target);
                 report_dead_letter(route->label, verdict);
+                route_see_dead(route, verdict, clock_monotonic_us());
         }
 }
 
@@ -109,6 +119,7 @@ void route_start_deliveries(struct route *route, int64_t now_ms)
 
         list_remove(&route->starved_link);
         while (has_share(route) && (delivery = lane_start_next(&route->lane, now_ms)) != NULL) {
+                delivery->started_us = clock_monotonic_us();
                 delivery->attempt.owner = route;
                 delivery->attempt.on_finished = on_attempt_finished;
                 delivery->attempt.target = route_borrow_target(route);

@@ -1,8 +1,9 @@
 /* The parts of a route, among themselves: route.c, route_policy.c, route_attempts.c,
- * route_targets.c and route_settled.c. */
+ * route_seen.c, route_targets.c and route_settled.c. */
 #pragma once
 
 #include "relay/route.h"
+#include "telemetry/telemetry.h"
 
 /* route.c */
 void route_set_label(struct route *route);
@@ -23,7 +24,26 @@ void *route_borrow_target(struct route *route);      /* for an attempt; NULL: no
 void route_return_target(struct route *route, const void *handle);
 bool targets_are_alike(const struct endpoint *a, const struct endpoint *b);
 
-/* route_settled.c: for a sink that is told what is settled for good. */
-void route_note_delivered(struct route *route, const struct delivery *delivery);
+/* route_settled.c: what is settled for good. */
+void route_note_delivered(struct route *route, const struct delivery *delivery, int64_t now_us);
 void route_note_settling(struct route *route, const struct list *verdicts);
-void route_tell_settled(struct route *route);
+void route_tell_settled(struct route *route, int64_t now_us);
+void route_forget_delivered(struct route *route); /* they come again */
+
+/*
+ * route_seen.c: what becomes of attempts, told to the telemetry. What is not
+ * delivered is told when the lane has decided about it, and then its event may be
+ * gone: what people want to see of it is kept until then.
+ */
+struct attempt_kept {
+        struct attempt_seen seen;
+        struct event event;
+        char topic[160]; /* more than is shown */
+        char key[160];
+};
+void route_see_page(struct route *route, const struct page *page);
+void route_see_delivered(struct route *route, const struct delivery *delivery, int64_t now_us);
+void route_keep_attempt(struct attempt_kept *kept, const struct delivery *delivery, int64_t now_us);
+void route_see_failed(struct route *route, struct attempt_kept *kept, const struct outcome *outcome,
+    const struct lane_result *result);
+void route_see_dead(struct route *route, const struct verdict *verdict, int64_t now_us);

@@ -15,6 +15,7 @@ struct waker {
         struct doorbell *doorbell; /* owned */
         struct timer *look;        /* owned; the bell's next_due */
         enum bell_state logged;
+        bool is_rung; /* since the last look */
         struct waker_events events;
         void *owner; /* borrowed */
 };
@@ -74,6 +75,7 @@ static void on_rung(void *owner)
         struct waker *waker = owner;
 
         bell_rung(&waker->bell, clock_monotonic_us());
+        waker->is_rung = waker->bell.is_look_wanted; /* or it looks all the time anyway */
         waker->events.on_dirty(waker->owner);
 }
 
@@ -188,7 +190,10 @@ void waker_serve(struct waker *waker)
         log_state(waker);
         while (serve_wish(waker))
                 ;
-        if (bell_wants_look(&waker->bell, now_us))
-                waker->events.on_look(waker->owner);
+        if (bell_wants_look(&waker->bell, now_us)) {
+                bool is_rung = waker->is_rung;
+                waker->is_rung = false;
+                waker->events.on_look(waker->owner, is_rung);
+        }
         arm(waker, now_us);
 }

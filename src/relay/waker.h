@@ -14,7 +14,8 @@ struct outbox;
 struct waker;
 
 struct waker_events {
-        void (*on_look)(void *owner);  /* inside waker_serve(): every lane is to look */
+        /* Inside waker_serve(): every lane is to look, because a writer has rung or by itself. */
+        void (*on_look)(void *owner, bool is_rung);
         void (*on_dirty)(void *owner); /* call waker_serve() before the loop waits */
 };
 

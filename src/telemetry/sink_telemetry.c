@@ -45,6 +45,8 @@ static void note_error(struct sink_telemetry *sink, const struct attempt_seen *s
 {
         enum outcome_fault fault = known_fault(seen->fault);
 
+        if (seen->words == NULL)
+                return;
         sink->faults[fault]++;
         sink->last_error.at_us = telemetry_wall_us(sink->telemetry, seen->now_us);
         sink->last_error.outcome = seen->outcome;
@@ -56,7 +58,8 @@ static void note_delivered(struct sink_telemetry *sink, const struct attempt_see
 {
         int64_t wall_us = telemetry_wall_us(sink->telemetry, seen->now_us);
 
-        add_time(sink, MINUTES_LATENCY, wall_us - seen->event->created_us, seen->now_us);
+        if (!seen->is_scheduled && !seen->event->is_redriven)
+                add_time(sink, MINUTES_LATENCY, wall_us - seen->event->created_us, seen->now_us);
         minutes_count_delivered(&sink->minutes, seen->now_us);
         sink->payload_bytes += seen->event->payload_bytes;
         sink->last_delivery_us = wall_us;

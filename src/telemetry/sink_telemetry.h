@@ -51,7 +51,9 @@ struct sink_telemetry {
         uint64_t payload_bytes; /* of what was delivered */
         uint64_t breaker_openings;
 
-        struct histogram latency; /* created -> delivered */
+        struct histogram
+            latency; /* created -> delivered; but of what was scheduled for later, and of
+                                   * what somebody sent on its way again */
         struct histogram stages[STAGES];
         struct histogram batch; /* events that a page brought */
         struct minutes minutes;
@@ -90,9 +92,10 @@ const char *telemetry_fault_name(enum outcome_fault fault); /* "timeout", …, "
 struct attempt_seen {
         enum telemetry_outcome outcome;
         enum outcome_fault fault; /* unless it was delivered */
-        const char *words;        /* or NULL */
+        const char *words;        /* NULL: nothing went wrong */
         const struct event *event;
         uint32_t attempt;
+        bool is_scheduled;  /* it was to wait: its age says nothing of us */
         int64_t arrived_us; /* its page; 0: not known, and then neither is started_us */
         int64_t started_us;
         int64_t now_us;

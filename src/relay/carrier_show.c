@@ -1,0 +1,99 @@
+/* The gauges and the state of a sink, for people: computed when somebody looks, so that nothing has to
+ * be kept up to date while nobody does. */
+#include "relay/carrier_parts.h"
+#include "relay/route.h"
+#include "sinks/sink.h"
+#include "telemetry/telemetry.h"
+
+/* Undelivered events older than this, and nothing delivered for as long: something is stuck. */
+#define STALLED_AFTER_S 60
+
+static unsigned breaker_gauge(const struct lane *lane)
+{
+        switch (lane->breaker.state) {
+        case BREAKER_CLOSED:
+                return 0;
+        case BREAKER_HALF_OPEN:
+                return 1;
+        case BREAKER_OPEN:
+                return 2;
+        }
+        return 2;
+}
+
+static void add_lane(struct sink_telemetry *seen, const struct lane *lane)
+{
+        const struct window *window = &lane->window;
+
+        seen->in_flight += window->n_taken - lane->n_settled + lane->n_claimed;
+        seen->window += lane->policy.max_in_flight;
+        if (breaker_gauge(lane) < seen->breaker)
+                seen->breaker = breaker_gauge(lane);
+}
+
+static bool is_stalled(const struct sink_telemetry *seen, int64_t now_us)
+{
+        int64_t since_us = seen->last_delivery_us > seen->state_since_us ? seen->last_delivery_us
+                                                                         : seen->state_since_us;
+
+        if (seen->state == SINK_STALLED)
+                return seen->last_delivery_us <= seen->state_since_us && seen->oldest_age_s > 0;
+        return seen->oldest_age_s > STALLED_AFTER_S &&
+               telemetry_wall_us(seen->telemetry, now_us) - since_us >
+                   STALLED_AFTER_S * INT64_C(1000000);
+}
+
+static enum sink_state find_state(
+    const struct carrier *carrier, const char **out_reason, int64_t now_us)
+{
+        const struct sink_telemetry *seen = carrier->seen;
+
+        *out_reason = "";
+        if (carrier->is_draining)
+                return SINK_DRAINING;
+        if (!carrier->is_session_up) {
+                *out_reason = "not connected to PostgreSQL";
+                return SINK_STARTING;
+        }
+        if (carrier->is_standby) {
+                *out_reason = "another relay owns it";
+                return SINK_STANDBY;
+        }
+        if (carrier->is_paused_by_operator) {
+                *out_reason = carrier->pause_reason;
+                return SINK_PAUSED;
+        }
+        if (!carrier->is_owned)
+                return SINK_STARTING;
+        if (carrier->is_paused_by_relay) {
+                *out_reason = seen->last_error.words;
+                return SINK_REFUSED;
+        }
+        if (seen->breaker > 0) {
+                *out_reason = seen->last_error.words;
+                return SINK_DOWN;
+        }
+        if (is_stalled(seen, now_us)) {
+                *out_reason = "events wait, and none has been delivered for a minute";
+                return SINK_STALLED;
+        }
+        return SINK_RUNNING;
+}
+
+void carrier_show(const struct carrier *carrier, int64_t now_us)
+{
+        struct sink_telemetry *seen = carrier->seen;
+        enum sink_state state;
+        const char *reason;
+
+        seen->in_flight = 0;
+        seen->window = 0;
+        seen->sending = carrier->sink->n_in_flight;
+        seen->breaker = list_is_empty(&carrier->routes) ? 0 : 2;
+        for (struct list *link = carrier->routes.next; link != &carrier->routes; link = link->next)
+                add_lane(seen, &list_owner(link, struct route, link)->lane);
+        seen->is_paused = carrier->is_paused_by_operator || carrier->is_paused_by_relay;
+        seen->is_up = carrier->is_owned && seen->breaker == 0;
+        state = find_state(carrier, &reason, now_us);
+        telemetry_set_state(seen, state, reason, now_us);
+}
