@@ -93,6 +93,7 @@ void carrier_show(const struct carrier *carrier, int64_t now_us)
         for (struct list *link = carrier->routes.next; link != &carrier->routes; link = link->next)
                 add_lane(seen, &list_owner(link, struct route, link)->lane);
         seen->is_paused = carrier->is_paused_by_operator || carrier->is_paused_by_relay;
+        seen->is_owned = carrier->is_owned;
         seen->is_up = carrier->is_owned && seen->breaker == 0;
         state = find_state(carrier, &reason, now_us);
         telemetry_set_state(seen, state, reason, now_us);

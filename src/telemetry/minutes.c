@@ -4,7 +4,7 @@
 
 static unsigned place(int64_t step)
 {
-        return (unsigned)(step % MINUTES_STEPS);
+        return (unsigned)(step % MINUTES_KEPT);
 }
 
 static unsigned minute_place(int64_t step)
@@ -34,7 +34,7 @@ static void clear_step(struct minutes *minutes, int64_t step, int64_t backlog)
 
 void minutes_init(struct minutes *minutes, int64_t now_us)
 {
-        for (int64_t step = 0; step < MINUTES_STEPS; step++)
+        for (int64_t step = 0; step < MINUTES_KEPT; step++)
                 clear_step(minutes, step, MINUTES_UNKNOWN);
         minutes->start_us = now_us;
         minutes->step = 0;
@@ -59,9 +59,9 @@ static void move_on(struct minutes *minutes, int64_t now_us)
         if (now_us < minutes->step_end_us)
                 return;
         /* After a long time without news only the last steps matter, and all of them are alike. */
-        n_missed = (now_us - minutes->step_end_us) / MINUTES_STEP_US - MINUTES_STEPS;
+        n_missed = (now_us - minutes->step_end_us) / MINUTES_STEP_US - MINUTES_KEPT;
         if (n_missed > 0) {
-                n_missed -= n_missed % MINUTES_STEPS; /* whole turns, of both rings */
+                n_missed -= n_missed % MINUTES_KEPT; /* whole turns, of both rings */
                 minutes->step += n_missed;
                 minutes->step_end_us += n_missed * MINUTES_STEP_US;
         }

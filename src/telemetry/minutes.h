@@ -12,6 +12,7 @@
 #define MINUTES_STEP_US INT64_C(5000000)
 #define MINUTES_STEPS   60
 #define MINUTES_MINUTE  12 /* steps: a minute, of which the last is not over yet */
+#define MINUTES_KEPT    72 /* steps: the running one, those that are shown, and whole minutes */
 #define MINUTES_UNKNOWN (-1)
 
 /* Where a delivery's time goes, in its order. */
@@ -40,12 +41,12 @@ struct minutes_step {
 };
 
 struct minutes {
-        int64_t start_us;                    /* of the first step there was */
-        int64_t step;                        /* the number of the running one, from 0 */
-        int64_t step_end_us;                 /* of that */
-        uint64_t n_delivered[MINUTES_STEPS]; /* by number modulo MINUTES_STEPS, as all of these */
-        struct quantiles latency[MINUTES_STEPS]; /* of those that are over */
-        int64_t backlog[MINUTES_STEPS];
+        int64_t start_us;                       /* of the first step there was */
+        int64_t step;                           /* the number of the running one, from 0 */
+        int64_t step_end_us;                    /* of that */
+        uint64_t n_delivered[MINUTES_KEPT];     /* by number modulo MINUTES_KEPT, as all of these */
+        struct quantiles latency[MINUTES_KEPT]; /* of those that are over */
+        int64_t backlog[MINUTES_KEPT];
         struct log_histogram times[MINUTES_TIMES][MINUTES_MINUTE];
 };
 

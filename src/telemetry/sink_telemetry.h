@@ -35,6 +35,7 @@ enum sink_state {
         SINK_STALLED,  /* old undelivered events, no pause, and nothing gets delivered */
         SINK_DRAINING, /* the relay, or this sink of it, is being stopped */
 };
+#define SINK_STATES 8
 
 struct sink_telemetry {
         struct list link;            /* telemetry::sinks, in the order of their names */
@@ -62,6 +63,7 @@ struct sink_telemetry {
         uint64_t in_flight; /* events in memory that are not settled yet */
         uint64_t window;    /* so many there may be: max_in_flight; of all receivers together */
         uint64_t sending;   /* attempts that the sink has */
+        bool is_owned;      /* by this relay */
         bool is_up;         /* we own it, and no breaker is open */
         bool is_paused;     /* by an operator or by the relay */
         unsigned breaker;   /* 0 closed, 1 half open, 2 open; of several receivers the best */
