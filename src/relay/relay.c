@@ -10,6 +10,7 @@
 #include "relay/relay.h"
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -19,6 +20,7 @@
 #include "pgcourier/version.h"
 #include "relay/carrier.h"
 #include "relay/overseer.h"
+#include "relay/service.h"
 #include "relay/ticker.h"
 #include "relay/waker.h"
 #include "telemetry/telemetry.h"
@@ -42,6 +44,7 @@ struct relay {
 
         struct outbox *outbox;     /* owned */
         struct ticker *ticker;     /* owned */
+        struct service *service;   /* owned */
         struct waker *waker;       /* owned; NULL with wakeup: poll, or once */
         struct carrier **carriers; /* owned; one for each sink */
         unsigned n_carriers;
@@ -133,6 +136,7 @@ static void drain(struct relay *relay)
                 return;
         relay->state = RELAY_DRAINING;
         telemetry_set_ready(relay->telemetry, "stopping");
+        service_stopping(relay->service);
         timer_disarm(relay->sweep);
         ticker_stop(relay->ticker);
         timer_arm(relay->drain_limit, (uint64_t)relay->config->relay.drain_ms);
@@ -171,6 +175,7 @@ static void on_up(void *owner)
         for (unsigned i = 0; i < relay->n_carriers; i++)
                 carrier_session_up(relay->carriers[i]);
         ticker_session_up(relay->ticker);
+        service_ready(relay->service);
 }
 
 static void on_tick(void *owner, int64_t next_ms)
@@ -227,11 +232,13 @@ static void on_down(void *owner, const struct error *error, int64_t retry_ms)
         struct relay *relay = owner;
 
         sessions_down(relay, error);
-        if (relay->once)
+        if (relay->once) {
                 fail(relay, error);
-        else
-                log_warn("outbox_connection_lost", kv_text("error", error->text),
-                    kv_int("retry_ms", retry_ms));
+                return;
+        }
+        log_warn(
+            "outbox_connection_lost", kv_text("error", error->text), kv_int("retry_ms", retry_ms));
+        service_waiting(relay->service, error->text);
 }
 
 static void on_refused(void *owner, const struct error *error)
@@ -261,6 +268,7 @@ static void ignore_close(uv_handle_t *handle)
 static void end(struct relay *relay)
 {
         ticker_destroy(relay->ticker);
+        service_destroy(relay->service);
         outbox_destroy(relay->outbox);
         timer_destroy(relay->sweep);
         timer_destroy(relay->drain_limit);
@@ -363,6 +371,19 @@ static void on_before_waiting(uv_prepare_t *handle)
         note_turn(relay);
 }
 
+/* For the service manager: which sinks are this relay's to deliver to. */
+static void say_in_words(void *owner, struct bytes *out_words)
+{
+        const struct relay *relay = owner;
+        unsigned n_owned = 0;
+
+        for (unsigned i = 0; i < relay->n_carriers; i++)
+                n_owned += carrier_is_owned(relay->carriers[i]);
+        bytes_printf(out_words, "delivering to %u of %u sinks", n_owned, relay->n_carriers);
+        if (n_owned < relay->n_carriers)
+                bytes_printf(out_words, ", standing by for %u", relay->n_carriers - n_owned);
+}
+
 static bool open_carriers(struct relay *relay)
 {
         static const struct carrier_events events = {.on_dirty = on_dirty,
@@ -426,6 +447,7 @@ static void start(struct relay *relay)
                 relay->waker =
                     waker_create(&relay->loop, relay->config, relay->outbox, &waker_events, relay);
         relay->ticker = ticker_create(&relay->loop, relay->outbox);
+        relay->service = service_create(&relay->loop, say_in_words, relay);
 }
 
 bool relay_run(
