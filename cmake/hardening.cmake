@@ -19,7 +19,9 @@ else()
     endif()
   endforeach()
   if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-    target_compile_options(pgcourier_hardening INTERFACE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+    # The same sources give the same program, wherever they are built.
+    target_compile_options(pgcourier_hardening INTERFACE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3
+      -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffile-prefix-map=${CMAKE_BINARY_DIR}=build)
   endif()
   target_link_options(pgcourier_hardening INTERFACE -pie -Wl,-z,relro,-z,now -Wl,-z,noexecstack)
 endif()

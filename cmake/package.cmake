@@ -16,14 +16,23 @@ file(RELATIVE_PATH pc_to_prefix /prefix/${pc_folder} /prefix)
 string(REGEX REPLACE "/$" "" pc_to_prefix ${pc_to_prefix})
 configure_file(${CMAKE_SOURCE_DIR}/cmake/pgcourier.pc.in ${CMAKE_BINARY_DIR}/package/pgcourier.pc @ONLY)
 
-install(DIRECTORY include/pgcourier DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/pgcourier DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
 install(FILES ${CMAKE_BINARY_DIR}/package/pgcourierConfig.cmake
-  ${CMAKE_BINARY_DIR}/package/pgcourierConfigVersion.cmake DESTINATION ${cmake_folder})
-install(FILES ${CMAKE_BINARY_DIR}/package/pgcourier.pc DESTINATION ${pc_folder})
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  ${CMAKE_BINARY_DIR}/package/pgcourierConfigVersion.cmake DESTINATION ${cmake_folder} COMPONENT dev)
+install(FILES ${CMAKE_BINARY_DIR}/package/pgcourier.pc DESTINATION ${pc_folder} COMPONENT dev)
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plain)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
 # Empty, for modules; whoever else may write here may run anything as pgcourier.
 install(CODE "set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${PGCOURIER_MODULE_SUBFOLDER}\")
   file(MAKE_DIRECTORY \"\${folder}\")
   file(CHMOD \"\${folder}\" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE
-    GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)")
+    GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)" COMPONENT runtime)
+
+# The unit looks for /etc/pgcourier wherever the program is; see docs/install.md.
+set(PGCOURIER_BINARY ${CMAKE_INSTALL_FULL_BINDIR}/pgcourier)
+configure_file(contrib/systemd/pgcourier.service.in ${CMAKE_BINARY_DIR}/package/pgcourier.service @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/package/pgcourier.service DESTINATION lib/systemd/system COMPONENT runtime)
+install(FILES contrib/systemd/pgcourier.sysusers DESTINATION lib/sysusers.d RENAME pgcourier.conf
+  COMPONENT runtime)
