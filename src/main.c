@@ -27,6 +27,7 @@ extern const struct command schedule_command;
 extern const struct command tail_command;
 extern const struct command health_command;
 extern const struct command status_command;
+extern const struct command cursor_command;
 extern const struct command version_command;
 extern const struct command help_command;
 
@@ -41,6 +42,7 @@ const struct command *const commands[] = {
     &pause_command,
     &resume_command,
     &schedule_command,
+    &cursor_command,
     &rebase_command,
     &tail_command,
     &health_command,

@@ -1,6 +1,8 @@
 #include "cli/bulk.h"
 
+#include "base/alloc.h"
 #include "base/topic_pattern.h"
+#include "cli/confirm.h"
 #include "cli/operate.h"
 #include "config/suggest.h"
 #include "config/units.h"
@@ -10,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MAX_AGE_MS (INT64_C(36500) * 24 * 60 * 60 * 1000)
 
@@ -182,17 +183,11 @@ static const char *noun(const struct bulk *bulk, int64_t n)
 
 static bool ask(const struct bulk *bulk, int64_t n)
 {
-        char *answer = NULL;
-        size_t capacity = 0;
-        bool is_yes = false;
+        char *question =
+            xasprintf("%s %" PRId64 " %s", bulk->arguments->operands[0], n, noun(bulk, n));
+        bool is_yes = confirm_ask(question);
 
-        fprintf(
-            stderr, "%s %" PRId64 " %s? [y/N] ", bulk->arguments->operands[0], n, noun(bulk, n));
-        if (getline(&answer, &capacity, stdin) > 0) {
-                answer[strcspn(answer, "\r\n")] = '\0';
-                is_yes = strcasecmp(answer, "y") == 0 || strcasecmp(answer, "yes") == 0;
-        }
-        free(answer);
+        free(question);
         return is_yes;
 }
 
@@ -202,7 +197,7 @@ bool bulk_confirm(const struct bulk *bulk, int64_t n, struct error *error)
 
         if (bulk->selection.ids != NULL || arguments_has(bulk->arguments, BULK_YES))
                 return true;
-        if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        if (!confirm_can_ask())
                 return error_set(error, ERROR_USAGE,
                     "%s %s: that would %s %" PRId64 " %s; add --yes, or --dry-run to only count",
                     bulk->arguments->command->name, verb, verb, n, noun(bulk, n));
