@@ -17,6 +17,7 @@ extern const struct command run_command;
 extern const struct command migrate_command;
 extern const struct command check_command;
 extern const struct command publish_command;
+extern const struct command send_command;
 extern const struct command endpoint_command;
 extern const struct command dead_command;
 extern const struct command parked_command;
@@ -36,6 +37,7 @@ const struct command *const commands[] = {
     &migrate_command,
     &check_command,
     &publish_command,
+    &send_command,
     &endpoint_command,
     &dead_command,
     &parked_command,

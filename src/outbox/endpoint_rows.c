@@ -153,6 +153,18 @@ struct rows *endpoints_read(struct blocking_conn *conn, const char *sink, const 
         return blocking_conn_query(conn, as_json ? list_json_sql : list_sql, parameters, 2, error);
 }
 
+struct rows *endpoints_read_texts(struct blocking_conn *conn, const char *sink, struct error *error)
+{
+        static const char sql[] =
+            "SELECT id, json_build_object('name', name, 'url', '', 'headers', '{}'::json,"
+            " 'topics', topics, 'types', types, 'filter', filter::text, 'state', state,"
+            " 'reason', state_reason)::text"
+            " FROM courier.endpoint WHERE sink = $1 ORDER BY id";
+        const struct parameter parameter = {.value = sink};
+
+        return blocking_conn_query(conn, sql, &parameter, 1, error);
+}
+
 struct rows *endpoint_show(struct blocking_conn *conn, const char *name, bool with_secrets,
     bool as_json, struct error *error)
 {

@@ -53,6 +53,14 @@ enum {
 struct rows *endpoints_read(struct blocking_conn *conn, const char *sink, const char *state,
     bool as_json, struct error *error) __attribute__((warn_unused_result));
 
+/* Of all receivers of a sink, by id: what endpoint_read() takes, without secrets. */
+enum {
+        ENDPOINT_TEXT_ID,
+        ENDPOINT_TEXT,
+};
+struct rows *endpoints_read_texts(struct blocking_conn *conn, const char *sink, struct error *error)
+    __attribute__((warn_unused_result));
+
 /* One with everything: names and values as text, or (as_json) one row with one object; no row if
  * there is none. */
 struct rows *endpoint_show(struct blocking_conn *conn, const char *name, bool with_secrets,

@@ -1,0 +1,124 @@
+/* `pgcourier send`: one event, and what becomes of it with each sink of a running relay. */
+#include "base/alloc.h"
+#include "support/http_receiver.h"
+#include "support/postgres.h"
+#include "support/program_expect.h"
+#include "support/relay_fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct relay_fixture fixture;
+static struct http_receiver *receiver;
+static struct relay_process *relay;
+
+/* Three sinks: bus takes all, hook takes orders and goes to the receiver, picky takes few. */
+static void start(void)
+{
+        relay_fixture_begin(&fixture, postgres_shared());
+        database_exec(fixture.admin, "GRANT courier_publisher TO relay");
+        receiver = http_receiver_start(NULL, NULL);
+        relay = relay_start("postgres: {dsn: \"%s\"}\n"
+                            "relay: {standby: 50ms}\n"
+                            "sinks:\n"
+                            "  - {name: bus, topics: ['**'], start: beginning,"
+                            " redis: {url: 'unix://%s', stream: events}}\n"
+                            "  - {name: hook, topics: ['orders.**'], start: beginning,"
+                            " retry: {delays: [300ms, 300ms], attempts: 3},"
+                            " http: {url: 'http://127.0.0.1:%u/', signing: none}}\n"
+                            "  - {name: picky, topics: ['**'], types: [order.*],"
+                            " match_headers: [tenant=a], filter: '$.n > 1', start: beginning,"
+                            " stdout: {}}\n",
+            fixture.relay, fixture.redis.socket_path, http_receiver_port(receiver));
+        await_in_database(fixture.admin, "SELECT count(*) = 3 FROM courier.cursor WHERE epoch > 0",
+            "all lanes are taken");
+}
+
+static void stop(void)
+{
+        relay_destroy(relay);
+        http_receiver_destroy(receiver);
+        database_exec(fixture.admin, "REVOKE courier_publisher FROM relay");
+        relay_fixture_end(&fixture);
+}
+
+TestSuite(send, .init = start, .fini = stop);
+
+#define SEND(...) program_run(NULL, "send", __VA_ARGS__, "-c", relay->config_path, NULL)
+
+static void expect_lines(struct program_run run, int code, const char *const *lines)
+{
+        cr_expect_eq(run.code, code, "exit code %d: %s%s", run.code, run.out, run.err);
+        for (; *lines != NULL; lines++)
+                cr_expect_not_null(strstr(run.out, *lines), "%s not in:\n%s", *lines, run.out);
+        program_run_free(&run);
+}
+
+#define EXPECT(run, code, ...) expect_lines((run), (code), (const char *const[]){__VA_ARGS__, NULL})
+
+Test(send, follows_an_event_to_all_who_take_it)
+{
+        EXPECT(SEND("orders.new", "--type", "order.made", "--header", "tenant=a", "--data",
+                   "{\"n\": 2}", "--key", "k"),
+            0, "published: id 1, event_id ",
+            "\nsink bus: ", "\nsink hook: ", "\nsink picky: ", " ms: delivered and settled\n");
+        relay_fixture_expect_field(&fixture, "events", 0, "key", "k");
+        relay_fixture_expect_field(&fixture, "events", 0, "payload", "{\"n\": 2}");
+        cr_expect_eq(http_receiver_n_requests(receiver), 1);
+}
+
+Test(send, says_who_does_not_take_it_and_why)
+{
+        EXPECT(SEND("users.new", "--type", "order.made"), 0,
+            "sink hook: not taken: none of its topics matches, or one excludes it\n",
+            "sink picky: not taken: the event does not have the headers that it asks for\n",
+            "sink bus: ");
+        EXPECT(SEND("users.new"), 0, "sink picky: not taken: none of its types matches\n");
+        EXPECT(SEND("users.new", "--type", "order.made", "--header", "tenant=a", "--data",
+                   "{\"n\":1}"),
+            0, "sink picky: not taken: its filter is not true of the payload\n");
+}
+
+Test(send, tells_of_each_failed_attempt_and_of_the_end)
+{
+        http_receiver_answer_next(receiver, &(struct http_answer){.status = 500, .body = "busy"});
+        http_receiver_answer_next(receiver, &(struct http_answer){.status = 500, .body = "busy"});
+        EXPECT(SEND("orders.new"), 0,
+            "attempt 1 failed: 500 Internal Server Error: busy; tried again",
+            "attempt 2 failed: 500 ", " ms: delivered and settled\n");
+        http_receiver_answer(receiver, &(struct http_answer){.status = 422, .body = "no"});
+        EXPECT(SEND("orders.new"), 5,
+            "given up (attempts): 422 Unprocessable Content: no; pgcourier dead show 1\n");
+}
+
+Test(send, ends_at_once_where_nothing_moves_and_with_the_time_where_it_does)
+{
+        int64_t since;
+
+        http_receiver_answer(receiver, &(struct http_answer){.status = 500});
+        EXPECT(SEND("orders.new", "--timeout", "50ms"), 75, "sink bus: ", "sink hook: ");
+        database_exec(fixture.admin,
+            "INSERT INTO courier.pause (sink, by, reason) VALUES ('hook', 'operator', 'deploy')");
+        since = (int64_t)time(NULL);
+        EXPECT(SEND("orders.new", "--timeout", "1h"), 75,
+            "sink hook: waits: paused by the operator (deploy): pgcourier resume hook\n",
+            "sink bus: ");
+        cr_expect_lt((int64_t)time(NULL) - since, 60);
+        relay_stop(relay);
+        EXPECT(SEND("orders.new", "--timeout", "1h"), 75,
+            "sink bus: waits: no relay is running it: pgcourier run -c FILE\n");
+        database_exec(fixture.admin, "DELETE FROM courier.cursor WHERE sink = 'bus'");
+        EXPECT(
+            SEND("users.new", "--timeout", "1h"), 75, "sink bus: waits: no relay has ever run it");
+}
+
+Test(send, says_what_is_wrong)
+{
+        expect_refusal(program_run(NULL, "send", "t", NULL), 2, "needs the relay's configuration");
+        expect_refusal(SEND("t", "--timeout", "soon"), 2, "--timeout: \"soon\" is not");
+        expect_refusal(SEND("t", "--data", "{"), 2, "payload: invalid input syntax for type json");
+        expect_refusal(SEND(""), 2, "topic must not be empty");
+        database_exec(fixture.admin, "REVOKE courier_publisher FROM relay");
+        expect_refusal(SEND("t"), 7, "GRANT courier_publisher TO \"relay\"");
+}
