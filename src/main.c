@@ -16,6 +16,7 @@
 extern const struct command run_command;
 extern const struct command migrate_command;
 extern const struct command check_command;
+extern const struct command doctor_command;
 extern const struct command publish_command;
 extern const struct command send_command;
 extern const struct command endpoint_command;
@@ -36,6 +37,7 @@ const struct command *const commands[] = {
     &run_command,
     &migrate_command,
     &check_command,
+    &doctor_command,
     &publish_command,
     &send_command,
     &endpoint_command,

@@ -1,10 +1,19 @@
-/* What the parts of `pgcourier check` share: a list of findings. Nothing else includes this. */
+/* What the parts of `pgcourier check` and `doctor` share: a list of findings. */
 #pragma once
 
 #include "base/error.h"
 
+#include <stdbool.h>
+
+struct blocking_conn;
 struct config;
 struct report;
+struct rows;
+
+struct report *report_create(bool as_json);
+
+/* Prints what is left to print and frees it. False if a check failed. */
+bool report_finish(struct report *report, struct error *error);
 
 /* `what` is a short, stable name ("schema", "sink billing"); a remedy says what to do about it. */
 void report_ok(struct report *report, const char *what, const char *format, ...)
@@ -15,7 +24,12 @@ void report_warn(struct report *report, const char *what, const char *remedy, co
 void report_fail(struct report *report, enum error_kind kind, const char *what, const char *remedy,
     const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-void check_database(const struct config *config, struct report *report);
+/* NULL, which is reported then. */
+struct blocking_conn *check_connection(const struct config *config, struct report *report);
+
+/* Without a configuration what depends on one is left out. False if there is no schema that this
+ * program knows. */
+bool check_database(struct blocking_conn *conn, const struct config *config, struct report *report);
 
 /* Opens each sink, and with `connects` probes it. False if a sink did not end in time: then the
  * config must not be freed any more. */

@@ -1,4 +1,4 @@
-/* `pgcourier check --connect`: whether PostgreSQL is as the relay needs it. */
+/* `pgcourier check --connect` and `doctor`: whether PostgreSQL is as the relay needs it. */
 #include "base/alloc.h"
 #include "cli/check.h"
 #include "config/config.h"
@@ -160,7 +160,7 @@ static void check_doorbell(
         struct rows *rows;
         const char *enabled;
 
-        if (config->relay.wakeup == WAKEUP_POLL) {
+        if (config != NULL && config->relay.wakeup == WAKEUP_POLL) {
                 report_ok(report, "doorbell", "not needed: wakeup is poll");
                 return;
         }
@@ -279,10 +279,9 @@ static bool check_schema(struct blocking_conn *conn, struct report *report, cons
         return true;
 }
 
-void check_database(const struct config *config, struct report *report)
+struct blocking_conn *check_connection(const struct config *config, struct report *report)
 {
         struct error error;
-        char *remedy;
         struct blocking_conn *conn =
             blocking_conn_open(&(struct blocking_conn_settings){.dsn = config->postgres.dsn,
                                    .password = config->postgres.password,
@@ -290,23 +289,30 @@ void check_database(const struct config *config, struct report *report)
                                    .answer_timeout_ms = config->postgres.query_timeout_ms},
                 &error);
 
-        if (conn == NULL) {
+        if (conn == NULL)
                 report_fail(report, error.kind, "postgres",
                     "Start the server, open the way to it, or correct postgres.dsn", "%s",
                     error.text);
-                return;
-        }
-        remedy = xasprintf("GRANT courier_relay TO \"%s\"", blocking_conn_user(conn));
+        return conn;
+}
+
+bool check_database(struct blocking_conn *conn, const struct config *config, struct report *report)
+{
+        char *remedy = xasprintf("GRANT courier_relay TO \"%s\"", blocking_conn_user(conn));
+        bool is_known;
+
         check_server(conn, report);
         check_privacy(conn, report);
         check_session(conn, report);
-        if (check_schema(conn, report, remedy)) {
+        is_known = check_schema(conn, report, remedy);
+        if (is_known) {
                 check_rights(conn, report, remedy);
                 check_cluster(conn, report);
                 check_doorbell(conn, config, report);
                 check_schedules(conn, report);
-                check_filters(conn, config, report);
+                if (config != NULL)
+                        check_filters(conn, config, report);
         }
         free(remedy);
-        blocking_conn_close(conn);
+        return is_known;
 }

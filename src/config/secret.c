@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_LINE_BYTES = 64 * 1024 };
@@ -42,6 +43,22 @@ static bool read_all(
         return error_set(error, ERROR_CONFIG, "is larger than %zu KiB", max_bytes / 1024);
 }
 
+static void (*exposed_watcher)(const char *path); /* NULL: nobody asks */
+
+void secret_watch_exposed(void (*on_exposed)(const char *path))
+{
+        exposed_watcher = on_exposed;
+}
+
+static void tell_if_exposed(int file, const char *path)
+{
+        struct stat status;
+
+        if (exposed_watcher != NULL && fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
+            (status.st_mode & S_IROTH) != 0)
+                exposed_watcher(path);
+}
+
 char *secret_read_bytes(const char *path, size_t max_bytes, size_t *out_length, struct error *error)
 {
         int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -52,6 +69,7 @@ char *secret_read_bytes(const char *path, size_t max_bytes, size_t *out_length, 
                 fail_with_errno(error);
                 return NULL;
         }
+        tell_if_exposed(file, path);
         data = xcalloc(max_bytes + 2, 1);
         is_read = read_all(file, data, max_bytes, out_length, error);
         close(file);

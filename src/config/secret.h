@@ -24,3 +24,7 @@ char *secret_read_line(const char *path, struct error *error);
 /* NULL is allowed. */
 void secret_free(char *text);
 void secret_free_bytes(char *data, size_t length);
+
+/* Calls `on_exposed` for each file read from now on that every user of the machine may read. The path
+ * is borrowed for the call. NULL: no more. */
+void secret_watch_exposed(void (*on_exposed)(const char *path));

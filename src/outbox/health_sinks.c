@@ -1,0 +1,105 @@
+/* Our own tables: what waits, what failed, and what nobody looks after. */
+#include "outbox/health.h"
+
+#include <stddef.h>
+
+#define LOCK_OWNER                                                                                 \
+        "EXISTS (SELECT FROM pg_catalog.pg_locks AS l WHERE l.locktype = 'advisory'"               \
+        " AND l.classid = 1668248946 AND l.objsubid = 2 AND l.granted AND l.objid = "              \
+        "c.lock_id::oid"                                                                           \
+        " AND l.database = (SELECT oid FROM pg_catalog.pg_database"                                \
+        "   WHERE datname = pg_catalog.current_database()))"
+
+/* Of each sink the lane that is farthest behind. What waits is counted as ids of all topics. */
+static const char cursors_sql[] =
+    "WITH sink AS (SELECT c.sink, bool_or(" LOCK_OWNER
+    ") AS is_owned, min(c.settled_at) AS settled,"
+    "  max(coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0)"
+    "   - greatest(c.from_floor, CASE WHEN c.until_snapshot IS NOT NULL THEN c.last_id END)) AS n"
+    "  FROM courier.cursor AS c GROUP BY c.sink), finding (level, text, remedy) AS ("
+    " SELECT 'warn', format('sink %s is in no configuration here: the outbox keeps %s ids for it"
+    " (last settled %s)', sink, n, date_trunc('second', settled)),"
+    "  format('pgcourier cursor drop %s -c FILE', sink) FROM sink"
+    "  WHERE sink <> ALL ($1::text[]) AND NOT is_owned"
+    " UNION ALL SELECT 'warn', format('no relay is running sink %s: up to %s events wait', sink, "
+    "n),"
+    "  'Start pgcourier run -c FILE' FROM sink"
+    "  WHERE coalesce(sink = ANY ($1::text[]), true) AND NOT is_owned"
+    " UNION ALL SELECT 'warn', format('sink %s is up to %s events behind, and settled nothing since"
+    " %s', sink, n, date_trunc('second', settled)),"
+    "  format('Is its destination slow, or its concurrency too low? pgcourier parked list --sink "
+    "%s',"
+    "   sink) FROM sink WHERE is_owned AND n > 10000 AND settled < now() - interval '1 min'"
+    " UNION ALL SELECT 'warn', format('no relay has ever run sink %s here', name),"
+    "  'Start pgcourier run -c FILE' FROM unnest($1::text[]) AS name"
+    "  WHERE name NOT IN (SELECT sink FROM sink))"
+    " SELECT * FROM finding UNION ALL SELECT 'ok', format('%s sinks, each with a relay',"
+    "  (SELECT count(*) FROM sink)), NULL WHERE NOT EXISTS (SELECT FROM finding)";
+
+static const char dead_sql[] =
+    "SELECT 'warn', format('sink %s: %s given up, the last at %s', sink, count(*),"
+    "  date_trunc('second', max(died_at))),"
+    "  format('See pgcourier dead list --sink %s, then pgcourier dead redrive or drop', sink)"
+    " FROM courier.dead_letter GROUP BY sink"
+    " UNION ALL SELECT 'ok', 'none', NULL WHERE NOT EXISTS (SELECT FROM courier.dead_letter)";
+
+static const char parked_sql[] =
+    "WITH failed AS (SELECT sink, count(*) FILTER (WHERE state = 'retry') AS n_retry,"
+    "  count(*) FILTER (WHERE state = 'blocked') AS n_blocked, min(first_failed_at) AS since"
+    "  FROM courier.parked WHERE state <> 'delayed' GROUP BY sink)"
+    " SELECT 'warn', format('sink %s: %s failed and wait for another attempt, %s wait behind them;"
+    " the first failed at %s', sink, n_retry, n_blocked, date_trunc('second', since)),"
+    "  format('See pgcourier parked list --sink %s, and --blocked', sink) FROM failed"
+    " UNION ALL SELECT 'ok', format('%s wait for their time, none has failed',"
+    "  (SELECT count(*) FROM courier.parked)), NULL WHERE NOT EXISTS (SELECT FROM failed)";
+
+static const char pauses_sql[] =
+    "SELECT 'warn', format('sink %s is paused by the %s since %s%s', sink, by,"
+    "  date_trunc('second', paused_at), ': ' || reason),"
+    "  CASE by WHEN 'operator' THEN '' ELSE 'The destination refuses us: correct what it says; the"
+    " relay tries now and then, at once after ' END || format('pgcourier resume %s', sink)"
+    " FROM courier.pause"
+    " UNION ALL SELECT 'ok', 'none', NULL WHERE NOT EXISTS (SELECT FROM courier.pause)";
+
+static const char endpoints_sql[] =
+    "WITH trouble AS (SELECT name, state, state_reason, failing_since, last_error"
+    "  FROM courier.endpoint WHERE state <> 'active' OR failing_since IS NOT NULL)"
+    " (SELECT 'warn', CASE WHEN state <> 'active' THEN format('endpoint %s is %s%s', name, state,"
+    "   ': ' || state_reason) ELSE format('endpoint %s has been failing since %s: %s', name,"
+    "   date_trunc('second', failing_since), last_error) END,"
+    "  CASE WHEN state <> 'active' THEN format('pgcourier endpoint resume %s', name)"
+    "   ELSE format('pgcourier endpoint test %s', name) END FROM trouble ORDER BY name LIMIT 20)"
+    " UNION ALL SELECT 'warn', format('%s more endpoints fail or are not active', count(*) - 20),"
+    "  'pgcourier endpoint list' FROM trouble HAVING count(*) > 20"
+    " UNION ALL SELECT 'ok', format('%s, all active', (SELECT count(*) FROM courier.endpoint)), "
+    "NULL"
+    "  WHERE NOT EXISTS (SELECT FROM trouble)";
+
+static const char bloat_sql[] =
+    "SELECT CASE WHEN dead > 100000 AND dead > live THEN 'warn' ELSE 'ok' END,"
+    "  format('%s: %s, about %s rows, %s dead', name, size, live, dead),"
+    "  CASE WHEN dead > 100000 AND dead > live THEN"
+    "   format('VACUUM courier.%I; if that does not help, see snapshots above', name) END"
+    " FROM (SELECT s.relname AS name, pg_size_pretty(pg_total_relation_size(s.relid)) AS size,"
+    "   n_live_tup AS live, n_dead_tup AS dead FROM pg_stat_user_tables AS s"
+    "  WHERE s.schemaname = 'courier'"
+    "   AND s.relname IN ('outbox', 'cursor', 'parked', 'dead_letter') ORDER BY s.relname) AS "
+    "of_ours";
+
+const struct health_check health_sink_checks[] = {
+    {"cursors", cursors_sql, true},
+    {"dead letters", dead_sql, false},
+    {"parked", parked_sql, false},
+    {"pauses", pauses_sql, false},
+    {"endpoints", endpoints_sql, false},
+    {"tables", bloat_sql, false},
+    {0},
+};
+
+struct rows *health_ask(struct blocking_conn *conn, const struct health_check *check,
+    const char *sinks, struct error *error)
+{
+        const struct parameter parameter = {.value = sinks};
+
+        return blocking_conn_query(conn, check->sql, &parameter, check->needs_sinks, error);
+}

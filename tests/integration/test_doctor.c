@@ -1,0 +1,220 @@
+/* `pgcourier doctor`: each ill is found, named and remedied. */
+#include "base/alloc.h"
+#include "failures_rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static struct failures_rig rig;
+static char *owner_dsn;
+static char *path;
+
+static void write_config(const char *rest)
+{
+        char *text = xasprintf("postgres: {dsn: \"%s\"}\n"
+                               "sinks: [{name: mail, topics: ['**'], stdout: {}}]\n%s",
+            rig.dsn, rest);
+
+        free(path);
+        path = program_file("config.yaml", text, strlen(text));
+        free(text);
+}
+
+static void start(void)
+{
+        failures_rig_start(&rig);
+        owner_dsn = dsn_as_user(rig.dsn, "postgres");
+        write_config("");
+}
+
+static void stop(void)
+{
+        free(path);
+        free(owner_dsn);
+        failures_rig_stop(&rig);
+}
+
+TestSuite(doctor, .init = start, .fini = stop);
+
+#define DOCTOR() program_run(NULL, "doctor", "-c", path, NULL)
+
+static void expect_findings(struct program_run run, int code, const char *const *findings)
+{
+        cr_expect_eq(run.code, code, "exit code %d: %s%s", run.code, run.out, run.err);
+        for (; *findings != NULL; findings++)
+                cr_expect_not_null(
+                    strstr(run.out, *findings), "%s not in:\n%s%s", *findings, run.out, run.err);
+        program_run_free(&run);
+}
+
+/* Each of these texts stands in standard output. */
+#define EXPECT(run, code, ...)                                                                     \
+        expect_findings((run), (code), (const char *const[]){__VA_ARGS__, NULL})
+
+/* A cursor of that sink as a relay would make it here; the session that owns its lane. */
+static PGconn *own_lane(const char *sink)
+{
+        PGconn *relay = database_connect(rig.dsn);
+        char *sql = xasprintf(
+            "INSERT INTO courier.cursor (sink, system_identifier, from_snapshot, from_floor, "
+            "from_xid)"
+            " SELECT '%s', system_identifier, pg_current_snapshot(), 0, pg_current_xact_id()"
+            " FROM pg_control_system();"
+            "SELECT pg_advisory_lock(1668248946, lock_id) FROM courier.cursor WHERE sink = '%s'",
+            sink, sink);
+
+        database_exec(relay, sql);
+        free(sql);
+        return relay;
+}
+
+/* A backend notices the end of its session a moment after the client has gone. */
+static bool is_left_alone(void *context)
+{
+        (void)context;
+        return database_integer(rig.owner, "SELECT count(*) FROM pg_locks JOIN courier.cursor"
+                                           " ON objid = lock_id::oid AND locktype = 'advisory'"
+                                           " WHERE sink = 'old'") == 0;
+}
+
+Test(doctor, is_content_with_what_is_well)
+{
+        static const char *const findings[] = {"ok    schema: version ",
+            "ok    cluster: ", "ok    clock: the server's and ours differ by ",
+            "ok    connections: ", "ok    excess rights: relay has no rights beyond its task\n",
+            "ok    notifications: 0.0 % of the notification queue are full\n",
+            "  snapshots: ", "ok    cursors: 1 sinks, each with a relay\n",
+            "ok    dead letters: none\n", "ok    parked: 0 wait for their time, none has failed\n",
+            "ok    pauses: none\n", "ok    endpoints: 0, all active\n", "ok    tables: outbox: ",
+            "ok    files: no secret is in a file that every user may read\n",
+            "ok    sink mail: stdout: can be reached\n"};
+        PGconn *relay = own_lane("mail");
+        struct program_run run = DOCTOR();
+
+        cr_expect_eq(run.code, 0, "%s%s", run.out, run.err);
+        cr_expect_str_empty(run.err);
+        for (size_t i = 0; i < sizeof findings / sizeof *findings; i++)
+                cr_expect_not_null(
+                    strstr(run.out, findings[i]), "%s not in:\n%s", findings[i], run.out);
+        program_run_free(&run);
+        PQfinish(relay);
+}
+
+Test(doctor, finds_sinks_without_a_relay_and_cursors_without_a_sink)
+{
+        PGconn *relay;
+
+        EXPECT(DOCTOR(), 0,
+            "warn  cursors: no relay has ever run sink mail here\n"
+            "      Start pgcourier run -c FILE\n");
+        relay = own_lane("mail");
+        PQfinish(own_lane("old"));
+        database_exec(rig.owner, "INSERT INTO courier.outbox (topic, payload) SELECT 't', '1' FROM "
+                                 "generate_series(1, 9)");
+        wait_until(is_left_alone, NULL, 10000, "the session that owned the lane has ended");
+        EXPECT(DOCTOR(), 0,
+            "warn  cursors: sink old is in no configuration here: the outbox keeps 9 ids");
+        PQfinish(relay);
+}
+
+Test(doctor, finds_what_failed_and_what_stands_still)
+{
+        PGconn *relay = own_lane("mail");
+
+        insert_dead_letter(&rig, NULL);
+        insert_parked(&rig, "first_failed_at = now()");
+        insert_parked(&rig, "state = 'blocked'");
+        insert_endpoint(&rig, 7, "hooks", "acme");
+        database_exec(rig.owner,
+            "INSERT INTO courier.pause (sink, by, reason) VALUES ('mail', 'operator', 'deploy');"
+            "UPDATE courier.endpoint SET state = 'disabled', state_reason = '410 Gone'");
+        EXPECT(DOCTOR(), 0, "warn  dead letters: sink mail: 1 given up, the last at ",
+            "warn  parked: sink mail: 1 failed and wait for another attempt, 1 wait behind them",
+            ": deploy\n      pgcourier resume mail\n",
+            "warn  endpoints: endpoint acme is disabled: 410 Gone\n"
+            "      pgcourier endpoint resume acme\n");
+        PQfinish(relay);
+}
+
+Test(doctor, names_the_holder_of_the_oldest_snapshot)
+{
+        PGconn *holder = database_connect(owner_dsn);
+        char *words = NULL;
+
+        database_exec(holder, "SET application_name = 'forgetful';"
+                              "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+        words = xasprintf("snapshots: the oldest is held by pid %d (forgetful, user postgres, ",
+            PQbackendPID(holder));
+        EXPECT(DOCTOR(), 0, words);
+        database_exec(holder, "COMMIT; BEGIN; SELECT pg_current_xact_id();"
+                              "PREPARE TRANSACTION 'left over'");
+        EXPECT(DOCTOR(), 0,
+            "snapshots: the oldest is held by the prepared transaction 'left over' of ");
+        database_exec(holder, "ROLLBACK PREPARED 'left over'");
+        free(words);
+        PQfinish(holder);
+}
+
+Test(doctor, finds_rights_that_nobody_needs)
+{
+        struct program_run run = program_run(NULL, "doctor", "--dsn", owner_dsn, NULL);
+
+        cr_expect_not_null(strstr(run.out, "excess rights: postgres owns tables of schema courier"),
+            "%s", run.out);
+        EXPECT(run, 0, "warn  excess rights: postgres is a superuser, which the relay does not");
+        database_exec(rig.owner, "ALTER ROLE relay CREATEROLE");
+        EXPECT(DOCTOR(), 0, "warn  excess rights: relay may create roles");
+        database_exec(rig.owner, "ALTER ROLE relay NOCREATEROLE");
+}
+
+Test(doctor, finds_settings_that_hurt)
+{
+        database_exec(rig.owner, "ALTER ROLE relay SET statement_timeout = '5s';"
+                                 "ALTER ROLE relay SET synchronous_commit = off;"
+                                 "ALTER ROLE relay SET idle_session_timeout = '1h'");
+        EXPECT(DOCTOR(), 0, "warn  timeouts: statement_timeout is 5000 ms here",
+            "      ALTER ROLE relay SET idle_session_timeout = 0\n",
+            "warn  durability: synchronous_commit is off", "warn  durability: fsync is off");
+        database_exec(rig.owner, "ALTER ROLE relay RESET ALL");
+}
+
+Test(doctor, finds_files_that_everybody_may_read)
+{
+        char *secret = program_file("password", "hunter2\n", 8);
+        char *words = xasprintf("%s holds a secret, and every user may read it\n", secret);
+        char *text = xasprintf("postgres: {dsn: \"%s\", password_file: %s}\n"
+                               "sinks: [{name: mail, topics: ['**'], stdout: {}}]\n",
+            rig.dsn, secret);
+
+        free(path);
+        path = program_file("config.yaml", text, strlen(text));
+        chmod(path, 0644);
+        chmod(secret, 0604);
+        EXPECT(DOCTOR(), 0, words);
+        chmod(secret, 0640);
+        EXPECT(DOCTOR(), 0, "ok    files: ");
+        write_config("# password: hunter2\n");
+        chmod(path, 0644);
+        EXPECT(DOCTOR(), 0,
+            "config.yaml holds a secret, and every user may read it\n      chmod o= '");
+        chmod(path, 0642);
+        EXPECT(DOCTOR(), 0, "warn  files: every user may change ");
+        free(text);
+        free(words);
+        free(secret);
+}
+
+Test(doctor, fails_with_one_code_and_speaks_json)
+{
+        struct program_run run = program_run(NULL, "doctor", "--dsn", "host=/nonexistent", NULL);
+
+        cr_expect_str_eq(run.err, "pgcourier: 1 of 1 checks failed\n");
+        EXPECT(run, 1, "fail  postgres: cannot connect to PostgreSQL: ");
+        database_exec(rig.owner, "REVOKE SELECT ON courier.pause FROM courier_relay");
+        EXPECT(DOCTOR(), 1, "fail  rights: the role lacks SELECT on courier.pause\n");
+        EXPECT(program_run(NULL, "doctor", "-c", path, "--json", NULL), 1,
+            "{\"ok\":false,\"exit_code\":7,\"checks\":[");
+        expect_refusal(program_run(NULL, "doctor", "-c", path, "--dsn", "x", NULL), 2, "give one");
+}
