@@ -24,6 +24,8 @@ extern const struct command dead_command;
 extern const struct command parked_command;
 extern const struct command pause_command;
 extern const struct command resume_command;
+extern const struct command replay_command;
+extern const struct command rewind_command;
 extern const struct command rebase_command;
 extern const struct command schedule_command;
 extern const struct command tail_command;
@@ -46,6 +48,8 @@ const struct command *const commands[] = {
     &pause_command,
     &resume_command,
     &schedule_command,
+    &replay_command,
+    &rewind_command,
     &cursor_command,
     &rebase_command,
     &tail_command,
