@@ -180,7 +180,7 @@ static bool is_metric(const char *name)
         return false;
 }
 
-/* Each row of docs/metrics.md begins with a metric's name, and each metric has one. */
+/* Each metric has a row in a table of docs/metrics.md, and no row is of anything else. */
 Test(metrics, are_documented_each_and_no_others)
 {
         FILE *file = fopen(PGCOURIER_DOCS_FOLDER "/metrics.md", "r");
@@ -190,7 +190,8 @@ Test(metrics, are_documented_each_and_no_others)
         cr_assert_not_null(file);
         while (fgets(line, sizeof line, file) != NULL) {
                 char *end;
-                if (sscanf(line, "| `%127[a-z_]", name) != 1)
+                if (sscanf(line, "| `%127[a-z_]", name) != 1 ||
+                    (strncmp(name, "pgcourier_", 10) != 0 && strncmp(name, "process_", 8) != 0))
                         continue;
                 n_rows++;
                 /* As people query them: with the endings that the text adds. */

@@ -250,6 +250,7 @@ Test(telemetry, goes_on_after_a_long_time_without_news)
 
         for (int64_t i = 0; i < 400; i++)
                 deliver(2 * MS, i * SECOND);
+        telemetry_set_backlog(sink, 7, 1.5, 400 * SECOND);
         for (unsigned i = 0; i < 2 * MINUTES_STEPS; i++) {
                 int64_t now_us = (1000000 + i * 100007) * SECOND;
                 deliver(8 * MS, now_us);
@@ -258,6 +259,7 @@ Test(telemetry, goes_on_after_a_long_time_without_news)
                 cr_expect_lt(minute.rate, 0.02);
                 series_at(now_us + 5 * SECOND, steps);
                 cr_expect_lt(fabs(steps[59].rate - 0.2), 0.001);
+                cr_expect_eq(steps[59].backlog, 7);
                 for (unsigned step = 0; step < 59; step++)
                         cr_expect_eq(steps[step].rate, 0);
         }
@@ -349,6 +351,7 @@ Test(telemetry, knows_since_when_a_state_lasts)
 
 Test(telemetry, counts_a_reconnect_when_it_is_back)
 {
+        telemetry_see_source_up(telemetry);
         telemetry_see_source_up(telemetry);
         cr_expect_eq(telemetry->source.reconnects, 0);
         telemetry_see_source_down(telemetry, "the server closed the connection\n");
