@@ -1,0 +1,83 @@
+/* What people can do here: each asks if it is to be asked, is a POST, and tells what came of it. */
+import { ask, tell } from "./dialog.mjs";
+import { counted } from "./format.mjs";
+import { askForToken, authorization, forgetToken, hasToken } from "./token.mjs";
+
+/* The answer's document, or null after the reason was told. */
+async function post(path, body) {
+  let why = "Changing something needs the endpoint's token.";
+  for (;;) {
+    let response, answer;
+    try {
+      response = await fetch(path, {
+        method: "POST",
+        headers: { "Content-Type": "application/json", ...authorization() },
+        body: JSON.stringify(body),
+        cache: "no-store",
+      });
+      answer = await response.json().catch(() => ({}));
+    } catch {
+      tell("The relay cannot be reached; nothing was changed as far as we know.", true);
+      return null;
+    }
+    if (response.ok) return answer;
+    if (response.status !== 401) {
+      tell(answer.error ?? `The relay answered ${response.status}.`, true);
+      return null;
+    }
+    if (hasToken()) why = "That token was refused.";
+    forgetToken();
+    if (!(await askForToken(why))) return null;
+  }
+}
+
+const ofSink = (name, verb) => `api/sinks/${encodeURIComponent(name)}/${verb}`;
+
+export async function pauseSink(name) {
+  const reason = await ask({
+    title: `Pause ${name}?`,
+    text: "Nothing is delivered to it until it is resumed; its events wait. Every relay obeys, also after a restart.",
+    field: { label: "Reason, for those who wonder (optional)", type: "text" },
+    confirm: "Pause",
+  });
+  if (reason === null) return;
+  if (await post(ofSink(name, "pause"), reason.trim() ? { reason: reason.trim() } : {})) tell(`${name} is paused.`);
+}
+
+export async function resumeSink(name) {
+  if (await post(ofSink(name, "resume"), {})) tell(`${name} goes on.`);
+}
+
+export async function reloadConfig() {
+  if (await post("api/reload", {})) tell("The configuration was read again.");
+}
+
+/* `selection` is {ids} or {sink, all: true}; `n` is how many that is, as far as is known. */
+export async function redriveDead(selection, n) {
+  const isSure = await ask({
+    title: `Redrive ${counted(n, "dead letter")}?`,
+    text: "The same events are delivered again, with the same ids, behind what waits of their keys.",
+    confirm: "Redrive",
+  });
+  if (isSure === null) return false;
+  const answer = await post("api/dead/redrive", selection);
+  if (answer !== null) tell(resultWords(answer, "redriven", n));
+  return answer !== null;
+}
+
+export async function dropDead(selection, n) {
+  const isSure = await ask({
+    title: `Drop ${counted(n, "dead letter")}?`,
+    text: "These events will never be delivered to that sink. This cannot be undone.",
+    confirm: "Drop",
+    isDangerous: true,
+  });
+  if (isSure === null) return false;
+  const answer = await post("api/dead/drop", selection);
+  if (answer !== null) tell(resultWords(answer, "dropped", n));
+  return answer !== null;
+}
+
+function resultWords(answer, verb, n) {
+  return answer.words ?? `${counted(answer[verb] ?? n, "dead letter")} ${verb}.`;
+}

@@ -1,0 +1,108 @@
+/* Blocked keys, recent deliveries, and the box about the source. */
+import { $, icon, list, make, setAttribute, setHidden, setIcon, setOptions, setText } from "./dom.mjs";
+import { bytes, clock, count, duration, percent, secondsBetween, ago, unknown } from "./format.mjs";
+
+export function cell(label, ...children) {
+  return make("td", { role: "cell", "data-label": label }, ...children);
+}
+
+const cells = (...labels) => make("tr", { role: "row" }, ...labels.map((label) => cell(label)));
+
+function setCells(row, ...texts) {
+  texts.forEach((text, i) => {
+    if (text === null) return;
+    setText(row.children[i], text);
+    setAttribute(row.children[i], "title", text.length > 24 ? text : null);
+  });
+}
+
+export function showBlockedKeys(status) {
+  const keys = status.blocked_keys ?? [];
+  setHidden($("blocked"), keys.length === 0);
+  list($("blocked-rows"), keys, (key) => `${key.sink}\n${key.lane}\n${key.key}`,
+    () => cells("sink", "key", "waiting", "behind", "since", "next try", "error"),
+    (row, key) => {
+      const due = secondsBetween(status.now, key.next_retry_at);
+      setCells(row, key.sink, key.key, count(key.waiting), `event ${key.behind_id}`, ago(secondsBetween(key.since, status.now)),
+        due === null ? unknown : due > 0 ? `in ${duration(Math.ceil(due))}` : "now", key.error ?? "");
+    });
+}
+
+const outcomes = {
+  delivered: { tone: "ok", icon: "check" },
+  retry: { tone: "warn", icon: "again" },
+  rejected: { tone: "bad", icon: "cross" },
+  dead: { tone: "bad", icon: "cross" },
+  dropped: { tone: "bad", icon: "cross" },
+  sink_down: { tone: "bad", icon: "alert" },
+  cancelled: { tone: "idle", icon: "ring" },
+};
+
+/* While somebody reads or selects there, the list stands still. */
+let recentHeld = false;
+let lastStatus = null;
+
+function makeRecentRow() {
+  const row = cells("time", "outcome", "sink", "topic", "key", "attempt", "latency", "words");
+  row.children[1].append(icon("check"), make("span"));
+  return row;
+}
+
+function updateRecentRow(row, delivery) {
+  const look = outcomes[delivery.outcome] ?? { tone: "idle", icon: "ring" };
+  const outcome = row.children[1];
+  setAttribute(outcome, "data-tone", look.tone);
+  setIcon(outcome.firstElementChild, look.icon);
+  setText(outcome.lastElementChild, delivery.outcome.replace("_", " "));
+  setCells(row, clock(delivery.at, lastStatus.now), null, delivery.sink, delivery.topic ?? "", delivery.key ?? "",
+    count(delivery.attempt), duration(delivery.latency), delivery.words ?? "");
+  setAttribute(row, "title", `event ${delivery.id}, ${delivery.event_id}`);
+}
+
+export function showRecent(status) {
+  const chosen = $("recent-sink").value;
+  const all = status.recent ?? [];
+  lastStatus = status;
+  setOptions($("recent-sink"), (status.sinks ?? []).map((sink) => sink.name), "all sinks");
+  if (recentHeld) return;
+  const shown = all.filter((delivery) => !chosen || delivery.sink === chosen || delivery.sink.startsWith(`${chosen}/`));
+  list($("recent-rows"), shown, (delivery) => `${delivery.sink}\n${delivery.id}\n${delivery.attempt}\n${delivery.at}`, makeRecentRow, updateRecentRow);
+  setHidden($("recent-none"), shown.length > 0);
+}
+
+export function prepareRecent() {
+  const box = $("recent-box");
+  const hold = () => {
+    recentHeld = box.matches(":hover") || box.contains(document.activeElement);
+    setText($("recent-note"), recentHeld ? "held while you read" : "newest first");
+    if (!recentHeld && lastStatus) showRecent(lastStatus);
+  };
+  for (const name of ["pointerenter", "pointerleave", "focusin", "focusout"]) box.addEventListener(name, () => setTimeout(hold));
+  $("recent-sink").addEventListener("change", () => lastStatus && showRecent(lastStatus));
+}
+
+function sourceFacts(status) {
+  const source = status.source ?? {};
+  const held = source.oldest_xmin;
+  const config = status.config ?? {};
+  return [
+    ["PostgreSQL", [source.up === false ? "not reached" : source.server_version ? String(source.server_version) : unknown, source.schema ? `schema ${source.schema}` : ""].filter(Boolean).join(", "), source.up === false ? "bad" : ""],
+    ["Reconnects", count(source.reconnects)],
+    ["Notification queue", `${percent(source.notify_queue_usage)} used`, source.notify_queue_usage >= 0.25 ? "warn" : ""],
+    ["Oldest snapshot", held ? `${duration(held.age)}${held.pid ? `, process ${held.pid}` : ""}` : "none is held", held?.age >= 600 ? "warn" : ""],
+    ["Outbox", `${bytes(source.outbox_bytes)}${source.outbox_partitions ? ` in ${count(source.outbox_partitions)} partitions` : ""}`],
+    ["Dead rows", count(source.outbox_dead_tuples)],
+    ["Configuration", config.last_reload_ok === false ? "reload failed" : config.loaded_at ? `read ${ago(secondsBetween(config.loaded_at, status.now))}` : unknown, config.last_reload_ok === false ? "warn" : "", config.file],
+    ["Relay", `${status.version ?? unknown}, up ${duration(secondsBetween(status.started_at, status.now))}`],
+  ];
+}
+
+export function showSource(status) {
+  list($("source-facts"), sourceFacts(status), (fact) => fact[0],
+    (fact) => make("div", {}, make("dt", {}, fact[0]), make("dd")),
+    (node, [, text, tone = "", title = null]) => {
+      setText(node.lastElementChild, text);
+      setAttribute(node, "data-tone", tone);
+      setAttribute(node, "title", title ?? null);
+    });
+}

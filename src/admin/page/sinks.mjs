@@ -1,0 +1,207 @@
+/* The sinks' cards, and where the time of their deliveries goes. */
+import { pauseSink, resumeSink } from "./actions.mjs";
+import { drawChart, makeChart } from "./chart.mjs";
+import { $, icon, list, make, setAttribute, setHidden, setIcon, setText } from "./dom.mjs";
+import { ago, brief, bytes, clock, count, duration, rate, secondsBetween } from "./format.mjs";
+
+/* What a state looks like; its name is the word beside the icon. */
+export const looks = {
+  running: { tone: "ok", icon: "play" },
+  starting: { tone: "idle", icon: "clock" },
+  standby: { tone: "idle", icon: "ring" },
+  draining: { tone: "idle", icon: "clock" },
+  unowned: { tone: "bad", icon: "cross" },
+  paused: { tone: "warn", icon: "pause" },
+  stalled: { tone: "bad", icon: "alert" },
+  refused: { tone: "bad", icon: "cross" },
+  down: { tone: "bad", icon: "cross" },
+};
+
+const isPaused = (sink) => sink.state === "paused" || sink.state === "refused";
+
+/* A figure with its course over the last minutes. words(index) is what it was at one point of it. */
+function makeTrend(label, nLines, words) {
+  const value = make("strong");
+  const note = make("span", { class: "muted" });
+  const foot = make("span");
+  const top = make("span", { class: "axis-top" });
+  const trend = { value, note, top, foot, pointed: null, sink: null };
+  trend.chart = makeChart(nLines, (index) => {
+    trend.pointed = index;
+    setFoot(trend, words);
+  });
+  trend.node = make("figure", { class: `trend trend-${nLines}` }, make("figcaption", {}, label), value, note,
+    trend.chart.svg, make("div", { class: "axis" }, foot, top));
+  return trend;
+}
+
+function setFoot(trend, words) {
+  const { step, rate: points } = trend.sink.series;
+  const span = duration(step * points.length);
+  const i = trend.pointed;
+  setHidden(trend.top, i !== null);
+  setText(trend.foot, i === null ? `last ${span}` : `${ago((points.length - 1 - i) * step)}: ${words(trend.sink.series, i)}`);
+}
+
+const emptySeries = { step: 5, rate: [null], p50: [null], p99: [null], backlog: [null] };
+
+const trendWords = {
+  backlog: (series, i) => count(series.backlog[i]),
+  rate: (series, i) => rate(series.rate[i]),
+  latency: (series, i) => `${duration(series.p50[i])}, ${duration(series.p99[i])}`,
+};
+
+function makeCard(sink) {
+  const parts = {
+    name: make("h3"),
+    kind: make("span", { class: "kind" }),
+    stateIcon: icon("play"),
+    state: make("b"),
+    since: make("span", { class: "muted" }),
+    reason: make("p", { class: "reason" }),
+    backlog: makeTrend("Waiting", 1, trendWords.backlog),
+    rate: makeTrend("Delivered", 1, trendWords.rate),
+    latency: makeTrend("Latency", 2, trendWords.latency),
+    counts: make("dl", { class: "counts" }),
+    error: make("p", { class: "last-error" }),
+    last: make("span", { class: "muted" }),
+    button: make("button", { type: "button" }, icon("pause"), make("span")),
+  };
+  parts.badge = make("span", { class: "badge" }, parts.stateIcon, parts.state);
+  parts.button.addEventListener("click", () => {
+    const name = sink.name;
+    if (parts.button.dataset.verb === "resume") resumeSink(name);
+    else pauseSink(name);
+  });
+  const card = make("article", { class: "card", "aria-label": `Sink ${sink.name}` },
+    make("header", {}, parts.name, parts.kind, parts.badge),
+    parts.reason,
+    make("div", { class: "trends" }, parts.backlog.node, parts.rate.node, parts.latency.node),
+    parts.counts,
+    parts.error,
+    make("footer", {}, parts.last, parts.button));
+  card.parts = parts;
+  return card;
+}
+
+const counters = [
+  ["in flight", (sink) => (sink.window ? `${count(sink.in_flight)} of ${count(sink.window)}` : count(sink.in_flight)), () => ""],
+  ["retrying", (sink) => count(sink.retrying), (sink) => (sink.retrying > 0 ? "warn" : "")],
+  ["blocked", (sink) => count(sink.blocked), (sink) => (sink.blocked > 0 ? "warn" : "")],
+  ["delayed", (sink) => count(sink.delayed), () => ""],
+  ["dead", (sink) => count(sink.dead), (sink) => (sink.dead > 0 ? "bad" : "")],
+];
+
+function updateCard(card, sink, status) {
+  const parts = card.parts;
+  const look = looks[sink.state] ?? { tone: "idle", icon: "ring" };
+  const series = sink.series ?? emptySeries;
+
+  setAttribute(card, "data-tone", look.tone);
+  setText(parts.name, sink.name);
+  setText(parts.kind, sink.kind);
+  setAttribute(parts.badge, "data-tone", look.tone);
+  setIcon(parts.stateIcon, look.icon);
+  setText(parts.state, sink.state);
+  setText(parts.since, sink.state_since ? `since ${clock(sink.state_since, status.now)}` : "");
+  setText(parts.reason, stateWords(sink, status));
+  setAttribute(parts.reason, "title", parts.reason.textContent);
+
+  for (const trend of [parts.backlog, parts.rate, parts.latency]) trend.sink = { ...sink, series };
+  const backlog = sink.backlog ?? { events: null, oldest_age: null, is_exact: true };
+  setText(parts.backlog.value, count(backlog.events, backlog.is_exact));
+  setText(parts.backlog.note, backlog.events > 0 ? `oldest ${brief(backlog.oldest_age)}` : "nothing is late");
+  setText(parts.rate.value, rate(sink.rate));
+  setText(parts.rate.note, sink.counters ? `${bytes(sink.counters.bytes)} so far` : "");
+  setText(parts.latency.value, duration(sink.latency?.p50 ?? null));
+  setText(parts.latency.note, `p99 ${duration(sink.latency?.p99 ?? null)}`);
+  const tops = [
+    count(drawChart(parts.backlog.chart, [series.backlog], 10, `waiting, ${parts.backlog.value.textContent} now`)),
+    rate(drawChart(parts.rate.chart, [series.rate], 1, `delivered, ${parts.rate.value.textContent} now`)),
+    duration(drawChart(parts.latency.chart, [series.p50, series.p99], 0, `latency, p50 ${parts.latency.value.textContent} and ${parts.latency.note.textContent} now`)),
+  ];
+  [parts.backlog, parts.rate, parts.latency].forEach((trend, i) => {
+    setText(trend.top, `↑ ${tops[i]}`);
+    setFoot(trend, [trendWords.backlog, trendWords.rate, trendWords.latency][i]);
+  });
+
+  list(parts.counts, counters, (counter) => counter[0],
+    (counter) => make("div", {}, make("dt", {}, counter[0]), make("dd")),
+    (node, counter) => {
+      setText(node.lastElementChild, counter[1](sink));
+      setAttribute(node, "data-tone", counter[2](sink));
+    });
+
+  const error = sink.last_error;
+  setText(parts.error, error ? `${ago(secondsBetween(error.at, status.now))}: ${error.words || error.outcome}` : "No error since the start.");
+  setAttribute(parts.error, "data-has", error ? "yes" : "no");
+  setAttribute(parts.error, "title", error ? error.words : null);
+
+  setText(parts.last, lastWords(sink, status));
+  setAttribute(parts.button, "data-verb", isPaused(sink) ? "resume" : "pause");
+  setAttribute(parts.button, "class", isPaused(sink) ? "primary" : "");
+  setAttribute(parts.button, "aria-label", `${isPaused(sink) ? "Resume" : "Pause"} ${sink.name}`);
+  setText(parts.button.lastElementChild, isPaused(sink) ? "Resume" : "Pause");
+  setIcon(parts.button.firstElementChild, isPaused(sink) ? "play" : "pause");
+}
+
+/* One line under the name: why it is as it is, else what it carries. */
+function stateWords(sink, status) {
+  const since = secondsBetween(sink.state_since, status.now);
+  const lasting = since === null ? "" : `for ${brief(since)}`;
+  if (sink.state_reason) return `${lasting}${lasting ? ": " : ""}${sink.state_reason}`;
+  if (sink.state === "standby" && sink.owner) return `${lasting}; process ${sink.owner.pid} of the database delivers`;
+  return `${lasting}${lasting ? " · " : ""}${(sink.topics ?? []).join(", ")}`;
+}
+
+function lastWords(sink, status) {
+  const last = secondsBetween(sink.last_delivery_at, status.now);
+  if (last === null) return "nothing delivered yet";
+  return `${count(sink.counters?.delivered)} delivered, last ${ago(last)}`;
+}
+
+export function showSinks(status) {
+  const sinks = status.sinks ?? [];
+  list($("sinks"), sinks, (sink) => sink.name, makeCard, (card, sink) => updateCard(card, sink, status));
+  /* Four in rows of three would leave one alone. */
+  setAttribute($("sinks"), "data-columns", sinks.length === 2 || sinks.length === 4 ? "2" : "3");
+  setHidden($("no-sinks"), sinks.length > 0);
+}
+
+const stages = ["pickup", "queue", "send", "settle"];
+
+function makeStageRow() {
+  const bar = make("td", { class: "stage-bar", "aria-hidden": "true", role: "cell" });
+  const namespace = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(namespace, "svg");
+  for (const stage of stages) {
+    const rect = document.createElementNS(namespace, "rect");
+    rect.setAttribute("class", `stage-${stage}`);
+    rect.setAttribute("height", "100%");
+    svg.append(rect);
+  }
+  bar.append(svg);
+  const cells = stages.map((stage) => make("td", { role: "cell", "data-label": stage }, make("b"), make("span", { class: "muted" })));
+  return make("tr", { role: "row" }, make("th", { scope: "row", role: "rowheader" }), bar, ...cells);
+}
+
+function updateStageRow(row, sink) {
+  const [name, bar, ...cells] = row.children;
+  const medians = stages.map((stage) => sink.stages?.[stage]?.p50 ?? 0);
+  const whole = medians.reduce((sum, value) => sum + value, 0);
+  let left = 0;
+  setText(name, sink.name);
+  stages.forEach((stage, i) => {
+    const share = whole > 0 ? (medians[i] / whole) * 100 : 0;
+    const rect = bar.firstElementChild.children[i];
+    setAttribute(rect, "x", `${left.toFixed(2)}%`);
+    setAttribute(rect, "width", `${share.toFixed(2)}%`);
+    left += share;
+    setText(cells[i].firstElementChild, duration(sink.stages?.[stage]?.p50 ?? null));
+    setText(cells[i].lastElementChild, duration(sink.stages?.[stage]?.p99 ?? null));
+  });
+}
+
+export function showStages(status) {
+  list($("stages"), status.sinks ?? [], (sink) => sink.name, makeStageRow, updateStageRow);
+}
