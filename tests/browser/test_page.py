@@ -1,0 +1,242 @@
+#!/usr/bin/python3
+"""The live page in a real browser, on a real relay, by clicking.
+
+One story in order, each step on what the last one left; ends with the numbers of checks that passed
+and failed, as scripts/test counts them.
+"""
+
+import sys
+import traceback
+
+from stack import TOKEN, Stack
+from webdriver import Browser
+
+IMAGE_KEY = "<img src=x onerror=alert(1)>"
+CARD = "article[aria-label='Sink {}']"
+BILLING = CARD.format("billing")
+STATE = BILLING + " .badge"
+
+
+def check_shows_sinks_live(stack, browser, _):
+    browser.open(stack.url)
+    browser.await_text(STATE, "running")
+    browser.await_text(CARD.format("audit") + " .badge", "running")
+    browser.await_text("#live-word", "live")
+    assert browser.text("h1") == "All well", browser.text("h1")
+    for i in range(20):
+        stack.publish("orders.created", str(i), order=i)
+    browser.await_text(BILLING + " footer", "20 delivered")
+    browser.await_text("#recent-rows", "orders.created")
+    assert browser.run("return document.querySelectorAll('.chart .line')[0].getAttribute('d')").startswith("M")
+    browser.await_true(lambda: "ms" in browser.text("#stages td[data-label=send]"), "figure of the stage send")
+
+
+def check_breaks_no_policy(_, browser, __):
+    """The policy allows nothing inline, and nothing of the page needs it."""
+    assert browser.log() == []
+    assert browser.run("return document.querySelectorAll('[style], style, script:not([src])').length") == 0
+    browser.run("const s = document.createElement('script'); s.textContent = 'document.title = 1'; document.body.append(s)")
+    browser.await_true(lambda: any("Content Security Policy" in line for line in browser.log()), "refusal of an inline script")
+
+
+def check_refuses_wrong_token(_, browser, __):
+    browser.click(BILLING + " footer button")
+    browser.await_text("#dialog-title", "Pause billing?")
+    browser.type("#dialog-field", "new <b>receiver</b>")
+    browser.click("#dialog-confirm")
+    browser.await_text("#dialog-title", "Token")
+    browser.type("#dialog-field", "not-the-token-at-all")
+    browser.click("#dialog-confirm")
+    browser.await_text("#dialog-text", "refused")
+    assert "running" in browser.text(STATE)
+
+
+def check_pauses(stack, browser, _):
+    browser.type("#dialog-field", TOKEN)
+    browser.click("#dialog-confirm")
+    browser.await_text("#notices", "billing is paused")
+    browser.await_text(STATE, "paused")
+    browser.await_text("#problems", "new <b>receiver</b>")
+    assert stack.execute("SELECT by::text, reason FROM courier.pause") == [("operator", "new <b>receiver</b>")]
+    assert browser.text("#token-word") == "Forget token"
+    assert all("401" in line for line in browser.log())
+
+
+def check_resumes(stack, browser, _):
+    """By the button beside the problem; the token is not asked for again."""
+    browser.click("#problems button.primary")
+    browser.await_text(STATE, "running")
+    assert not browser.is_shown("#dialog")
+    assert stack.execute("SELECT count(*) FROM courier.pause") == [(0,)]
+    browser.await_text("h1", "All well")
+
+
+def check_tells_outage(stack, browser, receiver):
+    receiver.turn_off()
+    stack.publish("orders.created", "late")
+    browser.await_text(STATE, "down")
+    browser.await_text("#problems", "billing is down")
+    assert "Connection refused" in browser.text("#problems") or "connect" in browser.text("#problems")
+    assert browser.text("title") or browser.run("return document.title") == "(1) pgcourier"
+    receiver.turn_on()
+    browser.await_text(STATE, "running")
+
+
+def check_shows_keys_as_text(stack, browser, _):
+    stack.publish("orders.created", IMAGE_KEY, mood="poison", n=1)
+    stack.publish("orders.created", "other", mood="poison", n=2)
+    browser.await_true(lambda: browser.run("return document.querySelectorAll('#dead-rows tr').length") == 2, "two dead letters")
+    assert IMAGE_KEY in browser.text("#dead-rows")
+    browser.await_text("#recent-rows", IMAGE_KEY)
+    assert browser.run("return document.querySelectorAll('main img').length") == 0
+    assert "unknown article" in browser.text("#dead-rows")
+
+
+def choose_dead_letter(browser, key):
+    browser.run("""for (const row of document.querySelectorAll('#dead-rows tr'))
+      if (row.children[4].textContent === arguments[0]) row.querySelector('input').id = 'chosen-by-test';""", key)
+    browser.click("#chosen-by-test")
+    browser.run("document.getElementById('chosen-by-test').removeAttribute('id')")
+
+
+def check_redrives(stack, browser, receiver):
+    receiver.mended.add("poison")
+    n_before = len(receiver.seen)
+    choose_dead_letter(browser, IMAGE_KEY)
+    assert browser.text("#dead-redrive") == "Redrive 1 chosen", browser.text("#dead-redrive")
+    browser.click("#dead-redrive")
+    browser.await_text("#dialog-title", "Redrive 1 dead letter?")
+    browser.click("#dialog-confirm")
+    browser.await_text("#notices", "redriven")
+    browser.await_true(lambda: len(receiver.seen) > n_before, "delivery of what was redriven")
+    assert receiver.seen[-1]["n"] == 1
+    browser.await_true(lambda: browser.run("return document.querySelectorAll('#dead-rows tr').length") == 1, "one dead letter less")
+
+
+def check_drops(stack, browser, _):
+    """Not if somebody thinks better of it."""
+    choose_dead_letter(browser, "other")
+    browser.click("#dead-drop")
+    browser.await_text("#dialog-title", "Drop 1 dead letter?")
+    browser.click("#dialog-cancel")
+    browser.await_shown("#dialog", False)
+    assert stack.execute("SELECT count(*) FROM courier.dead_letter") == [(1,)]
+    browser.click("#dead-drop")
+    browser.await_text("#dialog-title", "Drop 1 dead letter?")
+    browser.click("#dialog-confirm")
+    browser.await_text("#notices", "dropped")
+    browser.await_text("#dead", "No dead letters.")
+    assert stack.execute("SELECT count(*) FROM courier.dead_letter") == [(0,)]
+
+
+def check_names_blocked_key(stack, browser, _):
+    stack.publish("orders.created", "blocked-key", mood="fails")
+    browser.await_true(lambda: stack.execute("SELECT count(*) FROM courier.parked") == [(1,)], "parked delivery")
+    stack.publish("orders.created", "blocked-key")
+    browser.await_text("#problems", "Key blocked-key of billing is blocked")
+    browser.await_text("#blocked-rows", "database is locked")
+    assert "parked retry --sink billing" in browser.text("#problems")
+
+
+def check_fits_phone(_, browser, __):
+    browser.set_screen(360, 740, is_phone=True)
+    wide = browser.run("""return [...document.querySelectorAll('body *')].filter((node) => node.getClientRects().length &&
+      node.getBoundingClientRect().right > innerWidth + 1 && !node.closest('.scroll, .sprite')).map((node) => node.outerHTML.slice(0, 120))""")
+    assert browser.run("return document.documentElement.scrollWidth") <= 360 and wide == [], wide
+    browser.set_screen(1360, 900)
+
+
+def check_has_dark_colours(_, browser, __):
+    """And in either, text stands out: 4.5 to 1 for what is read."""
+    colours = {}
+    for scheme in ("light", "dark"):
+        browser.set_scheme(scheme)
+        colours[scheme] = browser.run("return getComputedStyle(document.body).backgroundColor")
+        poor = browser.run("""
+          const part = (c) => { c /= 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
+          const light = (colour) => { const [r, g, b] = colour.match(/[\\d.]+/g).map(Number); return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b); };
+          const ground = (node) => { for (; node; node = node.parentElement) { const c = getComputedStyle(node).backgroundColor; if (!c.startsWith('rgba(0, 0, 0, 0')) return c; } };
+          return [...document.querySelectorAll('main *, header *')].filter((node) => node.getClientRects().length && !node.disabled && !node.closest(':disabled')
+              && [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim())).filter((node) => {
+            const [a, b] = [light(getComputedStyle(node).color), light(ground(node))].sort((x, y) => y - x);
+            return (a + 0.05) / (b + 0.05) < 4.5;
+          }).map((node) => node.outerHTML.slice(0, 120))""")
+        assert poor == [], (scheme, poor)
+    assert colours["light"] != colours["dark"]
+    browser.set_scheme("light")
+
+
+def check_works_by_keyboard(_, browser, __):
+    """Every control has a name, and can be reached."""
+    nameless = browser.run("""return [...document.querySelectorAll('button, input, select')].filter((node) => node.getClientRects().length &&
+      !(node.getAttribute('aria-label') || node.innerText || node.closest('label')?.innerText)).map((node) => node.outerHTML)""")
+    assert nameless == [], nameless
+    assert browser.run("return [...document.querySelectorAll('[tabindex]')].every((node) => node.tabIndex <= 0)")
+
+
+def check_says_how_old_figures_are(stack, browser, _):
+    assert browser.log() == []
+    stack.stop_relay()
+    browser.await_shown("#stale")
+    browser.await_text("#stale", "these figures are")
+    stack.start_relay()
+    browser.await_shown("#stale", False)
+    browser.await_text("#live-word", "live")
+    assert all("ERR_" in line for line in browser.log())
+
+
+def check_says_why_nothing_can_be_changed(stack, browser, _):
+    stack.stop_relay()
+    stack.admin = f'listen: "127.0.0.1:{stack.port}"'
+    stack.start_relay()
+    browser.open("about:blank")
+    browser.await_true(lambda: stack.try_page(), "page")
+    browser.open(stack.url)
+    browser.await_shown(BILLING)
+    browser.click(BILLING + " footer button")
+    browser.await_text("#dialog-title", "Pause billing?")
+    browser.click("#dialog-confirm")
+    browser.await_text("#notices", "admin.token_file")
+    assert all("403" in line for line in browser.log() if "ERR_" not in line)
+
+
+def check_asks_for_token_to_read(stack, browser, _):
+    stack.stop_relay()
+    stack.admin = f'listen: "0.0.0.0:{stack.port}", token: "{TOKEN}"'
+    stack.start_relay()
+    browser.run("sessionStorage.clear()")
+    browser.open("about:blank")
+    browser.await_true(lambda: stack.try_page(), "page")
+    browser.open(stack.url)
+    browser.await_text("#dialog-title", "Token")
+    assert not browser.is_shown("main")
+    browser.type("#dialog-field", TOKEN)
+    browser.click("#dialog-confirm")
+    browser.await_shown(BILLING)
+    assert all("401" in line for line in browser.log() if "ERR_" not in line)
+
+
+def main():
+    checks = [(name, check) for name, check in globals().items() if name.startswith("check_")]
+    passed = 0
+    with Stack() as stack, Browser() as browser:
+        receiver = stack.receiver()
+        stack.sinks = [
+            f'{{ name: billing, topics: ["orders.*"], http: {{ url: "http://127.0.0.1:{receiver.port}/hook" }}, retry: {{ delays: [1h] }} }}',
+            '{ name: audit, topics: ["**"], stdout: {} }']
+        stack.start_relay()
+        browser.await_true(stack.try_page, "page")
+        try:
+            for name, check in checks:
+                check(stack, browser, receiver)
+                passed += 1
+                print(f"ok {passed} - {name.removeprefix('check_').replace('_', ' ')}", flush=True)
+            stack.stop_relay()
+        except Exception:
+            print(f"not ok - {name}\n{traceback.format_exc()}\nconsole: {browser.log()}\npage:\n{browser.text('main')[:4000]}\n"
+                  f"relay:\n{stack.relay_log()}")
+    print(f"# pass {passed}\n# fail {len(checks) - passed}")
+    return 0 if passed == len(checks) else 1
+
+
+sys.exit(main())
