@@ -80,12 +80,12 @@ static const char excess_sql[] =
 /* Its tail waits for the slowest listener of the cluster, and a listener in a transaction reads
  * nothing. Who listens cannot be seen from outside, but whose transaction is the oldest. */
 static const char queue_sql[] =
-    "SELECT CASE WHEN usage < 0.1 THEN 'ok' WHEN usage < 0.5 THEN 'warn' ELSE 'fail' END,"
+    "SELECT CASE WHEN usage < 0.05 THEN 'ok' WHEN usage < 0.5 THEN 'warn' ELSE 'fail' END,"
     "  format('%s %% of the notification queue are full%s', round(usage::numeric * 100, 1),"
-    "   CASE WHEN usage >= 0.1 THEN ': when it is full, publishing fails. A session that listens is"
+    "   CASE WHEN usage >= 0.05 THEN ': when it is full, publishing fails. A session that listens is"
     " inside a transaction; the oldest is ' || coalesce(holder.words, 'not visible to this role')"
     "   ELSE '' END),"
-    "  CASE WHEN usage >= 0.1 THEN coalesce('SELECT pg_terminate_backend(' || holder.pid || ')',"
+    "  CASE WHEN usage >= 0.05 THEN coalesce('SELECT pg_terminate_backend(' || holder.pid || ')',"
     "   format('GRANT pg_read_all_stats TO %I, and ask again', current_user)) END"
     " FROM pg_notification_queue_usage() AS usage LEFT JOIN LATERAL ("
     "  SELECT pid, format('pid %s (%s, user %s, database %s), for %s', pid, application_name,"
@@ -117,7 +117,7 @@ static const char xmin_sql[] =
     "   ', for ' || date_trunc('second', held), CASE WHEN is_bad THEN"
     "   '; dead rows pile up behind it and settling becomes slow' ELSE '' END),"
     "  CASE WHEN is_bad THEN remedy END"
-    " FROM oldest, LATERAL (SELECT age > 1000000 OR held > '15 min') AS judged (is_bad)"
+    " FROM oldest, LATERAL (SELECT age > 1000000 OR held > '5 min') AS judged (is_bad)"
     " UNION ALL SELECT 'ok', 'nobody holds one', NULL WHERE NOT EXISTS (SELECT FROM oldest)";
 
 static const char idle_sql[] =
