@@ -17,7 +17,7 @@ enum { MAX_IDS = 1000, DEAD_DEFAULT = 50, DEAD_MAX = 200, MAX_REASON = 500 };
 /* The request is the whole context: it may outlive the endpoint. */
 static void on_done(void *context, json_t *result, const struct error *error)
 {
-        struct http_request *request = context;
+        struct http_call *request = context;
 
         if (error != NULL)
                 answer_error(request, error);
@@ -25,14 +25,14 @@ static void on_done(void *context, json_t *result, const struct error *error)
                 answer_json(request, 200, json_incref(result));
 }
 
-static bool is_there(struct http_request *request, bool has_operation)
+static bool is_there(struct http_call *request, bool has_operation)
 {
         if (!has_operation)
                 answer_refusal(request, 503, "this relay cannot do that while it runs");
         return has_operation;
 }
 
-static bool is_sink(struct admin *admin, struct http_request *request, const char *name)
+static bool is_sink(struct admin *admin, struct http_call *request, const char *name)
 {
         if (telemetry_find_sink(admin->options.telemetry, name) != NULL)
                 return true;
@@ -41,8 +41,7 @@ static bool is_sink(struct admin *admin, struct http_request *request, const cha
 }
 
 /* Refuses members that we do not know: a misspelt one would be ignored, and something else done. */
-static bool knows_members(
-    struct http_request *request, const json_t *body, const char *const *names)
+static bool knows_members(struct http_call *request, const json_t *body, const char *const *names)
 {
         const char *name;
         json_t *value;
@@ -70,7 +69,7 @@ static bool is_one_line(const char *text)
 }
 
 void answer_pause(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body)
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
 {
         static const char *const members[] = {"reason", NULL};
         const struct admin_options *options = &admin->options;
@@ -91,7 +90,7 @@ void answer_pause(
 }
 
 void answer_resume(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body)
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
 {
         static const char *const members[] = {NULL};
         const struct admin_options *options = &admin->options;
@@ -105,9 +104,9 @@ void answer_resume(
 
 /* False if it is there and is no whole number from `min` on. */
 static bool read_number(
-    struct http_request *request, const char *name, int64_t min, int64_t max, int64_t *out_number)
+    struct http_call *request, const char *name, int64_t min, int64_t max, int64_t *out_number)
 {
-        const char *text = http_request_argument(request, name);
+        const char *text = http_call_argument(request, name);
         char *end;
 
         if (text == NULL)
@@ -122,7 +121,7 @@ static bool read_number(
 }
 
 void answer_dead(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body)
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
 {
         const struct admin_options *options = &admin->options;
         int64_t before = 0;
@@ -134,8 +133,8 @@ void answer_dead(
             !read_number(request, "before", 1, INT64_MAX, &before) ||
             !read_number(request, "limit", 1, DEAD_MAX, &limit))
                 return;
-        options->operations->list_dead(options->owner, http_request_argument(request, "sink"),
-            before, (unsigned)limit, on_done, request);
+        options->operations->list_dead(options->owner, http_call_argument(request, "sink"), before,
+            (unsigned)limit, on_done, request);
 }
 
 /* {"ids": [17, 18]} */
@@ -169,7 +168,7 @@ static bool read_selection(
 typedef void change_fn(
     void *owner, const struct admin_selection *selection, admin_done_fn *on_done, void *context);
 
-static void change_dead(struct admin *admin, struct http_request *request, const json_t *body,
+static void change_dead(struct admin *admin, struct http_call *request, const json_t *body,
     change_fn *change, const char *event)
 {
         static const char *const members[] = {"ids", "sink", "all", NULL};
@@ -192,21 +191,21 @@ static void change_dead(struct admin *admin, struct http_request *request, const
 }
 
 void answer_redrive(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body)
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
 {
         (void)name;
         change_dead(admin, request, body, admin->options.operations->redrive, "admin_dead_redrive");
 }
 
 void answer_drop(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body)
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
 {
         (void)name;
         change_dead(admin, request, body, admin->options.operations->drop, "admin_dead_drop");
 }
 
 void answer_reload(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body)
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
 {
         static const char *const members[] = {NULL};
         const struct admin_options *options = &admin->options;
@@ -220,7 +219,7 @@ void answer_reload(
 }
 
 void answer_log(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body)
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
 {
         static const char *const members[] = {"level", NULL};
         const struct admin_options *options = &admin->options;

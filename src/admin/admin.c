@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void on_request(void *owner, struct http_request *request)
+static void on_request(void *owner, struct http_call *request)
 {
         routes_answer(owner, request);
 }

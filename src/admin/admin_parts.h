@@ -20,30 +20,30 @@ struct admin {
 
 /* Of enum route_access ACCESS_OPEN: health.c, page.c */
 void answer_livez(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body);
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_readyz(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body);
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_page(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body);
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 
 /* ACCESS_READ: status.c, events.c, actions.c */
 void answer_status(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body);
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_events(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body);
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_dead(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body);
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 
 /* ACCESS_OPERATOR: actions.c */
 void answer_pause(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body);
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_resume(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body);
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_redrive(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body);
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_drop(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body);
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_reload(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body);
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_log(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body);
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);

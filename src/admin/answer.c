@@ -19,29 +19,29 @@ const struct http_header answer_headers[] = {
     {NULL, NULL},
 };
 
-static void answer(struct http_request *request, unsigned status, json_t *document,
-    const struct http_header *headers)
+static void answer(
+    struct http_call *request, unsigned status, json_t *document, const struct http_header *headers)
 {
         char *text = json_dumps(document, JSON_COMPACT);
 
         if (text == NULL)
                 out_of_memory();
         json_decref(document);
-        http_request_answer(request, &(struct http_answer){.status = status,
-                                         .content_type = "application/json",
-                                         .body = text,
-                                         .body_length = strlen(text),
-                                         .headers = headers});
+        http_call_answer(request, &(struct http_answer){.status = status,
+                                      .content_type = "application/json",
+                                      .body = text,
+                                      .body_length = strlen(text),
+                                      .headers = headers});
         free(text);
 }
 
-void answer_json(struct http_request *request, unsigned status, json_t *document)
+void answer_json(struct http_call *request, unsigned status, json_t *document)
 {
         answer(request, status, document, NULL);
 }
 
-void answer_refusal_with(struct http_request *request, unsigned status,
-    const struct http_header *header, const char *words)
+void answer_refusal_with(
+    struct http_call *request, unsigned status, const struct http_header *header, const char *words)
 {
         const struct http_header headers[] = {
             {header != NULL ? header->name : NULL, header != NULL ? header->value : NULL},
@@ -54,7 +54,7 @@ void answer_refusal_with(struct http_request *request, unsigned status,
         answer(request, status, document, headers);
 }
 
-void answer_refusal(struct http_request *request, unsigned status, const char *format, ...)
+void answer_refusal(struct http_call *request, unsigned status, const char *format, ...)
 {
         va_list arguments;
         char *words;
@@ -87,7 +87,7 @@ static unsigned status_of(enum error_kind kind)
         abort();
 }
 
-void answer_error(struct http_request *request, const struct error *error)
+void answer_error(struct http_call *request, const struct error *error)
 {
         answer_refusal(request, status_of(error->kind), "%s", error->text);
 }

@@ -10,15 +10,15 @@
 extern const struct http_header answer_headers[];
 
 /* Consumes the document. */
-void answer_json(struct http_request *request, unsigned status, json_t *document);
+void answer_json(struct http_call *request, unsigned status, json_t *document);
 
 /* {"error": words} */
-void answer_refusal(struct http_request *request, unsigned status, const char *format, ...)
+void answer_refusal(struct http_call *request, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The same with one more header. */
-void answer_refusal_with(struct http_request *request, unsigned status,
+void answer_refusal_with(struct http_call *request, unsigned status,
     const struct http_header *header, const char *words);
 
 /* What an operation failed with. */
-void answer_error(struct http_request *request, const struct error *error);
+void answer_error(struct http_call *request, const struct error *error);

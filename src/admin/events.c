@@ -152,14 +152,14 @@ static void greet(struct event_stream *stream)
 }
 
 void answer_events(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body)
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
 {
         static const struct http_header headers[] = {
             {"X-Accel-Buffering", "no"}, /* nginx passes it on as it comes */
             {NULL, NULL}};
         struct event_streams *streams = admin->streams;
-        const char *sink = http_request_argument(request, "sink");
-        const char *only = http_request_argument(request, "only");
+        const char *sink = http_call_argument(request, "sink");
+        const char *only = http_call_argument(request, "only");
         struct event_stream *stream;
 
         (void)name;
@@ -178,7 +178,7 @@ void answer_events(
         stream->streams = streams;
         stream->sink = sink != NULL ? xstrdup(sink) : NULL;
         stream->wants_status = only == NULL || strcmp(only, "delivery") != 0;
-        stream->http = http_request_stream(request,
+        stream->http = http_call_stream(request,
             &(struct http_answer){
                 .status = 200, .content_type = "text/event-stream", .headers = headers},
             MAX_WAITING_BYTES, on_ended, stream);

@@ -7,7 +7,7 @@
 /* That this answers says everything: the loop turns. It never depends on PostgreSQL or a sink, else
  * an outage would have every relay restarted. */
 void answer_livez(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body)
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
 {
         (void)admin;
         (void)name;
@@ -16,7 +16,7 @@ void answer_livez(
 }
 
 void answer_readyz(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body)
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
 {
         struct telemetry *telemetry = admin->options.telemetry;
         json_t *conditions;

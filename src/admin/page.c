@@ -40,18 +40,18 @@ static const struct page_file {
         const size_t *size;
 } files[] = {FILES(ROW)};
 
-static void answer_file(struct http_request *request, const struct page_file *file,
-    const void *body, size_t length, const struct http_header *headers)
+static void answer_file(struct http_call *request, const struct page_file *file, const void *body,
+    size_t length, const struct http_header *headers)
 {
-        http_request_answer(request, &(struct http_answer){.status = 200,
-                                         .content_type = file->content_type,
-                                         .body = body,
-                                         .body_length = length,
-                                         .headers = headers});
+        http_call_answer(request, &(struct http_answer){.status = 200,
+                                      .content_type = file->content_type,
+                                      .body = body,
+                                      .body_length = length,
+                                      .headers = headers});
 }
 
 /* For who reads no gzip: no browser, but people with curl. */
-static void answer_inflated(struct http_request *request, const struct page_file *file)
+static void answer_inflated(struct http_call *request, const struct page_file *file)
 {
         z_stream stream = {
             .next_in = (unsigned char *)(uintptr_t)file->gzip, .avail_in = (unsigned)*file->size};
@@ -73,11 +73,11 @@ static void answer_inflated(struct http_request *request, const struct page_file
 }
 
 void answer_page(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body)
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
 {
         static const struct http_header gzip[] = {
             {"Content-Encoding", "gzip"}, {"Vary", "Accept-Encoding"}, {NULL, NULL}};
-        const char *accepted = http_request_header(request, "Accept-Encoding");
+        const char *accepted = http_call_header(request, "Accept-Encoding");
 
         (void)admin;
         (void)body;

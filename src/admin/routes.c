@@ -55,7 +55,7 @@ static bool method_matches(const struct route *route, const char *method)
 }
 
 /* A path has one route here, so one method (and HEAD with GET). */
-static void refuse_method(struct http_request *request, const struct route *route)
+static void refuse_method(struct http_call *request, const struct route *route)
 {
         bool is_get = strcmp(route->method, "GET") == 0;
         const struct http_header allow = {"Allow", is_get ? "GET, HEAD" : "POST"};
@@ -78,11 +78,11 @@ static void tell_refused(struct admin *admin)
 }
 
 /* Answers, and returns false, if the token is needed and not there. */
-static bool check_token(struct admin *admin, struct http_request *request, enum route_access access)
+static bool check_token(struct admin *admin, struct http_call *request, enum route_access access)
 {
         static const struct http_header challenge = {
             "WWW-Authenticate", "Bearer realm=\"pgcourier\""};
-        const char *authorization = http_request_header(request, "Authorization");
+        const char *authorization = http_call_header(request, "Authorization");
 
         if (access == ACCESS_OPEN || (access == ACCESS_READ && admin->is_local))
                 return true;
@@ -114,14 +114,14 @@ static bool is_json_type(const char *type)
 }
 
 static void answer_post(
-    struct admin *admin, struct http_request *request, const struct route *route, const char *name)
+    struct admin *admin, struct http_call *request, const struct route *route, const char *name)
 {
         size_t length;
-        const char *text = http_request_body(request, &length);
+        const char *text = http_call_body(request, &length);
         json_error_t wrong;
         json_t *body;
 
-        if (!is_json_type(http_request_header(request, "Content-Type"))) {
+        if (!is_json_type(http_call_header(request, "Content-Type"))) {
                 answer_refusal(request, 415, "the body's Content-Type must be application/json");
                 return;
         }
@@ -135,9 +135,9 @@ static void answer_post(
 }
 
 static void answer_route(
-    struct admin *admin, struct http_request *request, const struct route *route, const char *name)
+    struct admin *admin, struct http_call *request, const struct route *route, const char *name)
 {
-        if (!method_matches(route, http_request_method(request)))
+        if (!method_matches(route, http_call_method(request)))
                 refuse_method(request, route);
         else if (!check_token(admin, request, route->access))
                 return;
@@ -147,17 +147,17 @@ static void answer_route(
                 route->answer(admin, request, name, NULL);
 }
 
-void routes_answer(struct admin *admin, struct http_request *request)
+void routes_answer(struct admin *admin, struct http_call *request)
 {
-        const char *path = http_request_path(request);
+        const char *path = http_call_path(request);
         char name[NAME_SIZE] = "";
 
-        if (!host_is_ours(admin->options.config, http_request_header(request, "Host"))) {
+        if (!host_is_ours(admin->options.config, http_call_header(request, "Host"))) {
                 answer_refusal(request, 403,
                     "the request's Host is not one of ours; add its name to admin.allowed_hosts");
                 return;
         }
-        if (http_request_is_too_large(request)) {
+        if (http_call_is_too_large(request)) {
                 answer_refusal(request, 413, "the body is larger than 64 KiB");
                 return;
         }

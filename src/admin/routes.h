@@ -22,12 +22,12 @@ struct route {
         const char *path;   /* "*" stands for one segment, which `name` is */
         enum route_access access;
         /* `body` is NULL for GET and borrowed until the call returns. */
-        void (*answer)(struct admin *admin, struct http_request *request, const char *name,
-            const json_t *body);
+        void (*answer)(
+            struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 };
 
 /* Ends with a NULL path. */
 extern const struct route admin_routes[];
 
 /* Answers any request. */
-void routes_answer(struct admin *admin, struct http_request *request);
+void routes_answer(struct admin *admin, struct http_call *request);

@@ -102,7 +102,7 @@ json_t *status_document(struct admin *admin)
 }
 
 void answer_status(
-    struct admin *admin, struct http_request *request, const char *name, const json_t *body)
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
 {
         (void)name;
         (void)body;

@@ -1,8 +1,7 @@
 /*
- * The daemon runs only inside run(): when its epoll file is readable, or when it
+ * The daemon runs only inside run(): when its epoll file is readable, when it
  * said that it wants to without (it reads a socket until the pool is full and
- * keeps the rest for the next time). Resuming a connection makes the epoll file
- * readable, so no other wake-up is needed.
+ * keeps the rest for the next time), and when a connection was resumed.
  *
  * libmicrohttpd's own timeout starts anew with each byte, which lets a client
  * that drips hold a connection for ever. So each connection has a deadline of
@@ -26,7 +25,9 @@ static void rearm(struct http_listener *listener)
 {
         MHD_UNSIGNED_LONG_LONG delay_ms;
 
-        if (MHD_get_timeout(listener->daemon, &delay_ms) == MHD_YES)
+        if (listener->has_room_again)
+                timer_arm(listener->timer, 0);
+        else if (MHD_get_timeout(listener->daemon, &delay_ms) == MHD_YES)
                 timer_arm(listener->timer, delay_ms);
         else
                 timer_disarm(listener->timer);
@@ -34,6 +35,7 @@ static void rearm(struct http_listener *listener)
 
 static void run(struct http_listener *listener)
 {
+        listener->has_room_again = false;
         MHD_run(listener->daemon);
         rearm(listener);
 }
@@ -86,6 +88,7 @@ static void on_connection(void *owner, struct MHD_Connection *connection, void *
                 timer_destroy(client->deadline);
                 free(client);
                 *context = NULL;
+                listener->has_room_again = true;
                 return;
         }
 }
@@ -98,7 +101,7 @@ static bool announces_too_much(struct MHD_Connection *connection, size_t max_byt
         return length != NULL && strtoull(length, NULL, 10) > max_bytes;
 }
 
-static enum MHD_Result ask(struct http_request *request)
+static enum MHD_Result ask(struct http_call *request)
 {
         struct http_listener *listener = request->client->listener;
 
@@ -106,7 +109,7 @@ static enum MHD_Result ask(struct http_request *request)
         timer_disarm(request->client->deadline);
         listener->on_request(listener->owner, request);
         if (request->state == REQUEST_ANSWERED)
-                return http_request_queue(request);
+                return http_call_queue(request);
         request->is_suspended = true;
         MHD_suspend_connection(request->connection);
         return MHD_YES;
@@ -118,13 +121,13 @@ static enum MHD_Result on_access(void *owner, struct MHD_Connection *connection,
     const char *method, const char *version, const char *part, size_t *part_length, void **context)
 {
         struct http_listener *listener = owner;
-        struct http_request *request = *context;
+        struct http_call *request = *context;
 
         (void)version;
         if (listener->is_closing)
                 return MHD_NO;
         if (request == NULL) {
-                request = http_request_create(client_of(connection), connection, method, path);
+                request = http_call_create(client_of(connection), connection, method, path);
                 *context = request;
                 list_push_back(&listener->requests, &request->link);
                 request->is_too_large =
@@ -132,7 +135,7 @@ static enum MHD_Result on_access(void *owner, struct MHD_Connection *connection,
                 return request->is_too_large ? ask(request) : MHD_YES;
         }
         if (request->state == REQUEST_ANSWERED)
-                return http_request_queue(request);
+                return http_call_queue(request);
         if (*part_length > listener->options.max_body_bytes - request->body.length)
                 return MHD_NO; /* more than it announced, or announced nothing: it is cut off */
         if (*part_length > 0) {
@@ -147,7 +150,7 @@ static void on_completed(void *owner, struct MHD_Connection *connection, void **
     enum MHD_RequestTerminationCode code)
 {
         struct http_listener *listener = owner;
-        struct http_request *request = *context;
+        struct http_call *request = *context;
 
         (void)connection;
         (void)code;
@@ -155,7 +158,7 @@ static void on_completed(void *owner, struct MHD_Connection *connection, void **
                 return;
         *context = NULL;
         timer_arm(request->client->deadline, listener->options.request_timeout_ms);
-        http_request_end(request);
+        http_call_end(request);
 }
 
 static bool start_daemon(struct http_listener *listener, int socket)
@@ -170,7 +173,7 @@ static bool start_daemon(struct http_listener *listener, int socket)
 }
 
 struct http_listener *http_listener_create(uv_loop_t *loop, int socket,
-    const struct http_listener_options *options, http_request_fn *on_request, void *owner)
+    const struct http_listener_options *options, http_call_fn *on_request, void *owner)
 {
         struct http_listener *listener = xcalloc(1, sizeof *listener);
 
@@ -204,7 +207,7 @@ void http_listener_destroy(struct http_listener *listener)
         listener->is_closing = true;
         close(MHD_quiesce_daemon(listener->daemon));
         list_for_each (link, &listener->requests)
-                http_request_resume(list_owner(link, struct http_request, link));
+                http_call_resume(list_owner(link, struct http_call, link));
         /* They are taken back, and the ends of streams written, as far as that goes without waiting. */
         for (int i = 0; i < CLOSING_TURNS; i++)
                 MHD_run(listener->daemon);

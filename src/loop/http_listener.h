@@ -16,7 +16,7 @@
 #include <uv.h>
 
 struct http_listener;
-struct http_request;
+struct http_call; /* one request, until it is answered */
 struct http_stream;
 
 struct http_header {
@@ -38,26 +38,26 @@ struct http_listener_options {
 /*
  * A request is complete, or its body is larger than allowed (then there is
  * none). It must be answered exactly once, inside this call or later, by
- * http_request_answer() or http_request_stream(), also if the client or the
+ * http_call_answer() or http_call_stream(), also if the client or the
  * listener has gone by then.
  */
-typedef void http_request_fn(void *owner, struct http_request *request);
+typedef void http_call_fn(void *owner, struct http_call *request);
 
 /* Takes over the listening, non-blocking socket. NULL if libmicrohttpd refuses. */
 struct http_listener *http_listener_create(uv_loop_t *loop, int socket,
-    const struct http_listener_options *options, http_request_fn *on_request, void *owner);
+    const struct http_listener_options *options, http_call_fn *on_request, void *owner);
 
-/* Ends streams, closes all connections and the socket. Not inside http_request_fn. NULL is allowed.
+/* Ends streams, closes all connections and the socket. Not inside http_call_fn. NULL is allowed.
  * Streams are gone without on_ended. */
 void http_listener_destroy(struct http_listener *listener);
 
 /* Until the answer. NULL if there is no such header or argument. */
-const char *http_request_method(const struct http_request *request);
-const char *http_request_path(const struct http_request *request); /* unescaped */
-const char *http_request_header(const struct http_request *request, const char *name);
-const char *http_request_argument(const struct http_request *request, const char *name);
-const char *http_request_body(const struct http_request *request, size_t *out_length);
-bool http_request_is_too_large(const struct http_request *request);
+const char *http_call_method(const struct http_call *request);
+const char *http_call_path(const struct http_call *request); /* unescaped */
+const char *http_call_header(const struct http_call *request, const char *name);
+const char *http_call_argument(const struct http_call *request, const char *name);
+const char *http_call_body(const struct http_call *request, size_t *out_length);
+bool http_call_is_too_large(const struct http_call *request);
 
 struct http_answer {
         unsigned status;
@@ -68,7 +68,7 @@ struct http_answer {
 };
 
 /* Consumes the request; copies the answer. To HEAD the body is left out. */
-void http_request_answer(struct http_request *request, const struct http_answer *answer);
+void http_call_answer(struct http_call *request, const struct http_answer *answer);
 
 /* The client has gone, or was too slow and was dropped. The stream is freed after this call. */
 typedef void http_stream_ended_fn(void *owner);
@@ -77,9 +77,8 @@ typedef void http_stream_ended_fn(void *owner);
  * Answers with a body that goes on: consumes the request. `answer` has no body.
  * NULL if the client has gone already. on_ended never comes inside this call.
  */
-struct http_stream *http_request_stream(struct http_request *request,
-    const struct http_answer *answer, size_t max_waiting_bytes, http_stream_ended_fn *on_ended,
-    void *owner);
+struct http_stream *http_call_stream(struct http_call *request, const struct http_answer *answer,
+    size_t max_waiting_bytes, http_stream_ended_fn *on_ended, void *owner);
 
 /* Copies. If something waits already, and more than max_waiting_bytes would, the client is dropped:
  * on_ended comes, not inside this call. */

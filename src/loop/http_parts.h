@@ -14,9 +14,10 @@ struct http_listener {
         struct MHD_Daemon *daemon;
         struct socket_watch *watch; /* of the daemon's epoll file */
         struct timer *timer;        /* when the daemon wants to run without an event */
-        struct list requests;       /* http_request::link */
+        struct list requests;       /* http_call::link */
         bool is_closing;
-        http_request_fn *on_request;
+        bool has_room_again; /* a connection ended: the daemon listens on at its next turn only */
+        http_call_fn *on_request;
         void *owner; /* borrowed */
 };
 
@@ -31,7 +32,7 @@ struct http_connection {
  * READING -complete-> ASKED -answered later, or at once-> ANSWERED -sent or lost-> freed
  * An asked request whose connection ends with the listener is detached until it is answered.
  */
-struct http_request {
+struct http_call {
         struct list link;
         struct MHD_Connection *connection; /* NULL: detached */
         struct http_connection *client;
@@ -47,7 +48,7 @@ struct http_request {
 };
 
 struct http_stream {
-        struct http_request *request;
+        struct http_call *request;
         struct bytes waiting;
         size_t n_read; /* of `waiting`, already given to the daemon */
         size_t max_waiting_bytes;
@@ -59,19 +60,19 @@ struct http_stream {
 /* Its socket ends; the daemon cleans up after that. */
 void http_connection_drop(struct http_connection *client);
 
-struct http_request *http_request_create(struct http_connection *client,
+struct http_call *http_call_create(struct http_connection *client,
     struct MHD_Connection *connection, const char *method, const char *path);
 
 /* Hands the answer to the daemon; from inside its handler. */
-enum MHD_Result http_request_queue(struct http_request *request);
+enum MHD_Result http_call_queue(struct http_call *request);
 
 /* Lets the daemon come back to it, if it is suspended. */
-void http_request_resume(struct http_request *request);
+void http_call_resume(struct http_call *request);
 
 /* The daemon is done with it, however that came. */
-void http_request_end(struct http_request *request);
+void http_call_end(struct http_call *request);
 
-struct http_stream *http_stream_create(struct http_request *request, size_t max_waiting_bytes,
+struct http_stream *http_stream_create(struct http_call *request, size_t max_waiting_bytes,
     http_stream_ended_fn *on_ended, void *owner);
 
 /* What the daemon asks for; suspends the request while there is nothing. */

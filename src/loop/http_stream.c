@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct http_stream *http_stream_create(struct http_request *request, size_t max_waiting_bytes,
+struct http_stream *http_stream_create(struct http_call *request, size_t max_waiting_bytes,
     http_stream_ended_fn *on_ended, void *owner)
 {
         struct http_stream *stream = xcalloc(1, sizeof *stream);
@@ -37,7 +37,7 @@ static size_t count_waiting(const struct http_stream *stream)
 
 ssize_t http_stream_read(struct http_stream *stream, char *buffer, size_t size)
 {
-        struct http_request *request = stream->request;
+        struct http_call *request = stream->request;
         size_t length = count_waiting(stream);
 
         if (stream->is_dropped)
@@ -88,7 +88,7 @@ void http_stream_write(struct http_stream *stream, const void *data, size_t leng
                 if (!timer_is_armed(client->deadline))
                         timer_arm(client->deadline, client->listener->options.answer_timeout_ms);
         }
-        http_request_resume(stream->request);
+        http_call_resume(stream->request);
 }
 
 bool http_stream_is_read(const struct http_stream *stream)

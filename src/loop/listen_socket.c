@@ -94,8 +94,16 @@ bool listen_socket_open(
         if (address->path[0] != '\0' && lstat(address->path, &status) == 0) {
                 out_socket->device = status.st_dev;
                 out_socket->inode = status.st_ino;
+                out_socket->changed = status.st_ctim;
         }
         return true;
+}
+
+static bool is_ours(const struct listen_socket *socket, const struct stat *status)
+{
+        return status->st_dev == socket->device && status->st_ino == socket->inode &&
+               status->st_ctim.tv_sec == socket->changed.tv_sec &&
+               status->st_ctim.tv_nsec == socket->changed.tv_nsec;
 }
 
 void listen_socket_remove(const struct listen_socket *socket)
@@ -103,7 +111,6 @@ void listen_socket_remove(const struct listen_socket *socket)
         const char *path = socket->address.path;
         struct stat status;
 
-        if (path[0] != '\0' && lstat(path, &status) == 0 && status.st_dev == socket->device &&
-            status.st_ino == socket->inode)
+        if (path[0] != '\0' && lstat(path, &status) == 0 && is_ours(socket, &status))
                 unlink(path);
 }

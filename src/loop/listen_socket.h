@@ -9,12 +9,15 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
+#include <time.h>
 
 struct listen_socket {
         int file;
         struct listen_address address;
-        dev_t device; /* of the unix socket's file: whose it is when we end */
+        /* Of the unix socket's file: whether it is still ours when we end. Inodes are used again. */
+        dev_t device;
         ino_t inode;
+        struct timespec changed;
 };
 
 /*

@@ -4,10 +4,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
-struct http_request *http_request_create(struct http_connection *client,
+struct http_call *http_call_create(struct http_connection *client,
     struct MHD_Connection *connection, const char *method, const char *path)
 {
-        struct http_request *request = xcalloc(1, sizeof *request);
+        struct http_call *request = xcalloc(1, sizeof *request);
 
         list_init(&request->link);
         request->client = client;
@@ -17,7 +17,7 @@ struct http_request *http_request_create(struct http_connection *client,
         return request;
 }
 
-static void request_free(struct http_request *request)
+static void request_free(struct http_call *request)
 {
         list_remove(&request->link);
         if (request->response != NULL)
@@ -28,7 +28,7 @@ static void request_free(struct http_request *request)
         free(request);
 }
 
-void http_request_end(struct http_request *request)
+void http_call_end(struct http_call *request)
 {
         if (request->stream != NULL)
                 http_stream_end(request->stream, !request->client->listener->is_closing);
@@ -39,15 +39,16 @@ void http_request_end(struct http_request *request)
                 request_free(request);
 }
 
-void http_request_resume(struct http_request *request)
+void http_call_resume(struct http_call *request)
 {
         if (!request->is_suspended)
                 return;
         request->is_suspended = false;
         MHD_resume_connection(request->connection);
+        timer_arm(request->client->listener->timer, 0); /* nothing else wakes the daemon */
 }
 
-enum MHD_Result http_request_queue(struct http_request *request)
+enum MHD_Result http_call_queue(struct http_call *request)
 {
         enum MHD_Result result =
             MHD_queue_response(request->connection, request->status, request->response);
@@ -60,41 +61,41 @@ enum MHD_Result http_request_queue(struct http_request *request)
         return result;
 }
 
-const char *http_request_method(const struct http_request *request)
+const char *http_call_method(const struct http_call *request)
 {
         return request->method;
 }
 
-const char *http_request_path(const struct http_request *request)
+const char *http_call_path(const struct http_call *request)
 {
         return request->path;
 }
 
 static const char *look_up(
-    const struct http_request *request, enum MHD_ValueKind kind, const char *name)
+    const struct http_call *request, enum MHD_ValueKind kind, const char *name)
 {
         if (request->connection == NULL)
                 return NULL;
         return MHD_lookup_connection_value(request->connection, kind, name);
 }
 
-const char *http_request_header(const struct http_request *request, const char *name)
+const char *http_call_header(const struct http_call *request, const char *name)
 {
         return look_up(request, MHD_HEADER_KIND, name);
 }
 
-const char *http_request_argument(const struct http_request *request, const char *name)
+const char *http_call_argument(const struct http_call *request, const char *name)
 {
         return look_up(request, MHD_GET_ARGUMENT_KIND, name);
 }
 
-const char *http_request_body(const struct http_request *request, size_t *out_length)
+const char *http_call_body(const struct http_call *request, size_t *out_length)
 {
         *out_length = request->body.length;
         return request->body.data != NULL ? request->body.data : "";
 }
 
-bool http_request_is_too_large(const struct http_request *request)
+bool http_call_is_too_large(const struct http_call *request)
 {
         return request->is_too_large;
 }
@@ -113,7 +114,7 @@ static void add_headers(struct MHD_Response *response, const struct http_header 
 
 /* The answer is there: whether inside on_request or later, the daemon's handler queues it. */
 static void finish(
-    struct http_request *request, struct MHD_Response *response, const struct http_answer *answer)
+    struct http_call *request, struct MHD_Response *response, const struct http_answer *answer)
 {
         if (response == NULL)
                 out_of_memory();
@@ -124,10 +125,10 @@ static void finish(
         request->response = response;
         request->status = answer->status;
         request->state = REQUEST_ANSWERED;
-        http_request_resume(request);
+        http_call_resume(request);
 }
 
-void http_request_answer(struct http_request *request, const struct http_answer *answer)
+void http_call_answer(struct http_call *request, const struct http_answer *answer)
 {
         assert(request->state == REQUEST_ASKED);
         if (request->connection == NULL) {
@@ -147,9 +148,8 @@ static ssize_t read_stream(void *owner, uint64_t position, char *buffer, size_t 
         return http_stream_read(owner, buffer, size);
 }
 
-struct http_stream *http_request_stream(struct http_request *request,
-    const struct http_answer *answer, size_t max_waiting_bytes, http_stream_ended_fn *on_ended,
-    void *owner)
+struct http_stream *http_call_stream(struct http_call *request, const struct http_answer *answer,
+    size_t max_waiting_bytes, http_stream_ended_fn *on_ended, void *owner)
 {
         enum { BLOCK_BYTES = 8 * 1024 };
 
