@@ -26,7 +26,9 @@ void answer_readyz(
 void answer_page(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 
-/* ACCESS_READ: status.c, events.c, actions.c */
+/* ACCESS_READ: metrics_route.c, status.c, events.c, actions.c */
+void answer_metrics(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_status(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_events(

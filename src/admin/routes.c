@@ -14,6 +14,7 @@ const struct route admin_routes[] = {
     {"GET", "/readyz", ACCESS_OPEN, answer_readyz},
     {"GET", "/", ACCESS_OPEN, answer_page},
     {"GET", "/page/*", ACCESS_OPEN, answer_page},
+    {"GET", "/metrics", ACCESS_READ, answer_metrics},
     {"GET", "/api/status", ACCESS_READ, answer_status},
     {"GET", "/api/events", ACCESS_READ, answer_events},
     {"GET", "/api/dead", ACCESS_READ, answer_dead},
