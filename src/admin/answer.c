@@ -22,7 +22,7 @@ const struct http_header answer_headers[] = {
 static void answer(
     struct http_call *request, unsigned status, json_t *document, const struct http_header *headers)
 {
-        char *text = json_dumps(document, JSON_COMPACT);
+        char *text = json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(6));
 
         if (text == NULL)
                 out_of_memory();

@@ -43,7 +43,7 @@ static struct telemetry *telemetry_of(const struct event_streams *streams)
 /* Consumes the document. */
 static void append_event(struct bytes *text, const char *event, json_t *document)
 {
-        char *data = json_dumps(document, JSON_COMPACT);
+        char *data = json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(6));
 
         if (data == NULL)
                 out_of_memory();

@@ -13,8 +13,7 @@ void answer_metrics(
         (void)name;
         (void)body;
         telemetry_refresh(options->telemetry, clock_monotonic_us());
-        metrics_write(
-            &text, format, options->telemetry, options->operations->look(options->owner));
+        metrics_write(&text, format, options->telemetry, options->operations->look(options->owner));
         http_call_answer(request, &(struct http_answer){.status = 200,
                                       .content_type = metrics_content_type(format),
                                       .body = text.data,

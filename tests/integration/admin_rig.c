@@ -88,7 +88,7 @@ static bool is_value(void *context)
             json_object_get(json_array_get(json_object_get(status, "sinks"), 0), wanted->member);
         char *text = json_is_string(value) ? xstrdup(json_string_value(value))
                                            : json_dumps(value, JSON_ENCODE_ANY);
-        bool is_it = text != NULL && strcmp(text, wanted->expected) == 0;
+        bool is_it = text != NULL && strncmp(text, wanted->expected, strlen(wanted->expected)) == 0;
 
         free(text);
         json_decref(status);

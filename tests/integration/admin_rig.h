@@ -32,5 +32,5 @@ json_t *admin_rig_json(struct admin_rig *rig, const char *method, const char *pa
 /* Waits until /readyz answers so. */
 void admin_rig_await_ready(struct admin_rig *rig, unsigned status);
 
-/* Waits until a member of the only sink in /api/status is that text or number. */
+/* Waits until a member of the only sink in /api/status, a text or else written as JSON, begins so. */
 void admin_rig_await_sink(struct admin_rig *rig, const char *member, const char *expected);

@@ -1,0 +1,289 @@
+/* What the admin endpoint of a real relay says, and what it does when it is told to. */
+#include "admin_rig.h"
+#include "base/alloc.h"
+#include "support/program_expect.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 20000
+
+static struct admin_rig rig;
+
+static void start(void)
+{
+        admin_rig_start(&rig, postgres_shared(), "127.0.0.1", ", token: " ADMIN_TOKEN);
+        admin_rig_await_ready(&rig, 200);
+        admin_rig_await_sink(&rig, "backlog", "{\"events\": 0,"); /* the database was asked */
+}
+
+static void stop(void)
+{
+        admin_rig_stop(&rig);
+}
+
+TestSuite(admin_relay, .init = start, .fini = stop);
+
+static void publish(const char *topic, const char *key)
+{
+        char *sql = xasprintf("SELECT courier.publish('%s', '{}', key => '%s')", topic, key);
+
+        database_exec(rig.owner, sql);
+        free(sql);
+}
+
+static json_t *post(const char *path, const char *body, unsigned status)
+{
+        return admin_rig_json(&rig, "POST", path, JSON_TYPE BEARER, body, status);
+}
+
+/* One member, written as JSON. */
+static void expect_member(json_t *document, const char *name, const char *expected)
+{
+        char *text = json_dumps(json_object_get(document, name), JSON_ENCODE_ANY);
+
+        cr_expect(
+            text != NULL && strcmp(text, expected) == 0, "%s is %s, not %s", name, text, expected);
+        free(text);
+}
+
+/* The words of one condition of /readyz. Free it. */
+static char *words_of(const char *condition)
+{
+        struct http_reply reply = http_ask(rig.address, "GET", "/readyz", NULL, NULL);
+        json_t *document = json_loads(reply.body, 0, NULL);
+        char *words = NULL;
+        const json_t *one;
+        size_t i;
+
+        json_array_foreach(json_object_get(document, "conditions"), i, one)
+        {
+                if (strcmp(json_string_value(json_object_get(one, "name")), condition) == 0)
+                        words = xstrdup(json_string_value(json_object_get(one, "words")));
+        }
+        json_decref(document);
+        http_reply_free(&reply);
+        return words;
+}
+
+TestSuite(admin_without_postgres, .fini = stop);
+
+Test(admin_without_postgres, lives_but_is_not_ready)
+{
+        struct postgres *postgres = postgres_start();
+        char *words;
+
+        admin_rig_start(&rig, postgres, "127.0.0.1", "");
+        admin_rig_await_ready(&rig, 200);
+        expect_output(
+            program_run(NULL, "health", "--ready", "-c", rig.relay->config_path, NULL), "ready\n");
+
+        postgres_stop(postgres);
+
+        admin_rig_await_ready(&rig, 503);
+        json_decref(admin_rig_json(&rig, "GET", "/livez", NULL, NULL, 200));
+        words = words_of("postgres");
+        cr_expect(words != NULL && *words != '\0' && strcmp(words, "connected") != 0, "%s", words);
+        free(words);
+        expect_refusal(program_run(NULL, "health", "--ready", "-c", rig.relay->config_path, NULL),
+            1, "not ready; ");
+        expect_output(program_run(NULL, "health", "-c", rig.relay->config_path, NULL), "live\n");
+        postgres_start_again(postgres);
+        admin_rig_await_ready(&rig, 200);
+}
+
+Test(admin_relay, shows_what_was_delivered)
+{
+        json_t *status;
+        json_t *sink;
+
+        publish("orders.created", "k1");
+        relay_wait_for_log(rig.relay, "orders.created", PATIENCE_MS);
+        admin_rig_await_sink(&rig, "state", "running");
+
+        status = admin_rig_json(&rig, "GET", "/api/status", NULL, NULL, 200);
+        sink = json_array_get(json_object_get(status, "sinks"), 0);
+        expect_member(status, "is_live", "true");
+        expect_member(status, "ready", "true");
+        expect_member(status, "not_ready", "[]");
+        expect_member(sink, "name", "\"out\"");
+        expect_member(sink, "kind", "\"stdout\"");
+        expect_member(json_object_get(sink, "counters"), "delivered", "1");
+        expect_member(json_array_get(json_object_get(status, "recent"), 0), "key", "\"k1\"");
+        expect_member(
+            json_array_get(json_object_get(status, "recent"), 0), "outcome", "\"delivered\"");
+        json_decref(status);
+}
+
+Test(admin_relay, pauses_and_resumes)
+{
+        json_t *answer = post("/api/sinks/out/pause", "{\"reason\": \"a deploy\"}", 200);
+
+        expect_member(answer, "paused", "true");
+        expect_member(answer, "was_paused", "false");
+        json_decref(answer);
+        admin_rig_await_sink(&rig, "state", "paused");
+        cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.pause WHERE sink = "
+                                                 "'out' AND reason = 'a deploy'"),
+            1);
+        publish("held", "k1");
+        admin_rig_await_sink(&rig, "backlog", "{\"events\": 1,");
+
+        json_decref(post("/api/sinks/out/resume", "{}", 200));
+
+        relay_wait_for_log(rig.relay, "held", PATIENCE_MS);
+        admin_rig_await_sink(&rig, "state", "running");
+}
+
+static void insert_dead_letters(int n)
+{
+        char *sql = xasprintf(
+            "INSERT INTO courier.dead_letter (sink, lane, outbox_id, event_id, topic, payload,"
+            " created_at, attempts, reason, error)"
+            " SELECT 'out', 0, i, gen_random_uuid(), 'died', '{}', now(), 3, 'rejected', 'no'"
+            " FROM generate_series(1, %d) AS i",
+            n);
+
+        database_exec(rig.owner, sql);
+        free(sql);
+}
+
+Test(admin_relay, lists_redrives_and_drops_dead_letters)
+{
+        json_t *answer;
+        json_t *list;
+        char *body;
+
+        insert_dead_letters(4);
+        answer = admin_rig_json(&rig, "GET", "/api/dead?sink=out&limit=3", NULL, NULL, 200);
+        list = json_object_get(answer, "dead");
+        cr_expect_eq(json_array_size(list), 3);
+        expect_member(answer, "more", "true");
+        cr_expect_null(json_object_get(json_array_get(list, 0), "payload"));
+        body = xasprintf("{\"ids\": [%" JSON_INTEGER_FORMAT "]}",
+            json_integer_value(json_object_get(json_array_get(list, 0), "id")));
+        json_decref(answer);
+
+        answer = post("/api/dead/drop", body, 200);
+        expect_member(answer, "dropped", "1");
+        json_decref(answer);
+        cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.dead_letter"), 3);
+        free(body);
+
+        answer = post("/api/dead/redrive", "{\"sink\": \"out\", \"all\": true}", 200);
+        expect_member(answer, "redriven", "3");
+        json_decref(answer);
+        relay_wait_for_log(rig.relay, "died", PATIENCE_MS);
+        cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.dead_letter"), 0);
+}
+
+Test(admin_relay, changes_the_level_of_the_log)
+{
+        json_decref(post("/api/log", "{\"level\": \"debug\"}", 200));
+        publish("loud", "k1");
+        relay_wait_for_log(rig.relay, "level=debug event=delivered", PATIENCE_MS);
+}
+
+static int follow(const char *path)
+{
+        int socket = http_connect(rig.address);
+        char *request = xasprintf("GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
+
+        http_send(socket, request);
+        free(request);
+        return socket;
+}
+
+Test(admin_relay, tells_of_deliveries_as_they_happen_and_ends_well)
+{
+        int socket = follow("/api/events");
+        char *text = http_read_until(socket, "event: status\ndata: {\"version\"");
+
+        free(text);
+        publish("news", "k1");
+        text = http_read_until(socket, "event: delivery\ndata: {");
+        free(text);
+
+        relay_stop(rig.relay); /* within its drain, with a client that is still there */
+
+        text = http_read_until(socket, NULL);
+        cr_expect_str_eq(text + strlen(text) - 5, "0\r\n\r\n", "the stream was cut off");
+        free(text);
+        close(socket);
+}
+
+/* Publishes until the follower has seen enough: when it is connected nobody else can tell. */
+static bool has_followed(void *context)
+{
+        if (!process_is_running(context))
+                return true;
+        publish("tailed", "other");
+        publish("tailed", "mine");
+        return false;
+}
+
+static char *tail(const char *option)
+{
+        char *path = xasprintf("%s/tail.out", rig.relay->folder);
+        const char *const argv[] = {getenv("PGCOURIER"), "tail", "-c", rig.relay->config_path,
+            "--sink", "out", "--key", "mine", "-n", "2", option, NULL};
+        struct process process;
+        char *text;
+
+        unlink(path);
+        process_start(&process, argv, path, false);
+        wait_until(has_followed, &process, PATIENCE_MS, "tail does not end");
+        cr_expect_eq(process_wait(&process, PATIENCE_MS), 0);
+        text = read_file(path);
+        free(path);
+        return text;
+}
+
+Test(admin_relay, prints_deliveries_in_tail)
+{
+        char *lines = tail(NULL);
+        char *json;
+
+        cr_expect_not_null(strstr(lines, "  out  delivered  "), "%s", lines);
+        cr_expect_not_null(strstr(lines, "  tailed  mine\n"), "%s", lines);
+        cr_expect_null(strstr(lines, "other"), "%s", lines);
+        json = tail("--json");
+        cr_expect(strncmp(json, "{\"at\":\"", 7) == 0, "%s", json);
+        free(lines);
+        free(json);
+}
+
+/* 16 clients that want everything and read nothing: each is held to what it is allowed, the others
+ * are answered, and events go on being delivered. */
+Test(admin_relay, is_not_held_up_by_clients_that_do_not_read)
+{
+        int sockets[16];
+        struct http_reply reply;
+        long before_kib;
+
+        for (int i = 0; i < 16; i++) {
+                int small = 4096;
+
+                sockets[i] = follow("/api/events");
+                setsockopt(sockets[i], SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+                free(http_read_until(sockets[i], "event: status"));
+        }
+        before_kib = relay_rss_kib(rig.relay);
+        reply = http_ask(rig.address, "GET", "/api/events", NULL, NULL);
+        cr_expect_eq(reply.status, 503, "%s", reply.head);
+        http_reply_free(&reply);
+
+        database_exec(rig.owner,
+            "SELECT courier.publish('storm', '{}') FROM generate_series(1, 20000);"
+            "SELECT courier.publish('storm.last', '{}')");
+
+        relay_wait_for_log(rig.relay, "storm.last", PATIENCE_MS);
+        json_decref(admin_rig_json(&rig, "GET", "/livez", NULL, NULL, 200));
+        cr_expect_lt(relay_rss_kib(rig.relay) - before_kib, 128 * 1024);
+        for (int i = 0; i < 16; i++)
+                close(sockets[i]);
+}
