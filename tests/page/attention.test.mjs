@@ -51,16 +51,15 @@ test("of blocked keys the one that most wait for is named, once for each sink", 
   assert.match(two[0].why, /^9 events of key 18 wait behind event 5/);
 });
 
-test("a snapshot is told from ten minutes on, with the process that holds it", () => {
+test("a snapshot is told from five minutes on, with the process that holds it", () => {
   const held = (age) => problems({ source: { up: true, oldest_xmin: { age, pid: 8812, what: "idle in transaction" } } });
-  assert.deepEqual(held(599), []);
-  assert.match(held(600)[0].title, /8812/);
-  assert.match(held(600)[0].command, /pg_terminate_backend\(8812\)/);
+  assert.deepEqual(held(299), []);
+  assert.match(held(300)[0].title, /8812/);
+  assert.match(held(300)[0].command, /pg_terminate_backend\(8812\)/);
 });
 
-test("the notification queue is a warning, and near its end worse", () => {
-  assert.deepEqual([0.24, 0.25, 0.74, 0.75].map((notify_queue_usage) => problems({ source: { up: true, notify_queue_usage } })[0]?.level),
-    [undefined, "warn", "warn", "bad"]);
+test("the notification queue is told when it is half full", () => {
+  assert.deepEqual([0.49, 0.5].map((notify_queue_usage) => problems({ source: { up: true, notify_queue_usage } })[0]?.level), [undefined, "bad"]);
 });
 
 test("what is worst comes first, and the headline names it if it is alone", () => {
@@ -70,12 +69,12 @@ test("what is worst comes first, and the headline names it if it is alone", () =
   assert.equal(headline({}, found.slice(1, 2)), "One thing needs a look: mail is down");
 });
 
-test("a standby is well; catching up is a note", () => {
+test("a standby is well; being behind is not, and says how much work is left", () => {
   const standby = document({ sinks: [sink({ state: "standby", owner: { pid: 7, client: "10.0.0.4" } })] });
   assert.equal(headline(standby, whatNeedsAttention(standby)), "All well, standing by");
   assert.match(whatNeedsAttention(standby)[0].why, /process 7 .* from 10\.0\.0\.4/);
-  const late = problems({ sinks: [sink({ rate: 100, backlog: { events: 24500, is_exact: true, oldest_age: 120 } })] });
-  assert.equal(late[0].level, "note");
+  const late = problems({ sinks: [sink({ rate: 100, backlog: { events: 24500, is_exact: true, oldest_age: 300 } })] });
+  assert.equal(late[0].level, "warn");
   assert.match(late[0].remedy, /4 min 5 s/);
 });
 

@@ -9,8 +9,8 @@
  */
 import { bytes, count, counted, duration, percent, secondsBetween, shellWord } from "./format.mjs";
 
-/* Above these a thing is worth a line. The alerts in contrib/prometheus draw the same lines. */
-export const limits = { queueUsage: 0.25, queueUsageBad: 0.75, xminAge: 600, catchingUpAge: 60 };
+/* Above these a thing is worth a line: the same as of `pgcourier status` (attention.c). */
+export const limits = { queueUsage: 0.5, xminAge: 300, late: 300 };
 
 const levels = ["bad", "warn", "note"];
 const sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
@@ -78,7 +78,7 @@ function ofSinks(status) {
     const problem = states[sink.state]?.(sink, status);
     if (problem)
       found.push({ id: `${sink.state}:${sink.name}`, lasts: secondsBetween(sink.state_since, status.now), ...problem });
-    else if (sink.state === "running" && (sink.backlog?.oldest_age ?? 0) > limits.catchingUpAge) found.push(catchingUp(sink));
+    else if (sink.state === "running" && (sink.backlog?.oldest_age ?? 0) >= limits.late) found.push(behind(sink));
     if (sink.dead > 0) found.push(deadLetters(sink, status));
     const endpoints = sink.endpoints;
     if (endpoints && (endpoints.failing > 0 || endpoints.disabled > 0)) found.push(failingEndpoints(sink, status));
@@ -87,12 +87,12 @@ function ofSinks(status) {
 }
 
 /* At the present rate, while more arrives: the difference is not known, so this is a lower bound. */
-function catchingUp(sink) {
+function behind(sink) {
   const left = sink.rate > 0 && sink.backlog.events > 0 ? sink.backlog.events / sink.rate : null;
   return {
     id: `behind:${sink.name}`,
-    level: "note",
-    title: `${sink.name} is catching up`,
+    level: "warn",
+    title: `${sink.name} is behind`,
     why: join(waiting(sink)),
     remedy: left === null ? "" : `At the present rate that is at least ${duration(left)} of work.`,
   };
@@ -102,7 +102,7 @@ function deadLetters(sink, status) {
   return {
     id: `dead:${sink.name}`,
     level: "warn",
-    title: `${counted(sink.dead, "dead letter")} of ${sink.name}`,
+    title: `${sink.counts_are_exact === false ? "At least " : ""}${counted(sink.dead, "dead letter")} of ${sink.name}`,
     why: "Given up: refused for good, or failed too often.",
     remedy: "Remove the cause, then redrive them; or drop what nobody needs.",
     command: commandLine(status, "dead", "list", "--sink", sink.name),
@@ -127,6 +127,7 @@ function failingEndpoints(sink, status) {
 function ofBlockedKeys(status) {
   const worst = new Map();
   for (const key of status.blocked_keys ?? []) {
+    if (key.behind_id === null) continue; /* what they wait behind is under way now */
     const other = worst.get(key.sink);
     worst.set(key.sink, { key: !other || key.waiting > other.key.waiting ? key : other.key, n: (other?.n ?? 0) + 1 });
   }
@@ -154,10 +155,19 @@ function ofSource(status) {
       remedy: "Nothing is delivered until it is back; the relay connects again by itself and nothing is lost.",
       command: commandLine(status, "doctor"),
     });
+  else if (status.look_error)
+    found.push({
+      id: "look",
+      level: "warn",
+      title: "The database could not be looked at",
+      why: join(status.look_error),
+      remedy: "Deliveries go on; backlogs, dead letters and blocked keys are those of the last look.",
+      command: commandLine(status, "doctor"),
+    });
   if (source.notify_queue_usage >= limits.queueUsage)
     found.push({
       id: "queue",
-      level: source.notify_queue_usage >= limits.queueUsageBad ? "bad" : "warn",
+      level: "bad",
       title: `The notification queue is ${percent(source.notify_queue_usage)} full`,
       why: "A session that listens sits in a long transaction. When the queue is full, every commit that notifies fails, and publishing with it.",
       remedy: "End that session; the doctor names it.",

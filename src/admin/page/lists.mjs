@@ -1,5 +1,6 @@
 /* Blocked keys, recent deliveries, and the box about the source. */
 import { $, icon, list, make, setAttribute, setHidden, setIcon, setOptions, setText } from "./dom.mjs";
+import { limits } from "./attention.mjs";
 import { bytes, clock, count, duration, percent, secondsBetween, ago, unknown } from "./format.mjs";
 
 export function cell(label, ...children) {
@@ -23,7 +24,7 @@ export function showBlockedKeys(status) {
     () => cells("sink", "key", "waiting", "behind", "since", "next try", "error"),
     (row, key) => {
       const due = secondsBetween(status.now, key.next_retry_at);
-      setCells(row, key.sink, key.key, count(key.waiting), `event ${key.behind_id}`, ago(secondsBetween(key.since, status.now)),
+      setCells(row, key.sink, key.key, count(key.waiting), key.behind_id === null ? "under way" : `event ${key.behind_id}`, ago(secondsBetween(key.since, status.now)),
         due === null ? unknown : due > 0 ? `in ${duration(Math.ceil(due))}` : "now", key.error ?? "");
     });
 }
@@ -88,8 +89,8 @@ function sourceFacts(status) {
   return [
     ["PostgreSQL", [source.up === false ? "not reached" : source.server_version ? String(source.server_version) : unknown, source.schema ? `schema ${source.schema}` : ""].filter(Boolean).join(", "), source.up === false ? "bad" : ""],
     ["Reconnects", count(source.reconnects)],
-    ["Notification queue", `${percent(source.notify_queue_usage)} used`, source.notify_queue_usage >= 0.25 ? "warn" : ""],
-    ["Oldest snapshot", held ? `${duration(held.age)}${held.pid ? `, process ${held.pid}` : ""}` : "none is held", held?.age >= 600 ? "warn" : ""],
+    ["Notification queue", `${percent(source.notify_queue_usage)} used`, source.notify_queue_usage >= limits.queueUsage ? "warn" : ""],
+    ["Oldest snapshot", held ? `${duration(held.age)}${held.pid ? `, process ${held.pid}` : ""}` : "none is held", held?.age >= limits.xminAge ? "warn" : ""],
     ["Outbox", `${bytes(source.outbox_bytes)}${source.outbox_partitions ? ` in ${count(source.outbox_partitions)} partitions` : ""}`],
     ["Dead rows", count(source.outbox_dead_tuples)],
     ["Configuration", config.last_reload_ok === false ? "reload failed" : config.loaded_at ? `read ${ago(secondsBetween(config.loaded_at, status.now))}` : unknown, config.last_reload_ok === false ? "warn" : "", config.file],

@@ -84,12 +84,15 @@ function makeCard(sink) {
   return card;
 }
 
+/* Counting stops where it would cost the database something. */
+const upTo = (value, sink) => count(value) + (sink.counts_are_exact === false && value > 0 ? "+" : "");
+
 const counters = [
   ["in flight", (sink) => (sink.window ? `${count(sink.in_flight)} of ${count(sink.window)}` : count(sink.in_flight)), () => ""],
-  ["retrying", (sink) => count(sink.retrying), (sink) => (sink.retrying > 0 ? "warn" : "")],
-  ["blocked", (sink) => count(sink.blocked), (sink) => (sink.blocked > 0 ? "warn" : "")],
-  ["delayed", (sink) => count(sink.delayed), () => ""],
-  ["dead", (sink) => count(sink.dead), (sink) => (sink.dead > 0 ? "bad" : "")],
+  ["retrying", (sink) => upTo(sink.retrying, sink), (sink) => (sink.retrying > 0 ? "warn" : "")],
+  ["blocked", (sink) => upTo(sink.blocked, sink), (sink) => (sink.blocked > 0 ? "warn" : "")],
+  ["delayed", (sink) => upTo(sink.delayed, sink), () => ""],
+  ["dead", (sink) => upTo(sink.dead, sink), (sink) => (sink.dead > 0 ? "bad" : "")],
 ];
 
 function updateCard(card, sink, status) {
