@@ -93,6 +93,7 @@ static void examine_database(
         struct array_literal sinks = {0};
         bool is_known = check_database(conn, config, report);
 
+        doctor_check_session_certificate(conn, report);
         check_clock(conn, report);
         ask_all(conn, health_server_checks, NULL, report);
         for (unsigned i = 0; config != NULL && i < config->n_sinks; i++)
@@ -126,6 +127,7 @@ static void examine_config(const char *path, struct report *report)
         if (conn != NULL)
                 examine_database(conn, config, report);
         blocking_conn_close(conn);
+        doctor_check_certificates(config, report);
         if (check_sinks(config, true, report))
                 config_free(config);
 }

@@ -354,6 +354,11 @@ static bool verifies_name(PGconn *pg)
         return verifies;
 }
 
+void *blocking_conn_tls(const struct blocking_conn *conn)
+{
+        return PQsslStruct(conn->pg, "OpenSSL");
+}
+
 enum blocking_conn_privacy blocking_conn_privacy(const struct blocking_conn *conn)
 {
         const char *host = PQhost(conn->pg);

@@ -68,6 +68,9 @@ enum blocking_conn_privacy {
 };
 enum blocking_conn_privacy blocking_conn_privacy(const struct blocking_conn *conn);
 
+/* OpenSSL's session (SSL *), or NULL if the connection is not encrypted. */
+void *blocking_conn_tls(const struct blocking_conn *conn);
+
 /* libpq's versions, for `pgcourier version`. */
 int libpq_version(void);          /* as it runs now; 150004 is 15.4 */
 int libpq_version_compiled(void); /* of the headers */

@@ -75,16 +75,21 @@ static const char endpoints_sql[] =
     "NULL"
     "  WHERE NOT EXISTS (SELECT FROM trouble)";
 
+/* With the partitions of those that have any. */
 static const char bloat_sql[] =
     "SELECT CASE WHEN dead > 100000 AND dead > live THEN 'warn' ELSE 'ok' END,"
     "  format('%s: %s, about %s rows, %s dead', name, size, live, dead),"
     "  CASE WHEN dead > 100000 AND dead > live THEN"
     "   format('VACUUM courier.%I; if that does not help, see snapshots above', name) END"
-    " FROM (SELECT s.relname AS name, pg_size_pretty(pg_total_relation_size(s.relid)) AS size,"
-    "   n_live_tup AS live, n_dead_tup AS dead FROM pg_stat_user_tables AS s"
-    "  WHERE s.schemaname = 'courier'"
-    "   AND s.relname IN ('outbox', 'cursor', 'parked', 'dead_letter') ORDER BY s.relname) AS "
-    "of_ours";
+    " FROM (SELECT c.relname AS name, pg_size_pretty(sum(pg_total_relation_size(part.oid))) AS "
+    "size,"
+    "   sum(coalesce(n_live_tup, 0)) AS live, sum(coalesce(n_dead_tup, 0)) AS dead"
+    "  FROM pg_class AS c, LATERAL (SELECT c.oid UNION"
+    "    SELECT inhrelid FROM pg_inherits WHERE inhparent = c.oid) AS part"
+    "   LEFT JOIN pg_stat_user_tables AS s ON s.relid = part.oid"
+    "  WHERE c.relnamespace = 'courier'::regnamespace"
+    "   AND c.relname IN ('outbox', 'cursor', 'parked', 'dead_letter')"
+    "  GROUP BY c.relname ORDER BY c.relname) AS of_ours";
 
 const struct health_check health_sink_checks[] = {
     {"cursors", cursors_sql, true},

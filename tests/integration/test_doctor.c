@@ -1,6 +1,8 @@
 /* `pgcourier doctor`: each ill is found, named and remedied. */
 #include "base/alloc.h"
 #include "failures_rig.h"
+#include "http_certificate.h"
+#include "support/http_receiver.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,13 +143,17 @@ Test(doctor, finds_what_failed_and_what_stands_still)
 Test(doctor, names_the_holder_of_the_oldest_snapshot)
 {
         PGconn *holder = database_connect(owner_dsn);
+        PGconn *younger = database_connect(owner_dsn);
         char *words = NULL;
 
         database_exec(holder, "SET application_name = 'forgetful';"
                               "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+        database_exec(rig.owner, "SELECT pg_current_xact_id()");
+        database_exec(younger, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
         words = xasprintf("snapshots: the oldest is held by pid %d (forgetful, user postgres, ",
             PQbackendPID(holder));
         EXPECT(DOCTOR(), 0, words);
+        PQfinish(younger);
         database_exec(holder, "COMMIT; BEGIN; SELECT pg_current_xact_id();"
                               "PREPARE TRANSACTION 'left over'");
         EXPECT(DOCTOR(), 0,
@@ -204,6 +210,46 @@ Test(doctor, finds_files_that_everybody_may_read)
         free(text);
         free(words);
         free(secret);
+}
+
+static struct program_run examine_https(struct certificate *certificate, const char *trust)
+{
+        struct http_receiver *receiver =
+            http_receiver_start(certificate->path, certificate->key_path);
+        struct program_run run;
+        char *text = xasprintf("postgres: {dsn: \"%s\"}\n"
+                               "sinks: [{name: hook, topics: ['**'], http: {url: "
+                               "'https://localhost:%u/', signing: none%s}}]\n",
+            rig.dsn, http_receiver_port(receiver), trust);
+
+        free(path);
+        path = program_file("config.yaml", text, strlen(text));
+        run = DOCTOR();
+        http_receiver_destroy(receiver);
+        free(text);
+        return run;
+}
+
+Test(doctor, says_when_certificates_end_and_whether_they_pass)
+{
+        struct certificate good, other;
+        char *trust;
+
+        certificate_make(&good, "DNS:localhost"); /* for two days */
+        certificate_make(&other, "DNS:elsewhere");
+        trust = xasprintf(
+            ", ca_file: %s, cert_file: %s, key_file: %s", good.path, good.path, good.key_path);
+        EXPECT(examine_https(&good, trust), 0,
+            "warn  certificates: that of sink hook (localhost:", " days\n      Renew it in time\n",
+            "warn  certificates: that of ours for sink hook (");
+        EXPECT(examine_https(&good, ""), 1, "fail  certificates: that of sink hook (localhost:",
+            ") does not pass: self-signed certificate\n");
+        free(trust);
+        trust = xasprintf(", ca_file: %s", other.path);
+        EXPECT(examine_https(&other, trust), 1, ") does not pass: hostname mismatch\n");
+        free(trust);
+        free(good.folder);
+        free(other.folder);
 }
 
 Test(doctor, fails_with_one_code_and_speaks_json)
