@@ -262,8 +262,9 @@ static bool conclude(const struct sending *sending, struct error *error)
 
         for (size_t i = 0; i < sending->n_lanes; i++)
                 if (sending->lanes[i].stage == STAGE_READING)
-                        printf("%s: not delivered so far: is it far behind, or its destination "
-                               "slow? See `pgcourier cursor list`\n",
+                        printf("%s: not delivered so far: its destination is slow or down, which "
+                               "the relay's log would say, or it is far behind, which `pgcourier "
+                               "cursor list` would\n",
                             sending->lanes[i].name);
         if (n_taking == 0)
                 return error_set(error, ERROR_EMPTY, "no sink takes such an event");

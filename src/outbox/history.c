@@ -26,7 +26,7 @@ static const char read_sql[] =
     "   regexp_replace($7, '([^[:alnum:]*])', '\\\\\\1', 'g'), '**', E'\\x01'),"
     "   '*', '[^.]*'), E'\\x01', '.*') || ')$'))"
     " AND ($8::text IS NULL OR o.key = $8)"
-    " AND ($9::jsonpath[] = '{}' OR"
+    " AND (cardinality($9::jsonpath[]) = 0 OR"
     "   cardinality(courier.true_filters(o.payload, $9)) = cardinality($9))"
     " ORDER BY o.id LIMIT $10::integer";
 

@@ -110,6 +110,16 @@ Test(replay, leaves_out_what_the_sink_has_not_passed)
         publish_numbers(6, 9, "kept");
         expect_output(REPLAY("--from", "4", "--dry-run"),
             "2 events would be delivered to sink bus once more\n");
+        /* The sink is asked as it is configured now. */
+        cr_assert_eq(process_run((const char *const[]){"sed", "-i", "/filter/d; s/kept/other/",
+                                     relay->config_path, NULL},
+                         NULL, false),
+            0);
+        expect_refusal(REPLAY("--from", "1", "--dry-run"), 8, "sink bus has got no such event");
+        process_run(
+            (const char *const[]){"sed", "-i", "/types/d", relay->config_path, NULL}, NULL, false);
+        expect_output(REPLAY("--from", "2", "--dry-run"),
+            "4 events would be delivered to sink bus once more\n");
 }
 
 /* It has asked once more how many are due, and still not gone on. */
