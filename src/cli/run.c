@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "loop/resolve.h"
 #include "relay/relay.h"
+#include "relay/signals.h"
 #include "sinks/module.h"
 #include "sinks/registry.h"
 
@@ -41,17 +42,24 @@ static bool set_log_level(const char *name)
         return false;
 }
 
+static unsigned count_threads(const struct config *config)
+{
+        unsigned n_threads = 4;
+
+        for (unsigned i = 0; i < config->n_sinks; i++)
+                n_threads += sink_kind_threads(&config->sinks[i]);
+        return n_threads;
+}
+
 /* libuv starts its threads at first use and never more. E-mail blocks one for each message on its way,
  * standard output one, a module as many as it says; none of them may wait behind another. Returns how many there will be. */
 static unsigned size_thread_pool(const struct config *config)
 {
         const unsigned max_threads = 1024; /* libuv's */
-        unsigned long n_threads = 4;
+        unsigned long n_threads;
         char text[24];
 
-        for (unsigned i = 0; i < config->n_sinks; i++)
-                n_threads += sink_kind_threads(&config->sinks[i]);
-        snprintf(text, sizeof text, "%lu", n_threads);
+        snprintf(text, sizeof text, "%u", count_threads(config));
         if (setenv("UV_THREADPOOL_SIZE", text, 0) != 0)
                 out_of_memory();
         n_threads = strtoul(getenv("UV_THREADPOOL_SIZE"), NULL, 10);
@@ -107,28 +115,82 @@ static bool load_modules(const struct config *config, struct error *error)
         return true;
 }
 
-static bool run_config(
-    const struct config *config, const struct arguments *arguments, struct error *error)
-{
-        const struct relay_options relay_options = {.once = arguments_has(arguments, ONCE),
-            .config_path = arguments_value(arguments, CONFIG)};
-        const char *level = arguments_value(arguments, LOG_LEVEL);
-        bool ok;
+/* What a relay that runs wants of its process. */
+struct running {
+        const char *config_path; /* borrowed */
+        bool is_level_given;     /* on the command line, which goes before the file */
+        unsigned n_threads;      /* of the pool, which never grows */
+};
 
-        if (level == NULL && config->log_level != NULL && !set_log_level(config->log_level))
-                return error_set(error, ERROR_CONFIG,
-                    "log level \"%.64s\" is not one of debug, info, warn, error",
-                    config->log_level);
+static void apply_log(const struct running *running, const struct config *config)
+{
+        if (!running->is_level_given)
+                set_log_level(config->log_level);
+}
+
+static struct config *load_again(void *owner, struct error *error)
+{
+        const struct running *running = owner;
+        struct config *config = config_load(running->config_path, error);
+
+        if (config == NULL || load_modules(config, error))
+                return config;
+        config_free(config);
+        return NULL;
+}
+
+static void use_name_servers(const struct config *config)
+{
+        resolve_use_servers(
+            (const char *const *)config->relay.dns_servers, config->relay.n_dns_servers);
+}
+
+static void apply(void *owner, const struct config *config)
+{
+        const struct running *running = owner;
+        unsigned wanted = count_threads(config);
+
+        apply_log(running, config);
+        use_name_servers(config);
+        provide_files(config);
+        if (wanted > running->n_threads)
+                log_warn("few_threads", kv_int("have", running->n_threads),
+                    kv_int("wanted", wanted),
+                    kv_text("hint", "sinks that block a thread (email, stdout, modules) may wait "
+                                    "for each other until the relay is started anew"));
+}
+
+static bool prepare(struct running *running, const struct config *config, struct error *error)
+{
+        apply_log(running, config);
         resources_keep_to_ourselves();
         if (!load_modules(config, error))
                 return false;
         provide_files(config);
-        if (!resources_check(size_thread_pool(config), error))
+        running->n_threads = size_thread_pool(config);
+        if (!resources_check(running->n_threads, error))
                 return false;
-        if (!libraries_init_curl())
-                return error_set(error, ERROR_SYSTEM, "libcurl cannot be initialised");
-        resolve_use_servers(
-            (const char *const *)config->relay.dns_servers, config->relay.n_dns_servers);
+        use_name_servers(config);
+        return libraries_init_curl() ||
+               error_set(error, ERROR_SYSTEM, "libcurl cannot be initialised");
+}
+
+static bool run_config(
+    struct config *config, const struct arguments *arguments, struct error *error)
+{
+        struct running running = {.config_path = arguments_value(arguments, CONFIG),
+            .is_level_given = arguments_has(arguments, LOG_LEVEL)};
+        const struct relay_options relay_options = {.once = arguments_has(arguments, ONCE),
+            .config_path = running.config_path,
+            .load = load_again,
+            .apply = apply,
+            .owner = &running};
+        bool ok;
+
+        if (!prepare(&running, config, error)) {
+                config_free(config);
+                return false;
+        }
         ok = relay_run(config, &relay_options, error);
         curl_global_cleanup();
         return ok;
@@ -138,7 +200,6 @@ static bool run_run(const struct arguments *arguments, struct error *error)
 {
         const char *level = arguments_value(arguments, LOG_LEVEL);
         struct config *config;
-        bool ok;
 
         if (!arguments_has(arguments, CONFIG))
                 return error_set(
@@ -146,12 +207,9 @@ static bool run_run(const struct arguments *arguments, struct error *error)
         if (level != NULL && !set_log_level(level))
                 return error_set(error, ERROR_USAGE,
                     "run: --log-level \"%.64s\" is not one of debug, info, warn, error", level);
+        signals_hold();
         config = config_load(arguments_value(arguments, CONFIG), error);
-        if (config == NULL)
-                return false;
-        ok = run_config(config, arguments, error);
-        config_free(config);
-        return ok;
+        return config != NULL && run_config(config, arguments, error);
 }
 
 extern const struct command run_command;

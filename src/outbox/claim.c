@@ -6,6 +6,8 @@
  *            -no cursor yet-> (look at now ->) make cursor -> try lock
  *            -held-> owned elsewhere
  *            -granted-> raise epoch -> look at what is parked -> owned
+ *
+ * It may be given back before that, to the same session or to another one.
  */
 #include "base/alloc.h"
 #include "outbox/pg_words.h"
@@ -22,6 +24,7 @@ enum {
         MAKE_CURSOR,
         RAISE_EPOCH,
         READ_PARKED_KEYS,
+        UNLOCK,
 };
 
 /* The first key of all our advisory locks: "cour". */
@@ -70,6 +73,10 @@ const struct pg_statement claim_statements[] = {
                " (array_agg(state = 'retry' AND NOT skip ORDER BY position))[1]"
                " FROM courier.parked"
                " WHERE sink = $1 AND lane = $2::integer AND state <> 'delayed' GROUP BY key"},
+    [UNLOCK] = {.name = "unlock",
+        .n_params = 2,
+        .sql = "SELECT pg_advisory_unlock(" LOCK_CLASS ", lock_id)"
+               " FROM courier.cursor WHERE sink = $1 AND lane = $2::integer"},
 };
 const unsigned n_claim_statements = sizeof claim_statements / sizeof *claim_statements;
 
@@ -222,4 +229,38 @@ void lane_store_claim(struct lane_store *store)
                 execute(store, CHECK_FILTER, &store->filter, on_filter_checked);
         else
                 try_lock(store);
+}
+
+static void on_unlocked(void *owner, PGresult *result)
+{
+        struct lane_store *store = owner;
+
+        PQclear(result);
+        store->events.on_released(store->owner);
+}
+
+void lane_store_release(struct lane_store *store)
+{
+        const char *const lane[] = {store->sink, store->lane};
+
+        outbox_flush(store->outbox); /* what was gathered goes first */
+        execute(store, UNLOCK, lane, on_unlocked);
+}
+
+static void on_new_filter_checked(void *owner, PGresult *result)
+{
+        struct outbox *outbox = owner;
+        struct bytes words = {0};
+
+        if (!PQgetisnull(result, 0, 0))
+                pg_words_append(&words, PQgetvalue(result, 0, 0));
+        PQclear(result);
+        outbox->events.on_filter_checked(outbox->owner, words.data);
+        bytes_deinit(&words);
+}
+
+void outbox_check_filter(struct outbox *outbox, const char *filter)
+{
+        pg_conn_execute(outbox->conn, &claim_statements[CHECK_FILTER], &filter, false,
+            on_new_filter_checked, outbox);
 }

@@ -197,6 +197,11 @@ void endpoint_table_read_due(struct endpoint_table *table)
         execute(table, READ_DUE, &table->sink, on_due_read);
 }
 
+bool endpoint_table_is_idle(const struct endpoint_table *table)
+{
+        return !table->is_reading && !table->is_reading_due;
+}
+
 /* What the relay finds out is lost with the session; the next attempt finds it out again. */
 static void note(struct endpoint_table *table, int statement, const char *const *values)
 {

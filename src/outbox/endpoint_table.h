@@ -22,7 +22,7 @@ struct endpoint_table_events {
 struct endpoint_table *endpoint_table_create(struct outbox *outbox, const char *sink,
     const struct endpoint_table_events *events, void *owner);
 
-/* NULL is allowed. The outbox must be closed, so that no answer is on its way. */
+/* NULL is allowed. No answer may be on its way: it is idle, or the outbox is closed. */
 void endpoint_table_destroy(struct endpoint_table *table);
 
 /* Answered by on_endpoints, at least once after the last call. */
@@ -33,6 +33,9 @@ void endpoint_table_read_due(struct endpoint_table *table);
 
 /* No answer is on its way any more, and what was read may be out of date. */
 void endpoint_table_session_down(struct endpoint_table *table);
+
+/* Nothing that is answered is asked. */
+bool endpoint_table_is_idle(const struct endpoint_table *table);
 
 /* These publish an event of their own, unless somebody has noted the same already. */
 void endpoint_table_note_failing(

@@ -40,6 +40,8 @@ struct outbox_events {
         void (*on_control)(void *owner);
         /* Answers outbox_tick(): until the next tick of a schedule; 0: at once, -1: none. */
         void (*on_tick)(void *owner, int64_t next_ms);
+        /* Answers outbox_check_filter(): why not, in words, or NULL. */
+        void (*on_filter_checked)(void *owner, const char *words);
 };
 
 struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *config,
@@ -55,9 +57,17 @@ struct outbox_news {
         void (*on_looked)(void *owner, uint64_t n_news);
 };
 
-/* Before outbox_open(): every session is to LISTEN. */
+/* Before outbox_open(): every session is to LISTEN; `news` NULL: or not any more. */
 void outbox_listen(struct outbox *outbox, const struct outbox_news *news, void *owner);
 void outbox_open(struct outbox *outbox);
+
+/* From the next connection on. The strings are borrowed. */
+void outbox_configure(struct outbox *outbox, const struct postgres_config *config);
+
+bool outbox_is_up(const struct outbox *outbox);
+
+/* Does PostgreSQL take the text for a jsonpath predicate? Answered by on_filter_checked. */
+void outbox_check_filter(struct outbox *outbox, const char *filter);
 
 /* Publishes the events of all schedules that are due; answered by on_tick. */
 void outbox_tick(struct outbox *outbox);
@@ -106,18 +116,25 @@ struct lane_store_events {
          * it by hand. May be NULL. */
         void (*on_missing)(void *owner, uint64_t n_verdicts);
         void (*on_settled)(void *owner);
+        void (*on_released)(void *owner); /* may be NULL if nobody asks for it */
 };
 
 struct lane_store *lane_store_create(struct outbox *outbox,
     const struct lane_store_settings *settings, const struct lane_store_events *events,
     void *owner);
 
-/* NULL is allowed. The outbox must be closed, so that no answer is on its way. */
+/* NULL is allowed. No answer may be on its way: the lane was released, or never claimed, or the outbox
+ * is closed. */
 void lane_store_destroy(struct lane_store *store);
 
 /* Takes the lane's lock and reads its cursor, which is made first if the lane is new, and what is
  * parked. Answered by on_owned or on_owned_elsewhere. */
 void lane_store_claim(struct lane_store *store);
+
+/* Gives the lane back: whoever wants it may have it. Answered by on_released, and as answers come in the
+ * order of the calls, none of this store is on its way then. To be called when nothing else of it is
+ * outstanding that is answered by a call. */
+void lane_store_release(struct lane_store *store);
 
 /* Of the last claim that was granted: each is higher than those before it. */
 uint64_t lane_store_epoch(const struct lane_store *store);

@@ -417,6 +417,11 @@ struct pg_conn *pg_conn_create(uv_loop_t *loop, const char *name,
         return conn;
 }
 
+void pg_conn_configure(struct pg_conn *conn, const struct postgres_config *config)
+{
+        conn->config = *config;
+}
+
 void pg_conn_open(struct pg_conn *conn)
 {
         assert(conn->state == PG_CONN_CLOSED);

@@ -209,8 +209,9 @@ struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *conf
 
 void outbox_listen(struct outbox *outbox, const struct outbox_news *news, void *owner)
 {
-        outbox->is_listening = true;
-        outbox->news = *news;
+        outbox->is_listening = news != NULL;
+        if (news != NULL)
+                outbox->news = *news;
         outbox->news_owner = owner;
 }
 
@@ -219,10 +220,21 @@ void outbox_open(struct outbox *outbox)
         pg_conn_open(outbox->conn);
 }
 
+void outbox_configure(struct outbox *outbox, const struct postgres_config *config)
+{
+        pg_conn_configure(outbox->conn, config);
+}
+
+bool outbox_is_up(const struct outbox *outbox)
+{
+        return pg_conn_is_ready(outbox->conn);
+}
+
 void outbox_close(struct outbox *outbox)
 {
         pg_conn_close(outbox->conn);
         session_drop_settle_batches(outbox);
+        outbox->n_looking = 0;
 }
 
 void outbox_destroy(struct outbox *outbox)

@@ -102,20 +102,53 @@ void watch_set_sinks(struct watch *watch, const struct config *config)
         watch_ask(watch);
 }
 
+static void free_secret(char *text)
+{
+        if (text != NULL)
+                explicit_bzero(text, strlen(text));
+        free(text);
+}
+
+/* Copies of what is a text in them, which are kept. */
+static struct postgres_config take_settings(
+    struct watch *watch, const struct postgres_config *config)
+{
+        struct postgres_config postgres = *config;
+
+        watch->dsn = postgres.dsn = postgres.dsn != NULL ? xstrdup(postgres.dsn) : NULL;
+        watch->password = postgres.password =
+            postgres.password != NULL ? xstrdup(postgres.password) : NULL;
+        return postgres;
+}
+
+void watch_reopen(struct watch *watch, const struct config *config)
+{
+        char *old_dsn = watch->dsn;
+        char *old_password = watch->password;
+        struct postgres_config postgres = take_settings(watch, &config->postgres);
+        struct error error;
+
+        error_set(&error, ERROR_DATABASE, "the settings of the connection have changed");
+        pg_conn_fail(watch->conn, &error); /* tells those who wait */
+        pg_conn_close(watch->conn);
+        pg_conn_configure(watch->conn, &postgres);
+        free_secret(old_dsn);
+        free_secret(old_password);
+        pg_conn_open(watch->conn);
+}
+
 struct watch *watch_create(
     uv_loop_t *loop, const struct config *config, const struct watch_events *events, void *owner)
 {
         static const struct pg_conn_events conn_events = {
             .on_connected = on_connected, .on_lost = on_lost};
         struct watch *watch = xcalloc(1, sizeof *watch);
-        struct postgres_config postgres = config->postgres;
+        struct postgres_config postgres;
 
         watch->events = *events;
         watch->owner = owner;
         list_init(&watch->actions);
-        watch->dsn = postgres.dsn = postgres.dsn != NULL ? xstrdup(postgres.dsn) : NULL;
-        watch->password = postgres.password =
-            postgres.password != NULL ? xstrdup(postgres.password) : NULL;
+        postgres = take_settings(watch, &config->postgres);
         watch->sinks = look_sinks(config);
         watch->asked_ms = now_ms() - AT_MOST_MS;
         watch->next = timer_create_on(loop, on_next, watch);
@@ -148,12 +181,8 @@ void watch_destroy(struct watch *watch)
         timer_destroy(watch->next);
         timer_destroy(watch->tell);
         json_decref(watch->look);
-        if (watch->password != NULL)
-                explicit_bzero(watch->password, strlen(watch->password));
-        if (watch->dsn != NULL)
-                explicit_bzero(watch->dsn, strlen(watch->dsn));
-        free(watch->password);
-        free(watch->dsn);
+        free_secret(watch->password);
+        free_secret(watch->dsn);
         free(watch->sinks);
         free(watch);
 }

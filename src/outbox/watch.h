@@ -30,6 +30,9 @@ void watch_destroy(struct watch *watch); /* NULL is allowed; closes */
 /* From now on these are the sinks that are looked at. */
 void watch_set_sinks(struct watch *watch, const struct config *config);
 
+/* Other settings of the database; what is under way fails. */
+void watch_reopen(struct watch *watch, const struct config *config);
+
 /* The last document, or NULL. Borrowed; valid until the loop goes on. */
 const json_t *watch_look(const struct watch *watch);
 /* How old it is; -1: there is none. */

@@ -45,6 +45,12 @@ void bell_init(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms)
             .crowd_asked_us = -CROWD_PAUSE_US};
 }
 
+void bell_configure(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms)
+{
+        bell->sweep_us = sweep_ms * 1000;
+        bell->poll_interval_us = poll_interval_ms * 1000;
+}
+
 /* From here on newcomers ring, or will soon; who came before may still end without. */
 static void begin_drowsing(struct bell *bell, int64_t now_us)
 {

@@ -54,6 +54,9 @@ struct bell {
 
 void bell_init(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms);
 
+/* From the next look on. */
+void bell_configure(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms);
+
 /* Some lane is ours, or none. May be told again and again. */
 void bell_own(struct bell *bell, bool is_any, int64_t now_us);
 

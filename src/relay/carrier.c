@@ -74,6 +74,12 @@ void carrier_note_owned_elsewhere(struct carrier *carrier)
         carrier->events.on_standby(carrier->owner);
 }
 
+void carrier_note_released(struct carrier *carrier)
+{
+        carrier->is_owned = false;
+        carrier->events.on_dirty(carrier->owner);
+}
+
 /* A destination that refuses us until somebody changes something is told where people look. */
 void carrier_show_pause(struct carrier *carrier, const struct lane *lane, const char *reason)
 {
@@ -258,6 +264,28 @@ bool carrier_is_at_rest(const struct carrier *carrier)
                 if (!lane_is_at_rest(&route_of_link(link)->lane))
                         return false;
         return true;
+}
+
+bool carrier_is_idle(const struct carrier *carrier)
+{
+        if (carrier->is_claiming || !carrier_is_at_rest(carrier))
+                return false;
+        list_for_each (link, &carrier->routes)
+                if (!route_is_idle(route_of_link(link)))
+                        return false;
+        return carrier->fanout == NULL || fanout_is_idle(carrier->fanout);
+}
+
+void carrier_release(struct carrier *carrier)
+{
+        lane_store_release(carrier->gate);
+}
+
+void carrier_configure(
+    struct carrier *carrier, const struct sink_config *config, const struct relay_config *relay)
+{
+        carrier->config = config;
+        carrier->standby_ms = relay->standby_ms;
 }
 
 bool carrier_is_caught_up(const struct carrier *carrier)

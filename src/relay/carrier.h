@@ -56,6 +56,18 @@ void carrier_cancel(struct carrier *carrier); /* hurries what is in flight */
 bool carrier_is_at_rest(const struct carrier *carrier);
 bool carrier_is_caught_up(const struct carrier *carrier);
 
-/* Consumes the carrier, which is at rest; on_closed comes when its sink has closed. The outbox's
- * session must be closed already, so that no answer is on its way. */
+/* It was drained, and is at rest; and nothing is asked of the database that would be answered, except
+ * perhaps progress that was written. */
+bool carrier_is_idle(const struct carrier *carrier);
+
+/* Gives the sink's lanes back, for an idle one: carrier_is_owned() becomes false, at the latest with the
+ * session, and then no answer is on its way any more. */
+void carrier_release(struct carrier *carrier);
+
+/* The sink goes on, but its settings, which are the same, have moved. */
+void carrier_configure(
+    struct carrier *carrier, const struct sink_config *config, const struct relay_config *relay);
+
+/* Consumes the carrier, which is at rest; on_closed comes when its sink has closed. No answer may be on
+ * its way: it was released, or never owned anything, or the outbox's session is closed. */
 void carrier_close(struct carrier *carrier);

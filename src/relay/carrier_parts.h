@@ -47,6 +47,7 @@ struct carrier {
 /* The gate's answers. */
 void carrier_note_owned(struct carrier *carrier);
 void carrier_note_owned_elsewhere(struct carrier *carrier);
+void carrier_note_released(struct carrier *carrier);
 
 /* The sink's only route: its destination refuses us until somebody does something, or takes events
  * again. */

@@ -121,8 +121,10 @@ static void on_endpoints(void *owner, const struct endpoint_list *list)
 {
         struct fanout *fanout = owner;
 
-        if (fanout->carrier->is_draining)
+        if (fanout->carrier->is_draining) {
+                fanout->carrier->events.on_dirty(fanout->carrier->owner); /* it may be idle now */
                 return;
+        }
         if (list != NULL)
                 reconcile(fanout, list);
         if (!fanout->is_current)
@@ -187,13 +189,21 @@ static void on_settled(void *owner)
         (void)owner;
 }
 
+static void on_released(void *owner)
+{
+        struct fanout *fanout = owner;
+
+        carrier_note_released(fanout->carrier);
+}
+
 static struct lane_store *create_gate(struct fanout *fanout)
 {
         static const struct lane_store_events events = {.on_owned = on_owned,
             .on_owned_elsewhere = on_owned_elsewhere,
             .on_page = on_page,
             .on_xid = on_xid,
-            .on_settled = on_settled};
+            .on_settled = on_settled,
+            .on_released = on_released};
         const struct sink_config *config = fanout->carrier->config;
         const struct lane_store_settings settings = {
             .sink = config->name, .filter = config->filter, .start = config->start};
@@ -321,6 +331,11 @@ void fanout_note_health(
 void fanout_disable(struct fanout *fanout, struct route *route, const char *reason)
 {
         endpoint_table_disable(fanout->table, route->endpoint->id, reason);
+}
+
+bool fanout_is_idle(const struct fanout *fanout)
+{
+        return endpoint_table_is_idle(fanout->table) && page_desk_is_idle(fanout->desk);
 }
 
 bool fanout_is_caught_up(const struct fanout *fanout)

@@ -36,4 +36,7 @@ void fanout_note_health(
 /* It was not even possible to try. */
 void fanout_disable(struct fanout *fanout, struct route *route, const char *reason);
 
+/* Nothing that is answered is asked of the database but what the lanes know of, and progress. */
+bool fanout_is_idle(const struct fanout *fanout);
+
 bool fanout_is_caught_up(const struct fanout *fanout);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "outbox/watch.h"
 #include "relay/errand.h"
+#include "relay/reload.h"
 #include "telemetry/telemetry.h"
 
 #include <stdlib.h>
@@ -15,7 +16,18 @@ struct overseer {
         struct telemetry *telemetry; /* borrowed */
         struct watch *watch;         /* owned */
         struct errands errands;
-        struct admin *admin; /* owned */
+        struct admin *admin;   /* owned */
+        struct list reloaders; /* reloader::link */
+        struct overseer_events events;
+        void *owner; /* borrowed */
+};
+
+/* Somebody who waits for a reload. */
+struct reloader {
+        struct list link;
+        uint64_t number; /* of the reload */
+        admin_done_fn *on_done;
+        void *context;
 };
 
 static const json_t *look(void *owner)
@@ -71,6 +83,64 @@ static void drop(
         errand_drop(&overseer->errands, selection, on_done, context);
 }
 
+static void reload(void *owner, admin_done_fn *on_done, void *context)
+{
+        struct overseer *overseer = owner;
+        struct reloader *reloader = xcalloc(1, sizeof *reloader);
+
+        *reloader = (struct reloader){.number = overseer->events.on_reload(overseer->owner),
+            .on_done = on_done,
+            .context = context};
+        list_init(&reloader->link);
+        list_push_back(&overseer->reloaders, &reloader->link);
+}
+
+static void tell_reloader(struct list *link, json_t *result, const struct error *error)
+{
+        struct reloader *reloader = list_owner(link, struct reloader, link);
+
+        list_remove(link);
+        reloader->on_done(reloader->context, result, error);
+        free(reloader);
+}
+
+/* "a,b" → ["a", "b"] */
+static json_t *json_names(const char *names)
+{
+        json_t *array = json_array();
+
+        for (const char *at = names; at != NULL && *at != '\0';) {
+                size_t length = strcspn(at, ",");
+                json_array_append_new(array, json_stringn(at, length));
+                at += length + (at[length] == ',');
+        }
+        return array;
+}
+
+void overseer_reloaded(struct overseer *overseer, const struct reload_result *result)
+{
+        json_t *answer;
+
+        if (overseer == NULL)
+                return;
+        answer = json_pack("{s:o s:o s:o s:i s:b}", "added", json_names(result->added), "changed",
+            json_names(result->changed), "removed", json_names(result->removed), "unchanged",
+            (int)result->n_unchanged, "reopened", (int)result->is_reopened);
+        list_for_each (link, &overseer->reloaders)
+                if (list_owner(link, struct reloader, link)->number <= result->number)
+                        tell_reloader(link, result->error == NULL ? answer : NULL, result->error);
+        json_decref(answer);
+}
+
+static void end_reloaders(struct overseer *overseer)
+{
+        struct error error;
+
+        error_set(&error, ERROR_TEMPORARY, "the relay is stopping");
+        list_for_each (link, &overseer->reloaders)
+                tell_reloader(link, NULL, &error);
+}
+
 static bool set_log_level(void *owner, const char *level)
 {
         static const struct {
@@ -95,6 +165,7 @@ static const struct admin_operations operations = {.look = look,
     .list_dead = list_dead,
     .redrive = redrive,
     .drop = drop,
+    .reload = reload,
     .set_log_level = set_log_level};
 
 /* What waits is known to the database alone. */
@@ -117,12 +188,16 @@ static void on_look(void *owner)
 }
 
 struct overseer *overseer_create(uv_loop_t *loop, const struct config *config,
-    const char *config_file, struct telemetry *telemetry, struct error *error)
+    const char *config_file, struct telemetry *telemetry,
+    const struct overseer_events *overseer_events, void *owner, struct error *error)
 {
         static const struct watch_events events = {.on_look = on_look};
         struct overseer *overseer = xcalloc(1, sizeof *overseer);
 
         overseer->telemetry = telemetry;
+        overseer->events = *overseer_events;
+        overseer->owner = owner;
+        list_init(&overseer->reloaders);
         overseer->admin = admin_create(loop,
             &(struct admin_options){.config = config->admin,
                 .config_file = config_file,
@@ -150,10 +225,17 @@ void overseer_take_config(struct overseer *overseer, const struct config *config
         watch_set_sinks(overseer->watch, config);
 }
 
+void overseer_reopen(struct overseer *overseer, const struct config *config)
+{
+        if (overseer != NULL)
+                watch_reopen(overseer->watch, config);
+}
+
 void overseer_destroy(struct overseer *overseer)
 {
         if (overseer == NULL)
                 return;
+        end_reloaders(overseer);
         errands_end(&overseer->errands);
         admin_destroy(overseer->admin);
         watch_destroy(overseer->watch);

@@ -11,14 +11,26 @@
 #include <uv.h>
 
 struct overseer;
+struct reload_result;
 struct telemetry;
+
+struct overseer_events {
+        /* Somebody wants the configuration loaded anew: the number of the reload that will do it. */
+        uint64_t (*on_reload)(void *owner);
+};
 
 /* NULL and *error if the endpoint cannot listen. config->admin is not NULL. */
 struct overseer *overseer_create(uv_loop_t *loop, const struct config *config,
-    const char *config_file, struct telemetry *telemetry, struct error *error);
+    const char *config_file, struct telemetry *telemetry, const struct overseer_events *events,
+    void *owner, struct error *error);
 
 /* Another configuration is in force: other tokens and hosts. Where it listens stays as it is. */
 void overseer_take_config(struct overseer *overseer, const struct config *config);
 
-/* NULL is allowed. */
+/* Other settings of PostgreSQL are in force. NULL is allowed, here and below. */
+void overseer_reopen(struct overseer *overseer, const struct config *config);
+
+/* A reload is over: whoever asked for it is told. */
+void overseer_reloaded(struct overseer *overseer, const struct reload_result *result);
+
 void overseer_destroy(struct overseer *overseer);

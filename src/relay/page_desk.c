@@ -106,6 +106,11 @@ struct frame *page_desk_newest(const struct page_desk *desk)
         return desk->newest;
 }
 
+bool page_desk_is_idle(const struct page_desk *desk)
+{
+        return !desk->is_reading && desk->page == NULL;
+}
+
 void page_desk_ring(struct page_desk *desk)
 {
         desk->n_rings++;

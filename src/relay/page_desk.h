@@ -58,6 +58,9 @@ void page_ask_init(struct page_ask *ask);
 /* Answers what can be answered, and asks the database what cannot. Views may come inside the call. */
 void page_desk_serve(struct page_desk *desk);
 
+/* Nothing is asked of the database. */
+bool page_desk_is_idle(const struct page_desk *desk);
+
 void page_desk_take_page(struct page_desk *desk, struct page *page);
 void page_desk_take_xid(struct page_desk *desk, uint64_t xid);
 

@@ -1,13 +1,13 @@
 /*
  * Owns everything that runs and wires it: the loop, the outbox's session, what
- * wakes it, one carrier for each sink, the timers and the signals.
+ * wakes it, the carriers of the sinks, the timers and the signals.
  *
  *   RUNNING -signal, done (once) or refused-> DRAINING -all at rest-> CLOSING -all closed-> end
  *
  * Each turn of the loop ends with one look at what the carriers want, so a
  * thousand answers in one turn cost one round of questions.
  */
-#include "relay/relay.h"
+#include "relay/relay_parts.h"
 
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -18,70 +18,37 @@
 #include "outbox/outbox.h"
 #include "outbox/pg_words.h"
 #include "pgcourier/version.h"
-#include "relay/carrier.h"
+#include "relay/fleet.h"
 #include "relay/overseer.h"
+#include "relay/reload.h"
 #include "relay/service.h"
+#include "relay/signals.h"
 #include "relay/ticker.h"
 #include "relay/waker.h"
 #include "telemetry/telemetry.h"
 
-#include <signal.h>
-#include <stdlib.h>
-
-enum relay_state { RELAY_RUNNING, RELAY_DRAINING, RELAY_CLOSING };
-
-struct relay {
-        const struct config *config; /* borrowed */
-        bool once;
-        uv_loop_t loop;
-        enum relay_state state;
-        struct error *error; /* the caller's; kind ERROR_NONE while all is well */
-
-        struct telemetry *telemetry; /* owned */
-        struct overseer *overseer;   /* owned; NULL without a block `admin`, or once */
-        int64_t turned_us;           /* the last turn of the loop ended then */
-        uint64_t idle_ns;            /* and it had waited for so long in all */
-
-        struct outbox *outbox;     /* owned */
-        struct ticker *ticker;     /* owned */
-        struct service *service;   /* owned */
-        struct waker *waker;       /* owned; NULL with wakeup: poll, or once */
-        struct carrier **carriers; /* owned; one for each sink */
-        unsigned n_carriers;
-        unsigned n_open; /* carriers not yet closed */
-        bool is_dirty;   /* some carrier has something to do */
-
-        uint64_t controlled_ms; /* loop time of the last on_control() */
-
-        struct timer *sweep;
-        struct timer *drain_limit;
-        uv_prepare_t before_waiting;
-        uv_signal_t signals[2];
-};
-
-static void on_dirty(void *owner)
+void relay_mark_dirty(void *owner)
 {
         struct relay *relay = owner;
 
         relay->is_dirty = true;
 }
 
-static void ring_all(void *owner)
+void relay_ring_all(void *owner)
 {
         struct relay *relay = owner;
 
         if (relay->state != RELAY_RUNNING)
                 return;
-        for (unsigned i = 0; i < relay->n_carriers; i++)
-                carrier_ring(relay->carriers[i]);
+        fleet_ring(relay->fleet);
 }
 
-static void on_look(void *owner, bool is_rung)
+void relay_look(void *owner, bool is_rung)
 {
         struct relay *relay = owner;
 
         telemetry_see_wakeup(relay->telemetry, is_rung ? WAKEUP_BY_NOTIFY : WAKEUP_BY_POLL);
-        ring_all(relay);
+        relay_ring_all(relay);
 }
 
 /* Somebody changed by hand what is paused, parked or scheduled, or may have. */
@@ -95,8 +62,7 @@ static void on_control(void *owner)
         relay->controlled_ms = uv_now(&relay->loop);
         outbox_read_pauses(relay->outbox);
         ticker_look(relay->ticker);
-        for (unsigned i = 0; i < relay->n_carriers; i++)
-                carrier_control(relay->carriers[i]);
+        fleet_control(relay->fleet);
 }
 
 /* The look that needs no notification: after reconnects, behind poolers, without the trigger. */
@@ -113,7 +79,7 @@ static void on_sweep(void *owner)
             relay->telemetry, config->wakeup == WAKEUP_POLL ? WAKEUP_BY_POLL : WAKEUP_BY_TIMER);
         if (relay->waker != NULL)
                 waker_check(relay->waker);
-        ring_all(relay);
+        relay_ring_all(relay);
         /* A poll looks for new events only; what people do by hand can wait for a sweep. */
         if (uv_now(&relay->loop) >= relay->controlled_ms + (uint64_t)config->sweep_ms * 7 / 8)
                 on_control(relay);
@@ -126,8 +92,7 @@ static void on_drain_limit(void *owner)
 
         log_warn("drain_limit_reached",
             kv_text("consequence", "what was in flight is delivered again by the next relay"));
-        for (unsigned i = 0; i < relay->n_carriers; i++)
-                carrier_cancel(relay->carriers[i]);
+        fleet_hurry(relay->fleet);
 }
 
 static void drain(struct relay *relay)
@@ -140,21 +105,31 @@ static void drain(struct relay *relay)
         timer_disarm(relay->sweep);
         ticker_stop(relay->ticker);
         timer_arm(relay->drain_limit, (uint64_t)relay->config->relay.drain_ms);
-        for (unsigned i = 0; i < relay->n_carriers; i++)
-                carrier_drain(relay->carriers[i]);
-        on_dirty(relay);
+        reload_stop(relay->reload);
+        fleet_drain(relay->fleet);
+        relay_mark_dirty(relay);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void on_stop(void *owner, const char *signal)
 {
-        struct relay *relay = handle->data;
+        struct relay *relay = owner;
 
         if (relay->state == RELAY_RUNNING) {
-                log_info("stopping", kv_text("signal", number == SIGTERM ? "SIGTERM" : "SIGINT"));
+                log_info("stopping", kv_text("signal", signal));
                 drain(relay);
         } else if (relay->state == RELAY_DRAINING) {
                 on_drain_limit(relay); /* asked twice: hurry */
         }
+}
+
+static void on_reload_wanted(void *owner)
+{
+        struct relay *relay = owner;
+
+        if (relay->once)
+                log_warn("reload_skipped", kv_text("reason", "it runs with --once"));
+        else if (relay->state == RELAY_RUNNING)
+                reload_ask(relay->reload);
 }
 
 static void fail(struct relay *relay, const struct error *error)
@@ -172,8 +147,7 @@ static void on_up(void *owner)
         telemetry_see_source_up(relay->telemetry);
         if (relay->state == RELAY_RUNNING)
                 telemetry_set_ready(relay->telemetry, NULL);
-        for (unsigned i = 0; i < relay->n_carriers; i++)
-                carrier_session_up(relay->carriers[i]);
+        fleet_session_up(relay->fleet);
         ticker_session_up(relay->ticker);
         service_ready(relay->service);
 }
@@ -184,15 +158,14 @@ static void on_tick(void *owner, int64_t next_ms)
 
         ticker_answer(relay->ticker, next_ms);
         if (relay->once)
-                ring_all(relay); /* nobody else does */
+                relay_ring_all(relay); /* nobody else does */
 }
 
 static void on_pauses(void *owner, const struct pause_list *pauses)
 {
         struct relay *relay = owner;
 
-        for (unsigned i = 0; i < relay->n_carriers; i++)
-                carrier_take_pauses(relay->carriers[i], pauses);
+        fleet_take_pauses(relay->fleet, pauses);
 }
 
 static void on_sink_refused(void *owner, const char *sink, const char *reason)
@@ -217,13 +190,13 @@ static void on_pooled(void *owner)
                             "session mode"));
 }
 
-static void sessions_down(struct relay *relay, const struct error *error)
+void relay_sessions_down(struct relay *relay, const char *why)
 {
-        telemetry_see_source_down(relay->telemetry, error->text);
+        telemetry_see_source_down(relay->telemetry, why);
         if (relay->state == RELAY_RUNNING)
                 telemetry_set_ready(relay->telemetry, "not connected to PostgreSQL");
-        for (unsigned i = 0; i < relay->n_carriers; i++)
-                carrier_session_down(relay->carriers[i]);
+        fleet_session_down(relay->fleet);
+        reload_session_down(relay->reload);
         ticker_session_down(relay->ticker);
 }
 
@@ -231,7 +204,7 @@ static void on_down(void *owner, const struct error *error, int64_t retry_ms)
 {
         struct relay *relay = owner;
 
-        sessions_down(relay, error);
+        relay_sessions_down(relay, error->text);
         if (relay->once) {
                 fail(relay, error);
                 return;
@@ -245,7 +218,7 @@ static void on_refused(void *owner, const struct error *error)
 {
         struct relay *relay = owner;
 
-        sessions_down(relay, error);
+        relay_sessions_down(relay, error->text);
         fail(relay, error);
 }
 
@@ -269,51 +242,39 @@ static void end(struct relay *relay)
 {
         ticker_destroy(relay->ticker);
         service_destroy(relay->service);
+        reload_destroy(relay->reload);
+        fleet_destroy(relay->fleet);
         outbox_destroy(relay->outbox);
         timer_destroy(relay->sweep);
         timer_destroy(relay->drain_limit);
         uv_close((uv_handle_t *)&relay->before_waiting, ignore_close);
-        uv_close((uv_handle_t *)&relay->signals[0], ignore_close);
-        uv_close((uv_handle_t *)&relay->signals[1], ignore_close);
+        signals_destroy(relay->signals);
 }
 
-static void on_closed(void *owner)
+static void on_empty(void *owner)
 {
         struct relay *relay = owner;
 
-        if (--relay->n_open == 0)
+        if (relay->state == RELAY_CLOSING)
                 end(relay);
 }
 
 static void close_all(struct relay *relay)
 {
-        relay->state = RELAY_CLOSING;
+        bool is_empty = fleet_is_empty(relay->fleet); /* nobody would say so */
+
         overseer_destroy(relay->overseer);
+        overseer_destroy(relay->next_overseer);
         relay->overseer = NULL;
+        relay->next_overseer = NULL;
         timer_disarm(relay->drain_limit);
         waker_destroy(relay->waker);
         relay->waker = NULL;
         outbox_close(relay->outbox); /* no answer comes from here on */
-        for (unsigned i = 0; i < relay->n_carriers; i++)
-                carrier_close(relay->carriers[i]);
-        if (relay->n_carriers == 0)
+        relay->state = RELAY_CLOSING;
+        fleet_close(relay->fleet);
+        if (is_empty)
                 end(relay);
-}
-
-static bool all_carriers(const struct relay *relay, bool (*are)(const struct carrier *carrier))
-{
-        for (unsigned i = 0; i < relay->n_carriers; i++)
-                if (!are(relay->carriers[i]))
-                        return false;
-        return true;
-}
-
-static bool is_any_owned(const struct relay *relay)
-{
-        for (unsigned i = 0; i < relay->n_carriers; i++)
-                if (carrier_is_owned(relay->carriers[i]))
-                        return true;
-        return false;
 }
 
 /* A relay that reads nothing, or nothing any more, does not have writers ring. */
@@ -321,7 +282,7 @@ static void serve_waker(struct relay *relay)
 {
         if (relay->waker == NULL)
                 return;
-        waker_own(relay->waker, relay->state == RELAY_RUNNING && is_any_owned(relay));
+        waker_own(relay->waker, relay->state == RELAY_RUNNING && fleet_is_any_owned(relay->fleet));
         waker_serve(relay->waker);
 }
 
@@ -341,8 +302,8 @@ static void on_refresh(void *owner, int64_t now_us)
 {
         const struct relay *relay = owner;
 
-        for (unsigned i = 0; relay->state != RELAY_CLOSING && i < relay->n_carriers; i++)
-                carrier_show(relay->carriers[i], now_us);
+        if (relay->state != RELAY_CLOSING)
+                fleet_show(relay->fleet, now_us);
 }
 
 static void pump(struct relay *relay)
@@ -350,14 +311,15 @@ static void pump(struct relay *relay)
         while (relay->is_dirty && relay->state != RELAY_CLOSING) {
                 relay->is_dirty = false;
                 serve_waker(relay);
-                for (unsigned i = 0; i < relay->n_carriers; i++)
-                        carrier_pump(relay->carriers[i]);
+                if (relay->state == RELAY_RUNNING)
+                        reload_serve(relay->reload);
+                fleet_serve(relay->fleet);
                 outbox_flush(relay->outbox);
 
                 if (relay->state == RELAY_RUNNING && relay->once &&
-                    ticker_is_caught_up(relay->ticker) && all_carriers(relay, carrier_is_caught_up))
+                    ticker_is_caught_up(relay->ticker) && fleet_is_caught_up(relay->fleet))
                         drain(relay);
-                if (relay->state == RELAY_DRAINING && all_carriers(relay, carrier_is_at_rest))
+                if (relay->state == RELAY_DRAINING && fleet_is_at_rest(relay->fleet))
                         close_all(relay);
         }
 }
@@ -375,114 +337,107 @@ static void on_before_waiting(uv_prepare_t *handle)
 static void say_in_words(void *owner, struct bytes *out_words)
 {
         const struct relay *relay = owner;
-        unsigned n_owned = 0;
+        unsigned n_serving = fleet_count_serving(relay->fleet);
+        unsigned n_owned = fleet_count_owned(relay->fleet);
 
-        for (unsigned i = 0; i < relay->n_carriers; i++)
-                n_owned += carrier_is_owned(relay->carriers[i]);
-        bytes_printf(out_words, "delivering to %u of %u sinks", n_owned, relay->n_carriers);
-        if (n_owned < relay->n_carriers)
-                bytes_printf(out_words, ", standing by for %u", relay->n_carriers - n_owned);
+        bytes_printf(out_words, "delivering to %u of %u sinks", n_owned, n_serving);
+        if (n_owned < n_serving)
+                bytes_printf(out_words, ", standing by for %u", n_serving - n_owned);
 }
 
-static bool open_carriers(struct relay *relay)
+static void on_filter_checked(void *owner, const char *words)
 {
-        static const struct carrier_events events = {.on_dirty = on_dirty,
-            .on_standby = on_standby,
-            .on_refused = on_sink_refused,
-            .on_recovered = on_sink_recovered,
-            .on_closed = on_closed};
+        struct relay *relay = owner;
+
+        reload_filter_checked(relay->reload, words);
+}
+
+static bool open_sinks(struct relay *relay)
+{
         const struct config *config = relay->config;
 
-        relay->carriers = xcalloc(config->n_sinks, sizeof(struct carrier *));
-        for (unsigned i = 0; i < config->n_sinks; i++) {
-                relay->carriers[i] = carrier_create(&relay->loop, &config->sinks[i], &config->relay,
-                    relay->outbox, relay->telemetry, &events, relay, relay->error);
-                if (relay->carriers[i] == NULL)
+        for (unsigned i = 0; i < config->n_sinks; i++)
+                if (!fleet_add(relay->fleet, &config->sinks[i], &config->relay, relay->error))
                         return false;
-                relay->n_carriers++;
-                relay->n_open++;
-        }
         return true;
-}
-
-static bool open_overseer(struct relay *relay, const struct relay_options *options)
-{
-        if (relay->config->admin == NULL || relay->once)
-                return true;
-        relay->overseer = overseer_create(
-            &relay->loop, relay->config, options->config_path, relay->telemetry, relay->error);
-        return relay->overseer != NULL;
-}
-
-static void start_signals(struct relay *relay)
-{
-        static const int numbers[2] = {SIGTERM, SIGINT};
-
-        for (int i = 0; i < 2; i++) {
-                uv_signal_init(&relay->loop, &relay->signals[i]);
-                relay->signals[i].data = relay;
-                uv_signal_start(&relay->signals[i], on_signal, numbers[i]);
-        }
 }
 
 static void start(struct relay *relay)
 {
-        static const struct waker_events waker_events = {.on_look = on_look, .on_dirty = on_dirty};
+        static const struct fleet_events fleet_events = {.on_dirty = relay_mark_dirty,
+            .on_standby = on_standby,
+            .on_refused = on_sink_refused,
+            .on_recovered = on_sink_recovered,
+            .on_empty = on_empty};
+        static const struct signals_events signals_events = {
+            .on_stop = on_stop, .on_reload = on_reload_wanted};
         static const struct outbox_events events = {.on_up = on_up,
             .on_pauses = on_pauses,
             .on_pooled = on_pooled,
             .on_control = on_control,
             .on_down = on_down,
             .on_refused = on_refused,
-            .on_tick = on_tick};
+            .on_tick = on_tick,
+            .on_filter_checked = on_filter_checked};
 
         uv_prepare_init(&relay->loop, &relay->before_waiting);
         relay->before_waiting.data = relay;
         uv_prepare_start(&relay->before_waiting, on_before_waiting);
-        start_signals(relay);
+        relay->signals = signals_create(&relay->loop, &signals_events, relay);
         relay->sweep = timer_create_on(&relay->loop, on_sweep, relay);
         relay->drain_limit = timer_create_on(&relay->loop, on_drain_limit, relay);
         relay->outbox = outbox_create(&relay->loop, &relay->config->postgres, &events, relay);
-        if (relay->config->relay.wakeup == WAKEUP_NOTIFY && !relay->once)
-                relay->waker =
-                    waker_create(&relay->loop, relay->config, relay->outbox, &waker_events, relay);
+        relay_create_waker(relay);
+        relay->fleet =
+            fleet_create(&relay->loop, relay->outbox, relay->telemetry, &fleet_events, relay);
+        relay_create_reload(relay);
         relay->ticker = ticker_create(&relay->loop, relay->outbox);
         relay->service = service_create(&relay->loop, say_in_words, relay);
 }
 
-bool relay_run(
-    const struct config *config, const struct relay_options *options, struct error *error)
+static bool run(struct relay *relay)
 {
-        struct relay relay = {.config = config, .once = options->once, .error = error};
+        struct error *error = relay->error;
         int status;
 
-        error->kind = ERROR_NONE;
-        if (!dsn_check(config->postgres.dsn, error))
+        if (!dsn_check(relay->config->postgres.dsn, error))
                 return false;
-        status = uv_loop_init(&relay.loop);
+        status = uv_loop_init(&relay->loop);
         if (status != 0)
                 return error_set(error, ERROR_TEMPORARY, "the event loop cannot be set up: %s",
                     uv_strerror(status));
-        uv_loop_configure(&relay.loop, UV_METRICS_IDLE_TIME);
-        relay.turned_us = clock_monotonic_us();
-        relay.telemetry = telemetry_create(relay.turned_us, clock_wall_us());
-        relay.telemetry->on_refresh = on_refresh;
-        relay.telemetry->owner = &relay;
-        start(&relay);
-        log_info(
-            "starting", kv_text("version", PGCOURIER_VERSION), kv_int("sinks", config->n_sinks));
-        if (open_carriers(&relay) && open_overseer(&relay, options)) {
-                outbox_open(relay.outbox);
-                on_sweep(&relay);
-                if (relay.waker != NULL)
-                        waker_open(relay.waker);
+        uv_loop_configure(&relay->loop, UV_METRICS_IDLE_TIME);
+        relay->turned_us = clock_monotonic_us();
+        relay->telemetry = telemetry_create(relay->turned_us, clock_wall_us());
+        relay->telemetry->on_refresh = on_refresh;
+        relay->telemetry->owner = relay;
+        start(relay);
+        log_info("starting", kv_text("version", PGCOURIER_VERSION),
+            kv_int("sinks", relay->config->n_sinks));
+        if (open_sinks(relay) &&
+            relay_open_overseer(relay, relay->config, &relay->overseer, relay->error)) {
+                outbox_open(relay->outbox);
+                on_sweep(relay);
+                if (relay->waker != NULL)
+                        waker_open(relay->waker);
         } else {
-                drain(&relay);
+                drain(relay);
         }
-        uv_run(&relay.loop, UV_RUN_DEFAULT);
-        uv_loop_close(&relay.loop);
-        free(relay.carriers);
-        telemetry_destroy(relay.telemetry);
+        uv_run(&relay->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&relay->loop);
+        telemetry_destroy(relay->telemetry);
         log_info("stopped");
         return error->kind == ERROR_NONE;
+}
+
+bool relay_run(struct config *config, const struct relay_options *options, struct error *error)
+{
+        struct relay relay = {
+            .config = config, .options = options, .once = options->once, .error = error};
+        bool ok;
+
+        error->kind = ERROR_NONE;
+        ok = run(&relay);
+        config_free(relay.config);
+        return ok;
 }

@@ -10,6 +10,12 @@
 struct relay_options {
         bool once; /* deliver what is there when it starts, then end; without an endpoint */
         const char *config_path; /* for people to read */
+        /* Reads the configuration again, and prepares whatever of it may fail and is no business of the
+         * relay; NULL and *error. */
+        struct config *(*load)(void *owner, struct error *error);
+        /* It is in force: what belongs to the process, as its log, follows it. */
+        void (*apply)(void *owner, const struct config *config);
+        void *owner;
 };
 
 /*
@@ -17,7 +23,8 @@ struct relay_options {
  * the outbox at the start is delivered and settled), drains, settles and
  * returns true. Returns false with *error only for what waiting cannot mend: a
  * missing or unknown schema, another cluster, a sink whose options are wrong;
- * with `once` also for a database that cannot be reached. Logs to stderr.
+ * with `once` also for a database that cannot be reached. Logs to stderr. SIGHUP loads the
+ * configuration anew. Takes the configuration.
  */
-bool relay_run(const struct config *config, const struct relay_options *options,
-    struct error *error) __attribute__((warn_unused_result));
+bool relay_run(struct config *config, const struct relay_options *options, struct error *error)
+    __attribute__((warn_unused_result));

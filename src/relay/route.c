@@ -135,6 +135,13 @@ static void on_settled(void *owner)
         route_mark_dirty(route);
 }
 
+static void on_released(void *owner)
+{
+        struct route *route = owner;
+
+        carrier_note_released(route->carrier);
+}
+
 const struct lane_store_events route_store_events = {
     .on_owned = on_owned,
     .on_owned_elsewhere = on_owned_elsewhere,
@@ -144,6 +151,7 @@ const struct lane_store_events route_store_events = {
     .on_missing = on_missing,
     .on_xid = on_xid,
     .on_settled = on_settled,
+    .on_released = on_released,
 };
 
 static struct route *route_of_ask(struct page_ask *ask)

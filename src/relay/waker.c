@@ -116,6 +116,11 @@ struct waker *waker_create(uv_loop_t *loop, const struct config *config, struct 
         return waker;
 }
 
+void waker_configure(struct waker *waker, const struct relay_config *config)
+{
+        bell_configure(&waker->bell, config->sweep_ms, config->poll_interval_ms);
+}
+
 void waker_open(struct waker *waker)
 {
         doorbell_open(waker->doorbell);

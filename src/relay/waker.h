@@ -25,6 +25,9 @@ struct waker *waker_create(uv_loop_t *loop, const struct config *config, struct 
 void waker_open(struct waker *waker);
 void waker_destroy(struct waker *waker); /* NULL is allowed */
 
+/* Its settings are others: those of the relay alone. */
+void waker_configure(struct waker *waker, const struct relay_config *config);
+
 /* Some lane is ours, or none. */
 void waker_own(struct waker *waker, bool is_any);
 

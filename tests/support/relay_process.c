@@ -11,10 +11,13 @@
 
 static void write_config(const struct relay_process *relay, const char *format, va_list arguments)
 {
-        FILE *file = fopen(relay->config_path, "w");
+        char *new_path = xasprintf("%s.new", relay->config_path);
+        FILE *file = fopen(new_path, "w");
 
-        if (file == NULL || vfprintf(file, format, arguments) < 0 || fclose(file) != 0)
+        if (file == NULL || vfprintf(file, format, arguments) < 0 || fclose(file) != 0 ||
+            rename(new_path, relay->config_path) != 0)
                 test_abort("cannot write %s", relay->config_path);
+        free(new_path);
 }
 
 static const char *log_of_last_start(const struct relay_process *relay, char **out_whole)
@@ -96,6 +99,16 @@ void relay_start_again(struct relay_process *relay)
         if (relay->process.pid != 0)
                 test_abort("relay_start_again: the relay was not stopped");
         start_program(relay);
+}
+
+void relay_reload(struct relay_process *relay, const char *config_format, ...)
+{
+        va_list arguments;
+
+        va_start(arguments, config_format);
+        write_config(relay, config_format, arguments);
+        va_end(arguments);
+        process_signal(&relay->process, SIGHUP);
 }
 
 unsigned relay_count_in_log(const struct relay_process *relay, const char *text)

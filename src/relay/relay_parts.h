@@ -1,0 +1,55 @@
+/* The parts of the relay, among themselves: relay.c and relay_reload.c. */
+#pragma once
+
+#include "relay/relay.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+enum relay_state { RELAY_RUNNING, RELAY_DRAINING, RELAY_CLOSING };
+
+struct relay {
+        struct config *config;               /* owned */
+        const struct relay_options *options; /* borrowed */
+        bool once;
+        uv_loop_t loop;
+        enum relay_state state;
+        struct error *error; /* the caller's; kind ERROR_NONE while all is well */
+
+        struct telemetry *telemetry;    /* owned */
+        int64_t turned_us;              /* the last turn of the loop ended then */
+        uint64_t idle_ns;               /* and it had waited for so long in all */
+        struct overseer *overseer;      /* owned; NULL without a block `admin`, or once */
+        struct overseer *next_overseer; /* owned; of a configuration that is to come into force */
+        bool is_overseer_moved;         /* it takes over when the reload is done */
+
+        struct outbox *outbox;   /* owned */
+        struct ticker *ticker;   /* owned */
+        struct service *service; /* owned */
+        struct waker *waker;     /* owned; NULL with wakeup: poll, or once */
+        struct fleet *fleet;     /* owned; the carriers */
+        struct reload *reload;   /* owned */
+        bool is_dirty;           /* some carrier has something to do */
+
+        uint64_t controlled_ms; /* loop time of the last on_control() */
+
+        struct timer *sweep;
+        struct timer *drain_limit;
+        uv_prepare_t before_waiting;
+        struct signals *signals; /* owned */
+};
+
+/* relay.c */
+void relay_mark_dirty(void *relay);
+void relay_ring_all(void *relay);
+void relay_look(void *relay, bool is_rung); /* waker_events::on_look */
+void relay_sessions_down(struct relay *relay, const char *why);
+
+/* relay_reload.c */
+void relay_create_reload(struct relay *relay);
+void relay_create_waker(struct relay *relay); /* before the session is opened */
+
+/* The endpoint of `config`, if it has one. */
+bool relay_open_overseer(struct relay *relay, const struct config *config,
+    struct overseer **out_overseer, struct error *error);

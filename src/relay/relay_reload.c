@@ -1,0 +1,145 @@
+/* What else than sinks follows another configuration: the session, what wakes the relay, the admin
+ * endpoint, the process. */
+#include "base/clock.h"
+#include "loop/timer.h"
+#include "outbox/outbox.h"
+#include "relay/overseer.h"
+#include "relay/relay_parts.h"
+#include "relay/reload.h"
+#include "relay/service.h"
+#include "relay/waker.h"
+#include "telemetry/telemetry.h"
+
+#include <string.h>
+
+void relay_create_waker(struct relay *relay)
+{
+        static const struct waker_events events = {
+            .on_look = relay_look, .on_dirty = relay_mark_dirty};
+
+        if (relay->config->relay.wakeup == WAKEUP_NOTIFY && !relay->once)
+                relay->waker =
+                    waker_create(&relay->loop, relay->config, relay->outbox, &events, relay);
+        else
+                outbox_listen(relay->outbox, NULL, NULL);
+}
+
+static uint64_t ask_reload(void *owner)
+{
+        struct relay *relay = owner;
+
+        return reload_ask(relay->reload);
+}
+
+bool relay_open_overseer(struct relay *relay, const struct config *config,
+    struct overseer **out_overseer, struct error *error)
+{
+        static const struct overseer_events events = {.on_reload = ask_reload};
+
+        if (config->admin == NULL || relay->once)
+                return true;
+        *out_overseer = overseer_create(&relay->loop, config, relay->options->config_path,
+            relay->telemetry, &events, relay, error);
+        return *out_overseer != NULL;
+}
+
+static struct config *load(void *owner, struct error *error)
+{
+        struct relay *relay = owner;
+
+        service_reloading(relay->service);
+        return relay->options->load(relay->options->owner, error);
+}
+
+/* One listens already where the new configuration wants it. */
+static bool listens_alike(const struct config *a, const struct config *b)
+{
+        return a->admin != NULL && b->admin != NULL &&
+               strcmp(a->admin->listen, b->admin->listen) == 0;
+}
+
+static bool on_prepare(void *owner, const struct config *config, struct error *error)
+{
+        struct relay *relay = owner;
+
+        return listens_alike(relay->config, config) ||
+               relay_open_overseer(relay, config, &relay->next_overseer, error);
+}
+
+static void on_discard(void *owner)
+{
+        struct relay *relay = owner;
+
+        overseer_destroy(relay->next_overseer);
+        relay->next_overseer = NULL;
+}
+
+/* Another configuration is in force. Everything that follows the file and belongs to no sink does so
+ * here, or in on_reopen(). */
+static void on_applied(void *owner, const struct config *old)
+{
+        struct relay *relay = owner;
+
+        relay->options->apply(relay->options->owner, relay->config);
+        if (listens_alike(old, relay->config))
+                overseer_take_config(relay->overseer, relay->config);
+        else
+                relay->is_overseer_moved = true; /* whoever asked for this gets his answer first */
+        if (relay->waker != NULL)
+                waker_configure(relay->waker, &relay->config->relay);
+        timer_arm(relay->sweep, 0);
+}
+
+/* No lane is ours. */
+static void on_reopen(void *owner)
+{
+        struct relay *relay = owner;
+
+        outbox_close(relay->outbox);
+        relay_sessions_down(relay, "the settings of PostgreSQL have changed");
+        waker_destroy(relay->waker);
+        relay->waker = NULL;
+        outbox_configure(relay->outbox, &relay->config->postgres);
+        relay_create_waker(relay);
+        outbox_open(relay->outbox);
+        if (relay->waker != NULL)
+                waker_open(relay->waker);
+        overseer_reopen(relay->overseer, relay->config);
+}
+
+static void on_reloaded(void *owner, const struct reload_result *result)
+{
+        struct relay *relay = owner;
+
+        telemetry_see_reload(relay->telemetry, result->error != NULL ? result->error->text : NULL,
+            clock_monotonic_us());
+        overseer_reloaded(relay->overseer, result);
+        if (relay->telemetry->source.is_up)
+                service_ready(relay->service);
+        else
+                service_waiting(relay->service, relay->telemetry->source.error);
+        if (!relay->is_overseer_moved)
+                return;
+        relay->is_overseer_moved = false;
+        overseer_destroy(relay->overseer);
+        relay->overseer = relay->next_overseer;
+        relay->next_overseer = NULL;
+}
+
+void relay_create_reload(struct relay *relay)
+{
+        static const struct reload_events events = {.load = load,
+            .prepare = on_prepare,
+            .on_discard = on_discard,
+            .on_applied = on_applied,
+            .on_reopen = on_reopen,
+            .on_done = on_reloaded,
+            .on_dirty = relay_mark_dirty};
+
+        relay->reload = reload_create(&(struct reload_settings){.loop = &relay->loop,
+                                          .outbox = relay->outbox,
+                                          .fleet = relay->fleet,
+                                          .config = &relay->config,
+                                          .path = relay->options->config_path},
+            &events, relay);
+}

@@ -1,0 +1,402 @@
+#include "relay/reload.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "loop/timer.h"
+#include "outbox/pg_words.h"
+#include "relay/reload_log.h"
+#include "relay/reload_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum reload_state {
+        RELOAD_IDLE,
+        RELOAD_CONNECTING,
+        RELOAD_ASKING,
+        RELOAD_SWAPPING,
+        RELOAD_DISCARDING
+};
+
+struct reload {
+        struct reload_settings is;
+        struct reload_events events;
+        void *owner; /* borrowed */
+        enum reload_state state;
+        bool is_asked; /* another one is wanted after this one */
+        bool is_stopping;
+        uint64_t number; /* of the one under way, or of the last */
+        int64_t began_us;
+
+        struct config *other; /* owned; not in force: not yet, or not any more */
+        struct reload_plan plan;
+        struct outbox *probe; /* owned; a session with the new settings */
+        bool is_probe_up;
+        unsigned n_asked; /* filters without an answer */
+        struct error error;
+        struct timer *limit; /* owned; those who make way are hurried then */
+};
+
+static void mark_dirty(struct reload *reload)
+{
+        reload->events.on_dirty(reload->owner);
+}
+
+/* The only place that assigns reload->state. */
+static void enter(struct reload *reload, enum reload_state state)
+{
+        reload->state = state;
+        mark_dirty(reload);
+}
+
+static void note_error(struct reload *reload, const struct error *error)
+{
+        if (reload->error.kind == ERROR_NONE)
+                reload->error = *error;
+        mark_dirty(reload);
+}
+
+static void on_limit(void *owner)
+{
+        struct reload *reload = owner;
+
+        log_warn("drain_limit_reached",
+            kv_text("consequence", "what sinks that are replaced had in flight is cut off and "
+                                   "delivered again"));
+        fleet_hurry(reload->is.fleet);
+}
+
+struct reload *reload_create(
+    const struct reload_settings *settings, const struct reload_events *events, void *owner)
+{
+        struct reload *reload = xcalloc(1, sizeof *reload);
+
+        reload->is = *settings;
+        reload->events = *events;
+        reload->owner = owner;
+        reload->limit = timer_create_on(settings->loop, on_limit, reload);
+        return reload;
+}
+
+static void drop_probe(struct reload *reload)
+{
+        outbox_destroy(reload->probe);
+        reload->probe = NULL;
+        reload->is_probe_up = false;
+}
+
+void reload_destroy(struct reload *reload)
+{
+        if (reload == NULL)
+                return;
+        drop_probe(reload);
+        timer_destroy(reload->limit);
+        reload_plan_deinit(&reload->plan);
+        config_free(reload->other);
+        free(reload);
+}
+
+uint64_t reload_ask(struct reload *reload)
+{
+        reload->is_asked = true;
+        mark_dirty(reload);
+        return reload->number + 1;
+}
+
+static void fail(struct reload *reload)
+{
+        if (reload->probe != NULL)
+                outbox_close(reload->probe);
+        fleet_discard_waiting(reload->is.fleet);
+        reload->events.on_discard(reload->owner);
+        enter(reload, RELOAD_DISCARDING);
+        reload_log_failure(&reload->error, reload->is.path);
+        reload->events.on_done(reload->owner,
+            &(const struct reload_result){.number = reload->number, .error = &reload->error});
+}
+
+static uint64_t opened_with(const void *context, const char *sink)
+{
+        return fleet_fingerprint(context, sink);
+}
+
+/* What goes on takes its settings along: whoever has borrowed any of them still finds them. */
+static void take_along(struct reload *reload, struct config *old, struct config *new)
+{
+        for (unsigned i = 0; i < new->n_sinks; i++) {
+                struct sink_config *before;
+                struct sink_config same;
+
+                if (reload->plan.changes[i] != SINK_UNCHANGED)
+                        continue;
+                before = &old->sinks[reload->plan.predecessors[i]];
+                same = *before;
+                *before = new->sinks[i];
+                new->sinks[i] = same;
+                fleet_configure(reload->is.fleet, same.name, &new->sinks[i], &new->relay);
+        }
+        if (!reload->plan.reopens) {
+                struct postgres_config same = old->postgres;
+                old->postgres = new->postgres;
+                new->postgres = same;
+        }
+}
+
+static void retire(struct reload *reload, const struct config *old, const struct config *new)
+{
+        for (unsigned i = 0; i < new->n_sinks; i++)
+                if (reload->plan.changes[i] == SINK_CHANGED)
+                        fleet_retire(reload->is.fleet, new->sinks[i].name);
+        for (unsigned i = 0; i < old->n_sinks; i++)
+                if (reload->plan.is_removed[i])
+                        fleet_retire(reload->is.fleet, old->sinks[i].name);
+}
+
+/* The point of no return. */
+static void swap(struct reload *reload)
+{
+        struct config *old = *reload->is.config;
+        struct config *new = reload->other;
+
+        drop_probe(reload);
+        take_along(reload, old, new);
+        retire(reload, old, new);
+        fleet_hold(reload->is.fleet, reload->plan.reopens);
+        *reload->is.config = new;
+        reload->other = old;
+        timer_arm(reload->limit, (uint64_t) new->relay.drain_ms);
+        reload_log_sinks(&reload->plan, old, new);
+        reload->events.on_applied(reload->owner, old);
+        enter(reload, RELOAD_SWAPPING);
+}
+
+/* Its words are checked by PostgreSQL alone; a lane with another one would end the relay. */
+static bool is_filter_new(const struct reload *reload, unsigned i)
+{
+        const struct sink_config *old = (*reload->is.config)->sinks;
+        const char *filter = reload->other->sinks[i].filter;
+        int before = reload->plan.predecessors[i];
+
+        if (filter == NULL || reload->plan.changes[i] == SINK_UNCHANGED)
+                return false;
+        return before < 0 || old[before].filter == NULL || strcmp(old[before].filter, filter) != 0;
+}
+
+static void ask_filters(struct reload *reload)
+{
+        struct outbox *outbox = reload->probe != NULL ? reload->probe : reload->is.outbox;
+
+        for (unsigned i = 0; i < reload->other->n_sinks; i++) {
+                if (!is_filter_new(reload, i))
+                        continue;
+                reload->n_asked++;
+                outbox_check_filter(outbox, reload->other->sinks[i].filter);
+        }
+        if (reload->n_asked > 0 && !outbox_is_up(outbox)) {
+                reload->n_asked = 0;
+                error_set(&reload->error, ERROR_DATABASE,
+                    "a new filter cannot be checked without a connection to PostgreSQL");
+        }
+        enter(reload, RELOAD_ASKING);
+}
+
+void reload_filter_checked(struct reload *reload, const char *words)
+{
+        struct error error;
+
+        if (reload->state != RELOAD_ASKING || reload->n_asked == 0)
+                return;
+        reload->n_asked--;
+        if (words != NULL) {
+                error_set(&error, ERROR_CONFIG,
+                    "a new filter is no jsonpath predicate that PostgreSQL accepts: %s", words);
+                note_error(reload, &error);
+        }
+        mark_dirty(reload);
+}
+
+static void note_lost(struct reload *reload)
+{
+        struct error error;
+
+        if (reload->state != RELOAD_ASKING || reload->n_asked == 0)
+                return;
+        reload->n_asked = 0;
+        error_set(&error, ERROR_DATABASE,
+            "the connection to PostgreSQL was lost while new filters were checked");
+        note_error(reload, &error);
+}
+
+void reload_session_down(struct reload *reload)
+{
+        if (reload->probe == NULL)
+                note_lost(reload);
+}
+
+static void on_probe_up(void *owner)
+{
+        struct reload *reload = owner;
+
+        reload->is_probe_up = true;
+        mark_dirty(reload);
+}
+
+static void on_probe_refused(void *owner, const struct error *error)
+{
+        note_error(owner, error);
+}
+
+static void on_probe_down(void *owner, const struct error *error, int64_t retry_ms)
+{
+        struct reload *reload = owner;
+
+        (void)retry_ms;
+        reload->n_asked = 0;
+        note_error(reload, error);
+}
+
+static void on_probe_pooled(void *owner)
+{
+        (void)owner; /* the session that stays says so */
+}
+
+static void on_probe_filter(void *owner, const char *words)
+{
+        reload_filter_checked(owner, words);
+}
+
+static void try_session(struct reload *reload)
+{
+        static const struct outbox_events events = {.on_up = on_probe_up,
+            .on_pooled = on_probe_pooled,
+            .on_down = on_probe_down,
+            .on_refused = on_probe_refused,
+            .on_filter_checked = on_probe_filter};
+
+        reload->probe = outbox_create(reload->is.loop, &reload->other->postgres, &events, reload);
+        enter(reload, RELOAD_CONNECTING);
+        outbox_open(reload->probe);
+}
+
+static bool open_sinks(struct reload *reload)
+{
+        const struct config *new = reload->other;
+
+        fleet_hold(reload->is.fleet, true);
+        for (unsigned i = 0; i < new->n_sinks; i++)
+                if (reload->plan.changes[i] != SINK_UNCHANGED &&
+                    !fleet_add(reload->is.fleet, &new->sinks[i], &new->relay, &reload->error))
+                        return false;
+        return true;
+}
+
+static void begin(struct reload *reload)
+{
+        reload->is_asked = false;
+        reload->number++;
+        reload->began_us = clock_monotonic_us();
+        reload->error.kind = ERROR_NONE;
+        log_info("reloading", kv_text("file", reload->is.path));
+        reload->other = reload->events.load(reload->owner, &reload->error);
+        if (reload->other == NULL || !dsn_check(reload->other->postgres.dsn, &reload->error)) {
+                fail(reload);
+                return;
+        }
+        reload_plan_init(
+            &reload->plan, *reload->is.config, reload->other, opened_with, reload->is.fleet);
+        if (!open_sinks(reload) ||
+            !reload->events.prepare(reload->owner, reload->other, &reload->error))
+                fail(reload);
+        else if (reload->plan.reopens)
+                try_session(reload);
+        else
+                ask_filters(reload);
+}
+
+static void end(struct reload *reload)
+{
+        drop_probe(reload);
+        timer_disarm(reload->limit);
+        reload_plan_deinit(&reload->plan);
+        config_free(reload->other);
+        reload->other = NULL;
+        fleet_hold(reload->is.fleet, false);
+        enter(reload, RELOAD_IDLE);
+}
+
+static void report_success(struct reload *reload)
+{
+        const struct config *new = *reload->is.config;
+        const struct reload_plan *plan = &reload->plan;
+        char *added = reload_plan_name_new(plan, new, SINK_ADDED);
+        char *changed = reload_plan_name_new(plan, new, SINK_CHANGED);
+        char *removed = reload_plan_name_removed(plan, reload->other);
+        const struct reload_result result = {.number = reload->number,
+            .added = added,
+            .changed = changed,
+            .removed = removed,
+            .n_unchanged = plan->n_unchanged,
+            .is_reopened = plan->reopens};
+
+        reload_log_success(&result, clock_monotonic_us() - reload->began_us);
+        reload->events.on_done(reload->owner, &result);
+        free(added);
+        free(changed);
+        free(removed);
+}
+
+static void serve_swapping(struct reload *reload)
+{
+        struct fleet *fleet = reload->is.fleet;
+
+        if (reload->plan.reopens && fleet_is_held(fleet) && fleet_has_made_way(fleet)) {
+                reload->events.on_reopen(reload->owner);
+                fleet_hold(fleet, false);
+        }
+        if (!fleet_is_settled(fleet))
+                return;
+        report_success(reload);
+        end(reload);
+}
+
+void reload_serve(struct reload *reload)
+{
+        switch (reload->state) {
+        case RELOAD_IDLE:
+                if (reload->is_asked && !reload->is_stopping)
+                        begin(reload);
+                return;
+        case RELOAD_CONNECTING:
+                if (reload->error.kind != ERROR_NONE)
+                        fail(reload);
+                else if (reload->is_probe_up)
+                        ask_filters(reload);
+                return;
+        case RELOAD_ASKING:
+                if (reload->n_asked > 0)
+                        return;
+                if (reload->error.kind != ERROR_NONE)
+                        fail(reload);
+                else
+                        swap(reload);
+                return;
+        case RELOAD_SWAPPING:
+                serve_swapping(reload);
+                return;
+        case RELOAD_DISCARDING:
+                if (fleet_is_settled(reload->is.fleet))
+                        end(reload);
+                return;
+        }
+}
+
+void reload_stop(struct reload *reload)
+{
+        reload->is_stopping = true;
+        if (reload->state != RELOAD_CONNECTING && reload->state != RELOAD_ASKING)
+                return;
+        if (reload->error.kind == ERROR_NONE)
+                error_set(&reload->error, ERROR_TEMPORARY, "the relay is stopping");
+        fail(reload);
+}

@@ -1,0 +1,73 @@
+/*
+ * Another configuration for a relay that runs. First everything that can be known
+ * beforehand is tried: the file, each new sink's open(), a session with other
+ * settings, filters. Only then is anything changed; until then any error leaves
+ * all as it was.
+ *
+ *   IDLE -asked-> (load, compare, open new sinks)
+ *        -> CONNECTING (a session with other settings, beside the old one)
+ *        -> ASKING (PostgreSQL, whether new filters are any)
+ *        -> SWAPPING (who is replaced makes way) -> IDLE
+ *   any but SWAPPING -error-> DISCARDING (what was opened for nothing closes) -> IDLE
+ */
+#pragma once
+
+#include "config/config.h"
+#include "outbox/outbox.h"
+#include "relay/fleet.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct reload;
+
+/* How one ended. All is borrowed. */
+struct reload_result {
+        uint64_t number;
+        const struct error *error; /* NULL: the new configuration is in force */
+        /* Names of sinks, "a,b"; NULL: none. */
+        const char *added, *changed, *removed;
+        unsigned n_unchanged;
+        bool is_reopened; /* the sessions with PostgreSQL */
+};
+
+struct reload_events {
+        /* The new one, checked as far as that needs no relay; NULL and *error. */
+        struct config *(*load)(void *owner, struct error *error);
+        /* Whatever of it is not a sink's and may fail, beside what there is; and nothing came of it. */
+        bool (*prepare)(void *owner, const struct config *config, struct error *error);
+        void (*on_discard)(void *owner);
+        /* `settings->config` is another one now: all that is not the sinks' follows it. */
+        void (*on_applied)(void *owner, const struct config *old);
+        /* Nobody uses the session: it is to be opened anew. */
+        void (*on_reopen)(void *owner);
+        void (*on_done)(void *owner, const struct reload_result *result);
+        void (*on_dirty)(void *owner); /* call reload_serve() before the loop waits */
+};
+
+struct reload_settings {
+        uv_loop_t *loop;       /* borrowed, as all of them */
+        struct outbox *outbox; /* the session in use */
+        struct fleet *fleet;
+        struct config **config; /* the one in force; a reload puts another one there */
+        const char *path;       /* of the file, for the log */
+};
+
+struct reload *reload_create(
+    const struct reload_settings *settings, const struct reload_events *events, void *owner);
+void reload_destroy(struct reload *reload); /* the fleet is empty; NULL is allowed */
+
+/* As soon as the one under way, if any, is over. Returns the number of the one that will do it. */
+uint64_t reload_ask(struct reload *reload);
+
+/* The session in use: outbox_events::on_filter_checked, and that it is lost. */
+void reload_filter_checked(struct reload *reload, const char *words);
+void reload_session_down(struct reload *reload);
+
+/* The end of a turn of the loop, before fleet_serve(). */
+void reload_serve(struct reload *reload);
+
+/* The relay ends: no other one begins, and one that has changed nothing yet is given up. The fleet is
+ * drained next. */
+void reload_stop(struct reload *reload);

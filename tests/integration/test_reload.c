@@ -1,0 +1,399 @@
+/* Another configuration for a relay that runs: nothing is lost, repeated or out of order, whatever
+ * changes; nothing changes if it is wrong; who is not meant notices nothing. */
+#include "base/alloc.h"
+#include "support/http_receiver.h"
+#include "support/relay_fixture.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { DEADLINE_MS = 30000 };
+
+#define HEAD "postgres: {dsn: \"%s application_name=%s\"}\nrelay: {standby: 50ms}\nsinks:\n"
+#define BUS                                                                                        \
+        "  - {name: bus, topics: [\"test.*\"], start: beginning, max_in_flight: %d,\n"             \
+        "     redis: {url: \"unix://%s\", stream: events}}\n"
+#define HOOK                                                                                       \
+        "  - {name: hook, topics: [\"hook\"], start: beginning,\n"                                 \
+        "     http: {url: \"http://127.0.0.1:%u/\"%s}}\n"
+
+struct fixture {
+        struct relay_fixture relay;
+        struct http_receiver *http;
+        struct relay_process *process;
+        unsigned n_reloads;
+        unsigned n_published;
+};
+
+static void begin(struct fixture *fixture)
+{
+        *fixture = (struct fixture){.http = http_receiver_start(NULL, NULL)};
+        relay_fixture_begin(&fixture->relay, postgres_shared());
+}
+
+static void end(struct fixture *fixture)
+{
+        relay_destroy(fixture->process);
+        http_receiver_destroy(fixture->http);
+        relay_fixture_end(&fixture->relay);
+}
+
+static bool has_reloaded(void *context)
+{
+        struct fixture *fixture = context;
+
+        cr_assert(process_is_running(&fixture->process->process), "the relay has ended");
+        return relay_count_in_log(fixture->process, "event=reloaded ") +
+                   relay_count_in_log(fixture->process, "event=reload_failed ") >=
+               fixture->n_reloads;
+}
+
+static void await_reload(struct fixture *fixture)
+{
+        fixture->n_reloads++;
+        wait_until(has_reloaded, fixture, DEADLINE_MS, "the configuration is reloaded");
+}
+
+/* A relay with the two sinks; or, if it runs, another configuration of the same kind for it. */
+#define configure(fixture, application, max_in_flight, more)                                       \
+        ((fixture)->process == NULL                                                                \
+                ? (void)((fixture)->process = relay_start(HEAD BUS HOOK, (fixture)->relay.relay,   \
+                             application, max_in_flight, (fixture)->relay.redis.socket_path,       \
+                             http_receiver_port((fixture)->http), more))                           \
+                : relay_reload((fixture)->process, HEAD BUS HOOK, (fixture)->relay.relay,          \
+                      application, max_in_flight, (fixture)->relay.redis.socket_path,              \
+                      http_receiver_port((fixture)->http), more))
+
+static void publish_to_hook(struct fixture *fixture)
+{
+        publish(fixture->relay.admin, "hook", "k", "x");
+        fixture->n_published++;
+}
+
+static void expect_at_hook(struct fixture *fixture)
+{
+        http_receiver_wait(fixture->http, fixture->n_published, DEADLINE_MS);
+        cr_assert_eq(http_receiver_n_requests(fixture->http), fixture->n_published);
+}
+
+/* Stops it, too. */
+static void expect_each_once(struct fixture *fixture)
+{
+        const struct judgement verdict = relay_fixture_check(&fixture->relay, fixture->process);
+
+        cr_expect_eq(verdict.n_lost, 0);
+        cr_expect_eq(verdict.n_repeated, 0, "%zu events came twice", verdict.n_repeated);
+}
+
+Test(reload, loses_repeats_and_misorders_nothing_in_200_reloads_and_leaves_others_alone)
+{
+        struct fixture fixture;
+
+        begin(&fixture);
+        configure(&fixture, "a", 100, "");
+        publish_to_hook(&fixture);
+        expect_at_hook(&fixture);
+        relay_fixture_write(&fixture.relay, 5);
+        for (int i = 0; i < 200; i++) {
+                configure(&fixture, "a", i % 2 == 0 ? 1000 : 100, "");
+                if (i % 10 == 0)
+                        publish_to_hook(&fixture);
+                await_reload(&fixture);
+        }
+        expect_at_hook(&fixture);
+        cr_expect_eq(http_receiver_n_connections(fixture.http), 1);
+        cr_expect_eq(
+            relay_count_in_log(fixture.process, "event=reloaded changed=bus unchanged=1"), 200);
+        relay_fixture_await_more(&fixture.relay, 50);
+        expect_each_once(&fixture);
+        end(&fixture);
+}
+
+Test(reload, goes_over_to_other_sessions_under_load)
+{
+        struct fixture fixture;
+
+        begin(&fixture);
+        configure(&fixture, "a", 100, "");
+        relay_fixture_write(&fixture.relay, 6);
+        for (int i = 0; i < 10; i++) {
+                relay_fixture_await_more(&fixture.relay, 20);
+                configure(&fixture, i % 2 == 0 ? "b" : "a", 100, "");
+                await_reload(&fixture);
+                await_in_database(fixture.relay.admin,
+                    i % 2 == 0 ? "SELECT count(*) > 0 FROM pg_stat_activity WHERE"
+                                 " datname = current_database() AND application_name = 'b'"
+                               : "SELECT count(*) > 0 FROM pg_stat_activity WHERE"
+                                 " datname = current_database() AND application_name = 'a'",
+                    "the other session");
+        }
+        cr_expect_eq(relay_count_in_log(fixture.process, "session=reopened"), 10);
+        expect_each_once(&fixture);
+        end(&fixture);
+}
+
+Test(reload, adds_changes_and_removes_sinks)
+{
+        struct fixture fixture;
+        struct http_receiver *other = http_receiver_start(NULL, NULL);
+
+        begin(&fixture);
+        fixture.process =
+            relay_start(HEAD BUS, fixture.relay.relay, "a", 100, fixture.relay.redis.socket_path);
+        publish_to_hook(&fixture);
+        relay_wait_for_log(fixture.process, "event=lane_owned sink=bus", DEADLINE_MS);
+
+        configure(&fixture, "a", 100, "");
+        await_reload(&fixture);
+        relay_wait_for_log(fixture.process, "event=reloaded added=hook unchanged=1", DEADLINE_MS);
+        publish_to_hook(&fixture);
+        expect_at_hook(&fixture);
+
+        relay_reload(fixture.process, HEAD BUS HOOK, fixture.relay.relay, "a", 100,
+            fixture.relay.redis.socket_path, http_receiver_port(other), "");
+        await_reload(&fixture);
+        publish(fixture.relay.admin, "hook", "k", "to the other");
+        http_receiver_wait(other, 1, DEADLINE_MS);
+        cr_expect_str_eq(http_receiver_request(other, 0)->body, "\"to the other\"");
+
+        relay_reload(fixture.process, HEAD BUS, fixture.relay.relay, "a", 100,
+            fixture.relay.redis.socket_path);
+        await_reload(&fixture);
+        relay_wait_for_log(fixture.process, "event=sink_removed sink=hook", DEADLINE_MS);
+        await_in_database(fixture.relay.admin,
+            "SELECT count(*) = 1 AND bool_and(lock_id NOT IN (SELECT objid FROM pg_locks WHERE"
+            " locktype = 'advisory' AND objid IS NOT NULL)) FROM courier.cursor WHERE sink = "
+            "'hook'",
+            "the cursor stays, its lock does not");
+        publish_to_hook(&fixture);
+
+        configure(&fixture, "a", 100, "");
+        await_reload(&fixture);
+        expect_at_hook(&fixture);
+        relay_stop(fixture.process);
+        http_receiver_destroy(other);
+        end(&fixture);
+}
+
+Test(reload, keeps_what_it_has_if_the_new_one_is_wrong)
+{
+        struct fixture fixture;
+
+        begin(&fixture);
+        configure(&fixture, "a", 100, "");
+        publish_to_hook(&fixture);
+        expect_at_hook(&fixture);
+
+        configure(&fixture, "a", 7, ", timeout: soon");
+        await_reload(&fixture);
+        relay_wait_for_log(fixture.process, "sinks[1].http.timeout: ", DEADLINE_MS);
+        cr_expect_eq(relay_count_in_log(fixture.process, "line=7 "), 1);
+
+        configure(&fixture, "a", 7, "}, filter: \"$.a == \", retry: {");
+        await_reload(&fixture);
+        relay_wait_for_log(fixture.process, "a new filter is no jsonpath predicate", DEADLINE_MS);
+
+        configure(&fixture, "a port=1", 7, "");
+        await_reload(&fixture);
+
+        /* What only open() finds. */
+        relay_reload(fixture.process,
+            HEAD BUS HOOK "  - {name: m, topics: [x], email: {url: "
+                          "\"smtp://127.0.0.1\", from: a@b.c, templates: %s}}\n",
+            fixture.relay.relay, "a", 7, fixture.relay.redis.socket_path,
+            http_receiver_port(fixture.http), "", fixture.process->folder);
+        await_reload(&fixture);
+
+        publish_to_hook(&fixture);
+        expect_at_hook(&fixture);
+        cr_expect_eq(http_receiver_n_connections(fixture.http), 1);
+        cr_expect_eq(relay_count_in_log(fixture.process, "event=reloaded "), 0);
+
+        configure(&fixture, "a", 7, "");
+        await_reload(&fixture);
+        cr_expect_eq(relay_count_in_log(fixture.process, "event=reloaded changed=bus"), 1);
+        relay_stop(fixture.process);
+        end(&fixture);
+}
+
+static void write_line(const char *path, const char *line)
+{
+        FILE *file = fopen(path, "w");
+
+        cr_assert(file != NULL && fputs(line, file) >= 0 && fclose(file) == 0);
+}
+
+static void expect_bearer(struct fixture *fixture, unsigned request, const char *expected)
+{
+        char *value =
+            http_request_header(http_receiver_request(fixture->http, request), "Authorization");
+
+        cr_expect_str_eq(value, expected);
+        free(value);
+}
+
+Test(reload, reads_files_with_secrets_again)
+{
+        struct fixture fixture;
+        char *folder = temp_folder();
+        char *path = xasprintf("%s/token", folder);
+        char *more = xasprintf(", auth: {bearer_file: %s}", path);
+
+        begin(&fixture);
+        write_line(path, "first-token\n");
+        configure(&fixture, "a", 100, more);
+        publish_to_hook(&fixture);
+        expect_at_hook(&fixture);
+        expect_bearer(&fixture, 0, "Bearer first-token");
+
+        configure(&fixture, "a", 100, more); /* the same: nothing happens */
+        await_reload(&fixture);
+        relay_wait_for_log(fixture.process, "event=reloaded unchanged=2", DEADLINE_MS);
+
+        write_line(path, "second-token\n");
+        configure(&fixture, "a", 100, more);
+        await_reload(&fixture);
+        relay_wait_for_log(fixture.process, "event=reloaded changed=hook", DEADLINE_MS);
+        publish_to_hook(&fixture);
+        expect_at_hook(&fixture);
+        expect_bearer(&fixture, 1, "Bearer second-token");
+        cr_expect_eq(relay_count_in_log(fixture.process, "-token"), 0, "no secret is logged");
+        relay_stop(fixture.process);
+        end(&fixture);
+        free(folder);
+        free(path);
+        free(more);
+}
+
+static unsigned count_for(struct fixture *fixture, const char *target)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < http_receiver_n_requests(fixture->http); i++)
+                n += strcmp(http_receiver_request(fixture->http, i)->target, target) == 0;
+        return n;
+}
+
+Test(reload, changes_a_sink_with_many_receivers)
+{
+        struct fixture fixture;
+        enum { N_ROUNDS = 30, N_EVENTS = 10 };
+        char *sql;
+
+        begin(&fixture);
+        for (int i = 0; i <= N_ROUNDS; i++) {
+                static const char format[] =
+                    HEAD "  - {name: hooks, topics: [\"**\"], concurrency: %d, http: {endpoints: "
+                         "table,\n"
+                         "     allow_networks: [127.0.0.1], allow_ports: [%u]}}\n";
+                unsigned port = http_receiver_port(fixture.http);
+
+                if (i == 0)
+                        fixture.process = relay_start(format, fixture.relay.relay, "a", 9, port);
+                else
+                        relay_reload(
+                            fixture.process, format, fixture.relay.relay, "a", 10 + i, port);
+                if (i == 0) {
+                        relay_wait_for_log(
+                            fixture.process, "event=endpoints_read sink=hooks", DEADLINE_MS);
+                        sql = xasprintf("INSERT INTO courier.endpoint (sink, name, url) SELECT"
+                                        " 'hooks', n, 'http://127.0.0.1:%u/' || n"
+                                        " FROM unnest('{a,b,c}'::text[]) AS n",
+                            port);
+                        database_exec(fixture.relay.admin, sql);
+                        free(sql);
+                        continue;
+                }
+                for (int n = 0; n < N_EVENTS; n++)
+                        publish(fixture.relay.admin, "t", "k", "x");
+                await_reload(&fixture);
+        }
+        http_receiver_wait(fixture.http, 3 * N_ROUNDS * N_EVENTS, DEADLINE_MS);
+        relay_stop(fixture.process);
+        cr_expect_eq(relay_count_in_log(fixture.process, "event=reloaded changed=hooks"), N_ROUNDS);
+        cr_expect_eq(count_for(&fixture, "/a"), N_ROUNDS * N_EVENTS);
+        cr_expect_eq(count_for(&fixture, "/b"), N_ROUNDS * N_EVENTS);
+        cr_expect_eq(count_for(&fixture, "/c"), N_ROUNDS * N_EVENTS);
+        end(&fixture);
+}
+
+/* One that accepts connections and never says a word. */
+static int listen_in_silence(unsigned *out_port)
+{
+        struct sockaddr_in address = {
+            .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t length = sizeof address;
+        int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        cr_assert_eq(bind(file, (struct sockaddr *)&address, length), 0);
+        cr_assert_eq(listen(file, 8), 0);
+        cr_assert_eq(getsockname(file, (struct sockaddr *)&address, &length), 0);
+        *out_port = ntohs(address.sin_port);
+        return file;
+}
+
+Test(reload, can_be_stopped_while_it_tries_another_session)
+{
+        struct fixture fixture;
+        unsigned port;
+        int silent = listen_in_silence(&port);
+        char *dsn;
+
+        begin(&fixture);
+        configure(&fixture, "a", 100, "");
+        relay_wait_for_log(fixture.process, "event=lane_owned sink=hook", DEADLINE_MS);
+        dsn = xasprintf("a host=127.0.0.1 port=%u", port);
+        configure(&fixture, dsn, 100, "");
+        relay_wait_for_log(fixture.process, "event=reloading", DEADLINE_MS);
+        publish_to_hook(&fixture); /* the old session goes on */
+        expect_at_hook(&fixture);
+        relay_stop(fixture.process);
+        cr_expect_eq(relay_count_in_log(fixture.process, "the relay is stopping"), 1);
+        close(silent);
+        free(dsn);
+        end(&fixture);
+}
+
+Test(reload, can_be_stopped_and_asked_again_while_a_sink_makes_way)
+{
+        struct fixture fixture;
+
+        begin(&fixture);
+        http_receiver_answer(fixture.http, &(struct http_answer){.is_held = true});
+        configure(&fixture, "a", 100, "");
+        publish_to_hook(&fixture);
+        expect_at_hook(&fixture); /* the request; its answer is held */
+        configure(&fixture, "a", 100, ", timeout: 60s");
+        relay_wait_for_log(fixture.process, "event=sink_changed sink=hook", DEADLINE_MS);
+        configure(&fixture, "a", 200, ", timeout: 50s"); /* remembered */
+        relay_fixture_write(&fixture.relay, 8);
+        relay_fixture_await_more(&fixture.relay, 50); /* others go on */
+        cr_expect_eq(relay_count_in_log(fixture.process, "event=reloading"), 1);
+        http_receiver_release(fixture.http);
+        await_reload(&fixture);
+        await_reload(&fixture);
+        cr_expect_eq(relay_count_in_log(fixture.process, "event=reloaded changed=bus,hook"), 1);
+
+        http_receiver_hold(fixture.http);
+        publish_to_hook(&fixture);
+        expect_at_hook(&fixture);
+        configure(&fixture, "a", 300, ", timeout: 40s");
+        relay_wait_for_log(fixture.process, "event=sink_changed sink=bus", DEADLINE_MS);
+        writers_stop(fixture.relay.writers);
+        process_signal(&fixture.process->process, SIGTERM);
+        relay_wait_for_log(fixture.process, "event=stopping", DEADLINE_MS);
+        http_receiver_release(fixture.http);
+        cr_expect_eq(relay_wait(fixture.process, DEADLINE_MS), 0);
+
+        relay_start_again(fixture.process);
+        relay_wait_for_log(fixture.process, "event=lane_owned sink=hook", DEADLINE_MS);
+        expect_each_once(&fixture);
+        cr_expect_eq(http_receiver_n_requests(fixture.http), fixture.n_published);
+        end(&fixture);
+}
