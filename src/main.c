@@ -30,6 +30,7 @@ extern const struct command rebase_command;
 extern const struct command schedule_command;
 extern const struct command tail_command;
 extern const struct command health_command;
+extern const struct command reload_command;
 extern const struct command status_command;
 extern const struct command cursor_command;
 extern const struct command version_command;
@@ -54,6 +55,7 @@ const struct command *const commands[] = {
     &rebase_command,
     &tail_command,
     &health_command,
+    &reload_command,
     &status_command,
     &version_command,
     &help_command,

@@ -2,6 +2,7 @@
  * changes; nothing changes if it is wrong; who is not meant notices nothing. */
 #include "base/alloc.h"
 #include "support/http_receiver.h"
+#include "support/program.h"
 #include "support/relay_fixture.h"
 
 #include <arpa/inet.h>
@@ -320,6 +321,37 @@ Test(reload, changes_a_sink_with_many_receivers)
         cr_expect_eq(count_for(&fixture, "/a"), N_ROUNDS * N_EVENTS);
         cr_expect_eq(count_for(&fixture, "/b"), N_ROUNDS * N_EVENTS);
         cr_expect_eq(count_for(&fixture, "/c"), N_ROUNDS * N_EVENTS);
+        end(&fixture);
+}
+
+Test(reload, is_asked_for_by_the_command)
+{
+        struct fixture fixture;
+        char *folder = temp_folder();
+        static const char format[] =
+            "admin: {listen: \"unix:%s/admin\", token: %s-token-for-a-test}\n" HEAD BUS "%s";
+        struct program_run run;
+
+        begin(&fixture);
+        fixture.process = relay_start(format, folder, "first", fixture.relay.relay, "a", 100,
+            fixture.relay.redis.socket_path, "");
+        relay_wait_for_log(fixture.process, "event=lane_owned sink=bus", DEADLINE_MS);
+        relay_rewrite(fixture.process, format, folder, "first", fixture.relay.relay, "a", 100,
+            fixture.relay.redis.socket_path, "  - {name: out, topics: [x], stdout: {}}\n");
+        run = program_run(NULL, "reload", "-c", fixture.process->config_path, NULL);
+        cr_expect_eq(run.code, 0, "%s", run.err);
+        cr_expect_str_eq(run.out, "added     out\nreloaded: 1 sinks unchanged\n");
+        program_run_free(&run);
+
+        relay_rewrite(fixture.process, format, folder, "first", fixture.relay.relay, "a", 100,
+            fixture.relay.redis.socket_path,
+            "  - {name: m, topics: [x], filter: \"$.a ==\", stdout: {}}\n");
+        run = program_run(NULL, "reload", "-c", fixture.process->config_path, NULL);
+        cr_expect_neq(run.code, 0);
+        cr_expect_not_null(strstr(run.err, "filter"), "%s", run.err);
+        program_run_free(&run);
+        relay_stop(fixture.process);
+        free(folder);
         end(&fixture);
 }
 

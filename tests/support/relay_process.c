@@ -101,6 +101,15 @@ void relay_start_again(struct relay_process *relay)
         start_program(relay);
 }
 
+void relay_rewrite(struct relay_process *relay, const char *config_format, ...)
+{
+        va_list arguments;
+
+        va_start(arguments, config_format);
+        write_config(relay, config_format, arguments);
+        va_end(arguments);
+}
+
 void relay_reload(struct relay_process *relay, const char *config_format, ...)
 {
         va_list arguments;

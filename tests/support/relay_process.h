@@ -25,7 +25,10 @@ void relay_start_again(struct relay_process *relay);
 /* Waits for `text`, e.g. "event=lane_acquired", in a log line since the last start. */
 void relay_wait_for_log(struct relay_process *relay, const char *text, int64_t deadline_ms);
 
-/* Replaces the config file as a whole, as an editor does, and sends SIGHUP. Does not wait. */
+/* Replaces the config file as a whole, as an editor does; and, the second, sends SIGHUP. Does not
+ * wait. */
+void relay_rewrite(struct relay_process *relay, const char *config_format, ...)
+    __attribute__((format(printf, 2, 3)));
 void relay_reload(struct relay_process *relay, const char *config_format, ...)
     __attribute__((format(printf, 2, 3)));
 
