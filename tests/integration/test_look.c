@@ -195,31 +195,41 @@ Test(look, counts_every_backlog_as_it_is)
         free(app);
 }
 
-/* Neither in a list nor above the floor: the second trap of docs/architecture.md. */
-Test(look, counts_who_is_hidden_by_the_end_of_a_snapshot)
+/* Neither in a list nor above the floor: the second trap of docs/architecture.md. False if it was not
+ * set, because somebody else in the cluster ended a transaction meanwhile. */
+static bool look_behind_the_end_of_a_snapshot(void)
 {
         PGconn *listed = begin_writing(2), *completed = begin_writing(3),
                *hidden = begin_writing(5);
         json_t *look;
+        bool is_set;
 
         database_exec(completed, "COMMIT");
         frame_now("sink", 0, false);
         database_exec(listed, "COMMIT");
         database_exec(hidden, "COMMIT");
         publish_some(11, "later");
+        is_set = database_integer(rig.owner,
+                     "SELECT count(*) FROM courier.cursor AS c, courier.outbox AS o"
+                     " WHERE o.txid >= pg_snapshot_xmax(c.from_snapshot)"
+                     " AND o.txid < c.from_xid") == 5;
         look = look_for(NULL);
-
-        cr_assert_eq(
-            database_integer(rig.owner,
-                "SELECT count(*) FROM courier.cursor AS c, courier.outbox AS o"
-                " WHERE o.txid >= pg_snapshot_xmax(c.from_snapshot) AND o.txid < c.from_xid"),
-            5, "the test's own trap is not set");
         cr_expect_eq(backlog_of(look, "sink"), 2 + 5 + 11);
         cr_expect(is_exact(look, "sink"));
         json_decref(look);
         PQfinish(listed);
         PQfinish(completed);
         PQfinish(hidden);
+        return is_set;
+}
+
+Test(look, counts_who_is_hidden_by_the_end_of_a_snapshot)
+{
+        bool is_set = false;
+
+        for (int i = 0; i < 50 && !is_set; i++)
+                is_set = look_behind_the_end_of_a_snapshot();
+        cr_expect(is_set, "the trap could not be set");
 }
 
 Test(look, counts_what_a_sink_takes_and_nothing_else)
