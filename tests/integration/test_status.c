@@ -1,0 +1,272 @@
+/* `pgcourier status`: how every sink is, while a relay runs and while none does. */
+#include "base/alloc.h"
+#include "failures_rig.h"
+#include "support/http_receiver.h"
+#include "support/relay_process.h"
+#include "support/terminal.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct failures_rig rig;
+static struct http_receiver *endpoint; /* in place of a relay's admin endpoint */
+static char *config_path;
+
+/* Two sinks, and an admin block where the test wants one. */
+static void write_config(const char *admin)
+{
+        char *text =
+            xasprintf("postgres: {dsn: \"%s\"}\n"
+                      "sinks:\n"
+                      "  - {name: log, topics: ['app.*'], start: beginning, stdout: {}}\n"
+                      "  - {name: rest, topics: ['rest.*'], start: beginning, stdout: {}}\n"
+                      "%s",
+                rig.dsn, admin);
+
+        free(config_path);
+        config_path = program_file("pgcourier.yaml", text, strlen(text));
+        free(text);
+}
+
+static void start(void)
+{
+        failures_rig_start(&rig);
+        config_path = NULL;
+        endpoint = NULL;
+        write_config("");
+}
+
+static void stop(void)
+{
+        free(config_path);
+        if (endpoint != NULL)
+                http_receiver_destroy(endpoint);
+        failures_rig_stop(&rig);
+}
+
+TestSuite(status, .init = start, .fini = stop);
+
+#define STATUS(...) program_run(NULL, "status", "-c", config_path, __VA_ARGS__ __VA_OPT__(, ) NULL)
+
+static json_t *status_json(void)
+{
+        struct program_run run = STATUS("--json");
+        json_t *status = json_loads(run.out, 0, NULL);
+
+        cr_assert_eq(run.code, 0, "%s", run.err);
+        cr_assert_not_null(status, "no JSON: %s", run.out);
+        program_run_free(&run);
+        return status;
+}
+
+static const json_t *sink_of(const json_t *status, size_t i)
+{
+        return json_array_get(json_object_get(status, "sinks"), i);
+}
+
+static const char *state_of(const json_t *status, size_t i)
+{
+        return json_string_value(json_object_get(sink_of(status, i), "state"));
+}
+
+static json_int_t backlog_of(const json_t *status, size_t i)
+{
+        return json_integer_value(
+            json_object_get(json_object_get(sink_of(status, i), "backlog"), "events"));
+}
+
+/* A text on standard output, and that exit code. */
+static void expect_said(struct program_run run, int code, const char *text)
+{
+        cr_expect_eq(run.code, code, "exit code %d: %s", run.code, run.err);
+        cr_expect_not_null(strstr(run.out, text), "no \"%s\" in:\n%s", text, run.out);
+        program_run_free(&run);
+}
+
+static void expect_state(size_t i, const char *state, json_int_t backlog)
+{
+        json_t *status = status_json();
+
+        cr_expect_str_eq(state_of(status, i), state);
+        cr_expect_eq(backlog_of(status, i), backlog);
+        json_decref(status);
+}
+
+static struct relay_process *start_relay(void)
+{
+        char *config = read_file(config_path);
+        struct relay_process *relay = relay_start("%s", config);
+
+        relay_wait_for_log(relay, "event=lane_owned sink=log", 30000);
+        relay_wait_for_log(relay, "event=lane_owned sink=rest", 30000);
+        free(config);
+        return relay;
+}
+
+static void publish_three(void)
+{
+        database_exec(rig.owner, "INSERT INTO courier.outbox (topic, payload)"
+                                 " SELECT 'app.x', '{}' FROM generate_series(1, 3)");
+}
+
+static bool is_delivered(void *context)
+{
+        json_t *status = status_json();
+        bool is_zero = backlog_of(status, 0) == 0;
+
+        (void)context;
+        json_decref(status);
+        return is_zero;
+}
+
+Test(status, follows_a_relay_through_its_life)
+{
+        struct relay_process *relay;
+        json_t *status;
+
+        expect_state(0, "unowned", 0); /* nobody has ever run it */
+        relay = start_relay();
+        publish_three();
+        wait_until(is_delivered, NULL, 30000, "the status says that all is delivered");
+        status = status_json();
+        cr_expect_str_eq(state_of(status, 0), "running");
+        cr_expect(
+            json_is_integer(json_object_get(json_object_get(sink_of(status, 0), "owner"), "pid")));
+        json_decref(status);
+        expect_said(STATUS("--check"), 0, "nothing needs attention");
+
+        database_exec(rig.owner,
+            "INSERT INTO courier.pause (sink, by, reason) VALUES ('log', 'operator', 'tea')");
+        relay_wait_for_log(relay, "event=sink_paused", 30000);
+        publish_three();
+        expect_state(0, "paused", 3);
+        expect_said(STATUS("log"), 0, "help: pgcourier resume log\n");
+
+        relay_stop(relay);
+        expect_state(0, "unowned", 3);
+        expect_said(STATUS("--check"), 1, "no relay runs it: 3 events wait");
+        relay_destroy(relay);
+}
+
+Test(status, says_what_was_given_up_and_what_waits)
+{
+        insert_parked(&rig, "sink = 'log', key = 'k1', last_error = 'no such \x1b box'");
+        insert_parked(&rig, "sink = 'log', key = 'k1', state = 'blocked'");
+        insert_dead_letter(&rig, "sink = 'rest'");
+        expect_said(STATUS("rest"), 0, "help: pgcourier dead list --sink rest\n");
+        expect_said(STATUS("log"), 0, "key \"k1\": 1 event waits behind 1, which fails");
+        expect_said(STATUS("log"), 0, "no such \\x1b box"); /* a peer's words move no cursor */
+        expect_said(STATUS("log"), 0, "help: pgcourier parked skip --sink log 1\n");
+}
+
+Test(status, is_json_of_one_shape)
+{
+        static const char *const members[] = {"version", "instance", "started_at", "now", "is_live",
+            "ready", "not_ready", "config", "source", "sinks", "blocked_keys", "recent", "orphans",
+            "attention"};
+        static const char *const of_sinks[] = {"name", "kind", "topics", "state", "state_reason",
+            "state_since", "owner", "backlog", "in_flight", "window", "retrying", "blocked",
+            "delayed", "dead", "next_retry_at", "endpoints", "counters", "rate", "latency",
+            "stages", "series", "last_error", "last_delivery_at"};
+        static const char *const of_source[] = {"up", "error", "reconnects", "server_version",
+            "schema", "notify_queue_usage", "oldest_xmin", "outbox_bytes", "outbox_dead_tuples",
+            "outbox_partitions", "owner_pid"};
+        json_t *status = status_json();
+
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+                cr_expect_not_null(json_object_get(status, members[i]), "%s", members[i]);
+        for (size_t i = 0; i < sizeof of_sinks / sizeof *of_sinks; i++)
+                cr_expect_not_null(
+                    json_object_get(sink_of(status, 1), of_sinks[i]), "%s", of_sinks[i]);
+        for (size_t i = 0; i < sizeof of_source / sizeof *of_source; i++)
+                cr_expect_not_null(json_object_get(json_object_get(status, "source"), of_source[i]),
+                    "%s", of_source[i]);
+        cr_expect(json_is_false(json_object_get(status, "is_live")));
+        cr_expect_str_eq(json_string_value(json_object_get(sink_of(status, 1), "kind")), "stdout");
+        cr_expect_eq(json_array_size(json_object_get(sink_of(status, 1), "topics")), 1);
+        json_decref(status);
+}
+
+static const char answer[] =
+    "{\"version\":\"9.9\",\"instance\":\"host/7\",\"is_live\":true,\"ready\":true,\"sinks\":["
+    "{\"name\":\"log\",\"state\":\"down\",\"state_reason\":\"refused\",\"rate\":12.5,"
+    "\"latency\":{\"p50\":0.0012,\"p99\":1.5},\"backlog\":{\"events\":5,\"is_exact\":true,"
+    "\"oldest_age\":7},\"retrying\":1,\"dead\":0}]}";
+
+static void start_endpoint(void)
+{
+        char *admin;
+
+        endpoint = http_receiver_start(NULL, NULL);
+        http_receiver_answer(endpoint, &(struct http_answer){.status = 200, .body = answer});
+        admin =
+            xasprintf("admin: {listen: '127.0.0.1:%u', token: 0123456789abcdef0123456789abcdef}\n",
+                http_receiver_port(endpoint));
+        write_config(admin);
+        free(admin);
+}
+
+Test(status, asks_the_relay_that_runs)
+{
+        struct program_run run;
+        char *token;
+
+        start_endpoint();
+        run = STATUS("--color", "never");
+        cr_expect_eq(run.code, 0, "%s", run.err);
+        cr_expect_not_null(strstr(run.out, "pgcourier 9.9, host/7"), "%s", run.out);
+        cr_expect_not_null(
+            strstr(run.out, "log  down        5  7.0 s 12.5/s 1.2 ms 1.5 s        1    0\n"), "%s",
+            run.out);
+        cr_expect_not_null(strstr(run.out, "its destination is down: refused"), "%s", run.out);
+        program_run_free(&run);
+        cr_expect_str_eq(http_receiver_request(endpoint, 0)->target, "/api/status");
+        token = http_request_header(http_receiver_request(endpoint, 0), "Authorization");
+        cr_expect_str_eq(token, "Bearer 0123456789abcdef0123456789abcdef");
+        free(token);
+}
+
+Test(status, asks_the_database_if_the_relay_does_not_answer)
+{
+        start_endpoint();
+        http_receiver_answer(endpoint, &(struct http_answer){.status = 401, .body = "{}"});
+        expect_said(STATUS(), 0, "wants another token");
+        http_receiver_answer(endpoint, &(struct http_answer){.status = 200, .body = "hello"});
+        expect_said(STATUS(), 0, "is no status");
+        http_receiver_stop(endpoint);
+        expect_said(STATUS(), 0, "does not answer");
+        expect_said(STATUS(), 0, "log  unowned");
+}
+
+Test(status, refuses_what_it_cannot_do)
+{
+        expect_refusal(STATUS("lug"), 2, "there is no sink \"lug\"; did you mean \"log\"?");
+        expect_refusal(STATUS("--watch"), 2, "needs a terminal");
+        expect_refusal(STATUS("--color", "red"), 2, "\"red\" is not auto, always or never");
+        expect_refusal(program_run(NULL, "status", "--dsn", "host=/nowhere", NULL), 4, "/nowhere");
+}
+
+Test(status, colours_states_only_where_it_may)
+{
+        struct program_run run = STATUS("--color", "always");
+
+        cr_expect_not_null(strstr(run.out, "\x1b[31m"), "%s", run.out);
+        program_run_free(&run);
+        run = STATUS();
+        cr_expect_null(strstr(run.out, "\x1b"), "%s", run.out);
+        program_run_free(&run);
+        setenv("NO_COLOR", "1", 1);
+        run = terminal_run(NULL, NULL, "status", "-c", config_path, NULL);
+        cr_expect_null(strstr(run.out, "\x1b"), "%s", run.out);
+        program_run_free(&run);
+}
+
+Test(status, watches_until_it_is_interrupted)
+{
+        struct program_run run =
+            terminal_run("rest", "\x03", "status", "-c", config_path, "--watch", NULL);
+
+        cr_expect_eq(run.code, 0, "exit code %d", run.code);
+        cr_expect_not_null(strstr(run.out, "unowned"), "%s", run.out);
+        program_run_free(&run);
+}
