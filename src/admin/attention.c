@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OLD_S         300     /* an event that waits for so long is late */
-#define HELD_S        300     /* a snapshot that is held for so long holds back vacuum */
-#define HELD_XIDS     1000000 /* or one with so many transactions since, where no time is known */
-#define FULL_ENOUGH   0.05    /* of the notification queue, which has 8 GB */
+#define OLD_S         300    /* an event that waits for so long is late */
+#define HELD_S        300    /* a snapshot that is held for so long holds back vacuum */
+#define HELD_XIDS     100000 /* or one with so many transactions since, where no time is known */
+#define FULL_ENOUGH   0.05   /* of the notification queue, which has 8 GB */
 #define MAX_KEYS_TOLD 5
 
 enum level { LEVEL_OF_ERROR, LEVEL_OF_WARNING, LEVEL_OF_NOTE, N_LEVELS };

@@ -148,6 +148,15 @@ Test(status, follows_a_relay_through_its_life)
         relay_destroy(relay);
 }
 
+Test(status, tells_of_the_sinks_that_were_named)
+{
+        struct program_run run = STATUS("rest");
+
+        cr_expect_not_null(strstr(run.out, "rest  unowned"), "%s", run.out);
+        cr_expect_null(strstr(run.out, "log"), "%s", run.out);
+        program_run_free(&run);
+}
+
 Test(status, says_what_was_given_up_and_what_waits)
 {
         insert_parked(&rig, "sink = 'log', key = 'k1', last_error = 'no such \x1b box'");
