@@ -91,22 +91,31 @@ void attention_duration(char *text, size_t size, double seconds)
                 snprintf(text, size, "%lld d %lld h", whole / 86400, whole / 3600 % 24);
 }
 
-/* "3 events wait, the oldest for 12 s". */
+/* "3 events and 1 parked delivery wait, the oldest for 12 s". */
 static const char *waiting(char *text, size_t size, const json_t *sink)
 {
         const json_t *backlog = get(sink, "backlog");
         long long n = (long long)number_of(backlog, "events");
-        char age[48];
+        long long n_parked = (long long)(number_of(sink, "retrying") + number_of(sink, "blocked"));
+        char events[48] = "", parked[48] = "", age[48];
 
-        attention_duration(age, sizeof age, number_of(backlog, "oldest_age"));
-        if (!json_is_object(backlog))
+        if (!json_is_object(backlog)) {
                 snprintf(text, size, "its events wait");
-        else if (n == 0)
-                snprintf(text, size, "no new event waits");
+                return text;
+        }
+        attention_duration(age, sizeof age, number_of(backlog, "oldest_age"));
+        if (n > 0)
+                snprintf(events, sizeof events, "%s%lld event%s",
+                    json_is_true(get(backlog, "is_exact")) ? "" : "about ", n, n == 1 ? "" : "s");
+        if (n_parked > 0)
+                snprintf(parked, sizeof parked, "%lld parked deliver%s", n_parked,
+                    n_parked == 1 ? "y" : "ies");
+        if (n + n_parked == 0)
+                snprintf(text, size, "nothing waits");
         else
-                snprintf(text, size, "%s%lld event%s, the oldest for %s",
-                    json_is_true(get(backlog, "is_exact")) ? "" : "about ", n,
-                    n == 1 ? " waits" : "s wait", age);
+                snprintf(text, size, "%s%s%s wait%s, the oldest for %s", events,
+                    n > 0 && n_parked > 0 ? " and " : "", parked, n + n_parked == 1 ? "s" : "",
+                    age);
         return text;
 }
 
@@ -161,7 +170,8 @@ static void add_state(struct findings *findings, const json_t *sink)
 
                 bytes_printf(&command, "pgcourier check -c %s --connect", findings->file);
                 add(findings, LEVEL_OF_ERROR, name, &command,
-                    "its destination is down%s%s; %s and go on by themselves when it is back",
+                    "its destination is down%s%s; %s; it goes on by itself when the destination is "
+                    "back",
                     colon(why), why, wait);
         } else if (strcmp(state, "stalled") == 0) {
                 const char *why = *said != '\0' ? said : reason;

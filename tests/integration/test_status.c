@@ -152,7 +152,7 @@ Test(status, tells_of_the_sinks_that_were_named)
 {
         struct program_run run = STATUS("rest");
 
-        cr_expect_not_null(strstr(run.out, "rest  unowned"), "%s", run.out);
+        cr_expect_not_null(strstr(run.out, "rest unowned"), "%s", run.out);
         cr_expect_null(strstr(run.out, "log"), "%s", run.out);
         program_run_free(&run);
 }
@@ -238,8 +238,9 @@ Test(status, asks_the_relay_that_runs)
 Test(status, asks_the_database_if_the_relay_does_not_answer)
 {
         start_endpoint();
-        http_receiver_answer(endpoint, &(struct http_answer){.status = 401, .body = "{}"});
-        expect_said(STATUS(), 0, "wants another token");
+        http_receiver_answer(endpoint,
+            &(struct http_answer){.status = 401, .body = "{\"error\":\"a token is needed\"}"});
+        expect_said(STATUS(), 0, "answered 401: a token is needed");
         http_receiver_answer(endpoint, &(struct http_answer){.status = 200, .body = "hello"});
         expect_said(STATUS(), 0, "is no status");
         http_receiver_stop(endpoint);

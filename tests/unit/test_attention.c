@@ -65,7 +65,7 @@ Test(attention, says_why_a_sink_stands_still_and_what_helps)
         cr_expect_str_eq(
             find("{'sinks': [{'name': 'a', 'state': 'paused', 'state_since': null, " BACKLOG(
                 "0", "0") ", 'pauses': [{'by': 'operator', 'reason': 'tea', 'since': 'noon'}]}]}"),
-            "warning a: paused by an operator since noon: tea; no new event waits"
+            "warning a: paused by an operator since noon: tea; nothing waits"
             " [pgcourier resume a]\n");
         cr_expect_str_eq(find("{'sinks': [{'name': 'a', 'state': 'refused', 'state_reason':"
                               " 'HTTP 401', " BACKLOG("20", "9000") "}]}"),
@@ -73,9 +73,9 @@ Test(attention, says_why_a_sink_stands_still_and_what_helps)
             "401; 20 events wait, the oldest for 2 h 30 min [pgcourier resume a]\n");
         cr_expect_str_eq(find("{'sinks': [{'name': 'a', 'state': 'down', 'state_reason': null,"
                               " 'last_error': {'words': 'refused'}, " BACKLOG("20", "1") "}]}"),
-            "error a: its destination is down: refused; 20 events wait, the oldest for 1.0 s and "
-            "go "
-            "on by themselves when it is back [pgcourier check -c FILE --connect]\n");
+            "error a: its destination is down: refused; 20 events wait, the oldest for 1.0 s; it "
+            "goes "
+            "on by itself when the destination is back [pgcourier check -c FILE --connect]\n");
         cr_expect_str_eq(
             find("{'sinks': [{'name': 'a', 'state': 'stalled', " BACKLOG("2", "200000") "}]}"),
             "error a: nothing gets delivered although nobody paused it: 2 events wait, the oldest "
@@ -84,6 +84,10 @@ Test(attention, says_why_a_sink_stands_still_and_what_helps)
             find("{'sinks': [{'name': 'a', 'state': 'running', 'backlog': {'events': 9, 'is_exact':"
                  " false, 'oldest_age': 300}}]}"),
             "warning a: it is behind: about 9 events wait, the oldest for 5 min 0 s [-]\n");
+        cr_expect_str_eq(find("{'sinks': [{'name': 'a', 'state': 'unowned', 'blocked': 2, " BACKLOG(
+                             "1", "10") "}]}"),
+            "error a: no relay runs it: 1 event and 2 parked deliveries wait, the oldest for 10 s"
+            " [pgcourier run -c FILE]\n");
 }
 
 /* A pause does not hide that nobody is there to obey it. */
