@@ -90,7 +90,7 @@ Test(admin_without_postgres, lives_but_is_not_ready)
         cr_expect(words != NULL && *words != '\0' && strcmp(words, "connected") != 0, "%s", words);
         free(words);
         expect_refusal(program_run(NULL, "health", "--ready", "-c", rig.relay->config_path, NULL),
-            1, "not ready; ");
+            1, "; postgres: ");
         expect_output(program_run(NULL, "health", "-c", rig.relay->config_path, NULL), "live\n");
         postgres_start_again(postgres);
         admin_rig_await_ready(&rig, 200);
