@@ -120,8 +120,10 @@ static bool read_count(const char *text, long *out_count, struct error *error)
 
 static bool run_tail(const struct arguments *arguments, struct error *error)
 {
-        struct tail tail = {
-            .key = arguments_value(arguments, KEY), .as_json = arguments_has(arguments, JSON)};
+        struct tail tail = {.key = arguments_value(arguments, KEY),
+            .as_json = arguments_has(arguments, JSON),
+            .sink_width = 8,
+            .topic_width = 16};
         struct admin_client *client;
         char *path;
         bool ok;
