@@ -11,6 +11,7 @@
 #include <hiredis/hiredis.h>
 #include <jansson.h>
 #include <libsmartcols/libsmartcols.h>
+#include <microhttpd.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,6 +180,7 @@ static bool run_version(const struct arguments *arguments, struct error *error)
             {"hiredis", NULL, HIREDIS_VERSION, NULL},
             {"libcyaml", cyaml_version_str, LIBCYAML_COMPILED, NULL},
             {"jansson", jansson_version_str(), JANSSON_VERSION, NULL},
+            {"libmicrohttpd", MHD_get_version(), LIBMICROHTTPD_COMPILED, NULL},
             {"smartcols", smartcols, LIBSMARTCOLS_VERSION, NULL},
             {"OpenSSL", OpenSSL_version(OPENSSL_VERSION_STRING), OPENSSL_VERSION_STR, NULL},
         };

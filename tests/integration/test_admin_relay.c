@@ -248,8 +248,8 @@ Test(admin_relay, prints_deliveries_in_tail)
         char *lines = tail(NULL);
         char *json;
 
-        cr_expect_not_null(strstr(lines, "  out  delivered  "), "%s", lines);
-        cr_expect_not_null(strstr(lines, "  tailed  mine\n"), "%s", lines);
+        cr_expect_not_null(strstr(lines, "  out       delivered  "), "%s", lines);
+        cr_expect_not_null(strstr(lines, "  tailed            mine\n"), "%s", lines);
         cr_expect_null(strstr(lines, "other"), "%s", lines);
         json = tail("--json");
         cr_expect(strncmp(json, "{\"at\":\"", 7) == 0, "%s", json);
