@@ -51,6 +51,31 @@ static void watch_health(struct route *route, const struct outcome *outcome)
                 fanout_note_health(carrier->fanout, route, news, outcome->reason);
 }
 
+/* What is delivered is told at once. Of all else the lane decides first, and what is kept of it until then
+ * would cost a delivery dearly. */
+static __attribute__((noinline)) struct lane_result finish_undelivered(
+    struct route *route, struct delivery *delivery, const struct outcome *outcome, int64_t now_us)
+{
+        struct attempt_kept kept;
+        struct lane_result result;
+
+        route_keep_attempt(&kept, delivery, now_us);
+        result = lane_finish(&route->lane, delivery, outcome, now_us / 1000, random_u32());
+        route_see_failed(route, &kept, outcome, &result);
+        return result;
+}
+
+static struct lane_result finish(
+    struct route *route, struct delivery *delivery, const struct outcome *outcome, int64_t now_us)
+{
+        if (outcome->kind != OUTCOME_DELIVERED || route->lane.state != LANE_OWNED)
+                return finish_undelivered(route, delivery, outcome, now_us);
+        report_delivered(route->label, &delivery->attempt);
+        route_note_delivered(route, delivery, now_us);
+        route_see_delivered(route, delivery, now_us);
+        return lane_finish(&route->lane, delivery, outcome, now_us / 1000, random_u32());
+}
+
 static void on_attempt_finished(struct attempt *attempt, const struct outcome *outcome)
 {
         struct delivery *delivery = list_owner(attempt, struct delivery, attempt);
@@ -58,22 +83,9 @@ static void on_attempt_finished(struct attempt *attempt, const struct outcome *o
         struct lane *lane = &route->lane;
         bool was_closed = lane->breaker.state == BREAKER_CLOSED;
         bool is_owned = lane->state == LANE_OWNED;
-        bool is_done = outcome->kind == OUTCOME_DELIVERED && is_owned;
         const struct attempt finished = *attempt; /* its batch may go with the lane's answer */
-        int64_t now_us = clock_monotonic_us();
-        struct attempt_kept kept;
-        struct lane_result result;
+        struct lane_result result = finish(route, delivery, outcome, clock_monotonic_us());
 
-        if (is_done) {
-                report_delivered(route->label, attempt);
-                route_note_delivered(route, delivery, now_us);
-                route_see_delivered(route, delivery, now_us);
-        } else {
-                route_keep_attempt(&kept, delivery, now_us);
-        }
-        result = lane_finish(lane, delivery, outcome, now_us / 1000, random_u32());
-        if (!is_done)
-                route_see_failed(route, &kept, outcome, &result);
         route_return_target(route, finished.target);
         if (is_owned) {
                 if (result.decision == LANE_PARKED && !outcome->is_postponed)

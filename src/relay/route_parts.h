@@ -41,7 +41,6 @@ struct attempt_kept {
         char topic[160]; /* more than is shown */
         char key[160];
 };
-void route_see_page(struct route *route, const struct page *page);
 void route_see_delivered(struct route *route, const struct delivery *delivery, int64_t now_us);
 void route_keep_attempt(struct attempt_kept *kept, const struct delivery *delivery, int64_t now_us);
 void route_see_failed(struct route *route, struct attempt_kept *kept, const struct outcome *outcome,

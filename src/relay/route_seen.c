@@ -14,19 +14,6 @@ static struct attempt_seen seen_of(const struct delivery *delivery, int64_t now_
             .now_us = now_us};
 }
 
-/* What is not to be delivered yet is not picked up yet. */
-void route_see_page(struct route *route, const struct page *page)
-{
-        struct sink_telemetry *sink = route->carrier->seen;
-
-        if (page->n_events == 0)
-                return;
-        telemetry_see_page(sink, page->n_events);
-        for (size_t i = 0; i < page->n_events; i++)
-                if (page->is_delayed == NULL || !page->is_delayed[i])
-                        telemetry_see_pickup(sink, page->events[i].created_us, page->arrived_us);
-}
-
 void route_see_delivered(struct route *route, const struct delivery *delivery, int64_t now_us)
 {
         struct attempt_seen seen = seen_of(delivery, now_us);

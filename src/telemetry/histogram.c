@@ -15,27 +15,10 @@ const struct histogram_bounds histogram_events = {
     .units = 1,
 };
 
-#define SUB_BITS 3
-#define SUBS     (1 << SUB_BITS)
-
-/* Up to 7 each value has its bucket; above, the highest bit and the three that follow decide. */
-static unsigned log_bucket(int64_t value)
-{
-        unsigned exponent;
-
-        if (value < SUBS)
-                return value > 0 ? (unsigned)value : 0;
-        exponent = 63 - (unsigned)__builtin_clzll((unsigned long long)value);
-        if (exponent > 39)
-                return LOG_HISTOGRAM_BUCKETS - 1;
-        return (exponent - SUB_BITS + 1) * SUBS + (unsigned)(value >> (exponent - SUB_BITS)) % SUBS;
-}
-
+/* The least value of a bucket. */
 static int64_t log_bucket_start(unsigned bucket)
 {
-        if (bucket < SUBS)
-                return bucket;
-        return (int64_t)(SUBS + bucket % SUBS) << (bucket / SUBS - 1);
+        return bucket < 8 ? bucket : (int64_t)(8 + bucket % 8) << (bucket / 8 - 1);
 }
 
 void histogram_init(struct histogram *histogram, const struct histogram_bounds *bounds)
@@ -43,43 +26,13 @@ void histogram_init(struct histogram *histogram, const struct histogram_bounds *
         unsigned n = 0;
 
         *histogram = (struct histogram){.bounds = bounds};
+        for (unsigned i = 0; i <= HISTOGRAM_BOUNDS_MAX; i++)
+                histogram->limits[i] = i < bounds->n_bounds ? bounds->bounds[i] : INT64_MAX;
         for (unsigned bucket = 0; bucket < LOG_HISTOGRAM_BUCKETS; bucket++) {
-                while (n < bounds->n_bounds && bounds->bounds[n] < log_bucket_start(bucket))
+                while (histogram->limits[n] < log_bucket_start(bucket))
                         n++;
                 histogram->first[bucket] = (uint8_t)n;
         }
-}
-
-/* No log bucket is as wide as the distance of two bounds: one comparison is enough. */
-static void add(struct histogram *histogram, unsigned bucket, int64_t value)
-{
-        const struct histogram_bounds *bounds = histogram->bounds;
-        unsigned i = histogram->first[bucket];
-
-        if (i < bounds->n_bounds && value > bounds->bounds[i])
-                i++;
-        histogram->counts[i]++;
-        histogram->n_values++;
-        histogram->sum += (uint64_t)value;
-}
-
-void histogram_add(struct histogram *histogram, int64_t value)
-{
-        if (value < 0)
-                value = 0;
-        add(histogram, log_bucket(value), value);
-}
-
-void histogram_add_both(struct histogram *histogram, struct log_histogram *of_moment, int64_t value)
-{
-        unsigned bucket;
-
-        if (value < 0)
-                value = 0;
-        bucket = log_bucket(value);
-        add(histogram, bucket, value);
-        of_moment->counts[bucket]++;
-        of_moment->n_values++;
 }
 
 void log_histogram_merge(struct log_histogram *into, const struct log_histogram *from)
@@ -101,7 +54,7 @@ double log_histogram_quantile(const struct log_histogram *histogram, double shar
                         double start = (double)log_bucket_start(i);
                         double width = (double)(log_bucket_start(i + 1) - log_bucket_start(i));
                         /* As if those of the bucket were spread evenly over it. */
-                        return i < SUBS ? start : start + width * (rank - n_before - 0.5) / count;
+                        return i < 8 ? start : start + width * (rank - n_before - 0.5) / count;
                 }
                 n_before += count;
         }

@@ -29,27 +29,57 @@ extern const struct histogram_bounds histogram_events; /* 1 to 10000 */
 
 struct histogram {
         const struct histogram_bounds *bounds;
-        uint8_t first[LOG_HISTOGRAM_BUCKETS]; /* the bucket of each log bucket's lowest value */
         uint64_t counts[HISTOGRAM_BOUNDS_MAX + 1]; /* of each bucket alone */
         uint64_t n_values;
         uint64_t sum;
+
+        uint8_t first[LOG_HISTOGRAM_BUCKETS];     /* the bucket of each log bucket's lowest value */
+        int64_t limits[HISTOGRAM_BOUNDS_MAX + 1]; /* the bounds, and one above all */
 };
-
-void histogram_init(struct histogram *histogram, const struct histogram_bounds *bounds);
-
-/* Clocks of two machines differ: a negative value counts as 0. */
-void histogram_add(struct histogram *histogram, int64_t value);
 
 struct log_histogram {
         uint32_t counts[LOG_HISTOGRAM_BUCKETS];
         uint64_t n_values;
 };
 
-/* Counts a value in both, which costs little more than one of them. */
-void histogram_add_both(
-    struct histogram *histogram, struct log_histogram *of_moment, int64_t value);
+void histogram_init(struct histogram *histogram, const struct histogram_bounds *bounds);
 
 void log_histogram_merge(struct log_histogram *into, const struct log_histogram *from);
 
 /* The value that a share of all (above 0, at most 1) does not exceed; negative if there is none. */
 double log_histogram_quantile(const struct log_histogram *histogram, double share);
+
+/* Up to 7 each value has its bucket; above, the highest bit and the three that follow decide. */
+static inline unsigned log_histogram_bucket(uint64_t value)
+{
+        unsigned exponent;
+
+        if (value < 8)
+                return (unsigned)value;
+        exponent = 63 - (unsigned)__builtin_clzll(value);
+        if (exponent > 39)
+                return LOG_HISTOGRAM_BUCKETS - 1;
+        return (exponent - 2) * 8 + (unsigned)(value >> (exponent - 3)) % 8;
+}
+
+/* Clocks of two machines differ: a negative value counts as 0. */
+static inline unsigned histogram_add(struct histogram *histogram, int64_t value)
+{
+        uint64_t positive = value > 0 ? (uint64_t)value : 0;
+        unsigned bucket = log_histogram_bucket(positive);
+        unsigned i = histogram->first[bucket];
+
+        /* No log bucket is as wide as the distance of two bounds: one comparison is enough. */
+        histogram->counts[i + (value > histogram->limits[i])]++;
+        histogram->n_values++;
+        histogram->sum += positive;
+        return bucket;
+}
+
+/* Counts a value in both, which costs little more than one of them. */
+static inline void histogram_add_both(
+    struct histogram *histogram, struct log_histogram *of_moment, int64_t value)
+{
+        of_moment->counts[histogram_add(histogram, value)]++;
+        of_moment->n_values++;
+}

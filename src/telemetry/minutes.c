@@ -32,12 +32,19 @@ static void clear_step(struct minutes *minutes, int64_t step, int64_t backlog)
                 memset(&minutes->times[what][minute_place(step)], 0, sizeof minutes->times[0][0]);
 }
 
+static void enter_step(struct minutes *minutes, int64_t step)
+{
+        minutes->step = step;
+        minutes->place = place(step);
+        minutes->minute_place = minute_place(step);
+}
+
 void minutes_init(struct minutes *minutes, int64_t now_us)
 {
         for (int64_t step = 0; step < MINUTES_KEPT; step++)
                 clear_step(minutes, step, MINUTES_UNKNOWN);
         minutes->start_us = now_us;
-        minutes->step = 0;
+        enter_step(minutes, 0);
         minutes->step_end_us = now_us + MINUTES_STEP_US;
 }
 
@@ -48,11 +55,11 @@ static void next_step(struct minutes *minutes)
         minutes->latency[place(step)] =
             quantiles_of(&minutes->times[MINUTES_LATENCY][minute_place(step)]);
         clear_step(minutes, step + 1, minutes->backlog[place(step)]);
-        minutes->step++;
+        enter_step(minutes, step + 1);
         minutes->step_end_us += MINUTES_STEP_US;
 }
 
-static void move_on(struct minutes *minutes, int64_t now_us)
+void minutes_move_on(struct minutes *minutes, int64_t now_us)
 {
         int64_t n_missed;
 
@@ -62,28 +69,16 @@ static void move_on(struct minutes *minutes, int64_t now_us)
         n_missed = (now_us - minutes->step_end_us) / MINUTES_STEP_US - MINUTES_KEPT;
         if (n_missed > 0) {
                 n_missed -= n_missed % MINUTES_KEPT; /* whole turns, of both rings */
-                minutes->step += n_missed;
+                enter_step(minutes, minutes->step + n_missed);
                 minutes->step_end_us += n_missed * MINUTES_STEP_US;
         }
         while (now_us >= minutes->step_end_us)
                 next_step(minutes);
 }
 
-struct log_histogram *minutes_times(struct minutes *minutes, unsigned what, int64_t now_us)
-{
-        move_on(minutes, now_us);
-        return &minutes->times[what][minute_place(minutes->step)];
-}
-
-void minutes_count_delivered(struct minutes *minutes, int64_t now_us)
-{
-        move_on(minutes, now_us);
-        minutes->n_delivered[place(minutes->step)]++;
-}
-
 void minutes_set_backlog(struct minutes *minutes, int64_t n_events, int64_t now_us)
 {
-        move_on(minutes, now_us);
+        minutes_move_on(minutes, now_us);
         minutes->backlog[place(minutes->step)] = n_events < 0 ? MINUTES_UNKNOWN : n_events;
 }
 
@@ -101,7 +96,7 @@ void minutes_last_minute(struct minutes *minutes, int64_t now_us, struct last_mi
         int64_t begin_us, covered_us;
         uint64_t n_delivered = 0;
 
-        move_on(minutes, now_us);
+        minutes_move_on(minutes, now_us);
         begin_us = minutes->step_end_us - MINUTES_MINUTE * MINUTES_STEP_US;
         covered_us = now_us - (begin_us > minutes->start_us ? begin_us : minutes->start_us);
         if (covered_us < 1000000) /* the first moment says little of a rate */
@@ -118,7 +113,7 @@ void minutes_last_minute(struct minutes *minutes, int64_t now_us, struct last_mi
 void minutes_series(
     struct minutes *minutes, int64_t now_us, struct minutes_step out_steps[MINUTES_STEPS])
 {
-        move_on(minutes, now_us);
+        minutes_move_on(minutes, now_us);
         for (int64_t i = 0; i < MINUTES_STEPS; i++) {
                 int64_t step = minutes->step - MINUTES_STEPS + i;
                 struct minutes_step *out = &out_steps[i];

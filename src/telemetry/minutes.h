@@ -44,6 +44,7 @@ struct minutes {
         int64_t start_us;                       /* of the first step there was */
         int64_t step;                           /* the number of the running one, from 0 */
         int64_t step_end_us;                    /* of that */
+        unsigned place, minute_place;           /* of the running step */
         uint64_t n_delivered[MINUTES_KEPT];     /* by number modulo MINUTES_KEPT, as all of these */
         struct quantiles latency[MINUTES_KEPT]; /* of those that are over */
         int64_t backlog[MINUTES_KEPT];
@@ -58,10 +59,19 @@ struct last_minute {
 
 void minutes_init(struct minutes *minutes, int64_t now_us);
 
-/* Where to count what took how long now: one of enum telemetry_stage, or MINUTES_LATENCY. */
-struct log_histogram *minutes_times(struct minutes *minutes, unsigned what, int64_t now_us);
+/* Ends steps that are over. To be called before anything is counted. */
+void minutes_move_on(struct minutes *minutes, int64_t now_us);
 
-void minutes_count_delivered(struct minutes *minutes, int64_t now_us);
+/* Where to count what took how long: one of enum telemetry_stage, or MINUTES_LATENCY. */
+static inline struct log_histogram *minutes_times(struct minutes *minutes, unsigned what)
+{
+        return &minutes->times[what][minutes->minute_place];
+}
+
+static inline void minutes_count_delivered(struct minutes *minutes)
+{
+        minutes->n_delivered[minutes->place]++;
+}
 /* Stands for all steps from now on until it is set again. */
 void minutes_set_backlog(struct minutes *minutes, int64_t n_events, int64_t now_us);
 

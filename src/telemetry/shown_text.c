@@ -31,6 +31,7 @@ static size_t show(const unsigned char *at, char shown[8])
 {
         size_t n = character_bytes(at);
 
+        memset(shown, 0, 8);
         if (n == 0)
                 strcpy(shown, "?");
         else if (*at == '\n')
@@ -42,7 +43,7 @@ static size_t show(const unsigned char *at, char shown[8])
         else if (is_high_control(at))
                 snprintf(shown, 8, "\\x%02x", at[1]);
         else
-                snprintf(shown, 8, "%.*s", (int)n, (const char *)at);
+                memcpy(shown, at, n);
         return n > 0 ? n : 1;
 }
 

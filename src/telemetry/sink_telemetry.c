@@ -11,11 +11,11 @@ static enum outcome_fault known_fault(enum outcome_fault fault)
         return (unsigned)fault < OUTCOME_FAULTS ? fault : OUTCOME_FAULT_OTHER;
 }
 
-static void add_time(struct sink_telemetry *sink, unsigned what, int64_t took_us, int64_t now_us)
+/* The minutes have moved on to now. */
+static inline void add_stage(
+    struct sink_telemetry *sink, enum telemetry_stage stage, int64_t took_us)
 {
-        struct histogram *of_all = what == MINUTES_LATENCY ? &sink->latency : &sink->stages[what];
-
-        histogram_add_both(of_all, minutes_times(&sink->minutes, what, now_us), took_us);
+        histogram_add_both(&sink->stages[stage], minutes_times(&sink->minutes, stage), took_us);
 }
 
 static void note_recent(struct sink_telemetry *sink, const struct attempt_seen *seen)
@@ -59,8 +59,9 @@ static void note_delivered(struct sink_telemetry *sink, const struct attempt_see
         int64_t wall_us = telemetry_wall_us(sink->telemetry, seen->now_us);
 
         if (!seen->is_scheduled && !seen->event->is_redriven)
-                add_time(sink, MINUTES_LATENCY, wall_us - seen->event->created_us, seen->now_us);
-        minutes_count_delivered(&sink->minutes, seen->now_us);
+                histogram_add_both(&sink->latency, minutes_times(&sink->minutes, MINUTES_LATENCY),
+                    wall_us - seen->event->created_us);
+        minutes_count_delivered(&sink->minutes);
         sink->payload_bytes += seen->event->payload_bytes;
         sink->last_delivery_us = wall_us;
         if (seen->event->is_redriven)
@@ -70,9 +71,10 @@ static void note_delivered(struct sink_telemetry *sink, const struct attempt_see
 void telemetry_see_attempt(struct sink_telemetry *sink, const struct attempt_seen *seen)
 {
         sink->outcomes[seen->outcome]++;
+        minutes_move_on(&sink->minutes, seen->now_us);
         if (seen->arrived_us > 0 && seen->outcome != TELEMETRY_DROPPED) {
-                add_time(sink, STAGE_QUEUE, seen->started_us - seen->arrived_us, seen->now_us);
-                add_time(sink, STAGE_SEND, seen->now_us - seen->started_us, seen->now_us);
+                add_stage(sink, STAGE_QUEUE, seen->started_us - seen->arrived_us);
+                add_stage(sink, STAGE_SEND, seen->now_us - seen->started_us);
         }
         if (seen->outcome == TELEMETRY_DELIVERED)
                 note_delivered(sink, seen);
@@ -81,21 +83,24 @@ void telemetry_see_attempt(struct sink_telemetry *sink, const struct attempt_see
         note_recent(sink, seen);
 }
 
-void telemetry_see_page(struct sink_telemetry *sink, uint64_t n_events)
-{
-        histogram_add(&sink->batch, (int64_t)n_events);
-}
-
-void telemetry_see_pickup(struct sink_telemetry *sink, int64_t created_us, int64_t now_us)
+void telemetry_see_page(struct sink_telemetry *sink, const struct event *events, size_t n_events,
+    const bool *are_to_wait, int64_t now_us)
 {
         int64_t wall_us = telemetry_wall_us(sink->telemetry, now_us);
 
-        add_time(sink, STAGE_PICKUP, wall_us - created_us, now_us);
+        if (n_events == 0)
+                return;
+        histogram_add(&sink->batch, (int64_t)n_events);
+        minutes_move_on(&sink->minutes, now_us);
+        for (size_t i = 0; i < n_events; i++)
+                if (are_to_wait == NULL || !are_to_wait[i])
+                        add_stage(sink, STAGE_PICKUP, wall_us - events[i].created_us);
 }
 
 void telemetry_see_settled(struct sink_telemetry *sink, int64_t finished_us, int64_t now_us)
 {
-        add_time(sink, STAGE_SETTLE, now_us - finished_us, now_us);
+        minutes_move_on(&sink->minutes, now_us);
+        add_stage(sink, STAGE_SETTLE, now_us - finished_us);
 }
 
 void telemetry_see_redelivery(

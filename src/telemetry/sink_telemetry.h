@@ -104,9 +104,10 @@ struct attempt_seen {
 };
 void telemetry_see_attempt(struct sink_telemetry *sink, const struct attempt_seen *seen);
 
-/* A page came with so many events for the sink; each of them is told of by itself. */
-void telemetry_see_page(struct sink_telemetry *sink, uint64_t n_events);
-void telemetry_see_pickup(struct sink_telemetry *sink, int64_t created_us, int64_t now_us);
+/* A page came with these events for the sink, of which some may be scheduled for later
+ * (`are_to_wait`, which may be NULL): these are not picked up yet. */
+void telemetry_see_page(struct sink_telemetry *sink, const struct event *events, size_t n_events,
+    const bool *are_to_wait, int64_t now_us);
 
 /* What ended then is settled now. */
 void telemetry_see_settled(struct sink_telemetry *sink, int64_t finished_us, int64_t now_us);

@@ -45,7 +45,7 @@ static void make(void)
         see(billing, TELEMETRY_DELIVERED, OUTCOME_FAULT_OTHER, 1000);
         see(billing, TELEMETRY_DELIVERED, OUTCOME_FAULT_OTHER, 400 * SECOND);
         see(billing, TELEMETRY_RETRY, OUTCOME_FAULT_HTTP_5XX, 0);
-        telemetry_see_page(billing, 3);
+        telemetry_see_page(billing, (const struct event[3]){0}, 3, NULL, SECOND);
         telemetry_see_wakeup(telemetry, WAKEUP_BY_NOTIFY);
 }
 
