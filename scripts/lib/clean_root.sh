@@ -1,10 +1,14 @@
 #!/bin/bash
-# Sourced after servers.sh: a clean Debian 12 to install into, and to boot.
+# Sourced after servers.sh by checks of what is installed: a clean Debian 12, perhaps booted, and what
+# is expected of it, a line each.
 #
 # clean_root FOLDER PACKAGE...   makes it; what is downloaded is kept in .cache/clean-root, by what is in it
 # boot FOLDER OPTION...          its systemd as process 1 of a container; sets `leader`
 # inside COMMAND...              runs in there
 # shut_down
+# expect WHAT COMMAND...         succeeds
+# await WHAT COMMAND...          will succeed
+# equal EXPECTED FOUND           for these two
 
 # shellcheck disable=SC2034,SC2154 # folder, log, failure, pids: of servers.sh
 
@@ -56,3 +60,24 @@ shut_down() {
   failure="the container does not shut down"
   exit 1
 }
+
+step() { echo "ok      $*"; }
+
+expect() {
+  failure="not so: $1"
+  "${@:2}" >"$folder/expect.log" 2>&1 || { cat "$folder/expect.log" >&2; exit 1; }
+  step "$1"
+}
+
+await() {
+  failure="not so after 30 seconds: $1"
+  for _ in {1..300}; do
+    if "${@:2}" >"$folder/expect.log" 2>&1; then step "$1"; return; fi
+    sleep 0.1
+  done
+  cat "$folder/expect.log" >&2
+  [ -z "$leader" ] || inside journalctl --no-pager -n 30 -u pgcourier >&2 || true
+  exit 1
+}
+
+equal() { [ "$1" = "$2" ] || { echo "expected \"$1\", got \"$2\""; return 1; }; }
