@@ -33,6 +33,8 @@ extern const struct command health_command;
 extern const struct command reload_command;
 extern const struct command status_command;
 extern const struct command cursor_command;
+extern const struct command completion_command;
+extern const struct command manual_command;
 extern const struct command version_command;
 extern const struct command help_command;
 
@@ -57,6 +59,8 @@ const struct command *const commands[] = {
     &health_command,
     &reload_command,
     &status_command,
+    &completion_command,
+    &manual_command,
     &version_command,
     &help_command,
     NULL,
@@ -76,7 +80,8 @@ bool command_unknown(const char *name, struct error *error)
         struct bytes text = {0};
 
         for (size_t i = 0; commands[i] != NULL; i++)
-                meant = suggest_nearer(name, meant, commands[i]->name);
+                if (!commands[i]->is_hidden)
+                        meant = suggest_nearer(name, meant, commands[i]->name);
         bytes_printf(&text, "there is no command \"%.64s\"", name);
         if (meant != NULL)
                 bytes_printf(&text, "; did you mean \"%s\"?", meant);
@@ -84,7 +89,8 @@ bool command_unknown(const char *name, struct error *error)
                 bytes_append_text(&text, ".");
         bytes_append_text(&text, " Commands:");
         for (size_t i = 0; commands[i] != NULL; i++)
-                bytes_printf(&text, "%s %s", i > 0 ? "," : "", commands[i]->name);
+                if (!commands[i]->is_hidden)
+                        bytes_printf(&text, "%s %s", i > 0 ? "," : "", commands[i]->name);
         error_set(error, ERROR_USAGE, "%s", text.data);
         bytes_deinit(&text);
         return false;

@@ -47,6 +47,7 @@ struct command {
         const struct command_option *options; /* --help is everybody's and in no table */
         unsigned min_operands;
         unsigned max_operands;
+        bool is_hidden; /* for programs: in no list that people read */
         bool (*run)(const struct arguments *arguments, struct error *error);
 };
 
@@ -66,6 +67,12 @@ void arguments_deinit(struct arguments *arguments);
 /* `index` is the option's row. The value, "" for an option without one, NULL if it is not given. */
 const char *arguments_value(const struct arguments *arguments, unsigned index);
 bool arguments_has(const struct arguments *arguments, unsigned index);
+
+/* Ends with NULL. */
+extern const struct exit_code {
+        const char *code;
+        const char *meaning;
+} exit_codes[];
 
 /* `pgcourier help`, and `pgcourier help COMMAND`, on standard output. */
 void help_print_overview(void);

@@ -4,10 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-        const char *code;
-        const char *meaning;
-} exit_codes[] = {
+const struct exit_code exit_codes[] = {
     {"0", "done"},
     {"1", "failure of another kind, or standard output could not be written"},
     {"2", "usage: the command line, or an event that may not be published"},
@@ -19,6 +16,7 @@ static const struct {
     {"8", "nothing matched: no such ID, or nothing at all with --fail-empty"},
     {"75", "try again later: a deadlock, a lock, memory or another resource was not available"},
     {"130, 143", "ended by SIGINT, SIGTERM (run drains and ends with 0 instead)"},
+    {NULL, NULL},
 };
 
 void help_print_overview(void)
@@ -29,12 +27,13 @@ void help_print_overview(void)
              "\n"
              "Commands:");
         for (const struct command *const *command = commands; *command != NULL; command++)
-                printf("  %-10s %s\n", (*command)->name, (*command)->summary);
+                if (!(*command)->is_hidden)
+                        printf("  %-10s %s\n", (*command)->name, (*command)->summary);
         puts("\n"
              "`pgcourier help COMMAND` and `pgcourier COMMAND --help` say more.\n"
              "\n"
              "Exit codes:");
-        for (size_t i = 0; i < sizeof exit_codes / sizeof *exit_codes; i++)
+        for (size_t i = 0; exit_codes[i].code != NULL; i++)
                 printf("  %-10s %s\n", exit_codes[i].code, exit_codes[i].meaning);
 }
 

@@ -1,0 +1,304 @@
+/*
+ * Scripts for shells, made of the table of commands, so that they know every
+ * option that there is. Names of sinks are asked for when they are wanted:
+ * `pgcourier completion sinks -c FILE`, with the file that stands on the line.
+ */
+#include "cli/cli.h"
+#include "cli/completion_words.h"
+#include "config/config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CONFIG };
+
+static const struct command_option options[] = {
+    [CONFIG] = {"config", 'c', "FILE", false, "the configuration whose sinks are listed"},
+    {0},
+};
+
+/* The first line of a help text, within single quotes of a shell; `mask` gets a backslash before it. */
+static void print_quoted(const char *text, const char *mask)
+{
+        for (; *text != '\0' && *text != '\n'; text++)
+                if (*text == '\'')
+                        fputs("'\\''", stdout);
+                else if (strchr(mask, *text) != NULL)
+                        printf("\\%c", *text);
+                else
+                        putchar(*text);
+}
+
+static void print_verbs(const struct command *command, const char *separator)
+{
+        const char *at = command->usage;
+        const char *verb;
+        unsigned length;
+
+        while ((length = usage_next_verb(command, &at, &verb)) > 0)
+                printf("%.*s%s", (int)length, verb, separator);
+}
+
+static void print_bash_case(const struct command *command)
+{
+        printf("    %s)\n      words='", command->name);
+        print_verbs(command, " ");
+        for (const struct command_option *option = command->options; option->name != NULL; option++)
+                printf("--%s ", option->name);
+        puts("--help'");
+        if (operand_completes(command) == COMPLETES_SINK)
+                puts("      operands=sinks");
+        puts("      case $previous in");
+        for (const struct command_option *option = command->options; option->name != NULL;
+             option++) {
+                static const char *const kinds[] = {[COMPLETES_NOTHING] = "nothing",
+                    [COMPLETES_FILE] = "files",
+                    [COMPLETES_FOLDER] = "folders",
+                    [COMPLETES_SINK] = "sinks"};
+                if (option->value == NULL)
+                        continue;
+                fputs("        ", stdout);
+                if (option->letter != 0)
+                        printf("-%c|", option->letter);
+                printf("--%s) value=%s ;;\n", option->name, kinds[option_completes(option)]);
+        }
+        puts("      esac ;;");
+}
+
+static void print_bash(void)
+{
+        puts(
+            "# bash completion of pgcourier; made by `pgcourier completion bash`\n"
+            "_pgcourier_sinks() {\n"
+            "  local i\n"
+            "  for ((i = 1; i + 1 < ${#COMP_WORDS[@]}; i++)); do\n"
+            "    case ${COMP_WORDS[i]} in\n"
+            "      -c|--config)\n"
+            "        [[ ${COMP_WORDS[i + 1]} != = ]] || ((++i))\n"
+            "        \"${COMP_WORDS[0]}\" completion sinks -c \"${COMP_WORDS[i + 1]}\" 2>/dev/null "
+            ";;\n"
+            "    esac\n"
+            "  done\n"
+            "}\n"
+            "_pgcourier() {\n"
+            "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
+            "  local words= operands= value=\n"
+            "  # --option=value comes as three words\n"
+            "  [[ $current != = ]] || { previous='='; current=; COMP_CWORD=$((COMP_CWORD + 1)); }\n"
+            "  [[ $previous != = ]] || previous=${COMP_WORDS[COMP_CWORD - 2]}\n"
+            "  COMPREPLY=()");
+        fputs("  if ((COMP_CWORD == 1)); then\n    words='", stdout);
+        for (size_t i = 0; commands[i] != NULL; i++)
+                if (!commands[i]->is_hidden)
+                        printf("%s ", commands[i]->name);
+        puts("'\n"
+             "  else\n"
+             "    case ${COMP_WORDS[1]} in");
+        for (size_t i = 0; commands[i] != NULL; i++)
+                if (!commands[i]->is_hidden)
+                        print_bash_case(commands[i]);
+        puts("    esac\n"
+             "  fi\n"
+             "  case $value in\n"
+             "    nothing) return ;;\n"
+             "    files) mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); return ;;\n"
+             "    folders) mapfile -t COMPREPLY < <(compgen -d -- \"$current\"); return ;;\n"
+             "    sinks) words=$(_pgcourier_sinks) ;;\n"
+             "    *) [[ $operands != sinks || $current = -* ]] || words=\"$words "
+             "$(_pgcourier_sinks)\" ;;\n"
+             "  esac\n"
+             "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+             "}\n"
+             "complete -o filenames -F _pgcourier pgcourier");
+}
+
+static void print_zsh_option(const struct command_option *option)
+{
+        static const char *const actions[] = {[COMPLETES_NOTHING] = " ",
+            [COMPLETES_FILE] = "_files",
+            [COMPLETES_FOLDER] = "_files -/",
+            [COMPLETES_SINK] = "_pgcourier_sinks"};
+
+        fputs("        '", stdout);
+        if (option->repeats)
+                putchar('*');
+        else if (option->letter != 0)
+                printf("(-%c --%s)", option->letter, option->name);
+        if (option->letter != 0)
+                printf("'{-%c,--%s}'[", option->letter, option->name);
+        else
+                printf("--%s[", option->name);
+        print_quoted(option->help, "[]:\\");
+        putchar(']');
+        if (option->value != NULL)
+                printf(":%s:%s", option->value, actions[option_completes(option)]);
+        puts("' \\");
+}
+
+static void print_zsh_case(const struct command *command)
+{
+        const char *at = command->usage;
+        const char *verb;
+
+        printf("    %s)\n      _arguments -S \\\n", command->name);
+        for (const struct command_option *option = command->options; option->name != NULL; option++)
+                print_zsh_option(option);
+        puts("        '(-h --help)'{-h,--help}'[print this]' \\");
+        if (usage_next_verb(command, &at, &verb) > 0) {
+                fputs("        '1:verb:(", stdout);
+                print_verbs(command, " ");
+                puts(")' ;;");
+        } else if (operand_completes(command) == COMPLETES_SINK) {
+                puts("        '1:sink:_pgcourier_sinks' ;;");
+        } else {
+                puts("        '*:operand: ' ;;");
+        }
+}
+
+static void print_zsh(void)
+{
+        puts(
+            "#compdef pgcourier\n"
+            "# zsh completion of pgcourier; made by `pgcourier completion zsh`\n"
+            "_pgcourier_sinks() {\n"
+            "  local file=${opt_args[-c]:-${opt_args[--config]}}\n"
+            "  [[ -n $file ]] || return 1\n"
+            "  local -a sinks=(${(f)\"$(pgcourier completion sinks -c ${(Q)file} 2>/dev/null)\"})\n"
+            "  compadd -a sinks\n"
+            "}\n"
+            "_pgcourier() {\n"
+            "  if (( CURRENT == 2 )); then\n"
+            "    local -a commands=(");
+        for (size_t i = 0; commands[i] != NULL; i++) {
+                if (commands[i]->is_hidden)
+                        continue;
+                printf("      '%s:", commands[i]->name);
+                print_quoted(commands[i]->summary, ":\\");
+                puts("'");
+        }
+        puts("    )\n"
+             "    _describe command commands\n"
+             "    return\n"
+             "  fi\n"
+             "  local command=$words[2]\n"
+             "  shift words\n"
+             "  (( CURRENT-- ))\n"
+             "  local -A opt_args\n"
+             "  case $command in");
+        for (size_t i = 0; commands[i] != NULL; i++)
+                if (!commands[i]->is_hidden)
+                        print_zsh_case(commands[i]);
+        puts("  esac\n"
+             "}\n"
+             "if [[ $funcstack[1] = _pgcourier ]]; then _pgcourier \"$@\"; else compdef _pgcourier "
+             "pgcourier; fi");
+}
+
+static void print_fish_option(const struct command *command, const struct command_option *option)
+{
+        static const char *const actions[] = {[COMPLETES_NOTHING] = " -x",
+            [COMPLETES_FILE] = " -r -F",
+            [COMPLETES_FOLDER] = " -x -a '(__fish_complete_directories)'",
+            [COMPLETES_SINK] = " -x -a '(__pgcourier_sinks)'"};
+
+        printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -l %s", command->name,
+            option->name);
+        if (option->letter != 0)
+                printf(" -s %c", option->letter);
+        if (option->value != NULL)
+                fputs(actions[option_completes(option)], stdout);
+        fputs(" -d '", stdout);
+        print_quoted(option->help, "\\");
+        puts("'");
+}
+
+static void print_fish(void)
+{
+        puts("# fish completion of pgcourier; made by `pgcourier completion fish`\n"
+             "function __pgcourier_sinks\n"
+             "  set -l words (commandline -opc)\n"
+             "  for i in (seq (count $words))\n"
+             "    if contains -- $words[$i] -c --config; and test $i -lt (count $words)\n"
+             "      pgcourier completion sinks -c $words[(math $i + 1)] 2>/dev/null\n"
+             "    end\n"
+             "  end\n"
+             "end\n"
+             "complete -c pgcourier -f");
+        for (size_t i = 0; commands[i] != NULL; i++) {
+                const struct command *command = commands[i];
+                const char *at = command->usage;
+                const char *verb;
+                if (command->is_hidden)
+                        continue;
+                printf("complete -c pgcourier -n __fish_use_subcommand -a %s -d '", command->name);
+                print_quoted(command->summary, "\\");
+                puts("'");
+                for (const struct command_option *option = command->options; option->name != NULL;
+                     option++)
+                        print_fish_option(command, option);
+                printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -s h -l help -d "
+                       "'print this'\n",
+                    command->name);
+                if (operand_completes(command) == COMPLETES_SINK)
+                        printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -a "
+                               "'(__pgcourier_sinks)'\n",
+                            command->name);
+                if (usage_next_verb(command, &at, &verb) > 0) {
+                        printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -a '",
+                            command->name);
+                        print_verbs(command, " ");
+                        puts("'");
+                }
+        }
+}
+
+static bool print_sinks(const struct arguments *arguments, struct error *error)
+{
+        struct config *config;
+
+        if (!arguments_has(arguments, CONFIG))
+                return error_set(error, ERROR_USAGE,
+                    "completion sinks needs a configuration: pgcourier completion sinks -c FILE");
+        config = config_load(arguments_value(arguments, CONFIG), error);
+        if (config == NULL)
+                return false;
+        for (unsigned i = 0; i < config->n_sinks; i++)
+                puts(config->sinks[i].name);
+        config_free(config);
+        return true;
+}
+
+static bool run_completion(const struct arguments *arguments, struct error *error)
+{
+        const char *wanted = arguments->operands[0];
+
+        if (strcmp(wanted, "sinks") == 0)
+                return print_sinks(arguments, error);
+        if (strcmp(wanted, "bash") == 0)
+                print_bash();
+        else if (strcmp(wanted, "zsh") == 0)
+                print_zsh();
+        else if (strcmp(wanted, "fish") == 0)
+                print_fish();
+        else
+                return error_set(error, ERROR_USAGE,
+                    "completion: \"%.64s\" is not one of bash, zsh, fish, sinks", wanted);
+        return true;
+}
+
+extern const struct command completion_command;
+const struct command completion_command = {
+    .name = "completion",
+    .summary = "print a script that completes command lines in a shell",
+    .usage = "bash|zsh|fish\n"
+             "       pgcourier completion sinks -c FILE",
+    .details =
+        "For this shell only: `source <(pgcourier completion bash)`, the same with zsh, or\n"
+        "`pgcourier completion fish | source`. The packages install these scripts.\n"
+        "\n"
+        "`completion sinks` lists the names of the configuration's sinks; the scripts use it.\n",
+    .options = options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_completion,
+};

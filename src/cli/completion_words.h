@@ -1,0 +1,17 @@
+/* What can be completed, read off a command's table: the same for every shell. */
+#pragma once
+
+#include "cli/cli.h"
+
+#include <stdbool.h>
+
+/* The verbs of a command, `dead list`, stand at the front of the lines of its usage. *at is the place
+ * in the usage; start with command->usage. Returns the length of the verb that *out_verb points to, and
+ * moves *at behind it; 0: there are no more. */
+unsigned usage_next_verb(const struct command *command, const char **at, const char **out_verb);
+
+/* What a value, or an operand, is the name of. */
+enum completes { COMPLETES_NOTHING, COMPLETES_FILE, COMPLETES_FOLDER, COMPLETES_SINK };
+
+enum completes option_completes(const struct command_option *option);
+enum completes operand_completes(const struct command *command);

@@ -1,0 +1,103 @@
+/*
+ * A filter for the build: copies a manual page in the language of scdoc from
+ * standard input to standard output, and puts what the tables of the program
+ * say where a line asks for it. So the pages know every option and every key.
+ *
+ *   @VERSION@  anywhere in a line
+ *   @COMMANDS@, @EXIT_CODES@, @KEYS@  as a line
+ */
+#include "cli/cli.h"
+#include "cli/manual_keys.h"
+#include "pgcourier/version.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_option(const struct command_option *option)
+{
+        if (option->letter != 0)
+                printf("*-%c*, ", option->letter);
+        printf("*--%s*", option->name);
+        if (option->value != NULL) {
+                fputs(" _", stdout);
+                manual_print_text(option->value);
+                putchar('_');
+        }
+        fputs("\n\t", stdout);
+        manual_print_text(option->help);
+        fputs("\n\n", stdout);
+}
+
+/* As `help` has it: what is set in columns stays so. */
+static void print_as_it_stands(const char *text)
+{
+        printf("```\n%s%s```\n\n", text, text[strlen(text) - 1] == '\n' ? "" : "\n");
+}
+
+static void print_commands(void)
+{
+        for (size_t i = 0; commands[i] != NULL; i++) {
+                const struct command *command = commands[i];
+                if (command->is_hidden)
+                        continue;
+                printf("## %s\n\n", command->name);
+                manual_print_text(command->summary);
+                printf("\n\n```\npgcourier %s %s\n```\n\n", command->name, command->usage);
+                print_as_it_stands(command->details);
+                for (const struct command_option *option = command->options; option->name != NULL;
+                     option++)
+                        print_option(option);
+        }
+}
+
+static void print_exit_codes(void)
+{
+        for (size_t i = 0; exit_codes[i].code != NULL; i++) {
+                printf("*%s*\n\t", exit_codes[i].code);
+                manual_print_text(exit_codes[i].meaning);
+                fputs("\n\n", stdout);
+        }
+}
+
+static void print_line(const char *line)
+{
+        static const char version[] = "@VERSION@";
+        const char *at = strstr(line, version);
+
+        if (strcmp(line, "@COMMANDS@\n") == 0)
+                print_commands();
+        else if (strcmp(line, "@EXIT_CODES@\n") == 0)
+                print_exit_codes();
+        else if (strcmp(line, "@KEYS@\n") == 0)
+                manual_print_keys();
+        else if (at != NULL)
+                printf("%.*s%s%s", (int)(at - line), line, PGCOURIER_VERSION, at + strlen(version));
+        else
+                fputs(line, stdout);
+}
+
+static bool run_manual(const struct arguments *arguments, struct error *error)
+{
+        char *line = NULL;
+        size_t size = 0;
+
+        (void)arguments;
+        while (getline(&line, &size, stdin) > 0)
+                print_line(line);
+        free(line);
+        return !ferror(stdin) || error_set(error, ERROR_SYSTEM, "standard input cannot be read");
+}
+
+static const struct command_option no_options[] = {{0}};
+
+extern const struct command manual_command;
+const struct command manual_command = {
+    .name = "manual",
+    .summary = "fill in a manual page",
+    .usage = "<PAGE.scd",
+    .details = "For the build: puts the tables of commands and keys where the page has a mark.\n",
+    .options = no_options,
+    .is_hidden = true,
+    .run = run_manual,
+};

@@ -1,0 +1,95 @@
+#include "cli/manual_keys.h"
+
+#include "base/bytes.h"
+#include "config/config_keys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void manual_print_text(const char *text)
+{
+        for (; *text != '\0'; text++) {
+                if (strchr("\\*_#<>`|[]~", *text) != NULL)
+                        putchar('\\');
+                putchar(*text == '\n' ? ' ' : *text);
+        }
+}
+
+static const char *type_in_words(enum key_type type)
+{
+        switch (type) {
+        case KEY_TEXT:
+                return "text";
+        case KEY_FILE_OF:
+        case KEY_LINES_OF:
+                return "file";
+        case KEY_CHOICE:
+                return "one word";
+        case KEY_BOOL:
+                return "true or false";
+        case KEY_INTEGER:
+                return "integer";
+        case KEY_NUMBER:
+                return "number";
+        case KEY_DURATION:
+                return "duration";
+        case KEY_SIZE:
+                return "size";
+        case KEY_TEXTS:
+                return "list of texts";
+        case KEY_DURATIONS:
+                return "list of durations";
+        case KEY_BLOCK:
+        case KEY_OPTIONAL_BLOCK:
+                return "block";
+        case KEY_BLOCKS:
+                return "list of blocks";
+        case KEY_OPTIONS:
+                return "block of the module's options";
+        }
+        return "";
+}
+
+static void print_key(const struct config_key *key)
+{
+        fputs("*", stdout);
+        manual_print_text(key->name);
+        printf("*: %s", type_in_words(key->type));
+        if (key->is_required)
+                fputs(", required", stdout);
+        if (key->choices != NULL) {
+                fputs("; one of ", stdout);
+                manual_print_text(key->choices);
+        }
+        if (key->min != NULL && key->max != NULL)
+                printf(", %s to %s", key->min, key->max);
+        if (key->fallback != NULL) {
+                fputs("; by default ", stdout);
+                manual_print_text(key->fallback);
+        }
+        fputs("\n\t", stdout);
+        manual_print_text(key->help);
+        fputs("\n\n", stdout);
+}
+
+static void print_block(const struct config_block *block, const char *path)
+{
+        printf("## %s\n\n", *path != '\0' ? path : "At the top"); /* no markup in headings */
+        for (size_t i = 0; i < block->n_keys; i++)
+                print_key(&block->keys[i]);
+        for (size_t i = 0; i < block->n_keys; i++) {
+                const struct config_key *key = &block->keys[i];
+                struct bytes below = {0};
+                if (key->block == NULL)
+                        continue;
+                bytes_printf(&below, "%s%s%s%s", path, *path != '\0' ? "." : "", key->name,
+                    key->type == KEY_BLOCKS ? "[]" : "");
+                print_block(key->block, below.data);
+                bytes_deinit(&below);
+        }
+}
+
+void manual_print_keys(void)
+{
+        print_block(&config_root, "");
+}

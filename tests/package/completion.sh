@@ -1,0 +1,51 @@
+#!/bin/bash
+# What bash completes, with the script that the program prints; zsh and fish read theirs, if they are here.
+set -euo pipefail
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+mkdir bin && ln -s "$PGCOURIER" bin/pgcourier
+PATH=$folder/bin:$PATH
+cat >shop.yaml <<'END'
+postgres: { dsn: "dbname=shop" }
+sinks:
+  - { name: billing, topics: ["**"], stdout: {} }
+  - { name: bus, topics: ["**"], stdout: {} }
+END
+pgcourier completion bash >completion.bash
+# shellcheck disable=SC1091
+. ./completion.bash
+failed=0
+
+completes() { # completes EXPECTED WORD...: the last word is where the cursor is
+  local expected=$1
+  shift
+  COMP_WORDS=("$@")
+  COMP_CWORD=$(($# - 1))
+  COMPREPLY=()
+  _pgcourier
+  local found="${COMPREPLY[*]}"
+  [ "$found" = "$expected" ] || { echo "$*: expected \"$expected\", got \"$found\""; failed=1; }
+}
+completes "pause" pgcourier pau
+completes "parked pause" pgcourier pa
+completes "" pgcourier man
+completes "--log-level" pgcourier run --lo
+completes "--config" pgcourier run --c
+completes "shop.yaml" pgcourier run -c sh
+completes "shop.yaml" pgcourier run --config = sh
+completes "" pgcourier run --log-level d
+completes "list" pgcourier dead l
+completes "redrive" pgcourier dead redr
+completes "rotate-secret" pgcourier endpoint ro
+completes "billing bus" pgcourier dead list -c shop.yaml --sink b
+completes "bus" pgcourier dead list --config = shop.yaml --sink = bu
+completes "billing" pgcourier pause -c shop.yaml bi
+completes "" pgcourier pause bi
+completes "bash" pgcourier completion b
+
+for shell in zsh fish; do
+  pgcourier completion "$shell" >"completion.$shell"
+  if command -v "$shell" >/dev/null; then "$shell" -n "completion.$shell" || failed=1; fi
+done
+exit "$failed"
