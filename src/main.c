@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+extern const struct command init_command;
 extern const struct command run_command;
 extern const struct command migrate_command;
 extern const struct command check_command;
@@ -39,6 +40,7 @@ extern const struct command version_command;
 extern const struct command help_command;
 
 const struct command *const commands[] = {
+    &init_command,
     &run_command,
     &migrate_command,
     &check_command,

@@ -1,0 +1,40 @@
+/* What the parts of `pgcourier init` share. Nothing else includes this. */
+#pragma once
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+#define INIT_MAX_SINKS 16
+
+struct init_sink {
+        char *kind; /* owned: redis, http, email or stdout */
+        char *url;  /* owned; NULL with stdout */
+};
+
+/* What is to be written. All owned. */
+struct init {
+        char *dsn; /* without a password */
+        char *password;
+        char *topics; /* "orders.*,refunds.*" */
+        char *from;   /* of e-mail; NULL: none given */
+        char *output;
+        struct init_sink sinks[INIT_MAX_SINKS];
+        unsigned n_sinks;
+        bool has_admin;
+        bool is_forced;
+};
+
+/*
+ * Looks at the database and prints a line for each finding: what is there, or
+ * what is missing and the SQL that mends it. With `applies_schema` the schema
+ * is made. False only if something that was asked for could not be done; a
+ * database that is not there is a finding.
+ */
+bool init_look_at_database(const struct init *init, bool applies_schema, struct error *error);
+
+/* Kind and URL of "redis=redis://host". */
+bool init_add_sink(struct init *init, const char *word, struct error *error);
+
+/* The configuration, and beside it a file with the password, both for their owner alone; checked. */
+bool init_write(const struct init *init, struct error *error);

@@ -1,0 +1,141 @@
+/* `pgcourier init`: what the database is, and what it lacks. */
+#include "cli/init.h"
+#include "outbox/blocking_conn.h"
+#include "outbox/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TIMEOUT_MS 10000
+
+/* What the role may do, in one row. Names as SQL would write them. */
+static const char rights_sql[] =
+    "SELECT pg_catalog.quote_ident(current_user), "
+    "pg_catalog.quote_ident(pg_catalog.current_database()),"
+    " pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),"
+    " r.rolcreaterole OR r.rolsuper, r.rolsuper,"
+    " EXISTS (SELECT FROM pg_catalog.pg_roles c WHERE c.rolname = 'courier_relay'"
+    "         AND pg_catalog.pg_has_role(current_user, c.oid, 'MEMBER'))"
+    " FROM pg_catalog.pg_roles r WHERE r.rolname = current_user";
+enum { USER, DATABASE, MAY_CREATE, MAY_CREATE_ROLES, IS_SUPERUSER, IS_RELAY };
+
+static void say_how_to_make_schema(const struct init *init, const struct rows *rights)
+{
+        puts(
+            "miss  schema: the database has no schema courier. Make it, as a role that may create");
+        puts("      schemas and roles:");
+        printf("        pgcourier migrate --dsn \"%s\"\n", init->dsn);
+        if (!rows_bool(rights, 0, MAY_CREATE) || !rows_bool(rights, 0, MAY_CREATE_ROLES)) {
+                puts("      This one may not. As a superuser, until that is done:");
+                if (!rows_bool(rights, 0, MAY_CREATE))
+                        printf("        GRANT CREATE ON DATABASE %s TO %s;\n",
+                            rows_text(rights, 0, DATABASE), rows_text(rights, 0, USER));
+                if (!rows_bool(rights, 0, MAY_CREATE_ROLES))
+                        printf("        ALTER ROLE %s CREATEROLE;\n", rows_text(rights, 0, USER));
+        }
+}
+
+static bool apply_all(struct blocking_conn *conn, struct error *error)
+{
+        for (const struct migration *at = schema_migrations; at->version != 0; at++) {
+                bool applied;
+                if (!schema_apply(conn, at, &applied, error))
+                        return false;
+        }
+        printf("ok    schema: made, version %d\n", schema_known_version());
+        return true;
+}
+
+static bool look_at_schema(const struct init *init, struct blocking_conn *conn,
+    const struct rows *rights, bool applies, struct error *error)
+{
+        struct schema_status status;
+        struct error why;
+        int version;
+
+        if (!schema_read_status(conn, &status, error)) {
+                if (error->kind != ERROR_PERMISSION || applies)
+                        return false;
+                puts("ok    schema: there is one, which this role may not look into");
+                *error = (struct error){0};
+                return true;
+        }
+        version = status.version;
+        schema_status_deinit(&status);
+        if (version < schema_known_version() && applies)
+                return apply_all(conn, error);
+        if (version == 0)
+                say_how_to_make_schema(init, rights);
+        else if (schema_check_version(version, &why))
+                printf("ok    schema: version %d\n", version);
+        else
+                printf("miss  schema: %s\n", why.text);
+        return true;
+}
+
+static void look_at_rights(const struct rows *rights)
+{
+        if (rows_bool(rights, 0, IS_SUPERUSER)) {
+                puts("warn  role: a superuser needs nothing more, and may far more than it needs. "
+                     "Better one");
+                puts("      of its own, as which to connect from then on:");
+                puts("        CREATE ROLE pgcourier LOGIN IN ROLE courier_relay;");
+        } else if (rows_bool(rights, 0, IS_RELAY)) {
+                printf("ok    role: %s is a member of courier_relay\n", rows_text(rights, 0, USER));
+        } else {
+                printf("miss  role: %s may not read events and move cursors. As who made the "
+                       "schema:\n",
+                    rows_text(rights, 0, USER));
+                printf("        GRANT courier_relay TO %s;\n", rows_text(rights, 0, USER));
+        }
+}
+
+static struct rows *read_rights(struct blocking_conn *conn, struct error *error)
+{
+        return blocking_conn_query(conn, rights_sql, NULL, 0, error);
+}
+
+static bool look(
+    const struct init *init, struct blocking_conn *conn, bool applies_schema, struct error *error)
+{
+        const int version = blocking_conn_server_version(conn);
+        struct rows *rights = read_rights(conn, error);
+        bool ok;
+
+        if (rights == NULL)
+                return false;
+        printf("ok    database: PostgreSQL %d.%d (%s)\n", version / 10000, version % 10000,
+            blocking_conn_place(conn));
+        ok = look_at_schema(init, conn, rights, applies_schema, error);
+        rows_free(rights);
+        if (!ok)
+                return false;
+        rights = read_rights(conn, error); /* the schema brings its roles */
+        if (rights == NULL)
+                return false;
+        look_at_rights(rights);
+        rows_free(rights);
+        return true;
+}
+
+bool init_look_at_database(const struct init *init, bool applies_schema, struct error *error)
+{
+        struct blocking_conn *conn =
+            blocking_conn_open(&(struct blocking_conn_settings){.dsn = init->dsn,
+                                   .password = init->password,
+                                   .connect_timeout_ms = TIMEOUT_MS,
+                                   .answer_timeout_ms = applies_schema ? 0 : TIMEOUT_MS},
+                error);
+        bool ok;
+
+        if (conn == NULL) {
+                if (applies_schema)
+                        return false;
+                printf("miss  database: %s\n", error->text);
+                *error = (struct error){0};
+                return true;
+        }
+        ok = look(init, conn, applies_schema, error);
+        blocking_conn_close(conn);
+        return ok;
+}
