@@ -10,14 +10,13 @@
 
 /* What the role may do, in one row. Names as SQL would write them. */
 static const char rights_sql[] =
-    "SELECT pg_catalog.quote_ident(current_user), "
-    "pg_catalog.quote_ident(pg_catalog.current_database()),"
+    "SELECT pg_catalog.quote_ident(current_user),"
     " pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),"
     " r.rolcreaterole OR r.rolsuper, r.rolsuper,"
     " EXISTS (SELECT FROM pg_catalog.pg_roles c WHERE c.rolname = 'courier_relay'"
     "         AND pg_catalog.pg_has_role(current_user, c.oid, 'MEMBER'))"
     " FROM pg_catalog.pg_roles r WHERE r.rolname = current_user";
-enum { USER, DATABASE, MAY_CREATE, MAY_CREATE_ROLES, IS_SUPERUSER, IS_RELAY };
+enum { USER, MAY_CREATE, MAY_CREATE_ROLES, IS_SUPERUSER, IS_RELAY };
 
 static void say_how_to_make_schema(const struct init *init, const struct rows *rights)
 {
@@ -25,14 +24,10 @@ static void say_how_to_make_schema(const struct init *init, const struct rows *r
             "miss  schema: the database has no schema courier. Make it, as a role that may create");
         puts("      schemas and roles:");
         printf("        pgcourier migrate --dsn \"%s\"\n", init->dsn);
-        if (!rows_bool(rights, 0, MAY_CREATE) || !rows_bool(rights, 0, MAY_CREATE_ROLES)) {
-                puts("      This one may not. As a superuser, until that is done:");
-                if (!rows_bool(rights, 0, MAY_CREATE))
-                        printf("        GRANT CREATE ON DATABASE %s TO %s;\n",
-                            rows_text(rights, 0, DATABASE), rows_text(rights, 0, USER));
-                if (!rows_bool(rights, 0, MAY_CREATE_ROLES))
-                        printf("        ALTER ROLE %s CREATEROLE;\n", rows_text(rights, 0, USER));
-        }
+        if (!rows_bool(rights, 0, MAY_CREATE) || !rows_bool(rights, 0, MAY_CREATE_ROLES))
+                printf("      %s may not: name another there, the owner of the database or a "
+                       "superuser.\n",
+                    rows_text(rights, 0, USER));
 }
 
 static bool apply_all(struct blocking_conn *conn, struct error *error)
