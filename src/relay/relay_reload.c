@@ -114,10 +114,7 @@ static void on_reloaded(void *owner, const struct reload_result *result)
         telemetry_see_reload(relay->telemetry, result->error != NULL ? result->error->text : NULL,
             clock_monotonic_us());
         overseer_reloaded(relay->overseer, result);
-        if (relay->telemetry->source.is_up)
-                service_ready(relay->service);
-        else
-                service_waiting(relay->service, relay->telemetry->source.error);
+        service_reloaded(relay->service);
         if (!relay->is_overseer_moved)
                 return;
         relay->is_overseer_moved = false;

@@ -132,6 +132,14 @@ void service_ready(struct service *service)
         say(service, "READY=1\n");
 }
 
+void service_reloaded(struct service *service)
+{
+        if (service->state != SERVICE_RELOADING)
+                return;
+        service->state = SERVICE_READY;
+        say(service, "READY=1\n");
+}
+
 void service_reloading(struct service *service)
 {
         struct bytes message = {0};

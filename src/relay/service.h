@@ -21,10 +21,11 @@ void service_destroy(struct service *service);
 /* Not ready yet, or not any more, because of this. Borrowed for the call. */
 void service_waiting(struct service *service, const char *reason);
 
-/* Everything is checked and runs; also the end of reloading. May be said again. */
+/* Connected, and all is checked. May be said again. */
 void service_ready(struct service *service);
 
-/* The configuration is being loaded again; ends with service_ready(), also if it was refused. */
+/* The configuration is being loaded again; and that is over, well or not. Nothing before it is ready. */
 void service_reloading(struct service *service);
+void service_reloaded(struct service *service);
 
 void service_stopping(struct service *service);

@@ -183,6 +183,23 @@ Test(service, gives_signs_of_life_three_times_in_the_watchdogs_interval)
         manager_leave(&manager);
 }
 
+Test(service, says_when_it_reloads_and_when_that_is_over)
+{
+        struct manager manager;
+        struct relay_process *relay;
+
+        listen_in_a_folder(&manager);
+        relay = start_relay(postgres_new_database(postgres_shared()));
+        await(&manager, "--\nREADY=1\n", 1);
+        process_signal(&relay->process, SIGHUP);
+        await(&manager, "--\nRELOADING=1\nMONOTONIC_USEC=", 1);
+        await(&manager, "--\nREADY=1\n", 2);
+
+        relay_stop(relay);
+        relay_destroy(relay);
+        manager_leave(&manager);
+}
+
 Test(service, leaves_a_watchdog_alone_that_watches_another_process)
 {
         struct manager manager;
