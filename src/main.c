@@ -18,6 +18,7 @@ extern const struct command run_command;
 extern const struct command migrate_command;
 extern const struct command check_command;
 extern const struct command doctor_command;
+extern const struct command config_command;
 extern const struct command publish_command;
 extern const struct command send_command;
 extern const struct command endpoint_command;
@@ -45,6 +46,7 @@ const struct command *const commands[] = {
     &migrate_command,
     &check_command,
     &doctor_command,
+    &config_command,
     &publish_command,
     &send_command,
     &endpoint_command,

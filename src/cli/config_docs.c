@@ -1,0 +1,138 @@
+/* The key tables as those of docs/configuration.md: scripts/docs puts them there. */
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "cli/config_parts.h"
+#include "config/config_keys.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *type_name(const struct config_key *key)
+{
+        switch (key->type) {
+        case KEY_TEXT:
+                return key->check == check_readable_file || key->check == check_folder ? "path"
+                                                                                       : "text";
+        case KEY_FILE_OF:
+        case KEY_LINES_OF:
+                return "path";
+        case KEY_CHOICE:
+                return "text";
+        case KEY_BOOL:
+                return "`true`, `false`";
+        case KEY_INTEGER:
+                return "integer";
+        case KEY_NUMBER:
+                return "number";
+        case KEY_DURATION:
+                return "duration";
+        case KEY_SIZE:
+                return "size";
+        case KEY_TEXTS:
+                return "list of texts";
+        case KEY_DURATIONS:
+                return "list of durations";
+        case KEY_BLOCK:
+        case KEY_OPTIONAL_BLOCK:
+                return "block";
+        case KEY_BLOCKS:
+                return "list of blocks";
+        case KEY_OPTIONS:
+                return "names and values";
+        }
+        abort();
+}
+
+static void append_choices(struct bytes *line, const char *choices)
+{
+        char *copy = xstrdup(choices);
+        char *rest = copy;
+        char *choice;
+
+        for (const char *comma = ""; (choice = strsep(&rest, ",")) != NULL; comma = ", ")
+                bytes_printf(line, "%s`%s`", comma, choice + strspn(choice, " "));
+        free(copy);
+}
+
+static void append_range(struct bytes *line, const struct config_key *key)
+{
+        if (key->min != NULL)
+                bytes_printf(line, "`%s` to `%s`", key->min, key->max);
+        else if (key->max_items > 0)
+                bytes_printf(line, "up to %u entries", key->max_items);
+}
+
+/* A bar would end the cell. */
+static void append_cell(struct bytes *line, const char *text)
+{
+        for (; *text != '\0'; text++)
+                bytes_printf(line, *text == '|' ? "\\%c" : "%c", *text);
+}
+
+/* Empty cells are one space wide, as people write them. */
+static void print_line(const char *line)
+{
+        for (; *line != '\0'; line++)
+                if (strncmp(line, "  |", 3) != 0)
+                        putchar(*line);
+        puts(" |");
+}
+
+/* Returns whether there was a note. */
+static unsigned print_row(const struct config_key *key, const char *path)
+{
+        const char *note = config_note_of(path, key->name);
+        struct bytes line = {0};
+
+        bytes_printf(&line, "| `%s` | ", key->name);
+        if (key->choices != NULL)
+                append_choices(&line, key->choices);
+        else
+                bytes_append_text(&line, type_name(key));
+        bytes_printf(&line, "%s | ", key->is_secret ? ", secret" : "");
+        if (key->is_required || (key->type == KEY_BLOCK && config_block_is_required(key->block)))
+                bytes_append_text(&line, "required");
+        else if (key->fallback != NULL)
+                bytes_printf(&line, "`%s`", key->fallback);
+        bytes_append_text(&line, " | ");
+        append_range(&line, key);
+        bytes_append_text(&line, " | ");
+        append_cell(&line, note != NULL ? note : key->help);
+        print_line(line.data);
+        bytes_deinit(&line);
+        return note != NULL;
+}
+
+/* Returns how many of its keys have a note. */
+static unsigned print_block(const struct config_block *block, const char *path)
+{
+        unsigned n_notes = 0;
+
+        printf("<!-- keys of %s -->\n", *path != '\0' ? path : "the file");
+        puts("| key | type | default | range | meaning |\n|---|---|---|---|---|");
+        for (size_t i = 0; i < block->n_keys; i++)
+                n_notes += print_row(&block->keys[i], path);
+        puts("<!-- end -->");
+        for (size_t i = 0; i < block->n_keys; i++) {
+                const struct config_key *key = &block->keys[i];
+                char *inner;
+
+                if (key->block == NULL)
+                        continue;
+                inner = xasprintf("%s%s%s%s", path, *path != '\0' ? "." : "", key->name,
+                    key->type == KEY_BLOCKS ? "[]" : "");
+                n_notes += print_block(key->block, inner);
+                free(inner);
+        }
+        return n_notes;
+}
+
+bool config_docs_print(struct error *error)
+{
+        unsigned n_notes = print_block(&config_root, "");
+
+        return n_notes == config_notes_count() ||
+               error_set(error, ERROR_SYSTEM, "%u of %u notes are about keys that there are",
+                   n_notes, config_notes_count());
+}
