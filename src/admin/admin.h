@@ -36,6 +36,10 @@ struct admin_operations {
          * that is no newer; NULL while it can be asked. */
         const json_t *(*look)(void *owner);
         const char *(*look_failure)(void *owner);
+        /* The database is asked again. False: its last answer is not a second old, or it cannot be
+         * asked just now; then on_done does not come. Else it does, when `look` is new or that takes
+         * too long. on_done may be NULL. */
+        bool (*look_again)(void *owner, admin_done_fn *on_done, void *context);
         void (*pause)(void *owner, const char *sink, const char *reason, admin_done_fn *on_done,
             void *context);
         void (*resume)(void *owner, const char *sink, admin_done_fn *on_done, void *context);

@@ -95,8 +95,13 @@ static void on_tick(void *owner)
 
         bytes_append_text(&common, ":\n\n");
         append_left_out(streams, &common);
-        if (any_wants_status(streams))
+        if (any_wants_status(streams)) {
+                const struct admin_options *options = &streams->admin->options;
+
                 append_event(&status, "status", status_document(streams->admin));
+                if (options->operations->look_again != NULL)
+                        (void)options->operations->look_again(options->owner, NULL, NULL);
+        }
         list_for_each (link, &streams->all) {
                 struct event_stream *stream = list_owner(link, struct event_stream, link);
                 bool is_read = http_stream_is_read(stream->http);

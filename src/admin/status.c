@@ -4,10 +4,12 @@
 #include "admin/answer.h"
 #include "admin/json_values.h"
 #include "admin/readiness.h"
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "pgcourier/version.h"
 #include "telemetry/telemetry.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 static json_t *instance(void)
@@ -101,10 +103,34 @@ json_t *status_document(struct admin *admin)
         return document;
 }
 
+struct question {
+        struct admin *admin;
+        struct http_call *request;
+};
+
+static void on_looked(void *context, json_t *result, const struct error *error)
+{
+        struct question *question = context;
+
+        (void)result;
+        if (error != NULL)
+                answer_error(question->request, error);
+        else
+                answer_json(question->request, 200, status_document(question->admin));
+        free(question);
+}
+
+/* Who asks once wants to know how it is now; a stream shows soon enough what has changed. */
 void answer_status(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body)
 {
+        const struct admin_options *options = &admin->options;
+        struct question *question = xcalloc(1, sizeof *question);
+
         (void)name;
         (void)body;
-        answer_json(request, 200, status_document(admin));
+        *question = (struct question){.admin = admin, .request = request};
+        if (options->operations->look_again == NULL ||
+            !options->operations->look_again(options->owner, on_looked, question))
+                on_looked(question, NULL, NULL);
 }

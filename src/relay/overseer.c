@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "loop/timer.h"
 #include "outbox/watch.h"
 #include "relay/errand.h"
 #include "relay/reload.h"
@@ -16,11 +17,23 @@ struct overseer {
         struct telemetry *telemetry; /* borrowed */
         struct watch *watch;         /* owned */
         struct errands errands;
-        struct admin *admin;   /* owned */
-        struct list reloaders; /* reloader::link */
+        struct admin *admin;    /* owned */
+        struct list reloaders;  /* reloader::link */
+        struct list onlookers;  /* onlooker::link */
+        struct timer *patience; /* theirs */
         struct overseer_events events;
         void *owner; /* borrowed */
 };
+
+/* Somebody who waits for a look, but not for long: a busy server may take its time. */
+struct onlooker {
+        struct list link;
+        admin_done_fn *on_done;
+        void *context;
+};
+
+#define FRESH_MS     1000
+#define LOOK_WAIT_MS 1000
 
 /* Somebody who waits for a reload. */
 struct reloader {
@@ -42,6 +55,44 @@ static const char *look_failure(void *owner)
         const struct overseer *overseer = owner;
 
         return watch_failure(overseer->watch);
+}
+
+static void tell_onlookers(struct overseer *overseer, const struct error *error)
+{
+        timer_disarm(overseer->patience);
+        list_for_each (link, &overseer->onlookers) {
+                struct onlooker *onlooker = list_owner(link, struct onlooker, link);
+
+                list_remove(link);
+                onlooker->on_done(onlooker->context, error == NULL ? json_null() : NULL, error);
+                free(onlooker);
+        }
+}
+
+static void on_impatient(void *owner)
+{
+        tell_onlookers(owner, NULL);
+}
+
+static bool look_again(void *owner, admin_done_fn *on_done, void *context)
+{
+        struct overseer *overseer = owner;
+        int64_t age_ms = watch_age_ms(overseer->watch);
+        struct onlooker *onlooker;
+
+        if (watch_failure(overseer->watch) != NULL || (age_ms >= 0 && age_ms < FRESH_MS))
+                return false;
+        watch_ask(overseer->watch);
+        if (on_done == NULL)
+                return true;
+        onlooker = xcalloc(1, sizeof *onlooker);
+        onlooker->on_done = on_done;
+        onlooker->context = context;
+        list_init(&onlooker->link);
+        list_push_back(&overseer->onlookers, &onlooker->link);
+        if (!timer_is_armed(overseer->patience))
+                timer_arm(overseer->patience, LOOK_WAIT_MS);
+        return true;
 }
 
 static void pause_sink(
@@ -132,11 +183,12 @@ void overseer_reloaded(struct overseer *overseer, const struct reload_result *re
         json_decref(answer);
 }
 
-static void end_reloaders(struct overseer *overseer)
+static void end_waiting(struct overseer *overseer)
 {
         struct error error;
 
         error_set(&error, ERROR_TEMPORARY, "the relay is stopping");
+        tell_onlookers(overseer, &error);
         list_for_each (link, &overseer->reloaders)
                 tell_reloader(link, NULL, &error);
 }
@@ -160,6 +212,7 @@ static bool set_log_level(void *owner, const char *level)
 
 static const struct admin_operations operations = {.look = look,
     .look_failure = look_failure,
+    .look_again = look_again,
     .pause = pause_sink,
     .resume = resume_sink,
     .list_dead = list_dead,
@@ -185,6 +238,7 @@ static void on_look(void *owner)
                             json_integer_value(json_object_get(backlog, "events")),
                             json_number_value(json_object_get(backlog, "oldest_age")), now_us);
         }
+        tell_onlookers(overseer, NULL);
 }
 
 struct overseer *overseer_create(uv_loop_t *loop, const struct config *config,
@@ -198,6 +252,7 @@ struct overseer *overseer_create(uv_loop_t *loop, const struct config *config,
         overseer->events = *overseer_events;
         overseer->owner = owner;
         list_init(&overseer->reloaders);
+        list_init(&overseer->onlookers);
         overseer->admin = admin_create(loop,
             &(struct admin_options){.config = config->admin,
                 .config_file = config_file,
@@ -209,6 +264,7 @@ struct overseer *overseer_create(uv_loop_t *loop, const struct config *config,
                 free(overseer);
                 return NULL;
         }
+        overseer->patience = timer_create_on(loop, on_impatient, overseer);
         overseer->watch = watch_create(loop, config, &events, overseer);
         errands_init(&overseer->errands, overseer->watch);
         watch_open(overseer->watch);
@@ -235,9 +291,10 @@ void overseer_destroy(struct overseer *overseer)
 {
         if (overseer == NULL)
                 return;
-        end_reloaders(overseer);
+        end_waiting(overseer);
         errands_end(&overseer->errands);
         admin_destroy(overseer->admin);
         watch_destroy(overseer->watch);
+        timer_destroy(overseer->patience);
         free(overseer);
 }
