@@ -72,6 +72,15 @@ static void on_signal(int number)
         is_interrupted = 1;
 }
 
+/* A question that nobody has answered yet ends with them, too: no SA_RESTART. */
+static void watch_signals(void)
+{
+        const struct sigaction action = {.sa_handler = on_signal};
+
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
+}
+
 static bool read_rate(const struct arguments *arguments, double *out_rate, struct error *error)
 {
         const char *value = arguments_value(arguments, RATE);
@@ -209,7 +218,8 @@ static bool count(struct replay *replay, struct error *error)
                         return false;
                 replay->n_total += n_taken;
         }
-        return true;
+        return !is_interrupted ||
+               error_set(error, ERROR_TEMPORARY, "interrupted; nothing was replayed");
 }
 
 static void say_progress(struct replay *replay, const char *what)
@@ -358,8 +368,7 @@ static bool run_replay(const struct arguments *arguments, struct error *error)
         if (config == NULL)
                 return false;
         replay.conn = operate_connect(NULL, arguments_value(arguments, CONFIG), 0, error);
-        signal(SIGINT, on_signal);
-        signal(SIGTERM, on_signal);
+        watch_signals();
         if (replay.conn != NULL)
                 ok = run_steps(&replay, config, error);
         takers_deinit(&replay.takers);

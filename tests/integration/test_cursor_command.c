@@ -1,6 +1,7 @@
 /* `pgcourier cursor`: what is told of each lane, and which cursors may not be dropped. */
 #include "base/alloc.h"
 #include "failures_rig.h"
+#include "support/terminal.h"
 
 #include <stdlib.h>
 
@@ -108,6 +109,25 @@ Test(cursor_command, drops_an_orphan_and_says_what_stays)
         cr_expect_eq(count("cursor"), 0);
         cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.cursor"), 1);
         expect_refusal(CURSOR("drop", "old", "--yes"), 8, "there is no such cursor of sink old");
+}
+
+Test(cursor_command, asks_at_a_terminal)
+{
+        struct program_run run = terminal_run(
+            "[y/N] ", "\n", "cursor", "drop", "old", "--lane", "7", "-c", config, NULL);
+
+        cr_expect_eq(run.code, 1);
+        cr_expect_not_null(strstr(run.out, "nothing was changed"), "%s", run.out);
+        cr_expect_eq(count("cursor"), 2);
+        program_run_free(&run);
+        run = terminal_run(
+            "[y/N] ", "y\n", "cursor", "drop", "old", "--lane", "7", "-c", config, NULL);
+        cr_expect_eq(run.code, 0);
+        cr_expect_not_null(
+            strstr(run.out, "drop 1 cursor and 0 parked deliveries of sink old for good? [y/N] "),
+            "%s", run.out);
+        cr_expect_eq(count("cursor"), 1);
+        program_run_free(&run);
 }
 
 Test(cursor_command, drops_parked_deliveries_only_when_told_to)
