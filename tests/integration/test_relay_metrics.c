@@ -212,18 +212,22 @@ Test(relay_metrics, count_what_was_delivered_and_could_not_be_settled)
 
         begin(&metered);
         start(&metered);
-        await_value(&metered, "pgcourier_leader{sink=\"hook\"}", 1);
+        publish(metered.fixture.admin, "t", "k", "settled");
+        await_value(&metered, STAGE("settle"), 1);
         locker = database_connect(metered.fixture.dsn);
         database_exec(locker, "BEGIN; LOCK courier.cursor IN EXCLUSIVE MODE");
+        /* Both in one page: behind a settle that waits nothing is read. */
+        database_exec(metered.fixture.admin, "BEGIN");
         publish(metered.fixture.admin, "t", "k", "one");
         publish(metered.fixture.admin, "t", "k", "two");
-        await_value(&metered, DELIVERIES("hook", "delivered"), 2);
+        database_exec(metered.fixture.admin, "COMMIT");
+        await_value(&metered, DELIVERIES("hook", "delivered"), 3);
         database_exec(locker, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                               " WHERE usename = 'relay' AND datname = current_database()");
         await_value(&metered, "pgcourier_redeliveries_total{sink=\"hook\",cause=\"crash\"}", 2);
         database_exec(locker, "ROLLBACK");
         PQfinish(locker);
-        await_value(&metered, DELIVERIES("hook", "delivered"), 4);
+        await_value(&metered, DELIVERIES("hook", "delivered"), 5);
         expect(&metered, "pgcourier_redeliveries_total{sink=\"hook\",cause=\"crash\"}", 2);
         expect(&metered, "pgcourier_source_reconnects_total", 1);
         end(&metered);
