@@ -10,8 +10,8 @@
  *   - struct sink_ops, attempt, event, sink_settings and target_settings may grow at their end. A
  *     module that was compiled before still works: what its sink_ops lacks counts as NULL. One
  *     compiled with a newer, larger struct is refused by an older pgcourier.
- *   - struct sink, outcome, event_header, sink_option and sink_options do not change: modules make
- *     them, or step through arrays of them.
+ *   - struct sink, outcome, event_header, sink_option and sink_options do not change in size: modules
+ *     make them, or step through arrays of them. (outcome.fault lies where there was a gap.)
  *   - Functions may be added; a module that calls one that is not there is refused when it is
  *     loaded. Those that are here stay, and so do the members and the values of enums.
  * Anything else needs a new number, and modules of another number are refused.

@@ -434,3 +434,28 @@ Test(email_replies, tells_whom_a_temporary_refusal_is_about)
                 cr_expect_eq(
                     refusal(rows[i].stage, rows[i].reply), rows[i].refusal, "%s", rows[i].reply);
 }
+
+static enum outcome_fault fault_at(enum smtp_stage stage, const char *reply, CURLcode result)
+{
+        struct smtp_dialogue dialogue = at(stage);
+
+        if (reply != NULL)
+                received(&dialogue, reply);
+        return smtp_mail_outcome(&dialogue, result, "words").fault;
+}
+
+Test(email_replies, say_what_was_at_fault)
+{
+        cr_expect_eq(fault_at(SMTP_CONNECT, NULL, CURLE_COULDNT_CONNECT), OUTCOME_FAULT_REFUSED);
+        cr_expect_eq(fault_at(SMTP_CONNECT, NULL, CURLE_COULDNT_RESOLVE_HOST), OUTCOME_FAULT_DNS);
+        cr_expect_eq(fault_at(SMTP_AUTH, "535 no\r\n", CURLE_LOGIN_DENIED), OUTCOME_FAULT_AUTH);
+        cr_expect_eq(fault_at(SMTP_MAIL, "530 log in\r\n", CURLE_SEND_ERROR), OUTCOME_FAULT_AUTH);
+        cr_expect_eq(fault_at(SMTP_RCPT, "450 busy\r\n", CURLE_SEND_ERROR), OUTCOME_FAULT_SMTP_4XX);
+        cr_expect_eq(fault_at(SMTP_RCPT, "550 who\r\n", CURLE_SEND_ERROR), OUTCOME_FAULT_SMTP_5XX);
+        cr_expect_eq(
+            fault_at(SMTP_CONTENT, "552 big\r\n", CURLE_SEND_ERROR), OUTCOME_FAULT_TOO_LARGE);
+        cr_expect_eq(fault_at(SMTP_CONTENT, NULL, CURLE_OPERATION_TIMEDOUT), OUTCOME_FAULT_TIMEOUT);
+        cr_expect_eq(fault_at(SMTP_CONTENT, NULL, CURLE_RECV_ERROR), OUTCOME_FAULT_LOST);
+        cr_expect_eq(fault_at(SMTP_RCPT, NULL, CURLE_OPERATION_TIMEDOUT), OUTCOME_FAULT_REFUSED,
+            "it cannot have arrived");
+}

@@ -286,3 +286,42 @@ Test(http_status, lets_the_config_say_what_410_and_409_mean)
         cr_expect_eq(outcome_with(409, &known, true).kind, OUTCOME_DELIVERED);
         cr_expect_eq(outcome_with(422, &known, false).max_attempts, 5);
 }
+
+static enum outcome_fault fault_of_status(long status)
+{
+        const struct http_result result = answer(status);
+
+        return http_result_classify(&result, &config).fault;
+}
+
+static enum outcome_fault fault_of_code(CURLcode code, bool is_sent)
+{
+        const struct http_result result = no_answer(code, is_sent);
+
+        return http_result_classify(&result, &config).fault;
+}
+
+Test(http_status, says_what_was_at_fault)
+{
+        struct http_result guarded = no_answer(CURLE_COULDNT_CONNECT, false);
+
+        cr_expect_eq(fault_of_status(302), OUTCOME_FAULT_PROTOCOL);
+        cr_expect_eq(fault_of_status(400), OUTCOME_FAULT_HTTP_4XX);
+        cr_expect_eq(fault_of_status(401), OUTCOME_FAULT_AUTH);
+        cr_expect_eq(fault_of_status(403), OUTCOME_FAULT_AUTH);
+        cr_expect_eq(fault_of_status(404), OUTCOME_FAULT_HTTP_4XX);
+        cr_expect_eq(fault_of_status(413), OUTCOME_FAULT_TOO_LARGE);
+        cr_expect_eq(fault_of_status(429), OUTCOME_FAULT_HTTP_429);
+        cr_expect_eq(fault_of_status(503), OUTCOME_FAULT_HTTP_5XX);
+
+        cr_expect_eq(fault_of_code(CURLE_COULDNT_RESOLVE_HOST, false), OUTCOME_FAULT_DNS);
+        cr_expect_eq(fault_of_code(CURLE_COULDNT_CONNECT, false), OUTCOME_FAULT_REFUSED);
+        cr_expect_eq(fault_of_code(CURLE_PEER_FAILED_VERIFICATION, false), OUTCOME_FAULT_TLS);
+        cr_expect_eq(fault_of_code(CURLE_OPERATION_TIMEDOUT, true), OUTCOME_FAULT_TIMEOUT);
+        cr_expect_eq(fault_of_code(CURLE_OPERATION_TIMEDOUT, false), OUTCOME_FAULT_REFUSED,
+            "it cannot have arrived");
+        cr_expect_eq(fault_of_code(CURLE_RECV_ERROR, true), OUTCOME_FAULT_LOST);
+        cr_expect_eq(fault_of_code(CURLE_WEIRD_SERVER_REPLY, true), OUTCOME_FAULT_PROTOCOL);
+        guarded.refusal = "not allowed";
+        cr_expect_eq(http_result_classify(&guarded, &config).fault, OUTCOME_FAULT_REFUSED);
+}

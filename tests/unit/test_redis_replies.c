@@ -171,3 +171,18 @@ Test(redis_replies, gives_a_reason_for_an_error_without_words)
         cr_expect_str_eq(judge_error(", with args beginning with: 'secret'", false).outcome.reason,
             "(an error without words)");
 }
+
+Test(redis_replies, say_what_was_at_fault)
+{
+        const redisReply odd = {.type = REDIS_REPLY_NIL};
+
+        cr_expect_eq(judge_error("NOAUTH Authentication required.", false).outcome.fault,
+            OUTCOME_FAULT_AUTH);
+        cr_expect_eq(judge_error("NOPERM no permissions", false).outcome.fault, OUTCOME_FAULT_AUTH);
+        cr_expect_eq(
+            judge_error("OOM command not allowed", false).outcome.fault, OUTCOME_FAULT_REDIS);
+        cr_expect_eq(judge_error("ERR what", false).outcome.fault, OUTCOME_FAULT_REDIS);
+        cr_expect_eq(judge_error("ERR Elements are too large to be stored", false).outcome.fault,
+            OUTCOME_FAULT_TOO_LARGE);
+        cr_expect_eq(redis_reply_judge(&odd, false).outcome.fault, OUTCOME_FAULT_PROTOCOL);
+}
