@@ -58,17 +58,17 @@ WITH RECURSIVE moment AS MATERIALIZED (
   LEFT JOIN courier.endpoint ON endpoint.sink = cursor.sink AND endpoint.id = cursor.lane
   WHERE CASE WHEN sinks.fans_out THEN endpoint.state = 'active' ELSE cursor.lane = 0 END
 ), looked_at AS MATERIALIZED (
-  -- Those furthest behind stand for the others. A filter costs more than all the rest.
+  -- Of each sink the hundred furthest behind stand for the others. A filter costs more than the rest.
   SELECT *, CASE WHEN filter IS NULL AND lane_filter IS NULL
                  THEN greatest(50, least(5000, 20000 / n_all)) ELSE greatest(20, least(200, 4000 / n_all))
             END AS max_rows
   FROM (SELECT *, row_number() OVER (PARTITION BY sink ORDER BY above, lane) AS nth, count(*) OVER () AS n_all
         FROM lanes WHERE has_new OR has_stragglers) AS behind
-  WHERE nth <= 200
+  WHERE nth <= 100
 ), patterns AS (
   -- Each set of patterns as one regular expression. The empty one takes everything, what no pattern
   -- takes is taken by one that only an empty topic meets.
-  SELECT sink, lane, of_sink, 
+  SELECT sink, lane, of_sink,
          CASE WHEN topics IS NULL THEN '' ELSE coalesce('^(?:' || string_agg(regex, '|')
            FILTER (WHERE NOT is_type AND NOT excludes) || ')$', '^$') END AS topic,
          coalesce('^(?:' || string_agg(regex, '|')
@@ -168,7 +168,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
                   ELSE 0 END) AS n
   FROM sinks
   LEFT JOIN backlogs USING (sink)
-  CROSS JOIN LATERAL (SELECT count(*) > 200 AS is_any, greatest(0, count(*) - 200) / 200.0 AS times FROM lanes
+  CROSS JOIN LATERAL (SELECT count(*) > 100 AS is_any, greatest(0, count(*) - 100) / 100.0 AS times FROM lanes
                       WHERE lanes.sink = sinks.sink AND (has_new OR has_stragglers)) AS unseen
 ), parked AS MATERIALIZED (
   SELECT sinks.sink, row.*
