@@ -39,6 +39,13 @@ def check_breaks_no_policy(_, browser, __):
     browser.await_true(lambda: any("Content Security Policy" in line for line in browser.log()), "refusal of an inline script")
 
 
+def check_is_small(_, browser, __):
+    """As a phone receives it: the document and all that it loads."""
+    size = browser.run("""return performance.getEntriesByType('navigation').concat(performance.getEntriesByType('resource'))
+      .filter((entry) => !entry.name.includes('/api/')).reduce((sum, entry) => sum + entry.encodedBodySize, 0)""")
+    assert 5000 < size < 60000, size
+
+
 def check_refuses_wrong_token(_, browser, __):
     browser.click(BILLING + " footer button")
     browser.await_text("#dialog-title", "Pause billing?")
