@@ -290,24 +290,13 @@ void fleet_control(struct fleet *fleet)
                         carrier_control(berth_of(link)->carrier);
 }
 
-unsigned fleet_count_serving(const struct fleet *fleet)
-{
-        return count(fleet, BERTH_SERVING, BERTH_SERVING);
-}
-
-unsigned fleet_count_owned(const struct fleet *fleet)
-{
-        unsigned n = 0;
-
-        for (struct list *link = fleet->berths.next; link != &fleet->berths; link = link->next)
-                n += berth_of(link)->state == BERTH_SERVING &&
-                     carrier_is_owned(berth_of(link)->carrier);
-        return n;
-}
-
 bool fleet_is_any_owned(const struct fleet *fleet)
 {
-        return fleet_count_owned(fleet) > 0;
+        for (struct list *link = fleet->berths.next; link != &fleet->berths; link = link->next)
+                if (berth_of(link)->state == BERTH_SERVING &&
+                    carrier_is_owned(berth_of(link)->carrier))
+                        return true;
+        return false;
 }
 
 /* One that waits has the name of one that serves, who is the one to be shown. */

@@ -62,8 +62,6 @@ void fleet_take_pauses(struct fleet *fleet, const struct pause_list *pauses);
 void fleet_ring(struct fleet *fleet);
 void fleet_control(struct fleet *fleet);
 bool fleet_is_any_owned(const struct fleet *fleet);
-unsigned fleet_count_serving(const struct fleet *fleet);
-unsigned fleet_count_owned(const struct fleet *fleet); /* of these: we are the ones to deliver */
 void fleet_show(const struct fleet *fleet, int64_t now_us); /* where people look */
 bool fleet_is_caught_up(const struct fleet *fleet);
 

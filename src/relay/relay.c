@@ -22,6 +22,7 @@
 #include "relay/overseer.h"
 #include "relay/reload.h"
 #include "relay/service.h"
+#include "relay/service_words.h"
 #include "relay/signals.h"
 #include "relay/ticker.h"
 #include "relay/waker.h"
@@ -333,16 +334,11 @@ static void on_before_waiting(uv_prepare_t *handle)
         note_turn(relay);
 }
 
-/* For the service manager: which sinks are this relay's to deliver to. */
 static void say_in_words(void *owner, struct bytes *out_words)
 {
         const struct relay *relay = owner;
-        unsigned n_serving = fleet_count_serving(relay->fleet);
-        unsigned n_owned = fleet_count_owned(relay->fleet);
 
-        bytes_printf(out_words, "delivering to %u of %u sinks", n_owned, n_serving);
-        if (n_owned < n_serving)
-                bytes_printf(out_words, ", standing by for %u", n_serving - n_owned);
+        service_words_append(out_words, relay->telemetry, clock_monotonic_us());
 }
 
 static void on_filter_checked(void *owner, const char *words)

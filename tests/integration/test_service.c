@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "support/postgres.h"
+#include "support/program.h"
 #include "support/relay_process.h"
 
 #include <criterion/criterion.h>
@@ -198,6 +199,28 @@ Test(service, says_when_it_reloads_and_when_that_is_over)
         relay_stop(relay);
         relay_destroy(relay);
         manager_leave(&manager);
+}
+
+Test(service, names_the_sinks_that_stand_still)
+{
+        struct manager manager;
+        struct relay_process *relay;
+        char *dsn = postgres_new_database(postgres_shared());
+        struct program_run pause;
+
+        listen_in_a_folder(&manager);
+        setenv("WATCHDOG_USEC", "300000", 1);
+        relay = start_relay(xstrdup(dsn));
+        await(&manager, "STATUS=delivering to 1 of 1 sinks\n", 1);
+        pause = program_run(NULL, "pause", "out", "--dsn", dsn, NULL);
+        cr_assert_eq(pause.code, 0, "%s", pause.err);
+        await(&manager, "STATUS=delivering to 1 of 1 sinks; out paused\n", 1);
+
+        relay_stop(relay);
+        program_run_free(&pause);
+        relay_destroy(relay);
+        manager_leave(&manager);
+        free(dsn);
 }
 
 Test(service, leaves_a_watchdog_alone_that_watches_another_process)
