@@ -203,16 +203,12 @@ static void ask_filters(struct reload *reload)
 
 void reload_filter_checked(struct reload *reload, const char *words)
 {
-        struct error error;
-
         if (reload->state != RELOAD_ASKING || reload->n_asked == 0)
                 return;
         reload->n_asked--;
-        if (words != NULL) {
-                error_set(&error, ERROR_CONFIG,
+        if (words != NULL && reload->error.kind == ERROR_NONE)
+                error_set(&reload->error, ERROR_CONFIG,
                     "a new filter is no jsonpath predicate that PostgreSQL accepts: %s", words);
-                note_error(reload, &error);
-        }
         mark_dirty(reload);
 }
 
