@@ -1,6 +1,7 @@
 /*
  * One line per happening on stderr, as logfmt:
  *   ts=2026-11-20T10:00:00.123456Z level=info event=lane_acquired sink=billing backlog=12
+ * or the same as one JSON object.
  * Event names are stable; values are quoted when they need it and control characters are escaped,
  * so a line can never be forged by what a peer said. Payloads and secrets are never passed in.
  */
@@ -42,7 +43,24 @@ struct log_field {
 #define log_warn(event, ...)  log_at(LEVEL_WARN, event __VA_OPT__(, ) __VA_ARGS__)
 #define log_error(event, ...) log_at(LEVEL_ERROR, event __VA_OPT__(, ) __VA_ARGS__)
 
-void log_set_level(enum log_level level); /* LEVEL_INFO until set */
+enum log_format { LOG_LOGFMT, LOG_JSON };
+
+void log_set_format(enum log_format wanted);
+
+/* What is configured; LEVEL_INFO until set. Ends what was said at run time: */
+void log_set_level(enum log_level level);
+void log_override_level(enum log_level level);
+void log_say_more(void); /* one level */
+void log_say_as_configured(void);
+
+const char *log_level_name(enum log_level level);
+bool log_level_find(const char *name, enum log_level *out_level); /* false: there is none */
+
+/* From now on warnings and errors that repeat are counted instead (log_fold.h). log_tell_repeats() is to
+ * be called every few seconds, and at the end with is_end. */
+void log_fold_repeats(void);
+void log_tell_repeats(bool is_end);
+
 bool log_enabled(enum log_level level);
 
 /* `fields` ends with one whose name is NULL. */

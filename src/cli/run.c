@@ -25,23 +25,6 @@ static const struct command_option options[] = {
     {0},
 };
 
-/* Returns false if there is no such level. */
-static bool set_log_level(const char *name)
-{
-        static const struct {
-                const char *name;
-                enum log_level level;
-        } levels[] = {{"debug", LEVEL_DEBUG}, {"info", LEVEL_INFO}, {"warn", LEVEL_WARN},
-            {"error", LEVEL_ERROR}};
-
-        for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
-                if (strcmp(levels[i].name, name) == 0) {
-                        log_set_level(levels[i].level);
-                        return true;
-                }
-        return false;
-}
-
 static unsigned count_threads(const struct config *config)
 {
         unsigned n_threads = 4;
@@ -124,8 +107,11 @@ struct running {
 
 static void apply_log(const struct running *running, const struct config *config)
 {
-        if (!running->is_level_given)
-                set_log_level(config->log_level);
+        enum log_level level;
+
+        log_set_format(config->log_format);
+        if (!running->is_level_given && log_level_find(config->log_level, &level))
+                log_set_level(level);
 }
 
 static struct config *load_again(void *owner, struct error *error)
@@ -198,15 +184,19 @@ static bool run_config(
 
 static bool run_run(const struct arguments *arguments, struct error *error)
 {
-        const char *level = arguments_value(arguments, LOG_LEVEL);
+        const char *level_name = arguments_value(arguments, LOG_LEVEL);
+        enum log_level level = LEVEL_INFO;
         struct config *config;
 
         if (!arguments_has(arguments, CONFIG))
                 return error_set(
                     error, ERROR_USAGE, "run needs a configuration: pgcourier run -c FILE");
-        if (level != NULL && !set_log_level(level))
+        if (level_name != NULL && !log_level_find(level_name, &level))
                 return error_set(error, ERROR_USAGE,
-                    "run: --log-level \"%.64s\" is not one of debug, info, warn, error", level);
+                    "run: --log-level \"%.64s\" is not one of debug, info, warn, error",
+                    level_name);
+        log_set_level(level);
+        log_fold_repeats();
         signals_hold();
         config = config_load(arguments_value(arguments, CONFIG), error);
         return config != NULL && run_config(config, arguments, error);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/log.h"
 #include "pgcourier/option.h"
 
 #include <stdbool.h>
@@ -257,6 +258,7 @@ struct config {
         struct relay_config relay;
         struct admin_config *admin; /* NULL: no endpoint */
         char *log_level;
+        enum log_format log_format;
         struct sink_config *sinks;
         unsigned n_sinks;
 };

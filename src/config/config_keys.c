@@ -69,6 +69,8 @@ static const struct config_key log_keys[] = {
     {"level", KEY_TEXT, MEMBER(struct config, log_level), .fallback = "info",
         .choices = "debug, info, warn, error",
         .help = "the least important messages that are written"},
+    {"format", KEY_CHOICE, MEMBER(struct config, log_format), .fallback = "logfmt",
+        .choices = "logfmt, json", .help = "what a line is: logfmt, or one JSON object"},
 };
 static BLOCK(log_block, struct config, log_keys);
 
@@ -416,7 +418,7 @@ static const struct config_key root_keys[] = {
     {"admin", KEY_OPTIONAL_BLOCK, C(admin), .block = &admin_block,
         .help = "the endpoint with the live page, health, metrics and what can be changed at run "
                 "time; left out, there is none"},
-    /* Its only key is a member of struct config itself. */
+    /* Its keys are members of struct config itself. */
     {"log", KEY_BLOCK, .offset = 0, .member_bytes = sizeof(struct config), .block = &log_block,
         .help = "what is logged"},
     {"sinks", KEY_BLOCKS, COUNTED(struct config, sinks, n_sinks), .is_required = true,

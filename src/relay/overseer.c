@@ -193,21 +193,15 @@ static void end_waiting(struct overseer *overseer)
                 tell_reloader(link, NULL, &error);
 }
 
-static bool set_log_level(void *owner, const char *level)
+static bool set_log_level(void *owner, const char *name)
 {
-        static const struct {
-                const char *name;
-                enum log_level level;
-        } levels[] = {{"debug", LEVEL_DEBUG}, {"info", LEVEL_INFO}, {"warn", LEVEL_WARN},
-            {"error", LEVEL_ERROR}};
+        enum log_level level;
 
         (void)owner;
-        for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
-                if (strcmp(levels[i].name, level) == 0) {
-                        log_set_level(levels[i].level);
-                        return true;
-                }
-        return false;
+        if (!log_level_find(name, &level))
+                return false;
+        log_override_level(level);
+        return true;
 }
 
 static const struct admin_operations operations = {.look = look,

@@ -78,6 +78,7 @@ static void on_sweep(void *owner)
 
         telemetry_see_wakeup(
             relay->telemetry, config->wakeup == WAKEUP_POLL ? WAKEUP_BY_POLL : WAKEUP_BY_TIMER);
+        log_tell_repeats(false);
         if (relay->waker != NULL)
                 waker_check(relay->waker);
         relay_ring_all(relay);
@@ -422,6 +423,7 @@ static bool run(struct relay *relay)
         uv_run(&relay->loop, UV_RUN_DEFAULT);
         uv_loop_close(&relay->loop);
         telemetry_destroy(relay->telemetry);
+        log_tell_repeats(true);
         log_info("stopped");
         return error->kind == ERROR_NONE;
 }

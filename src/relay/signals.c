@@ -1,12 +1,13 @@
 #include "relay/signals.h"
 
 #include "base/alloc.h"
+#include "base/log.h"
 
 #include <signal.h>
 #include <stdlib.h>
 
-static const int held[] = {SIGHUP};
-static const int handled[] = {SIGTERM, SIGINT, SIGHUP};
+static const int held[] = {SIGHUP, SIGUSR1, SIGUSR2};
+static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
 
 enum {
         N_HELD = sizeof held / sizeof *held,
@@ -49,6 +50,12 @@ static void on_signal(uv_signal_t *handle, int number)
                 return;
         case SIGHUP:
                 signals->events.on_reload(signals->owner);
+                return;
+        case SIGUSR1:
+                log_say_more();
+                return;
+        case SIGUSR2:
+                log_say_as_configured();
                 return;
         }
 }

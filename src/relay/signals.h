@@ -1,5 +1,5 @@
-/* What people tell the process: SIGTERM and SIGINT to stop, SIGHUP to load its configuration anew. They
- * may come at any time of its life; until signals_create() they wait. */
+/* What people tell the process: SIGTERM and SIGINT to stop, SIGHUP to load its configuration anew,
+ * SIGUSR1 to say more in the log, SIGUSR2 to say what is configured. They may come at any time of its life; until signals_create() they wait. */
 #pragma once
 
 #include <uv.h>

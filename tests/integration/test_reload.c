@@ -355,6 +355,39 @@ Test(reload, is_asked_for_by_the_command)
         end(&fixture);
 }
 
+Test(reload, changes_the_log_and_signals_its_level)
+{
+        static const char format[] =
+            "log: {format: %s, level: info}\npostgres: {dsn: \"%s\"}\nsinks:\n"
+            "  - {name: hook, topics: [\"hook\"], start: beginning, http: {url: "
+            "\"http://127.0.0.1:%u/\"}}\n";
+        struct fixture fixture;
+        unsigned port;
+
+        begin(&fixture);
+        port = http_receiver_port(fixture.http);
+        fixture.process = relay_start(format, "logfmt", fixture.relay.relay, port);
+        relay_wait_for_log(fixture.process, "event=lane_owned sink=hook", DEADLINE_MS);
+        process_signal(&fixture.process->process, SIGUSR1);
+        relay_wait_for_log(fixture.process, "event=log_level from=info to=debug", DEADLINE_MS);
+        publish_to_hook(&fixture);
+        relay_wait_for_log(fixture.process, "level=debug event=delivered ", DEADLINE_MS);
+        process_signal(&fixture.process->process, SIGUSR2);
+        relay_wait_for_log(fixture.process, "event=log_level from=debug to=info", DEADLINE_MS);
+
+        relay_reload(fixture.process, format, "json", fixture.relay.relay, port);
+        relay_wait_for_log(fixture.process, "\"event\":\"reloaded\",\"unchanged\":1", DEADLINE_MS);
+        process_signal(&fixture.process->process, SIGUSR1);
+        relay_wait_for_log(fixture.process, "\"event\":\"log_level\"", DEADLINE_MS);
+        relay_reload(fixture.process, format, "logfmt", fixture.relay.relay, port);
+        relay_wait_for_log(fixture.process, "event=reloaded ", DEADLINE_MS);
+        publish_to_hook(&fixture);
+        expect_at_hook(&fixture);
+        relay_stop(fixture.process);
+        cr_expect_eq(relay_count_in_log(fixture.process, "event=delivered "), 1, "info again");
+        end(&fixture);
+}
+
 /* One that accepts connections and never says a word. */
 static int listen_in_silence(unsigned *out_port)
 {
