@@ -82,20 +82,29 @@ static double value(const struct metered *metered, const char *series)
 struct awaited {
         struct metered *metered;
         const char *series;
-        double at_least;
+        double at_least, at_most;
 };
 
 static bool is_reached(void *context)
 {
         const struct awaited *awaited = context;
+        double found;
 
         scrape(awaited->metered);
-        return value(awaited->metered, awaited->series) >= awaited->at_least;
+        found = value(awaited->metered, awaited->series);
+        return found >= awaited->at_least && found <= awaited->at_most;
 }
 
 static void await_value(struct metered *metered, const char *series, double at_least)
 {
-        wait_until(is_reached, &(struct awaited){metered, series, at_least}, 20000, series);
+        wait_until(is_reached, &(struct awaited){metered, series, at_least, 1e9}, 20000, series);
+}
+
+/* -1: no such series. */
+static void await_exactly(struct metered *metered, const char *series, double expected)
+{
+        wait_until(
+            is_reached, &(struct awaited){metered, series, expected, expected}, 20000, series);
 }
 
 static void expect(const struct metered *metered, const char *series, double expected)
@@ -230,5 +239,36 @@ Test(relay_metrics, count_what_was_delivered_and_could_not_be_settled)
         await_value(&metered, DELIVERIES("hook", "delivered"), 5);
         expect(&metered, "pgcourier_redeliveries_total{sink=\"hook\",cause=\"crash\"}", 2);
         expect(&metered, "pgcourier_source_reconnects_total", 1);
+        end(&metered);
+}
+
+#define ONE_SINK                                                                                   \
+        "postgres: {dsn: \"%s\"}\n"                                                                \
+        "admin: {listen: \"%s\"}\n"                                                                \
+        "sinks:\n"                                                                                 \
+        "  - {name: hook, topics: [\"**\"], start: beginning, max_in_flight: %d,\n"                \
+        "     http: {url: \"http://127.0.0.1:%u/\"}}\n"
+
+Test(relay_metrics, go_on_over_a_reload_and_end_with_their_sink)
+{
+        struct metered metered;
+
+        begin(&metered);
+        start(&metered);
+        publish(metered.fixture.admin, "bus", "k", "before");
+        await_value(&metered, DELIVERIES("hook", "delivered"), 1);
+        await_value(&metered, DELIVERIES("bus", "delivered"), 1);
+
+        relay_reload(metered.relay, ONE_SINK, metered.fixture.relay, metered.address, 17,
+            http_receiver_port(metered.http));
+        await_exactly(&metered, "pgcourier_inflight_limit{sink=\"hook\"}", 17);
+        publish(metered.fixture.admin, "bus", "k", "after");
+        await_value(&metered, DELIVERIES("hook", "delivered"), 2);
+        expect(&metered, "pgcourier_config_last_reload_successful", 1);
+        await_exactly(&metered, DELIVERIES("bus", "delivered"), -1);
+
+        relay_reload(metered.relay, "sinks: 7\n");
+        await_exactly(&metered, "pgcourier_config_last_reload_successful", 0);
+        expect(&metered, DELIVERIES("hook", "delivered"), 2);
         end(&metered);
 }
