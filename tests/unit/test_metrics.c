@@ -160,16 +160,29 @@ Test(metrics, escape_what_a_label_may_hold)
         free(text);
 }
 
-/* Exposition and naming, by the tool of those who read them. */
+static void expect_approval(const char *command, enum metrics_format format)
+{
+        char *text = write_as(format, look_text);
+        FILE *judge = popen(command, "w");
+
+        cr_assert_not_null(judge);
+        fputs(text, judge);
+        cr_expect_eq(pclose(judge), 0, "objects, or is not there: %s", command);
+        free(text);
+}
+
+/* Exposition and naming, by the tools of those who read them. */
 Test(metrics, please_promtool)
 {
-        char *text = write_as(METRICS_PROMETHEUS, look_text);
-        FILE *promtool = popen("promtool check metrics 2>&1", "w");
+        expect_approval("promtool check metrics 2>&1", METRICS_PROMETHEUS);
+}
 
-        cr_assert_not_null(promtool);
-        fputs(text, promtool);
-        cr_expect_eq(pclose(promtool), 0, "promtool objects (or is not there): see above");
-        free(text);
+Test(metrics, please_the_strict_reader_of_openmetrics)
+{
+        expect_approval(
+            "/usr/bin/python3 -c 'import sys; from prometheus_client.openmetrics import parser;"
+            " list(parser.text_fd_to_metric_families(sys.stdin))' 2>&1",
+            METRICS_OPENMETRICS);
 }
 
 static bool is_metric(const char *name)
