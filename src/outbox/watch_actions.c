@@ -24,7 +24,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum statement { PAUSE, RESUME, LIST_DEAD, COUNT_DEAD, REDRIVE, DROP, NOTIFY, N_STATEMENTS };
+enum statement {
+        PAUSE,
+        RESUME,
+        LIST_DEAD,
+        COUNT_DEAD,
+        REDRIVE,
+        DROP,
+        NOTIFY,
+        PLAN_ANEW,
+        PLAN_ONCE,
+        N_STATEMENTS
+};
 
 static const struct pg_statement statements[N_STATEMENTS] = {
     [PAUSE] = {.name = "pause", .sql = pause_add_sql, .n_params = 2},
@@ -38,6 +49,10 @@ static const struct pg_statement statements[N_STATEMENTS] = {
     [REDRIVE] = {.name = "redrive", .sql = dead_redrive_sql, .n_params = SELECTION_PARAMETERS + 3},
     [DROP] = {.name = "drop", .sql = dead_drop_sql, .n_params = SELECTION_PARAMETERS + 3},
     [NOTIFY] = {.name = "notify", .sql = control_notify_sql},
+    [PLAN_ANEW] = {.name = "plan_anew",
+        .sql = "SELECT set_config('plan_cache_mode', 'force_custom_plan', false)"},
+    [PLAN_ONCE] = {.name = "plan_once",
+        .sql = "SELECT set_config('plan_cache_mode', 'force_generic_plan', false)"},
 };
 
 enum action_state { ACTION_ACTING, ACTION_COUNTING, ACTION_BATCH, ACTION_ANSWERED };
@@ -117,11 +132,21 @@ static bool is_connected(struct action *action)
         return false;
 }
 
-static void execute(struct action *action, enum statement statement, const char *const *values,
+static void run(struct action *action, enum statement statement, const char *const *values,
     pg_result_fn *on_result)
 {
         pg_conn_execute(
             action->watch->conn, &statements[statement], values, false, on_result, action);
+}
+
+/* A selection is planned with its values, so that what was not asked for costs nothing; the look is
+ * planned once for all times. */
+static void execute(struct action *action, enum statement statement, const char *const *values,
+    pg_result_fn *on_result)
+{
+        run(action, PLAN_ANEW, NULL, NULL);
+        run(action, statement, values, on_result);
+        run(action, PLAN_ONCE, NULL, NULL);
 }
 
 /* The first of the values; NULL are the filters that nobody has asked for so far. */
@@ -230,7 +255,7 @@ static void on_batch(void *owner, PGresult *result)
                 action->after_id = strtoll(PQgetvalue(result, n_rows - 1, 0), NULL, 10);
         PQclear(result);
         if (n_rows > 0 && action->statement == REDRIVE)
-                pg_conn_execute(action->watch->conn, &statements[NOTIFY], NULL, false, NULL, NULL);
+                run(action, NOTIFY, NULL, NULL);
         if (n_rows == 0)
                 enter(action, ACTION_ANSWERED);
         else
