@@ -157,7 +157,7 @@ class Stack:
         assert self.relay.poll() is None, self.relay_log()
         try:
             with urllib.request.urlopen(self.url, timeout=5) as answer:
-                return answer.status == 200
+                return answer.read().startswith(b"<!doctype html>")
         except urllib.error.URLError:
             return False
 

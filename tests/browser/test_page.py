@@ -27,7 +27,9 @@ def check_shows_sinks_live(stack, browser, _):
         stack.publish("orders.created", str(i), order=i)
     browser.await_text(BILLING + " footer", "20 delivered")
     browser.await_text("#recent-rows", "orders.created")
-    assert browser.run("return document.querySelectorAll('.chart .line')[0].getAttribute('d')").startswith("M")
+    for chart in ("Waiting", "Delivered", "Latency"):
+        browser.await_true(lambda: browser.run("""return [...document.querySelectorAll('.trend')].some((trend) =>
+          trend.innerText.startsWith(arguments[0]) && trend.querySelector('.line').getAttribute('d')?.startsWith('M'))""", chart), f"line of {chart}")
     browser.await_true(lambda: "ms" in browser.text("#stages td[data-label=send]"), "figure of the stage send")
 
 

@@ -49,7 +49,10 @@ export async function resumeSink(name) {
 }
 
 export async function reloadConfig() {
-  if (await post("api/reload", {})) tell("The configuration was read again.");
+  const answer = await post("api/reload", {});
+  if (answer === null) return;
+  const changes = ["added", "changed", "removed"].filter((what) => answer[what]?.length > 0).map((what) => `${what}: ${answer[what].join(", ")}`);
+  tell(`The configuration was read again; ${changes.join("; ") || "no sink has changed"}.`);
 }
 
 /* `selection` is {ids} or {sink, all: true}; `n` is how many that is, as far as is known. */
