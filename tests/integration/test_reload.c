@@ -244,10 +244,12 @@ Test(reload, reads_files_with_secrets_again)
         struct fixture fixture;
         char *folder = temp_folder();
         char *path = xasprintf("%s/token", folder);
-        char *more = xasprintf(", auth: {bearer_file: %s}", path);
+        char *certificate = xasprintf("%s/ca.pem", folder);
+        char *more = xasprintf(", auth: {bearer_file: %s}, ca_file: %s", path, certificate);
 
         begin(&fixture);
         write_line(path, "first-token\n");
+        write_line(certificate, "");
         configure(&fixture, "a", 100, more);
         publish_to_hook(&fixture);
         expect_at_hook(&fixture);
@@ -265,10 +267,16 @@ Test(reload, reads_files_with_secrets_again)
         expect_at_hook(&fixture);
         expect_bearer(&fixture, 1, "Bearer second-token");
         cr_expect_eq(relay_count_in_log(fixture.process, "-token"), 0, "no secret is logged");
+
+        write_line(certificate, "# renewed\n"); /* which the sink reads by itself */
+        configure(&fixture, "a", 100, more);
+        await_reload(&fixture);
+        cr_expect_eq(relay_count_in_log(fixture.process, "event=reloaded changed=hook"), 2);
         relay_stop(fixture.process);
         end(&fixture);
         free(folder);
         free(path);
+        free(certificate);
         free(more);
 }
 
@@ -349,6 +357,19 @@ Test(reload, is_asked_for_by_the_command)
         run = program_run(NULL, "reload", "-c", fixture.process->config_path, NULL);
         cr_expect_neq(run.code, 0);
         cr_expect_not_null(strstr(run.err, "filter"), "%s", run.err);
+        program_run_free(&run);
+
+        /* Another address: the endpoint moves when the reload is done. */
+        relay_reload(fixture.process, format, folder, "first", fixture.relay.relay, "a", 100,
+            fixture.relay.redis.socket_path, "");
+        fixture.n_reloads = 2;
+        await_reload(&fixture);
+        relay_rewrite(fixture.process, "admin: {listen: \"unix:%s/moved\"}\n" HEAD BUS, folder,
+            fixture.relay.relay, "a", 100, fixture.relay.redis.socket_path);
+        process_signal(&fixture.process->process, SIGHUP);
+        await_reload(&fixture);
+        run = program_run(NULL, "health", "-c", fixture.process->config_path, NULL);
+        cr_expect_eq(run.code, 0, "%s", run.err);
         program_run_free(&run);
         relay_stop(fixture.process);
         free(folder);
