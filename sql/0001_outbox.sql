@@ -39,6 +39,8 @@ $$;
 --
 -- txid stands before id on purpose: defaults are evaluated in column order, so a transaction has
 -- its xid before it draws its first id. The reader's bounds rest on that (docs/architecture.md).
+-- Partitioned by id, so that what is over goes as a whole: courier.maintain() makes partitions ahead
+-- and drops old ones; were it never called, the default partition would take all (0006_retention.sql).
 CREATE TABLE courier.outbox (
   txid       xid8        NOT NULL DEFAULT pg_current_xact_id(),
   id         bigint      GENERATED ALWAYS AS IDENTITY (CACHE 1),
@@ -63,7 +65,11 @@ CREATE TABLE courier.outbox (
   CONSTRAINT exactly_one_of_payload_and_data CHECK (num_nonnulls(payload, data) = 1),
   CONSTRAINT headers_must_be_an_object CHECK (jsonb_typeof(headers) = 'object'),
   CONSTRAINT headers_must_be_at_most_16_kibibytes CHECK (pg_column_size(headers) <= 16384)
-);
+) PARTITION BY RANGE (id);
+
+CREATE TABLE courier.outbox_p1 PARTITION OF courier.outbox FOR VALUES FROM (1) TO (1000001);
+CREATE TABLE courier.outbox_p1000001 PARTITION OF courier.outbox FOR VALUES FROM (1000001) TO (5000001);
+CREATE TABLE courier.outbox_default PARTITION OF courier.outbox DEFAULT;
 
 -- Finds the rows of a few transactions, however small their ids: the reader's stragglers.
 CREATE INDEX outbox_txid_id_idx ON courier.outbox (txid, id);
@@ -100,6 +106,7 @@ CREATE TABLE courier.cursor (
   until_xid         xid8,
   last_id           bigint      NOT NULL DEFAULT 0,
   settled_at        timestamptz NOT NULL DEFAULT now(),
+  is_gate           boolean     NOT NULL DEFAULT false,
 
   CONSTRAINT cursor_pkey PRIMARY KEY (sink, lane),
   CONSTRAINT cursor_lock_id_key UNIQUE (lock_id),
@@ -110,6 +117,7 @@ COMMENT ON TABLE courier.cursor IS 'How far each sink has durably come in the ou
 COMMENT ON COLUMN courier.cursor.lock_id IS 'Second key of the advisory lock that the lane''s owner holds; the first is 1668248946';
 COMMENT ON COLUMN courier.cursor.epoch IS 'Raised whenever a relay takes the lane; a settle of an older epoch changes nothing';
 COMMENT ON COLUMN courier.cursor.system_identifier IS 'The cluster whose transaction ids the snapshots speak of';
+COMMENT ON COLUMN courier.cursor.is_gate IS 'Nothing is delivered from here: its lock covers the sink''s other lanes, and it keeps no events';
 
 -- The doorbell. A relay that is busy looks for news by itself; one that sleeps has to be woken, and
 -- holds the advisory lock (1668248946, 0), or waits for it. A writer that gets the lock shared knows

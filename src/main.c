@@ -16,6 +16,7 @@
 extern const struct command init_command;
 extern const struct command run_command;
 extern const struct command migrate_command;
+extern const struct command maintain_command;
 extern const struct command check_command;
 extern const struct command doctor_command;
 extern const struct command config_command;
@@ -44,6 +45,7 @@ const struct command *const commands[] = {
     &init_command,
     &run_command,
     &migrate_command,
+    &maintain_command,
     &check_command,
     &doctor_command,
     &config_command,

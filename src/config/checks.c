@@ -389,10 +389,20 @@ static bool check_admin(const struct source *source, const struct admin_config *
                    "unix:/path");
 }
 
+static bool check_outbox(const struct source *source, const struct outbox_config *outbox)
+{
+        if (outbox->retention_max_ms == 0 || outbox->retention_max_ms >= outbox->retention_ms)
+                return true;
+        return source_fail(source, "outbox.retention_max",
+            "is below outbox.retention; allowed: 0, outbox.retention or longer");
+}
+
 bool config_check(const struct source *source, struct config *config)
 {
         char path[KEY_PATH_SIZE];
 
+        if (!check_outbox(source, &config->outbox))
+                return false;
         for (unsigned i = 0; i < config->n_sinks; i++) {
                 key_path_item(path, "sinks", i);
                 if (!check_sink(source, &config->sinks[i], path))

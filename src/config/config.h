@@ -36,6 +36,11 @@ struct relay_config {
         char *modules; /* the folder that modules are loaded from; NULL: the installation's */
 };
 
+struct outbox_config {
+        int64_t retention_ms;     /* events stay for so long at least */
+        int64_t retention_max_ms; /* and for so long at most, whoever needs them; 0: no limit */
+};
+
 struct retry_config {
         int64_t first_ms;
         double factor;
@@ -257,6 +262,7 @@ struct config {
         struct postgres_config postgres;
         struct relay_config relay;
         struct admin_config *admin; /* NULL: no endpoint */
+        struct outbox_config outbox;
         char *log_level;
         enum log_format log_format;
         struct sink_config *sinks;

@@ -65,6 +65,17 @@ static const struct config_key admin_keys[] = {
 };
 static BLOCK(admin_block, struct admin_config, admin_keys);
 
+#define B(member) MEMBER(struct outbox_config, member)
+static const struct config_key outbox_keys[] = {
+    {"retention", KEY_DURATION, B(retention_ms), .fallback = "7d", .min = "0", .max = "3650d",
+        .help = "how long events stay in the outbox; longer while a sink still needs them"},
+    {"retention_max", KEY_DURATION, B(retention_max_ms), .fallback = "0", .min = "0",
+        .max = "3650d",
+        .help = "drop events after so long even if a sink has not had them, which loses them for "
+                "it; 0: never; not below retention"},
+};
+static BLOCK(outbox_block, struct outbox_config, outbox_keys);
+
 static const struct config_key log_keys[] = {
     {"level", KEY_TEXT, MEMBER(struct config, log_level), .fallback = "info",
         .choices = "debug, info, warn, error",
@@ -418,6 +429,8 @@ static const struct config_key root_keys[] = {
     {"admin", KEY_OPTIONAL_BLOCK, C(admin), .block = &admin_block,
         .help = "the endpoint with the live page, health, metrics and what can be changed at run "
                 "time; left out, there is none"},
+    {"outbox", KEY_BLOCK, C(outbox), .block = &outbox_block,
+        .help = "how long events are kept in the database"},
     /* Its keys are members of struct config itself. */
     {"log", KEY_BLOCK, .offset = 0, .member_bytes = sizeof(struct config), .block = &log_block,
         .help = "what is logged"},

@@ -55,11 +55,11 @@ const struct pg_statement claim_statements[] = {
                " coalesce($5::xid8, pg_current_xact_id())"
                " FROM pg_control_system() ON CONFLICT DO NOTHING"},
     [RAISE_EPOCH] = {.name = "raise_epoch",
-        .n_params = 2,
+        .n_params = 3,
         /* Nothing, if the database came from another cluster: then the cursors that came along
          * name it, or an event that we can see is from the future. */
         .sql =
-            "UPDATE courier.cursor SET epoch = epoch + 1"
+            "UPDATE courier.cursor SET epoch = epoch + 1, is_gate = $3::boolean"
             " WHERE sink = $1 AND lane = $2::integer"
             " AND NOT EXISTS (SELECT FROM courier.cursor AS any_lane, pg_control_system() AS here"
             " WHERE any_lane.system_identifier <> here.system_identifier)"
@@ -174,7 +174,7 @@ static void on_now(void *owner, PGresult *result)
 static void on_lock_tried(void *owner, PGresult *result)
 {
         struct lane_store *store = owner;
-        const char *const lane[] = {store->sink, store->lane};
+        const char *const lane[] = {store->sink, store->lane, store->is_gate ? "true" : "false"};
         bool exists = PQntuples(result) == 1;
         bool granted = exists && PQgetvalue(result, 0, 0)[0] == 't';
 

@@ -18,6 +18,7 @@ struct lane_store *lane_store_create(struct outbox *outbox,
         store->filter = settings->filter;
         snprintf(store->lane, sizeof store->lane, "%" PRId32, settings->lane);
         store->is_covered = settings->is_covered;
+        store->is_gate = settings->is_gate;
         store->start = settings->start;
         if (settings->start_snapshot != NULL)
                 store->start_snapshot = xstrdup(settings->start_snapshot);

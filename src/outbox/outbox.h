@@ -92,6 +92,8 @@ struct lane_store_settings {
         const char *filter; /* borrowed; refused with the session if it is none; NULL: none */
         /* Another lane's lock covers it: whoever has that one may claim this one. */
         bool is_covered;
+        /* Its lock covers others, and nothing is delivered from its cursor, which keeps no events. */
+        bool is_gate;
         /* Its settles are on disk when they are answered, whatever happens to the server then. */
         bool is_durable;
         enum start start; /* where a lane begins that has no cursor yet */

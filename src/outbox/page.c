@@ -344,6 +344,10 @@ static void send_request(struct lane_store *store)
         shape.is_opening = is_opening(store);
         choose_stragglers(&params, &shape, from);
         store->upto = last_to_look_at(store, above);
+        frame_marks_note(&store->outbox->marks, from);
+        if (shape.has_stragglers)
+                set_number(&params, PAGE_STRAGGLER_FLOOR,
+                    frame_marks_floor(&store->outbox->marks, stragglers_oldest(from)));
         params.values[PAGE_FROM_SNAPSHOT] = from->snapshot;
         set_number(&params, PAGE_FROM_FLOOR, from->floor);
         set_number(&params, PAGE_FROM_XID, (int64_t)from->xid);

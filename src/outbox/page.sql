@@ -12,6 +12,7 @@
 --
 -- $last_id   everything of the difference up to here is behind us
 -- $above     the same, and no new row is below it; $upto: no page looks at more ids than that
+-- $straggler_floor  no row of a straggler is at or below it: which partitions are looked at
 -- $max_events, $max_event_bytes: payloads above it come as NULL
 --
 -- An opening page's first row is the frame: id = its floor, and its snapshot and xid. The others are
@@ -22,10 +23,12 @@ WITH RECURSIVE hidden AS (
   -- step.
   (SELECT txid FROM courier.outbox
    WHERE txid >= pg_snapshot_xmax($from_snapshot::pg_snapshot) AND txid < $from_xid::xid8
+     AND id > $straggler_floor::bigint
    ORDER BY txid LIMIT 1)
   UNION ALL
   SELECT (SELECT later.txid FROM courier.outbox AS later
           WHERE later.txid > hidden.txid AND later.txid < $from_xid::xid8
+            AND later.id > $straggler_floor::bigint
           ORDER BY later.txid LIMIT 1)
   FROM hidden
   WHERE hidden.txid IS NOT NULL
@@ -92,6 +95,7 @@ FROM (
                   FROM courier.outbox
                   WHERE (outbox.txid, outbox.id) > (straggler.txid, $last_id::bigint)
                     AND (outbox.txid, outbox.id) <= (straggler.txid, $upto::bigint)
+                    AND outbox.id > $straggler_floor::bigint
                     $conditions
                   ORDER BY outbox.txid, outbox.id LIMIT $max_events::integer) AS one
 --if going_on

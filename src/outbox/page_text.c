@@ -15,6 +15,7 @@ static const char *const param_names[N_PAGE_PARAMS] = {
     [PAGE_FROM_XID] = "from_xid",
     [PAGE_UNTIL_SNAPSHOT] = "until_snapshot",
     [PAGE_STRAGGLERS] = "stragglers",
+    [PAGE_STRAGGLER_FLOOR] = "straggler_floor",
     [PAGE_LAST_ID] = "last_id",
     [PAGE_ABOVE] = "above",
     [PAGE_UPTO] = "upto",

@@ -17,6 +17,7 @@ enum page_param {
         PAGE_FROM_XID,
         PAGE_UNTIL_SNAPSHOT,
         PAGE_STRAGGLERS,
+        PAGE_STRAGGLER_FLOOR,
         PAGE_LAST_ID,
         PAGE_ABOVE,
         PAGE_UPTO,

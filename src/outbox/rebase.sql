@@ -49,6 +49,9 @@ SET epoch = epoch + 1,
 FROM rewritten
 WHERE rewritten.lock_id = cursor.lock_id;
 
+-- What was noted of full partitions is of the other cluster's ids, too: it is noted again.
+UPDATE courier.outbox_partition SET closed_xid = NULL;
+
 -- Receivers that nobody has delivered to yet begin here.
 UPDATE courier.endpoint
 SET start_snapshot = pg_current_snapshot(),

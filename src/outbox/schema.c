@@ -21,6 +21,7 @@ extern const char sql_0002_failures[];
 extern const char sql_0003_schedule[];
 extern const char sql_0004_endpoints[];
 extern const char sql_0005_routing[];
+extern const char sql_0006_retention[];
 
 const struct migration schema_migrations[] = {
     {1, "outbox", sql_0001_outbox},
@@ -28,6 +29,7 @@ const struct migration schema_migrations[] = {
     {3, "schedule", sql_0003_schedule},
     {4, "endpoints", sql_0004_endpoints},
     {5, "routing", sql_0005_routing},
+    {6, "retention", sql_0006_retention},
     {0},
 };
 

@@ -168,6 +168,7 @@ static void on_connected(void *owner)
         struct outbox *outbox = owner;
 
         page_statements_begin_session(&outbox->pages);
+        outbox->marks = (struct frame_marks){0};
         pg_conn_prepare(outbox->conn, &prepare_session);
         pg_conn_execute(outbox->conn, &prepare_session, NULL, false, NULL, NULL);
         pg_conn_prepare(outbox->conn, &find_schema);

@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "outbox/array_literal.h"
+#include "outbox/frame_marks.h"
 #include "outbox/outbox.h"
 #include "outbox/page_statements.h"
 #include "outbox/pg_conn.h"
@@ -17,6 +18,7 @@ struct outbox {
         struct list settle_batches;    /* settle_batch::link: gathered, or sent and not answered */
         struct settle_batch *settling; /* of these, the one being gathered; or NULL */
         struct page_statements pages;
+        struct frame_marks marks;
         unsigned n_looking; /* pages under way that open a difference */
         uint64_t n_news;    /* events that these found, by the one with most */
         struct outbox_events events;
@@ -36,6 +38,7 @@ struct lane_store {
         const char *filter; /* borrowed; NULL: none */
         char lane[16];      /* as a parameter */
         bool is_covered;    /* by another lane's lock */
+        bool is_gate;       /* its cursor is for others to see */
         enum start start;
         char *start_snapshot; /* owned; NULL: start says it */
         char start_floor[24]; /* as a parameter */

@@ -34,3 +34,8 @@ bool stragglers_list(const struct frame *frame, struct array_literal *ids)
                 array_add_int(ids, (int64_t)xid);
         return true;
 }
+
+uint64_t stragglers_oldest(const struct frame *frame)
+{
+        return strtoull(frame->snapshot, NULL, 10); /* xmin:xmax:xip,... */
+}

@@ -205,8 +205,10 @@ static struct lane_store *create_gate(struct fanout *fanout)
             .on_settled = on_settled,
             .on_released = on_released};
         const struct sink_config *config = fanout->carrier->config;
-        const struct lane_store_settings settings = {
-            .sink = config->name, .filter = config->filter, .start = config->start};
+        const struct lane_store_settings settings = {.sink = config->name,
+            .filter = config->filter,
+            .is_gate = true,
+            .start = config->start};
 
         return lane_store_create(fanout->carrier->outbox, &settings, &events, fanout);
 }

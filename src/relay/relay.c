@@ -19,6 +19,7 @@
 #include "outbox/pg_words.h"
 #include "pgcourier/version.h"
 #include "relay/fleet.h"
+#include "relay/keeper.h"
 #include "relay/overseer.h"
 #include "relay/reload.h"
 #include "relay/service.h"
@@ -106,6 +107,8 @@ static void drain(struct relay *relay)
         service_stopping(relay->service);
         timer_disarm(relay->sweep);
         ticker_stop(relay->ticker);
+        keeper_destroy(relay->keeper);
+        relay->keeper = NULL;
         timer_arm(relay->drain_limit, (uint64_t)relay->config->relay.drain_ms);
         reload_stop(relay->reload);
         fleet_drain(relay->fleet);
@@ -152,6 +155,8 @@ static void on_up(void *owner)
         fleet_session_up(relay->fleet);
         ticker_session_up(relay->ticker);
         service_ready(relay->service);
+        if (relay->keeper != NULL && relay->state == RELAY_RUNNING)
+                keeper_start(relay->keeper);
 }
 
 static void on_tick(void *owner, int64_t next_ms)
@@ -390,6 +395,7 @@ static void start(struct relay *relay)
         relay_create_reload(relay);
         relay->ticker = ticker_create(&relay->loop, relay->outbox);
         relay->service = service_create(&relay->loop, say_in_words, relay);
+        relay_create_keeper(relay);
 }
 
 static bool run(struct relay *relay)

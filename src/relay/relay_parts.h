@@ -28,6 +28,7 @@ struct relay {
         struct ticker *ticker;   /* owned */
         struct service *service; /* owned */
         struct waker *waker;     /* owned; NULL with wakeup: poll, or once */
+        struct keeper *keeper;   /* owned; NULL with once */
         struct fleet *fleet;     /* owned; the carriers */
         struct reload *reload;   /* owned */
         bool is_dirty;           /* some carrier has something to do */
@@ -49,6 +50,7 @@ void relay_sessions_down(struct relay *relay, const char *why);
 /* relay_reload.c */
 void relay_create_reload(struct relay *relay);
 void relay_create_waker(struct relay *relay); /* before the session is opened */
+void relay_create_keeper(struct relay *relay);
 
 /* The endpoint of `config`, if it has one. */
 bool relay_open_overseer(struct relay *relay, const struct config *config,

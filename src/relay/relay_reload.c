@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "loop/timer.h"
 #include "outbox/outbox.h"
+#include "relay/keeper.h"
 #include "relay/overseer.h"
 #include "relay/relay_parts.h"
 #include "relay/reload.h"
@@ -22,6 +23,12 @@ void relay_create_waker(struct relay *relay)
                     waker_create(&relay->loop, relay->config, relay->outbox, &events, relay);
         else
                 outbox_listen(relay->outbox, NULL, NULL);
+}
+
+void relay_create_keeper(struct relay *relay)
+{
+        if (!relay->once)
+                relay->keeper = keeper_create(&relay->loop, relay->config);
 }
 
 static uint64_t ask_reload(void *owner)
@@ -87,6 +94,11 @@ static void on_applied(void *owner, const struct config *old)
                 relay->is_overseer_moved = true; /* whoever asked for this gets his answer first */
         if (relay->waker != NULL)
                 waker_configure(relay->waker, &relay->config->relay);
+        keeper_destroy(relay->keeper); /* a round under way has the settings of before */
+        relay->keeper = NULL;
+        relay_create_keeper(relay);
+        if (relay->keeper != NULL)
+                keeper_start(relay->keeper);
         timer_arm(relay->sweep, 0);
 }
 

@@ -1,4 +1,5 @@
 #include "outbox/array_literal.h"
+#include "outbox/frame_marks.h"
 #include "outbox/stragglers.h"
 
 #include <criterion/criterion.h>
@@ -43,4 +44,59 @@ Test(stragglers, are_to_be_looked_for_where_the_xid_was_drawn_much_later)
             "75,76,77,78,79,80,81,82,83}",
             true);
         expect("10:20:10", 20 + 65, "{10}", false);
+}
+
+/* ---- where their rows can be ---------------------------------------------------------------- */
+
+static void note(struct frame_marks *marks, int64_t floor, uint64_t xid)
+{
+        struct frame *frame = frame_create("1:1:", floor, xid);
+
+        frame_marks_note(marks, frame);
+        frame_unref(frame);
+}
+
+Test(frame_marks, give_the_floor_of_the_newest_frame_that_is_not_younger)
+{
+        struct frame_marks marks = {0};
+
+        cr_expect_eq(frame_marks_floor(&marks, 1000), 0);
+        note(&marks, 100000, 50);
+        note(&marks, 200000, 70);
+        cr_expect_eq(frame_marks_floor(&marks, 49), 0);
+        cr_expect_eq(frame_marks_floor(&marks, 50), 100000);
+        cr_expect_eq(frame_marks_floor(&marks, 69), 100000);
+        cr_expect_eq(frame_marks_floor(&marks, 70), 200000);
+}
+
+Test(frame_marks, are_not_confused_by_lanes_that_are_behind)
+{
+        struct frame_marks marks = {0};
+
+        note(&marks, 200000, 70);
+        note(&marks, 100000, 50);
+        note(&marks, 400000, 60);
+        cr_expect_eq(frame_marks_floor(&marks, 65), 0);
+        cr_expect_eq(frame_marks_floor(&marks, 75), 200000);
+}
+
+Test(frame_marks, forget_the_oldest)
+{
+        struct frame_marks marks = {0};
+
+        for (int i = 1; i <= 10 * FRAME_MARKS; i++)
+                note(&marks, i * 100000, (uint64_t)i * 10);
+        cr_expect_eq(frame_marks_floor(&marks, 10), 0);
+        cr_expect_eq(
+            frame_marks_floor(&marks, 100 * FRAME_MARKS + 5), 1000000 * (int64_t)FRAME_MARKS);
+        cr_expect_eq(frame_marks_floor(&marks, 100 * FRAME_MARKS - 95),
+            1000000 * (int64_t)FRAME_MARKS - 1000000);
+}
+
+Test(stragglers, are_none_of_them_older_than_the_oldest_in_progress)
+{
+        struct frame *frame = frame_create("10:20:10,14", 0, 23);
+
+        cr_expect_eq(stragglers_oldest(frame), 10);
+        frame_unref(frame);
 }
