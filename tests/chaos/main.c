@@ -214,6 +214,10 @@ static bool is_good(const struct run *run)
                 printf("\nBROKEN  ticks are missing, or came again\n");
                 good = false;
         }
+        if (run->world.n_trimmed == 0) {
+                printf("\nBROKEN  nothing of the outbox was dropped\n");
+                good = false;
+        }
         return good;
 }
 
@@ -241,6 +245,7 @@ static int conduct(struct run *run, const struct world_options *options, int64_t
         if (is_interrupted)
                 return 130;
         stop_relays(run);
+        run->world.n_trimmed = trimmer_stop(run->world.trimmer);
         judge_world(&run->world, &run->faults, run->verdicts);
         ticks_judge(&run->ticks, &run->world);
         report_print(&run->faults, run->verdicts, &run->ticks, (double)length_ms / 60000,

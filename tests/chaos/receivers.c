@@ -154,7 +154,7 @@ void receivers_judge_start(const struct receivers *receivers, const struct write
 {
         PGconn *admin = database_connect(receivers->dsn);
         PGresult *result =
-            PQexec(admin, "SELECT o.payload::text FROM courier.outbox o, courier.endpoint e"
+            PQexec(admin, "SELECT o.payload FROM public.written o, courier.endpoint e"
                           " WHERE e.name = 'passing' AND e.start = 'now' AND o.topic LIKE 'chaos.%'"
                           " AND pg_visible_in_snapshot(o.txid, e.start_snapshot)");
 

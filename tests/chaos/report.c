@@ -349,6 +349,7 @@ void report_print(const struct faults *faults, const struct chaos_verdict verdic
         printf("  ticks of a schedule: %" PRId64 " due, %" PRId64 " published, %" PRId64
                " missing, %" PRId64 " twice\n",
             ticks->n_due, ticks->n_published, ticks->n_missing, ticks->n_repeated);
+        printf("  partitions of the outbox dropped: %u\n", faults->world->n_trimmed);
         print_faults(faults);
         print_times(faults);
 }

@@ -175,6 +175,7 @@ void world_begin(struct world *world, const struct world_options *options)
         for (int s = 0; s < N_SINKS; s++)
                 arrivals_init(&world->arrivals[s]);
         begin_postgres(world);
+        world->trimmer = trimmer_start(world->dsn);
         redis_server_start(&world->redis, durable);
         start_hook(world, &world->hooks[HOOK_HOOK], SINK_HOOK);
         start_hook(world, &world->hooks[HOOK_FAST], SINK_FAST);

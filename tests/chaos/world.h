@@ -6,6 +6,7 @@
 #include "chaos/fault_proxy.h"
 #include "chaos/receivers.h"
 #include "chaos/relays.h"
+#include "chaos/trimmer.h"
 #include "support/http_receiver.h"
 #include "support/postgres.h"
 
@@ -55,7 +56,8 @@ struct world_options {
 
 struct world {
         struct world_options options;
-        char *folder; /* of logs and configurations */
+        unsigned n_trimmed; /* partitions, when all is over */
+        char *folder;       /* of logs and configurations */
         struct postgres *postgres;
         char *dsn; /* of the superuser */
         char *app;
@@ -67,6 +69,7 @@ struct world {
         struct fault_proxy *proxy;
         struct fault_link *links[N_LINKS];
         struct relay_slot relays[N_RELAYS];
+        struct trimmer *trimmer;
         struct writers *writers;
         int64_t calm_from_us, calm_until_us; /* nothing was wrong between these two */
         char *event_sql;

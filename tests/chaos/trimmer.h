@@ -1,0 +1,13 @@
+/*
+ * Drops what is over of the outbox as soon as it is, all the time: partitions of some hundred ids,
+ * nothing kept for its age. What anybody still needed would be missing in the end.
+ */
+#pragma once
+
+struct trimmer;
+
+/* Before anything is published. `dsn` is the superuser's, and borrowed. */
+struct trimmer *trimmer_start(const char *dsn);
+
+/* Ends it; how many partitions it dropped. */
+unsigned trimmer_stop(struct trimmer *trimmer);
