@@ -19,9 +19,9 @@ Test(cli, refuses_what_it_does_not_understand_and_says_what_is_right)
                 const char *error; /* a part of standard error */
         } cases[] = {
             {{"publsh"}, 2,
-                "there is no command \"publsh\"; did you mean \"publish\"? Commands: run, "
+                "there is no command \"publsh\"; did you mean \"publish\"? Commands: init, run, "
                 "migrate,"},
-            {{"xyzzy"}, 2, "there is no command \"xyzzy\". Commands: run, migrate,"},
+            {{"xyzzy"}, 2, "there is no command \"xyzzy\". Commands: init, run, migrate,"},
             {{"help", "migrat"}, 2, "did you mean \"migrate\"?"},
             {{"help", "run", "now"}, 2, "help: \"now\" is one word too many"},
             {{"-c", "file", "run"}, 2, "\"-c\" before the command; options stand behind it"},
