@@ -1,8 +1,10 @@
 /* What the admin endpoint decides without a socket: whose host it is, whose token, what an address is. */
 #include "admin/host.h"
+#include "admin/readiness.h"
 #include "admin/token.h"
 #include "base/listen_address.h"
 #include "config/config.h"
+#include "telemetry/telemetry.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -150,4 +152,36 @@ Test(config_admin, refuses_what_would_not_work)
                 cr_expect_not_null(strstr(error.text, cases[i].words), "%s", error.text);
                 cr_expect_null(strstr(error.text, "secret"), "%s", error.text);
         }
+}
+
+Test(admin_readiness, is_lost_by_a_sink_that_stands_still_and_by_no_destination)
+{
+        static const enum sink_state fine[] = {SINK_STARTING, SINK_RUNNING, SINK_STANDBY,
+            SINK_PAUSED, SINK_REFUSED, SINK_DOWN, SINK_DRAINING};
+        struct telemetry *telemetry = telemetry_create(0, 1);
+        struct sink_telemetry *sink = telemetry_open_sink(telemetry, "billing", "http", 0);
+        json_t *conditions;
+        json_t *failures;
+        bool is_ready;
+
+        telemetry_set_ready(telemetry, NULL);
+        telemetry_see_source_up(telemetry);
+        for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
+                telemetry_set_state(sink, fine[i], "words", 1);
+                json_decref(readiness_conditions(telemetry, &is_ready));
+                cr_expect(is_ready, "%s", sink_state_name(fine[i]));
+        }
+        telemetry_set_state(sink, SINK_STALLED, "nothing delivered for 5 minutes", 1);
+
+        conditions = readiness_conditions(telemetry, &is_ready);
+
+        failures = readiness_failures(conditions);
+        cr_expect_not(is_ready);
+        cr_assert_eq(json_array_size(failures), 1);
+        cr_expect_str_eq(json_string_value(json_array_get(failures, 0)),
+            "sink billing: stalled: nothing delivered for 5 minutes");
+        json_decref(failures);
+        json_decref(conditions);
+        telemetry_close_sink(sink);
+        telemetry_destroy(telemetry);
 }
