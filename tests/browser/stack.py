@@ -150,7 +150,7 @@ class Stack:
             file.write(f'postgres: {{ dsn: "{self.dsn}" }}\nadmin: {{ {self.admin} }}\n'
                        "sinks:\n" + "".join(f"  - {sink}\n" for sink in self.sinks))
         os.chmod(config, 0o600)
-        self.relay = subprocess.Popen([self.program, "run", "-c", config], stdout=open(f"{self.folder}/out.log", "ab"),
+        self.relay = subprocess.Popen([self.program, "run", "-c", "pgcourier.yaml"], cwd=self.folder, stdout=open(f"{self.folder}/out.log", "ab"),
                                       stderr=open(f"{self.folder}/relay.log", "ab"))
 
     def try_page(self):

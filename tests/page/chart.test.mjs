@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { areaPath, indexAt, linePath, niceMaximum } from "../../src/admin/page/chart.mjs";
+import { sinceStart } from "../../src/admin/page/sinks.mjs";
 import { splitEvents } from "../../src/admin/page/stream.mjs";
 
 test("the top of a chart is round and never below a value", () => {
@@ -16,6 +17,12 @@ test("what is not known leaves a gap, and a value alone can be seen", () => {
   assert.equal(linePath([1, null, 1, 1, null], 1), "M0,0h0.5M60,0L90,0");
   assert.equal(areaPath([1, null, 1, 1, null], 1), "M60,40L60,0L90,0L90,40Z");
   assert.equal(linePath([null, null], 1), "");
+});
+
+test("before its start a relay delivered nothing that it knows of: a gap, not zeros", () => {
+  const series = { step: 5, rate: [0, 0, 0, 7] };
+  assert.deepEqual(sinceStart(series, { started_at: "2026-11-21T08:00:00Z", now: "2026-11-21T08:00:06Z" }).rate, [null, null, 0, 7]);
+  assert.deepEqual(sinceStart(series, { started_at: "2026-11-20T08:00:00Z", now: "2026-11-21T08:00:06Z" }).rate, [0, 0, 0, 7]);
 });
 
 test("the pointer finds the value it is over", () => {

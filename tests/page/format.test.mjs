@@ -10,7 +10,7 @@ test("what is not known is a dash, whatever it would be", () => {
 test("counts are grouped, and an estimate says that it is one", () => {
   assert.equal(format.count(0), "0");
   assert.equal(format.count(12345), "12,345");
-  assert.equal(format.count(12345, false), "≈ 12,300");
+  assert.equal(format.count(12345, false), "≈\u00a012,300");
   assert.equal(format.count(123456789), "123 M");
   assert.equal(format.counted(1, "event"), "1 event");
   assert.equal(format.counted(2, "event"), "2 events");

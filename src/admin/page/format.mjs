@@ -19,7 +19,7 @@ export function count(value, isExact = true) {
   if (!isNumber(value)) return unknown;
   const shown = isExact ? Math.round(value) : Number(value.toPrecision(3));
   const text = value < 1e7 ? grouped.format(shown) : `${short(value / 1e6)} M`;
-  return isExact ? text : `≈ ${text}`;
+  return isExact ? text : `≈\u00a0${text}`;
 }
 
 export function counted(value, one, many = `${one}s`, isExact = true) {

@@ -45,6 +45,13 @@ function setFoot(trend, words) {
 
 const emptySeries = { step: 5, rate: [null], p50: [null], p99: [null], backlog: [null] };
 
+/* Before its start the relay delivered nothing that it knows of: that is a gap, not a zero. */
+export function sinceStart(series, status) {
+  const seconds = secondsBetween(status.started_at, status.now);
+  const n = seconds === null ? series.rate.length : Math.ceil(seconds / series.step);
+  return { ...series, rate: series.rate.map((value, i) => (i < series.rate.length - n ? null : value)) };
+}
+
 const trendWords = {
   backlog: (series, i) => count(series.backlog[i]),
   rate: (series, i) => rate(series.rate[i]),
@@ -98,7 +105,7 @@ const counters = [
 function updateCard(card, sink, status) {
   const parts = card.parts;
   const look = looks[sink.state] ?? { tone: "idle", icon: "ring" };
-  const series = sink.series ?? emptySeries;
+  const series = sinceStart(sink.series ?? emptySeries, status);
 
   setAttribute(card, "data-tone", look.tone);
   setText(parts.name, sink.name);
