@@ -163,10 +163,17 @@ def check_has_dark_colours(_, browser, __):
         colours[scheme] = browser.run("return getComputedStyle(document.body).backgroundColor")
         poor = browser.run("""
           const part = (c) => { c /= 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
-          const light = (colour) => { const [r, g, b] = colour.match(/[\\d.]+/g).map(Number); return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b); };
-          const ground = (node) => { for (; node; node = node.parentElement) { const c = getComputedStyle(node).backgroundColor; if (!c.startsWith('rgba(0, 0, 0, 0')) return c; } };
-          return [...document.querySelectorAll('main *, header *')].filter((node) => node.getClientRects().length && !node.disabled && !node.closest(':disabled')
-              && [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim())).filter((node) => {
+          const light = (colour) => {
+            const [r, g, b] = colour.match(/[\\d.]+/g).map(Number);
+            return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+          };
+          const ground = (node) => {
+            const colour = getComputedStyle(node).backgroundColor;
+            return colour.startsWith('rgba(0, 0, 0, 0') ? ground(node.parentElement) : colour;
+          };
+          const isRead = (node) => node.getClientRects().length && !node.closest(':disabled')
+            && [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+          return [...document.querySelectorAll('main *, header *')].filter(isRead).filter((node) => {
             const [a, b] = [light(getComputedStyle(node).color), light(ground(node))].sort((x, y) => y - x);
             return (a + 0.05) / (b + 0.05) < 4.5;
           }).map((node) => node.outerHTML.slice(0, 120))""")

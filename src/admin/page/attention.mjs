@@ -188,11 +188,12 @@ function ofSource(status) {
 }
 
 function ofCursors(status) {
+  const size = status.source?.outbox_bytes ? ` (the outbox has ${bytes(status.source.outbox_bytes)})` : "";
   return (status.orphans ?? []).map((orphan) => ({
     id: `orphan:${orphan.sink}`,
     level: "warn",
     title: `The cursor of ${orphan.sink} holds the log`,
-    why: join(`No running relay has a sink of that name, and it is ${counted(orphan.behind, "event")} behind; retention keeps them for it${status.source?.outbox_bytes ? ` (the outbox has ${bytes(status.source.outbox_bytes)})` : ""}`),
+    why: join(`No running relay has a sink of that name, and it is ${counted(orphan.behind, "event")} behind; retention keeps them for it${size}`),
     remedy: "Configure the sink again, or drop its cursor.",
     command: commandLine(status, "cursor", "drop", orphan.sink),
   }));

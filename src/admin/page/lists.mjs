@@ -86,14 +86,17 @@ function sourceFacts(status) {
   const source = status.source ?? {};
   const held = source.oldest_xmin;
   const config = status.config ?? {};
+  const server = source.up === false ? "not reached" : source.server_version ?? unknown;
+  const loaded = config.loaded_at ? `read ${ago(secondsBetween(config.loaded_at, status.now))}` : unknown;
+  const isRefused = config.last_reload_ok === false;
   return [
-    ["PostgreSQL", [source.up === false ? "not reached" : source.server_version ? String(source.server_version) : unknown, source.schema ? `schema ${source.schema}` : ""].filter(Boolean).join(", "), source.up === false ? "bad" : ""],
+    ["PostgreSQL", source.schema ? `${server}, schema ${source.schema}` : String(server), source.up === false ? "bad" : ""],
     ["Reconnects", count(source.reconnects)],
     ["Notification queue", `${percent(source.notify_queue_usage)} used`, source.notify_queue_usage >= limits.queueUsage ? "warn" : ""],
     ["Oldest snapshot", held ? `${duration(held.age)}${held.pid ? `, process ${held.pid}` : ""}` : "none is held", held?.age >= limits.xminAge ? "warn" : ""],
     ["Outbox", `${bytes(source.outbox_bytes)}${source.outbox_partitions ? ` in ${count(source.outbox_partitions)} partitions` : ""}`],
     ["Dead rows", count(source.outbox_dead_tuples)],
-    ["Configuration", config.last_reload_ok === false ? "reload failed" : config.loaded_at ? `read ${ago(secondsBetween(config.loaded_at, status.now))}` : unknown, config.last_reload_ok === false ? "warn" : "", config.file],
+    ["Configuration", isRefused ? "reload failed" : loaded, isRefused ? "warn" : "", config.file],
     ["Relay", `${status.version ?? unknown}, up ${duration(secondsBetween(status.started_at, status.now))}`],
   ];
 }
