@@ -82,7 +82,8 @@ static const char excess_sql[] =
 static const char queue_sql[] =
     "SELECT CASE WHEN usage < 0.05 THEN 'ok' WHEN usage < 0.5 THEN 'warn' ELSE 'fail' END,"
     "  format('%s %% of the notification queue are full%s', round(usage::numeric * 100, 1),"
-    "   CASE WHEN usage >= 0.05 THEN ': when it is full, publishing fails. A session that listens is"
+    "   CASE WHEN usage >= 0.05 THEN ': when it is full, publishing fails. A session that listens "
+    "is"
     " inside a transaction; the oldest is ' || coalesce(holder.words, 'not visible to this role')"
     "   ELSE '' END),"
     "  CASE WHEN usage >= 0.05 THEN coalesce('SELECT pg_terminate_backend(' || holder.pid || ')',"

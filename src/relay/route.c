@@ -93,8 +93,8 @@ static void on_page(void *owner, struct page *page)
         struct route *route = owner;
 
         crash_point("after_claim");
-        telemetry_see_page(route->carrier->seen, page->events, page->n_events, page->is_delayed,
-            page->arrived_us);
+        telemetry_see_page(
+            route->carrier->seen, page->events, page->n_events, page->is_delayed, page->arrived_us);
         lane_take_page(&route->lane, page, carrier_now_ms());
         route_mark_dirty(route);
 }
