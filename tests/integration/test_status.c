@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "failures_rig.h"
 #include "support/http_receiver.h"
+#include "support/process.h"
 #include "support/relay_process.h"
 #include "support/terminal.h"
 
@@ -235,6 +236,51 @@ Test(status, asks_the_relay_that_runs)
         free(token);
 }
 
+/* The state of the second sink is this one. */
+static bool is_in_state(void *context)
+{
+        json_t *status = status_json();
+        bool is_so = strcmp(state_of(status, 1), context) == 0;
+
+        json_decref(status);
+        return is_so;
+}
+
+static struct relay_process *start_with_endpoint(const char *name)
+{
+        char *folder = temp_folder();
+        char *text = xasprintf("postgres: {dsn: \"%s\"}\n"
+                               "admin: {listen: 'unix:%s/%s'}\n"
+                               "sinks:\n"
+                               "  - {name: log, topics: ['app.*'], stdout: {}}\n"
+                               "  - {name: web, topics: ['app.*'], start: beginning,"
+                               " http: {url: 'http://127.0.0.1:%u/', signing: none}}\n",
+            rig.dsn, folder, name, free_port());
+        struct relay_process *relay = relay_start("%s", text);
+
+        free(config_path);
+        config_path = program_file("pgcourier.yaml", text, strlen(text));
+        relay_wait_for_log(relay, "sink=web", 30000); /* owned, here or elsewhere */
+        free(text);
+        free(folder);
+        return relay;
+}
+
+Test(status, knows_from_the_relay_what_the_database_cannot)
+{
+        struct relay_process *owner = start_with_endpoint("one"), *standby;
+
+        publish_three();
+        wait_until(is_in_state, (char[]){"down"}, 30000, "the status calls the sink down");
+        expect_said(STATUS("--check"), 1, "web: its destination is down: ");
+        standby = start_with_endpoint("two");
+        wait_until(is_in_state, (char[]){"standby"}, 30000, "the other relay stands by");
+        relay_stop(standby);
+        relay_stop(owner);
+        relay_destroy(standby);
+        relay_destroy(owner);
+}
+
 Test(status, asks_the_database_if_the_relay_does_not_answer)
 {
         start_endpoint();
@@ -244,7 +290,7 @@ Test(status, asks_the_database_if_the_relay_does_not_answer)
         http_receiver_answer(endpoint, &(struct http_answer){.status = 200, .body = "hello"});
         expect_said(STATUS(), 0, "is no status");
         http_receiver_stop(endpoint);
-        expect_said(STATUS(), 0, "does not answer");
+        expect_said(STATUS(), 0, "is the relay running");
         expect_said(STATUS(), 0, "log  unowned");
 }
 
