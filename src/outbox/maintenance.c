@@ -15,7 +15,8 @@
 #define MAINTAIN                                                                                   \
         "SELECT action, name, lower, upper, bytes,"                                                \
         " sink || CASE WHEN lane = 0 THEN '' ELSE '/' || lane END, events,"                        \
-        " array_to_string(held_by, ', ')"                                                          \
+        " array_to_string(held_by[:8], ', ') || CASE WHEN cardinality(held_by) > 8"                \
+        " THEN ' and ' || (cardinality(held_by) - 8) || ' more' ELSE '' END"                       \
         " FROM courier.maintain($1::bigint * interval '1 millisecond',"                            \
         " $2::bigint * interval '1 millisecond')"
 

@@ -35,7 +35,7 @@ static const char are_all_there_sql[] =
     " FROM courier.cursor WHERE lane = 0 AND NOT is_gate";
 
 static const char maintain_sql[] = "SELECT count(*) FILTER (WHERE action IN ('dropped', 'emptied'))"
-                                   " FROM courier.maintain('0', lock_wait_ms => 200)";
+                                   " FROM courier.maintain('0')";
 
 struct trimmer {
         const char *dsn;

@@ -72,8 +72,11 @@ Test(rights, the_relay_reads_events_and_keeps_its_own_books)
                                                  "endpoint: DELETE INSERT SELECT UPDATE\n"
                                                  "endpoint_health: SELECT\n"
                                                  "outbox: SELECT\n"
+                                                 "outbox_loss: SELECT\n"
+                                                 "outbox_partition: SELECT\n"
                                                  "parked: DELETE INSERT SELECT UPDATE\n"
                                                  "pause: DELETE INSERT SELECT UPDATE\n"
+                                                 "retention: SELECT\n"
                                                  "schedule: SELECT\n"
                                                  "schema_version: SELECT");
         expect_value("SELECT has_schema_privilege('courier_relay', 'courier', 'CREATE')", "f");
