@@ -26,6 +26,10 @@ def find_programs():
     return str(max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name)))
 
 
+class PatientServer(http.server.ThreadingHTTPServer):
+    request_queue_size = 1024  # with 5, as it is, a burst of connections waits a second
+
+
 class Receiver:
     """Answers each webhook as its payload's `mood` says; can be off, and then nothing listens."""
 
@@ -62,7 +66,7 @@ class Receiver:
             def log_message(self, *_):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        self.server = PatientServer(("127.0.0.1", self.port), Handler)
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def turn_off(self):
