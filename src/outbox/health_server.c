@@ -78,7 +78,8 @@ static const char excess_sql[] =
     "  WHERE NOT EXISTS (SELECT FROM excess)";
 
 /* Its tail waits for the slowest listener of the cluster, and a listener in a transaction reads
- * nothing. Who listens cannot be seen from outside, but whose transaction is the oldest. */
+ * nothing. Who listens cannot be seen from outside; most likely it is whoever has forgotten a transaction,
+ * else the oldest of those that work in one. */
 static const char queue_sql[] =
     "SELECT CASE WHEN usage < 0.05 THEN 'ok' WHEN usage < 0.5 THEN 'warn' ELSE 'fail' END,"
     "  format('%s %% of the notification queue are full%s', round(usage::numeric * 100, 1),"
@@ -92,7 +93,8 @@ static const char queue_sql[] =
     "  SELECT pid, format('pid %s (%s, user %s, database %s), for %s', pid, application_name,"
     "   usename, datname, date_trunc('second', clock_timestamp() - xact_start)) AS words"
     "  FROM pg_stat_activity WHERE xact_start IS NOT NULL AND backend_type = 'client backend'"
-    "   AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 1) AS holder ON true";
+    "   AND pid <> pg_backend_pid()"
+    "  ORDER BY state LIKE 'idle in transaction%' DESC, xact_start LIMIT 1) AS holder ON true";
 
 /* While it is old, rows that were changed since cannot be removed: cursors and parked rows are. */
 static const char xmin_sql[] =
