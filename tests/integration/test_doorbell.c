@@ -356,8 +356,11 @@ Test(doorbell_of_many, is_left_alone_by_a_relay_that_stands_by)
 
 /* ---- lost connections --------------------------------------------------------------------------- */
 
-/* Which of the relay's two sessions a query is of. */
-#define DOORBELL "'await_quiet|unlock_all|pg_locks'"
+/* Which of the relay's sessions it is. The one that owns lanes is `work`. */
+#define DOORBELL "query ~ 'await_quiet|unlock_all|pg_locks'"
+#define WORK                                                                                       \
+        "pid IN (SELECT l.pid FROM pg_locks AS l JOIN courier.cursor AS c ON c.lock_id = l.objid"  \
+        " WHERE l.locktype = 'advisory' AND l.classid = 1668248946 AND l.granted)"
 
 static void terminate(const struct relay_fixture *fixture, const char *which)
 {
@@ -375,7 +378,7 @@ Test(doorbell_lost, is_taken_up_again)
         struct relay_process *relay = begin(&fixture);
 
         for (int i = 0; i < 5; i++) {
-                terminate(&fixture, "query ~ " DOORBELL);
+                terminate(&fixture, DOORBELL);
                 publish_and_await(&fixture, 2);
                 await_sleep(&fixture);
                 publish_and_await(&fixture, 2);
@@ -397,7 +400,7 @@ Test(doorbell_lost, is_taken_up_again_while_it_is_waited_for)
         relay = start_sink(&fixture, "events", "notify");
         await_in_database(
             fixture.admin, IS_AWAITED, "the relay waits for the one who skipped the bell");
-        terminate(&fixture, "query ~ " DOORBELL);
+        terminate(&fixture, DOORBELL);
         publish_and_await(&fixture, 2);
         await_in_database(fixture.admin, IS_AWAITED, "it waits again");
         database_exec(skipper, "COMMIT");
@@ -413,7 +416,7 @@ Test(doorbell_lost, is_heard_again_after_the_work_connection_was_lost)
         char is_owned[64];
 
         for (int i = 0; i < 5; i++) {
-                terminate(&fixture, "query !~ " DOORBELL);
+                terminate(&fixture, WORK);
                 publish_and_await(&fixture, 2);
                 snprintf(is_owned, sizeof is_owned, "SELECT epoch = %d FROM courier.cursor", i + 2);
                 await_in_database(fixture.admin, is_owned, "the relay owns its lane again");
