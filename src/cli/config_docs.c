@@ -8,42 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *type_name(const struct config_key *key)
-{
-        switch (key->type) {
-        case KEY_TEXT:
-                return key->check == check_readable_file || key->check == check_folder ? "path"
-                                                                                       : "text";
-        case KEY_FILE_OF:
-        case KEY_LINES_OF:
-                return "path";
-        case KEY_CHOICE:
-                return "text";
-        case KEY_BOOL:
-                return "`true`, `false`";
-        case KEY_INTEGER:
-                return "integer";
-        case KEY_NUMBER:
-                return "number";
-        case KEY_DURATION:
-                return "duration";
-        case KEY_SIZE:
-                return "size";
-        case KEY_TEXTS:
-                return "list of texts";
-        case KEY_DURATIONS:
-                return "list of durations";
-        case KEY_BLOCK:
-        case KEY_OPTIONAL_BLOCK:
-                return "block";
-        case KEY_BLOCKS:
-                return "list of blocks";
-        case KEY_OPTIONS:
-                return "names and values";
-        }
-        abort();
-}
-
 static void append_choices(struct bytes *line, const char *choices)
 {
         char *copy = xstrdup(choices);
@@ -89,7 +53,7 @@ static unsigned print_row(const struct config_key *key, const char *path)
         if (key->choices != NULL)
                 append_choices(&line, key->choices);
         else
-                bytes_append_text(&line, type_name(key));
+                bytes_append_text(&line, config_type_name(key));
         bytes_printf(&line, "%s | ", key->is_secret ? ", secret" : "");
         if (key->is_required || (key->type == KEY_BLOCK && config_block_is_required(key->block)))
                 bytes_append_text(&line, "required");

@@ -9,9 +9,13 @@
 json_t *config_schema(void);
 
 struct config_block;
+struct config_key;
 
 /* Something in it is required, so the block is. */
 bool config_block_is_required(const struct config_block *block);
+
+/* "list of texts" */
+const char *config_type_name(const struct config_key *key);
 
 /* Tables in Markdown, on standard output. */
 bool config_docs_print(struct error *error);

@@ -1,6 +1,7 @@
 #include "cli/manual_keys.h"
 
 #include "base/bytes.h"
+#include "cli/config_parts.h"
 #include "config/config_keys.h"
 
 #include <stdio.h>
@@ -15,46 +16,11 @@ void manual_print_text(const char *text)
         }
 }
 
-static const char *type_in_words(enum key_type type)
-{
-        switch (type) {
-        case KEY_TEXT:
-                return "text";
-        case KEY_FILE_OF:
-        case KEY_LINES_OF:
-                return "file";
-        case KEY_CHOICE:
-                return "one word";
-        case KEY_BOOL:
-                return "true or false";
-        case KEY_INTEGER:
-                return "integer";
-        case KEY_NUMBER:
-                return "number";
-        case KEY_DURATION:
-                return "duration";
-        case KEY_SIZE:
-                return "size";
-        case KEY_TEXTS:
-                return "list of texts";
-        case KEY_DURATIONS:
-                return "list of durations";
-        case KEY_BLOCK:
-        case KEY_OPTIONAL_BLOCK:
-                return "block";
-        case KEY_BLOCKS:
-                return "list of blocks";
-        case KEY_OPTIONS:
-                return "block of the module's options";
-        }
-        return "";
-}
-
 static void print_key(const struct config_key *key)
 {
         fputs("*", stdout);
         manual_print_text(key->name);
-        printf("*: %s", type_in_words(key->type));
+        printf("*: %s", config_type_name(key));
         if (key->is_required)
                 fputs(", required", stdout);
         if (key->choices != NULL) {
