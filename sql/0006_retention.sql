@@ -41,6 +41,7 @@ CREATE TABLE courier.outbox_loss (
   events    bigint      NOT NULL,
   lost_at   timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+CREATE INDEX outbox_loss_lost_at_idx ON courier.outbox_loss (lost_at);
 COMMENT ON TABLE courier.outbox_loss IS 'Events dropped by retention_max before a sink had them; rows may be deleted at any time';
 COMMENT ON COLUMN courier.outbox_loss.events IS 'So many that the lane had not read, those of topics that are not its own included';
 

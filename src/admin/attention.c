@@ -307,6 +307,67 @@ static void add_source(struct findings *findings, const json_t *source)
         bytes_deinit(&doctor);
 }
 
+static bool is_orphan(const json_t *orphans, const char *sink)
+{
+        const json_t *orphan;
+        size_t i;
+
+        json_array_foreach(orphans, i, orphan)
+        {
+                if (strcmp(text_of(orphan, "sink"), sink) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static void add_retention(struct findings *findings, const json_t *retention, const json_t *orphans)
+{
+        const json_t *holders = get(retention, "held_by"), *holder;
+        long long n_held = (long long)number_of(retention, "held_partitions");
+        long long n_more = (long long)number_of(retention, "holders");
+        long long n_lost = (long long)number_of(retention, "lost_events");
+        struct bytes command = {0}, who = {0};
+        char time[48];
+        size_t i;
+
+        bytes_printf(&command, "pgcourier doctor -c %s", findings->file);
+        json_array_foreach(holders, i, holder)
+        {
+                const char *name = json_string_value(holder);
+                bytes_printf(&who, "%s%s", i > 0 ? ", " : "", name);
+                n_more--;
+                if (is_orphan(orphans, name)) {
+                        bytes_clear(&command);
+                        bytes_printf(&command, "pgcourier cursor drop %s", name);
+                }
+        }
+        if (n_more > 0)
+                bytes_printf(&who, " and %lld more", n_more);
+        attention_duration(time, sizeof time, number_of(retention, "held_for"));
+        if (n_held > 0 && number_of(retention, "held_for") >= OLD_S)
+                add(findings, LEVEL_OF_WARNING, NULL, &command,
+                    "%lld partition%s of the outbox, %.1f MB, should have gone %s ago, but %s "
+                    "still "
+                    "needed by %s: the outbox grows meanwhile",
+                    n_held, n_held == 1 ? "" : "s", number_of(retention, "held_bytes") / 1e6, time,
+                    n_held == 1 ? "is" : "are", who.data);
+        bytes_clear(&command);
+        bytes_printf(&command, "psql -c 'SELECT * FROM courier.outbox_loss ORDER BY lost_at'");
+        if (n_lost > 0)
+                add(findings, LEVEL_OF_ERROR, NULL, &command,
+                    "outbox.retention_max dropped %lld event%s in the last day before a sink had "
+                    "%s",
+                    n_lost, n_lost == 1 ? "" : "s", n_lost == 1 ? "it" : "them");
+        bytes_clear(&command);
+        bytes_printf(&command, "pgcourier maintain -c %s", findings->file);
+        if (number_of(retention, "default_bytes") > 0)
+                add(findings, LEVEL_OF_WARNING, NULL, &command,
+                    "events are in the default partition of the outbox, because no other was made "
+                    "in time: publishers will have to wait while that is put right");
+        bytes_deinit(&who);
+        bytes_deinit(&command);
+}
+
 static void add_orphans(struct findings *findings, const json_t *orphans)
 {
         const json_t *orphan;
@@ -366,6 +427,7 @@ json_t *attention_find(const json_t *status)
         size_t i;
 
         add_source(findings, get(status, "source"));
+        add_retention(findings, get(get(status, "source"), "retention"), get(status, "orphans"));
         add_config(findings, get(status, "config"));
         json_array_foreach(get(status, "sinks"), i, sink)
         {

@@ -190,6 +190,7 @@ static const struct metric metrics[] = {
     {"pgcourier_blocked_events", METRIC_GAUGE, NULL, "Events that wait behind a failed one of their key. Counted up to 10000.", .look_path = {"blocked"}},
     {"pgcourier_delayed_events", METRIC_GAUGE, NULL, "Events scheduled for later. Counted up to 10000.", .look_path = {"delayed"}},
     {"pgcourier_dead_letters", METRIC_GAUGE, NULL, "Dead letters that nobody has dealt with. Counted up to 10000.", .look_path = {"dead"}},
+    {"pgcourier_sink_holds_outbox", METRIC_GAUGE, NULL, "1 if the oldest partition of the outbox that is over stays because the sink needs it.", .look_path = {"holds_outbox"}},
     {"pgcourier_endpoints", METRIC_GAUGE, NULL, "Receivers of a sink that fans out, in all and by state.", .write = write_endpoints},
 
     {"pgcourier_inflight_events", METRIC_GAUGE, NULL, "Events in memory that are not settled yet.", .of_sink = in_flight},
@@ -211,6 +212,10 @@ static const struct metric metrics[] = {
     {"pgcourier_outbox_bytes", METRIC_GAUGE, "bytes", "The outbox on disk, with its indexes.", .of_all = value_outbox_bytes},
     {"pgcourier_outbox_dead_tuples", METRIC_GAUGE, NULL, "Dead rows of the outbox. An estimate of PostgreSQL's.", .of_all = value_dead_tuples},
     {"pgcourier_outbox_partitions", METRIC_GAUGE, NULL, "Partitions of the outbox.", .of_all = value_partitions},
+    {"pgcourier_outbox_held_bytes", METRIC_GAUGE, "bytes", "Partitions of the outbox that are older than outbox.retention and stay, because somebody needs them.", .of_all = value_held_bytes},
+    {"pgcourier_outbox_held_seconds", METRIC_GAUGE, "seconds", "For how long the first of them has stayed beyond outbox.retention; 0 without any.", .of_all = value_held_for},
+    {"pgcourier_outbox_lost_events", METRIC_GAUGE, NULL, "Events dropped by outbox.retention_max in the last 24 hours before a sink had them.", .of_all = value_lost_events},
+    {"pgcourier_outbox_default_bytes", METRIC_GAUGE, "bytes", "Rows in the default partition: of ids that no partition was made for in time.", .of_all = value_default_bytes},
     {"pgcourier_orphaned_cursors", METRIC_GAUGE, NULL, "Sinks that have a place in the outbox and are in no running relay's configuration: they keep events from being removed.", .of_all = value_orphans},
 
     {"pgcourier_event_loop_delay_seconds", METRIC_HISTOGRAM, "seconds", "How long one turn of the event loop kept all others waiting.", .write = write_loop_delay},

@@ -7,6 +7,8 @@
 /* Not a number: nobody knows. */
 static double number(const json_t *value)
 {
+        if (json_is_boolean(value))
+                return json_is_true(value);
         return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
@@ -80,6 +82,33 @@ double value_dead_tuples(const struct metrics_source *source)
 double value_partitions(const struct metrics_source *source)
 {
         return of_source(source, "outbox_partitions");
+}
+
+static double of_retention(const struct metrics_source *source, const char *name)
+{
+        const json_t *known = json_object_get(source->look, "source");
+
+        return number(json_object_get(json_object_get(known, "retention"), name));
+}
+
+double value_held_bytes(const struct metrics_source *source)
+{
+        return of_retention(source, "held_bytes");
+}
+
+double value_held_for(const struct metrics_source *source)
+{
+        return of_retention(source, "held_for");
+}
+
+double value_lost_events(const struct metrics_source *source)
+{
+        return of_retention(source, "lost_events");
+}
+
+double value_default_bytes(const struct metrics_source *source)
+{
+        return of_retention(source, "default_bytes");
 }
 
 double value_orphans(const struct metrics_source *source)

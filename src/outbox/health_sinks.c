@@ -75,6 +75,46 @@ static const char endpoints_sql[] =
     "NULL"
     "  WHERE NOT EXISTS (SELECT FROM trouble)";
 
+/* As maintenance last found it. The remedy is for the first of those that hold. */
+static const char retention_sql[] =
+    "WITH part AS (SELECT * FROM courier.retention), held AS ("
+    "  SELECT *, split_part(held_by[1], '/', 1) AS sink FROM part"
+    "  WHERE held_by IS NOT NULL AND emptied_at IS NULL AND held_since < clock_timestamp() - "
+    "interval '5 min'),"
+    " ahead AS (SELECT count(*) FILTER (WHERE lower > last_id) AS n,"
+    "   greatest(0, coalesce(max(upper) - 1, 0) - last_id) AS ids"
+    "  FROM coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0) AS last_id, part"
+    "  GROUP BY last_id), trouble AS ("
+    " (SELECT 'warn', format('%s (%s) should have gone %s ago, but is held by %s%s', name,"
+    "   pg_size_pretty(bytes), date_trunc('second', clock_timestamp() - held_since),"
+    "   array_to_string(held_by[1:8], ', '),"
+    "   ' and ' || nullif(greatest(0, cardinality(held_by) - 8), 0) || ' more'),"
+    "  CASE WHEN sink = 'a transaction that has not ended' THEN 'SELECT pid, xact_start, query "
+    "FROM "
+    "pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start'"
+    "   WHEN held_by[1] LIKE '%/%' THEN format('pgcourier endpoint list --sink %s', sink)"
+    "   WHEN sink <> ALL ($1::text[]) THEN format('pgcourier cursor drop %s', sink)"
+    "   WHEN EXISTS (SELECT FROM courier.pause WHERE pause.sink = held.sink)"
+    "   THEN format('pgcourier resume %s', sink)"
+    "   ELSE format('See why %s is behind: pgcourier status', sink) END"
+    "  FROM held ORDER BY lower LIMIT 5)"
+    " UNION ALL SELECT 'warn', format('%s more partitions are held', count(*) - 5),"
+    "  'SELECT * FROM courier.retention' FROM held HAVING count(*) > 5"
+    " UNION ALL SELECT 'warn', format('sink %s lost %s events to outbox.retention_max in the last "
+    "day', sink, sum(events)), 'SELECT * FROM courier.outbox_loss ORDER BY lost_at'"
+    "  FROM courier.outbox_loss WHERE lost_at > clock_timestamp() - interval '1 day' GROUP BY sink"
+    " UNION ALL SELECT 'warn', format('%s are in the default partition: no other was made in time',"
+    "   pg_size_pretty(size)), 'pgcourier maintain'"
+    "  FROM pg_relation_size('courier.outbox_default') AS size WHERE size > 0"
+    " UNION ALL SELECT 'warn', 'no partition is ahead: nobody looks after the outbox',"
+    "  'Start pgcourier run, or now and then pgcourier maintain' FROM ahead WHERE n = 0)"
+    " SELECT * FROM trouble UNION ALL SELECT 'ok', format('%s partitions, none held beyond its "
+    "time, %s ids ahead, the oldest %s', (SELECT count(*) FROM part WHERE lower IS NOT NULL), ids,"
+    "  coalesce('begun ' || (SELECT date_trunc('second', began_at) FROM part ORDER BY lower LIMIT "
+    "1),"
+    "   'not begun')), NULL"
+    "  FROM ahead WHERE NOT EXISTS (SELECT FROM trouble)";
+
 /* With the partitions of those that have any. */
 static const char bloat_sql[] =
     "SELECT CASE WHEN dead > 100000 AND dead > live THEN 'warn' ELSE 'ok' END,"
@@ -97,6 +137,7 @@ const struct health_check health_sink_checks[] = {
     {"parked", parked_sql, false},
     {"pauses", pauses_sql, false},
     {"endpoints", endpoints_sql, false},
+    {"retention", retention_sql, true},
     {"tables", bloat_sql, false},
     {0},
 };

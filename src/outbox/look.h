@@ -6,12 +6,15 @@
  *   {"now",
  *    "source": {"server_version", "schema", "notify_queue_usage",
  *      "oldest_xmin": {"age_xids", "age", "pid", "what"} | null,
- *      "outbox_bytes", "outbox_dead_tuples", "outbox_partitions", "owner_pid"},
+ *      "outbox_bytes", "outbox_dead_tuples", "outbox_partitions",
+ *      "retention": {"held_partitions", "held_bytes", "held_for", "held_by": [at most 8 of] "holders",
+ *        "lost_events" in a day, "default_bytes"}, "owner_pid"},
  *    "sinks": {NAME: {"topics": […] | null, "owner": {"pid", "application_name", "client"} | null,
  *      "backlog": {"events", "is_exact", "oldest_age"},
  *      "retrying", "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at",
  *      "pauses": [{"by", "reason", "since"}],
- *      "endpoints": {"total", "failing", "disabled", "paused"} | null, "settled_at", "settled_age"}},
+ *      "endpoints": {"total", "failing", "disabled", "paused"} | null, "holds_outbox",
+ *      "settled_at", "settled_age"}},
  *    "blocked_keys": [{"sink", "lane", "key", "waiting", "behind_id", "since", "next_retry_at", "error"}],
  *    "orphans": [{"sink", "lanes", "behind", "settled_at"}]}
  *

@@ -203,6 +203,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
          'disabled', count(*) FILTER (WHERE state = 'disabled'),
          'paused', count(*) FILTER (WHERE state = 'paused'))
        FROM courier.endpoint WHERE endpoint.sink = sinks.sink) END,
+    'holds_outbox', EXISTS (SELECT FROM needs_it WHERE needs_it.sink = sinks.sink),
     'settled_at', to_char(settled.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
     'settled_age', greatest(0, round(extract(epoch FROM moment.at - settled.at)::numeric, 3))) AS document
   FROM moment, sinks
@@ -245,6 +246,15 @@ WITH RECURSIVE moment AS MATERIALIZED (
   SELECT 'courier.outbox'::regclass AS relid, false AS is_partition
   UNION ALL
   SELECT relid, true FROM pg_partition_tree('courier.outbox') WHERE isleaf
+), held AS (
+  -- What is over and still needed, as maintenance last found it. For whom is asked of the oldest alone.
+  SELECT count(*) AS n, coalesce(sum(bytes), 0) AS bytes, min(held_since) AS since,
+         (array_agg(name ORDER BY lower))[1] AS oldest
+  FROM courier.retention WHERE held_by IS NOT NULL AND emptied_at IS NULL
+), needs_it AS MATERIALIZED (
+  SELECT needs.who, needs.n, split_part(needs.who, '/', 1) AS sink
+  FROM held JOIN courier.outbox_partition AS of_oldest ON of_oldest.name = held.oldest,
+       unnest(of_oldest.held_by) WITH ORDINALITY AS needs (who, n)
 ), orphans AS (
   SELECT sink, count(*) AS lanes, max(top_id - greatest(from_floor, last_id)) AS behind, max(settled_at) AS settled_at
   FROM moment, courier.cursor
@@ -263,6 +273,15 @@ SELECT json_build_object(
     'outbox_bytes', (SELECT sum(pg_total_relation_size(relid)) FROM tables),
     'outbox_dead_tuples', (SELECT sum(pg_stat_get_dead_tuples(relid)) FROM tables),
     'outbox_partitions', (SELECT count(*) FROM tables WHERE is_partition),
+    'retention', (SELECT json_build_object(
+        'held_partitions', n, 'held_bytes', bytes,
+        'held_for', greatest(0, coalesce(round(extract(epoch FROM moment.at - since)::numeric, 3), 0)),
+        'held_by', (SELECT coalesce(json_agg(who ORDER BY needs_it.n), '[]') FROM needs_it WHERE needs_it.n <= 8),
+        'holders', (SELECT count(*) FROM needs_it),
+        'lost_events', (SELECT coalesce(sum(events), 0)
+                        FROM (SELECT events FROM courier.outbox_loss WHERE lost_at > moment.at - interval '1 day'
+                              ORDER BY lost_at DESC LIMIT 10000) AS lost),
+        'default_bytes', pg_relation_size('courier.outbox_default')) FROM held),
     'owner_pid', (SELECT min(pid) FROM owners JOIN sinks USING (sink))),
   'sinks', (SELECT coalesce(json_object_agg(sink, document ORDER BY sink), '{}') FROM sink_rows),
   'blocked_keys', (SELECT coalesce(json_agg(json_build_object(

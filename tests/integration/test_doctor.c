@@ -89,7 +89,10 @@ Test(doctor, is_content_with_what_is_well)
             "ok    notifications: 0.0 % of the notification queue are full\n",
             "  snapshots: ", "ok    cursors: 1 sinks, each with a relay\n",
             "ok    dead letters: none\n", "ok    parked: 0 wait for their time, none has failed\n",
-            "ok    pauses: none\n", "ok    endpoints: 0, all active\n", "ok    tables: outbox: ",
+            "ok    pauses: none\n", "ok    endpoints: 0, all active\n",
+            "ok    retention: 2 partitions, none held beyond its time, 5000000 ids ahead, "
+            "the oldest not begun\n",
+            "ok    tables: outbox: ",
             "ok    files: no secret is in a file that every user may read\n",
             "ok    sink mail: stdout: can be reached\n"};
         PGconn *relay = own_lane("mail");
@@ -140,6 +143,57 @@ Test(doctor, finds_what_failed_and_what_stands_still)
         PQfinish(relay);
 }
 
+Test(doctor, finds_what_keeps_the_outbox_from_being_cut)
+{
+        PGconn *relay = own_lane("mail");
+
+        database_exec(rig.owner,
+            "UPDATE courier.outbox_partition SET held_by = '{old,mail}',"
+            " held_since = now() - interval '1 hour' WHERE lower = 1;"
+            "INSERT INTO courier.outbox_loss VALUES ('mail', 0, 'p', 1, 9, 5), ('mail', 0, 'q', 9, "
+            "10, 1);"
+            "INSERT INTO courier.outbox (id, topic, payload) OVERRIDING SYSTEM VALUE"
+            " VALUES (1000000000000, 't', '1');"
+            "SELECT setval('courier.outbox_id_seq', 2000000)");
+        EXPECT(DOCTOR(), 0, "warn  retention: outbox_p1 (", ") should have gone 01:00:0",
+            " ago, but is held by old, mail\n      pgcourier cursor drop old",
+            "warn  retention: sink mail lost 6 events to outbox.retention_max in the last day\n"
+            "      SELECT * FROM courier.outbox_loss ORDER BY lost_at\n",
+            "warn  retention: 8192 bytes are in the default partition: no other was made in time\n"
+            "      pgcourier maintain",
+            "warn  retention: no partition is ahead: nobody looks after the outbox\n");
+        database_exec(rig.owner, "UPDATE courier.outbox_partition SET held_by = '{mail}' WHERE "
+                                 "lower = 1");
+        EXPECT(DOCTOR(), 0, "is held by mail\n      See why mail is behind: pgcourier status");
+        database_exec(
+            rig.owner, "INSERT INTO courier.pause (sink, by) VALUES ('mail', 'operator')");
+        EXPECT(DOCTOR(), 0, "is held by mail\n      pgcourier resume mail");
+        database_exec(rig.owner, "UPDATE courier.outbox_partition SET held_by = '{hooks/7}' WHERE "
+                                 "lower = 1");
+        EXPECT(DOCTOR(), 0, "is held by hooks/7\n      pgcourier endpoint list --sink hooks");
+        PQfinish(relay);
+}
+
+/* Whatever other tests of this cluster were in the middle of when we began. */
+static bool is_oldest(void *since)
+{
+        char *sql = xasprintf("SELECT count(*) FROM pg_stat_activity"
+                              " WHERE datname <> current_database() AND xact_start < '%s'",
+            (const char *)since);
+        int64_t n = database_integer(rig.owner, sql);
+
+        free(sql);
+        return n == 0;
+}
+
+static void await_oldest(void)
+{
+        char *since = database_value(rig.owner, "SELECT clock_timestamp()");
+
+        wait_until(is_oldest, since, 10000, "the transactions of other tests have ended");
+        free(since);
+}
+
 Test(doctor, names_the_holder_of_the_oldest_snapshot)
 {
         PGconn *holder = database_connect(owner_dsn);
@@ -152,10 +206,12 @@ Test(doctor, names_the_holder_of_the_oldest_snapshot)
         database_exec(younger, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
         words = xasprintf("snapshots: the oldest is held by pid %d (forgetful, user postgres, ",
             PQbackendPID(holder));
+        await_oldest();
         EXPECT(DOCTOR(), 0, words);
         PQfinish(younger);
         database_exec(holder, "COMMIT; BEGIN; SELECT pg_current_xact_id();"
                               "PREPARE TRANSACTION 'left over'");
+        await_oldest();
         EXPECT(DOCTOR(), 0,
             "snapshots: the oldest is held by the prepared transaction 'left over' of ");
         database_exec(holder, "ROLLBACK PREPARED 'left over'");

@@ -471,3 +471,65 @@ Test(look, finds_who_holds_the_oldest_snapshot)
         free(superuser);
         free(dsn);
 }
+
+static void expect_retention(const char *expected)
+{
+        json_t *look = look_for(NULL);
+        json_t *retention = json_object_get(json_object_get(look, "source"), "retention");
+        char *text;
+
+        cr_expect_eq(json_integer_value(json_object_get(retention, "held_bytes")) > 0,
+            json_integer_value(json_object_get(retention, "held_partitions")) > 0);
+        json_object_del(retention, "held_bytes"); /* their exact numbers are PostgreSQL's */
+        cr_expect(json_is_number(json_object_get(retention, "held_for")));
+        json_object_del(retention, "held_for");
+        text = json_dumps(retention, JSON_PRESERVE_ORDER);
+        cr_expect_str_eq(text, expected);
+        free(text);
+        json_decref(look);
+}
+
+static json_int_t held_for(void)
+{
+        json_t *look = look_for(NULL);
+        json_t *retention = json_object_get(json_object_get(look, "source"), "retention");
+        json_int_t seconds = (json_int_t)json_number_value(json_object_get(retention, "held_for"));
+
+        json_decref(look);
+        return seconds;
+}
+
+Test(look, tells_what_retention_cannot_drop_and_what_it_did)
+{
+        json_t *look;
+
+        frame_now("old", 0, false);
+        frame_now("young", 0, false);
+        expect_retention("{\"held_partitions\": 0, \"held_by\": [], \"holders\": 0,"
+                         " \"lost_events\": 0, \"default_bytes\": 0}");
+        database_exec(rig.owner,
+            "UPDATE courier.outbox_partition SET held_since = now() - interval '2 hours',"
+            " held_by = ARRAY['old'] || ARRAY(SELECT 'hooks/' || i FROM generate_series(1, 9) AS i)"
+            " WHERE lower = 1;"
+            "UPDATE courier.outbox_partition SET held_since = now(), held_by = '{young}' WHERE "
+            "lower > 1;"
+            "INSERT INTO courier.outbox_loss SELECT 'old', 0, 'p', 1, 9, 5, now() - age"
+            " FROM unnest('{1 hour,23 hours,25 hours}'::interval[]) AS age;"
+            /* An id that no partition was made for. */
+            "INSERT INTO courier.outbox (id, topic, payload) OVERRIDING SYSTEM VALUE"
+            " VALUES (1000000000000, 't', '1')");
+        expect_retention("{\"held_partitions\": 2, \"held_by\": [\"old\", \"hooks/1\", "
+                         "\"hooks/2\", \"hooks/3\", \"hooks/4\", \"hooks/5\", \"hooks/6\","
+                         " \"hooks/7\"], \"holders\": 10, \"lost_events\": 10,"
+                         " \"default_bytes\": 8192}");
+        cr_expect(held_for() >= 7200 && held_for() < 7800);
+        look = look_for(NULL);
+        cr_expect(json_is_true(json_object_get(sink_of(look, "old"), "holds_outbox")));
+        cr_expect(json_is_false(json_object_get(sink_of(look, "young"), "holds_outbox")));
+        json_decref(look);
+
+        database_exec(rig.owner, "UPDATE courier.outbox_partition SET emptied_at = now() WHERE "
+                                 "lower = 1");
+        expect_retention("{\"held_partitions\": 1, \"held_by\": [\"young\"], \"holders\": 1,"
+                         " \"lost_events\": 10, \"default_bytes\": 8192}");
+}

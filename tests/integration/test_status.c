@@ -180,7 +180,7 @@ Test(status, is_json_of_one_shape)
             "stages", "series", "last_error", "last_delivery_at"};
         static const char *const of_source[] = {"up", "error", "reconnects", "server_version",
             "schema", "notify_queue_usage", "oldest_xmin", "outbox_bytes", "outbox_dead_tuples",
-            "outbox_partitions", "owner_pid"};
+            "outbox_partitions", "retention", "owner_pid"};
         json_t *status = status_json();
 
         for (size_t i = 0; i < sizeof members / sizeof *members; i++)

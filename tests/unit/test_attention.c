@@ -162,6 +162,31 @@ Test(attention, tells_what_ails_the_server)
             " [pgcourier check -c f]\n");
 }
 
+Test(attention, tells_who_keeps_the_outbox_from_being_cut)
+{
+        cr_expect_str_empty(find("{'source': {'retention': {'held_partitions': 1, 'held_bytes': 9,"
+                                 " 'held_for': 299, 'held_by': ['a'], 'holders': 1,"
+                                 " 'lost_events': 0, 'default_bytes': 0}}}"));
+        cr_expect_str_eq(
+            find("{'source': {'retention': {'held_partitions': 1, 'held_bytes': 2500000,"
+                 " 'held_for': 7200, 'held_by': ['a', 'hooks/7'], 'holders': 12}}}"),
+            "warning -: 1 partition of the outbox, 2.5 MB, should have gone 2 h 0 min ago, but is "
+            "still needed by a, hooks/7 and 10 more: the outbox grows meanwhile"
+            " [pgcourier doctor -c FILE]\n");
+        cr_expect_not_null(
+            strstr(find("{'source': {'retention': {'held_partitions': 2, 'held_for': 300,"
+                        " 'held_by': ['a', 'old'], 'holders': 2}}, 'orphans': [{'sink': 'old'}]}"),
+                " are still needed by a, old: the outbox grows meanwhile"
+                " [pgcourier cursor drop old]\n"));
+        cr_expect_str_eq(
+            find("{'source': {'retention': {'lost_events': 1, 'default_bytes': 8192}}}"),
+            "error -: outbox.retention_max dropped 1 event in the last day before a sink had it"
+            " [psql -c 'SELECT * FROM courier.outbox_loss ORDER BY lost_at']\n"
+            "warning -: events are in the default partition of the outbox, because no other was "
+            "made in time: publishers will have to wait while that is put right"
+            " [pgcourier maintain -c FILE]\n");
+}
+
 Test(attention, counts_what_somebody_should_do_something_about)
 {
         json_t *findings = json_pack(

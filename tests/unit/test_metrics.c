@@ -11,8 +11,11 @@
 #define WALL   (INT64_C(1800000000) * SECOND)
 
 static const char look_text[] =
-    "{\"source\": {\"notify_queue_usage\": 0.25, \"outbox_bytes\": 8192, \"oldest_xmin\": null},"
+    "{\"source\": {\"notify_queue_usage\": 0.25, \"outbox_bytes\": 8192, \"oldest_xmin\": null,"
+    "   \"retention\": {\"held_bytes\": 4096, \"held_for\": 60.5, \"lost_events\": 6,"
+    "     \"default_bytes\": 0}},"
     " \"sinks\": {\"billing\": {\"backlog\": {\"events\": 7, \"oldest_age\": 1.5}, \"dead\": 2,"
+    "   \"holds_outbox\": true,"
     "   \"endpoints\": {\"total\": 3, \"failing\": 1}}},"
     " \"orphans\": [{\"sink\": \"old\"}]}";
 
@@ -116,6 +119,12 @@ Test(metrics, takes_from_the_database_what_only_that_knows)
         expect_line(text, "pgcourier_notify_queue_usage_ratio 0.25");
         expect_line(text, "pgcourier_source_oldest_xmin_age_seconds 0");
         expect_line(text, "pgcourier_orphaned_cursors 1");
+        expect_line(text, "pgcourier_outbox_held_bytes 4096");
+        expect_line(text, "pgcourier_outbox_held_seconds 60.5");
+        expect_line(text, "pgcourier_outbox_lost_events 6");
+        expect_line(text, "pgcourier_outbox_default_bytes 0");
+        expect_line(text, "pgcourier_sink_holds_outbox{sink=\"billing\"} 1");
+        cr_expect_null(strstr(text, "pgcourier_sink_holds_outbox{sink=\"a"));
         free(text);
 }
 
