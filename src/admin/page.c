@@ -16,13 +16,13 @@
         EACH("icon.svg", "image/svg+xml", page_icon_svg)                                           \
         EACH("actions.mjs", "text/javascript", page_actions_mjs)                                   \
         EACH("app.mjs", "text/javascript", page_app_mjs)                                           \
-        EACH("attention.mjs", "text/javascript", page_attention_mjs)                               \
         EACH("chart.mjs", "text/javascript", page_chart_mjs)                                       \
         EACH("dead.mjs", "text/javascript", page_dead_mjs)                                         \
         EACH("dialog.mjs", "text/javascript", page_dialog_mjs)                                     \
         EACH("dom.mjs", "text/javascript", page_dom_mjs)                                           \
         EACH("format.mjs", "text/javascript", page_format_mjs)                                     \
         EACH("lists.mjs", "text/javascript", page_lists_mjs)                                       \
+        EACH("problems.mjs", "text/javascript", page_problems_mjs)                                 \
         EACH("sinks.mjs", "text/javascript", page_sinks_mjs)                                       \
         EACH("stream.mjs", "text/javascript", page_stream_mjs)                                     \
         EACH("token.mjs", "text/javascript", page_token_mjs)

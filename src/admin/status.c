@@ -2,6 +2,7 @@
 
 #include "admin/admin_parts.h"
 #include "admin/answer.h"
+#include "admin/attention.h"
 #include "admin/json_values.h"
 #include "admin/readiness.h"
 #include "base/alloc.h"
@@ -100,6 +101,7 @@ json_t *status_document(struct admin *admin)
             sinks_part(telemetry, look, now_us), "blocked_keys", json_member(look, "blocked_keys"),
             "recent", recent_part(&telemetry->recent), "orphans", json_member(look, "orphans"));
         json_decref(conditions);
+        json_object_set_new(document, "attention", attention_find(document));
         return document;
 }
 

@@ -2,6 +2,7 @@
 
 #include "admin/attention.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "cli/listing.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ static const struct listing_column columns[N_COLUMNS + 1] = {
     [DEAD] = {"DEAD", DEAD, CELL_NUMBER},
 };
 
-enum { CELL_BYTES = 80 };
+enum { CELL_BYTES = 80, TEXT_INDENT = 9, TEXT_COLUMNS = 100 };
 
 static const json_t *get(const json_t *object, const char *name)
 {
@@ -131,22 +132,57 @@ static void print_head(const json_t *status, const char *unanswered)
                 puts("; no relay owns a sink");
 }
 
+/* Filled up to that column, with all lines indented. */
+static void print_paragraph(const char *text)
+{
+        struct bytes word = {0};
+        int column = TEXT_COLUMNS;
+        bool is_first = true;
+
+        while (*(text += strspn(text, " \n")) != '\0') {
+                size_t length = strcspn(text, " \n");
+                int width = 0;
+
+                for (size_t i = 0; i < length; i++)
+                        width += ((unsigned char)text[i] & 0xc0) != 0x80; /* letters, not bytes */
+                if (column + 1 + width > TEXT_COLUMNS) {
+                        printf("%s%*s", is_first ? "" : "\n", TEXT_INDENT, "");
+                        column = TEXT_INDENT + width;
+                } else {
+                        putchar(' ');
+                        column += 1 + width;
+                }
+                bytes_clear(&word);
+                bytes_append(&word, text, length);
+                listing_print_text(word.data, TEXT_INDENT);
+                text += length;
+                is_first = false;
+        }
+        if (!is_first)
+                putchar('\n');
+        bytes_deinit(&word);
+}
+
 static void print_finding(const json_t *finding, bool has_colours)
 {
         const char *level = text_of(finding, "level");
         const char *colour = strcmp(level, "error") == 0     ? "\x1b[31m"
                              : strcmp(level, "warning") == 0 ? "\x1b[33m"
                                                              : "\x1b[36m";
-        const char *sink = text_of(finding, "sink");
+        char lasts[CELL_BYTES];
 
         printf("%s%-7s%s  ", has_colours ? colour : "", level, has_colours ? "\x1b[0m" : "");
-        if (*sink != '\0')
-                printf("%s: ", sink);
-        listing_print_text(text_of(finding, "words"), 9);
+        listing_print_text(text_of(finding, "title"), TEXT_INDENT);
+        if (json_number_value(get(finding, "lasts")) > 0) {
+                attention_duration(lasts, sizeof lasts, json_number_value(get(finding, "lasts")));
+                printf(" for %s", lasts);
+        }
         putchar('\n');
+        print_paragraph(text_of(finding, "why"));
+        print_paragraph(text_of(finding, "remedy"));
         if (json_is_string(get(finding, "command"))) {
-                fputs("         help: ", stdout);
-                listing_print_text(text_of(finding, "command"), 9);
+                printf("%*shelp: ", TEXT_INDENT, "");
+                listing_print_text(text_of(finding, "command"), TEXT_INDENT);
                 putchar('\n');
         }
 }

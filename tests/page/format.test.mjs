@@ -37,8 +37,3 @@ test("times differ as the relay's clock says, never by less than nothing", () =>
   assert.equal(format.secondsBetween("2026-11-21T08:00:01Z", "2026-11-21T08:00:00Z"), 0);
   assert.equal(format.secondsBetween(null, "2026-11-21T08:00:00Z"), null);
 });
-
-test("a command's words survive a shell", () => {
-  assert.equal(format.shellWord("/etc/pgcourier/pgcourier.yaml"), "/etc/pgcourier/pgcourier.yaml");
-  assert.equal(format.shellWord("it's; rm -rf ~"), "'it'\\''s; rm -rf ~'");
-});

@@ -90,8 +90,3 @@ export function percent(ratio) {
   if (!isNumber(ratio)) return unknown;
   return ratio > 0 && ratio < 0.01 ? "< 1 %" : `${Math.round(ratio * 100)} %`;
 }
-
-/* A word of a command line, quoted for a shell if it needs it. */
-export function shellWord(word) {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${String(word).replaceAll("'", "'\\''")}'`;
-}

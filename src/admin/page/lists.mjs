@@ -1,6 +1,5 @@
 /* Blocked keys, recent deliveries, and the box about the source. */
 import { $, icon, list, make, setAttribute, setHidden, setIcon, setOptions, setText } from "./dom.mjs";
-import { limits } from "./attention.mjs";
 import { bytes, clock, count, duration, percent, secondsBetween, ago, unknown } from "./format.mjs";
 
 export function cell(label, ...children) {
@@ -89,14 +88,15 @@ function sourceFacts(status) {
   const server = source.up === false ? "not reached" : source.server_version ?? unknown;
   const loaded = config.loaded_at ? `read ${ago(secondsBetween(config.loaded_at, status.now))}` : unknown;
   const isRefused = config.last_reload_ok === false;
+  const toneOf = (id) => ((status.attention ?? []).some((problem) => problem.id === id) ? "warn" : "");
   return [
     ["PostgreSQL", source.schema ? `${server}, schema ${source.schema}` : String(server), source.up === false ? "bad" : ""],
     ["Reconnects", count(source.reconnects)],
-    ["Notification queue", `${percent(source.notify_queue_usage)} used`, source.notify_queue_usage >= limits.queueUsage ? "warn" : ""],
-    ["Oldest snapshot", held ? `${duration(held.age)}${held.pid ? `, process ${held.pid}` : ""}` : "none is held", held?.age >= limits.xminAge ? "warn" : ""],
+    ["Notification queue", `${percent(source.notify_queue_usage)} used`, toneOf("queue")],
+    ["Oldest snapshot", held ? `${duration(held.age)}${held.pid ? `, process ${held.pid}` : ""}` : "none is held", toneOf("xmin")],
     ["Outbox", `${bytes(source.outbox_bytes)}${source.outbox_partitions ? ` in ${count(source.outbox_partitions)} partitions` : ""}`],
     ["Dead rows", count(source.outbox_dead_tuples)],
-    ["Configuration", isRefused ? "reload failed" : loaded, isRefused ? "warn" : "", config.file],
+    ["Configuration", isRefused ? "reload failed" : loaded, toneOf("config"), config.file],
     ["Relay", `${status.version ?? unknown}, up ${duration(secondsBetween(status.started_at, status.now))}`],
   ];
 }

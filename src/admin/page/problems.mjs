@@ -1,0 +1,78 @@
+/*
+ * What is stuck, why, and what helps, as the status document's `attention` says;
+ * the relay decides that, for all who ask (attention.c).
+ */
+import { reloadConfig, resumeSink } from "./actions.mjs";
+import { chooseDeadSink } from "./dead.mjs";
+import { $, icon, list, make, makeCommand, setAttribute, setHidden, setIcon, setText } from "./dom.mjs";
+import { duration } from "./format.mjs";
+
+const looks = { error: { icon: "cross", word: "Stuck" }, warning: { icon: "alert", word: "Check" }, note: { icon: "info", word: "Note" } };
+
+const actions = {
+  resume: { label: "Resume", run: (sink) => resumeSink(sink) },
+  reload: { label: "Reload", run: () => reloadConfig() },
+  blocked: { label: "Show the keys", run: () => goTo("blocked") },
+  dead: {
+    label: "Show them",
+    run: (sink) => {
+      chooseDeadSink(sink);
+      goTo("dead");
+    },
+  },
+};
+
+function goTo(id) {
+  $(id).scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  $(id).focus({ preventScroll: true });
+}
+
+function makeProblem(problem) {
+  const command = makeCommand();
+  const button = make("button", { type: "button", class: "primary" });
+  const parts = { title: make("b"), lasts: make("span", { class: "muted" }), why: make("p"), remedy: make("p", { class: "remedy" }), command, button };
+  const look = looks[problem.level];
+  button.addEventListener("click", () => actions[button.dataset.kind].run(button.dataset.sink));
+  const node = make("li", { "data-level": problem.level },
+    make("span", { class: "level" }, icon(look.icon), look.word),
+    make("div", {}, make("p", { class: "title" }, parts.title, parts.lasts), parts.why, parts.remedy),
+    make("div", { class: "help" }, command.node, button));
+  node.parts = parts;
+  return node;
+}
+
+function updateProblem(node, problem) {
+  const { title, lasts, why, remedy, command, button } = node.parts;
+  setText(title, problem.title);
+  setText(lasts, problem.lasts ? ` for ${duration(problem.lasts)}` : "");
+  setText(why, problem.why);
+  setText(remedy, problem.remedy);
+  setHidden(command.node, !problem.command);
+  setText(command.code, problem.command ?? "");
+  setHidden(button, !problem.action);
+  if (problem.action) {
+    setText(button, actions[problem.action.kind].label);
+    setAttribute(button, "data-kind", problem.action.kind);
+    setAttribute(button, "data-sink", problem.action.sink ?? "");
+  }
+}
+
+/* The one line on top. Without figures that change each second: it is read out when it changes. */
+export function headline(problems) {
+  const open = problems.filter((problem) => problem.level !== "note");
+  if (open.length === 1) return `One thing needs a look: ${open[0].title}`;
+  if (open.length > 1) return `${open.length} things need a look`;
+  if (problems.some((problem) => problem.id === "standby")) return "All well, standing by";
+  return "All well";
+}
+
+export function showProblems(status) {
+  const problems = status.attention ?? [];
+  const n = problems.filter((problem) => problem.level !== "note").length;
+  const level = n > 0 ? problems[0].level : "ok"; /* the worst comes first */
+  setAttribute($("top"), "data-level", level);
+  setIcon($("top-icon"), { ok: "check", warning: "alert", error: "cross" }[level]);
+  setText($("headline"), headline(problems));
+  list($("problems"), problems, (problem) => `${problem.id}:${problem.level}`, makeProblem, updateProblem);
+  setText(document.querySelector("title"), n > 0 ? `(${n}) pgcourier` : "pgcourier");
+}
