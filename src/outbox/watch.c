@@ -93,6 +93,8 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
         timer_disarm(watch->next);
         watch->failure = *error;
         watch_fail_actions(watch, error->text);
+        if (watch->events.on_no_look != NULL)
+                watch->events.on_no_look(watch->owner);
 }
 
 void watch_set_sinks(struct watch *watch, const struct config *config)

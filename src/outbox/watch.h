@@ -14,7 +14,8 @@
 struct watch;
 
 struct watch_events {
-        void (*on_look)(void *owner); /* there is a new one */
+        void (*on_look)(void *owner);    /* there is a new one */
+        void (*on_no_look)(void *owner); /* it failed, or the connection is lost; or NULL */
 };
 
 /* What it calls may call any function below except watch_destroy(). */

@@ -1,5 +1,6 @@
 /* The gauges and the state of a sink, for people: computed when somebody looks, so that nothing has to
- * be kept up to date while nobody does. */
+ * be kept up to date while nobody does. With an admin endpoint the relay looks by itself as well, or a
+ * state would begin when the first one comes to see it. */
 #include "relay/carrier_parts.h"
 #include "relay/route.h"
 #include "sinks/sink.h"
@@ -37,7 +38,8 @@ static bool is_stalled(const struct sink_telemetry *seen, int64_t now_us)
                                                                          : seen->state_since_us;
 
         if (seen->state == SINK_STALLED)
-                return seen->last_delivery_us <= seen->state_since_us && seen->oldest_age_s > 0;
+                return seen->last_delivery_us <= seen->state_since_us &&
+                       seen->oldest_age_s != 0; /* not known is no good news */
         return seen->oldest_age_s > STALLED_AFTER_S &&
                telemetry_wall_us(seen->telemetry, now_us) - since_us >
                    STALLED_AFTER_S * INT64_C(1000000);

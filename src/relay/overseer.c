@@ -232,6 +232,20 @@ static void on_look(void *owner)
                             json_integer_value(json_object_get(backlog, "events")),
                             json_number_value(json_object_get(backlog, "oldest_age")), now_us);
         }
+        /* A state begins when somebody sees it: now, then, and not only when people look. */
+        telemetry_refresh(overseer->telemetry, now_us);
+        tell_onlookers(overseer, NULL);
+}
+
+static void on_no_look(void *owner)
+{
+        struct overseer *overseer = owner;
+        int64_t now_us = clock_monotonic_us();
+
+        list_for_each (link, &overseer->telemetry->sinks)
+                telemetry_set_backlog(
+                    list_owner(link, struct sink_telemetry, link), MINUTES_UNKNOWN, -1, now_us);
+        telemetry_refresh(overseer->telemetry, now_us);
         tell_onlookers(overseer, NULL);
 }
 
@@ -239,7 +253,7 @@ struct overseer *overseer_create(uv_loop_t *loop, const struct config *config,
     const char *config_file, struct telemetry *telemetry,
     const struct overseer_events *overseer_events, void *owner, struct error *error)
 {
-        static const struct watch_events events = {.on_look = on_look};
+        static const struct watch_events events = {.on_look = on_look, .on_no_look = on_no_look};
         struct overseer *overseer = xcalloc(1, sizeof *overseer);
 
         overseer->telemetry = telemetry;

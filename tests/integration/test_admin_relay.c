@@ -4,6 +4,7 @@
 #include "support/program_expect.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,90 @@ Test(admin_without_postgres, lives_but_is_not_ready)
         expect_output(program_run(NULL, "health", "-c", rig.relay->config_path, NULL), "live\n");
         postgres_start_again(postgres);
         admin_rig_await_ready(&rig, 200);
+}
+
+TestSuite(admin_unasked, .fini = stop);
+
+#define LOOK_BEGAN                                                                                 \
+        "(SELECT max(query_start) FROM pg_stat_activity WHERE strpos(query, 'moment AS MATER') > " \
+        "0"                                                                                        \
+        " AND pid <> pg_backend_pid() AND datname = current_database())"
+
+static bool has_begun(void *before)
+{
+        char *sql =
+            xasprintf("SELECT (coalesce(" LOOK_BEGAN " > '%s', false))::int", (char *)before);
+        bool has = database_integer(rig.owner, sql) == 1;
+
+        free(sql);
+        return has;
+}
+
+/* After every reload the relay looks at the database. Nobody has asked it for anything. */
+static void await_look(void)
+{
+        char *before = database_value(rig.owner, "SELECT clock_timestamp()");
+
+        process_signal(&rig.relay->process, SIGHUP);
+        wait_until(has_begun, before, PATIENCE_MS, "there is no look");
+        free(before);
+}
+
+/* The last point of the chart of what waits. */
+static bool is_backlog_known(void)
+{
+        json_t *status = admin_rig_json(&rig, "GET", "/api/status", NULL, NULL, 200);
+        json_t *sink = json_array_get(json_object_get(status, "sinks"), 0);
+        json_t *series = json_object_get(json_object_get(sink, "series"), "backlog");
+        bool is_known = json_is_integer(json_array_get(series, json_array_size(series) - 1));
+
+        json_decref(status);
+        return is_known;
+}
+
+static bool is_known(void *context)
+{
+        (void)context;
+        return is_backlog_known();
+}
+
+static bool is_unknown(void *context)
+{
+        (void)context;
+        return !is_backlog_known();
+}
+
+/* When a look begins the one before it is over, and with it the state was taken. */
+Test(admin_unasked, knows_since_when_a_sink_is_as_it_is_and_what_it_does_not_know)
+{
+        char *began, *sql;
+        json_t *status;
+
+        admin_rig_start(&rig, postgres_shared(), "127.0.0.1", "");
+        relay_wait_for_log(rig.relay, "event=lane_owned", PATIENCE_MS);
+        await_look(); /* may be that the statement is prepared, which looks the same */
+        await_look();
+        await_look();
+        began = database_value(rig.owner, "SELECT " LOOK_BEGAN);
+        status = admin_rig_json(&rig, "GET", "/api/status", NULL, NULL, 200);
+        expect_member(json_array_get(json_object_get(status, "sinks"), 0), "state", "\"running\"");
+        expect_member(status, "attention", "[]");
+        sql = xasprintf("SELECT ('%s'::timestamptz <= '%s')::int",
+            json_string_value(json_object_get(
+                json_array_get(json_object_get(status, "sinks"), 0), "state_since")),
+            began);
+        cr_expect_eq(database_integer(rig.owner, sql), 1, "%s", sql);
+        json_decref(status);
+        free(sql);
+        free(began);
+
+        wait_until(is_known, NULL, PATIENCE_MS, "the chart has no backlog");
+        database_exec(rig.owner, "ALTER TABLE courier.dead_letter RENAME TO hidden");
+        wait_until(is_unknown, NULL, PATIENCE_MS, "the chart keeps a backlog that nobody knows");
+        status = admin_rig_json(&rig, "GET", "/api/status", NULL, NULL, 200);
+        expect_member(json_array_get(json_object_get(status, "attention"), 0), "id", "\"look\"");
+        json_decref(status);
+        database_exec(rig.owner, "ALTER TABLE courier.hidden RENAME TO dead_letter");
 }
 
 Test(admin_relay, shows_what_was_delivered)
