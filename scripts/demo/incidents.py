@@ -146,7 +146,7 @@ def sink_down(incident):
         incident.publish("orders.created", {"order": order}, str(order))
     incident.await_true(lambda: incident.sink()["state"] == "down"
                         and incident.sink()["backlog"]["events"] == 12, "outage")
-    incident.shell("pgcourier status -c pgcourier.yaml", r"billing +down .*12", r"Connection refused|connect")
+    incident.shell("pgcourier status -c pgcourier.yaml", r"billing +down .*12", r"billing is down", r"Couldn't connect to server. 12 events")
     incident.shell("pgcourier doctor -c pgcourier.yaml | grep -v ^ok", r"fail +sink billing: http")
     incident.start_receiver()
     incident.await_true(incident.is_delivered, "delivery after the outage")
@@ -159,7 +159,7 @@ def poison_event(incident):
     incident.publish("orders.created", {"order": 1, "unknown": 4711}, "1")
     incident.publish("orders.paid", {"order": 1}, "1")
     incident.await_true(lambda: incident.sink()["dead"] == 1, "dead letter")
-    incident.shell("pgcourier status -c pgcourier.yaml", r"billing .* 1\b", r"dead")
+    incident.shell("pgcourier status -c pgcourier.yaml", r"1 dead letter of billing", r"help: pgcourier dead list")
     incident.shell("pgcourier dead list -c pgcourier.yaml", r"unknown article 4711")
     incident.mood("")
     incident.shell("pgcourier dead redrive -c pgcourier.yaml --sink billing --yes")
@@ -175,9 +175,11 @@ def blocked_key(incident):
     incident.publish("orders.created", {"order": 18}, "18")
     incident.await_true(lambda: incident.sink()["retrying"] == 1 and incident.sink()["blocked"] == 2,
                         "blocked key")
-    incident.shell("pgcourier status -c pgcourier.yaml", r"17", r"could not get a lock|500")
+    said = incident.shell("pgcourier status -c pgcourier.yaml", r"Key 17 of billing is blocked",
+                          r"500 Internal Server Error: could not")
     incident.shell("pgcourier parked list -c pgcourier.yaml --blocked", r"billing +17 +2")
     incident.mood("")
+    incident.shell(re.search(r"help: (pgcourier parked retry .*)", said)[1])
     incident.await_true(incident.is_delivered, "delivery of the key's events")
     incident.shell("pgcourier status -c pgcourier.yaml", r"billing +running +0")
 
@@ -195,7 +197,7 @@ def held_snapshot(incident):
     incident.await_true(incident.is_delivered, "delivery all the same")
     incident.await_true(lambda: incident.held_by(pid) > 1_000_000, "word of the snapshot")
     incident.shell("pgcourier status -c pgcourier.yaml", rf"\b{pid}\b", "nightly-report")
-    incident.shell(f"pgcourier doctor --dsn '{incident.admin}' | grep -v ^ok", rf"\b{pid}\b",
+    incident.shell(f"pgcourier doctor --dsn '{incident.admin}' | grep -A1 snapshots", rf"\b{pid}\b",
                    "nightly-report", r"pg_terminate_backend")
     incident.shell(f'psql -U postgres -Atc "SELECT pg_terminate_backend({pid})"')
     session.close()
@@ -220,8 +222,8 @@ def full_queue(incident):
     incident.await_true(lambda: incident.status()["source"]["notify_queue_usage"] > 0.05,
                         "word of the queue")
     incident.shell("pgcourier status -c pgcourier.yaml", r"notification queue")
-    incident.shell(f"pgcourier doctor --dsn '{incident.admin}' | grep -v ^ok", rf"\b{pid}\b",
-                   "forgotten-worker", r"pg_terminate_backend")
+    incident.shell(f"pgcourier doctor --dsn '{incident.admin}' | grep -A1 notifications",
+                   rf"\b{pid}\b", "forgotten-worker", r"pg_terminate_backend")
     incident.shell(f'psql -U postgres -Atc "SELECT pg_terminate_backend({pid})"')
     session.close()
     incident.await_true(lambda: incident.status()["source"]["notify_queue_usage"] < 0.05,
