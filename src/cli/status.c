@@ -154,7 +154,8 @@ static bool print_once(
 
 static void catch_interrupts(void)
 {
-        const struct sigaction action = {.sa_handler = on_interrupt};
+        /* What is being written is written; only the pause, which is never restarted, ends at once. */
+        const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
 
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
