@@ -18,6 +18,6 @@ fi
 "$PGCOURIER" help | grep -q ' manual ' && { echo "the command for the build is shown to people"; exit 1; }
 
 text=$(LC_ALL=C.UTF-8 MANWIDTH=200 man -l "$PACKAGE/pgcourier.yaml.5.gz")
-for word in 'postgres' 'sinks\[\]\.http\.auth' 'secret_file: file' 'sweep: duration, 10ms to 1h; by default 5s'; do
+for word in 'postgres' 'sinks\[\]\.http\.auth' 'secret_file: path' 'sweep: duration, 10ms to 1h; by default 5s'; do
   grep -q "^ *$word" <<<"$text" || { echo "pgcourier.yaml.5 does not say $word"; exit 1; }
 done
