@@ -78,7 +78,8 @@ static bool run_shares(const struct options *options)
         for (unsigned job = 0; job < options->n_jobs; job++) {
                 pid_t child = fork();
                 if (child == 0)
-                        _exit(run_share(options, job) > 0);
+                        exit(run_share(options, job) >
+                             0); /* not _exit(): what it reached is counted */
                 all_passed &= child > 0;
         }
         for (int status; wait(&status) > 0;)
