@@ -25,9 +25,9 @@ bool breaker_has_room(const struct breaker *breaker, uint32_t n_in_flight)
         case BREAKER_OPEN:
                 return true;
         case BREAKER_HALF_OPEN:
-                return n_in_flight == 0;
+                break;
         }
-        return false;
+        return n_in_flight == 0;
 }
 
 bool breaker_admits(struct breaker *breaker, int64_t now_ms, uint32_t n_in_flight)

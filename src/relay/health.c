@@ -54,7 +54,7 @@ enum health_news health_note(
                 return note_failure(health, outcome->is_gone, now_ms, disable_after_ms);
         case OUTCOME_REJECTED: /* it answered, but took nothing */
         case OUTCOME_CANCELLED:
-                return HEALTH_NO_NEWS;
+                break;
         }
         return HEALTH_NO_NEWS;
 }

@@ -185,11 +185,10 @@ struct lane_result lane_finish(struct lane *lane, struct delivery *delivery,
                 return finish_retry(lane, delivery, outcome, now_ms, jitter);
         case OUTCOME_SINK_DOWN:
                 note_down(lane, outcome, now_ms, jitter);
-                take_back(lane, delivery, now_ms);
-                return (struct lane_result){.decision = LANE_AGAIN};
+                break;
         case OUTCOME_CANCELLED:
-                take_back(lane, delivery, now_ms);
-                return (struct lane_result){.decision = LANE_AGAIN};
+                break;
         }
+        take_back(lane, delivery, now_ms);
         return (struct lane_result){.decision = LANE_AGAIN};
 }

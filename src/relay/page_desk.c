@@ -86,8 +86,6 @@ void page_desk_reset(struct page_desk *desk)
 
 void page_desk_destroy(struct page_desk *desk)
 {
-        if (desk == NULL)
-                return;
         page_desk_reset(desk);
         free(desk);
 }

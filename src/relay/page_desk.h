@@ -38,7 +38,7 @@ struct page_desk_events {
 /* `store` does the reading: its on_page and on_xid must lead to page_desk_take_page() and
  * page_desk_take_xid(). Borrowed. */
 struct page_desk *page_desk_create(struct lane_store *store, const struct page_desk_events *events);
-void page_desk_destroy(struct page_desk *desk); /* NULL is allowed; nothing is asked any more */
+void page_desk_destroy(struct page_desk *desk); /* nothing is asked any more */
 
 /* What any of the lanes takes; borrowed until the next call. Pages read so far are forgotten. */
 void page_desk_set_routings(
