@@ -254,28 +254,10 @@ void lane_park_slow(struct lane *lane, int64_t now_ms)
                 park_head(lane, now_ms);
 }
 
-static struct delivery *last_decided(const struct window *window)
-{
-        for (struct list *link = window->batches.prev; link != &window->batches;
-             link = link->prev) {
-                struct batch *batch = list_owner(link, struct batch, link);
-                for (size_t i = batch->n_deliveries; i > batch->n_done; i--)
-                        if (batch->deliveries[i - 1].is_decided)
-                                return &batch->deliveries[i - 1];
-        }
-        return NULL;
-}
-
 void lane_park_holes(struct lane *lane, int64_t now_ms)
 {
-        const struct delivery *last;
-        uint64_t end;
-        struct delivery *head;
-
-        if (!window_is_held_up(&lane->window) || (last = last_decided(&lane->window)) == NULL)
-                return;
-        end = last->sequence;
-        while ((head = window_head(&lane->window)) != NULL && head->sequence < end) {
+        while (window_is_held_up(&lane->window)) {
+                struct delivery *head = window_head(&lane->window);
                 assert(head->state == DELIVERY_READY || head->state == DELIVERY_BLOCKED);
                 leave_line(head);
                 park_one(lane, head, now_ms, NULL, now_ms);
