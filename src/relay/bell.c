@@ -28,10 +28,11 @@
  * it leaves them in peace soon after they have come in numbers. */
 #define WAIT_MIN_MS 100
 
+static const char *const state_names[] = {"off", "awake", "drowsy", "asleep"};
+
 const char *bell_state_name(enum bell_state state)
 {
-        static const char *const names[] = {"off", "awake", "drowsy", "asleep"};
-        return names[state];
+        return state_names[state];
 }
 
 void bell_init(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms)

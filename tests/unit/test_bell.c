@@ -420,5 +420,7 @@ Test(bell, gives_up_what_is_granted_after_the_last_lane_went)
 Test(bell, has_a_name_for_each_state)
 {
         cr_expect_str_eq(bell_state_name(BELL_OFF), "off");
+        cr_expect_str_eq(bell_state_name(BELL_AWAKE), "awake");
+        cr_expect_str_eq(bell_state_name(BELL_DROWSY), "drowsy");
         cr_expect_str_eq(bell_state_name(BELL_ASLEEP), "asleep");
 }
