@@ -185,6 +185,33 @@ Test(key_order, calls_out_nobody_past_a_first_that_is_on_its_way)
         close_rig(rig);
 }
 
+/* Their memory is not kept: it fits no other key. */
+Test(key_order, keeps_long_keys_apart_and_gives_their_memory_back)
+{
+        char keys[3 * 100] = "k ";
+        size_t length = strlen(keys);
+        const struct key_chain *spare;
+        struct rig *rig;
+
+        for (int i = 0; i < 3; i++)
+                length += (size_t)sprintf(keys + length, "%090d ", i / 2);
+        rig = open_rig(false, keys);
+        leave(rig, 0);
+        spare = rig->order.spare;
+        cr_expect_not_null(spare);
+
+        cr_expect(may_start(rig, 1));
+        cr_expect_not(may_start(rig, 2), "only the last of its 90 letters tells it from another");
+        cr_expect(may_start(rig, 3));
+        block(rig, 2);
+        cr_expect_str_eq(leave(rig, 1), "2 ");
+        leave(rig, 2);
+        leave(rig, 3);
+        cr_expect_eq(rig->order.n_chains, 0);
+        cr_expect_eq(rig->order.spare, spare);
+        close_rig(rig);
+}
+
 /* Its page, and the key with it, may be gone while others of the key come. */
 Test(key_order, does_not_need_the_key_of_one_that_has_left)
 {
