@@ -125,6 +125,33 @@ Test(lane_concurrency, is_bounded)
         close_rig();
 }
 
+Test(lane_concurrency, follows_a_new_policy_from_the_next_attempt_on)
+{
+        struct lane_policy policy = lane_rig_policy;
+
+        policy.max_concurrent = 1;
+        lane_rig_open(&rig, &policy);
+        lane_rig_read(&rig, "a b c d e");
+        expect_starts(1, 1);
+        policy.max_concurrent = 4;
+        policy.rate_per_s = 2;
+        policy.rate_burst = 2;
+        lane_set_policy(&rig.lane, &policy);
+        expect_starts(2, 3);
+        cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 500, "the burst is used up");
+        rig.now_ms += 500;
+        expect_starts(4, 4);
+
+        policy.max_concurrent = 1;
+        policy.rate_per_s = 0;
+        lane_set_policy(&rig.lane, &policy);
+        cr_expect_eq(lane_rig_start(&rig), 0, "what is in flight stays, and nothing joins it");
+        deliver_all_in_flight(1, 4);
+        expect_starts(5, 5);
+        deliver_all_in_flight(5, 5);
+        close_rig();
+}
+
 Test(lane_ordered_sink, has_many_of_a_key_in_flight)
 {
         lane_rig_read(&rig, "a a a b");
