@@ -221,6 +221,21 @@ Test(lane_parking, hears_of_changes_by_hand_while_rows_are_being_read)
         cr_expect_eq(lane_rig_read_parked(&rig), -1);
 }
 
+/* As a dead letter that is dropped, or rows that are deleted, behind the lane's back. */
+Test(lane_parking, lets_a_key_go_on_whose_rows_somebody_took_away)
+{
+        park_a_key();
+        rig.now_ms += 100;
+        lane_rig_read_parked(&rig);
+        rig.n_rows = 1;
+        deliver(1);
+        cr_expect_eq(lane_rig_read_parked(&rig), 0);
+        lane_rig_settle(&rig);
+        cr_expect_eq(lane_rig_read_parked(&rig), -1, "it does not ask for ever");
+        lane_rig_read(&rig, "a");
+        deliver(4);
+}
+
 Test(lane_parking, gives_up_what_somebody_skips_and_lets_its_key_go_on)
 {
         park_a_key();
@@ -329,6 +344,23 @@ Test(lane_giving_up, happens_to_what_is_too_large)
         lane_rig_take_page(&rig, "a", 100);
         lane_rig_draw_xid(&rig);
         deliver(2);
+}
+
+Test(lane_giving_up, happens_to_what_became_too_large_while_it_was_parked)
+{
+        park_a_key();
+        rig.lane.policy.max_event_bytes = 9;
+        rig.now_ms += 100;
+        cr_assert_eq(lane_rig_read_parked(&rig), 1);
+        cr_expect_eq(lane_rig_start(&rig), 0);
+        rig.lane.policy.max_event_bytes = 10;
+        cr_assert_gt(lane_rig_read_parked(&rig), 0);
+        deliver(2);
+        lane_rig_settle(&rig);
+        cr_assert_eq(rig.n_dead, 1);
+        cr_expect_eq(rig.dead[0].id, 1);
+        cr_expect_eq(rig.dead[0].reason, DEAD_TOO_LARGE);
+        cr_expect_eq(rig.dead[0].n_attempts, 1);
 }
 
 Test(lane_giving_up, happens_to_what_is_rejected_in_the_order_of_the_stream)
