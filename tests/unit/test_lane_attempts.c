@@ -195,6 +195,19 @@ Test(lane_ordered_sink, keeps_one_that_failed_behind_one_still_in_flight)
         cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 2:blocked");
 }
 
+Test(lane_ordered_sink, has_one_that_comes_back_parked_behind_one_that_failed)
+{
+        lane_rig_read(&rig, "a a");
+        expect_starts(1, 2);
+        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        lane_rig_finish(&rig, 2, OUTCOME_CANCELLED);
+        cr_expect_eq(lane_rig_start(&rig), 0);
+        lane_rig_settle(&rig);
+        cr_expect_eq(rig.settled, 2);
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 2:blocked");
+        cr_expect_eq(rig.rows[1].n_attempts, 0);
+}
+
 Test(lane_ordered_sink, resumes_all_in_order_after_an_outage)
 {
         lane_rig_read(&rig, "a a b b");

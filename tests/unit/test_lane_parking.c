@@ -304,6 +304,61 @@ Test(lane_slow, may_end_while_it_is_being_parked)
         cr_expect_eq(rig.pages.n_held, 0);
 }
 
+/* 1 of "a b a" is late and to be parked, which is not written yet. */
+static void decide_to_park_a_slow_one(void)
+{
+        lane_rig_read(&rig, "a b a");
+        start(1);
+        deliver(2);
+        rig.now_ms += 1000;
+        cr_assert_eq(lane_rig_wants_settle(&rig), -1, "in a moment");
+}
+
+Test(lane_slow, is_charged_when_it_fails_before_it_is_written_that_it_is_parked)
+{
+        decide_to_park_a_slow_one();
+        cr_expect_eq(lane_rig_finish(&rig, 1, OUTCOME_RETRY), 100);
+        lane_rig_settle(&rig);
+        cr_expect_eq(rig.settled, 3);
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 3:blocked");
+        cr_expect_eq(rig.rows[0].n_attempts, 1);
+        cr_expect_eq(rig.rows[0].retried_ms, 100);
+        cr_expect_leq(lane_rig_read_parked(&rig), 0, "it is not due");
+}
+
+Test(lane_slow, comes_back_from_where_it_is_parked_when_it_is_cancelled_meanwhile)
+{
+        decide_to_park_a_slow_one();
+        lane_rig_finish(&rig, 1, OUTCOME_CANCELLED);
+        cr_expect_eq(lane_rig_start(&rig), 0, "it has no row to come back from yet");
+        cr_expect(lane_rig_delivery(&rig, 1)->state == DELIVERY_DECIDED);
+        lane_rig_settle(&rig);
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 3:blocked");
+        cr_expect_eq(rig.rows[0].n_attempts, 0);
+        cr_assert_gt(lane_rig_read_parked(&rig), 0);
+        deliver(1);
+        cr_assert_gt(lane_rig_read_parked(&rig), 0);
+        deliver(3);
+}
+
+Test(lane_slow, has_those_of_its_key_parked_that_come_later_and_hold_up_others)
+{
+        lane_rig_read(&rig, "a b");
+        start(1);
+        deliver(2);
+        rig.now_ms += 1000;
+        lane_rig_settle(&rig);
+        lane_rig_read(&rig, "a b a");
+        deliver(4);
+        lane_rig_settle(&rig);
+        cr_expect_eq(rig.settled, 5);
+        cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 3:blocked 5:blocked");
+        lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
+        cr_assert_gt(lane_rig_read_parked(&rig), 0);
+        deliver(3);
+        deliver(5);
+}
+
 Test(lane_slow, is_let_wait_when_it_holds_up_nobody)
 {
         lane_rig_read(&rig, "a b");
