@@ -392,6 +392,23 @@ Test(bell, polls_while_nobody_can_be_made_to_ring)
         cr_expect_eq(bell.state, BELL_AWAKE);
 }
 
+Test(bell, keeps_to_new_intervals_from_the_next_look_on)
+{
+        struct bell polling = begin(), sweeping = drowsy();
+
+        bell_own(&polling, true, 0);
+        look(&polling, 60000 * MS, 0, false);
+        bell_configure(&polling, 1000, 40);
+        cr_expect_eq(bell_next_due(&polling), 60250 * MS, "as it was when it looked");
+        look(&polling, 60250 * MS, 0, false);
+        cr_expect_eq(bell_next_due(&polling), 60290 * MS);
+
+        look(&sweeping, 60000 * MS, 0, false);
+        bell_configure(&sweeping, 1000, 40);
+        look(&sweeping, 65000 * MS, 0, false);
+        cr_expect_eq(bell_next_due(&sweeping), 66000 * MS);
+}
+
 Test(bell, gives_up_the_lock_with_the_last_lane)
 {
         struct bell bell = asleep();
