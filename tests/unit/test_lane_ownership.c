@@ -1,4 +1,5 @@
 /* How a lane is owned, lost and brought to rest. */
+#include "base/alloc.h"
 #include "support/lane_rig.h"
 
 #include <criterion/criterion.h>
@@ -127,6 +128,30 @@ Test(lane_ownership, parks_what_stands_before_something_done_when_it_drains)
         cr_expect(lane_is_at_rest(&rig.lane));
         cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 2:blocked 3:retry");
         cr_expect_eq(rig.rows[0].n_attempts, 0);
+}
+
+Test(lane_ownership, leaves_a_page_that_comes_while_it_drains_to_the_next_relay)
+{
+        struct page_request request;
+        struct cursor start;
+        struct page *page;
+
+        cr_assert(lane_wants_page(&rig.lane, &request));
+        lane_drain(&rig.lane);
+        cr_expect_not(lane_is_at_rest(&rig.lane), "it is being read");
+        start = (struct cursor){.from = request.start.from, .until = frame_create("2:2:", 1, 9)};
+        page = pages_make(&rig.pages, &start);
+        frame_unref(start.until);
+        page_add_event(page, 1, NULL, 10);
+        page->is_delayed = xcalloc(1, sizeof *page->is_delayed);
+        page->is_delayed[0] = true;
+        lane_take_page(&rig.lane, page, rig.now_ms);
+
+        cr_expect_eq(lane_rig_start(&rig), 0);
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1, "it is not parked");
+        cr_expect(lane_is_at_rest(&rig.lane));
+        lane_lose(&rig.lane);
+        cr_expect_eq(rig.pages.n_held, 0);
 }
 
 Test(lane_ownership, draws_the_xid_that_the_last_settle_needs_while_draining)
