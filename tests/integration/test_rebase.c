@@ -84,7 +84,7 @@ static void expect_rest(const char *dsn, const char *sink, int from, int to)
 
 Test(rebase, lets_every_lane_go_on_where_it_stood)
 {
-        struct postgres *other = postgres_start();
+        struct postgres *other = postgres_start_distinct();
         char *dsn = postgres_new_database(postgres_shared());
         struct rebase_result result;
         struct error error;

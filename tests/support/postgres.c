@@ -54,16 +54,51 @@ static const char *bin_folder(void)
         return folder;
 }
 
-static void init_cluster(const struct postgres *postgres)
+static void run_initdb(const char *data, const char *log_path)
 {
         char *initdb = xasprintf("%s/initdb", bin_folder());
-        char *data = xasprintf("%s/data", postgres->folder);
         const char *argv[] = {initdb, "-D", data, "-A", "trust", "-N", "-E", "UTF8", "--locale=C",
             "-U", "postgres", NULL};
 
-        if (process_run(argv, postgres->log_path, true) != 0)
-                test_abort("initdb failed:\n%s", read_file(postgres->log_path));
+        if (process_run(argv, log_path, true) != 0)
+                test_abort("initdb failed:\n%s", read_file(log_path));
         free(initdb);
+}
+
+/* initdb costs more than most tests, and a hundred programs start clusters. The first of a run leaves one
+ * in the run's own folder, for all others to copy. NULL: there is no such folder. */
+static char *prepared_cluster(const char *log_path)
+{
+        const char *run_folder = getenv("TMPDIR");
+        char *prepared, *folder, *data;
+
+        if (run_folder == NULL)
+                return NULL;
+        prepared = xasprintf("%s/cluster", run_folder);
+        if (access(prepared, F_OK) == 0)
+                return prepared;
+        folder = temp_folder();
+        data = xasprintf("%s/data", folder);
+        run_initdb(data, log_path);
+        if (rename(data, prepared) != 0 && errno != EEXIST && errno != ENOTEMPTY)
+                test_abort("cannot move %s to %s: %s", data, prepared, strerror(errno));
+        free(folder);
+        free(data);
+        return prepared;
+}
+
+/* A copy has the system identifier of what it is a copy of. */
+static void init_cluster(const struct postgres *postgres, bool is_distinct)
+{
+        char *data = xasprintf("%s/data", postgres->folder);
+        char *prepared = is_distinct ? NULL : prepared_cluster(postgres->log_path);
+        const char *argv[] = {"cp", "-a", "--reflink=auto", prepared, data, NULL};
+
+        if (prepared == NULL)
+                run_initdb(data, postgres->log_path);
+        else if (process_run(argv, postgres->log_path, true) != 0)
+                test_abort("cp failed:\n%s", read_file(postgres->log_path));
+        free(prepared);
         free(data);
 }
 
@@ -113,7 +148,7 @@ static void stop_own_clusters(void)
                 postgres_stop_immediate(postgres);
 }
 
-static struct postgres *start_cluster(bool is_durable)
+static struct postgres *start_cluster(bool is_durable, bool is_distinct)
 {
         struct postgres *postgres = xcalloc(1, sizeof *postgres);
 
@@ -124,7 +159,7 @@ static struct postgres *start_cluster(bool is_durable)
                 atexit(stop_own_clusters); /* after temp_folder(): runs before the folders go */
         postgres->next = clusters;
         clusters = postgres;
-        init_cluster(postgres);
+        init_cluster(postgres, is_distinct);
         for (int tries = 0; tries < 5; tries++) {
                 postgres->port = free_port();
                 start_postmaster(postgres);
@@ -136,12 +171,17 @@ static struct postgres *start_cluster(bool is_durable)
 
 struct postgres *postgres_start(void)
 {
-        return start_cluster(false);
+        return start_cluster(false, false);
+}
+
+struct postgres *postgres_start_distinct(void)
+{
+        return start_cluster(false, true);
 }
 
 struct postgres *postgres_start_durable(void)
 {
-        return start_cluster(true);
+        return start_cluster(true, false);
 }
 
 void postgres_start_again(struct postgres *postgres)

@@ -24,11 +24,14 @@ struct postgres {
 };
 
 /*
- * Initialises a cluster and waits until it accepts connections (about 1.5 s). Superuser "postgres",
+ * Makes a cluster and waits until it accepts connections (about a second). Superuser "postgres",
  * everyone is trusted, fsync off, 200 connections, prepared transactions allowed. It ends with the
  * process that started it, however that ends.
  */
 struct postgres *postgres_start(void);
+
+/* The same, with a system identifier that no other cluster has. */
+struct postgres *postgres_start_distinct(void);
 
 /* The same with fsync and full_page_writes on. */
 struct postgres *postgres_start_durable(void);
