@@ -15,6 +15,9 @@
 -- $straggler_floor  no row of a straggler is at or below it: which partitions are looked at
 -- $max_events, $max_event_bytes: payloads above it come as NULL
 --
+-- Time is statement_timestamp(): for a volatile function PostgreSQL would put a node of its own above
+-- the partitions, which costs a look as much as they do.
+--
 -- An opening page's first row is the frame: id = its floor, and its snapshot and xid. The others are
 -- events in the order of their ids.
 --if hidden
@@ -55,7 +58,7 @@ SELECT id, event_id, topic, key, type,
        CASE WHEN CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
                       ELSE octet_length(payload::text) END <= $max_event_bytes::bigint THEN payload END,
        CASE WHEN octet_length(data) <= $max_event_bytes::bigint THEN data END,
-       headers, created_at, CASE WHEN deliver_at IS NOT NULL THEN deliver_at > clock_timestamp() END
+       headers, created_at, CASE WHEN deliver_at IS NOT NULL THEN deliver_at > statement_timestamp() END
 --if opening
        , NULL::text, NULL::xid8
 --end
