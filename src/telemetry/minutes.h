@@ -57,6 +57,7 @@ struct last_minute {
         struct quantiles stages[STAGES];
 };
 
+/* Of zeroed memory. */
 void minutes_init(struct minutes *minutes, int64_t now_us);
 
 /* Ends steps that are over. To be called before anything is counted. */
