@@ -255,6 +255,8 @@ class Rig:
         self.has_backlog = True
 
     def backends(self, name):
-        """The PostgreSQL processes that serve the relay of this name."""
+        """The PostgreSQL processes that serve the relay of this name: the two that stay. One more comes
+        and goes, for maintenance."""
         return [pid for pid, in self.sql(
-            "SELECT pid FROM pg_stat_activity WHERE application_name = %s", name)]
+            "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
+            " ORDER BY backend_start LIMIT 2", name)]

@@ -4,6 +4,7 @@ measure() lets one of them deliver all that it has to a sink and says what that 
 """
 
 import mmap
+import os
 import re
 import select
 import struct
@@ -20,6 +21,7 @@ NULL, REDIS, HTTP = "null", "redis", "http"
 MAX_IN_FLIGHT = {100: 400, 1000: 4000}
 
 COLUMNS = "id, event_id, topic, key, type, payload, headers, created_at"
+OUTBOX = re.compile(r"courier\.outbox(_p\d+|_default)?")
 BACKGROUND = ("walwriter", "checkpointer", "background writer", "autovacuum launcher")
 
 
@@ -120,8 +122,8 @@ class Accounts:
             "SELECT pid FROM pg_stat_activity WHERE application_name = %s", self.application)]
 
     def backends_s(self):
-        """Those that are connected now."""
-        return sum(cpu_s(pid) for pid in self.backends())
+        """Those that are connected now. Ours for maintenance may be gone meanwhile."""
+        return sum(cpu_s(pid) for pid in self.backends() if os.path.exists(f"/proc/{pid}"))
 
     def close(self):
         """The rest, once the backends have gone and have handed in their counts."""
@@ -131,7 +133,7 @@ class Accounts:
         self.watcher.connection.close()
         dead = {name: n - self.before_tuples.get(name, 0) for name, n in self.tuples().items()}
         return {"wal_bytes": float(wal), "commits": commits, "background_cpu_s": background_s,
-                "dead_tuples": sum(dead.values()), "outbox_dead_tuples": dead["courier.outbox"]}
+                "dead_tuples": sum(dead.values()), "outbox_dead_tuples": sum(n for name, n in dead.items() if OUTBOX.fullmatch(name))}
 
 
 class Courier:
