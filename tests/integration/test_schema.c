@@ -153,10 +153,10 @@ Test(schema, does_not_depend_on_the_settings_of_the_database)
         free(dsn);
 }
 
-/* A cluster of its own: in the shared one the roles exist already. */
+/* A cluster of its own: in others the roles exist already. */
 Test(schema, is_left_out_whole_by_a_role_that_may_not_create_roles)
 {
-        struct postgres *postgres = postgres_start();
+        struct postgres *postgres = postgres_start_distinct();
         char *dsn = postgres_new_empty_database(postgres);
         char *owner_dsn = dsn_as_user(dsn, "owner");
         PGconn *connection = database_connect(dsn);

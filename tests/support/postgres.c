@@ -65,24 +65,25 @@ static void run_initdb(const char *data, const char *log_path)
         free(initdb);
 }
 
-/* initdb costs more than most tests, and a hundred programs start clusters. The first of a run leaves one
- * in the run's own folder, for all others to copy. NULL: there is no such folder. */
-static char *prepared_cluster(const char *log_path)
+/* initdb and the schema cost more than most tests, and a hundred programs start clusters. The first of a
+ * run leaves one in the run's own folder, for all others to copy. NULL: there is no such folder. */
+static char *prepared_cluster(void)
 {
         const char *run_folder = getenv("TMPDIR");
-        char *prepared, *folder, *data;
+        struct postgres *first;
+        char *prepared, *data;
 
         if (run_folder == NULL)
                 return NULL;
         prepared = xasprintf("%s/cluster", run_folder);
         if (access(prepared, F_OK) == 0)
                 return prepared;
-        folder = temp_folder();
-        data = xasprintf("%s/data", folder);
-        run_initdb(data, log_path);
+        first = postgres_start_distinct();
+        postgres_make_template(first);
+        postgres_stop(first);
+        data = xasprintf("%s/data", first->folder);
         if (rename(data, prepared) != 0 && errno != EEXIST && errno != ENOTEMPTY)
                 test_abort("cannot move %s to %s: %s", data, prepared, strerror(errno));
-        free(folder);
         free(data);
         return prepared;
 }
@@ -91,7 +92,7 @@ static char *prepared_cluster(const char *log_path)
 static void init_cluster(const struct postgres *postgres, bool is_distinct)
 {
         char *data = xasprintf("%s/data", postgres->folder);
-        char *prepared = is_distinct ? NULL : prepared_cluster(postgres->log_path);
+        char *prepared = is_distinct ? NULL : prepared_cluster();
         const char *argv[] = {"cp", "-a", "--reflink=auto", prepared, data, NULL};
 
         if (prepared == NULL)

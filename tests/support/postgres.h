@@ -30,7 +30,8 @@ struct postgres {
  */
 struct postgres *postgres_start(void);
 
-/* The same, with a system identifier that no other cluster has. */
+/* The same made from nothing: with a system identifier that no other cluster has, and without the
+ * roles, which those have that are copies of one with the schema. */
 struct postgres *postgres_start_distinct(void);
 
 /* The same with fsync and full_page_writes on. */
@@ -59,6 +60,9 @@ void postgres_start_again(struct postgres *postgres);
  * courier_publisher, and "relay", a member of courier_relay.
  */
 char *postgres_new_database(struct postgres *postgres);
+
+/* What the first postgres_new_database() of a cluster does, now. */
+void postgres_make_template(struct postgres *postgres);
 
 /* The same without the schema and the roles. */
 char *postgres_new_empty_database(struct postgres *postgres);

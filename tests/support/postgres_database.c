@@ -113,7 +113,7 @@ static void apply_migrations(PGconn *connection)
         globfree(&files);
 }
 
-static void make_template(struct postgres *postgres)
+void postgres_make_template(struct postgres *postgres)
 {
         char *maintenance_dsn = postgres_dsn(postgres, "postgres", "postgres");
         char *template_dsn = postgres_dsn(postgres, TEMPLATE, "postgres");
@@ -136,7 +136,7 @@ static void make_template(struct postgres *postgres)
 
 char *postgres_new_database(struct postgres *postgres)
 {
-        make_template(postgres);
+        postgres_make_template(postgres);
         return create_database(postgres, TEMPLATE);
 }
 

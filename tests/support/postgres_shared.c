@@ -22,7 +22,7 @@ ReportHook(PRE_ALL)(struct criterion_test_set *tests)
         char *place = xasprintf("%u %s", postgres->port, postgres->folder);
 
         (void)tests;
-        free(postgres_new_database(postgres)); /* the template, before tests race to make it */
+        postgres_make_template(postgres); /* before tests race to make it */
         setenv(SHARED_CLUSTER, place, 1);
         free(place);
 }
