@@ -122,11 +122,12 @@ def look_at(stack, log_format, postgres, outputs):
                                  env={**os.environ, "CANARY": "canary-in-the-environment"})
     try:
         Browser.await_true(lambda: b"lane_owned" in open(log_path, "rb").read(), "lane")
-        for _ in range(3):
+        for mood in ("poison", "poison", "poison", ""):
             stack.execute("SELECT courier.publish('orders.created', %s, headers => %s)",
-                          json.dumps({"mood": "poison", "card": "canary-payload"}),
+                          json.dumps({"mood": mood, "card": "canary-payload"}),
                           json.dumps({"x-trace": "canary-of-an-event"}))
-        Browser.await_true(lambda: b"dead_letter" in open(log_path, "rb").read(), "dead letter")
+        for event in (b"dead_letter", b"delivered"):
+            Browser.await_true(lambda: event in open(log_path, "rb").read(), event)
         outputs.add("the process's words", open(f"/proc/{relay.pid}/cmdline", encoding="ascii").read())
         for words in (["check"], ["check", "--connect"], ["doctor"], ["doctor", "--json"], ["config", "show"],
                       ["config", "show", "--json"], ["status"], ["status", "--json"], ["health"], ["health", "--ready"],
