@@ -41,6 +41,8 @@ Test(privacy, of_memory_and_rights)
         char *dsn = dsn_as_user(database, "relay");
         char *folder = temp_folder();
         char *log_path = xasprintf("%s/log", folder);
+        char *program = xasprintf("%s/pgcourier", folder); /* a home folder may be closed to them */
+        const char *copy[] = {"cp", getenv("PGCOURIER"), program, NULL};
         char *config_path;
         char *config = xasprintf(
             "postgres: { dsn: \"%s\" }\nsinks: [{ name: a, topics: [\"**\"], stdout: {} }]\n", dsn);
@@ -49,8 +51,9 @@ Test(privacy, of_memory_and_rights)
 
         config_path = program_file("pgcourier.yaml", config, strlen(config));
         cr_assert_eq(chmod(config_path, 0644), 0);
-        process_start(&relay, (const char *[]){getenv("PGCOURIER"), "run", "-c", config_path, NULL},
-            log_path, true);
+        cr_assert_eq(process_run(copy, NULL, false), 0);
+        process_start(
+            &relay, (const char *[]){program, "run", "-c", config_path, NULL}, log_path, true);
         wait_until(is_connected, log_path, 20000, "the relay does not connect");
 
         cr_expect(says(proc_path(&relay, "status"), "NoNewPrivs:\t1"));
@@ -62,6 +65,7 @@ Test(privacy, of_memory_and_rights)
         cr_expect_eq(process_stop(&relay), 0);
         free(config_path);
         free(config);
+        free(program);
         free(log_path);
         free(folder);
         free(dsn);
