@@ -25,7 +25,7 @@ static void be_the_relay(const char *body)
 }
 
 #define OBEDIENT                                                                                   \
-        "echo event=ready; trap 'echo event=stopped; exit 0' TERM; while :; do sleep 0.01; done"
+        "trap 'echo event=stopped; exit 0' TERM; echo event=ready; while :; do sleep 0.01; done"
 
 Test(relay_rig, passes_the_config_file)
 {
