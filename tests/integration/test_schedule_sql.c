@@ -171,11 +171,11 @@ Test(schedule_sql, finds_the_same_ticks_as_counting_from_the_anchor)
                         expect_value(connection,
                             "WITH counted AS MATERIALIZED ("
                             " SELECT starting + k * every AS tick"
-                            " FROM courier.schedule, generate_series(0, 4000) AS k),"
+                            " FROM courier.schedule, generate_series(0, 1500) AS k),"
                             " moments AS MATERIALIZED ("
                             " SELECT min(tick) + random() * (max(tick) - min(tick)) AS moment"
                             " FROM counted, generate_series(1, 8) AS i GROUP BY i"
-                            " UNION ALL SELECT * FROM (SELECT tick FROM counted LIMIT 40) AS few)"
+                            " UNION ALL SELECT * FROM (SELECT tick FROM counted LIMIT 20) AS few)"
                             "SELECT count(*) FROM moments, courier.schedule AS s,"
                             " courier.ticks_around(s, moment) AS found"
                             " WHERE found.last_tick IS DISTINCT FROM"
