@@ -10,8 +10,12 @@
 #include <string.h>
 #include <time.h>
 
-/* What was on its way may still arrive for so long. */
+/* What was on its way may still arrive for so long. Relays do not wait for PostgreSQL for longer: events
+ * go on arriving, and then come again, until a session is seen to be lost. */
 #define AFTERMATH_US (2 * INT64_C(1000000))
+
+/* What was not there at the last turn, or just before it, may have been there since. */
+#define NOTICED_US (100 * INT64_C(1000))
 
 const char *cause_name(enum cause cause)
 {
@@ -67,7 +71,7 @@ size_t faults_add_incident(
             .judged = {.sinks = sinks,
                 .cause = cause,
                 .max_repeats = max_repeats,
-                .begin_us = now_us - 100 * 1000, /* it took a moment to be noticed */
+                .begin_us = faults->turned_us - NOTICED_US,
                 .end_us = now_us + AFTERMATH_US}};
         return faults->n_incidents++;
 }
@@ -91,10 +95,16 @@ size_t faults_add_relay_incident(
 
 /* ---- relays ------------------------------------------------------------------------------------- */
 
+/* Of a fault, or because of one. */
+static bool may_go_wrong(const struct faults *faults)
+{
+        return faults_now_ms(faults) > faults->plan->mixed_from_ms;
+}
+
 static void see_to_relay(struct faults *faults, int i)
 {
         struct relay_slot *slot = &faults->world->relays[i];
-        bool may_crash = !faults->is_over && faults_now_ms(faults) > faults->plan->mixed_from_ms;
+        bool may_crash = !faults->is_over && may_go_wrong(faults);
 
         switch (relay_slot_look(slot)) {
         case NEWS_NONE:
@@ -109,8 +119,25 @@ static void see_to_relay(struct faults *faults, int i)
                 break;
         case NEWS_STOPPED_UNFINISHED:
                 faults_note(faults, "relay %c has stopped at its drain limit", slot->name);
-                if (faults_now_ms(faults) > faults->plan->mixed_from_ms)
+                if (may_go_wrong(faults))
                         faults_add_relay_incident(faults, CAUSE_UNFINISHED, i, WORLD_MAX_IN_FLIGHT);
+                break;
+        case NEWS_RELOADED:
+                faults_note(faults, "relay %c has reloaded", slot->name);
+                faults->n_reloads++;
+                break;
+        case NEWS_RELOADED_UNFINISHED:
+                faults_note(faults, "relay %c has reloaded at its drain limit", slot->name);
+                faults->n_reloads++;
+                if (may_go_wrong(faults))
+                        faults_add_incident(
+                            faults, CAUSE_UNFINISHED, ALL_SINKS, WORLD_MAX_IN_FLIGHT);
+                break;
+        case NEWS_RELOAD_FAILED:
+                faults_note(faults, "relay %c could not reload", slot->name);
+                if (!may_go_wrong(faults))
+                        test_abort("relay %c could not reload, with nothing wrong; see %s",
+                            slot->name, slot->log_path);
                 break;
         }
         if (slot->state == RELAY_DOWN && clock_monotonic_us() >= slot->restart_us)
@@ -174,6 +201,7 @@ void faults_turn(struct faults *faults)
         for (int i = 0; i < N_RELAYS; i++)
                 see_to_relay(faults, i);
         receivers_see_to(&faults->world->receivers);
+        faults->turned_us = clock_wall_us();
 }
 
 void faults_heal(struct faults *faults)
@@ -187,8 +215,11 @@ void faults_heal(struct faults *faults)
 void faults_init(
     struct faults *faults, struct world *world, const struct chaos_plan *plan, FILE *log)
 {
-        *faults = (struct faults){
-            .world = world, .plan = plan, .log = log, .began_us = clock_monotonic_us()};
+        *faults = (struct faults){.world = world,
+            .plan = plan,
+            .log = log,
+            .began_us = clock_monotonic_us(),
+            .turned_us = clock_wall_us()};
 }
 
 void faults_deinit(struct faults *faults)

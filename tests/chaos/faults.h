@@ -14,10 +14,10 @@ enum cause {
         CAUSE_KILL,       /* kill -9: at most the window of each sink */
         CAUSE_CRASH,      /* the same at a point of the program's own */
         CAUSE_FREEZE,     /* the standby repeats a window, and the frozen owner what it had begun */
-        CAUSE_UNFINISHED, /* SIGTERM while something is down, so that the drain limit was reached */
-        CAUSE_SESSION,    /* a session was terminated, or the server restarted in good order */
-        CAUSE_PG_CRASH,   /* settles that were not in the WAL yet are taken back: no bound */
-        CAUSE_PG_LINK,    /* each lost connection: no bound */
+        CAUSE_UNFINISHED, /* SIGTERM or a reload while something is down: the drain limit was reached */
+        CAUSE_SESSION,     /* a session was terminated, or the server restarted in good order */
+        CAUSE_PG_CRASH,    /* settles that were not in the WAL yet are taken back: no bound */
+        CAUSE_PG_LINK,     /* each lost connection: no bound */
         CAUSE_DESTINATION, /* outcomes that are unknown: no bound */
         CAUSE_LINK,        /* likewise */
         N_CAUSES,
@@ -46,9 +46,11 @@ struct faults {
         unsigned n_done[N_STEP_KINDS];        /* that took place */
         unsigned n_network[FAULT_REFUSE + 1]; /* of STEP_LINK, by kind */
         unsigned n_crashes_at[N_CRASH_POINTS];
-        bool is_over;     /* no more crash points are given to relays */
-        FILE *log;        /* each fault with its time; borrowed */
-        int64_t began_us; /* monotonic; later if the plan had to wait */
+        unsigned n_reloads;
+        bool is_over;      /* no more crash points are given to relays */
+        FILE *log;         /* each fault with its time; borrowed */
+        int64_t began_us;  /* monotonic; later if the plan had to wait */
+        int64_t turned_us; /* wall clock: the end of the last turn */
 };
 
 void faults_init(

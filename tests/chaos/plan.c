@@ -33,6 +33,7 @@ static const struct kind {
 } kinds[N_STEP_KINDS] = {
     [STEP_RELAY_KILL] = {"relay killed", RESOURCE_RELAY, N_RELAYS, 0, 0, 0},
     [STEP_RELAY_STOP] = {"relay stopped", RESOURCE_RELAY, N_RELAYS, 0, 0, 0},
+    [STEP_RELAY_RELOAD] = {"relay reconfigured", RESOURCE_RELAY, N_RELAYS, 0, 300, 1500},
     [STEP_RELAY_FREEZE] = {"relay frozen", RESOURCE_RELAY, N_RELAYS, 0, 800, 2500},
     [STEP_PG_RESTART_FAST] = {"PostgreSQL restarted", RESOURCE_PG, 1, 3, 0, 600},
     [STEP_PG_RESTART_IMMEDIATE] = {"PostgreSQL stopped immediately", RESOURCE_PG, 1, 3, 0, 600},
@@ -101,7 +102,15 @@ static enum step_kind choose_for_relay(uint64_t *random)
 
         if (chance < 72)
                 return STEP_RELAY_KILL;
-        return chance < 88 ? STEP_RELAY_STOP : STEP_RELAY_FREEZE;
+        if (chance < 90)
+                return chance < 80 ? STEP_RELAY_STOP : STEP_RELAY_RELOAD;
+        return STEP_RELAY_FREEZE;
+}
+
+/* What nothing may come of. */
+static enum step_kind choose_in_good_order(uint64_t *random)
+{
+        return chaos_random(random) % 3 == 0 ? STEP_RELAY_RELOAD : STEP_RELAY_STOP;
 }
 
 static enum step_kind choose_for_world(uint64_t *random)
@@ -124,7 +133,7 @@ static void plan_relays(struct chaos_plan *plan, uint64_t *random)
         int64_t at_ms = 1500;
 
         while (at_ms < plan->end_ms) {
-                enum step_kind kind = at_ms < plan->kills_from_ms   ? STEP_RELAY_STOP
+                enum step_kind kind = at_ms < plan->kills_from_ms   ? choose_in_good_order(random)
                                       : at_ms < plan->mixed_from_ms ? STEP_RELAY_KILL
                                                                     : choose_for_relay(random);
                 int64_t pause_ms = kind == STEP_RELAY_STOP ? between(random, 600, 1600)

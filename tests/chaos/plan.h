@@ -1,6 +1,7 @@
 /*
  * What will be done to the relay and its surroundings, when, and for how long: a function of the
- * seed and of nothing else. Three phases: clean stops only, kills only, and everything at once.
+ * seed and of nothing else. Three phases: clean stops and reloads only, kills only, and everything at
+ * once.
  */
 #pragma once
 
@@ -9,7 +10,8 @@
 
 enum step_kind {
         STEP_RELAY_KILL,
-        STEP_RELAY_STOP, /* SIGTERM */
+        STEP_RELAY_STOP,   /* SIGTERM */
+        STEP_RELAY_RELOAD, /* SIGHUP, with other settings for a while */
         STEP_RELAY_FREEZE,
         STEP_PG_RESTART_FAST,
         STEP_PG_RESTART_IMMEDIATE,
@@ -41,7 +43,7 @@ struct chaos_step {
 struct chaos_plan {
         struct chaos_step *steps; /* in order of at_ms; owned */
         size_t n_steps;
-        int64_t kills_from_ms; /* clean stops only until then */
+        int64_t kills_from_ms; /* clean stops and reloads only until then */
         int64_t mixed_from_ms; /* kills only until then */
         int64_t end_ms;
 };

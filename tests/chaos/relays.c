@@ -19,12 +19,19 @@ const char *const relay_crash_points[N_CRASH_POINTS] = {"before_send", "after_se
 /* Beyond the drain limit: the process itself, under a sanitizer, on a busy machine. */
 #define STOP_GRACE_MS 7000
 
+/* A lost session with PostgreSQL, say, is back after a while. */
+#define RELOAD_AGAIN_US (300 * INT64_C(1000))
+
+/* At once: a relay may be about to read it. */
 static void write_file(const char *path, const char *text)
 {
-        FILE *file = fopen(path, "w");
+        char *new_path = xasprintf("%s.new", path);
+        FILE *file = fopen(new_path, "w");
 
-        if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0)
+        if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0 ||
+            rename(new_path, path) != 0)
                 test_abort("cannot write %s", path);
+        free(new_path);
 }
 
 void relay_slot_init(
@@ -60,16 +67,24 @@ static void choose_crash_point(struct relay_slot *slot, bool may_crash)
         slot->crash_at = xasprintf("%s:%u", relay_crash_points[slot->crash_point], at);
 }
 
-void relay_slot_start(struct relay_slot *slot, bool may_crash)
+static long log_size(const struct relay_slot *slot)
 {
         struct stat log = {0};
+
+        stat(slot->log_path, &log);
+        return log.st_size;
+}
+
+void relay_slot_start(struct relay_slot *slot, bool may_crash)
+{
         char *crash;
         char *asan;
         char *ubsan;
 
         choose_crash_point(slot, may_crash);
-        stat(slot->log_path, &log);
-        slot->log_start = log.st_size;
+        slot->log_start = log_size(slot);
+        slot->wants_reload = false;
+        slot->is_reloading = false;
         crash = slot->crash_at != NULL ? xasprintf("PGCOURIER_CRASH_AT=%s", slot->crash_at)
                                        : xstrdup("PGCOURIER_NEVER_CRASH=1");
         /* Reports go to files: a relay that is killed has no exit code to tell of them. A library that
@@ -129,6 +144,12 @@ void relay_slot_thaw(struct relay_slot *slot)
         slot->state = RELAY_RUNS;
 }
 
+void relay_slot_configure(struct relay_slot *slot, const char *config)
+{
+        write_file(slot->config_path, config);
+        slot->wants_reload = true;
+}
+
 static void check_sanitizers(const struct relay_slot *slot)
 {
         char *pattern = xasprintf("%s/sanitizer.*", slot->folder);
@@ -140,7 +161,7 @@ static void check_sanitizers(const struct relay_slot *slot)
         free(pattern);
 }
 
-static bool has_logged(const struct relay_slot *slot, const char *text)
+static bool has_logged(const struct relay_slot *slot, long since, const char *text)
 {
         FILE *log = fopen(slot->log_path, "r");
         char *line = NULL;
@@ -149,12 +170,46 @@ static bool has_logged(const struct relay_slot *slot, const char *text)
 
         if (log == NULL)
                 return false;
-        fseek(log, slot->log_start, SEEK_SET);
+        fseek(log, since, SEEK_SET);
         while (!found && getline(&line, &capacity, log) > 0)
                 found = strstr(line, text) != NULL;
         free(line);
         fclose(log);
         return found;
+}
+
+/* Before it has said anything SIGHUP might still be its end. */
+static void ask_for_reload(struct relay_slot *slot)
+{
+        if (clock_monotonic_us() < slot->reload_us ||
+            !has_logged(slot, slot->log_start, "event=starting"))
+                return;
+        slot->wants_reload = false;
+        slot->is_reloading = true;
+        slot->reload_start = log_size(slot);
+        process_signal(&slot->process, SIGHUP);
+}
+
+static enum relay_news look_at_reload(struct relay_slot *slot)
+{
+        if (slot->state != RELAY_RUNS)
+                return NEWS_NONE;
+        if (!slot->is_reloading && slot->wants_reload)
+                ask_for_reload(slot);
+        if (!slot->is_reloading)
+                return NEWS_NONE;
+        if (has_logged(slot, slot->reload_start, "event=reload_failed ")) {
+                slot->is_reloading = false;
+                slot->wants_reload = true;
+                slot->reload_us = clock_monotonic_us() + RELOAD_AGAIN_US;
+                return NEWS_RELOAD_FAILED;
+        }
+        if (!has_logged(slot, slot->reload_start, "event=reloaded "))
+                return NEWS_NONE;
+        slot->is_reloading = false;
+        return has_logged(slot, slot->reload_start, "event=drain_limit_reached")
+                   ? NEWS_RELOADED_UNFINISHED
+                   : NEWS_RELOADED;
 }
 
 enum relay_news relay_slot_look(struct relay_slot *slot)
@@ -168,7 +223,7 @@ enum relay_news relay_slot_look(struct relay_slot *slot)
                 if (was_stopping && clock_monotonic_us() > slot->stop_by_us)
                         test_abort("relay %c does not stop within %d ms of its drain limit",
                             slot->name, STOP_GRACE_MS);
-                return NEWS_NONE;
+                return look_at_reload(slot);
         }
         code = process_wait(&slot->process, 1000);
         check_sanitizers(slot);
@@ -176,11 +231,13 @@ enum relay_news relay_slot_look(struct relay_slot *slot)
         if (code == 128 + SIGKILL && slot->crash_at != NULL)
                 return NEWS_CRASHED_AS_PLANNED;
         /* So early that the program had not asked to be told of signals yet. */
-        if (was_stopping && code == 128 + SIGTERM && !has_logged(slot, "event=starting"))
+        if (was_stopping && code == 128 + SIGTERM &&
+            !has_logged(slot, slot->log_start, "event=starting"))
                 return NEWS_STOPPED;
         if (!was_stopping || code != 0)
                 test_abort("relay %c %s with %d; see %s", slot->name,
                     was_stopping ? "answered SIGTERM" : "ended by itself", code, slot->log_path);
-        return has_logged(slot, "event=drain_limit_reached") ? NEWS_STOPPED_UNFINISHED
-                                                             : NEWS_STOPPED;
+        return has_logged(slot, slot->log_start, "event=drain_limit_reached")
+                   ? NEWS_STOPPED_UNFINISHED
+                   : NEWS_STOPPED;
 }

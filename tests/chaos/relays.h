@@ -1,5 +1,5 @@
 /*
- * The two relays of a chaos run: the same configuration, each with its own road to PostgreSQL. A
+ * The two relays of a chaos run: the same sinks, each with its own road to PostgreSQL. A
  * relay that is down is started again after a moment, now and then with a point at which it is to
  * kill itself (PGCOURIER_CRASH_AT=name:N: the Nth time it gets there; never getting there is no
  * fault, nor is a program that was built without such points).
@@ -28,6 +28,9 @@ enum relay_news {
         NEWS_CRASHED_AS_PLANNED,
         NEWS_STOPPED,            /* at SIGTERM, with exit code 0 */
         NEWS_STOPPED_UNFINISHED, /* the same, but the drain limit was reached */
+        NEWS_RELOADED,
+        NEWS_RELOADED_UNFINISHED, /* the same, but the drain limit was reached */
+        NEWS_RELOAD_FAILED,       /* it will be tried again */
 };
 
 struct relay_slot {
@@ -40,7 +43,11 @@ struct relay_slot {
         char *crash_at;    /* of the run at hand; NULL: none; owned */
         int64_t restart_us;
         int64_t stop_by_us;   /* while it stops */
+        int64_t reload_us;    /* wants_reload: not before */
+        bool wants_reload;    /* there is another configuration than it has */
+        bool is_reloading;    /* SIGHUP was sent */
         long log_start;       /* of the run at hand */
+        long reload_start;    /* in the log, of the reload at hand */
         unsigned crash_point; /* in crash_at; and the one after it is next */
         uint64_t random;      /* for crash points and pauses */
 };
@@ -56,6 +63,9 @@ bool relay_slot_kill(struct relay_slot *slot);
 bool relay_slot_stop(struct relay_slot *slot);
 bool relay_slot_freeze(struct relay_slot *slot);
 void relay_slot_thaw(struct relay_slot *slot);
+
+/* Another configuration: by a reload as soon as it can be asked for one, or at its next start. */
+void relay_slot_configure(struct relay_slot *slot, const char *config);
 
 /* Sees whether it has ended. Aborts if it did so without being asked, with an exit code other than 0
  * or not in time, or has left a sanitizer's report. */

@@ -331,6 +331,7 @@ static void print_faults(const struct faults *faults)
                 if (faults->n_done[kind] > 0)
                         printf(
                             ",\n    %u %s", faults->n_done[kind], step_name((enum step_kind)kind));
+        printf(",\n    %u reloads", faults->n_reloads);
         for (int kind = FAULT_DELAY; kind <= FAULT_REFUSE; kind++)
                 if (faults->n_network[kind] > 0)
                         printf(",\n    %u network: %s", faults->n_network[kind],

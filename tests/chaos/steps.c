@@ -44,6 +44,30 @@ static bool begin_freeze(struct faults *faults, const struct chaos_step *step, s
         return true;
 }
 
+/* Each that is reconfigured has all its sinks again in the end. */
+static void configure_relay(
+    struct faults *faults, unsigned relay, const struct relay_settings *settings)
+{
+        char *config = world_relay_config(faults->world, relay, settings);
+
+        relay_slot_configure(&faults->world->relays[relay], config);
+        free(config);
+}
+
+static void begin_reload(struct faults *faults, const struct chaos_step *step)
+{
+        const struct relay_settings settings = {
+            .narrow = step->variant & ((1u << N_CONFIGURED) - 1),
+            .is_hasty = (step->variant >> 8) % 3 == 0,
+            .left_out =
+                (step->variant >> 12) % 2 == 0 ? (int)((step->variant >> 16) % N_CONFIGURED) : -1};
+
+        faults_note(faults, "  relay %c: narrow %x%s, without %d",
+            faults->world->relays[step->target].name, settings.narrow,
+            settings.is_hasty ? ", another session" : "", settings.left_out);
+        configure_relay(faults, step->target, &settings);
+}
+
 /* ---- PostgreSQL --------------------------------------------------------------------------------- */
 
 static void terminate_some(struct faults *faults, unsigned variant)
@@ -114,6 +138,9 @@ bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *in
                 return kill_relay(faults, step->target) || kill_relay(faults, 1 - step->target);
         case STEP_RELAY_STOP:
                 return relay_slot_stop(&world->relays[step->target]);
+        case STEP_RELAY_RELOAD:
+                begin_reload(faults, step);
+                return true;
         case STEP_RELAY_FREEZE:
                 return begin_freeze(faults, step, incident);
         case STEP_PG_RESTART_FAST:
@@ -203,6 +230,9 @@ void step_end(struct faults *faults, const struct chaos_step *step)
         case STEP_REDIS_DISCONNECT:
         case STEP_RECEIVER_MOVE:
         case STEP_RECEIVER_RENEW:
+                return;
+        case STEP_RELAY_RELOAD:
+                configure_relay(faults, step->target, &the_usual);
                 return;
         case STEP_RELAY_FREEZE:
                 relay_slot_thaw(&world->relays[step->target]);

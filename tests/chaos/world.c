@@ -1,6 +1,7 @@
 #include "chaos/world.h"
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 
 #include <stdio.h>
@@ -80,53 +81,75 @@ void world_start_mail(struct world *world)
 
 /* ---- relays ------------------------------------------------------------------------------------- */
 
-static char *relay_config(const struct world *world, enum link road)
-{
-        char *by_tcp = dsn_by_tcp(world->dsn, fault_link_port(world->links[road]));
-        char *dsn = dsn_as_user(by_tcp, road == LINK_PG_A ? "relay_a" : "relay_b");
-        char *config = xasprintf(
-            "postgres: {dsn: \"%s\", connect_timeout: 2s, query_timeout: 2s}\n"
-            "relay: {standby: 100ms, sweep: 1h, drain: %dms}\n"
-            "sinks:\n"
-            "  - {name: stream, topics: [\"chaos.*\"], start: beginning, max_in_flight: %d,\n"
-            "     retry: {first: 50ms, factor: 2, max: 1s},\n"
-            "     redis: {url: \"redis://127.0.0.1:%u\", stream: " WORLD_STREAM ",\n"
-            "             connect_timeout: 1s, timeout: 1500ms}}\n"
-            "  - {name: hook, topics: [\"chaos.*\"], start: beginning, max_in_flight: %d,\n"
-            "     park_after: 700ms, retry: {first: 50ms, factor: 2, max: 1s},\n"
-            "     http: {url: \"http://127.0.0.1:%u/hook\", connect_timeout: 1s, timeout: "
-            "1500ms}}\n"
-            "  - {name: fast, topics: [\"chaos.*\"], start: beginning, max_in_flight: %d,\n"
-            "     order: none, retry: {first: 50ms, factor: 2, max: 1s},\n"
-            "     http: {url: \"http://127.0.0.1:%u/fast\", connect_timeout: 1s, timeout: "
-            "1500ms}}\n"
-            "  - {name: mail, topics: [\"chaos.mail\"], start: beginning, max_in_flight: %d,\n"
-            "     retry: {first: 50ms, factor: 2, max: 1s}, concurrency: 4,\n"
-            "     email: {url: \"smtp://127.0.0.1:%u\", from: shop@example.org,\n"
-            "             connect_timeout: 1s, timeout: 3s}}\n"
-            "  - {name: once, topics: [\"chaos.*\"], start: beginning, max_in_flight: %d,\n"
-            "     retry: {first: 50ms, factor: 2, max: 1s},\n"
-            "     redis: {url: \"redis://127.0.0.1:%u\", stream: " WORLD_LEDGER ",\n"
-            "             exactly_once: true, connect_timeout: 1s, timeout: 1500ms}}\n"
-            "  - {name: many, topics: [\"chaos.*\"], max_in_flight: 100,\n"
-            "     park_after: 700ms, retry: {first: 50ms, factor: 2, max: 1s},\n"
-            "     http: {endpoints: table, allow_networks: [127.0.0.1], allow_ports: [%u, %u],\n"
-            "            connect_timeout: 1s, timeout: 1500ms}}\n",
-            dsn, RELAY_DRAIN_MS, WORLD_MAX_IN_FLIGHT, fault_link_port(world->links[LINK_STREAM]),
-            WORLD_MAX_IN_FLIGHT, fault_link_port(world->links[LINK_HOOK]), WORLD_MAX_IN_FLIGHT,
-            fault_link_port(world->links[LINK_FAST]), WORLD_MAX_IN_FLIGHT,
-            fault_link_port(world->links[LINK_MAIL]), WORLD_MAX_IN_FLIGHT,
-            fault_link_port(world->links[LINK_ONCE]), fault_link_port(world->links[LINK_MANY]),
-            fault_link_port(world->links[LINK_FRAIL]));
+const struct relay_settings the_usual = {.left_out = -1};
 
+static unsigned in_flight(const struct relay_settings *settings, int sink)
+{
+        unsigned usual = sink == SINK_MANY ? 100 : WORLD_MAX_IN_FLIGHT;
+
+        return (settings->narrow >> sink & 1) != 0 ? usual / 2 : usual;
+}
+
+#define SINK   "  - {name: %s, topics: [\"chaos.%s\"], start: beginning, max_in_flight: %u,\n"
+#define RETRY  "     retry: {first: 50ms, factor: 2, max: 1s},\n"
+#define WITHIN "connect_timeout: 1s, timeout: 1500ms}}\n"
+
+char *world_relay_config(
+    const struct world *world, unsigned relay, const struct relay_settings *settings)
+{
+        enum link road = relay == 0 ? LINK_PG_A : LINK_PG_B;
+        char *by_tcp = dsn_by_tcp(world->dsn, fault_link_port(world->links[road]));
+        char *dsn = dsn_as_user(by_tcp, relay == 0 ? "relay_a" : "relay_b");
+        char *sinks[N_CONFIGURED] = {
+            [SINK_STREAM] = xasprintf(SINK RETRY
+                "     redis: {url: \"redis://127.0.0.1:%u\", stream: " WORLD_STREAM ", " WITHIN,
+                "stream", "*", in_flight(settings, SINK_STREAM),
+                fault_link_port(world->links[LINK_STREAM])),
+            [SINK_HOOK] = xasprintf(SINK RETRY
+                "     park_after: 700ms, http: {url: \"http://127.0.0.1:%u/hook\", " WITHIN,
+                "hook", "*", in_flight(settings, SINK_HOOK),
+                fault_link_port(world->links[LINK_HOOK])),
+            [SINK_FAST] = xasprintf(SINK RETRY
+                "     order: none, http: {url: \"http://127.0.0.1:%u/fast\", " WITHIN,
+                "fast", "*", in_flight(settings, SINK_FAST),
+                fault_link_port(world->links[LINK_FAST])),
+            [SINK_MAIL] = xasprintf(SINK RETRY
+                "     concurrency: 4, email: {url: \"smtp://127.0.0.1:%u\",\n"
+                "     from: shop@example.org, connect_timeout: 1s, timeout: 3s}}\n",
+                "mail", "mail", in_flight(settings, SINK_MAIL),
+                fault_link_port(world->links[LINK_MAIL])),
+            [SINK_ONCE] = xasprintf(SINK RETRY
+                "     redis: {url: \"redis://127.0.0.1:%u\", stream: " WORLD_LEDGER ",\n"
+                "     exactly_once: true, " WITHIN,
+                "once", "*", in_flight(settings, SINK_ONCE),
+                fault_link_port(world->links[LINK_ONCE])),
+            [SINK_MANY] =
+                xasprintf("  - {name: many, topics: [\"chaos.*\"], max_in_flight: %u, park_after: "
+                          "700ms,\n" RETRY "     http: {endpoints: table, allow_networks: "
+                          "[127.0.0.1], allow_ports: [%u, %u],\n"
+                          "     " WITHIN,
+                    in_flight(settings, SINK_MANY), fault_link_port(world->links[LINK_MANY]),
+                    fault_link_port(world->links[LINK_FRAIL])),
+        };
+        struct bytes config = {0};
+
+        bytes_printf(&config,
+            "postgres: {dsn: \"%s\", connect_timeout: 2s, query_timeout: %s}\n"
+            "relay: {standby: 100ms, sweep: 1h, drain: %dms}\nsinks:\n",
+            dsn, settings->is_hasty ? "1500ms" : "2s", RELAY_DRAIN_MS);
+        for (int i = 0; i < N_CONFIGURED; i++) {
+                if (i != settings->left_out)
+                        bytes_append_text(&config, sinks[i]);
+                free(sinks[i]);
+        }
         free(by_tcp);
         free(dsn);
-        return config;
+        return config.data;
 }
 
 static void begin_relay(struct world *world, int i)
 {
-        char *config = relay_config(world, i == 0 ? LINK_PG_A : LINK_PG_B);
+        char *config = world_relay_config(world, (unsigned)i, &the_usual);
 
         relay_slot_init(&world->relays[i], (char)('a' + i), world->folder, config,
             world->options.seed * 10 + (uint64_t)i);

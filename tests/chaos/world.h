@@ -83,6 +83,21 @@ struct world {
 void world_begin(struct world *world, const struct world_options *options);
 void world_end(struct world *world);
 
+/* What a configuration has: the plain sinks, and the one of the receivers. */
+enum { SINK_MANY = N_PLAIN_SINKS, N_CONFIGURED };
+
+/* How it differs from the usual one. */
+struct relay_settings {
+        uint32_t narrow; /* these sinks, as bits, have half of their window */
+        bool is_hasty;   /* with PostgreSQL, which takes another session; see AFTERMATH_US */
+        int left_out;    /* this sink; -1: none */
+};
+
+extern const struct relay_settings the_usual;
+
+char *world_relay_config(
+    const struct world *world, unsigned relay, const struct relay_settings *settings); /* free it */
+
 /* The mail server's; "" for a good one. */
 void world_set_mail_mood(struct world *world, const char *mood);
 void world_start_mail(struct world *world);
