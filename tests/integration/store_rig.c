@@ -143,13 +143,6 @@ static void release_answers(struct store_rig *rig)
         rig->is_answered = false;
 }
 
-static bool no_session_is_left(void *context)
-{
-        return database_integer(context,
-                   "SELECT count(*) FROM pg_stat_activity WHERE usename = 'relay'"
-                   " AND datname = current_database()") == 0;
-}
-
 void store_rig_close(struct store_rig *rig)
 {
         char *superuser_dsn = dsn_as_user(rig->dsn, "postgres");
@@ -162,7 +155,7 @@ void store_rig_close(struct store_rig *rig)
         outbox_destroy(rig->outbox);
         uv_run(&rig->loop, UV_RUN_DEFAULT);
         uv_loop_close(&rig->loop);
-        wait_until(no_session_is_left, admin, DEADLINE_MS, "the session ends");
+        database_await_no_relay(admin);
         PQfinish(admin);
         free(superuser_dsn);
         free(rig->dsn);

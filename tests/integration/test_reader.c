@@ -237,13 +237,6 @@ Test(reader, pages_through_a_bulk_insert_that_committed_late)
         tear_down(&fixture);
 }
 
-static bool is_nobody_reading(void *admin)
-{
-        return database_integer(admin,
-                   "SELECT count(*) FROM pg_stat_activity"
-                   " WHERE usename = 'relay' AND datname = current_database()") == 0;
-}
-
 Test(reader, resumes_in_the_middle_of_a_difference)
 {
         struct fixture fixture = set_up();
@@ -260,7 +253,7 @@ Test(reader, resumes_in_the_middle_of_a_difference)
         n_before = reader->n_deliveries;
         reader_close(reader); /* as a crash would */
         /* What it had sent is still done: a settle that was under way counts. */
-        wait_until(is_nobody_reading, fixture.admin, 20000, "the session has ended");
+        database_await_no_relay(fixture.admin);
         settled = database_integer(
             fixture.admin, "SELECT last_id FROM courier.cursor WHERE until_snapshot IS NOT NULL");
         cr_assert(settled > 0 && (size_t)settled <= n_before);

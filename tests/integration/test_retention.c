@@ -388,9 +388,10 @@ Test(retention, is_held_by_receivers_but_not_by_their_gate)
                         "    http: {endpoints: table}\n",
                 fixture.relay);
 
-        relay_wait_for_log(relay, "event=endpoints_read", 10000);
+        relay_wait_for_log(relay, "event=endpoints_read", 30000);
         relay_stop(relay);
         relay_destroy(relay);
+        database_await_no_relay(fixture.admin); /* its maintenance makes others return at once */
         database_exec(fixture.admin,
             "INSERT INTO courier.endpoint (sink, name, url, topics, state) VALUES"
             " ('hooks', 'new', 'https://a.example/', '{**}', 'disabled')");

@@ -2,6 +2,7 @@
 #include "support/postgres.h"
 
 #include "base/alloc.h"
+#include "support/process.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -78,6 +79,18 @@ int64_t database_integer(PGconn *connection, const char *sql)
                 test_abort("%.500s\ngave '%s' rather than a number", sql, text);
         free(text);
         return number;
+}
+
+static bool has_no_relay(void *connection)
+{
+        return database_integer(connection,
+                   "SELECT count(*) FROM pg_stat_activity"
+                   " WHERE usename = 'relay' AND datname = current_database()") == 0;
+}
+
+void database_await_no_relay(PGconn *connection)
+{
+        wait_until(has_no_relay, connection, 30000, "a relay's session does not end");
 }
 
 static char *create_database(struct postgres *postgres, const char *template)
