@@ -364,8 +364,9 @@ Test(doorbell_of_many, is_left_alone_by_a_relay_that_stands_by)
 
 static void terminate(const struct relay_fixture *fixture, const char *which)
 {
-        char *sql = xasprintf("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "
-                              "usename = 'relay' AND datname = current_database() AND %s",
+        /* Until it has gone it holds its locks. */
+        char *sql = xasprintf("SELECT count(pg_terminate_backend(pid, 30000)) FROM pg_stat_activity"
+                              " WHERE usename = 'relay' AND datname = current_database() AND %s",
             which);
 
         cr_assert_eq(database_integer(fixture->admin, sql), 1);
