@@ -256,8 +256,10 @@ Test(relay_parking, shows_no_pause_any_more_when_it_is_let_in_again)
         struct hook hook;
 
         open_hook(&hook, "", "");
+        relay_stop(hook.relay);
         database_exec(hook.fixture.admin,
             "INSERT INTO courier.pause (sink, by, reason) VALUES ('hook', 'relay', 'yesterday')");
+        relay_start_again(hook.relay);
         publish(hook.fixture.admin, "t", "a", "a1");
         http_receiver_wait(hook.http, 1, 30000);
         await(&hook, "SELECT NOT EXISTS (SELECT FROM courier.pause)");
