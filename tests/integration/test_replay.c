@@ -74,7 +74,8 @@ Test(replay, repeats_what_is_asked_for_marked_and_in_order)
         publish_numbers(17, 17, "kept");
         relay_fixture_await(&fixture, "events", 13);
         await_in_database(fixture.admin,
-            "SELECT pg_visible_in_snapshot((SELECT max(txid) FROM courier.outbox), from_snapshot)"
+            "SELECT pg_visible_in_snapshot((SELECT txid FROM courier.outbox ORDER BY txid DESC "
+            "LIMIT 1), from_snapshot)"
             " FROM courier.cursor",
             "all is settled");
 
@@ -103,7 +104,8 @@ Test(replay, leaves_out_what_the_sink_has_not_passed)
         publish_numbers(1, 5, "kept");
         relay_fixture_await(&fixture, "events", 5);
         await_in_database(fixture.admin,
-            "SELECT pg_visible_in_snapshot((SELECT max(txid) FROM courier.outbox), from_snapshot)"
+            "SELECT pg_visible_in_snapshot((SELECT txid FROM courier.outbox ORDER BY txid DESC "
+            "LIMIT 1), from_snapshot)"
             " FROM courier.cursor",
             "all is settled");
         relay_stop(relay);
@@ -155,7 +157,8 @@ Test(replay, waits_for_the_relay_and_says_where_it_was_interrupted)
         publish_numbers(1, 4000, "kept");
         relay_fixture_await(&fixture, "events", 4000);
         await_in_database(fixture.admin,
-            "SELECT pg_visible_in_snapshot((SELECT max(txid) FROM courier.outbox), from_snapshot)"
+            "SELECT pg_visible_in_snapshot((SELECT txid FROM courier.outbox ORDER BY txid DESC "
+            "LIMIT 1), from_snapshot)"
             " FROM courier.cursor",
             "all is settled");
         relay_stop(relay);
