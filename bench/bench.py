@@ -14,7 +14,7 @@ from rig import Rig
 from table import judged, print_table, write_json
 
 # In this order when none is named: what fills the outbox comes last.
-CELLS = ["latency", "writers", "partitions", "held", "fanout", "webhooks", "footprint", "growth", "delay",
+CELLS = ["latency", "writers", "partitions", "looks", "held", "fanout", "webhooks", "footprint", "growth", "delay",
          "cost", "drain"]
 
 
