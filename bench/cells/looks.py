@@ -2,19 +2,22 @@
 
 The statement is the program's own, src/outbox/page.sql as a lane asks for it whose cursor is at the end, and
 finds one event each time; the sessions' settings are the program's, too. Beside it the same statement at a
-plain table with the same rows. Shown is the CPU time of the backend for each look; partitions and plain
-table are asked in turns.
+plain table with the same rows, all on one core: the distance to another one changes more. Shown is the CPU time of the backend for each look; partitions and plain
+table are asked in turns, and the ratio is the median of those of neighbouring batches.
 """
 
 import os
 import re
+import statistics
 
 import psycopg2
 
 from rig import cpu_s, figure, progress
 
 PAGE = os.path.join(os.path.dirname(__file__), "..", "page.sql")
-LOOKS = 2000
+LOOKS = 500  # of a batch: the machine's pace changes within seconds
+BATCHES = 20  # of a turn, for each table
+CORE = 0
 PARTITIONS = (4, 12, 24)  # a week's are about eleven
 SETTINGS = ("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;"
             " SET enable_bitmapscan = off; SET jit = off")
@@ -43,6 +46,7 @@ class Looker:
         self.connection = psycopg2.connect(outbox.dsn("postgres"))
         self.connection.autocommit = True
         self.cursor = self.connection.cursor()
+        os.sched_setaffinity(self.connection.get_backend_pid(), {CORE})
         self.cursor.execute(SETTINGS)
         self.cursor.execute(page_statement(table))
         self.cursor.execute("SELECT max(id) FROM courier.outbox")
@@ -73,18 +77,23 @@ def run(rig):
     outbox.sql("INSERT INTO courier.outbox (topic, payload) SELECT 'a', '1' FROM generate_series(1, 1000)")
     outbox.sql("CREATE TABLE public.plain (LIKE courier.outbox INCLUDING ALL)")
     outbox.sql("INSERT INTO public.plain OVERRIDING SYSTEM VALUE SELECT * FROM courier.outbox")
-    figures = []
+    figures, cores = [], os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {CORE})
     for n_partitions in PARTITIONS:
         add_partitions(outbox, n_partitions)
         lookers = [Looker(outbox, table) for table in ("courier.outbox", "public.plain")]
         turns = []
-        for turn in range(1, 3 * rig.repeat + 1):
-            progress(f"{n_partitions} partitions, turn {turn} of {3 * rig.repeat}")
-            turns.append([looker.look(LOOKS) for looker in lookers])
+        for turn in range(1, rig.repeat + 1):
+            progress(f"{n_partitions} partitions, turn {turn} of {rig.repeat}")
+            batches = [[looker.look(LOOKS) for looker in lookers] for _ in range(BATCHES)]
+            turns.append([statistics.median(ours for ours, _ in batches),
+                          statistics.median(ours / plain for ours, plain in batches)])
         for looker in lookers:
             looker.connection.close()
         what = f"a look at {n_partitions} partitions"
-        figures += [figure(f"{what}: CPU of the backend", "us each", [ours for ours, _ in turns]),
-                    figure(f"{what}, to a plain table", "ratio", [ours / plain for ours, plain in turns])]
+        what = f"a look at {n_partitions} partitions"
+        figures += [figure(f"{what}: CPU of the backend", "us each", [cpu_us for cpu_us, _ in turns]),
+                    figure(f"{what}: CPU, to one at a plain table", "ratio", [ratio for _, ratio in turns])]
+    os.sched_setaffinity(0, cores)
     rig.drop_database(outbox)
     return figures
