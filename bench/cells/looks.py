@@ -1,9 +1,10 @@
 """What one look at the outbox costs PostgreSQL, by how many partitions there are.
 
-The statement is the program's own, src/outbox/page.sql as a lane asks for it whose cursor is at the end, and
-finds one event each time; the sessions' settings are the program's, too. Beside it the same statement at a
-plain table with the same rows, all on one core: the distance to another one changes more. Shown is the CPU time of the backend for each look; partitions and plain
-table are asked in turns, and the ratio is the median of those of neighbouring batches.
+The statement is the program's own, src/outbox/page.sql as a lane asks for it whose cursor is at the end,
+and finds one event each time; the sessions' settings are the program's, too. Beside it the same statement
+at a plain table with the same rows, all on one core: the distance to another one changes more. Shown is
+the CPU time of the backend for each look; partitions and plain table are asked in turns, and the ratio is
+the median of those of neighbouring batches.
 """
 
 import os
@@ -90,7 +91,6 @@ def run(rig):
                           statistics.median(ours / plain for ours, plain in batches)])
         for looker in lookers:
             looker.connection.close()
-        what = f"a look at {n_partitions} partitions"
         what = f"a look at {n_partitions} partitions"
         figures += [figure(f"{what}: CPU of the backend", "us each", [cpu_us for cpu_us, _ in turns]),
                     figure(f"{what}: CPU, to one at a plain table", "ratio", [ratio for _, ratio in turns])]
