@@ -22,18 +22,6 @@ const char *const relay_crash_points[N_CRASH_POINTS] = {"before_send", "after_se
 /* A lost session with PostgreSQL, say, is back after a while. */
 #define RELOAD_AGAIN_US (300 * INT64_C(1000))
 
-/* At once: a relay may be about to read it. */
-static void write_file(const char *path, const char *text)
-{
-        char *new_path = xasprintf("%s.new", path);
-        FILE *file = fopen(new_path, "w");
-
-        if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0 ||
-            rename(new_path, path) != 0)
-                test_abort("cannot write %s", path);
-        free(new_path);
-}
-
 void relay_slot_init(
     struct relay_slot *slot, char name, char *folder, const char *config, uint64_t seed)
 {
@@ -43,7 +31,7 @@ void relay_slot_init(
             .random = seed};
         slot->config_path = xasprintf("%s/relay-%c.yaml", folder, name);
         slot->log_path = xasprintf("%s/relay-%c.log", folder, name);
-        write_file(slot->config_path, config);
+        replace_file(slot->config_path, config);
 }
 
 void relay_slot_deinit(struct relay_slot *slot)
@@ -146,7 +134,7 @@ void relay_slot_thaw(struct relay_slot *slot)
 
 void relay_slot_configure(struct relay_slot *slot, const char *config)
 {
-        write_file(slot->config_path, config);
+        replace_file(slot->config_path, config);
         slot->wants_reload = true;
 }
 

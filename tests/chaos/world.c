@@ -4,11 +4,8 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- HTTP --------------------------------------------------------------------------------------- */
 
@@ -65,13 +62,7 @@ static void start_hook(struct world *world, struct hook *hook, enum chaos_sink s
 
 void world_set_mail_mood(struct world *world, const char *mood)
 {
-        char *new_path = xasprintf("%s.new", world->mood_path);
-        FILE *file = fopen(new_path, "w");
-
-        if (file == NULL || fputs(mood, file) < 0 || fclose(file) != 0 ||
-            rename(new_path, world->mood_path) != 0)
-                test_abort("cannot write %s", world->mood_path);
-        free(new_path);
+        replace_file(world->mood_path, mood);
 }
 
 void world_start_mail(struct world *world)

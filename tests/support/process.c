@@ -1,5 +1,6 @@
 #include "support/process.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 
 #include <arpa/inet.h>
@@ -274,6 +275,17 @@ void wait_until(
                         test_abort("waited %lld ms in vain: %s", (long long)deadline_ms, what);
                 rest();
         }
+}
+
+void replace_file(const char *path, const char *text)
+{
+        char *new_path = xasprintf("%s.new", path);
+        FILE *file = fopen(new_path, "w");
+
+        if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0 ||
+            rename(new_path, path) != 0)
+                test_abort("cannot write %s: %s", path, strerror(errno));
+        free(new_path);
 }
 
 char *read_file(const char *path)

@@ -52,5 +52,8 @@ bool port_accepts(uint16_t port);
 /* The whole file as text ("" if it does not exist). Free it. */
 char *read_file(const char *path);
 
+/* Writes it, at once for whoever may be about to read it. */
+void replace_file(const char *path, const char *text);
+
 /* Aborts the test process with a message. */
 void test_abort(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));

@@ -11,13 +11,10 @@
 
 static void write_config(const struct relay_process *relay, const char *format, va_list arguments)
 {
-        char *new_path = xasprintf("%s.new", relay->config_path);
-        FILE *file = fopen(new_path, "w");
+        char *config = xvasprintf(format, arguments);
 
-        if (file == NULL || vfprintf(file, format, arguments) < 0 || fclose(file) != 0 ||
-            rename(new_path, relay->config_path) != 0)
-                test_abort("cannot write %s", relay->config_path);
-        free(new_path);
+        replace_file(relay->config_path, config);
+        free(config);
 }
 
 static const char *log_of_last_start(const struct relay_process *relay, char **out_whole)
