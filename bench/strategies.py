@@ -133,7 +133,8 @@ class Accounts:
         self.watcher.connection.close()
         dead = {name: n - self.before_tuples.get(name, 0) for name, n in self.tuples().items()}
         return {"wal_bytes": float(wal), "commits": commits, "background_cpu_s": background_s,
-                "dead_tuples": sum(dead.values()), "outbox_dead_tuples": sum(n for name, n in dead.items() if OUTBOX.fullmatch(name))}
+                "dead_tuples": sum(dead.values()),
+                "outbox_dead_tuples": sum(n for name, n in dead.items() if OUTBOX.fullmatch(name))}
 
 
 class Courier:
