@@ -27,6 +27,7 @@ struct expected {
         struct list link;
         bool is_sync;
         pg_result_fn *on_result; /* NULL: nobody wants it */
+        pg_result_fn *on_failed; /* NULL: it does not fail without the connection */
         void *owner;
 };
 
@@ -44,7 +45,8 @@ struct pg_conn {
         struct timer *timer;    /* the deadline of the state, or the end of the backoff */
         struct list expected;   /* expected::link, in the order the answers will come */
         struct list free_slots; /* expected::link, for reuse */
-        uint32_t n_failures;    /* since the last complete greeting */
+        PGresult *failed; /* owned; of the first of them, to be told when it has ended; or NULL */
+        uint32_t n_failures; /* since the last complete greeting */
 
         /* A failure found inside a call of the owner's; told from the loop, never inside the call. */
         struct error failed_sending;
@@ -81,6 +83,8 @@ static void unwatch_socket(struct pg_conn *conn)
 
 static void drop_session(struct pg_conn *conn)
 {
+        PQclear(conn->failed);
+        conn->failed = NULL;
         unwatch_socket(conn); /* before PQfinish() closes the socket */
         PQfinish(conn->pq);
         conn->pq = NULL;
@@ -152,15 +156,34 @@ static void fail_later(struct pg_conn *conn)
         timer_arm(conn->timer, 0);
 }
 
+void pg_conn_describe(const PGresult *failed, struct error *out_error)
+{
+        const char *sqlstate = PQresultErrorField(failed, PG_DIAG_SQLSTATE);
+
+        pg_words_set_error(out_error, "refused by the server", PQresultErrorMessage(failed));
+        if (sqlstate != NULL)
+                out_error->kind = sqlstate_kind(sqlstate);
+}
+
 static void fail_with_result(struct pg_conn *conn, const PGresult *result)
 {
-        const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
         struct error error;
 
-        pg_words_set_error(&error, "refused by the server", PQresultErrorMessage(result));
-        if (sqlstate != NULL)
-                error.kind = sqlstate_kind(sqlstate);
+        pg_conn_describe(result, &error);
         pg_conn_fail(conn, &error);
+}
+
+/* Takes the result of a statement that is allowed to fail by itself. It is told when the statement has ended:
+ * whoever hears of it may send the next one, and a statement that is sent between an error and the end would
+ * have libpq leave out the latter. */
+static bool take_failure(struct pg_conn *conn, const struct expected *expected, PGresult *result)
+{
+        const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+        if (expected->on_failed == NULL || sqlstate == NULL || !sqlstate_is_of_statement(sqlstate))
+                return false;
+        conn->failed = result;
+        return true;
 }
 
 static bool watch_socket(struct pg_conn *conn, int events)
@@ -309,10 +332,25 @@ static bool take_result(struct pg_conn *conn, PGresult *result)
         case PGRES_FATAL_ERROR:
         case PGRES_SINGLE_TUPLE:
         case PGRES_PIPELINE_ABORTED:
+                if (take_failure(conn, first, result))
+                        return true;
                 fail_with_result(conn, result);
                 break;
         }
         PQclear(result);
+        return is_open(conn);
+}
+
+/* The first statement has no more results. False once the connection has been lost or closed. */
+static bool end_first(struct pg_conn *conn)
+{
+        const struct expected first = *list_owner(conn->expected.next, struct expected, link);
+        PGresult *failed = conn->failed;
+
+        conn->failed = NULL;
+        pop_expected(conn);
+        if (failed != NULL)
+                first.on_failed(first.owner, failed);
         return is_open(conn);
 }
 
@@ -324,9 +362,7 @@ static void take_results(struct pg_conn *conn)
                 PGresult *result = PQgetResult(conn->pq);
 
                 progress = true;
-                if (result == NULL)
-                        pop_expected(conn); /* the statement has no more results */
-                else if (!take_result(conn, result))
+                if (result == NULL ? !end_first(conn) : !take_result(conn, result))
                         return;
         }
         if (progress)
@@ -462,7 +498,7 @@ int pg_conn_backend_pid(const struct pg_conn *conn)
         return is_open(conn) ? PQbackendPID(conn->pq) : 0;
 }
 
-static void expect(struct pg_conn *conn, bool is_sync, pg_result_fn *on_result, void *owner)
+static void expect(struct pg_conn *conn, const struct expected *answer)
 {
         struct expected *slot;
 
@@ -475,40 +511,55 @@ static void expect(struct pg_conn *conn, bool is_sync, pg_result_fn *on_result, 
         }
         if (list_is_empty(&conn->expected))
                 timer_arm(conn->timer, (uint64_t)conn->config.query_timeout_ms);
-        slot->is_sync = is_sync;
-        slot->on_result = on_result;
-        slot->owner = owner;
+        slot->is_sync = answer->is_sync;
+        slot->on_result = answer->on_result;
+        slot->on_failed = answer->on_failed;
+        slot->owner = answer->owner;
         list_push_back(&conn->expected, &slot->link);
 }
 
 /* Each statement is a transaction of its own. */
-static void end_statement(struct pg_conn *conn, int sent, pg_result_fn *on_result, void *owner)
+static void end_statement(struct pg_conn *conn, int sent, const struct expected *answer)
 {
+        static const struct expected sync = {.is_sync = true};
+
         if (sent != 1 || PQpipelineSync(conn->pq) != 1) {
                 fail_later(conn);
                 return;
         }
-        expect(conn, false, on_result, owner);
-        expect(conn, true, NULL, NULL);
+        expect(conn, answer);
+        expect(conn, &sync);
         flush(conn);
 }
 
 void pg_conn_prepare(struct pg_conn *conn, const struct pg_statement *statement)
 {
+        static const struct expected nothing;
+
         if (!is_open(conn) || has_failed_sending(conn))
                 return;
         end_statement(conn,
             PQsendPrepare(conn->pq, statement->name, statement->sql, statement->n_params, NULL),
-            NULL, NULL);
+            &nothing);
 }
 
-void pg_conn_execute(struct pg_conn *conn, const struct pg_statement *statement,
-    const char *const *values, bool binary_result, pg_result_fn *on_result, void *owner)
+void pg_conn_try(struct pg_conn *conn, const struct pg_statement *statement,
+    const char *const *values, bool binary_result, pg_result_fn *on_result, pg_result_fn *on_failed,
+    void *owner)
 {
+        const struct expected answer = {
+            .on_result = on_result, .on_failed = on_failed, .owner = owner};
+
         if (!is_open(conn) || has_failed_sending(conn))
                 return;
         end_statement(conn,
             PQsendQueryPrepared(conn->pq, statement->name, statement->n_params, values, NULL, NULL,
                 binary_result ? 1 : 0),
-            on_result, owner);
+            &answer);
+}
+
+void pg_conn_execute(struct pg_conn *conn, const struct pg_statement *statement,
+    const char *const *values, bool binary_result, pg_result_fn *on_result, void *owner)
+{
+        pg_conn_try(conn, statement, values, binary_result, on_result, NULL, owner);
 }

@@ -5,9 +5,11 @@
  *   any of these -error or deadline-> WAITING -backoff-> CONNECTING
  *
  * While GREETING the owner prepares the session (settings, schema check); what
- * it finds wrong it reports with pg_conn_fail(). An error of any statement
- * breaks the connection too: our statements do not fail in normal life, and a
- * new session that starts from what is durable is the one path that mends all.
+ * it finds wrong it reports with pg_conn_fail(). An error of a statement breaks
+ * the connection too: our statements do not fail in normal life, and a new
+ * session that starts from what is durable is the one path that mends all. The
+ * exception are statements that work on what others wrote (pg_conn_try()): what
+ * is wrong with one of these is no reason to stop everybody.
  */
 #pragma once
 
@@ -69,6 +71,18 @@ bool pg_conn_is_ready(const struct pg_conn *conn);
 void pg_conn_prepare(struct pg_conn *conn, const struct pg_statement *statement);
 void pg_conn_execute(struct pg_conn *conn, const struct pg_statement *statement,
     const char *const *values, bool binary_result, pg_result_fn *on_result, void *owner);
+
+/*
+ * The same for a statement that may fail by itself: because of the time or the memory that it takes, a lock
+ * that it cannot get, or the data that it meets. Then on_failed comes in place of on_result, and the
+ * session goes on. Any other error breaks the connection.
+ */
+void pg_conn_try(struct pg_conn *conn, const struct pg_statement *statement,
+    const char *const *values, bool binary_result, pg_result_fn *on_result, pg_result_fn *on_failed,
+    void *owner);
+
+/* What an on_failed was given, in words. */
+void pg_conn_describe(const PGresult *failed, struct error *out_error);
 
 /* The process id that the server gave when the session began; 0 while there is none. */
 int pg_conn_backend_pid(const struct pg_conn *conn);

@@ -52,6 +52,24 @@ enum error_kind sqlstate_kind(const char *sqlstate)
         return ERROR_DATABASE;
 }
 
+bool sqlstate_is_of_statement(const char *sqlstate)
+{
+        static const char *const prefixes[] = {
+            "22",    /* the data: a regular expression, a number, bytes of a foreign encoding */
+            "53100", /* disk, for what it sorts */
+            "53200", /* memory */
+            "54",    /* limits of the server */
+            "55P03", /* lock_timeout */
+            "57014", /* statement_timeout, or somebody's cancel */
+            "XX",    /* what it met is damaged */
+        };
+
+        for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+                if (strncmp(sqlstate, prefixes[i], strlen(prefixes[i])) == 0)
+                        return true;
+        return false;
+}
+
 /* libpq quotes what it does not understand, and that may be a part of a password. */
 static bool may_hold_password(const char *dsn)
 {

@@ -14,5 +14,8 @@ void pg_words_set_error(struct error *error, const char *doing, const char *text
 /* What a failed statement means to a program; ERROR_DATABASE if nothing special. */
 enum error_kind sqlstate_kind(const char *sqlstate);
 
+/* Whether it is about this one statement, and another one may well succeed. */
+bool sqlstate_is_of_statement(const char *sqlstate);
+
 /* ERROR_CONFIG if libpq does not understand it. Never quotes what may be a part of a password. */
 bool dsn_check(const char *dsn, struct error *error) __attribute__((warn_unused_result));
