@@ -1,16 +1,19 @@
 -- pgcourier schema, version 5: what the filters of sinks and receivers say about an event.
 
 -- Which of the filters (jsonpath predicates) are true of a payload, by their numbers from 1, in
--- order. Never fails, since the relay reads events in one statement for many: where a filter cannot
--- be answered, it is not true. That happens with payloads that jsonb cannot hold (\u0000, numbers
--- beyond its range), and with what a jsonpath may still complain about although told to be silent.
+-- order. Never fails because of what it is asked: where a filter cannot be answered, it is not true. That
+-- happens with payloads that jsonb cannot hold (\u0000, numbers beyond its range), and with what a
+-- jsonpath may still complain about although told to be silent. Cut off by statement_timeout, it says in
+-- the error's detail what it was at: the event that it was given, and the number of the filter, or 0.
 -- Names are qualified rather than found by a search_path of its own, which would cost as much as the
 -- rest of a call.
-CREATE FUNCTION courier.true_filters(payload json, filters jsonpath[]) RETURNS integer[]
+CREATE FUNCTION courier.true_filters(payload json, filters jsonpath[], event_id bigint DEFAULT NULL)
+RETURNS integer[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   document pg_catalog.jsonb;
   held     integer[] := '{}';
+  at       integer := 0;
 BEGIN
   IF payload IS NULL THEN
     RETURN held;
@@ -18,15 +21,20 @@ BEGIN
   BEGIN
     document := payload;
     FOR n IN 1 .. pg_catalog.cardinality(filters) LOOP
+      at := n;
       IF document OPERATOR(pg_catalog.@@) filters[n] THEN
         held := pg_catalog.array_append(held, n);
       END IF;
     END LOOP;
     RETURN held;
-  EXCEPTION WHEN others THEN
-    IF document IS NULL THEN
-      RETURN '{}';
-    END IF;
+  EXCEPTION
+    WHEN query_canceled THEN
+      RAISE query_canceled USING MESSAGE = sqlerrm,
+        DETAIL = pg_catalog.format('event %s, filter %s', event_id, at);
+    WHEN others THEN
+      IF document IS NULL THEN
+        RETURN '{}';
+      END IF;
   END;
   -- One of them failed: each by itself, so that the others count.
   held := '{}';
@@ -35,15 +43,19 @@ BEGIN
       IF document OPERATOR(pg_catalog.@@) filters[n] THEN
         held := pg_catalog.array_append(held, n);
       END IF;
-    EXCEPTION WHEN others THEN
-      NULL;
+    EXCEPTION
+      WHEN query_canceled THEN
+        RAISE query_canceled USING MESSAGE = sqlerrm,
+          DETAIL = pg_catalog.format('event %s, filter %s', event_id, n);
+      WHEN others THEN
+        NULL;
     END;
   END LOOP;
   RETURN held;
 END
 $$;
-COMMENT ON FUNCTION courier.true_filters(json, jsonpath[])
-  IS 'Which of the jsonpath predicates hold for a payload, by number from 1; never fails';
+COMMENT ON FUNCTION courier.true_filters(json, jsonpath[], bigint)
+  IS 'Which of the jsonpath predicates hold for a payload, by number from 1; an event''s id is for the error when its time is up';
 
 -- What is wrong with a filter, in PostgreSQL's words, or NULL.
 CREATE FUNCTION courier.filter_error(filter text) RETURNS text
@@ -65,8 +77,8 @@ END
 $$;
 COMMENT ON FUNCTION courier.filter_error(text) IS 'What is wrong with a jsonpath predicate, or NULL';
 
-REVOKE ALL ON FUNCTION courier.true_filters(json, jsonpath[]), courier.filter_error(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION courier.true_filters(json, jsonpath[]), courier.filter_error(text)
+REVOKE ALL ON FUNCTION courier.true_filters(json, jsonpath[], bigint), courier.filter_error(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION courier.true_filters(json, jsonpath[], bigint), courier.filter_error(text)
   TO courier_relay;
 
 INSERT INTO courier.schema_version (version, name) VALUES (5, 'routing');

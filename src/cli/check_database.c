@@ -99,7 +99,7 @@ static void check_rights(struct blocking_conn *conn, struct report *report, cons
             " ('DELETE on courier.pause', has_table_privilege('courier.pause', 'DELETE')),"
             " ('EXECUTE on courier.tick()', has_function_privilege('courier.tick()', 'EXECUTE')),"
             " ('EXECUTE on courier.true_filters()', has_function_privilege("
-            "  'courier.true_filters(json, jsonpath[])', 'EXECUTE')),"
+            "  'courier.true_filters(json, jsonpath[], bigint)', 'EXECUTE')),"
             " ('EXECUTE on pg_control_system()',"
             "  has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE'))"
             ") AS rights (what, granted) WHERE NOT granted";

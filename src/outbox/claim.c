@@ -224,7 +224,6 @@ static void on_filter_checked(void *owner, PGresult *result)
 
 void lane_store_claim(struct lane_store *store)
 {
-        store->scan_ids = 0;
         if (store->filter != NULL)
                 execute(store, CHECK_FILTER, &store->filter, on_filter_checked);
         else

@@ -59,8 +59,7 @@ static json_t *describe(const struct sink_config *config)
                 json_object_set_new(sink, "types", text_array(config->types, config->n_types));
         if (config->n_match_headers > 0)
                 add_headers(sink, config);
-        if (config->filter != NULL)
-                json_object_set_new(sink, "filter", json_string(config->filter));
+        json_object_set_new(sink, "has_filter", json_boolean(config->filter != NULL));
         return sink;
 }
 

@@ -2,7 +2,7 @@
 -- which describes it).
 --
 -- $1  the sinks of the configuration: a JSON array of {sink, fans_out, topics, types, header_names,
---     header_values, filter}; NULL: every sink that has a cursor, with whatever it takes
+--     header_values, has_filter}; NULL: every sink that has a cursor, with whatever it takes
 --
 -- It is asked for every few seconds, whatever the backlog: nothing here reads more than a bounded
 -- number of rows, and each by an index. What a lane has not got yet are
@@ -12,21 +12,21 @@
 --   stragglers   below that, of transactions that its snapshots do not show (docs/architecture.md)
 --
 -- The first so many of either are read and judged; the rest is as many as the ids that are left let
--- expect, and so the number is called an estimate.
+-- expect, and so the number is called an estimate. So it is where there is a filter: what that takes is not
+-- asked here, because a filter may take any time.
 WITH RECURSIVE moment AS MATERIALIZED (
   SELECT clock_timestamp() AS at,
          coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0) AS top_id
 ), asked AS MATERIALIZED (
   SELECT * FROM json_to_recordset($1::json) AS one (
     sink text, fans_out boolean, topics text[], types text[], header_names text[], header_values text[],
-    filter text)
+    has_filter boolean)
 ), sinks AS MATERIALIZED (
-  SELECT sink, fans_out, topics, types, header_names, header_values,
-         CASE WHEN courier.filter_error(filter) IS NULL THEN filter END AS filter
+  SELECT sink, fans_out, topics, types, header_names, header_values, has_filter
   FROM asked
   UNION ALL
   SELECT sink, EXISTS (SELECT FROM courier.endpoint WHERE endpoint.sink = known.sink),
-         NULL, NULL, NULL, NULL, NULL
+         NULL, NULL, NULL, NULL, false
   FROM (SELECT sink FROM courier.cursor UNION SELECT sink FROM courier.pause
         UNION SELECT sink FROM courier.endpoint) AS known
   WHERE $1::json IS NULL
@@ -48,8 +48,8 @@ WITH RECURSIVE moment AS MATERIALIZED (
   -- Of a sink that fans out those of its receivers that are not paused: the others' events wait
   -- because somebody said so.
   SELECT cursor.*, greatest(from_floor, last_id) AS above, endpoint.topics AS lane_topics,
-         endpoint.types AS lane_types, endpoint.filter AS lane_filter, sinks.topics, sinks.types,
-         sinks.header_names, sinks.header_values, sinks.filter::jsonpath AS filter,
+         endpoint.types AS lane_types, sinks.topics, sinks.types, sinks.header_names, sinks.header_values,
+         has_filter OR endpoint.filter IS NOT NULL AS is_filtered,
          top_id > greatest(from_floor, last_id) AS has_new,
          pg_snapshot_xmin(from_snapshot) < from_xid
            OR pg_snapshot_xmin(until_snapshot) < until_xid AS has_stragglers
@@ -58,10 +58,8 @@ WITH RECURSIVE moment AS MATERIALIZED (
   LEFT JOIN courier.endpoint ON endpoint.sink = cursor.sink AND endpoint.id = cursor.lane
   WHERE CASE WHEN sinks.fans_out THEN endpoint.state = 'active' ELSE cursor.lane = 0 END
 ), looked_at AS MATERIALIZED (
-  -- Of each sink the hundred furthest behind stand for the others. A filter costs more than the rest.
-  SELECT *, CASE WHEN filter IS NULL AND lane_filter IS NULL
-                 THEN greatest(50, least(5000, 20000 / n_all)) ELSE greatest(20, least(200, 4000 / n_all))
-            END AS max_rows
+  -- Of each sink the hundred furthest behind stand for the others.
+  SELECT *, greatest(50, least(5000, 20000 / n_all)) AS max_rows
   FROM (SELECT *, row_number() OVER (PARTITION BY sink ORDER BY above, lane) AS nth, count(*) OVER () AS n_all
         FROM lanes WHERE has_new OR has_stragglers) AS behind
   WHERE nth <= 100
@@ -93,12 +91,12 @@ WITH RECURSIVE moment AS MATERIALIZED (
          min(id) AS first_id, max(id) AS last_id, max(upto) AS upto,
          count(*) FILTER (WHERE is_left AND is_taken) AS n_taken,
          min(created_at) FILTER (WHERE is_left AND is_taken) AS oldest,
-         bool_and(is_judged) AS is_judged
+         bool_or(is_filtered) AS is_filtered
   FROM looked_at AS lane
   JOIN patterns AS wide ON wide.sink = lane.sink AND wide.of_sink
   LEFT JOIN patterns AS narrow ON narrow.sink = lane.sink AND narrow.lane = lane.lane AND NOT narrow.of_sink
   CROSS JOIN LATERAL (
-    (SELECT NULL::xid8 AS piece, id, topic, type, headers, payload, created_at,
+    (SELECT NULL::xid8 AS piece, id, topic, type, headers, created_at,
             (SELECT top_id FROM moment) AS upto, true AS is_left
      FROM courier.outbox
      WHERE lane.has_new AND id > lane.above
@@ -108,7 +106,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
     SELECT straggler.txid, one.*, lane.above, true
     FROM (SELECT pg_snapshot_xip(lane.from_snapshot)
           UNION SELECT pg_snapshot_xip(lane.until_snapshot)) AS straggler (txid),
-         LATERAL (SELECT id, topic, type, headers, payload, created_at
+         LATERAL (SELECT id, topic, type, headers, created_at
                   FROM courier.outbox
                   WHERE lane.has_stragglers
                     AND (outbox.txid, outbox.id) <= (straggler.txid, lane.above)
@@ -119,7 +117,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
     UNION ALL
     -- From a snapshot's xmax on, which is the last completed transaction plus one, there are some in
     -- no list: all of them are one piece.
-    SELECT bounds.first, id, topic, type, headers, payload, created_at, lane.above,
+    SELECT bounds.first, id, topic, type, headers, created_at, lane.above,
            hidden.id <= lane.above
              AND hidden.id > CASE WHEN pg_visible_in_snapshot(hidden.txid, lane.until_snapshot)
                                   THEN lane.last_id ELSE 0 END
@@ -133,8 +131,6 @@ WITH RECURSIVE moment AS MATERIALIZED (
                   WHERE lane.has_stragglers AND outbox.txid >= bounds.first AND outbox.txid < bounds.below
                   ORDER BY outbox.txid, outbox.id LIMIT lane.max_rows) AS hidden
   ) AS row
-  CROSS JOIN LATERAL (SELECT pg_column_size(row.payload) <= 65536 OR row.payload IS NULL
-                             OR lane.filter IS NULL AND lane.lane_filter IS NULL AS is_judged) AS judged
   CROSS JOIN LATERAL (
     SELECT (wide.topic = '' OR row.topic ~ wide.topic)
            AND (wide.not_topic IS NULL OR row.topic !~ wide.not_topic)
@@ -148,16 +144,13 @@ WITH RECURSIVE moment AS MATERIALIZED (
            AND (lane.header_names IS NULL OR NOT EXISTS (
                   SELECT FROM unnest(lane.header_names, lane.header_values) AS condition (name, value)
                   WHERE (row.headers ? name AND (value IS NULL OR row.headers ->> name = value)) IS NOT TRUE))
-           AND (NOT is_judged
-                OR (lane.filter IS NULL OR courier.true_filters(row.payload, ARRAY[lane.filter]) <> '{}')
-                   AND (lane.lane_filter IS NULL
-                        OR courier.true_filters(row.payload, ARRAY[lane.lane_filter]) <> '{}')) AS is_taken
+           AS is_taken
   ) AS verdict
   GROUP BY lane.sink, lane.lane, piece
 ), backlogs AS (
   -- Of what was not looked at the share that was taken of what was; lanes without a look as the others.
   SELECT sink, sum(n_taken) AS n_taken, min(oldest) AS oldest,
-         bool_and(n_rows < max_rows AND is_judged) AS is_exact,
+         bool_and(n_rows < max_rows AND NOT is_filtered) AS is_exact,
          sum(CASE WHEN n_rows >= max_rows THEN greatest(0, upto - last_id)
              * (n_taken::numeric / (last_id - first_id + 1)) END) AS n_expected
   FROM pieces GROUP BY sink

@@ -23,6 +23,7 @@
 
 struct outbox;
 struct lane_store;
+struct sieve;
 
 struct outbox_events {
         void (*on_up)(void *owner); /* a session that may be used */
@@ -40,6 +41,9 @@ struct outbox_events {
         void (*on_control)(void *owner);
         /* Answers outbox_tick(): until the next tick of a schedule; 0: at once, -1: none. */
         void (*on_tick)(void *owner, int64_t next_ms);
+        /* Filters cannot be asked, or can be again; the sieve goes on by itself. */
+        void (*on_filters_down)(void *owner, const struct error *error, int64_t retry_ms);
+        void (*on_filters_up)(void *owner);
         /* Answers outbox_check_filter(): why not, in words, or NULL. */
         void (*on_filter_checked)(void *owner, const char *words);
 };
@@ -65,6 +69,9 @@ void outbox_open(struct outbox *outbox);
 void outbox_configure(struct outbox *outbox, const struct postgres_config *config);
 
 bool outbox_is_up(const struct outbox *outbox);
+
+/* What filters are asked through, in this session as long as it lasts. */
+struct sieve *outbox_sieve(struct outbox *outbox);
 
 /* Does PostgreSQL take the text for a jsonpath predicate? Answered by on_filter_checked. */
 void outbox_check_filter(struct outbox *outbox, const char *filter);
@@ -112,6 +119,9 @@ struct lane_store_events {
          * most. Borrowed; on_page follows at once. May be NULL. */
         void (*on_page_end)(void *owner, const struct page *page);
         void (*on_page)(void *owner, struct page *page); /* the page is now the receiver's */
+        /* In place of on_page: this statement failed by itself, the session goes on. The next one asks for
+         * less; when, is for the receiver to decide. */
+        void (*on_page_failed)(void *owner, const struct error *error);
         void (*on_parked)(void *owner, struct parked_batch *batch); /* now the receiver's */
         void (*on_xid)(void *owner, uint64_t xid);
         /* Before on_settled: so many verdicts found no row to be applied to, because somebody removed

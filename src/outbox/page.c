@@ -21,17 +21,12 @@ const struct pg_statement next_id_statement = {.name = "next_id",
     .sql = "SELECT min(id) FROM courier.outbox WHERE id > $1::bigint"};
 
 /* One page looks at so many ids at most, so that a sink whose topics are rare never runs a long
- * statement. */
-#define SCAN_IDS 50000
-
-/* With a filter it depends on the payloads how long that takes: it begins with a few, and then as
- * many as the last ones let expect within this time. */
-#define FIRST_SCAN_IDS 1000
-#define LEAST_SCAN_IDS 50
-#define SCAN_US        250000
+ * statement. A page that fails, perhaps for want of time, is asked for again with half of that. */
+#define SCAN_IDS   50000
+#define MAX_HALVED 10
 
 /* Behind those of the event. In the first row of an opening page, the frame, ID is its floor; other
- * pages have no frame. What filters were asked about comes last. */
+ * pages have no frame. */
 enum page_column {
         COLUMN_IS_DELAYED = N_EVENT_COLUMNS,
         COLUMN_FRAME,
@@ -39,10 +34,9 @@ enum page_column {
 };
 
 struct stored_page {
-        struct page page;       /* what the receiver holds; first, to be freed from there */
-        PGresult *result;       /* owned */
-        int first_row, end_row; /* of the events */
-        bool are_filters_asked;
+        struct page page;            /* what the receiver holds; first, to be freed from there */
+        PGresult *result;            /* owned */
+        int first_row, end_row;      /* of the events */
         const struct routing *judge; /* what the statement could not say; NULL: it said all */
         struct event_headers headers;
 };
@@ -70,10 +64,7 @@ static void release(struct page *page)
         cursor_deinit(&page->start);
         free(page->events);
         free(page->is_delayed);
-        for (size_t i = 0; i < page->n_filters; i++)
-                free(page->filters[i]);
-        free(page->filters);
-        free(page->filter_bits);
+        free(page->is_unjudged);
         free(stored);
 }
 
@@ -94,41 +85,6 @@ static struct frame *until_frame(const struct lane_store *store, const PGresult 
             PQgetvalue(result, 0, COLUMN_FRAME), event_row_int64(result, 0, COLUMN_ID), xid);
 }
 
-/* The page has room for n_rows events. */
-static void begin_filters(struct page *page, const struct route_params *route, size_t n_rows)
-{
-        if (route->n_filters == 0)
-                return;
-        page->n_filters = route->n_filters;
-        page->filters = xcalloc(route->n_filters, sizeof *page->filters);
-        for (size_t i = 0; i < route->n_filters; i++)
-                page->filters[i] = xstrdup(route->filters[i]);
-        page->filter_bits = xcalloc(n_rows, (route->n_filters + 7) / 8);
-}
-
-static void set_filter(struct page *page, size_t filter)
-{
-        size_t row_bytes = (page->n_filters + 7) / 8;
-
-        page->filter_bits[page->n_events * row_bytes + filter / 8] |= (uint8_t)(1U << filter % 8);
-}
-
-static void read_asked_filters(struct page *page, const PGresult *result, int row)
-{
-        /* An integer[]: dimensions, flags, type, length and lower bound, then length and value. */
-        enum { HEADER_BYTES = 20, ELEMENT_BYTES = 8 };
-        int column = PQnfields(result) - 1;
-        int n_bytes = PQgetlength(result, row, column);
-        const char *array = PQgetvalue(result, row, column);
-
-        for (int at = HEADER_BYTES; at + ELEMENT_BYTES <= n_bytes; at += ELEMENT_BYTES) {
-                uint32_t number;
-
-                memcpy(&number, array + at + 4, sizeof number);
-                set_filter(page, be32toh(number) - 1);
-        }
-}
-
 static void read_event(struct stored_page *stored, int row, size_t n_rows)
 {
         struct page *page = &stored->page;
@@ -141,10 +97,6 @@ static void read_event(struct stored_page *stored, int row, size_t n_rows)
         }
         if (event_row_bool(stored->result, row, COLUMN_IS_DELAYED))
                 note_delayed(page, n_rows);
-        if (stored->are_filters_asked)
-                read_asked_filters(page, stored->result, row);
-        else if (page->n_filters > 0)
-                set_filter(page, 0); /* the only one, without which it would not be here */
         page->bytes += event->payload_bytes;
         page->n_events++;
 }
@@ -191,7 +143,6 @@ static struct page *page_from_result(const struct lane_store *store, PGresult *r
 
         stored->result = result;
         stored->first_row = row;
-        stored->are_filters_asked = store->route.values[ROUTE_ASKED_FILTERS] != NULL;
         if (store->request.n_routings == 1 && !store->route.is_exact)
                 stored->judge = store->request.routings[0];
         page->release = release;
@@ -200,7 +151,6 @@ static struct page *page_from_result(const struct lane_store *store, PGresult *r
         page->start = (struct cursor){.from = frame_ref(store->request.start.from),
             .until = until_frame(store, result),
             .last_id = store->request.start.last_id};
-        begin_filters(page, &store->route, (size_t)n_rows);
         for (; row < n_rows && !is_left_out(result, row); row++)
                 page->bytes += payload_bytes(result, row);
         stored->end_row = row;
@@ -209,34 +159,36 @@ static struct page *page_from_result(const struct lane_store *store, PGresult *r
         return page;
 }
 
-static bool is_filtering(const struct lane_store *store)
-{
-        return store->route.values[ROUTE_FILTERS] != NULL;
-}
-
-static void adapt_scan(struct lane_store *store)
-{
-        int64_t took_us = store->answered_us - store->asked_us;
-
-        if (!is_filtering(store))
-                return;
-        if (took_us > SCAN_US && store->scan_ids > LEAST_SCAN_IDS)
-                store->scan_ids /= 2;
-        else if (took_us < SCAN_US / 4 && store->scan_ids < SCAN_IDS)
-                store->scan_ids *= 2;
-}
-
 static void give_page(struct lane_store *store)
 {
         struct page *page = store->page;
 
         store->page = NULL;
+        if (store->n_halved > 0)
+                store->n_halved--;
         if (is_opening(store))
                 session_note_looked(store->outbox, page);
         if (store->events.on_page_end != NULL)
                 store->events.on_page_end(store->owner, page);
         read_events((struct stored_page *)(void *)page);
         store->events.on_page(store->owner, page);
+}
+
+/* It was this lane's statement, and nobody else's: the session goes on, and the lane asks again later, for
+ * less. */
+static void on_page_failed(void *owner, PGresult *result)
+{
+        struct lane_store *store = owner;
+        struct error error;
+
+        pg_conn_describe(result, &error);
+        PQclear(result);
+        lane_store_forget_page(store);
+        if (store->n_halved < MAX_HALVED)
+                store->n_halved++;
+        if (is_opening(store))
+                session_note_looked(store->outbox, NULL);
+        store->events.on_page_failed(store->owner, &error);
 }
 
 /* Where many ids in a row are not there (their rows were removed, or a sequence was moved), the next
@@ -261,7 +213,8 @@ static void look_for_next_id(struct lane_store *store)
         const char *const values[] = {upto};
 
         snprintf(upto, sizeof upto, "%" PRId64, store->page->upto);
-        pg_conn_execute(store->outbox->conn, &next_id_statement, values, true, on_next_id, store);
+        pg_conn_try(store->outbox->conn, &next_id_statement, values, true, on_next_id,
+            on_page_failed, store);
 }
 
 static void send_request(struct lane_store *store);
@@ -273,7 +226,6 @@ static void on_page_read(void *owner, PGresult *result)
         bool is_empty = PQntuples(result) == first;
 
         store->answered_us = clock_monotonic_us();
-        adapt_scan(store);
         if (!is_empty && is_left_out(result, first)) {
                 /* A large event comes next: it comes alone, whatever its size. A difference that
                  * was opened by this answer is forgotten and opened again. */
@@ -303,23 +255,42 @@ static void set_number(struct page_values *params, enum page_param param, int64_
         params->values[param] = params->numbers[param];
 }
 
-/* What is looked at besides new rows. */
-static void choose_stragglers(
-    struct page_values *params, struct page_shape *shape, const struct frame *from)
-{
-        shape->looks_for_hidden = !stragglers_list(from, &params->stragglers);
-        shape->has_stragglers = shape->looks_for_hidden || params->stragglers.bytes.length > 0;
-        params->values[PAGE_STRAGGLERS] = array_end(&params->stragglers);
-}
-
 /* No page looks at more ids than this. */
 static int64_t last_to_look_at(const struct lane_store *store, int64_t above)
 {
-        int64_t upto = above + (is_filtering(store) ? store->scan_ids : SCAN_IDS);
+        int64_t upto = above + (SCAN_IDS >> store->n_halved);
 
         if (!is_opening(store) && upto > store->request.start.until->floor)
                 upto = store->request.start.until->floor;
         return upto;
+}
+
+static int64_t max_int64(int64_t a, int64_t b)
+{
+        return a > b ? a : b;
+}
+
+/* How new rows are found, and what else is looked at; returns the id above which all of it is. */
+static int64_t choose_rows(
+    const struct lane_store *store, struct page_values *params, struct page_shape *shape)
+{
+        const struct cursor *start = &store->request.start;
+        bool are_named = stragglers_list(start->from, &params->stragglers);
+        bool are_any = !are_named || params->stragglers.bytes.length > 0;
+        int64_t straggler_floor = 0;
+
+        params->values[PAGE_STRAGGLERS] = array_end(&params->stragglers);
+        if (are_any) {
+                straggler_floor =
+                    frame_marks_floor(&store->outbox->marks, stragglers_oldest(start->from));
+                set_number(params, PAGE_STRAGGLER_FLOOR, straggler_floor);
+        }
+        if (!are_named) {
+                shape->rows = PAGE_ROWS_DEFINED;
+                return max_int64(start->last_id, straggler_floor);
+        }
+        shape->rows = are_any ? PAGE_ROWS_AND_STRAGGLERS : PAGE_ROWS_NEW;
+        return max_int64(start->last_id, start->from->floor);
 }
 
 static void execute(
@@ -330,7 +301,8 @@ static void execute(
         for (int i = 0; i < form->text.n_params; i++)
                 values[i] = params->values[form->text.params[i]];
         store->asked_us = clock_monotonic_us();
-        pg_conn_execute(store->outbox->conn, &form->statement, values, true, on_page_read, store);
+        pg_conn_try(store->outbox->conn, &form->statement, values, true, on_page_read,
+            on_page_failed, store);
 }
 
 static void send_request(struct lane_store *store)
@@ -339,15 +311,12 @@ static void send_request(struct lane_store *store)
         const struct frame *from = request->start.from;
         struct page_shape shape = page_shape_of(&store->route);
         struct page_values params = {0};
-        int64_t above = request->start.last_id > from->floor ? request->start.last_id : from->floor;
+        int64_t above;
 
-        shape.is_opening = is_opening(store);
-        choose_stragglers(&params, &shape, from);
-        store->upto = last_to_look_at(store, above);
         frame_marks_note(&store->outbox->marks, from);
-        if (shape.has_stragglers)
-                set_number(&params, PAGE_STRAGGLER_FLOOR,
-                    frame_marks_floor(&store->outbox->marks, stragglers_oldest(from)));
+        shape.is_opening = is_opening(store);
+        above = choose_rows(store, &params, &shape);
+        store->upto = last_to_look_at(store, above);
         params.values[PAGE_FROM_SNAPSHOT] = from->snapshot;
         set_number(&params, PAGE_FROM_FLOOR, from->floor);
         set_number(&params, PAGE_FROM_XID, (int64_t)from->xid);
@@ -376,14 +345,13 @@ void lane_store_read(struct lane_store *store, const struct page_request *reques
 {
         lane_store_forget_page(store);
         cursor_assign(&store->request.start, &request->start);
-        store->request.max_events = request->max_events;
+        store->request.max_events = (request->max_events - 1) >> store->n_halved;
+        store->request.max_events++;
         store->request.max_event_bytes = request->max_event_bytes;
         store->request.routings = request->routings;
         store->request.n_routings = request->n_routings;
         route_params_deinit(&store->route);
         route_params_init(&store->route, request->routings, request->n_routings);
-        if (store->scan_ids == 0)
-                store->scan_ids = FIRST_SCAN_IDS;
         if (request->start.until == NULL)
                 session_note_looking(store->outbox);
         send_request(store);

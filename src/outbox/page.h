@@ -24,22 +24,11 @@ struct page {
         int64_t asked_us;     /* monotonic clock: of what was read from the database */
         int64_t arrived_us;
 
-        /* The filters of the request's routings, each once, in the order of strcmp(); and for each
-         * event one bit for each of them, lowest first, filled up to whole bytes. */
-        char **filters;
-        size_t n_filters;
-        uint8_t *filter_bits;
+        /* For each: its filter took too long to be asked; NULL: none of them. The reader leaves it alone. */
+        bool *is_unjudged;
 
         void (*release)(struct page *page);
 };
-
-/* The number of a filter, found by its text, so that whose it was need not be there any more when
- * the page comes; -1 if none of the request's routings had it. */
-ptrdiff_t page_find_filter(const struct page *page, const char *filter);
-
-/* Whether it holds for the event; -1 never does. Neither does any for binary data, for JSON that
- * PostgreSQL cannot take as jsonb, or where its answer is neither true nor false. */
-bool page_filter_holds(const struct page *page, size_t event, ptrdiff_t filter);
 
 /* No id of the difference is above this page. */
 static inline bool page_ends_difference(const struct page *page)
@@ -55,9 +44,9 @@ struct page_request {
          * by itself comes alone on its page. So no page exceeds max_events * max_event_bytes, or
          * one event. */
         uint64_t max_event_bytes;
-        /* An event is read if one of these takes it. With one, the page holds just what it takes,
-         * filter included. With several it may hold more: what a routing takes of it is what it
-         * matches (routing_matches()) and what its filter, if any, holds for. */
+        /* An event is read if one of these takes it, but for the filter, which is not asked here. With one
+         * routing, the page holds just what it takes so far. With several it may hold more: what a routing
+         * takes of it is what it matches (routing_matches()). */
         const struct routing *const *routings;
         size_t n_routings;
 };

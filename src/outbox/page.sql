@@ -6,12 +6,14 @@
 --
 --   opening      the difference ends at this statement's own snapshot, which shows just what is in it
 --   going_on     it was opened before: what was committed since is not in it
+--   bounded      new rows are told by their ids and transactions; nearly every page is
 --   stragglers   transactions of $stragglers were in progress at from_snapshot, or may have been
---   hidden       so many that they are looked for instead: all from its xmax on, below $from_xid
---   asked        it is said which of $asked_filters are true of an event
+--   defined      these are too many to name: every row is asked whether from_snapshot shows it, which is
+--                what a difference is by its definition
 --
 -- $last_id   everything of the difference up to here is behind us
--- $above     the same, and no new row is below it; $upto: no page looks at more ids than that
+-- $above     the same, and no row that is looked for is below it, but those of stragglers
+-- $upto      no page looks at more ids than up to here
 -- $straggler_floor  no row of a straggler is at or below it: which partitions are looked at
 -- $max_events, $max_event_bytes: payloads above it come as NULL
 --
@@ -20,23 +22,6 @@
 --
 -- An opening page's first row is the frame: id = its floor, and its snapshot and xid. The others are
 -- events in the order of their ids.
---if hidden
-WITH RECURSIVE hidden AS (
-  -- Those that wrote events, one by one through the index, so that a bulk insert among them costs one
-  -- step.
-  (SELECT txid FROM courier.outbox
-   WHERE txid >= pg_snapshot_xmax($from_snapshot::pg_snapshot) AND txid < $from_xid::xid8
-     AND id > $straggler_floor::bigint
-   ORDER BY txid LIMIT 1)
-  UNION ALL
-  SELECT (SELECT later.txid FROM courier.outbox AS later
-          WHERE later.txid > hidden.txid AND later.txid < $from_xid::xid8
-            AND later.id > $straggler_floor::bigint
-          ORDER BY later.txid LIMIT 1)
-  FROM hidden
-  WHERE hidden.txid IS NOT NULL
-)
---end
 --if opening
 -- The statement's snapshot is taken before its first function is called: the floor is read after it.
 -- The xid is drawn after both, because it depends on the floor; and only if many ids were drawn since:
@@ -45,9 +30,6 @@ SELECT floor AS id, NULL::uuid AS event_id, NULL::text AS topic, NULL::text AS k
        NULL::json AS payload, NULL::bytea AS data, NULL::jsonb AS headers, NULL::timestamptz AS created_at,
        NULL::boolean AS is_delayed, snapshot::text AS frame,
        CASE WHEN floor > $from_floor::bigint + 64 THEN pg_current_xact_id() END AS xid
---if asked
-       , NULL::integer[] AS filters
---end
 FROM (SELECT pg_current_snapshot() AS snapshot,
              coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0) AS floor
       OFFSET 0) AS frame
@@ -62,18 +44,20 @@ SELECT id, event_id, topic, key, type,
 --if opening
        , NULL::text, NULL::xid8
 --end
---if asked
-       , courier.true_filters(payload, $asked_filters::jsonpath[])
---end
 --if stragglers
 FROM (
   (
     SELECT id, event_id, topic, key, type, payload, data, headers, created_at, deliver_at
 --end
--- New rows: their transactions got their ids after from_xid, so they drew event ids above the floor.
     FROM courier.outbox
     WHERE id > $above::bigint AND id <= $upto::bigint
+--if bounded
+-- New rows: their transactions got their ids after from_xid, so they drew event ids above the floor.
       AND txid >= $from_xid::xid8
+--end
+--if defined
+      AND NOT pg_visible_in_snapshot(txid, $from_snapshot::pg_snapshot)
+--end
 --if going_on
       AND pg_visible_in_snapshot(txid, $until_snapshot::pg_snapshot)
 --end
@@ -88,12 +72,7 @@ FROM (
     -- well, with ids below the floor. The row comparisons are what makes the planner use the index
     -- on (txid, id), from the right place.
     SELECT one.*
-    FROM (SELECT unnest($stragglers::xid8[]) AS txid
---if hidden
-          UNION ALL
-          SELECT txid FROM hidden WHERE txid IS NOT NULL
---end
-         ) AS straggler,
+    FROM unnest($stragglers::xid8[]) AS straggler (txid),
          LATERAL (SELECT id, event_id, topic, key, type, payload, data, headers, created_at, deliver_at
                   FROM courier.outbox
                   WHERE (outbox.txid, outbox.id) > (straggler.txid, $last_id::bigint)

@@ -36,8 +36,6 @@ static const char *const param_names[N_PAGE_PARAMS] = {
     [PAGE_ROUTE + ROUTE_NOT_TYPE_REGEX] = "not_type_regex",
     [PAGE_ROUTE + ROUTE_HEADER_NAMES] = "header_names",
     [PAGE_ROUTE + ROUTE_HEADER_VALUES] = "header_values",
-    [PAGE_ROUTE + ROUTE_FILTERS] = "filters",
-    [PAGE_ROUTE + ROUTE_ASKED_FILTERS] = "asked_filters",
 };
 
 /* A condition on an event, which there is if there is a value for the parameter. */
@@ -76,7 +74,6 @@ static const struct fragment other_fragments[] = {
         "NOT EXISTS (SELECT FROM unnest($header_names::text[], $header_values::text[])"
         " AS condition (name, value)"
         " WHERE (headers ? name AND (value IS NULL OR headers ->> name = value)) IS NOT TRUE)"},
-    {ROUTE_FILTERS, "courier.true_filters(payload, $filters::jsonpath[]) <> '{}'"},
     {0, NULL},
 };
 
@@ -132,12 +129,12 @@ static bool is_asked_for(const struct page_shape *shape, const char *name)
                 return shape->is_opening;
         if (begins_with(name, "going_on\n"))
                 return !shape->is_opening;
+        if (begins_with(name, "bounded\n"))
+                return shape->rows != PAGE_ROWS_DEFINED;
         if (begins_with(name, "stragglers\n"))
-                return shape->has_stragglers;
-        if (begins_with(name, "hidden\n"))
-                return shape->has_stragglers && shape->looks_for_hidden;
-        assert(begins_with(name, "asked\n"));
-        return has_condition(shape, ROUTE_ASKED_FILTERS);
+                return shape->rows == PAGE_ROWS_AND_STRAGGLERS;
+        assert(begins_with(name, "defined\n"));
+        return shape->rows == PAGE_ROWS_DEFINED;
 }
 
 /* Without its comments and the lines that are not asked for, which may stand within each other. */
@@ -230,7 +227,6 @@ struct page_shape page_shape_of(const struct route_params *route)
 
 bool page_shapes_are_equal(const struct page_shape *a, const struct page_shape *b)
 {
-        return a->is_opening == b->is_opening && a->has_stragglers == b->has_stragglers &&
-               a->looks_for_hidden == b->looks_for_hidden && a->is_any_topic == b->is_any_topic &&
-               a->conditions == b->conditions;
+        return a->is_opening == b->is_opening && a->rows == b->rows &&
+               a->is_any_topic == b->is_any_topic && a->conditions == b->conditions;
 }

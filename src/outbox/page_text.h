@@ -27,10 +27,16 @@ enum page_param {
         N_PAGE_PARAMS = PAGE_ROUTE + N_ROUTE_PARAMS,
 };
 
+/* How the rows of the difference are told from those behind it. */
+enum page_rows {
+        PAGE_ROWS_NEW,            /* nothing was in progress at from_snapshot */
+        PAGE_ROWS_AND_STRAGGLERS, /* it was, and is named */
+        PAGE_ROWS_DEFINED,        /* by asking the snapshot about each of them */
+};
+
 struct page_shape {
         bool is_opening; /* else it goes on in a difference that is open */
-        bool has_stragglers;
-        bool looks_for_hidden; /* with has_stragglers */
+        enum page_rows rows;
         bool is_any_topic;
         uint32_t conditions; /* bit n: there is a value for route parameter n */
 };

@@ -270,35 +270,6 @@ static void add_union(
         text_set_deinit(&types);
 }
 
-static void add_filter_array(struct route_params *params, enum route_param param)
-{
-        for (size_t i = 0; i < params->n_filters; i++)
-                array_add_text(&params->texts[param], params->filters[i]);
-        end_array(params, param);
-}
-
-static void add_filters(
-    struct route_params *params, const struct routing *const *routings, size_t n_routings)
-{
-        struct text_set filters = {.texts = xcalloc(n_routings, sizeof *filters.texts)};
-        size_t n_filtered;
-
-        for (size_t i = 0; i < n_routings; i++)
-                if (routings[i]->filter != NULL)
-                        filters.texts[filters.n_texts++] = routings[i]->filter;
-        n_filtered = filters.n_texts;
-        text_set_sort(&filters);
-        params->filters = xcalloc(filters.n_texts + 1, sizeof *params->filters);
-        params->n_filters = filters.n_texts;
-        for (size_t i = 0; i < filters.n_texts; i++)
-                params->filters[i] = xstrdup(filters.texts[i]);
-        text_set_deinit(&filters);
-        if (n_filtered > 0 && n_filtered == n_routings)
-                add_filter_array(params, ROUTE_FILTERS);
-        if (n_filtered > 0 && n_routings > 1)
-                add_filter_array(params, ROUTE_ASKED_FILTERS);
-}
-
 void route_params_init(
     struct route_params *params, const struct routing *const *routings, size_t n_routings)
 {
@@ -309,15 +280,11 @@ void route_params_init(
                 add_one(params, routings[0]);
         else
                 add_union(params, routings, n_routings);
-        add_filters(params, routings, n_routings);
 }
 
 void route_params_deinit(struct route_params *params)
 {
         for (int i = 0; i < N_ROUTE_PARAMS; i++)
                 array_deinit(&params->texts[i]);
-        for (size_t i = 0; i < params->n_filters; i++)
-                free(params->filters[i]);
-        free(params->filters);
         *params = (struct route_params){0};
 }

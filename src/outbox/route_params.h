@@ -1,12 +1,13 @@
 /*
- * Routings as parameters of page.sql, so that unwanted events never leave the
+ * Routings as parameters of page.sql, so that hardly any unwanted event leaves the
  * database. Each pattern becomes what is cheapest there: an equality, a LIKE of
  * a prefix (and another, of what goes on behind a dot, if it ends in one `*`), or
  * a part of one regular expression.
  *
  * Of several routings the union is asked for: topics that any of them names,
- * types if all name some, filters if all have one. Where that would cost more
- * than reading everything (thousands of receivers), everything is read.
+ * types if all name some. Where that would cost more than reading everything
+ * (thousands of receivers), everything is read. Filters are asked later, and apart
+ * (sieve.h).
  */
 #pragma once
 
@@ -25,16 +26,12 @@ enum route_param {
         ROUTE_NOT_TYPE_REGEX,
         ROUTE_HEADER_NAMES,
         ROUTE_HEADER_VALUES,
-        ROUTE_FILTERS,       /* one of these must hold */
-        ROUTE_ASKED_FILTERS, /* which of these hold is to be said */
         N_ROUTE_PARAMS,
 };
 
 struct route_params {
         const char *values[N_ROUTE_PARAMS]; /* borrowed from `texts`; NULL: no such condition */
         struct array_literal texts[N_ROUTE_PARAMS];
-        char **filters; /* owned; each once, in the order of strcmp() */
-        size_t n_filters;
         bool is_any_topic; /* but for those that are left out */
         bool is_exact;     /* what passes is just what one of the routings takes */
 };

@@ -2,7 +2,9 @@
 
 #include "base/alloc.h"
 #include "outbox/schema.h"
+#include "outbox/sieve.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +31,8 @@ static const struct pg_statement prepare_session = {
 
 static const struct pg_statement find_schema = {
     .name = "find_schema",
-    .sql = "SELECT to_regclass('courier.schema_version') IS NOT NULL, pg_backend_pid()",
+    .sql = "SELECT to_regclass('courier.schema_version') IS NOT NULL, pg_backend_pid(),"
+           " pg_postmaster_start_time()",
 };
 
 static const struct pg_statement read_version = {
@@ -56,12 +59,15 @@ void session_note_looking(struct outbox *outbox)
 
 void session_note_looked(struct outbox *outbox, const struct page *page)
 {
-        /* Also what is not for this sink: who writes that wants to be left in peace as well. */
-        uint64_t n_ids = (uint64_t)(page->start.until->floor - page->start.from->floor);
-        uint64_t n_news = page->n_events > n_ids ? page->n_events : n_ids;
+        uint64_t n_ids, n_news;
 
-        if (n_news > outbox->n_news)
-                outbox->n_news = n_news;
+        if (page != NULL) {
+                /* Also what is not for this sink: who writes that wants to be left in peace as well. */
+                n_ids = (uint64_t)(page->start.until->floor - page->start.from->floor);
+                n_news = page->n_events > n_ids ? page->n_events : n_ids;
+                if (n_news > outbox->n_news)
+                        outbox->n_news = n_news;
+        }
         if (--outbox->n_looking == 0 && outbox->is_listening)
                 outbox->news.on_looked(outbox->news_owner, outbox->n_news);
 }
@@ -88,10 +94,18 @@ static void start_listening(struct outbox *outbox)
         pg_conn_execute(outbox->conn, &listen_control, NULL, false, NULL, NULL);
 }
 
+/* Nothing that was asked is answered any more. */
+static void forget_session(struct outbox *outbox)
+{
+        session_drop_settle_batches(outbox);
+        sieve_session_down(outbox->sieve);
+        outbox->n_looking = 0;
+}
+
 void session_refuse(struct outbox *outbox, const struct error *error)
 {
         pg_conn_close(outbox->conn);
-        session_drop_settle_batches(outbox);
+        forget_session(outbox);
         outbox->events.on_refused(outbox->owner, error);
 }
 
@@ -128,8 +142,10 @@ static void on_first_pauses(void *owner, PGresult *result)
 
         pg_conn_greeted(outbox->conn);
         session_tell_pauses(outbox, result);
-        if (pg_conn_is_ready(outbox->conn)) /* its receiver may have closed the session */
-                outbox->events.on_up(outbox->owner);
+        if (!pg_conn_is_ready(outbox->conn)) /* its receiver may have closed the session */
+                return;
+        sieve_session_up(outbox->sieve, outbox->server);
+        outbox->events.on_up(outbox->owner);
 }
 
 static void on_version(void *owner, PGresult *result)
@@ -152,6 +168,7 @@ static void on_schema(void *owner, PGresult *result)
         bool exists = PQgetvalue(result, 0, 0)[0] == 't';
         int server_pid = (int)strtol(PQgetvalue(result, 0, 1), NULL, 10);
 
+        snprintf(outbox->server, sizeof outbox->server, "%s", PQgetvalue(result, 0, 2));
         PQclear(result);
         if (server_pid != pg_conn_backend_pid(outbox->conn))
                 outbox->events.on_pooled(outbox->owner);
@@ -180,8 +197,7 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
         struct outbox *outbox = owner;
         struct error refused;
 
-        session_drop_settle_batches(outbox);
-        outbox->n_looking = 0;
+        forget_session(outbox);
         if (error->kind != ERROR_PERMISSION) {
                 outbox->events.on_down(outbox->owner, error, retry_ms);
                 return;
@@ -194,18 +210,40 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
         session_refuse(outbox, &refused);
 }
 
+static void on_filters_down(void *owner, const struct error *error, int64_t retry_ms)
+{
+        struct outbox *outbox = owner;
+
+        outbox->events.on_filters_down(outbox->owner, error, retry_ms);
+}
+
+static void on_filters_up(void *owner)
+{
+        struct outbox *outbox = owner;
+
+        outbox->events.on_filters_up(outbox->owner);
+}
+
 struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *config,
     const struct outbox_events *events, void *owner)
 {
         struct outbox *outbox = xcalloc(1, sizeof *outbox);
         const struct pg_conn_events conn_events = {
             .on_connected = on_connected, .on_lost = on_lost, .on_notification = on_notification};
+        static const struct sieve_events sieve_events = {
+            .on_lost = on_filters_down, .on_back = on_filters_up};
 
         outbox->events = *events;
         outbox->owner = owner;
         list_init(&outbox->settle_batches);
         outbox->conn = pg_conn_create(loop, "work", config, &conn_events, outbox);
+        outbox->sieve = sieve_create(loop, config, &sieve_events, outbox);
         return outbox;
+}
+
+struct sieve *outbox_sieve(struct outbox *outbox)
+{
+        return outbox->sieve;
 }
 
 void outbox_listen(struct outbox *outbox, const struct outbox_news *news, void *owner)
@@ -224,6 +262,7 @@ void outbox_open(struct outbox *outbox)
 void outbox_configure(struct outbox *outbox, const struct postgres_config *config)
 {
         pg_conn_configure(outbox->conn, config);
+        sieve_configure(outbox->sieve, config);
 }
 
 bool outbox_is_up(const struct outbox *outbox)
@@ -234,14 +273,14 @@ bool outbox_is_up(const struct outbox *outbox)
 void outbox_close(struct outbox *outbox)
 {
         pg_conn_close(outbox->conn);
-        session_drop_settle_batches(outbox);
-        outbox->n_looking = 0;
+        forget_session(outbox);
 }
 
 void outbox_destroy(struct outbox *outbox)
 {
         if (outbox == NULL)
                 return;
+        sieve_destroy(outbox->sieve);
         pg_conn_destroy(outbox->conn);
         page_statements_deinit(&outbox->pages);
         free(outbox);

@@ -19,8 +19,10 @@ struct outbox {
         struct settle_batch *settling; /* of these, the one being gathered; or NULL */
         struct page_statements pages;
         struct frame_marks marks;
-        unsigned n_looking; /* pages under way that open a difference */
-        uint64_t n_news;    /* events that these found, by the one with most */
+        struct sieve *sieve; /* owned */
+        char server[64];     /* since when it runs */
+        unsigned n_looking;  /* pages under way that open a difference */
+        uint64_t n_news;     /* events that these found, by the one with most */
         struct outbox_events events;
         void *owner; /* borrowed */
 
@@ -51,7 +53,7 @@ struct lane_store {
         struct page *page;         /* it was empty, and what comes behind it is asked for; owned */
         struct route_params route; /* its routings */
         int64_t upto;              /* it looks no further */
-        uint32_t scan_ids;         /* how many ids it looks at, with a filter */
+        unsigned n_halved;         /* so many times it looks at less, because pages failed */
         int64_t asked_us, answered_us; /* of the last page; monotonic clock */
 };
 
@@ -88,7 +90,7 @@ void lane_store_forget_page(struct lane_store *store);
 void session_settle_cursor(struct lane_store *store, const struct cursor *cursor);
 void lane_store_note_place(struct lane_store *store, const char *place);
 
-/* A page that opens a difference is asked for, or has come. */
+/* A page that opens a difference is asked for, or has come (NULL: it failed). */
 void session_note_looking(struct outbox *outbox);
 void session_note_looked(struct outbox *outbox, const struct page *page);
 

@@ -80,23 +80,63 @@ void carrier_note_released(struct carrier *carrier)
         carrier->events.on_dirty(carrier->owner);
 }
 
+static void pause_by_relay(struct carrier *carrier, const char *reason, const char *hint)
+{
+        carrier->is_paused_by_relay = true;
+        log_error("sink_paused", kv_text("sink", carrier->config->name), kv_text("by", "relay"),
+            kv_text("reason", reason), kv_text("hint", hint));
+        carrier->events.on_refused(carrier->owner, carrier->config->name, reason);
+}
+
 /* A destination that refuses us until somebody changes something is told where people look. */
 void carrier_show_pause(struct carrier *carrier, const struct lane *lane, const char *reason)
 {
         const struct breaker *breaker = &lane->breaker;
 
-        if (breaker->state == BREAKER_CLOSED && carrier->is_paused_by_relay) {
+        if (breaker->state == BREAKER_CLOSED && carrier->is_paused_by_relay &&
+            !carrier_is_filter_given_up(carrier)) {
                 carrier->is_paused_by_relay = false;
                 carrier->events.on_recovered(carrier->owner, carrier->config->name);
         } else if (breaker->state != BREAKER_CLOSED && breaker->needs_operator &&
                    !carrier->is_paused_by_relay) {
-                carrier->is_paused_by_relay = true;
-                log_error("sink_paused", kv_text("sink", carrier->config->name),
-                    kv_text("by", "relay"), kv_text("reason", reason),
-                    kv_text("hint", "mend it; it is tried now and then, and at once after "
-                                    "`pgcourier resume`"));
-                carrier->events.on_refused(carrier->owner, carrier->config->name, reason);
+                pause_by_relay(carrier, reason,
+                    "mend it; it is tried now and then, and at once after `pgcourier resume`");
         }
+}
+
+static void update_pauses(struct carrier *carrier)
+{
+        list_for_each (link, &carrier->routes)
+                route_update_pause(route_of_link(link));
+}
+
+static void on_filter_given_up(void *owner, const char *words)
+{
+        struct carrier *carrier = owner;
+
+        snprintf(carrier->filter_reason, sizeof carrier->filter_reason, "%s", words);
+        pause_by_relay(carrier, words,
+            "nothing is read for it; change its filter and reload, or `pgcourier resume` tries "
+            "again");
+        update_pauses(carrier);
+}
+
+static void open_filter(struct carrier *carrier)
+{
+        carrier->filter_reason[0] = '\0';
+        if (carrier->config->filter != NULL)
+                carrier->filter = sieve_filter_open(outbox_sieve(carrier->outbox),
+                    carrier->config->filter, on_filter_given_up, carrier);
+}
+
+/* Somebody wants it to be tried again. */
+static void renew_filter(struct carrier *carrier)
+{
+        if (!carrier_is_filter_given_up(carrier))
+                return;
+        sieve_filter_close(carrier->filter);
+        open_filter(carrier);
+        update_pauses(carrier);
 }
 
 void carrier_pump(struct carrier *carrier)
@@ -154,6 +194,7 @@ struct carrier *carrier_create(uv_loop_t *loop, const struct sink_config *config
         list_init(&carrier->routes);
         list_init(&carrier->dirty);
         list_init(&carrier->starved);
+        open_filter(carrier);
         carrier->standby_ms = relay->standby_ms;
         carrier->standby = timer_create_on(loop, on_standby_due, carrier);
         if (sink_config_fans_out(config))
@@ -216,8 +257,7 @@ static void pause_by_operator(struct carrier *carrier, const struct pause *pause
                     kv_text("by", "operator"), kv_text("reason", pause->reason));
         else
                 log_info("sink_resumed", kv_text("sink", carrier->config->name));
-        list_for_each (link, &carrier->routes)
-                route_update_pause(route_of_link(link));
+        update_pauses(carrier);
 }
 
 void carrier_take_pauses(struct carrier *carrier, const struct pause_list *pauses)
@@ -235,6 +275,8 @@ void carrier_take_pauses(struct carrier *carrier, const struct pause_list *pause
                         by_relay = true;
         }
         pause_by_operator(carrier, by_operator);
+        if (carrier->is_paused_by_relay && !by_relay)
+                renew_filter(carrier);
         list_for_each (link, &carrier->routes) {
                 struct route *route = route_of_link(link);
                 if (carrier->is_paused_by_relay && !by_relay) /* somebody has resumed it */
@@ -321,6 +363,7 @@ void carrier_close(struct carrier *carrier)
         list_for_each (link, &carrier->routes)
                 route_destroy(route_of_link(link));
         fanout_destroy(carrier->fanout);
+        sieve_filter_close(carrier->filter);
         assert(sink->n_in_flight == 0);
         sink_close(sink, on_sink_closed, carrier);
 }

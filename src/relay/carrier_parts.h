@@ -3,6 +3,7 @@
 
 #include "base/list.h"
 #include "outbox/routing.h"
+#include "outbox/sieve.h"
 #include "relay/carrier.h"
 
 struct fanout;
@@ -22,6 +23,8 @@ struct carrier {
 
         struct routing routing; /* what may go there at all */
         const struct routing *only_routing;
+        struct sieve_filter *filter; /* owned; of the sink; NULL: it has none */
+        char filter_reason[256];     /* why it was given up; else empty */
         struct sink *sink;           /* owned */
         struct list routes;          /* route::link */
         struct list dirty;           /* route::dirty_link: those with something to do */
@@ -43,6 +46,12 @@ struct carrier {
         char pause_reason[256]; /* the operator's, if there is one */
         bool is_paused_by_relay;
 };
+
+/* Then nothing is read for the sink until somebody resumes it, or changes its configuration. */
+static inline bool carrier_is_filter_given_up(const struct carrier *carrier)
+{
+        return carrier->filter_reason[0] != '\0';
+}
 
 /* The gate's answers. */
 void carrier_note_owned(struct carrier *carrier);

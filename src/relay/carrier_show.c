@@ -68,7 +68,8 @@ static enum sink_state find_state(
         if (!carrier->is_owned)
                 return SINK_STARTING;
         if (carrier->is_paused_by_relay) {
-                *out_reason = seen->last_error.words;
+                *out_reason = carrier_is_filter_given_up(carrier) ? carrier->filter_reason
+                                                                  : seen->last_error.words;
                 return SINK_REFUSED;
         }
         if (seen->breaker > 0) {

@@ -13,8 +13,7 @@ struct fanout {
         struct carrier *carrier;         /* borrowed */
         struct endpoint_table *table;    /* owned */
         struct page_desk *desk;          /* owned */
-        struct routing filter_only;      /* takes nothing, but its filter is answered */
-        const struct routing **routings; /* owned; of all receivers, and the sink's filter */
+        const struct routing **routings; /* owned; of all receivers */
         bool is_current;  /* who the receivers are is known since the lanes were taken */
         bool is_looking;  /* at what is parked and due */
         bool is_settling; /* a route does in this pump */
@@ -54,8 +53,7 @@ static void collect_routings(struct fanout *fanout)
                 if (!route->is_leaving)
                         fanout->routings[n++] = &route->endpoint->routing;
         }
-        fanout->routings[n++] =
-            fanout->filter_only.filter != NULL ? &fanout->filter_only : &nothing;
+        fanout->routings[n++] = &nothing; /* so that there are several, or none */
         page_desk_set_routings(fanout->desk, fanout->routings, n);
 }
 
@@ -176,6 +174,14 @@ static void on_page(void *owner, struct page *page)
             fanout->carrier->owner); /* the desk may have more to ask */
 }
 
+static void on_page_failed(void *owner, const struct error *error)
+{
+        struct fanout *fanout = owner;
+
+        page_desk_fail_page(fanout->desk, error);
+        fanout->carrier->events.on_dirty(fanout->carrier->owner);
+}
+
 static void on_xid(void *owner, uint64_t xid)
 {
         struct fanout *fanout = owner;
@@ -201,6 +207,7 @@ static struct lane_store *create_gate(struct fanout *fanout)
         static const struct lane_store_events events = {.on_owned = on_owned,
             .on_owned_elsewhere = on_owned_elsewhere,
             .on_page = on_page,
+            .on_page_failed = on_page_failed,
             .on_xid = on_xid,
             .on_settled = on_settled,
             .on_released = on_released};
@@ -221,7 +228,6 @@ struct fanout *fanout_create(struct carrier *carrier)
         struct fanout *fanout = xcalloc(1, sizeof *fanout);
 
         fanout->carrier = carrier;
-        fanout->filter_only.filter = carrier->routing.filter;
         fanout->table = endpoint_table_create(carrier->outbox, config->name, &events, fanout);
         carrier->gate = create_gate(fanout);
         fanout->desk = page_desk_create(carrier->gate, &route_desk_events);
@@ -328,6 +334,12 @@ void fanout_note_health(
                 route_update_pause(route);
                 return;
         }
+}
+
+void fanout_give_up(struct fanout *fanout, struct route *route, const char *reason)
+{
+        route->health.state = HEALTH_GIVEN_UP;
+        fanout_note_health(fanout, route, HEALTH_HOPELESS, reason);
 }
 
 void fanout_disable(struct fanout *fanout, struct route *route, const char *reason)

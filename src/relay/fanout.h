@@ -33,6 +33,9 @@ void fanout_drop_idle_route(struct fanout *fanout, struct route *route);
 void fanout_note_health(
     struct fanout *fanout, struct route *route, enum health_news news, const char *reason);
 
+/* For a reason of our own; as HEALTH_HOPELESS. */
+void fanout_give_up(struct fanout *fanout, struct route *route, const char *reason);
+
 /* It was not even possible to try. */
 void fanout_disable(struct fanout *fanout, struct route *route, const char *reason);
 

@@ -166,14 +166,14 @@ bool lane_is_at_rest(const struct lane *lane)
                 return false;
         if (lane->state != LANE_OWNED)
                 return true;
-        return !lane->is_reading && !lane->is_reading_parked && !lane->is_drawing &&
-               !lane->is_moved && !lane->is_settling && lane->unfinished == NULL &&
-               !window_is_held_up(&lane->window);
+        return !lane->is_drawing && !lane->is_moved && !lane->is_settling &&
+               lane->unfinished == NULL && !window_is_held_up(&lane->window);
 }
 
 bool lane_is_caught_up(const struct lane *lane, int64_t now_ms)
 {
-        if (lane->state != LANE_OWNED || !lane_is_at_rest(lane))
+        if (lane->state != LANE_OWNED || lane->is_reading || lane->is_reading_parked ||
+            !lane_is_at_rest(lane))
                 return false;
         if (lane->is_paused)
                 return true;

@@ -142,7 +142,8 @@ void lane_probe_now(struct lane *lane, int64_t now_ms);
  * before something that is done gets parked, so that nothing is delivered twice. */
 void lane_drain(struct lane *lane);
 
-/* Nothing in flight, nothing that could be settled, nothing under way. */
+/* Nothing in flight, nothing that could be settled, no progress under way. What is being read does not count:
+ * a lane that drains has no use for it. */
 bool lane_is_at_rest(const struct lane *lane);
 
 /* Everything there was has been read and settled, and nothing parked is due. Or it is paused. */
@@ -151,6 +152,9 @@ bool lane_is_caught_up(const struct lane *lane, int64_t now_ms);
 /* The request's frames are borrowed from the lane until lane_take_page(). */
 bool lane_wants_page(struct lane *lane, struct page_request *out_request);
 void lane_take_page(struct lane *lane, struct page *page, int64_t now_ms);
+
+/* In place of lane_take_page(): it could not be read. It is wanted again at once; whoever asks may wait. */
+void lane_fail_page(struct lane *lane);
 
 /* It has come, and where it ends is known: from here on the next one may be wanted. To be followed by
  * lane_take_page(), which does this if it was not done. */

@@ -157,6 +157,15 @@ void lane_see_page(struct lane *lane, const struct page *page)
                 move_reader(lane, page);
 }
 
+void lane_fail_page(struct lane *lane)
+{
+        assert(lane->state == LANE_OWNED && lane->is_reading && lane->seen == NULL);
+        lane->is_reading = false;
+        lane->n_reading = 0;
+        if (lane->next_page.until == NULL)
+                lane->is_rung = true; /* what it was rung for has not been looked for */
+}
+
 void lane_take_page(struct lane *lane, struct page *page, int64_t now_ms)
 {
         struct batch *batch;

@@ -325,6 +325,22 @@ void page_desk_take_page(struct page_desk *desk, struct page *page)
         }
 }
 
+/* Those who stand elsewhere in the log may be luckier. */
+void page_desk_fail_page(struct page_desk *desk, const struct error *error)
+{
+        struct list readers;
+
+        assert(desk->is_reading && desk->page == NULL);
+        list_init(&readers);
+        desk->is_reading = false;
+        move_all(&desk->reading, &readers);
+        while (!list_is_empty(&readers)) {
+                struct page_ask *ask = list_owner(readers.next, struct page_ask, link);
+                forget_ask(ask);
+                desk->events.on_failed(ask, error);
+        }
+}
+
 void page_desk_take_xid(struct page_desk *desk, uint64_t xid)
 {
         struct page *page = desk->page;

@@ -31,7 +31,9 @@ struct page_desk_events {
         /* The answer, now the receiver's. `is_old`: it was read before somebody rang last, so there
          * may be more. */
         void (*on_view)(struct page_ask *ask, struct page *view, bool is_old);
-        /* Does the lane take the event, which is number `i` of the page? `ask` is its page_ask. */
+        /* Instead of that: what was asked of the database for it failed. */
+        void (*on_failed)(struct page_ask *ask, const struct error *error);
+        /* Does the lane take the event, but for filters, which is number `i` of the page? `ask` is its page_ask. */
         page_takes_fn *takes;
 };
 
@@ -63,6 +65,7 @@ bool page_desk_is_idle(const struct page_desk *desk);
 
 void page_desk_take_page(struct page_desk *desk, struct page *page);
 void page_desk_take_xid(struct page_desk *desk, uint64_t xid);
+void page_desk_fail_page(struct page_desk *desk, const struct error *error);
 
 /* The session is lost: nothing that was read may be used any more. */
 void page_desk_reset(struct page_desk *desk);

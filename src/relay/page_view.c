@@ -35,6 +35,7 @@ static void release_view(struct page *page)
         cursor_deinit(&page->start);
         free(page->events);
         free(page->is_delayed);
+        free(page->is_unjudged);
         free(view);
 }
 

@@ -354,6 +354,19 @@ static void on_filter_checked(void *owner, const char *words)
         reload_filter_checked(relay->reload, words);
 }
 
+static void on_filters_down(void *owner, const struct error *error, int64_t retry_ms)
+{
+        (void)owner;
+        log_warn(
+            "filters_connection_lost", kv_text("error", error->text), kv_int("retry_ms", retry_ms));
+}
+
+static void on_filters_up(void *owner)
+{
+        (void)owner;
+        log_info("filters_connected");
+}
+
 static bool open_sinks(struct relay *relay)
 {
         const struct config *config = relay->config;
@@ -380,6 +393,8 @@ static void start(struct relay *relay)
             .on_down = on_down,
             .on_refused = on_refused,
             .on_tick = on_tick,
+            .on_filters_down = on_filters_down,
+            .on_filters_up = on_filters_up,
             .on_filter_checked = on_filter_checked};
 
         uv_prepare_init(&relay->loop, &relay->before_waiting);

@@ -3,9 +3,11 @@
 #include "relay/route.h"
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/crash_point.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "loop/timer.h"
 #include "outbox/endpoint.h"
 #include "relay/fanout.h"
@@ -75,6 +77,8 @@ static void read_on(struct route *route)
 {
         struct page_request page;
 
+        if (route->n_failed_pages > 0 && carrier_now_ms() < route->read_again_ms)
+                return;
         if (lane_wants_page(&route->lane, &page))
                 read_page(route, &page);
 }
@@ -84,6 +88,8 @@ static void on_page_end(void *owner, const struct page *page)
         struct route *route = owner;
 
         telemetry_see_poll(route->carrier->seen->telemetry, page->arrived_us - page->asked_us);
+        if (route_has_filter(route))
+                return; /* where it ends depends on what the filter does */
         lane_see_page(&route->lane, page);
         read_on(route);
 }
@@ -92,10 +98,21 @@ static void on_page(void *owner, struct page *page)
 {
         struct route *route = owner;
 
-        crash_point("after_claim");
-        telemetry_see_page(
-            route->carrier->seen, page->events, page->n_events, page->is_delayed, page->arrived_us);
-        lane_take_page(&route->lane, page, carrier_now_ms());
+        route->n_failed_pages = 0;
+        route_sift(route, page, false);
+}
+
+/* The lane stands aside for a while, and all others go on. */
+static void on_page_failed(void *owner, const struct error *error)
+{
+        static const struct backoff backoff = {.first_ms = 500, .factor = 2, .max_ms = 60000};
+        struct route *route = owner;
+        int64_t retry_ms = backoff_ms(&backoff, ++route->n_failed_pages, random_u32());
+
+        lane_fail_page(&route->lane);
+        route->read_again_ms = carrier_now_ms() + retry_ms;
+        log_warn("page_failed", kv_text("sink", route->label), kv_text("error", error->text),
+            kv_int("retry_ms", retry_ms));
         route_mark_dirty(route);
 }
 
@@ -148,6 +165,7 @@ const struct lane_store_events route_store_events = {
     .on_owned_elsewhere = on_owned_elsewhere,
     .on_page_end = on_page_end,
     .on_page = on_page,
+    .on_page_failed = on_page_failed,
     .on_parked = on_parked,
     .on_missing = on_missing,
     .on_xid = on_xid,
@@ -164,19 +182,13 @@ static void on_view(struct page_ask *ask, struct page *view, bool is_old)
 {
         struct route *route = route_of_ask(ask);
 
-        on_page(route, view);
-        if (is_old)
-                lane_ring(&route->lane);
+        route->n_failed_pages = 0;
+        route_sift(route, view, is_old);
 }
 
-static bool holds(const struct routing *routing, const struct page *page, size_t i)
+static void on_view_failed(struct page_ask *ask, const struct error *error)
 {
-        ptrdiff_t filter;
-
-        if (routing->filter == NULL)
-                return true;
-        filter = page_find_filter(page, routing->filter);
-        return filter >= 0 && page_filter_holds(page, i, (size_t)filter);
+        on_page_failed(route_of_ask(ask), error);
 }
 
 static bool takes(void *ask, const struct page *page, size_t i)
@@ -186,11 +198,11 @@ static bool takes(void *ask, const struct page *page, size_t i)
         const struct routing *of_receiver = &route->endpoint->routing;
 
         return routing_matches(of_receiver, &page->events[i]) &&
-               routing_matches(of_sink, &page->events[i]) && holds(of_receiver, page, i) &&
-               holds(of_sink, page, i);
+               routing_matches(of_sink, &page->events[i]);
 }
 
-const struct page_desk_events route_desk_events = {.on_view = on_view, .takes = takes};
+const struct page_desk_events route_desk_events = {
+    .on_view = on_view, .on_failed = on_view_failed, .takes = takes};
 
 void route_claim(struct route *route)
 {
@@ -237,6 +249,9 @@ static void arm(struct route *route, int64_t now_ms)
                              ? lane_next_due(&route->lane)
                              : lane_next_due_without_starts(&route->lane);
 
+        if (route->n_failed_pages > 0 && route->read_again_ms > now_ms &&
+            (due_ms < 0 || due_ms > route->read_again_ms))
+                due_ms = route->read_again_ms;
         if (due_ms < 0)
                 timer_disarm(route->due);
         else
@@ -271,6 +286,8 @@ void route_ring_parked(struct route *route)
 void route_session_down(struct route *route)
 {
         route->is_claiming = false;
+        route->n_failed_pages = 0;
+        route_forget_sifting(route);
         route_forget_delivered(route);
         lane_lose(&route->lane);
         route_mark_dirty(route);
@@ -278,6 +295,7 @@ void route_session_down(struct route *route)
 
 void route_drain(struct route *route)
 {
+        route_stop_sifting(route);
         lane_drain(&route->lane);
         route_mark_dirty(route);
 }
@@ -286,11 +304,13 @@ void route_update_pause(struct route *route)
 {
         const struct endpoint *endpoint = route->endpoint;
         bool is_paused =
-            route->carrier->is_paused_by_operator ||
+            route->carrier->is_paused_by_operator || carrier_is_filter_given_up(route->carrier) ||
             (endpoint != NULL &&
                 (endpoint->state != ENDPOINT_ACTIVE || route->is_leaving ||
                     list_is_empty(&route->targets) || route->health.state == HEALTH_GIVEN_UP));
 
+        if (route->is_leaving)
+                route_stop_sifting(route);
         if (is_paused)
                 lane_pause(&route->lane);
         else
@@ -306,6 +326,20 @@ bool route_is_idle(const struct route *route)
                !lane->is_reading_parked && !lane->is_drawing && !lane->is_settling;
 }
 
+/* The receiver's filter is another one, or is given another chance. */
+static void renew_filter(struct route *route)
+{
+        route_close_filter(route);
+        route_open_filter(route);
+}
+
+static bool filters_are_equal(const struct endpoint *a, const struct endpoint *b)
+{
+        const char *of_a = a->routing.filter, *of_b = b->routing.filter;
+
+        return of_a == NULL || of_b == NULL ? of_a == of_b : strcmp(of_a, of_b) == 0;
+}
+
 void route_update(struct route *route, const struct endpoint *endpoint)
 {
         struct endpoint *before = route->endpoint;
@@ -314,11 +348,14 @@ void route_update(struct route *route, const struct endpoint *endpoint)
         if (endpoint->state == ENDPOINT_ACTIVE &&
             (before->state != ENDPOINT_ACTIVE || route->health.state == HEALTH_GIVEN_UP)) {
                 health_init(&route->health, endpoint->failing_for_ms, carrier_now_ms());
+                renew_filter(route);
                 route_update_pause(route);
         }
         if (before->version == endpoint->version)
                 return;
         route->endpoint = endpoint_ref(endpoint);
+        if (!filters_are_equal(before, endpoint))
+                renew_filter(route);
         if (before->concurrency != endpoint->concurrency ||
             before->rate_per_s != endpoint->rate_per_s ||
             before->rate_burst != endpoint->rate_burst) {
@@ -374,6 +411,7 @@ struct route *route_create(struct carrier *carrier, const struct endpoint *endpo
         list_init(&route->starved_link);
         list_init(&route->targets);
         page_ask_init(&route->ask);
+        route_init_sift(route);
         if (endpoint != NULL) {
                 route->endpoint = endpoint_ref(endpoint);
                 route->lane_number = endpoint->id;
@@ -384,6 +422,7 @@ struct route *route_create(struct carrier *carrier, const struct endpoint *endpo
         route->due = timer_create_on(carrier->loop, on_due, route);
         lane_init(&route->lane, &policy);
         list_push_back(&carrier->routes, &route->link);
+        route_open_filter(route);
         if (endpoint != NULL)
                 route_open_target(route);
         route_update_pause(route);
@@ -397,6 +436,8 @@ void route_destroy(struct route *route)
         list_remove(&route->dirty_link);
         list_remove(&route->starved_link);
         route_close_targets(route);
+        route_forget_sifting(route);
+        sieve_filter_close(route->filter);
         timer_destroy(route->due);
         lane_deinit(&route->lane);
         lane_store_destroy(route->store);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "outbox/endpoint.h"
+#include "outbox/sieve.h"
 #include "relay/carrier_parts.h"
 #include "relay/health.h"
 #include "relay/lane.h"
@@ -16,6 +17,15 @@ struct route_target {
         struct list link; /* route::targets, the newest first */
         void *handle;     /* of the sink */
         unsigned n_in_flight;
+};
+
+/* A page between the database and the lane, while filters are asked about its events. */
+struct sift_state {
+        struct page *page; /* owned; NULL: none */
+        struct sieve_ask ask;
+        enum sift *sifts; /* owned; of the ask */
+        unsigned stage;   /* 0: the sink's filter, 1: the receiver's */
+        bool is_old;      /* there may be more than it says */
 };
 
 struct route {
@@ -31,9 +41,14 @@ struct route {
         struct timer *due;        /* the lane's next_due */
         bool is_claiming;
 
+        struct sift_state sift;
+        unsigned n_failed_pages; /* in a row */
+        int64_t read_again_ms;   /* then, after one failed */
+
         /* Of a receiver; else NULL and empty. */
-        struct endpoint *endpoint; /* one reference */
-        struct list targets;       /* route_target::link */
+        struct endpoint *endpoint;   /* one reference */
+        struct list targets;         /* route_target::link */
+        struct sieve_filter *filter; /* owned; NULL: it has none */
         struct health health;
         struct page_ask ask;
         bool is_leaving; /* it is gone: ends as soon as nothing is under way */

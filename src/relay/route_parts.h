@@ -16,6 +16,15 @@ void route_start_deliveries(struct route *route, int64_t now_ms);
 /* What the lane leaves to us: where a dead letter was going. */
 void route_complete_verdicts(struct route *route, const struct list *verdicts);
 
+/* route_sift.c: a page on its way to the lane, which gets it now or later. */
+void route_init_sift(struct route *route);
+void route_sift(struct route *route, struct page *page, bool is_old);
+bool route_has_filter(const struct route *route); /* the sink's or its own */
+void route_stop_sifting(struct route *route);     /* the lane gets what is known */
+void route_forget_sifting(struct route *route);   /* it was of a session that is lost */
+void route_open_filter(struct route *route);      /* the receiver's, if it has one */
+void route_close_filter(struct route *route);
+
 /* route_targets.c: the sink's side of a receiver. */
 void route_open_target(struct route *route); /* a receiver whose url is none is disabled */
 void route_close_targets(struct route *route);

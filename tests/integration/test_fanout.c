@@ -218,6 +218,37 @@ Test(fanout, begins_where_a_receiver_was_added_though_no_relay_ran)
         end(&fixture);
 }
 
+/* What was written between the insert of a receiver and its first claim may be of any number of
+ * transactions: each is looked at once, not in each page. */
+Test(fanout, reads_once_what_was_written_between_the_insert_of_a_receiver_and_its_first_claim)
+{
+        enum { N = 20000, TAKEN = 500 };
+        struct fixture fixture;
+
+        begin(&fixture);
+        add(&fixture, "late", ", topics", ", '{taken}'");
+        /* Each as if its own transaction had published it; a rolled back block has an id of its own, too. */
+        database_exec(fixture.relay.admin,
+            "CREATE TABLE burnt (n integer);"
+            "DO $$ BEGIN FOR i IN 1..20100 LOOP"
+            " BEGIN INSERT INTO burnt VALUES (i); RAISE division_by_zero;"
+            " EXCEPTION WHEN division_by_zero THEN NULL; END; END LOOP; END $$;"
+            "INSERT INTO courier.outbox (txid, topic, payload)"
+            " SELECT (pg_snapshot_xmax(start_snapshot)::text::bigint + n)::text::xid8,"
+            "  CASE WHEN n % 40 = 0 THEN 'taken' ELSE 'other' END, to_json(n / 40)"
+            " FROM courier.endpoint, generate_series(1, 20000) AS n ORDER BY n");
+        start(&fixture, "");
+        await(&fixture, "late", TAKEN);
+        relay_stop(fixture.process);
+        cr_expect_eq(count(&fixture, "late"), TAKEN);
+        database_await_no_relay(fixture.relay.admin);
+        cr_expect_lt(database_integer(fixture.relay.admin,
+                         "SELECT sum(idx_tup_read)::bigint FROM pg_stat_all_indexes"
+                         " WHERE relid IN (SELECT relid FROM pg_partition_tree('courier.outbox'))"),
+            10 * N, "of the index on the ids");
+        end(&fixture);
+}
+
 Test(fanout, takes_up_changes_without_a_restart)
 {
         struct fixture fixture;

@@ -121,134 +121,31 @@ Test(routing_sql, chooses_by_type_and_by_headers)
         tear_down(&fixture);
 }
 
-/* What a filter makes of each; the last ones are what jsonb cannot hold, and bytes. */
-static void publish_payloads(const struct fixture *fixture)
-{
-        database_exec(fixture->admin,
-            "INSERT INTO courier.outbox (topic, payload) VALUES"
-            " ('t', '{\"amount\": 150, \"country\": \"DE\"}'),"
-            " ('t', '{\"amount\": 50, \"country\": \"DE\"}'),"
-            " ('t', '{\"amount\": \"many\", \"country\": \"DE\"}'),"
-            " ('t', '{\"country\": \"DE\"}'), ('t', '7'),"
-            " ('t', '{\"amount\": 150, \"country\": \"\\u0000\"}'),"
-            " ('t', '{\"amount\": 1e999999}'),"
-            " ('t', '{\"amount\": 200, \"country\": \"FR\", \"at\": \"2026-01-01T00:00:00\"}');"
-            "INSERT INTO courier.outbox (topic, data) VALUES ('t', '{\"amount\": 150}')");
-}
-
-Test(routing_sql, chooses_by_a_filter_that_never_fails)
-{
-        struct fixture fixture = set_up();
-        struct store_rig *rig;
-        const struct page *page;
-        const struct routing routing = {TOPICS("**"), .filter = "$.amount > 100"};
-
-        publish_payloads(&fixture);
-        rig = store_rig_open(fixture.dsn);
-        expect_ids(rig, &routing, "1 8");
-        expect_ids(rig,
-            &(struct routing){TOPICS("**"), .filter = "$.amount > 100 && $.country == \"DE\""},
-            "1");
-        expect_ids(
-            rig, &(struct routing){TOPICS("**"), .filter = "exists($.country)"}, "1 2 3 4 8");
-        expect_ids(rig, &(struct routing){TOPICS("x"), .filter = "$.amount > 100"}, "");
-        /* A jsonpath that complains although told to be silent: about time zones, of one event. */
-        expect_ids(rig,
-            &(struct routing){TOPICS("**"),
-                .filter =
-                    "$.at.datetime() < \"2027-01-01T00:00:00+00:00\".datetime() || $.amount == 50"},
-            "2");
-        cr_expect(!rig->is_down);
-        page = store_rig_read_page_for(rig, (const struct routing *const[]){&routing}, 1);
-        cr_expect_eq(page_find_filter(page, "$.amount > 100"), 0);
-        cr_expect(page_filter_holds(page, 0, 0) && page_filter_holds(page, 1, 0));
-        store_rig_close(rig);
-        tear_down(&fixture);
-}
-
-/* For each event, the letters of those of a, b, c … that hold. */
-static const char *answers_of(
-    const struct page *page, const struct routing *const *routings, size_t n_routings)
-{
-        static char text[1024];
-        size_t length = 0;
-
-        for (size_t i = 0; i < page->n_events; i++) {
-                length += (size_t)snprintf(text + length, sizeof text - length, "%s%" PRId64,
-                    i > 0 ? " " : "", page->events[i].id);
-                for (size_t r = 0; r < n_routings; r++) {
-                        const char *filter = routings[r]->filter;
-
-                        if (filter == NULL ||
-                            page_filter_holds(page, i, page_find_filter(page, filter)))
-                                text[length++] = (char)('a' + r);
-                }
-                text[length] = '\0';
-        }
-        return text;
-}
-
-Test(routing_sql, answers_the_filters_of_many_at_once)
-{
-        struct fixture fixture = set_up();
-        struct store_rig *rig;
-        const struct page *page;
-        const struct routing a = {TOPICS("t"), .filter = "$.amount > 100"};
-        const struct routing b = {TOPICS("t*"), .filter = "$.country == \"DE\""};
-        const struct routing c = {TOPICS("**"), .filter = "$.amount > 100"};
-        const struct routing d = {TOPICS("t")};
-        const struct routing *const all[] = {&a, &b, &c, &d};
-
-        publish_payloads(&fixture);
-        rig = store_rig_open(fixture.dsn);
-        page = store_rig_read_page_for(rig, all, 3);
-        cr_expect_str_eq(answers_of(page, all, 3), "1abc 2b 3b 4b 8ac", "only what one takes");
-        cr_expect_eq(page->n_filters, 2);
-        page = store_rig_read_page_for(rig, all, 4);
-        cr_expect_str_eq(answers_of(page, all, 4), "1abcd 2bd 3bd 4bd 5d 6d 7d 8acd 9d");
-        page = store_rig_read_page_for(rig, &all[3], 1);
-        cr_expect_eq(page->n_filters, 0);
-        cr_expect_eq(page_find_filter(page, "$.amount > 100"), -1);
-        cr_expect_eq(store_rig_read_page_for(rig, NULL, 0)->n_events, 0);
-        store_rig_close(rig);
-        tear_down(&fixture);
-}
-
 Test(routing_sql, reads_for_a_thousand_receivers_with_one_statement)
 {
         enum { N = 1000 };
         struct fixture fixture = set_up();
         static struct routing routings[N];
         static const struct routing *list[N];
-        static char topics[N][24], filters[N][32];
+        static char topics[N][24];
         static char *patterns[N][1];
         struct store_rig *rig;
-        const struct page *page;
 
         for (size_t i = 0; i < N; i++) {
                 snprintf(topics[i], sizeof topics[i], "shop%zu.*", i);
-                snprintf(filters[i], sizeof filters[i], "$.n == %zu", i);
                 patterns[i][0] = topics[i];
-                routings[i] = (struct routing){.topics = patterns[i],
-                    .n_topics = 1,
-                    .filter = filters[i],
-                    .is_receiver = true};
+                routings[i] =
+                    (struct routing){.topics = patterns[i], .n_topics = 1, .is_receiver = true};
                 list[i] = &routings[i];
         }
         database_exec(fixture.admin,
             "INSERT INTO courier.outbox (topic, payload) SELECT 'shop' || i || '.x', "
             "json_build_object('n', i) FROM generate_series(990, 1009) AS i");
         rig = store_rig_open(fixture.dsn);
-        page = store_rig_read_page_for(rig, list, N);
-        cr_assert_eq(page->n_events, 10);
-        for (size_t i = 0; i < 10; i++)
-                for (size_t r = 0; r < N; r++)
-                        cr_assert_eq(page_filter_holds(page, i, page_find_filter(page, filters[r])),
-                            r == 990 + i);
-        for (size_t r = 0; r < N; r++)
-                routings[r].filter = NULL;
         cr_expect_eq(
             store_rig_read_page_for(rig, list, N)->n_events, 20, "more than it could ask for");
+        cr_expect_eq(store_rig_read_page_for(rig, list, 5)->n_events, 0, "only what one takes");
+        cr_expect_eq(store_rig_read_page_for(rig, NULL, 0)->n_events, 0);
         store_rig_close(rig);
         tear_down(&fixture);
 }
@@ -411,17 +308,17 @@ Test(routing_sql, holds_for_stragglers_too)
 {
         struct fixture fixture = set_up();
         PGconn *slow = database_connect(fixture.dsn);
-        struct reader *reader = reader_open(
-            fixture.relay, &(struct reader_options){.start = START_BEGINNING,
-                               .routing = {TOPICS("orders.*", "!orders.test"), TYPES("**", "!no"),
-                                   HEADERS("h=1"), .filter = "$ > 2"}});
+        struct reader *reader =
+            reader_open(fixture.relay, &(struct reader_options){.start = START_BEGINNING,
+                                           .routing = {TOPICS("orders.*", "!orders.test"),
+                                               TYPES("**", "!no"), HEADERS("h=1")}});
 #define ROW(topic, type, header, payload)                                                          \
         "INSERT INTO courier.outbox (topic, type, headers, payload) VALUES ('" topic "', '" type   \
         "', '{\"h\": \"" header "\"}', '" payload "');"
 
-        database_exec(slow, "BEGIN;" ROW("orders.a", "y", "1", "3") ROW("orders.test", "y", "1",
-                                "4") ROW("orders.a", "no", "1", "5") ROW("orders.a", "y", "2", "6")
-                                ROW("orders.a", "y", "1", "1") ROW("users.a", "y", "1", "7"));
+        database_exec(slow, "BEGIN;" ROW("orders.a", "y", "1", "3")
+                                ROW("orders.test", "y", "1", "4") ROW("orders.a", "no", "1", "5")
+                                    ROW("orders.a", "y", "2", "6") ROW("users.a", "y", "1", "7"));
         database_exec(fixture.admin, ROW("orders.b", "y", "1", "8"));
         reader_catch_up(reader);
         cr_expect_str_eq(deliveries(reader), "8");
@@ -430,22 +327,6 @@ Test(routing_sql, holds_for_stragglers_too)
         cr_expect_str_eq(deliveries(reader), "8 3 9");
         reader_close(reader);
         PQfinish(slow);
-        tear_down(&fixture);
-}
-
-Test(routing_sql, passes_over_many_events_that_a_filter_leaves_out)
-{
-        struct fixture fixture = set_up();
-        struct reader *reader;
-
-        database_exec(fixture.admin, "INSERT INTO courier.outbox (topic, payload) SELECT 't', "
-                                     "to_json(i) FROM generate_series(1, 20000) AS i");
-        reader = reader_open(fixture.relay, &(struct reader_options){.start = START_BEGINNING,
-                                                .routing = {TOPICS("**"), .filter = "$ > 19998"}});
-        reader_catch_up(reader);
-        cr_expect_str_eq(deliveries(reader), "19999 20000");
-        cr_expect(reader->n_pages > 2, "one statement looked at all payloads");
-        reader_close(reader);
         tear_down(&fixture);
 }
 

@@ -130,6 +130,21 @@ Test(lane_ownership, parks_what_stands_before_something_done_when_it_drains)
         cr_expect_eq(rig.rows[0].n_attempts, 0);
 }
 
+Test(lane_ownership, wants_a_page_again_that_could_not_be_read)
+{
+        struct page_request request;
+
+        cr_assert(lane_wants_page(&rig.lane, &request));
+        lane_fail_page(&rig.lane);
+        cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms));
+        cr_assert(
+            lane_wants_page(&rig.lane, &request), "nobody rings again for what it was rung for");
+        cr_expect_null(request.start.until);
+        lane_fail_page(&rig.lane);
+        lane_rig_take_page(&rig, "-", 10);
+        deliver(1);
+}
+
 Test(lane_ownership, leaves_a_page_that_comes_while_it_drains_to_the_next_relay)
 {
         struct page_request request;
@@ -138,7 +153,7 @@ Test(lane_ownership, leaves_a_page_that_comes_while_it_drains_to_the_next_relay)
 
         cr_assert(lane_wants_page(&rig.lane, &request));
         lane_drain(&rig.lane);
-        cr_expect_not(lane_is_at_rest(&rig.lane), "it is being read");
+        cr_expect(lane_is_at_rest(&rig.lane), "nobody waits for it");
         start = (struct cursor){.from = request.start.from, .until = frame_create("2:2:", 1, 9)};
         page = pages_make(&rig.pages, &start);
         frame_unref(start.until);

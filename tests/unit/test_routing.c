@@ -264,24 +264,3 @@ Test(routing, shows_a_receiver_our_own_events_only_when_asked_for)
         cr_expect(takes_topic("**", "a", "couriers.x", true));
         cr_expect(takes_topic("**", "a", "courier", true));
 }
-
-Test(page, tells_which_filters_hold)
-{
-        const char *filters[] = {"$.a > 1", "$.b", "$.c", "$.d", "$.e", "$.f", "$.g", "$.h", "$.i"};
-        uint8_t bits[] = {0x02, 0x00, 0x80, 0x01};
-        const struct page page = {
-            .filters = (char **)(uintptr_t)filters, .n_filters = 9, .filter_bits = bits};
-        const struct page none = {0};
-
-        cr_expect_eq(page_find_filter(&page, "$.a > 1"), 0);
-        cr_expect_eq(page_find_filter(&page, "$.i"), 8);
-        cr_expect_eq(page_find_filter(&page, "$.z"), -1);
-        cr_expect_eq(page_find_filter(&none, "$.a > 1"), -1);
-        cr_expect(page_filter_holds(&page, 0, 1));
-        cr_expect(!page_filter_holds(&page, 0, 0));
-        cr_expect(!page_filter_holds(&page, 0, 8));
-        cr_expect(page_filter_holds(&page, 1, 7));
-        cr_expect(page_filter_holds(&page, 1, 8));
-        cr_expect(!page_filter_holds(&page, 1, 1));
-        cr_expect(!page_filter_holds(&page, 1, -1));
-}

@@ -1,0 +1,86 @@
+/*
+ * Which events the filters of sinks and receivers let through. A filter may be a
+ * customer's, and what it costs depends on the events, too: so it is asked apart
+ * from all else (judge.h), and what it may cost is bounded.
+ *
+ *   UNPROVEN  -answers in good time-> PROVEN    asked together with the other proven ones
+ *   PROVEN    -is slow-> UNPROVEN               asked by itself, on another connection, which rests
+ *                                               twice as long as it worked
+ *   UNPROVEN  -too slow for 3 events in a row-> GIVEN UP
+ *
+ * It is too slow for an event if it had SIEVE_LIMIT_MS, then twice and then four times as long for this
+ * event alone; a large payload may take longer, because PostgreSQL has to read it first. Such an event is
+ * not judged. So nobody waits for a slow filter but whose it is; a proven one may cost the others, once, the
+ * moment until it is found out.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "base/list.h"
+#include "config/config.h"
+#include "pgcourier/event.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#define SIEVE_LIMIT_MS 100
+
+struct sieve;
+struct sieve_filter;
+
+enum sift {
+        SIFT_STOPPED, /* by the filter: not for its owner */
+        SIFT_PASSED,
+        SIFT_UNJUDGED, /* it took too long, or its row is gone */
+};
+
+/* A question about one filter; embedded in whoever asks. */
+struct sieve_ask {
+        struct list link;           /* of the filter's, while under way */
+        const struct event *events; /* in the order of their ids; borrowed */
+        enum sift *sifts;           /* for each, once it is known; borrowed */
+        size_t n_events;
+        size_t n_sifted; /* so many are known, the first ones */
+        /* All are known, or the filter has been given up. Not inside a call; the ask may be used again. */
+        void (*on_sifted)(struct sieve_ask *ask);
+};
+
+struct sieve_events {
+        /* A connection that filters are asked on; it comes back by itself. */
+        void (*on_lost)(void *owner, const struct error *error, int64_t retry_ms);
+        void (*on_back)(void *owner);
+};
+
+/* The strings of the configuration are borrowed. */
+struct sieve *sieve_create(uv_loop_t *loop, const struct postgres_config *config,
+    const struct sieve_events *events, void *owner);
+void sieve_destroy(struct sieve *sieve); /* no filter is open; NULL is allowed */
+void sieve_configure(struct sieve *sieve, const struct postgres_config *config);
+
+/* Where the events come from can be reached; `server`: see judge_open(). Connections are made when they are
+ * needed first. */
+void sieve_session_up(struct sieve *sieve, const char *server);
+
+/* No answer comes any more; asks that are under way are to be withdrawn. */
+void sieve_session_down(struct sieve *sieve);
+
+/* Why filters are not answered at the moment, or NULL. */
+const char *sieve_trouble(const struct sieve *sieve);
+
+/* A jsonpath predicate (courier.filter_error()); copied. on_given_up says why in words; then every ask ends
+ * at once. Comes from the loop, before the on_sifted of the asks, and may close nothing. */
+struct sieve_filter *sieve_filter_open(struct sieve *sieve, const char *text,
+    void (*on_given_up)(void *owner, const char *words), void *owner);
+void sieve_filter_close(struct sieve_filter *filter); /* nothing is asked; NULL is allowed */
+bool sieve_filter_is_given_up(const struct sieve_filter *filter);
+
+void sieve_ask_init(struct sieve_ask *ask, void (*on_sifted)(struct sieve_ask *ask));
+
+/* At least one event; the filter has not been given up. */
+void sieve_ask(struct sieve_filter *filter, struct sieve_ask *ask);
+bool sieve_ask_is_under_way(const struct sieve_ask *ask);
+
+/* What is known stays known. */
+void sieve_withdraw(struct sieve_ask *ask);

@@ -1,0 +1,236 @@
+/* Filters in a running relay: nobody waits for one that takes long but whose it is. */
+#include "base/alloc.h"
+#include "support/http_receiver.h"
+#include "support/relay_fixture.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of an object with a dozen nodes each level takes a dozen times as long: nine take minutes. */
+#define DEAR                                                                                       \
+        "exists($.** ? (exists($.** ? (exists($.** ? (exists($.** ? (exists($.** ? (exists($.**"   \
+        " ? (exists($.** ? (exists($.** ? (exists($.** ? (@ == \"nope\"))))))))))))))))))"
+#define A_DOZEN "{\"id\":1,\"a\":2,\"b\":3,\"c\":4,\"d\":[1,2,3],\"e\":{\"x\":1}}"
+
+struct fixture {
+        struct relay_fixture relay;
+        struct http_receiver *http;
+        struct relay_process *process;
+};
+
+/* Sinks "hooks", with receivers, and "bus"; `filter` is a line of the latter, or "". */
+static void begin(struct fixture *fixture, const char *filter)
+{
+        relay_fixture_begin(&fixture->relay, postgres_shared());
+        fixture->http = http_receiver_start(NULL, NULL);
+        fixture->process = relay_start("postgres:\n"
+                                       "  dsn: \"%s\"\n"
+                                       "relay: {sweep: 200ms, standby: 100ms}\n"
+                                       "log: {level: debug}\n"
+                                       "sinks:\n"
+                                       "  - name: hooks\n"
+                                       "    topics: [\"**\"]\n"
+                                       "    http: {endpoints: table, allow_networks: [127.0.0.1],"
+                                       " allow_ports: [%u]}\n"
+                                       "  - name: bus\n"
+                                       "    topics: [\"**\"]\n"
+                                       "%s"
+                                       "    redis: {url: \"unix://%s\", stream: events}\n",
+            fixture->relay.relay, http_receiver_port(fixture->http), filter,
+            fixture->relay.redis.socket_path);
+        relay_wait_for_log(fixture->process, "event=endpoints_read", 10000);
+        relay_wait_for_log(fixture->process, "event=lane_owned sink=bus", 10000);
+}
+
+static void end(struct fixture *fixture)
+{
+        relay_destroy(fixture->process);
+        http_receiver_destroy(fixture->http);
+        relay_fixture_end(&fixture->relay);
+}
+
+static void add(struct fixture *fixture, const char *name, const char *filter)
+{
+        char *sql = xasprintf("INSERT INTO courier.endpoint (sink, name, url, filter)"
+                              " VALUES ('hooks', '%s', 'http://127.0.0.1:%u/%s', '%s')",
+            name, http_receiver_port(fixture->http), name, filter);
+
+        database_exec(fixture->relay.admin, sql);
+        free(sql);
+}
+
+struct expected {
+        struct fixture *fixture;
+        const char *name;
+        unsigned n;
+};
+
+static unsigned count(struct fixture *fixture, const char *name)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0, n_all = http_receiver_n_requests(fixture->http); i < n_all; i++)
+                n += strcmp(http_receiver_request(fixture->http, i)->target + 1, name) == 0;
+        return n;
+}
+
+static bool has_come(void *context)
+{
+        const struct expected *expected = context;
+
+        return count(expected->fixture, expected->name) >= expected->n;
+}
+
+static void await(struct fixture *fixture, const char *name, unsigned n)
+{
+        struct expected expected = {fixture, name, n};
+
+        wait_until(has_come, &expected, 20000, name);
+}
+
+static void publish_dozens(struct fixture *fixture, int n)
+{
+        char *sql =
+            xasprintf("SELECT courier.publish('t', '%s') FROM generate_series(1, %d)", A_DOZEN, n);
+
+        database_exec(fixture->relay.admin, sql);
+        free(sql);
+}
+
+static void expect_no_session_was_lost(struct fixture *fixture)
+{
+        cr_expect_eq(relay_count_in_log(fixture->process, "connection_lost"), 0);
+        cr_expect_eq(relay_count_in_log(fixture->process, "event=lane_owned sink=bus"), 1);
+}
+
+Test(filters, of_one_receiver_cost_no_other_anything)
+{
+        struct fixture fixture;
+
+        begin(&fixture, "");
+        add(&fixture, "good", "$.id == 1");
+        add(&fixture, "strict", "$.id == 2");
+        database_exec(fixture.relay.admin, "INSERT INTO courier.endpoint (sink, name, url)"
+                                           " SELECT 'hooks', 'plain', replace(url, 'good', 'plain')"
+                                           " FROM courier.endpoint WHERE name = 'good'");
+        publish_dozens(&fixture, 1);
+        await(&fixture, "good", 1);
+        await(&fixture, "plain", 1);
+
+        add(&fixture, "evil", DEAR);
+        relay_wait_for_log(fixture.process, "event=endpoint_added sink=hooks/evil", 10000);
+        publish_dozens(&fixture, 5);
+        await(&fixture, "good", 6);
+        await(&fixture, "plain", 6);
+        relay_fixture_await(&fixture.relay, "events", 6);
+        cr_expect_eq(database_integer(fixture.relay.admin,
+                         "SELECT count(*) FROM courier.endpoint WHERE state <> 'active'"),
+            0, "they did not wait until it was given up");
+
+        relay_wait_for_log(fixture.process, "event=endpoint_disabled sink=hooks/evil", 30000);
+        await_in_database(fixture.relay.admin,
+            "SELECT state = 'disabled' AND state_reason LIKE 'its filter takes too long: more than "
+            "400 ms"
+            " for each of 3 events%' FROM courier.endpoint WHERE name = 'evil'",
+            "it is disabled");
+        cr_expect_eq(
+            database_integer(fixture.relay.admin,
+                "SELECT count(*) FROM courier.outbox WHERE topic = 'courier.endpoint.disabled'"
+                " AND payload->>'endpoint' = 'evil' AND payload->>'reason' LIKE '%filter%'"),
+            1);
+        await_in_database(fixture.relay.admin,
+            "SELECT count(*) = 3 FROM courier.dead_letter AS d JOIN courier.endpoint AS e ON e.id "
+            "= d.lane"
+            " WHERE e.name = 'evil' AND d.last_error LIKE '%filter%'",
+            "what was not judged is kept");
+
+        publish_dozens(&fixture, 3);
+        await(&fixture, "good", 9);
+        await(&fixture, "plain", 9);
+        relay_fixture_await(&fixture.relay, "events", 10); /* with the news */
+        expect_no_session_was_lost(&fixture);
+
+        /* What waits for it is there when its filter is another one. */
+        database_exec(fixture.relay.admin, "UPDATE courier.endpoint SET filter = '$.id == 1', "
+                                           "state = 'active' WHERE name = 'evil'");
+        await(&fixture, "evil", 5);
+        relay_stop(fixture.process);
+        cr_expect_eq(count(&fixture, "good"), 9, "and nothing came twice");
+        cr_expect_eq(count(&fixture, "plain"), 9);
+        cr_expect_eq(count(&fixture, "strict"), 0);
+        cr_expect_eq(count(&fixture, "evil"), 5);
+        cr_expect_eq(database_integer(fixture.relay.admin,
+                         "SELECT count(*) FROM courier.outbox WHERE topic = 't'"),
+            9);
+        end(&fixture);
+}
+
+Test(filters, of_a_sink_stop_the_sink_and_no_other)
+{
+        struct fixture fixture;
+
+        begin(&fixture, "    filter: '" DEAR "'\n");
+        add(&fixture, "plain", "$.id == 1");
+        publish_dozens(&fixture, 5);
+        await(&fixture, "plain", 5);
+        relay_wait_for_log(fixture.process,
+            "event=sink_paused sink=bus by=relay reason=\"its filter takes too long", 30000);
+        await_in_database(fixture.relay.admin,
+            "SELECT count(*) = 1 FROM courier.pause WHERE sink = 'bus' AND by = 'relay'"
+            " AND reason LIKE 'its filter takes too long%'",
+            "people can see it");
+        publish_dozens(&fixture, 5);
+        await(&fixture, "plain", 10);
+        expect_no_session_was_lost(&fixture);
+
+        /* It is tried again when somebody says so. */
+        database_exec(fixture.relay.admin, "DELETE FROM courier.pause; NOTIFY courier_control");
+        await_in_database(fixture.relay.admin,
+            "SELECT count(*) = 6 FROM courier.dead_letter WHERE sink = 'bus'",
+            "it was tried again");
+        await_in_database(fixture.relay.admin,
+            "SELECT count(*) = 1 FROM courier.pause WHERE sink = 'bus' AND by = 'relay'",
+            "and is paused again");
+        relay_stop(fixture.process);
+        end(&fixture);
+}
+
+Test(filters, do_not_hold_up_the_end)
+{
+        struct fixture fixture;
+
+        begin(&fixture, "    filter: '" DEAR "'\n");
+        add(&fixture, "evil", DEAR);
+        publish_dozens(&fixture, 100);
+        await_in_database(fixture.relay.admin,
+            "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database()"
+            " AND query LIKE '%true_filters%' AND state = 'active'",
+            "one is being asked");
+        relay_stop(fixture.process);
+        cr_expect_eq(relay_count_in_log(fixture.process, "drain_limit_reached"), 0);
+        end(&fixture);
+}
+
+/* The events before and behind are delivered, and in order. */
+Test(filters, leave_an_event_to_people_that_they_take_too_long_for)
+{
+        struct fixture fixture;
+
+        begin(&fixture, "    filter: '$.id == 1 && !" DEAR "'\n");
+        database_exec(fixture.relay.admin,
+            "SELECT courier.publish('t', '{\"id\": 1, \"n\": 1}', key => 'k');"
+            "SELECT courier.publish('t', '" A_DOZEN "', key => 'k');"
+            "SELECT courier.publish('t', '{\"id\": 1, \"n\": 3}', key => 'k')");
+        relay_fixture_await(&fixture.relay, "events", 2);
+        await_in_database(fixture.relay.admin,
+            "SELECT count(*) = 1 FROM courier.dead_letter WHERE sink = 'bus' AND key = 'k'",
+            "it is a dead letter");
+        relay_fixture_expect_field(&fixture.relay, "events", 0, "payload", "{\"id\": 1, \"n\": 1}");
+        relay_fixture_expect_field(&fixture.relay, "events", 1, "payload", "{\"id\": 1, \"n\": 3}");
+        cr_expect_eq(
+            database_integer(fixture.relay.admin, "SELECT count(*) FROM courier.pause"), 0);
+        relay_stop(fixture.process);
+        end(&fixture);
+}
