@@ -77,14 +77,14 @@ CREATE TABLE courier.dead_letter (
   created_at      timestamptz NOT NULL,
 
   CONSTRAINT dead_letter_pkey PRIMARY KEY (id),
-  CONSTRAINT reason_must_be_known CHECK (reason IN ('rejected', 'attempts', 'age', 'too_large', 'skipped'))
+  CONSTRAINT reason_must_be_known CHECK (reason IN ('rejected', 'attempts', 'age', 'too_large', 'unjudged', 'skipped'))
 );
 
 CREATE INDEX dead_letter_sink_idx ON courier.dead_letter (sink, id);
 
 COMMENT ON TABLE courier.dead_letter IS 'Deliveries given up, with the whole event; see pgcourier dead';
 COMMENT ON COLUMN courier.dead_letter.target IS 'Where in the sink it was going: a stream, a URL without its secrets, a recipient';
-COMMENT ON COLUMN courier.dead_letter.reason IS 'rejected: refused for good by the destination or its sink; attempts, age: the sink''s retry policy gave up; too_large: above max_event_bytes; skipped: by hand';
+COMMENT ON COLUMN courier.dead_letter.reason IS 'rejected: refused for good by the destination or its sink; attempts, age: the sink''s retry policy gave up; too_large: above max_event_bytes; unjudged: its filter took too long; skipped: by hand';
 COMMENT ON COLUMN courier.dead_letter.error IS 'The last failure in the destination''s words or ours';
 
 -- Sinks that stand still: an operator paused them, or their destination refuses us until somebody

@@ -12,11 +12,13 @@
 
 #define PAGE_ROWS 1000
 
-static const char *const reasons[] = {"rejected", "attempts", "age", "too_large", "skipped", NULL};
+static const char *const reasons[] = {
+    "rejected", "attempts", "age", "too_large", "unjudged", "skipped", NULL};
 
 static const struct command_option options[] = {
     BULK_OPTIONS("reason", "REASON",
-        "only those given up for this: rejected,\nattempts, age, too_large or skipped", "died"),
+        "only those given up for this: rejected,\nattempts, age, too_large, unjudged or skipped",
+        "died"),
     {0},
 };
 

@@ -20,8 +20,9 @@ struct page {
         size_t n_events;
         struct event *events; /* in delivery order */
         bool *is_delayed;     /* for each: it is not to be delivered yet; NULL: none of them */
-        size_t bytes;         /* of the payloads */
-        int64_t asked_us;     /* monotonic clock: of what was read from the database */
+        bool *is_unjudged; /* for each: its filter took too long to be asked; NULL: none of them */
+        size_t bytes;      /* of the payloads */
+        int64_t asked_us;  /* monotonic clock: of what was read from the database */
         int64_t arrived_us;
 
         /* For each: its filter took too long to be asked; NULL: none of them. The reader leaves it alone. */

@@ -28,6 +28,8 @@ const char *dead_reason_name(enum dead_reason reason)
                 return "age";
         case DEAD_TOO_LARGE:
                 return "too_large";
+        case DEAD_UNJUDGED:
+                return "unjudged";
         case DEAD_SKIPPED:
                 return "skipped";
         }

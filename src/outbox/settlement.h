@@ -26,6 +26,7 @@ enum dead_reason {
         DEAD_ATTEMPTS,  /* the retry policy gave up: so many attempts */
         DEAD_AGE,       /* the retry policy gave up: retried for so long */
         DEAD_TOO_LARGE, /* above max_event_bytes */
+        DEAD_UNJUDGED,  /* its filter took too long: nobody knows whether it was to be delivered */
         DEAD_SKIPPED,   /* by hand */
 };
 

@@ -121,6 +121,12 @@ static bool is_parking(const struct delivery *delivery)
         return delivery->verdict != NULL && delivery->verdict->kind == VERDICT_PARK;
 }
 
+static bool is_dead(const struct delivery *delivery)
+{
+        return (delivery->verdict != NULL && delivery->verdict->kind == VERDICT_DEAD) ||
+               (delivery->next_verdict != NULL && delivery->next_verdict->kind == VERDICT_DEAD);
+}
+
 /* It is the turn of what is stored when nothing in memory stands before it. */
 static bool is_turn_of_stored(const struct key_chain *chain)
 {
@@ -226,9 +232,22 @@ bool key_order_is_behind_stored(const struct delivery *delivery)
                delivery->is_out_of_line;
 }
 
+/* Those before it are dead: they are written with it, or sooner. */
+static bool is_first_alive(const struct delivery *delivery)
+{
+        const struct list *link = &delivery->chain_link;
+
+        if (delivery->chain == NULL)
+                return true;
+        while (link->prev != &delivery->chain->deliveries &&
+               is_dead(list_owner(link->prev, struct delivery, chain_link)))
+                link = link->prev;
+        return link->prev == &delivery->chain->deliveries;
+}
+
 bool key_order_is_parked_first(const struct delivery *delivery)
 {
-        return key_order_is_first(delivery) && !key_order_is_behind_stored(delivery);
+        return is_first_alive(delivery) && !key_order_is_behind_stored(delivery);
 }
 
 bool key_order_is_behind_parking(const struct delivery *delivery)
@@ -240,6 +259,24 @@ bool key_order_is_behind_parking(const struct delivery *delivery)
                 if (is_parking(list_owner(link, struct delivery, chain_link)))
                         return true;
         return false;
+}
+
+bool key_order_awaits_dead(const struct delivery *delivery)
+{
+        const struct delivery *before;
+
+        if (key_order_is_first(delivery))
+                return false;
+        before = list_owner(delivery->chain_link.prev, struct delivery, chain_link);
+        return is_dead(before) && !before->is_verdict_sent &&
+               !list_is_empty(&before->verdict->link);
+}
+
+bool key_order_is_dead_awaited(const struct delivery *delivery)
+{
+        return delivery->chain != NULL && is_dead(delivery) &&
+               (delivery->chain_link.next != &delivery->chain->deliveries ||
+                   delivery->chain->n_stored > 0);
 }
 
 void key_order_block(struct delivery *delivery)

@@ -12,6 +12,10 @@
  * them fails: from then on only the key's first may go, until all that failed
  * are through.
  *
+ * One that is given up keeps its place until its dead letter is written: until
+ * then whoever owns the lane next could still deliver it. So those behind it
+ * wait for that, and for nothing more.
+ *
  * A key is parked while rows of it are stored or being stored: whatever comes
  * then of that key has to be parked behind them.
  */
@@ -77,6 +81,11 @@ bool key_order_is_behind_parking(const struct delivery *delivery);
  * line yet; else only one that was stored while this one was under way. */
 bool key_order_is_behind_stored(const struct delivery *delivery);
 
+/* The one before it, of its key, is dead, and that may be written now; or it is itself dead, and
+ * something of its key waits for it. */
+bool key_order_awaits_dead(const struct delivery *delivery);
+bool key_order_is_dead_awaited(const struct delivery *delivery);
+
 /* It is not first, and waits until it is called out. */
 void key_order_block(struct delivery *delivery);
 void key_order_unblock(struct delivery *delivery);
@@ -84,12 +93,13 @@ void key_order_unblock(struct delivery *delivery);
 /* It was tried and is not delivered. */
 void key_order_note_failed(struct delivery *delivery);
 
-/* It got a verdict to park it, and loses it by leaving or by key_order_note_kept(). */
+/* It got a verdict to park it, and loses it by leaving or by key_order_note_kept(): it was stored and
+ * is still under way, or has got another verdict. */
 void key_order_note_parking(struct delivery *delivery);
 void key_order_note_kept(struct delivery *delivery);
 
-/* It leaves: delivered, given up, or stored. Those of its key that are blocked and may start now are
- * called out, in order; whoever is called gives them another state. */
+/* It leaves: delivered, stored, or a dead letter that is written. Those of its key that are blocked and
+ * may start now are called out, in order; whoever is called gives them another state. */
 typedef void key_order_released_fn(void *owner, struct delivery *delivery);
 void key_order_leave(struct key_order *order, struct delivery *delivery,
     key_order_released_fn *on_released, void *owner);

@@ -48,6 +48,7 @@ static void forget_everything(struct lane *lane)
         lane->parked_due_ms = -1;
         lane->n_fetching = 0;
         lane->is_moved = false;
+        lane->is_settle_awaited = false;
         lane->is_settling = false;
         lane->n_settling = 0;
         lane->n_settled = 0;

@@ -104,13 +104,14 @@ struct lane {
         size_t n_excluded_max;
 
         /* Settling. */
-        bool is_moved;         /* there is something to settle */
-        int64_t settle_due_ms; /* while is_moved */
-        struct list verdicts;  /* verdict::link: those that may be written */
-        bool is_settling;      /* under way */
-        struct list settling;  /* verdict::link: those under way */
-        uint64_t n_settling;   /* window.n_passed when it was asked for */
-        uint64_t n_settled;    /* events behind the durable cursor since it was owned */
+        bool is_moved;          /* there is something to settle */
+        int64_t settle_due_ms;  /* while is_moved */
+        struct list verdicts;   /* verdict::link: those that may be written */
+        bool is_settle_awaited; /* a key waits until one of them is */
+        bool is_settling;       /* under way */
+        struct list settling;   /* verdict::link: those under way */
+        uint64_t n_settling;    /* window.n_passed when it was asked for */
+        uint64_t n_settled;     /* events behind the durable cursor since it was owned */
 };
 
 void lane_init(struct lane *lane, const struct lane_policy *policy);

@@ -11,11 +11,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void queue_verdict(void *owner, struct delivery *delivery)
+/* Then the settle is due at once. */
+static void note_awaited(struct lane *lane, const struct delivery *delivery)
+{
+        lane->is_settle_awaited |= key_order_is_dead_awaited(delivery);
+}
+
+void lane_queue_verdict(void *owner, struct delivery *delivery)
 {
         struct lane *lane = owner;
 
         list_push_back(&lane->verdicts, &delivery->verdict->link);
+        note_awaited(lane, delivery);
 }
 
 static bool is_behind_cursor(const struct delivery *delivery)
@@ -25,7 +32,7 @@ static bool is_behind_cursor(const struct delivery *delivery)
 
 static void advance(struct lane *lane, int64_t now_ms)
 {
-        if (window_advance(&lane->window, queue_verdict, lane))
+        if (window_advance(&lane->window, lane_queue_verdict, lane))
                 lane_note_moved(lane, now_ms);
 }
 
@@ -48,7 +55,7 @@ static struct verdict *make_verdict(
 
 /* The verdict on one that was parked while under way is on its way too: this one follows it. Or it
  * is still here: then this one takes its place. */
-static void follow_verdict(struct delivery *delivery, struct verdict *verdict)
+static void follow_verdict(struct lane *lane, struct delivery *delivery, struct verdict *verdict)
 {
         struct verdict *first = delivery->verdict;
 
@@ -57,10 +64,13 @@ static void follow_verdict(struct delivery *delivery, struct verdict *verdict)
                 delivery->next_verdict = verdict;
                 return;
         }
+        if (verdict->kind != VERDICT_PARK)
+                key_order_note_kept(delivery);
         list_insert_before(&first->link, &verdict->link);
         list_remove(&first->link);
         free(first);
         delivery->verdict = verdict;
+        note_awaited(lane, delivery);
 }
 
 static void give_verdict(
@@ -71,12 +81,12 @@ static void give_verdict(
         if (verdict->kind == VERDICT_PARK && !has_one)
                 key_order_note_parking(delivery);
         if (has_one) {
-                follow_verdict(delivery, verdict);
+                follow_verdict(lane, delivery, verdict);
                 return;
         }
         delivery->verdict = verdict;
         if (is_behind_cursor(delivery)) {
-                queue_verdict(lane, delivery);
+                lane_queue_verdict(lane, delivery);
                 lane_note_moved(lane, now_ms);
         } else {
                 window_note_decided(&lane->window, delivery);
@@ -115,7 +125,7 @@ void lane_decide_dead(struct lane *lane, struct delivery *delivery, enum dead_re
 
         verdict->reason = reason;
         delivery->state = DELIVERY_DECIDED;
-        key_order_leave(&lane->order, delivery, lane_resume_delivery, lane);
+        key_order_note_failed(delivery);
         give_verdict(lane, delivery, verdict, now_ms);
 }
 

@@ -24,6 +24,7 @@ struct delivery *lane_start_next(struct lane *lane, int64_t now_ms)
         while ((delivery = turns_take_next(&lane->turns)) != NULL) {
                 if (!key_order_may_start(&lane->order, delivery)) {
                         key_order_block(delivery);
+                        lane->is_settle_awaited |= key_order_awaits_dead(delivery);
                         continue;
                 }
                 delivery->state = DELIVERY_IN_FLIGHT;

@@ -14,7 +14,8 @@ bool lane_may_claim(const struct lane *lane);
 /* lane_deliver.c */
 void lane_resume_delivery(void *lane, struct delivery *delivery); /* as key_order_released_fn */
 
-/* lane_decide.c: what becomes of a delivery. `words` may be NULL: nothing has failed. */
+/* lane_decide.c: what becomes of a delivery. `words` may be NULL: nothing has failed. Whoever is dead
+ * stays in the chain of its key until that is settled. */
 void lane_decide_delivered(struct lane *lane, struct delivery *delivery, int64_t now_ms);
 void lane_decide_dead(struct lane *lane, struct delivery *delivery, enum dead_reason reason,
     const char *words, int64_t now_ms);
@@ -23,6 +24,8 @@ void lane_decide_delayed(struct lane *lane, struct delivery *delivery, int64_t n
  * behind it in memory go the same way. */
 void lane_decide_parked(struct lane *lane, struct delivery *delivery, int64_t due_ms,
     const char *words, int64_t now_ms);
+/* As window_verdict_fn: its verdict may be written. */
+void lane_queue_verdict(void *lane, struct delivery *delivery);
 /* Its row moves behind all others of its key. */
 void lane_decide_last(struct lane *lane, struct delivery *delivery, int64_t now_ms);
 

@@ -10,6 +10,9 @@
 
 #define SMALL_PAGE 64
 
+static const char unjudged_words[] =
+    "the filter took too long for this event: not judged, not delivered";
+
 /* Events claimed and not known to be durably behind us: what a crash now would repeat at most. */
 static uint64_t n_unsettled(const struct lane *lane)
 {
@@ -70,7 +73,8 @@ static bool is_half_delivered(const struct lane *lane)
 
 bool lane_is_pressing(const struct lane *lane)
 {
-        return lane->is_draining || is_half_delivered(lane) || !has_room(lane, page_events(lane));
+        return lane->is_draining || lane->is_settle_awaited || is_half_delivered(lane) ||
+               !has_room(lane, page_events(lane));
 }
 
 bool lane_wants_page(struct lane *lane, struct page_request *out_request)
@@ -113,34 +117,45 @@ static void move_reader(struct lane *lane, const struct page *page)
         cursor_assign(&lane->next_page, &next);
 }
 
-static bool give_up_if_too_large(struct lane *lane, struct delivery *delivery, int64_t now_ms)
+static bool is_too_large(const struct lane *lane, const struct delivery *delivery)
+{
+        return lane->policy.max_event_bytes != 0 &&
+               delivery->event->payload_bytes > lane->policy.max_event_bytes;
+}
+
+static void give_up_too_large(struct lane *lane, struct delivery *delivery, int64_t now_ms)
 {
         char words[128];
 
-        if (lane->policy.max_event_bytes == 0 ||
-            delivery->event->payload_bytes <= lane->policy.max_event_bytes)
-                return false;
         snprintf(words, sizeof words,
             "the payload has %zu bytes, and the sink's max_event_bytes is %llu",
             delivery->event->payload_bytes, (unsigned long long)lane->policy.max_event_bytes);
         lane_decide_dead(lane, delivery, DEAD_TOO_LARGE, words, now_ms);
-        return true;
+}
+
+static bool is_marked(const bool *marks, size_t i)
+{
+        return marks != NULL && marks[i];
 }
 
 static void admit_from_stream(
-    struct lane *lane, struct delivery *delivery, bool is_delayed, int64_t now_ms)
+    struct lane *lane, struct delivery *delivery, const struct page *page, size_t i, int64_t now_ms)
 {
+        bool is_unjudged = is_marked(page->is_unjudged, i);
+
         if (lane->is_draining)
                 return; /* it is left to the next relay */
-        if (is_delayed) {
+        if (is_marked(page->is_delayed, i) && !is_unjudged) {
                 lane_decide_delayed(lane, delivery, now_ms);
                 return;
         }
-        if (give_up_if_too_large(lane, delivery, now_ms))
-                return;
         if (lane->policy.by_key)
                 key_order_join(&lane->order, delivery);
-        if (key_order_has_joined_parked(delivery))
+        if (is_unjudged)
+                lane_decide_dead(lane, delivery, DEAD_UNJUDGED, unjudged_words, now_ms);
+        else if (is_too_large(lane, delivery))
+                give_up_too_large(lane, delivery, now_ms);
+        else if (key_order_has_joined_parked(delivery))
                 lane_decide_parked(lane, delivery, now_ms, NULL, now_ms);
         else
                 turns_add_fresh(&lane->turns, delivery);
@@ -184,8 +199,7 @@ void lane_take_page(struct lane *lane, struct page *page, int64_t now_ms)
 
         batch = window_add(&lane->window, page);
         for (size_t i = 0, n = batch->n_deliveries; i < n; i++)
-                admit_from_stream(lane, &batch->deliveries[i],
-                    page->is_delayed != NULL && page->is_delayed[i], now_ms);
+                admit_from_stream(lane, &batch->deliveries[i], page, i, now_ms);
         if (page->n_events == 0 && window_advance(&lane->window, NULL, NULL))
                 lane_note_moved_idly(lane, now_ms);
 }
@@ -267,27 +281,20 @@ static void admit_parked(
 {
         bool is_stored = row->state != PARKED_DELAYED;
 
-        if (row->is_skipped || (lane->policy.max_event_bytes != 0 &&
-                                   row->event.payload_bytes > lane->policy.max_event_bytes)) {
-                if (is_stored)
-                        note_unstored(lane, row);
-                if (row->is_skipped)
-                        lane_decide_dead(lane, delivery, DEAD_SKIPPED, NULL, now_ms);
-                else
-                        (void)give_up_if_too_large(lane, delivery, now_ms);
-                return;
-        }
         if (lane->policy.by_key && is_stored)
                 key_order_rejoin(&lane->order, delivery);
         else if (lane->policy.by_key)
                 key_order_join(&lane->order, delivery);
-        if (!is_stored && key_order_has_joined_parked(delivery)) {
-                lane_decide_last(lane, delivery, now_ms);
-                return;
-        }
         if (is_stored)
                 note_unstored(lane, row);
-        turns_add_parked(&lane->turns, delivery);
+        if (row->is_skipped)
+                lane_decide_dead(lane, delivery, DEAD_SKIPPED, NULL, now_ms);
+        else if (is_too_large(lane, delivery))
+                give_up_too_large(lane, delivery, now_ms);
+        else if (!is_stored && key_order_has_joined_parked(delivery))
+                lane_decide_last(lane, delivery, now_ms);
+        else
+                turns_add_parked(&lane->turns, delivery);
 }
 
 static void note_fetched(struct lane *lane, const struct parked_batch *parked)

@@ -92,6 +92,7 @@ bool lane_wants_settle(struct lane *lane, int64_t now_ms, struct settlement *out
             (!lane_is_pressing(lane) && now_ms < lane->settle_due_ms))
                 return false;
         lane->is_moved = false;
+        lane->is_settle_awaited = false;
         lane->is_settling = true;
         lane->n_settling = lane->window.n_passed;
 
@@ -124,9 +125,9 @@ static void note_parked(struct lane *lane, struct delivery *delivery, int64_t no
 /* It has a row now, and its attempt goes on or has ended meanwhile. */
 static void keep_parked(struct lane *lane, struct delivery *delivery, int64_t now_ms)
 {
-        bool is_under_way = delivery->state == DELIVERY_IN_FLIGHT;
+        const struct verdict *next = delivery->next_verdict;
 
-        if (is_under_way)
+        if (next == NULL || next->kind != VERDICT_PARK)
                 key_order_note_kept(delivery);
         if (!delivery->is_parked)
                 lane->n_parked++;
@@ -136,7 +137,7 @@ static void keep_parked(struct lane *lane, struct delivery *delivery, int64_t no
         delivery->next_verdict = NULL;
         delivery->is_verdict_sent = false;
         if (delivery->verdict != NULL) {
-                list_push_back(&lane->verdicts, &delivery->verdict->link);
+                lane_queue_verdict(lane, delivery);
                 lane_note_moved(lane, now_ms);
         }
 }
@@ -156,8 +157,10 @@ static void apply_verdict(struct lane *lane, struct delivery *delivery, int64_t 
                 key_order_store(&lane->order, delivery, verdict->state == PARKED_RETRY,
                     lane_resume_delivery, lane);
                 break;
-        case VERDICT_DELIVERED:
         case VERDICT_DEAD:
+                key_order_leave(&lane->order, delivery, lane_resume_delivery, lane);
+                /* fall through */
+        case VERDICT_DELIVERED:
                 if (delivery->is_parked && lane->n_parked > 0)
                         lane->n_parked--;
                 break;

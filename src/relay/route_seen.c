@@ -102,6 +102,10 @@ void route_see_dead(struct route *route, const struct verdict *verdict, int64_t 
                 seen.fault = OUTCOME_FAULT_TOO_LARGE;
                 seen.words = verdict->words;
                 break;
+        case DEAD_UNJUDGED:
+                seen.fault = OUTCOME_FAULT_EVENT;
+                seen.words = verdict->words;
+                break;
         case DEAD_SKIPPED:
                 break;
         }

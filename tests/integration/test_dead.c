@@ -350,7 +350,8 @@ Test(dead, says_what_is_wrong_with_the_command_line)
             {{"drop", "9223372036854775808"}, "is not an ID"},
             {{"drop", "1,2"}, "\"1,2\" is not an ID"},
             {{"list", "--reason", "agee"}, "--reason: \"agee\" is not one of rejected, attempts, "
-                                           "age, too_large, skipped; did you mean \"age\"?"},
+                                           "age, too_large, unjudged, skipped; did you mean "
+                                           "\"age\"?"},
             {{"list", "--older-than", "5"},
                 "--older-than: \"5\" is not a whole number with a unit"},
             {{"list", "--newer-than", "36501d"}, "--newer-than: \"36501d\" is more than 36500d"},

@@ -22,8 +22,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-UNIT_TESTS = ["key_order", "window", "retry", "breaker", "lane", "lane_attempts", "lane_ownership",
-              "lane_parking", "lane_regressions", "lane_suspicion", "rate", "health", "bell"]
+UNIT_TESTS = ["key_order", "window", "retry", "breaker", "lane", "lane_attempts",
+              "lane_giving_up", "lane_ownership", "lane_parking", "lane_regressions", "lane_suspicion", "rate", "health", "bell"]
 SIMULATORS = ["simulator", "page_desk_simulator", "bell_simulator"]
 
 

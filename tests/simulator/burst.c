@@ -194,7 +194,7 @@ static bool is_refused_alone(const struct world *world, const struct sim_attempt
 {
         const struct sim_event *event = &world->database.events[attempt->event];
 
-        return !event->is_rejected && destination_would_fail(world, event);
+        return event->n_rejections == 0 && destination_would_fail(world, event);
 }
 
 static bool is_any_refused(const struct world *world, struct sim_attempt *const burst[], size_t n)
@@ -219,7 +219,7 @@ static void lose(struct world *world, struct sim_attempt *burst[], size_t n, boo
                 n_done = 0;
         for (size_t i = 0; i < n; i++) {
                 struct sim_event *event = &world->database.events[burst[i]->event];
-                if (i < n_done && event->is_rejected)
+                if (i < n_done && destination_rejects(event))
                         event->is_unplaced = true;
                 else if (i < n_done && !is_refused_alone(world, burst[i]))
                         destination_arrive(world, burst[i]);
@@ -232,7 +232,7 @@ static void execute_one(struct world *world, struct sim_attempt *attempt)
 {
         struct sim_event *event = &world->database.events[attempt->event];
 
-        if (event->is_rejected) {
+        if (destination_rejects(event)) {
                 event->is_unplaced = true; /* those behind it go on */
                 end(world, attempt, &rejected);
         } else if (destination_fails(world, event)) {

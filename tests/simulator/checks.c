@@ -37,6 +37,7 @@ void checks_page(struct world *world, int relay, const struct page *page)
                 *shadow = (struct sim_shadow){.standing = STANDING_READ,
                     .is_in_window = true,
                     .is_due = !page->is_delayed[i],
+                    .is_unjudged = page->is_unjudged[i],
                     .n_read = ++world->relays[relay].n_reads};
                 if (page->is_delayed[i])
                         world->database.events[event].is_unplaced = true;
@@ -71,7 +72,6 @@ static void give_up(struct world *world, int relay, size_t event)
 {
         shadow_of(world, relay, event)->standing = STANDING_DONE;
         shadow_of(world, relay, event)->is_given_up = true;
-        world->database.events[event].is_unplaced = true;
 }
 
 /* Counted from outside, but for those read back, which the lane may forget again. */
@@ -116,12 +116,13 @@ void checks_taken(struct world *world, int relay)
         const struct lane *lane = &world->relays[relay].lane;
 
         check_window(world, relay);
-        /* Given up without an attempt: skipped, or too large. */
+        /* Given up without an attempt: skipped, too large, or not judged. */
         for (size_t i = 0; i < world->database.n_events; i++) {
                 struct sim_shadow *shadow = shadow_of(world, relay, i);
-                if (shadow->standing == STANDING_READ && shadow->is_due && !lane->is_draining &&
-                    world->policy.max_event_bytes != 0 &&
-                    world->database.events[i].bytes > world->policy.max_event_bytes)
+                bool is_too_large = world->policy.max_event_bytes != 0 &&
+                                    world->database.events[i].bytes > world->policy.max_event_bytes;
+                if (shadow->standing == STANDING_READ && !lane->is_draining &&
+                    (shadow->is_unjudged || (shadow->is_due && is_too_large)))
                         give_up(world, relay, i);
         }
         list_for_each (link, &lane->claimed) {

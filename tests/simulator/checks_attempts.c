@@ -40,6 +40,15 @@ static bool stands_before(const struct world *world, int relay, size_t other, si
                shadows[event].standing == STANDING_READ;
 }
 
+/* It is given up, but whoever owns the lane next could still deliver it. */
+static bool is_dying(const struct world *world, int relay, size_t event)
+{
+        const struct sim_shadow *shadow = &world->relays[relay].shadow[event];
+
+        return shadow->standing == STANDING_DONE && shadow->is_given_up &&
+               !world->database.events[event].is_unplaced;
+}
+
 static void check_order(struct world *world, int relay, size_t event)
 {
         const struct sim_database *database = &world->database;
@@ -57,6 +66,9 @@ static void check_order(struct world *world, int relay, size_t event)
                 if (!relay_is_owner(world, relay) || !stands_before(world, relay, i, event) ||
                     is_under_way(world, &shadows[i]))
                         continue;
+                must(world, !is_dying(world, relay, i), "followers wait",
+                    "%s starts before the dead letter of %s is written", event_name(world, event),
+                    event_name(world, i));
                 must(world,
                     shadows[i].standing == STANDING_DONE || shadows[i].standing == STANDING_BEHIND,
                     "followers wait", "%s starts before %s is done", event_name(world, event),
@@ -282,10 +294,8 @@ static void note_end(struct world *world, int relay, size_t event, const struct 
                 shadow->standing = STANDING_DONE;
         if (outcome->kind == OUTCOME_DELIVERED)
                 world->database.events[event].was_acked = true;
-        if (view->result.decision == LANE_DEAD) {
+        if (view->result.decision == LANE_DEAD)
                 shadow->is_given_up = true;
-                world->database.events[event].is_unplaced = true;
-        }
         if (outcome->kind == OUTCOME_SINK_DOWN) {
                 if (!at->is_down || world->now_ms + outcome->delay_ms > at->down_until_ms)
                         at->down_until_ms = world->now_ms + outcome->delay_ms;

@@ -32,7 +32,9 @@ static void roll_climate(struct world *world)
         climate->failing = roll_chance(world, 2);
         climate->rejected = roll_chance(world, 6);
         climate->delayed = roll_chance(world, 4);
+        climate->unjudged = roll_chance(world, 8);
         climate->policy = dice_one_in(&world->dice, 20) ? 2 : 0;
+        climate->size = dice_one_in(&world->dice, 4) ? 2 : 0;
         climate->has_two_relays = dice_one_in(&world->dice, 2);
         climate->locks_keys = !dice_one_in(&world->dice, 4);
 }

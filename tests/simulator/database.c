@@ -138,6 +138,7 @@ struct lent_page {
         int *n_lent;
         struct event events[MAX_EVENTS];
         bool is_delayed[MAX_EVENTS];
+        bool is_unjudged[MAX_EVENTS];
         char keys[MAX_EVENTS][2];
 };
 
@@ -184,6 +185,8 @@ static void add_event(struct world *world, struct lent_page *lent, size_t index)
             .payload = "",
             .payload_bytes = event->bytes};
         lent->is_delayed[n] = event->deliver_ms > database_now(world);
+        lent->is_unjudged[n] =
+            !world->is_calm && dice_one_in(&world->dice, world->climate.unjudged);
         lent->page.bytes += event->bytes;
 }
 
@@ -197,8 +200,10 @@ struct page *database_read_page(struct world *world, const struct page_request *
 
         lent->n_lent = &database->n_lent;
         database->n_lent++;
-        *page = (struct page){
-            .events = lent->events, .is_delayed = lent->is_delayed, .release = release_page};
+        *page = (struct page){.events = lent->events,
+            .is_delayed = lent->is_delayed,
+            .is_unjudged = lent->is_unjudged,
+            .release = release_page};
         page->start = (struct cursor){.from = frame_ref(request->start.from),
             .until = request->start.until != NULL ? frame_ref(request->start.until)
                                                   : open_frame(database),

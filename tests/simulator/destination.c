@@ -112,15 +112,24 @@ struct outcome destination_refusal(struct world *world)
 
 bool destination_would_fail(const struct world *world, const struct sim_event *event)
 {
-        return event->n_failures != 0 && (event->n_failures != FAILS_ALWAYS || !world->is_lenient);
+        return event->n_failures != 0 && (event->n_failures != ALWAYS || !world->is_lenient);
 }
 
 bool destination_fails(struct world *world, struct sim_event *event)
 {
         if (!destination_would_fail(world, event))
                 return false;
-        if (event->n_failures != FAILS_ALWAYS)
+        if (event->n_failures != ALWAYS)
                 event->n_failures--;
+        return true;
+}
+
+bool destination_rejects(struct sim_event *event)
+{
+        if (event->n_rejections == 0)
+                return false;
+        if (event->n_rejections != ALWAYS)
+                event->n_rejections--;
         return true;
 }
 
@@ -156,7 +165,7 @@ static void decide(struct world *world, struct sim_attempt *attempt)
                 attempt->outcome = unanswered;
                 if (dice_one_in(dice, 2))
                         destination_arrive(world, attempt);
-        } else if (event->is_rejected) {
+        } else if (destination_rejects(event)) {
                 attempt->outcome = rejected;
         } else if (destination_fails(world, event)) {
                 attempt->outcome = destination_failure(world, event);

@@ -29,4 +29,5 @@ void destination_arrive(struct world *world, struct sim_attempt *attempt);
 struct outcome destination_refusal(struct world *world);
 bool destination_would_fail(const struct world *world, const struct sim_event *event);
 bool destination_fails(struct world *world, struct sim_event *event); /* once more */
+bool destination_rejects(struct sim_event *event);                    /* once more */
 struct outcome destination_failure(struct world *world, const struct sim_event *event);

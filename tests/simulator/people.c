@@ -54,14 +54,16 @@ static void insert(struct world *world)
                      : dice_one_in(dice, 4) ? 400
                                             : 10,
             .is_ours = !dice_one_in(dice, 8),
-            .transaction = transaction,
-            .is_rejected = dice_one_in(dice, climate->rejected)};
+            .transaction = transaction};
         if (dice_one_in(dice, climate->delayed))
                 event->deliver_ms = database_now(world) + dice_between(dice, -100, 3000);
+        if (dice_one_in(dice, climate->rejected))
+                event->n_rejections =
+                    dice_one_in(dice, 2) ? ALWAYS : (uint8_t)dice_between(dice, 1, 2);
         if (dice_one_in(dice, climate->failing)) {
                 event->n_failures = (uint8_t)dice_between(dice, 1, 4);
                 if (dice_one_in(dice, 6))
-                        event->n_failures = FAILS_ALWAYS;
+                        event->n_failures = ALWAYS;
                 if (dice_one_in(dice, 4))
                         event->soft_max = (uint8_t)dice_between(dice, 1, 3);
         }

@@ -33,6 +33,12 @@ static void switch_order(struct world *world)
         world->was_switched = true;
 }
 
+/* Whatever was too large may pass now. */
+static void switch_size(struct world *world)
+{
+        world->policy.max_event_bytes = world->policy.max_event_bytes == 0 ? 2000 : 0;
+}
+
 void relay_start(struct world *world, int relay)
 {
         struct sim_relay *at = find(world, relay);
@@ -47,6 +53,8 @@ void relay_start(struct world *world, int relay)
         if (!world->relays[1 - relay].is_running &&
             dice_one_in(&world->dice, world->climate.policy))
                 switch_order(world);
+        if (!world->relays[1 - relay].is_running && dice_one_in(&world->dice, world->climate.size))
+                switch_size(world);
         world->was_unordered |= !world->policy.by_key;
         say(world, "relay %d starts%s", relay, world->policy.by_key ? "" : ", without order");
         lane_init(&at->lane, &world->policy);

@@ -200,6 +200,7 @@ static void bury(struct world *world, const struct verdict_copy *verdict)
         must(world, verdict->is_parked || !now->rows[verdict->event].exists, "parked once",
             "%s dies from the stream although it has a row", event_name(world, verdict->event));
         now->rows[verdict->event].exists = false;
+        world->database.events[verdict->event].is_unplaced = true;
         now->dead[verdict->event] = (struct sim_dead){.exists = true, .reason = verdict->reason};
 }
 

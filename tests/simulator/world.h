@@ -37,7 +37,7 @@
 #define MAX_CALLS    8
 #define N_KEYS       4
 #define NEVER        UINT64_MAX
-#define FAILS_ALWAYS 255
+#define ALWAYS       255
 
 /* One row of courier.outbox, what is to become of it, and what did. */
 struct sim_event {
@@ -50,14 +50,14 @@ struct sim_event {
             n_commit; /* its transaction was the nth to commit; 0: not yet; NEVER: rolled back */
 
         /* Its fate at the destination. */
-        uint8_t n_failures; /* so many attempts fail, answered */
-        uint8_t soft_max;   /* those failures ask for so few attempts; 0: they do not */
-        bool is_rejected;
+        uint8_t n_failures;   /* so many attempts fail, answered */
+        uint8_t soft_max;     /* those failures ask for so few attempts; 0: they do not */
+        uint8_t n_rejections; /* so many attempts are rejected */
 
         /* What the world saw. */
         unsigned n_arrived;
         bool was_acked;   /* a lane was told that it was delivered */
-        bool is_unplaced; /* it lost its place in the stream: delayed, given up, redriven, … */
+        bool is_unplaced; /* it lost its place in the stream: delayed, a dead letter, redriven, … */
 };
 
 /* One row of courier.parked; there is at most one for each event. */
@@ -168,6 +168,7 @@ struct sim_shadow {
         bool is_given_up;
         bool was_delayed;   /* it was loaded from a row in state delayed */
         bool is_due;        /* it may be delivered as far as its time goes */
+        bool is_unjudged;   /* it was read without its filter being asked */
         uint32_t n_read;    /* when it came into memory */
         uint32_t n_charged; /* attempts */
         int64_t retried_ms;
@@ -259,7 +260,9 @@ struct climate {
         uint32_t failing;   /* events */
         uint32_t rejected;  /* events */
         uint32_t delayed;   /* events */
+        uint32_t unjudged;  /* events on a page, each time */
         uint32_t policy;    /* a new relay has another one */
+        uint32_t size;      /* a new relay has another max_event_bytes */
         bool has_two_relays;
         bool locks_keys; /* writers of a key wait for each other */
 };

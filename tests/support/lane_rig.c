@@ -67,6 +67,17 @@ void lane_rig_own(struct lane_rig *rig, int64_t floor)
         rig->last_id = floor;
 }
 
+/* NULL if no bit is set. */
+static bool *take_marks(uint64_t *bits, size_t n_events)
+{
+        bool *marks = *bits != 0 ? xcalloc(n_events, sizeof *marks) : NULL;
+
+        for (size_t i = 0; marks != NULL && i < n_events; i++)
+                marks[i] = (*bits >> i & 1) != 0;
+        *bits = 0;
+        return marks;
+}
+
 void lane_rig_take_page(struct lane_rig *rig, const char *keys, size_t payload_bytes)
 {
         struct page_request request;
@@ -89,12 +100,8 @@ void lane_rig_take_page(struct lane_rig *rig, const char *keys, size_t payload_b
         frame_unref(start.until);
         for (const char *at = keys; sscanf(at, "%15s%n", key, &length) == 1; at += length)
                 page_add_event(page, ++id, strcmp(key, "-") == 0 ? NULL : key, payload_bytes);
-        if (rig->delayed != 0) {
-                page->is_delayed = xcalloc(page->n_events, sizeof *page->is_delayed);
-                for (size_t i = 0; i < page->n_events; i++)
-                        page->is_delayed[i] = (rig->delayed >> i & 1) != 0;
-        }
-        rig->delayed = 0;
+        page->is_delayed = take_marks(&rig->delayed, page->n_events);
+        page->is_unjudged = take_marks(&rig->unjudged, page->n_events);
         lane_take_page(&rig->lane, page, rig->now_ms);
 }
 
@@ -224,7 +231,7 @@ static void apply(struct lane_rig *rig, const struct settlement *settlement)
                         rig->dead[rig->n_dead].id = verdict->event->id;
                         rig->dead[rig->n_dead].reason = verdict->reason;
                         rig->dead[rig->n_dead].n_attempts = verdict->n_attempts;
-                        snprintf(rig->dead[rig->n_dead].words, sizeof rig->dead[0].words, "%.63s",
+                        snprintf(rig->dead[rig->n_dead].words, sizeof rig->dead[0].words, "%.95s",
                             verdict->words);
                         rig->n_dead++;
                         break;

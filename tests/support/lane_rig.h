@@ -21,9 +21,10 @@ struct lane_rig {
         struct lane lane;
         struct pages pages;
         int64_t now_ms;
-        int64_t last_id;  /* of the outbox */
-        uint64_t xid;     /* drawn last */
-        uint64_t delayed; /* bit n: the n-th event of the next page is delayed */
+        int64_t last_id;   /* of the outbox */
+        uint64_t xid;      /* drawn last */
+        uint64_t delayed;  /* bit n: the n-th event of the next page is delayed */
+        uint64_t unjudged; /* likewise: its filter was not asked */
 
         struct rig_row rows[64]; /* parked, in order of position */
         size_t n_rows;
@@ -31,7 +32,7 @@ struct lane_rig {
                 int64_t id;
                 enum dead_reason reason;
                 uint32_t n_attempts;
-                char words[64];
+                char words[96];
         } dead[16];
         size_t n_dead;
         int64_t settled; /* the id up to which the cursor stands */

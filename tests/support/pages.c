@@ -27,6 +27,7 @@ static void release(struct page *page)
                 free((char *)(uintptr_t)page->events[i].key);
         free(page->events);
         free(page->is_delayed);
+        free(page->is_unjudged);
         page->events = NULL;
         cursor_deinit(&page->start);
 }

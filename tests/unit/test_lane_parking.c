@@ -1,4 +1,4 @@
-/* What is taken out of the stream, how it comes back, and what is given up. */
+/* What is taken out of the stream, and how it comes back. */
 #include "support/lane_rig.h"
 
 #include <criterion/criterion.h>
@@ -40,7 +40,6 @@ static void park_a_key(void)
 
 TestSuite(lane_parking, .init = open_rig, .fini = close_rig);
 TestSuite(lane_slow, .init = open_rig, .fini = close_rig);
-TestSuite(lane_giving_up, .init = open_rig, .fini = close_rig);
 
 Test(lane_parking, parks_what_comes_behind_a_parked_key_and_nothing_else)
 {
@@ -70,21 +69,6 @@ Test(lane_parking, lets_a_key_go_on_in_order_when_its_first_is_through)
         cr_expect_str_eq(lane_rig_rows(&rig), "");
         lane_rig_read(&rig, "a");
         deliver(5);
-}
-
-Test(lane_parking, lets_a_key_go_on_when_its_first_is_given_up)
-{
-        park_a_key();
-        rig.now_ms += 100;
-        lane_rig_read_parked(&rig);
-        start(1);
-        lane_rig_finish(&rig, 1, OUTCOME_REJECTED);
-        lane_rig_read_parked(&rig);
-        deliver(2);
-        lane_rig_settle(&rig);
-        cr_assert_eq(rig.n_dead, 1);
-        cr_expect_eq(rig.dead[0].id, 1);
-        cr_expect_eq(rig.dead[0].reason, DEAD_REJECTED);
 }
 
 Test(lane_parking, tries_the_first_of_a_key_again_and_leaves_the_others_alone)
@@ -236,21 +220,6 @@ Test(lane_parking, lets_a_key_go_on_whose_rows_somebody_took_away)
         deliver(4);
 }
 
-Test(lane_parking, gives_up_what_somebody_skips_and_lets_its_key_go_on)
-{
-        park_a_key();
-        rig.rows[0].is_skipped = true;
-        lane_ring_parked(&rig.lane);
-        cr_expect_gt(lane_rig_read_parked(&rig), 0);
-        cr_expect_eq(lane_rig_start(&rig), 0);
-        cr_expect_gt(lane_rig_read_parked(&rig), 0);
-        deliver(2);
-        lane_rig_settle(&rig);
-        cr_assert_eq(rig.n_dead, 1);
-        cr_expect_eq(rig.dead[0].id, 1);
-        cr_expect_eq(rig.dead[0].reason, DEAD_SKIPPED);
-}
-
 Test(lane_slow, is_parked_while_it_is_under_way_and_its_key_with_it)
 {
         lane_rig_read(&rig, "a b a");
@@ -384,50 +353,4 @@ Test(lane_slow, is_let_wait_in_an_outage)
         rig.now_ms += 5000;
         cr_expect_eq(lane_rig_wants_settle(&rig), -1);
         lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
-}
-
-Test(lane_giving_up, happens_to_what_is_too_large)
-{
-        rig.lane.policy.max_event_bytes = 100;
-        lane_rig_take_page(&rig, "a", 101);
-        lane_rig_draw_xid(&rig);
-        cr_expect_eq(lane_rig_start(&rig), 0);
-        lane_rig_settle(&rig);
-        cr_assert_eq(rig.n_dead, 1);
-        cr_expect_eq(rig.dead[0].reason, DEAD_TOO_LARGE);
-        lane_ring(&rig.lane);
-        lane_rig_take_page(&rig, "a", 100);
-        lane_rig_draw_xid(&rig);
-        deliver(2);
-}
-
-Test(lane_giving_up, happens_to_what_became_too_large_while_it_was_parked)
-{
-        park_a_key();
-        rig.lane.policy.max_event_bytes = 9;
-        rig.now_ms += 100;
-        cr_assert_eq(lane_rig_read_parked(&rig), 1);
-        cr_expect_eq(lane_rig_start(&rig), 0);
-        rig.lane.policy.max_event_bytes = 10;
-        cr_assert_gt(lane_rig_read_parked(&rig), 0);
-        deliver(2);
-        lane_rig_settle(&rig);
-        cr_assert_eq(rig.n_dead, 1);
-        cr_expect_eq(rig.dead[0].id, 1);
-        cr_expect_eq(rig.dead[0].reason, DEAD_TOO_LARGE);
-        cr_expect_eq(rig.dead[0].n_attempts, 1);
-}
-
-Test(lane_giving_up, happens_to_what_is_rejected_in_the_order_of_the_stream)
-{
-        lane_rig_read(&rig, "a a b");
-        start(1);
-        lane_rig_finish(&rig, 1, OUTCOME_REJECTED);
-        cr_expect_eq(lane_rig_start(&rig), 2);
-        cr_expect_eq(lane_rig_start(&rig), 3);
-        lane_rig_settle(&rig);
-        cr_expect_eq(rig.settled, 1);
-        cr_expect_eq(rig.dead[0].id, 1);
-        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
-        lane_rig_finish(&rig, 3, OUTCOME_DELIVERED);
 }

@@ -252,6 +252,35 @@ Test(lane_regressions_in_order, goes_on_one_by_one_after_the_sink_gave_a_key_bac
         deliver(3);
 }
 
+/* Killed here, the next owner could have delivered 1, which takes what it gets now, behind 2. */
+Test(lane_regressions, starts_nobody_before_the_dead_letter_of_one_before_it_is_written)
+{
+        lane_rig_read(&rig, "a a");
+        start(1);
+        lane_rig_finish(&rig, 1, OUTCOME_REJECTED);
+        start(0);
+        cr_assert_eq(lane_rig_wants_settle(&rig), 1, "at once");
+        start(0);
+        lane_rig_answer_settle(&rig);
+        deliver(2);
+}
+
+/* 2 was sent with it; but 3, which was not, waits. */
+Test(lane_regressions_in_order, starts_nobody_more_before_a_dead_letter_is_written)
+{
+        lane_rig_read(&rig, "a a");
+        start(1);
+        start(2);
+        lane_rig_finish(&rig, 1, OUTCOME_REJECTED);
+        lane_rig_read(&rig, "a");
+        start(0);
+        cr_assert_eq(lane_rig_wants_settle(&rig), 1, "at once");
+        lane_rig_answer_settle(&rig);
+        start(3);
+        lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
+        lane_rig_finish(&rig, 3, OUTCOME_DELIVERED);
+}
+
 static void open_with_a_rate(void)
 {
         struct lane_policy policy = lane_rig_policy;

@@ -173,5 +173,6 @@ Test(retry, has_the_words_of_the_tables)
         cr_expect_str_eq(dead_reason_name(DEAD_ATTEMPTS), "attempts");
         cr_expect_str_eq(dead_reason_name(DEAD_AGE), "age");
         cr_expect_str_eq(dead_reason_name(DEAD_TOO_LARGE), "too_large");
+        cr_expect_str_eq(dead_reason_name(DEAD_UNJUDGED), "unjudged");
         cr_expect_str_eq(dead_reason_name(DEAD_SKIPPED), "skipped");
 }
