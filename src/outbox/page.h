@@ -25,9 +25,6 @@ struct page {
         int64_t asked_us;  /* monotonic clock: of what was read from the database */
         int64_t arrived_us;
 
-        /* For each: its filter took too long to be asked; NULL: none of them. The reader leaves it alone. */
-        bool *is_unjudged;
-
         void (*release)(struct page *page);
 };
 

@@ -143,7 +143,7 @@ Test(filters, of_one_receiver_cost_no_other_anything)
         await_in_database(fixture.relay.admin,
             "SELECT count(*) = 3 FROM courier.dead_letter AS d JOIN courier.endpoint AS e ON e.id "
             "= d.lane"
-            " WHERE e.name = 'evil' AND d.last_error LIKE '%filter%'",
+            " WHERE e.name = 'evil' AND d.error LIKE '%filter%'",
             "what was not judged is kept");
 
         publish_dozens(&fixture, 3);
