@@ -49,6 +49,45 @@ Test(relay_failures, repeats_at_most_its_window_after_a_kill)
         relay_fixture_end(&fixture);
 }
 
+/* Something is wrong with what one lane has to read, and with no other's. */
+Test(relay_failures, lets_a_lane_whose_page_fails_stand_aside)
+{
+        struct relay_fixture fixture;
+        struct relay_process *relay;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        publish(fixture.admin, "t", NULL, "unreadable");
+        database_exec(fixture.admin,
+            "ALTER TABLE courier.outbox ENABLE ROW LEVEL SECURITY;"
+            "CREATE POLICY damaged ON courier.outbox USING (id > 1 OR 1 / (id - 1) = 1)");
+        relay = relay_start("postgres: {dsn: \"%s\"}\n"
+                            "relay: {sweep: 200ms}\n"
+                            "sinks:\n"
+                            "  - name: bus\n"
+                            "    topics: [\"**\"]\n"
+                            "    redis: {url: \"unix://%s\", stream: events}\n"
+                            "  - name: historian\n"
+                            "    topics: [\"**\"]\n"
+                            "    start: beginning\n"
+                            "    redis: {url: \"unix://%s\", stream: history}\n",
+            fixture.relay, fixture.redis.socket_path, fixture.redis.socket_path);
+        relay_wait_for_log(relay, "event=lane_owned sink=bus", 10000);
+        relay_wait_for_log(relay, "event=page_failed sink=historian", 10000);
+        for (int i = 0; i < 50; i++)
+                publish(fixture.admin, "t", NULL, "readable");
+        relay_fixture_await(&fixture, "events", 50);
+        relay_wait_for_log(relay, "error=\"refused by the server: ERROR:  division by zero", 10000);
+        cr_expect_eq(relay_count_in_log(relay, "connection_lost"), 0);
+        cr_expect_eq(relay_count_in_log(relay, "event=lane_owned"), 2);
+
+        database_exec(fixture.admin, "DROP POLICY damaged ON courier.outbox;"
+                                     "ALTER TABLE courier.outbox DISABLE ROW LEVEL SECURITY");
+        relay_fixture_await(&fixture, "history", 51);
+        relay_stop(relay);
+        relay_destroy(relay);
+        relay_fixture_end(&fixture);
+}
+
 static void survive_restarts(void (*stop)(struct postgres *postgres), unsigned seed)
 {
         struct postgres *postgres = postgres_start();

@@ -203,6 +203,18 @@ static void on_view(struct page_ask *ask, struct page *view, bool is_old)
         view->release(view);
 }
 
+/* As lane_fail_page() does. */
+static void on_failed(struct page_ask *ask, const struct error *error)
+{
+        struct lane_state *lane = lane_of(ask);
+
+        (void)error;
+        if (!lane->is_reading)
+                broken("a page that nobody asked for", number_of(lane), 0);
+        lane->is_reading = false;
+        lane->is_rung |= lane->next.until == NULL;
+}
+
 static bool wants_page(const struct lane_state *lane)
 {
         return lane->is_owned && !lane->is_reading && (lane->next.until != NULL || lane->is_rung);
@@ -326,6 +338,10 @@ static bool answer_database(void)
         if (sim.is_drawing) {
                 sim.is_drawing = false;
                 page_desk_take_xid(sim.desk, ++sim.xid);
+        } else if (sim.is_reading && dice_one_in(&sim.dice, 20)) {
+                const struct error error = {.kind = ERROR_TEMPORARY};
+                sim.is_reading = false;
+                page_desk_fail_page(sim.desk, &error);
         } else if (sim.is_reading) {
                 sim.is_reading = false;
                 page_desk_take_page(sim.desk, read_page());
@@ -397,7 +413,8 @@ static void come_to_rest(void)
 
 static void begin(uint64_t seed)
 {
-        static const struct page_desk_events events = {.on_view = on_view, .takes = on_takes};
+        static const struct page_desk_events events = {
+            .on_view = on_view, .on_failed = on_failed, .takes = on_takes};
 
         memset(&sim, 0, sizeof sim);
         sim.seed = sim.dice.state = seed;

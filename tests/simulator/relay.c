@@ -239,6 +239,36 @@ static void take_settled(struct world *world, int relay, struct sim_session *ses
         session_drop_first(world, at->session);
 }
 
+/* What the filters could not be asked about to the end is read again. */
+static void cut(struct world *world, struct lane *lane, struct page *page)
+{
+        size_t n_known = dice_below(&world->dice, (uint32_t)page->n_events);
+
+        page->upto = page->events[n_known].id - 1;
+        while (page->n_events > n_known)
+                page->bytes -= page->events[--page->n_events].payload_bytes;
+        lane_ring(lane);
+}
+
+static void take_page(struct world *world, int relay, struct page *page, int64_t now_ms)
+{
+        struct lane *lane = &find(world, relay)->lane;
+
+        if (dice_one_in(&world->dice, 20)) {
+                say(world, "relay %d: the page fails", relay);
+                page->release(page);
+                lane_fail_page(lane);
+                return;
+        }
+        if (page->n_events > 0 && dice_one_in(&world->dice, 20))
+                cut(world, lane, page);
+        checks_page(world, relay, page);
+        if (dice_one_in(&world->dice, 2))
+                relay_see_page(world, relay, page);
+        lane_take_page(lane, page, now_ms);
+        checks_taken(world, relay);
+}
+
 void relay_take_answer(struct world *world, int relay)
 {
         struct sim_relay *at = find(world, relay);
@@ -261,11 +291,7 @@ void relay_take_answer(struct world *world, int relay)
         case CALL_PAGE: {
                 struct page *page = session->page;
                 session->page = NULL;
-                checks_page(world, relay, page);
-                if (dice_one_in(&world->dice, 2))
-                        relay_see_page(world, relay, page);
-                lane_take_page(&at->lane, page, now_ms);
-                checks_taken(world, relay);
+                take_page(world, relay, page, now_ms);
                 break;
         }
         case CALL_PARKED: {
