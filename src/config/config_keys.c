@@ -25,7 +25,9 @@ static const struct config_key postgres_keys[] = {
     {"connect_timeout", KEY_DURATION, P(connect_timeout_ms), .fallback = "5s", .min = "100ms",
         .max = "10m", .help = "how long connecting may take"},
     {"query_timeout", KEY_DURATION, P(query_timeout_ms), .fallback = "30s", .min = "100ms",
-        .max = "1h", .help = "a statement unanswered for so long breaks the connection"},
+        .max = "1h",
+        .help = "a statement unanswered for so long breaks the connection; the server gives up "
+                "statements of the relay earlier, after two thirds of it"},
 };
 static BLOCK(postgres_block, struct postgres_config, postgres_keys);
 

@@ -4,6 +4,7 @@
 #include "outbox/schema.h"
 #include "outbox/sieve.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,12 @@
  *   statements has an index made for it: generic plans over ordered index scans are right at any
  *   size and cost no planning.
  * - search_path: every name is qualified; nobody's function can come in between.
+ * - statement_timeout, lock_timeout: the server gives up before we would give up the session, because a
+ *   statement that is one lane's own need not take it along.
  */
 static const struct pg_statement prepare_session = {
     .name = "prepare_session",
+    .n_params = 2,
     .sql = "SELECT set_config('search_path', 'pg_catalog', false),"
            " set_config('synchronous_commit', 'off', false),"
            " set_config('default_transaction_isolation', 'read committed', false),"
@@ -24,8 +28,8 @@ static const struct pg_statement prepare_session = {
            " set_config('enable_seqscan', 'off', false),"
            " set_config('enable_bitmapscan', 'off', false),"
            " set_config('jit', 'off', false),"
-           " set_config('statement_timeout', '30s', false),"
-           " set_config('lock_timeout', '10s', false),"
+           " set_config('statement_timeout', $1, false),"
+           " set_config('lock_timeout', $2, false),"
            " set_config('idle_in_transaction_session_timeout', '30s', false)",
 };
 
@@ -184,10 +188,15 @@ static void on_connected(void *owner)
 {
         struct outbox *outbox = owner;
 
+        char statement_ms[24], lock_ms[24];
+
+        snprintf(statement_ms, sizeof statement_ms, "%" PRId64, outbox->query_timeout_ms * 2 / 3);
+        snprintf(lock_ms, sizeof lock_ms, "%" PRId64, outbox->query_timeout_ms / 3);
         page_statements_begin_session(&outbox->pages);
         outbox->marks = (struct frame_marks){0};
         pg_conn_prepare(outbox->conn, &prepare_session);
-        pg_conn_execute(outbox->conn, &prepare_session, NULL, false, NULL, NULL);
+        pg_conn_execute(outbox->conn, &prepare_session,
+            (const char *const[]){statement_ms, lock_ms}, false, NULL, NULL);
         pg_conn_prepare(outbox->conn, &find_schema);
         pg_conn_execute(outbox->conn, &find_schema, NULL, false, on_schema, outbox);
 }
@@ -235,6 +244,7 @@ struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *conf
 
         outbox->events = *events;
         outbox->owner = owner;
+        outbox->query_timeout_ms = config->query_timeout_ms;
         list_init(&outbox->settle_batches);
         outbox->conn = pg_conn_create(loop, "work", config, &conn_events, outbox);
         outbox->sieve = sieve_create(loop, config, &sieve_events, outbox);
@@ -261,6 +271,7 @@ void outbox_open(struct outbox *outbox)
 
 void outbox_configure(struct outbox *outbox, const struct postgres_config *config)
 {
+        outbox->query_timeout_ms = config->query_timeout_ms;
         pg_conn_configure(outbox->conn, config);
         sieve_configure(outbox->sieve, config);
 }

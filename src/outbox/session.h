@@ -21,8 +21,9 @@ struct outbox {
         struct frame_marks marks;
         struct sieve *sieve; /* owned */
         char server[64];     /* since when it runs */
-        unsigned n_looking;  /* pages under way that open a difference */
-        uint64_t n_news;     /* events that these found, by the one with most */
+        int64_t query_timeout_ms;
+        unsigned n_looking; /* pages under way that open a difference */
+        uint64_t n_news;    /* events that these found, by the one with most */
         struct outbox_events events;
         void *owner; /* borrowed */
 

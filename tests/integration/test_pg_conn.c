@@ -234,3 +234,59 @@ Test(pg_conn, sends_more_than_the_socket_takes_at_once)
         rig_close(rig);
         free(dsn);
 }
+
+static const struct pg_statement divide = {
+    .name = "divide", .sql = "SELECT 10 / $1::integer", .n_params = 1};
+static const struct pg_statement forbidden = {
+    .name = "forbidden", .sql = "SELECT * FROM pg_authid WHERE $1 <> ''", .n_params = 1};
+
+static void ask_after_failure(void *owner, PGresult *result)
+{
+        struct rig *rig = owner;
+        struct error error;
+
+        pg_conn_describe(result, &error);
+        cr_expect_not_null(strstr(error.text, "division by zero"));
+        PQclear(result);
+        strcat(rig->results, " failed");
+        ask_length(rig, "seventh");
+}
+
+Test(pg_conn, goes_on_after_a_statement_that_may_fail)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        struct rig *rig = rig_open(dsn);
+
+        pg_conn_prepare(rig->conn, &divide);
+        ask_length(rig, "12");
+        for (int i = 0; i < 2; i++)
+                pg_conn_try(rig->conn, &divide, (const char *const[]){i == 0 ? "5" : "0"}, false,
+                    on_result, ask_after_failure, rig);
+        ask_length(rig, "123");
+        await(rig, &rig->n_results, 5);
+        cr_expect_str_eq(rig->results, " 4 2 2 failed 3 7");
+        cr_expect_eq(rig->n_lost, 0);
+        rig_close(rig);
+        free(dsn);
+}
+
+Test(pg_conn, is_lost_with_what_is_more_than_the_statements_fault)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared()), *user;
+        PGconn *admin = database_connect(dsn);
+        struct rig *rig;
+
+        database_exec(admin, "DO $$ BEGIN CREATE ROLE nobody_special LOGIN;"
+                             " EXCEPTION WHEN duplicate_object THEN NULL; END $$");
+        user = dsn_as_user(dsn, "nobody_special");
+        rig = rig_open(user);
+        pg_conn_prepare(rig->conn, &forbidden);
+        pg_conn_try(rig->conn, &forbidden, (const char *const[]){"x"}, false, on_result,
+            ask_after_failure, rig);
+        await(rig, &rig->n_lost, 1);
+        cr_expect_eq(rig->error.kind, ERROR_PERMISSION);
+        rig_close(rig);
+        PQfinish(admin);
+        free(user);
+        free(dsn);
+}

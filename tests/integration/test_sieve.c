@@ -270,6 +270,23 @@ Test(sieve, does_not_judge_an_event_that_makes_a_good_filter_slow)
         end(&rig);
 }
 
+Test(sieve, forgives_what_lies_between_good_answers)
+{
+        struct rig rig;
+        struct asker asker;
+
+        begin(&rig);
+        for (int i = 0; i < 4; i++) {
+                publish(&rig, A_DOZEN, 1);
+                publish(&rig, "{\"id\": 1}", 1);
+        }
+        open_asker(&rig, &asker, "$.id == 1 && !" DEAR);
+        cr_expect_str_eq(answers(&rig, &asker, 1, 8), "?Y?Y?Y?Y");
+        cr_expect_not(sieve_filter_is_given_up(asker.filter));
+        close_asker(&asker);
+        end(&rig);
+}
+
 /* Also where a filter of the same words waits for it, and while others are asked about the same event. */
 Test(sieve, tells_the_slow_one_of_many_that_are_asked_together)
 {
