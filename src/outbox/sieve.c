@@ -33,6 +33,9 @@
 #define REST_FACTOR  2
 #define REST_FROM_US 20000
 
+/* And is there only while it is needed. */
+#define IDLE_MS 10000
+
 #define TRIES   3 /* for an event, each with twice the time of the last */
 #define STRIKES 3 /* events in a row */
 
@@ -66,6 +69,7 @@ struct bench {
         struct list waiting; /* sieve_filter::link */
         struct batch batch;
         struct timer *rest;
+        struct timer *idle; /* armed while nothing waits */
         struct error trouble;
 };
 
@@ -265,8 +269,14 @@ static void bench_serve(struct bench *bench)
         list_for_each (link, &bench->waiting)
                 if (list_is_empty(&filter_of(link)->asks)) /* withdrawn */
                         list_remove(link);
-        if (sieve->server == NULL || list_is_empty(&bench->waiting))
+        if (sieve->server == NULL)
                 return;
+        if (list_is_empty(&bench->waiting)) {
+                if (bench == &sieve->unproven && !timer_is_armed(bench->idle))
+                        timer_arm(bench->idle, IDLE_MS);
+                return;
+        }
+        timer_disarm(bench->idle);
         judge_open(bench->judge, sieve->server);
         if (!judge_is_ready(bench->judge) || timer_is_armed(bench->rest))
                 return;
@@ -280,6 +290,13 @@ static void bench_serve(struct bench *bench)
 static void on_rested(void *owner)
 {
         bench_serve(owner);
+}
+
+static void on_idle(void *owner)
+{
+        struct bench *bench = owner;
+
+        judge_close(bench->judge);
 }
 
 /* ---- the answer ---------------------------------------------------------------------------- */
@@ -589,6 +606,7 @@ static void bench_init(struct bench *bench, struct sieve *sieve, uv_loop_t *loop
         bench->judge = judge_create(loop, name, config, &events, bench);
         list_init(&bench->waiting);
         bench->rest = timer_create_on(loop, on_rested, bench);
+        bench->idle = timer_create_on(loop, on_idle, bench);
 }
 
 static void bench_deinit(struct bench *bench)
@@ -596,6 +614,7 @@ static void bench_deinit(struct bench *bench)
         assert(list_is_empty(&bench->waiting));
         judge_destroy(bench->judge);
         timer_destroy(bench->rest);
+        timer_destroy(bench->idle);
         batch_clear(&bench->batch);
         free(bench->batch.ids);
 }
@@ -604,6 +623,7 @@ static void bench_close(struct bench *bench)
 {
         judge_close(bench->judge);
         timer_disarm(bench->rest);
+        timer_disarm(bench->idle);
         bench->trouble.kind = ERROR_NONE;
 }
 
