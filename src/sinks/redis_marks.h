@@ -8,10 +8,12 @@
  *
  * A new connection claims the stream: it writes its own token, which shuts out
  * whatever older connections still have on the way, and reads the marks. An
- * event that is marked is answered without being sent. Each burst is one
- * script, executed as a whole or not at all: it looks whether the token is
- * still ours, appends the events, marks each that was taken, and removes the
- * marks of those that have been settled meanwhile.
+ * event that is marked is answered without being sent. (But what is redriven or
+ * replayed is always sent: its mark may be that of its first delivery, left
+ * behind by a relay that was killed before it removed it.) Each burst is one
+ * script, executed as a whole or not at all: it looks whether the token is still
+ * ours, appends the events, marks each that was taken, and removes the marks of
+ * those that have been settled meanwhile.
  *
  * Why a script and not MULTI and EXEC: a command that fails inside EXEC does
  * not stop the next one, so an event that the stream refused would be marked as

@@ -4,6 +4,7 @@
  */
 #include "base/bytes.h"
 #include "config/config.h"
+#include "pgcourier/event.h"
 #include "pgcourier/sink.h"
 #include "sinks/redis_command.h"
 #include "sinks/redis_marks.h"
@@ -105,13 +106,20 @@ static void send_tidying(struct redis_queue *queue)
         send_script(queue, 0);
 }
 
+/* Of what is redriven or replayed, a mark may be that of the first delivery. */
+static bool is_delivered(const struct redis_queue *queue, const struct redis_request *request)
+{
+        const struct event *event = request->attempt != NULL ? request->attempt->event : NULL;
+
+        return event != NULL && !event->is_redriven && redis_marks_has(queue->sink->marks, event);
+}
+
 /* Answers those that an earlier connection, or an earlier owner of the lane, has delivered. */
 static void sift_marked(struct redis_queue *queue)
 {
         for (size_t n = queue->ring.n; n > 0; n--) {
                 const struct redis_request request = redis_ring_take(&queue->ring);
-                if (request.attempt != NULL &&
-                    redis_marks_has(queue->sink->marks, request.attempt->event))
+                if (is_delivered(queue, &request))
                         redis_sink_finish_later(queue->sink, &request, &outcome_delivered);
                 else
                         redis_ring_push(&queue->ring, request);

@@ -92,7 +92,8 @@ static inline struct verdict *give_up(struct fixture *fixture, int id, bool is_p
         struct verdict *verdict = verdicts_add(&fixture->verdicts, VERDICT_DEAD, id, is_parked);
 
         verdict->reason = reason;
-        verdict->has_failed = reason != DEAD_TOO_LARGE && reason != DEAD_SKIPPED;
+        verdict->has_failed =
+            reason == DEAD_REJECTED || reason == DEAD_ATTEMPTS || reason == DEAD_AGE;
         snprintf(verdict->words, sizeof verdict->words, "%s", words);
         snprintf(verdict->target, sizeof verdict->target, "%s", target);
         return verdict;

@@ -2,9 +2,10 @@
  * exactly_once with the whole program: relays are killed at random and at named points, connections
  * are cut, two relays fight; in the stream each event stands once, and in order.
  */
+#include "base/alloc.h"
+#include "support/program_expect.h"
 #include "support/relay_fixture.h"
 
-#include <criterion/criterion.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -160,6 +161,43 @@ Test(exactly_once, leaves_no_marks_behind_when_it_is_stopped)
         relay_fixture_await_more(&fixture, 200);
         expect_each_once(&fixture, relay);
         wait_until(has_no_marks, &fixture.redis, 30000, "the marks to go");
+        relay_destroy(relay);
+        relay_fixture_end(&fixture);
+}
+
+/* As a relay leaves them that is killed between settling and removing them. */
+static void put_marks_back(struct relay_fixture *fixture)
+{
+        char *members = database_value(
+            fixture->admin, "SELECT string_agg(id || ':' || event_id, ' ') FROM courier.outbox");
+        char *command = xasprintf("SADD {events}:delivered:bus %s", members);
+
+        redis_server_do(&fixture->redis, command);
+        free(command);
+        free(members);
+}
+
+Test(exactly_once, sends_what_is_replayed_although_its_mark_was_left_behind)
+{
+        struct relay_fixture fixture;
+        struct relay_process *relay;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        relay = start(&fixture);
+        for (int i = 0; i < 3; i++)
+                publish(fixture.admin, "orders", "a", "text");
+        relay_fixture_await(&fixture, "events", 3);
+        relay_stop(relay);
+        put_marks_back(&fixture);
+        relay_start_again(relay);
+        expect_output(program_run(NULL, "replay", "--sink", "bus", "--from", "1", "--yes", "-c",
+                          relay->config_path, NULL),
+            "3 events are on their way to sink bus once more\n");
+        relay_fixture_await(&fixture, "events", 6);
+        wait_until(has_no_marks, &fixture.redis, 30000, "the marks to go");
+        relay_stop(relay);
+        cr_expect_eq(redis_server_count(&fixture.redis, "XLEN events"), 6);
+        cr_expect_eq(database_integer(fixture.admin, "SELECT count(*) FROM courier.parked"), 0);
         relay_destroy(relay);
         relay_fixture_end(&fixture);
 }

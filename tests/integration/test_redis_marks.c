@@ -199,6 +199,32 @@ Test(redis_marks, are_not_set_for_what_the_stream_refuses)
         redis_server_destroy(&server);
 }
 
+/* The mark is that of its first delivery: a killed relay left it, or has not removed it yet. */
+Test(redis_marks, hold_back_nothing_that_is_sent_on_its_way_again)
+{
+        struct redis_server server;
+        struct rig first;
+        struct rig second;
+
+        redis_server_start(&server, NULL);
+        open_marked(&first, &server, 2, 1);
+        rig_deliver_all(&first, 2);
+        rig_destroy(&first);
+
+        open_marked(&second, &server, 4, 2);
+        second.events[0].is_redriven = true;
+        rig_deliver_all(&second, 2);
+        cr_expect(rig_count(&second, OUTCOME_DELIVERED) == 2);
+        expect_count(&server, 3, 2);
+        repeat(&second, 0, 1); /* as it would come to whoever follows a relay that was killed now */
+        rig_deliver_all(&second, 1);
+        expect_count(&server, 4, 2);
+        settle(&second, 0, 2);
+        sink_driver_run_until(&second.driver, has_no_marks, &server, "the marks to go");
+        rig_destroy(&second);
+        redis_server_destroy(&server);
+}
+
 /* A restored database gives ids out anew. */
 Test(redis_marks, do_not_mistake_another_event_of_the_same_number)
 {

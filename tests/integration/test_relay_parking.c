@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct hook {
@@ -289,6 +290,30 @@ Test(relay_parking, gives_up_what_is_skipped_and_takes_what_is_redriven)
         await(&hook, "SELECT NOT EXISTS (SELECT FROM courier.parked)");
         close_hook(&hook);
 }
+
+#ifdef PGCOURIER_CRASH_POINTS
+
+/* Killed before the dead letter is written, with a destination that takes the event from then on. */
+Test(relay_parking, lets_nobody_overtake_what_is_given_up_but_not_written)
+{
+        struct hook hook;
+
+        open_hook(&hook, "retry: {attempts: 1},", "");
+        relay_kill(hook.relay);
+        publish(hook.fixture.admin, "t", "a", "1");
+        publish(hook.fixture.admin, "t", "a", "2");
+        http_receiver_answer_next(hook.http, &(struct http_answer){.status = 422});
+        setenv("PGCOURIER_CRASH_AT", "before_settle:1", 1);
+        relay_start_again(hook.relay);
+        cr_expect_eq(process_wait(&hook.relay->process, 60000), 128 + 9);
+        unsetenv("PGCOURIER_CRASH_AT");
+        expect_bodies(&hook, 1, "\"1\"");
+        relay_start_again(hook.relay);
+        expect_bodies(&hook, 3, "\"1\" \"1\" \"2\"");
+        close_hook(&hook);
+}
+
+#endif
 
 Test(relay_parking, gives_up_what_is_too_large_without_an_attempt)
 {

@@ -24,20 +24,22 @@ Test(settle_ends, makes_dead_letters_of_events_from_the_stream)
 {
         struct fixture fixture = set_up();
 
-        publish(fixture.admin, 2);
+        publish(fixture.admin, 3);
         give_up(&fixture, 2, false, DEAD_TOO_LARGE, "", "too many bytes");
         give_up(&fixture, 1, false, DEAD_REJECTED, "http://host/path", "400: no")->n_attempts = 1;
+        give_up(&fixture, 3, false, DEAD_UNJUDGED, "", "not judged");
         settle(&fixture);
 
         expect_value(&fixture, dead_letters,
             "test 0 2 - too_large 0 - f too many bytes f\n"
-            "test 0 1 http://host/path rejected 1 400: no t 400: no f");
+            "test 0 1 http://host/path rejected 1 400: no t 400: no f\n"
+            "test 0 3 - unjudged 0 - f not judged f");
         expect_value(&fixture,
             "SELECT count(*) FROM courier.dead_letter AS d"
             " JOIN courier.outbox AS o ON o.id = d.outbox_id"
             " WHERE (d.event_id, d.topic, d.key, d.created_at)"
             " = (o.event_id, o.topic, o.key, o.created_at)",
-            "2");
+            "3");
         expect_value(&fixture, "SELECT count(*) FROM courier.parked", "0");
         tear_down(&fixture);
 }
