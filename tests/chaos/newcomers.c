@@ -201,8 +201,11 @@ static void *come_and_go(void *argument)
         unsigned n_alive = 0;
 
         while (!newcomers->is_over) {
-                if (!remove_those_that_are_done(newcomers, &n_alive) ||
-                    ((n_alive < MAX_ALIVE || newcomers->is_nobody) && !join(newcomers)))
+                bool is_connected = PQstatus(newcomers->admin) == CONNECTION_OK &&
+                                    remove_those_that_are_done(newcomers, &n_alive);
+                if (is_connected && (n_alive < MAX_ALIVE || newcomers->is_nobody))
+                        is_connected = join(newcomers);
+                if (!is_connected)
                         PQreset(newcomers->admin);
                 usleep(PAUSE_US);
         }

@@ -81,9 +81,9 @@ static void read_line(struct ownings *ownings, int relay, const char *line)
 {
         for (int s = 0; s < N_SINKS; s++) {
                 char mark[64];
-                snprintf(mark, sizeof mark, "event=lane_owned sink=%s%s%s",
+                snprintf(mark, sizeof mark, "event=lane_owned sink=%s%s ",
                     chaos_sink_is_receiver((enum chaos_sink)s) ? "many/" : "",
-                    chaos_sink_name((enum chaos_sink)s), s == SINK_FRESH ? "-" : " ");
+                    chaos_sink_name((enum chaos_sink)s));
                 if (strstr(line, mark) == NULL)
                         continue;
                 ownings->each = xrealloc(ownings->each, (ownings->n + 1) * sizeof *ownings->each);
@@ -212,8 +212,10 @@ static void measure_destinations(const struct faults *faults, enum cause cause, 
                 for (int s = 0; s < N_SINKS && incident->judged.cause == cause; s++) {
                         const struct arrivals *arrivals = &faults->world->arrivals[s];
                         size_t next = 0;
-                        /* Of the one that comes and goes, only what came since is known. */
-                        if ((incident->judged.sinks >> s & 1u) == 0 || s == SINK_PASSING)
+                        /* Of the one that is added anew, only what came since is known; and of those that
+                         * come and go, not whether there was anything to come. */
+                        if ((incident->judged.sinks >> s & 1u) == 0 || s == SINK_PASSING ||
+                            s == SINK_FRESH)
                                 continue;
                         while (
                             next < arrivals->n && arrivals->each[next].at_us < incident->healed_us)
