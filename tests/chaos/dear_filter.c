@@ -69,8 +69,7 @@ bool dear_filter_is_as_wanted(const struct dear_filter *filter)
 
 static void begin_span(struct dear_filter *filter)
 {
-        filter->spans =
-            xrealloc(filter->spans, (filter->n_spans + 1) * sizeof *filter->spans);
+        filter->spans = xrealloc(filter->spans, (filter->n_spans + 1) * sizeof *filter->spans);
         filter->spans[filter->n_spans++] =
             (struct chaos_span){.from_us = clock_wall_us(), .until_us = INT64_MAX};
 }
@@ -146,14 +145,15 @@ void dear_filter_see_to(struct dear_filter *filter, PGconn *admin)
 bool dear_filter_is_told_of(
     const struct dear_filter *filter, PGconn *admin, char *words, size_t n_bytes)
 {
-        int64_t n_told = database_integer(admin,
-            "SELECT count(*) FROM public.written WHERE topic = 'courier.endpoint.disabled'");
+        int64_t n_told = database_integer(
+            admin, "SELECT count(*) FROM public.written WHERE topic = 'courier.endpoint.disabled'");
         int64_t n_untrue = database_integer(admin,
             "SELECT count(*) FROM public.written WHERE topic = 'courier.endpoint.disabled'"
             " AND NOT (payload ~ '\"choosy\"' AND payload ~ 'filter')");
 
         if (filter->bad_reason[0] != '\0')
-                snprintf(words, n_bytes, "was disabled, and the reason does not name its filter: %s",
+                snprintf(words, n_bytes,
+                    "was disabled, and the reason does not name its filter: %s",
                     filter->bad_reason);
         else if (n_untrue > 0)
                 snprintf(words, n_bytes,

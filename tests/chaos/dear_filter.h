@@ -13,12 +13,12 @@
 enum { DEAR_FILTER_NONE = -1, N_DEAR_FILTERS = 6 };
 
 struct dear_filter {
-        int wanted; /* which, or DEAR_FILTER_NONE; to be set by whoever wants it */
-        int known;  /* the one that the row is known to have */
+        int wanted;               /* which, or DEAR_FILTER_NONE; to be set by whoever wants it */
+        int known;                /* the one that the row is known to have */
         struct chaos_span *spans; /* when it might be asked; owned */
         size_t n_spans;
-        unsigned n_disabled;   /* how often the receiver was found disabled */
-        char bad_reason[200];  /* of a disabled one, without the filter; "": none */
+        unsigned n_disabled;  /* how often the receiver was found disabled */
+        char bad_reason[200]; /* of a disabled one, without the filter; "": none */
 };
 
 void dear_filter_init(struct dear_filter *filter);

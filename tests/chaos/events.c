@@ -9,7 +9,8 @@
 
 enum {
         KEYS_PER_WRITER = 8,
-        IN_A_ROW = 6, /* events of a key: each that is refused has one for the same receivers behind it */
+        IN_A_ROW =
+            6, /* events of a key: each that is refused has one for the same receivers behind it */
         MAIL_EVERY = 9,
         MAIL_AT = 7,
         PLAIN_OF_THREE = 2, /* not for the receivers, of whom there are many */
@@ -29,8 +30,8 @@ const char chaos_event_columns[] = "topic, key, payload, deliver_at";
 const char *chaos_sink_name(enum chaos_sink sink)
 {
         static const char *const names[N_SINKS] = {"stream", "hook", "fast", "mail", "once", "all",
-            "events", "mails", "frail", "paused", "moving", "passing", "limited", "strict", "choosy",
-            "fresh"};
+            "events", "mails", "frail", "paused", "moving", "passing", "limited", "strict",
+            "choosy", "fresh"};
         return names[sink];
 }
 
@@ -70,8 +71,9 @@ char *chaos_event_sql(bool with_refusals)
             "THEN ' ' || (extract(epoch FROM %s) * 1000000)::bigint ELSE '' END, 'text', CASE "
             "WHEN n %% %d = %d THEN to_json('chaos'::text) ELSE json '%s' END), "
             "CASE WHEN n %% %d = %d THEN %s END",
-            MAIL_EVERY, MAIL_AT, PLAIN_OF_THREE, IN_A_ROW, KEYS_PER_WRITER, with_refusals ? "true" : "false",
-            MAIL_EVERY, DELAYED_EVERY, DELAYED_AT, due, MAIL_EVERY, MAIL_AT, nodes, DELAYED_EVERY, DELAYED_AT, due);
+            MAIL_EVERY, MAIL_AT, PLAIN_OF_THREE, IN_A_ROW, KEYS_PER_WRITER,
+            with_refusals ? "true" : "false", MAIL_EVERY, DELAYED_EVERY, DELAYED_AT, due,
+            MAIL_EVERY, MAIL_AT, nodes, DELAYED_EVERY, DELAYED_AT, due);
         free(due);
         return sql;
 }

@@ -151,8 +151,8 @@ static void tell_newcomers(const struct world *world)
         bool is_nobody = true;
 
         for (int i = 0; i < N_RELAYS; i++)
-                is_nobody = is_nobody && world->relays[i].is_away &&
-                            world->relays[i].state == RELAY_DOWN;
+                is_nobody =
+                    is_nobody && world->relays[i].is_away && world->relays[i].state == RELAY_DOWN;
         if (world->newcomers != NULL)
                 newcomers_note_nobody(world->newcomers, is_nobody);
 }

@@ -65,8 +65,8 @@ static const char *dead_letters_sql(enum chaos_sink sink)
 }
 
 /* Free it. */
-static struct chaos_dead *read_dead_letters(
-    const struct world *world, enum chaos_sink sink, const struct numbering *numbering, size_t *out_n)
+static struct chaos_dead *read_dead_letters(const struct world *world, enum chaos_sink sink,
+    const struct numbering *numbering, size_t *out_n)
 {
         PGconn *admin = database_connect(world->dsn);
         const char *name = chaos_sink_name(sink);
@@ -159,8 +159,8 @@ void judge_world(
 
         world_read_arrivals(world);
         for (int s = 0; s < N_SINKS; s++)
-                out_verdicts[s] = judge_sink(world, faults, (enum chaos_sink)s,
-                    s == SINK_FRESH ? &fresh : &events);
+                out_verdicts[s] = judge_sink(
+                    world, faults, (enum chaos_sink)s, s == SINK_FRESH ? &fresh : &events);
         free_events(&events);
         free_events(&fresh);
 }

@@ -106,9 +106,10 @@ static void keep_calm(struct run *run, int64_t length_ms)
                 if (faults_now_ms(&run->faults) >= mood_until_ms) {
                         mood_until_ms = faults_now_ms(&run->faults) + moods[i % 5].for_ms;
                         writers_set_pause(world->writers, moods[i % 5].pause_us);
-                        world->receivers.filter.wanted = may_be_dear && (i % 5 == DEAR_MOOD || i % 5 == DEAR_MOOD + 1)
-                                                             ? (int)(i / 5 + 1) % N_DEAR_FILTERS
-                                                             : DEAR_FILTER_NONE;
+                        world->receivers.filter.wanted =
+                            may_be_dear && (i % 5 == DEAR_MOOD || i % 5 == DEAR_MOOD + 1)
+                                ? (int)(i / 5 + 1) % N_DEAR_FILTERS
+                                : DEAR_FILTER_NONE;
                         i++;
                 }
                 receivers_see_to(&world->receivers);
@@ -240,8 +241,8 @@ static void judge_filter(struct run *run)
 {
         PGconn *admin = database_connect(run->world.dsn);
 
-        run->is_filter_told_of = dear_filter_is_told_of(&run->world.receivers.filter, admin,
-            run->filter_words, sizeof run->filter_words);
+        run->is_filter_told_of = dear_filter_is_told_of(
+            &run->world.receivers.filter, admin, run->filter_words, sizeof run->filter_words);
         PQfinish(admin);
 }
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_ALIVE = 6, DRAWN_AT_ONCE = 10000, MOST_DRAWN = 400000 };
+enum { MAX_ALIVE = 6, DRAWN_AT_ONCE = 10000, MOST_DRAWN = 3000000 };
 
 #define PAUSE_US (150 * 1000)
 
@@ -114,7 +114,7 @@ static bool join_within(struct newcomers *newcomers, unsigned generation)
                publish(newcomers, generation, AFTER_INSERT_TOO);
 }
 
-/* As many transactions as an application has in hours, until relays come back. */
+/* As many transactions as an application has in hours or in a day, until relays come back. */
 static void be_late(struct newcomers *newcomers)
 {
         char sql[64];
@@ -135,8 +135,7 @@ static bool join(struct newcomers *newcomers)
         bool is_late = newcomers->is_nobody;
         struct newcomer *newcomer;
 
-        newcomers->each =
-            xrealloc(newcomers->each, newcomers->n * sizeof *newcomers->each);
+        newcomers->each = xrealloc(newcomers->each, newcomers->n * sizeof *newcomers->each);
         newcomer = &newcomers->each[generation];
         *newcomer = (struct newcomer){.is_gone = true};
         if (!publish(newcomers, generation, BEFORE_TRANSACTION) ||

@@ -17,8 +17,9 @@ static void overwrite(const char *path, const char *text)
 /* For a restart, too. */
 static void write_acl(const struct passwords *passwords)
 {
-        char *users = xasprintf("user default on nopass ~* &* +@all\nuser relay on >%s ~* &* +@all\n",
-            passwords->redis.next);
+        char *users =
+            xasprintf("user default on nopass ~* &* +@all\nuser relay on >%s ~* &* +@all\n",
+                passwords->redis.next);
 
         overwrite(passwords->acl_path, users);
         free(users);

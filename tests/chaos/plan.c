@@ -91,6 +91,11 @@ static unsigned between(uint64_t *random, unsigned min, unsigned max)
         return min + chaos_random(random) % (max - min + 1);
 }
 
+static int64_t clamp(int64_t value, int64_t min, int64_t max)
+{
+        return value < min ? min : value > max ? max : value;
+}
+
 static struct chaos_step *append(
     struct chaos_plan *plan, uint64_t *random, int64_t at_ms, enum step_kind kind)
 {
@@ -140,19 +145,28 @@ static enum step_kind choose_for_world(uint64_t *random)
         }
 }
 
+/* One in each plan, and a longer one in a longer plan: as many transactions as an application has in
+ * hours, or in a day. */
+static int64_t plan_absence(struct chaos_plan *plan, uint64_t *random, int64_t at_ms)
+{
+        struct chaos_step *step = append(plan, random, at_ms, STEP_RELAYS_AWAY);
+
+        step->for_ms = clamp(plan->end_ms / 25, 2000, 12000);
+        return step->for_ms;
+}
+
 static void plan_relays(struct chaos_plan *plan, uint64_t *random)
 {
         int64_t at_ms = 1500;
 
+        if (plan->kills_from_ms > 0)
+                at_ms += plan_absence(plan, random, at_ms) + between(random, 700, 2100);
         while (at_ms < plan->last_relay_ms) {
                 enum step_kind kind = at_ms < plan->kills_from_ms   ? choose_in_good_order(random)
                                       : at_ms < plan->mixed_from_ms ? STEP_RELAY_KILL
                                                                     : choose_for_relay(random);
-                int64_t pause_ms;
-                if (at_ms == 1500 && plan->kills_from_ms > 0) /* in each plan */
-                        kind = STEP_RELAYS_AWAY;
-                pause_ms = kind == STEP_RELAY_STOP ? between(random, 600, 1600)
-                                                   : between(random, 700, 2100);
+                int64_t pause_ms = kind == STEP_RELAY_STOP ? between(random, 600, 1600)
+                                                           : between(random, 700, 2100);
                 at_ms += append(plan, random, at_ms, kind)->for_ms + pause_ms;
         }
 }
@@ -202,11 +216,6 @@ static int by_time(const void *a_, const void *b_)
         const struct chaos_step *a = a_, *b = b_;
 
         return (a->at_ms > b->at_ms) - (a->at_ms < b->at_ms);
-}
-
-static int64_t clamp(int64_t value, int64_t min, int64_t max)
-{
-        return value < min ? min : value > max ? max : value;
 }
 
 struct chaos_plan chaos_plan_make(uint64_t seed, int64_t length_ms, enum chaos_scope scope)

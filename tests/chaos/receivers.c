@@ -100,7 +100,8 @@ static bool read_snapshot(PGconn *admin, char *snapshot, size_t n_bytes)
         PGresult *result = PQexec(admin, "SELECT pg_current_snapshot()");
         bool is_read = PQresultStatus(result) == PGRES_TUPLES_OK;
 
-        if (is_read && (size_t)snprintf(snapshot, n_bytes, "%s", PQgetvalue(result, 0, 0)) >= n_bytes)
+        if (is_read &&
+            (size_t)snprintf(snapshot, n_bytes, "%s", PQgetvalue(result, 0, 0)) >= n_bytes)
                 test_abort("a snapshot of more than %zu bytes", n_bytes);
         PQclear(result);
         return is_read;
@@ -108,10 +109,9 @@ static bool read_snapshot(PGconn *admin, char *snapshot, size_t n_bytes)
 
 static bool insert_passing(const struct receivers *receivers, PGconn *admin, unsigned generation)
 {
-        char *sql = xasprintf(
-            "INSERT INTO courier.endpoint (sink, name, url, topics)"
-            " VALUES ('many', 'passing', 'http://127.0.0.1:%u/passing-%u', "
-            "'{chaos.event,chaos.mail}')",
+        char *sql = xasprintf("INSERT INTO courier.endpoint (sink, name, url, topics)"
+                              " VALUES ('many', 'passing', 'http://127.0.0.1:%u/passing-%u', "
+                              "'{chaos.event,chaos.mail}')",
             receivers->ports[0], generation);
         bool is_done = execute(admin, sql);
 

@@ -24,7 +24,7 @@ struct receivers {
 
         bool is_paused;
         unsigned n_moves, n_pauses;
-        atomic_uint generation; /* of the one that is removed and added anew */
+        atomic_uint generation;       /* of the one that is removed and added anew */
         char before[256], after[256]; /* what was visible before and after its INSERT; "": it began
                                          at the beginning */
         int64_t next_try_us;

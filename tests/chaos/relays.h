@@ -42,7 +42,7 @@ struct relay_slot {
         char *log_path;    /* owned */
         char *crash_at;    /* of the run at hand; NULL: none; owned */
         int64_t restart_us;
-        bool is_away; /* not to be started again */
+        bool is_away;         /* not to be started again */
         int64_t stop_by_us;   /* while it stops */
         int64_t reload_us;    /* wants_reload: not before */
         bool wants_reload;    /* there is another configuration than it has */

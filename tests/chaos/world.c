@@ -106,11 +106,11 @@ char *world_relay_config(
         char *by_tcp = dsn_by_tcp(world->dsn, fault_link_port(world->links[road]));
         char *dsn = dsn_as_user(by_tcp, relay == 0 ? "relay_a" : "relay_b");
         char *sinks[N_CONFIGURED] = {
-            [SINK_STREAM] = xasprintf(SINK RETRY
-                "     redis: {url: \"redis://127.0.0.1:%u\", " LOGIN
-                "     stream: " WORLD_STREAM ", " WITHIN,
-                "stream", "*", in_flight(settings, SINK_STREAM),
-                fault_link_port(world->links[LINK_STREAM]), world->passwords.redis.path),
+            [SINK_STREAM] =
+                xasprintf(SINK RETRY "     redis: {url: \"redis://127.0.0.1:%u\", " LOGIN
+                                     "     stream: " WORLD_STREAM ", " WITHIN,
+                    "stream", "*", in_flight(settings, SINK_STREAM),
+                    fault_link_port(world->links[LINK_STREAM]), world->passwords.redis.path),
             [SINK_HOOK] = xasprintf(SINK RETRY
                 "     park_after: 700ms, http: {url: \"http://127.0.0.1:%u/hook\", " WITHIN,
                 "hook", "*", in_flight(settings, SINK_HOOK),
@@ -124,18 +124,18 @@ char *world_relay_config(
                 "     from: shop@example.org, connect_timeout: 1s, timeout: 3s}}\n",
                 "mail", "mail", in_flight(settings, SINK_MAIL),
                 fault_link_port(world->links[LINK_MAIL])),
-            [SINK_ONCE] = xasprintf(SINK RETRY
-                "     redis: {url: \"redis://127.0.0.1:%u\", " LOGIN
-                "     stream: " WORLD_LEDGER ", exactly_once: true, " WITHIN,
-                "once", "*", in_flight(settings, SINK_ONCE),
-                fault_link_port(world->links[LINK_ONCE]), world->passwords.redis.path),
-            [SINK_MANY] =
-                xasprintf("  - {name: many, topics: [\"chaos.*\", \"fresh.*\"],\n     max_in_flight: %u, "
-                          "park_after: 700ms,\n" RETRY "     http: {endpoints: table, allow_networks: "
-                          "[127.0.0.1], allow_ports: [%u, %u],\n"
-                          "     " WITHIN,
-                    in_flight(settings, SINK_MANY), fault_link_port(world->links[LINK_MANY]),
-                    fault_link_port(world->links[LINK_FRAIL])),
+            [SINK_ONCE] =
+                xasprintf(SINK RETRY "     redis: {url: \"redis://127.0.0.1:%u\", " LOGIN
+                                     "     stream: " WORLD_LEDGER ", exactly_once: true, " WITHIN,
+                    "once", "*", in_flight(settings, SINK_ONCE),
+                    fault_link_port(world->links[LINK_ONCE]), world->passwords.redis.path),
+            [SINK_MANY] = xasprintf(
+                "  - {name: many, topics: [\"chaos.*\", \"fresh.*\"],\n     max_in_flight: %u, "
+                "park_after: 700ms,\n" RETRY "     http: {endpoints: table, allow_networks: "
+                "[127.0.0.1], allow_ports: [%u, %u],\n"
+                "     " WITHIN,
+                in_flight(settings, SINK_MANY), fault_link_port(world->links[LINK_MANY]),
+                fault_link_port(world->links[LINK_FRAIL])),
         };
         struct bytes config = {0};
 
@@ -143,7 +143,8 @@ char *world_relay_config(
             "postgres: {dsn: \"%s\", password_file: \"%s\", connect_timeout: 2s, query_timeout: "
             "%s}\n"
             "relay: {standby: 100ms, sweep: 1h, drain: %dms}\nsinks:\n",
-            dsn, world->passwords.postgres.path, settings->is_hasty ? "1500ms" : "2s", RELAY_DRAIN_MS);
+            dsn, world->passwords.postgres.path, settings->is_hasty ? "1500ms" : "2s",
+            RELAY_DRAIN_MS);
         for (int i = 0; i < N_CONFIGURED; i++) {
                 if (i != settings->left_out)
                         bytes_append_text(&config, sinks[i]);

@@ -52,7 +52,7 @@ enum { HOOK_HOOK, HOOK_FAST, HOOK_MANY, HOOK_FRAIL, N_HOOKS };
 /* What a run may do without, to find out what a fault depends on. */
 enum without {
         WITHOUT_REFUSALS = 1,
-        WITHOUT_FILTERS = 2, /* that are dear */
+        WITHOUT_FILTERS = 2,   /* that are dear */
         WITHOUT_PASSWORDS = 4, /* that change */
         WITHOUT_NEWCOMERS = 8,
         WITHOUT_ABSENCES = 16, /* of both relays */
@@ -83,7 +83,7 @@ struct world {
         struct relay_slot relays[N_RELAYS];
         struct trimmer *trimmer;
         struct writers *writers;
-        struct newcomers *newcomers; /* NULL in the calm */
+        struct newcomers *newcomers;         /* NULL in the calm */
         int64_t calm_from_us, calm_until_us; /* nothing was wrong between these two */
         char *event_sql;
         struct arrivals arrivals[N_SINKS];

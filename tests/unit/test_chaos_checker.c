@@ -22,8 +22,8 @@ static const struct chaos_event events[] = {
 enum { N_EVENTS = sizeof events / sizeof events[0] };
 
 static struct chaos_verdict judge(uint32_t sink, const struct chaos_arrival *arrivals,
-    size_t n_arrivals, const struct chaos_dead *dead, size_t n_dead, const struct chaos_incident *incidents,
-    size_t n_incidents)
+    size_t n_arrivals, const struct chaos_dead *dead, size_t n_dead,
+    const struct chaos_incident *incidents, size_t n_incidents)
 {
         const struct chaos_history history = {.sink = sink,
             .is_in_order = true,
@@ -196,7 +196,8 @@ Test(chaos_checker, finds_what_was_refused_and_comes_behind_a_later_one)
         history.incidents = &crash;
         history.n_incidents = 1;
         verdict = chaos_judge(&history);
-        cr_expect(chaos_is_clean(&verdict), "its dead letter is forgotten: %s", verdict.first_fault);
+        cr_expect(
+            chaos_is_clean(&verdict), "its dead letter is forgotten: %s", verdict.first_fault);
         crash.forgets = false;
         verdict = chaos_judge(&history);
         cr_expect_eq(verdict.n_misordered, 1, "nothing is forgotten");
