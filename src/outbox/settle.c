@@ -3,6 +3,7 @@
  * completes a frame. With verdicts on deliveries that is settle_verdicts.sql;
  * without any, which is the usual case, a part of settle_batch.c.
  */
+#include "base/crash_point.h"
 #include "outbox/cursor_params.h"
 #include "outbox/session.h"
 #include "outbox/verdicts.h"
@@ -88,6 +89,7 @@ static void settle_verdicts(struct lane_store *store, const struct settlement *s
         struct verdict_arrays arrays;
         const char *values[N_PARAMS];
 
+        crash_point("before_verdicts");
         cursor_params_init(&cursor, store, &settlement->cursor);
         memcpy(values, cursor.values, sizeof cursor.values);
         verdict_arrays_init(&arrays, settlement, &values[N_CURSOR_PARAMS]);

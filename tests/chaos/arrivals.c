@@ -97,8 +97,17 @@ void arrivals_read_mailbox(struct arrivals *arrivals, const struct smtp_receiver
         fclose(mailbox);
 }
 
+uint32_t numbering_find(const struct numbering *numbering, unsigned writer, unsigned number)
+{
+        const uint32_t *first = numbering->first;
+
+        return writer < numbering->n_writers && number < first[writer + 1] - first[writer]
+                   ? first[writer] + number
+                   : UINT32_MAX;
+}
+
 struct chaos_arrival *arrivals_number(
-    struct arrivals *arrivals, const struct writers *writers, const uint32_t *first, size_t *out_n)
+    struct arrivals *arrivals, const struct numbering *numbering, size_t *out_n)
 {
         struct chaos_arrival *numbered;
 
@@ -107,11 +116,9 @@ struct chaos_arrival *arrivals_number(
         numbered = xcalloc(arrivals->n + 1, sizeof *numbered);
         for (size_t i = 0; i < arrivals->n; i++) {
                 const struct arrived *arrived = &arrivals->each[i];
-                bool is_written = arrived->writer < writers_count(writers) &&
-                                  arrived->number < writers_n_events(writers, arrived->writer);
                 numbered[i] = (struct chaos_arrival){.at_us = arrived->at_us,
                     .due_us = arrived->due_us,
-                    .event = is_written ? first[arrived->writer] + arrived->number : UINT32_MAX};
+                    .event = numbering_find(numbering, arrived->writer, arrived->number)};
         }
         pthread_mutex_unlock(&arrivals->lock);
         return numbered;

@@ -35,7 +35,15 @@ void arrivals_read_stream(
     struct arrivals *arrivals, struct redis_server *server, const char *stream);
 void arrivals_read_mailbox(struct arrivals *arrivals, const struct smtp_receiver *smtp);
 
-/* Those so far, as numbers of events, where those of a writer begin at first[writer]; UINT32_MAX for
- * what no writer wrote. Free it. */
+/* The events of several writers, one after the other: those of writer w are from first[w] on. */
+struct numbering {
+        uint32_t *first; /* n_writers + 1; owned */
+        unsigned n_writers;
+};
+
+/* UINT32_MAX if no writer wrote it. */
+uint32_t numbering_find(const struct numbering *numbering, unsigned writer, unsigned number);
+
+/* Those so far, as numbers of events. Free it. */
 struct chaos_arrival *arrivals_number(
-    struct arrivals *arrivals, const struct writers *writers, const uint32_t *first, size_t *out_n);
+    struct arrivals *arrivals, const struct numbering *numbering, size_t *out_n);

@@ -71,9 +71,26 @@ static void judge_repeated(struct judge *judge, const struct chaos_arrival *arri
 
 /* ---- what comes --------------------------------------------------------------------------------- */
 
-static void judge_order(struct judge *judge, uint32_t number)
+/* Whether it may have been dead when the later one arrived, and that been forgotten. A dead letter that is
+ * still there is out of its key's order anyway. */
+static bool may_have_been_dead(const struct judge *judge, const struct chaos_arrival *arrival)
 {
         const struct chaos_history *history = judge->history;
+        const struct chaos_event *event = &history->events[arrival->event];
+
+        if ((event->relents >> history->sink & 1u) == 0 && history->n_dear == 0)
+                return false;
+        for (size_t i = 0; i < history->n_incidents; i++)
+                if (history->incidents[i].forgets &&
+                    can_be_the_reason(history, i, event->committed_us, arrival->at_us))
+                        return true;
+        return false;
+}
+
+static void judge_order(struct judge *judge, const struct chaos_arrival *arrival)
+{
+        const struct chaos_history *history = judge->history;
+        uint32_t number = arrival->event;
         const struct chaos_event *event = &history->events[number];
         uint32_t *next = &judge->next[event->key];
 
@@ -81,7 +98,8 @@ static void judge_order(struct judge *judge, uint32_t number)
                 return;
         if (number >= *next)
                 *next = number + 1;
-        else if (history->is_in_order && !judge->is_dead[number])
+        else if (history->is_in_order && !judge->is_dead[number] &&
+                 !may_have_been_dead(judge, arrival))
                 fault(judge, &judge->verdict->n_misordered, number, "came after a later one");
 }
 
@@ -119,7 +137,7 @@ static void judge_arrival(struct judge *judge, const struct chaos_arrival *arriv
         if (judge->arrived_us[arrival->event] != NEVER) {
                 judge_repeated(judge, arrival);
         } else {
-                judge_order(judge, arrival->event);
+                judge_order(judge, arrival);
                 judge_time(judge, arrival);
         }
         judge->arrived_us[arrival->event] = arrival->at_us;
@@ -127,10 +145,19 @@ static void judge_arrival(struct judge *judge, const struct chaos_arrival *arriv
                 judge->last_us = arrival->at_us;
 }
 
-static void judge_dead(struct judge *judge, uint32_t event)
+static bool was_dear(const struct chaos_history *history, int64_t at_us)
+{
+        for (size_t i = 0; i < history->n_dear; i++)
+                if (history->dear[i].from_us <= at_us && at_us <= history->dear[i].until_us)
+                        return true;
+        return false;
+}
+
+static void judge_dead(struct judge *judge, const struct chaos_dead *dead)
 {
         const struct chaos_history *history = judge->history;
         struct chaos_verdict *verdict = judge->verdict;
+        uint32_t event = dead->event;
 
         if (!is_for_sink(history, event)) {
                 fault(judge, &verdict->n_uncommitted, event,
@@ -138,7 +165,12 @@ static void judge_dead(struct judge *judge, uint32_t event)
                 return;
         }
         judge->is_dead[event] = true;
-        if ((history->events[event].refused >> history->sink & 1u) == 0)
+        if (dead->is_for_its_filter) {
+                verdict->n_dead_for_filter++;
+                if (!was_dear(history, dead->died_us))
+                        fault(judge, &verdict->n_needlessly_dead, event,
+                            "died for its filter, which took no time then");
+        } else if ((history->events[event].refused >> history->sink & 1u) == 0)
                 fault(judge, &verdict->n_needlessly_dead, event,
                     "is a dead letter, but would have been taken");
 }
@@ -148,6 +180,8 @@ static void judge_missing(struct judge *judge, uint32_t event)
         const struct chaos_history *history = judge->history;
 
         if (!is_for_sink(history, event) || history->events[event].fate != PUBLISHED)
+                return;
+        if ((history->events[event].optional >> history->sink & 1u) != 0)
                 return;
         judge->verdict->n_wanted++;
         if (judge->arrived_us[event] == NEVER && !judge->is_dead[event])
@@ -180,7 +214,7 @@ struct chaos_verdict chaos_judge(const struct chaos_history *history)
         for (size_t i = 0; i < history->n_events; i++)
                 judge.arrived_us[i] = NEVER;
         for (size_t i = 0; i < history->n_dead; i++)
-                judge_dead(&judge, history->dead[i]);
+                judge_dead(&judge, &history->dead[i]);
         for (size_t i = 0; i < history->n_arrivals; i++)
                 judge_arrival(&judge, &history->arrivals[i]);
         for (size_t i = 0; i < history->n_events; i++)

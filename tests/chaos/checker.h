@@ -18,7 +18,9 @@ struct chaos_event {
         enum published fate;
         uint32_t key;         /* events of a key are committed in the order of their numbers */
         uint32_t sinks;       /* bits: those that it is for */
-        uint32_t refused;     /* bits: those whose destination never takes it */
+        uint32_t refused;     /* bits: those whose destination refuses it */
+        uint32_t relents;     /* bits: of these, those whose destination takes it at other times */
+        uint32_t optional;    /* bits: those that may get it or not, as if it were in doubt */
         int64_t committed_us; /* 0: not known */
         bool is_delayed; /* its place in the order of its key is the one it has when it is due */
 };
@@ -29,11 +31,23 @@ struct chaos_arrival {
         int64_t due_us; /* not to come earlier; 0: at any time */
 };
 
+struct chaos_dead {
+        uint32_t event; /* its number */
+        int64_t died_us;
+        bool is_for_its_filter; /* which took too long */
+};
+
+struct chaos_span {
+        int64_t from_us, until_us;
+};
+
 struct chaos_incident {
         uint32_t sinks; /* bits: those that it touches */
         unsigned cause; /* below CHAOS_MAX_CAUSES */
         int64_t begin_us, end_us;
         uint32_t max_repeats; /* of each sink; UINT32_MAX: any number */
+        bool
+            forgets; /* dead letters of the last moments are undone, and their events tried again */
 };
 
 enum { CHAOS_MAX_CAUSES = 32 };
@@ -46,8 +60,10 @@ struct chaos_history {
         size_t n_events;
         const struct chaos_arrival *arrivals; /* in order of arrival */
         size_t n_arrivals;
-        const uint32_t *dead; /* numbers of events, one for each dead letter */
+        const struct chaos_dead *dead; /* one for each dead letter */
         size_t n_dead;
+        const struct chaos_span *dear; /* when the sink's filter took too long for some events */
+        size_t n_dear;
         const struct chaos_incident *incidents; /* in order of their beginning */
         size_t n_incidents;
         /* Nothing was wrong between these two: what was committed then has to arrive soon, or soon after
@@ -63,6 +79,7 @@ struct chaos_verdict {
         size_t n_arrivals; /* with repeated ones */
         size_t n_repeated; /* beyond the first of their event */
         size_t n_dead;     /* dead letters */
+        size_t n_dead_for_filter;
         size_t n_repeated_by[CHAOS_MAX_CAUSES];
         size_t most_repeated_by[CHAOS_MAX_CAUSES]; /* in a single incident */
 

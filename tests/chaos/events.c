@@ -9,10 +9,16 @@
 
 enum {
         KEYS_PER_WRITER = 8,
+        IN_A_ROW =
+            6, /* events of a key: each that is refused has one for the same receivers behind it */
         MAIL_EVERY = 9,
         MAIL_AT = 7,
         PLAIN_OF_THREE = 2, /* not for the receivers, of whom there are many */
         REFUSED_EVERY = 61,
+        STRICT_EVERY = 2 * IN_A_ROW,
+        STRICT_AT = 2,
+        STRICT_PERIOD_MS = 200,
+        STRICT_FOR_MS = 100,
         DELAYED_EVERY = 23,
         DELAYED_AT = 11,
         DELAY_STEP_MS = 90,
@@ -24,7 +30,8 @@ const char chaos_event_columns[] = "topic, key, payload, deliver_at";
 const char *chaos_sink_name(enum chaos_sink sink)
 {
         static const char *const names[N_SINKS] = {"stream", "hook", "fast", "mail", "once", "all",
-            "events", "mails", "frail", "paused", "moving", "passing", "limited"};
+            "events", "mails", "frail", "paused", "moving", "passing", "limited", "strict",
+            "choosy", "fresh"};
         return names[sink];
 }
 
@@ -47,6 +54,9 @@ uint32_t chaos_sink_window(enum chaos_sink sink)
         return sink == SINK_ALL ? 80 : sink == SINK_FRAIL ? 100 : 64;
 }
 
+/* The text of what is no mail: enough that a filter can get lost in it. */
+static const char nodes[] = "{\"a\":2,\"b\":3,\"c\":4,\"d\":[1,2,3],\"e\":{\"x\":1}}";
+
 char *chaos_event_sql(bool with_refusals)
 {
         char *due = xasprintf(
@@ -54,16 +64,34 @@ char *chaos_event_sql(bool with_refusals)
         char *sql = xasprintf(
             "CASE WHEN n %% %d = %d THEN 'chaos.mail' WHEN n %% 3 < %d THEN 'chaos.plain' "
             "ELSE 'chaos.event' END, "
-            "'w' || w || 'k' || n %% %d, "
+            "'w' || w || 'k' || n / %d %% %d, "
             "json_build_object('to', CASE WHEN %s AND n / %d %% 19 = 1 THEN "
             "'reject550@example.org' "
             "ELSE 'customer@example.org' END, 'subject', w || ' ' || n || CASE WHEN n %% %d = %d "
-            "THEN ' ' || (extract(epoch FROM %s) * 1000000)::bigint ELSE '' END, 'text', 'chaos'), "
+            "THEN ' ' || (extract(epoch FROM %s) * 1000000)::bigint ELSE '' END, 'text', CASE "
+            "WHEN n %% %d = %d THEN to_json('chaos'::text) ELSE json '%s' END), "
             "CASE WHEN n %% %d = %d THEN %s END",
-            MAIL_EVERY, MAIL_AT, PLAIN_OF_THREE, KEYS_PER_WRITER, with_refusals ? "true" : "false",
-            MAIL_EVERY, DELAYED_EVERY, DELAYED_AT, due, DELAYED_EVERY, DELAYED_AT, due);
+            MAIL_EVERY, MAIL_AT, PLAIN_OF_THREE, IN_A_ROW, KEYS_PER_WRITER,
+            with_refusals ? "true" : "false", MAIL_EVERY, DELAYED_EVERY, DELAYED_AT, due,
+            MAIL_EVERY, MAIL_AT, nodes, DELAYED_EVERY, DELAYED_AT, due);
         free(due);
         return sql;
+}
+
+static uint32_t relented_by(unsigned number)
+{
+        uint32_t sinks = 0;
+
+        if (number % STRICT_EVERY == STRICT_AT + IN_A_ROW)
+                sinks |= 1u << SINK_HOOK;
+        if (number % STRICT_EVERY == STRICT_AT)
+                sinks |= 1u << SINK_STRICT;
+        return sinks;
+}
+
+bool chaos_is_strict(int64_t now_us)
+{
+        return now_us / 1000 % STRICT_PERIOD_MS < STRICT_FOR_MS;
 }
 
 static uint32_t refused_by(unsigned number)
@@ -78,7 +106,7 @@ static uint32_t refused_by(unsigned number)
                 sinks |= 1u << SINK_LIMITED;
         if (number / MAIL_EVERY % 19 == 1)
                 sinks |= 1u << SINK_MAIL;
-        return sinks;
+        return sinks | relented_by(number);
 }
 
 struct chaos_event chaos_event(
@@ -86,15 +114,18 @@ struct chaos_event chaos_event(
 {
         bool is_mail = number % MAIL_EVERY == MAIL_AT;
         bool is_plain = !is_mail && number % 3 < PLAIN_OF_THREE;
-        uint32_t not_for = is_mail ? 1u << SINK_EVENTS : 1u << SINK_MAIL | 1u << SINK_MAILS;
+        uint32_t not_for = 1u << SINK_FRESH;
+
+        not_for |= is_mail ? 1u << SINK_EVENTS : 1u << SINK_MAIL | 1u << SINK_MAILS;
 
         if (is_plain)
                 not_for |= ALL_RECEIVERS;
 
         return (struct chaos_event){.fate = fate,
-            .key = writer * KEYS_PER_WRITER + number % KEYS_PER_WRITER,
+            .key = writer * KEYS_PER_WRITER + number / IN_A_ROW % KEYS_PER_WRITER,
             .sinks = ALL_SINKS & ~not_for,
             .refused = with_refusals ? refused_by(number) : 0,
+            .relents = with_refusals ? relented_by(number) : 0,
             .is_delayed = number % DELAYED_EVERY == DELAYED_AT};
 }
 

@@ -26,10 +26,16 @@ enum chaos_sink {
         SINK_MOVING,  /* between two servers */
         SINK_PASSING, /* is removed, and added anew */
         SINK_LIMITED, /* by a rate */
+        SINK_STRICT,  /* refuses some events at times */
+        SINK_CHOOSY,  /* by a filter, which is dear at times */
+        SINK_FRESH,   /* those that are added among what they must get; newcomers.h */
         N_SINKS,
 };
 
-enum { ALL_SINKS = (1 << N_SINKS) - 1, ALL_RECEIVERS = ALL_SINKS & -(1 << N_PLAIN_SINKS) };
+enum {
+        ALL_SINKS = (1 << N_SINKS) - 1,
+        ALL_RECEIVERS = ALL_SINKS & -(1 << N_PLAIN_SINKS),
+};
 
 /* As in the configuration. */
 const char *chaos_sink_name(enum chaos_sink sink);
@@ -49,6 +55,9 @@ struct chaos_event chaos_event(
 /* Finds in a payload, or in a whole mail, the writer, the number and when it is due (0: at once). */
 bool chaos_event_parse(
     const char *text, unsigned *out_writer, unsigned *out_number, int64_t *out_due_us);
+
+/* Whether a destination refuses just now what it takes at other times. */
+bool chaos_is_strict(int64_t now_us);
 
 /* An event that nobody counts. Every destination takes it, which shows that it works. */
 extern const char chaos_beacon_sql[];

@@ -20,8 +20,9 @@
 const char *cause_name(enum cause cause)
 {
         static const char *const names[N_CAUSES] = {"relay killed", "relay crashed at a point",
-            "relay frozen", "drain limit reached", "PostgreSQL sessions lost",
-            "PostgreSQL crashed (settles taken back)", "network to PostgreSQL", "destination",
+            "relay frozen", "drain limit reached", "PostgreSQL's password changed",
+            "PostgreSQL sessions lost", "PostgreSQL crashed (settles taken back)",
+            "network to PostgreSQL", "Redis' password changed", "destination",
             "network to a destination"};
         return names[cause];
 }
@@ -71,6 +72,7 @@ size_t faults_add_incident(
             .judged = {.sinks = sinks,
                 .cause = cause,
                 .max_repeats = max_repeats,
+                .forgets = cause == CAUSE_PG_CRASH,
                 .begin_us = faults->turned_us - NOTICED_US,
                 .end_us = now_us + AFTERMATH_US}};
         return faults->n_incidents++;
@@ -140,8 +142,19 @@ static void see_to_relay(struct faults *faults, int i)
                             slot->name, slot->log_path);
                 break;
         }
-        if (slot->state == RELAY_DOWN && clock_monotonic_us() >= slot->restart_us)
+        if (slot->state == RELAY_DOWN && !slot->is_away && clock_monotonic_us() >= slot->restart_us)
                 relay_slot_start(slot, may_crash);
+}
+
+static void tell_newcomers(const struct world *world)
+{
+        bool is_nobody = true;
+
+        for (int i = 0; i < N_RELAYS; i++)
+                is_nobody =
+                    is_nobody && world->relays[i].is_away && world->relays[i].state == RELAY_DOWN;
+        if (world->newcomers != NULL)
+                newcomers_note_nobody(world->newcomers, is_nobody);
 }
 
 /* ---- the plan ----------------------------------------------------------------------------------- */
@@ -201,6 +214,7 @@ void faults_turn(struct faults *faults)
         for (int i = 0; i < N_RELAYS; i++)
                 see_to_relay(faults, i);
         receivers_see_to(&faults->world->receivers);
+        tell_newcomers(faults->world);
         faults->turned_us = clock_wall_us();
 }
 

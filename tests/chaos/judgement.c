@@ -3,46 +3,76 @@
 #include "base/alloc.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct events {
         struct chaos_event *each; /* owned */
-        size_t n;
-        uint32_t *first; /* by writer: the number of its event 0; owned */
+        struct numbering numbering;
 };
 
 static struct events collect_events(const struct world *world)
 {
         unsigned n_writers = writers_count(world->writers);
-        struct events events = {.first = xcalloc(n_writers, sizeof(uint32_t))};
+        struct events events = {.numbering = {xcalloc(n_writers + 1, sizeof(uint32_t)), n_writers}};
+        uint32_t *first = events.numbering.first;
 
-        for (unsigned w = 0; w < n_writers; w++) {
-                events.first[w] = (uint32_t)events.n;
-                events.n += writers_n_events(world->writers, w);
-        }
-        events.each = xcalloc(events.n + 1, sizeof *events.each);
+        for (unsigned w = 0; w < n_writers; w++)
+                first[w + 1] = first[w] + writers_n_events(world->writers, w);
+        events.each = xcalloc(first[n_writers] + 1, sizeof *events.each);
         for (unsigned w = 0; w < n_writers; w++)
                 for (unsigned n = 0; n < writers_n_events(world->writers, w); n++) {
-                        struct chaos_event *event = &events.each[events.first[w] + n];
+                        struct chaos_event *event = &events.each[first[w] + n];
                         *event = chaos_event(w, n, writers_outcome(world->writers, w, n),
-                            world->options.with_refusals);
+                            (world->options.without & WITHOUT_REFUSALS) == 0);
                         event->committed_us = writers_committed_us(world->writers, w, n);
                 }
+        receivers_judge_start(&world->receivers, &events.numbering, events.each);
         return events;
 }
 
-/* Numbers of events; free it. */
-static uint32_t *read_dead_letters(
-    const struct world *world, enum chaos_sink sink, const struct events *events, size_t *out_n)
+/* Each newcomer is as a writer. */
+static struct events collect_events_of_newcomers(const struct newcomers *newcomers)
+{
+        unsigned n = newcomers != NULL ? newcomers_count(newcomers) : 0;
+        struct events events = {.numbering = {xcalloc(n + 1, sizeof(uint32_t)), n}};
+
+        for (unsigned i = 0; i < n; i++)
+                events.numbering.first[i + 1] = (i + 1) * EVENTS_OF_NEWCOMER;
+        events.each = xcalloc((size_t)n * EVENTS_OF_NEWCOMER + 1, sizeof *events.each);
+        if (newcomers != NULL)
+                newcomers_events(newcomers, events.each);
+        return events;
+}
+
+static void free_events(struct events *events)
+{
+        free(events->each);
+        free(events->numbering.first);
+}
+
+static const char *dead_letters_sql(enum chaos_sink sink)
+{
+        if (sink == SINK_FRESH)
+                return "SELECT payload::text, (extract(epoch FROM died_at) * 1000000)::bigint,"
+                       " error FROM courier.dead_letter"
+                       " WHERE sink = 'many' AND topic LIKE 'fresh.%' AND $1 <> '' ORDER BY id";
+        if (chaos_sink_is_receiver(sink))
+                return "SELECT d.payload::text, (extract(epoch FROM d.died_at) * 1000000)::bigint,"
+                       " d.error FROM courier.dead_letter d, courier.endpoint e"
+                       " WHERE d.sink = 'many' AND d.lane = e.id AND e.name = $1 ORDER BY d.id";
+        return "SELECT payload::text, (extract(epoch FROM died_at) * 1000000)::bigint, error"
+               " FROM courier.dead_letter WHERE sink = $1 ORDER BY id";
+}
+
+/* Free it. */
+static struct chaos_dead *read_dead_letters(const struct world *world, enum chaos_sink sink,
+    const struct numbering *numbering, size_t *out_n)
 {
         PGconn *admin = database_connect(world->dsn);
         const char *name = chaos_sink_name(sink);
-        PGresult *result = PQexecParams(admin,
-            chaos_sink_is_receiver(sink)
-                ? "SELECT d.payload::text FROM courier.dead_letter d, courier.endpoint e"
-                  " WHERE d.sink = 'many' AND d.lane = e.id AND e.name = $1 ORDER BY d.id"
-                : "SELECT payload::text FROM courier.dead_letter WHERE sink = $1 ORDER BY id",
-            1, NULL, &name, NULL, NULL, 0);
-        uint32_t *dead;
+        PGresult *result =
+            PQexecParams(admin, dead_letters_sql(sink), 1, NULL, &name, NULL, NULL, 0);
+        struct chaos_dead *dead;
 
         if (PQresultStatus(result) != PGRES_TUPLES_OK)
                 test_abort("cannot read dead letters: %s", PQerrorMessage(admin));
@@ -51,10 +81,11 @@ static uint32_t *read_dead_letters(
         for (int i = 0; i < PQntuples(result); i++) {
                 unsigned writer, number;
                 int64_t due_us;
-                bool is_ours =
-                    chaos_event_parse(PQgetvalue(result, i, 0), &writer, &number, &due_us) &&
-                    writer < writers_count(world->writers);
-                dead[i] = is_ours ? events->first[writer] + number : UINT32_MAX;
+                dead[i] = (struct chaos_dead){.event = UINT32_MAX,
+                    .died_us = strtoll(PQgetvalue(result, i, 1), NULL, 10),
+                    .is_for_its_filter = strstr(PQgetvalue(result, i, 2), "filter") != NULL};
+                if (chaos_event_parse(PQgetvalue(result, i, 0), &writer, &number, &due_us))
+                        dead[i].event = numbering_find(numbering, writer, number);
         }
         PQclear(result);
         PQfinish(admin);
@@ -83,37 +114,53 @@ static struct chaos_incident *copy_incidents(const struct faults *faults, enum c
         return copy;
 }
 
+/* In the calm the others refuse some, which holds up others; or wait for the disk. */
+static bool is_timed(enum chaos_sink sink)
+{
+        return sink == SINK_STREAM || sink == SINK_ALL;
+}
+
+static struct chaos_verdict judge_sink(struct world *world, const struct faults *faults,
+    enum chaos_sink sink, const struct events *events)
+{
+        struct chaos_incident *incidents = copy_incidents(faults, sink);
+        const struct dear_filter *filter = &world->receivers.filter;
+        struct chaos_history history = {.sink = (uint32_t)sink,
+            .is_in_order = chaos_sink_keeps_order(sink),
+            .events = events->each,
+            .n_events = events->numbering.first[events->numbering.n_writers],
+            .incidents = incidents,
+            .dear = filter->spans,
+            .n_dear = sink == SINK_CHOOSY ? filter->n_spans : 0,
+            .calm_from_us = world->calm_from_us,
+            .calm_until_us = is_timed(sink) ? world->calm_until_us : 0,
+            /* Nothing at all is a reason to come twice where that is promised. */
+            .n_incidents = sink == SINK_ONCE ? 0 : faults->n_incidents};
+        struct chaos_arrival *arrivals =
+            arrivals_number(&world->arrivals[sink], &events->numbering, &history.n_arrivals);
+        struct chaos_dead *dead =
+            read_dead_letters(world, sink, &events->numbering, &history.n_dead);
+        struct chaos_verdict verdict;
+
+        history.arrivals = arrivals;
+        history.dead = dead;
+        verdict = chaos_judge(&history);
+        free(arrivals);
+        free(dead);
+        free(incidents);
+        return verdict;
+}
+
 void judge_world(
     struct world *world, const struct faults *faults, struct chaos_verdict out_verdicts[N_SINKS])
 {
         struct events events = collect_events(world);
+        struct events fresh = collect_events_of_newcomers(world->newcomers);
 
-        receivers_judge_start(&world->receivers, world->writers, events.each, events.first);
         world_read_arrivals(world);
-        for (int s = 0; s < N_SINKS; s++) {
-                struct arrivals *arrivals = &world->arrivals[s];
-                struct chaos_incident *incidents = copy_incidents(faults, (enum chaos_sink)s);
-                struct chaos_history history = {.sink = (uint32_t)s,
-                    .is_in_order = chaos_sink_keeps_order((enum chaos_sink)s),
-                    .events = events.each,
-                    .n_events = events.n,
-                    .incidents = incidents,
-                    /* The others refuse some, which holds up others; or wait for the disk. */
-                    .calm_from_us = world->calm_from_us,
-                    .calm_until_us = s == SINK_STREAM ? world->calm_until_us : 0,
-                    /* Nothing at all is a reason to come twice where that is promised. */
-                    .n_incidents = s == SINK_ONCE ? 0 : faults->n_incidents};
-                struct chaos_arrival *numbered =
-                    arrivals_number(arrivals, world->writers, events.first, &history.n_arrivals);
-                uint32_t *dead =
-                    read_dead_letters(world, (enum chaos_sink)s, &events, &history.n_dead);
-                history.arrivals = numbered;
-                history.dead = dead;
-                out_verdicts[s] = chaos_judge(&history);
-                free(numbered);
-                free(dead);
-                free(incidents);
-        }
-        free(events.each);
-        free(events.first);
+        for (int s = 0; s < N_SINKS; s++)
+                out_verdicts[s] = judge_sink(
+                    world, faults, (enum chaos_sink)s, s == SINK_FRESH ? &fresh : &events);
+        free_events(&events);
+        free_events(&fresh);
 }

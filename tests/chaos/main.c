@@ -38,6 +38,8 @@ struct run {
         FILE *log;
         struct chaos_verdict verdicts[N_SINKS];
         struct ticks ticks;
+        bool is_filter_told_of;
+        char filter_words[300]; /* what is wrong with that */
         double settled_after_s;
         bool has_settled;
         bool is_verbose;
@@ -81,7 +83,8 @@ static void let_commits_return_early(const struct world *world, bool do_let)
 }
 
 /* Nothing happens but that writers come in bursts, stay open for long and are silent for longer. No
- * relay sweeps: what is not noticed at once would be late. */
+ * relay sweeps: what is not noticed at once would be late. So would be what waited for a customer's filter,
+ * which is dear from DEAR_MOOD on and through the silence after it. */
 static void keep_calm(struct run *run, int64_t length_ms)
 {
         struct world *world = &run->world;
@@ -90,7 +93,9 @@ static void keep_calm(struct run *run, int64_t length_ms)
                 int64_t for_ms;
         } moods[] = {{0, 60}, {10000000, 3000}, {world->options.pause_us, 800}, {10000000, 3000},
             {5000, 300}};
+        enum { DEAR_MOOD = 2 };
         int64_t begin_ms = faults_now_ms(&run->faults), mood_until_ms = begin_ms;
+        bool may_be_dear = (world->options.without & WITHOUT_FILTERS) == 0;
 
         while (!is_interrupted && redis_server_count(&world->redis, "XLEN " WORLD_STREAM) == 0)
                 rest();
@@ -100,10 +105,17 @@ static void keep_calm(struct run *run, int64_t length_ms)
              !is_interrupted && faults_now_ms(&run->faults) < begin_ms + length_ms;) {
                 if (faults_now_ms(&run->faults) >= mood_until_ms) {
                         mood_until_ms = faults_now_ms(&run->faults) + moods[i % 5].for_ms;
-                        writers_set_pause(world->writers, moods[i++ % 5].pause_us);
+                        writers_set_pause(world->writers, moods[i % 5].pause_us);
+                        world->receivers.filter.wanted =
+                            may_be_dear && (i % 5 == DEAR_MOOD || i % 5 == DEAR_MOOD + 1)
+                                ? (int)(i / 5 + 1) % N_DEAR_FILTERS
+                                : DEAR_FILTER_NONE;
+                        i++;
                 }
+                receivers_see_to(&world->receivers);
                 rest();
         }
+        world->receivers.filter.wanted = DEAR_FILTER_NONE;
         writers_set_pause(world->writers, world->options.pause_us);
         world->calm_until_us = clock_wall_us();
         let_commits_return_early(world, false);
@@ -214,11 +226,24 @@ static bool is_good(const struct run *run)
                 printf("\nBROKEN  ticks are missing, or came again\n");
                 good = false;
         }
+        if (!run->is_filter_told_of) {
+                printf("\nBROKEN  choosy: %s\n", run->filter_words);
+                good = false;
+        }
         if (run->world.n_trimmed == 0) {
                 printf("\nBROKEN  nothing of the outbox was dropped\n");
                 good = false;
         }
         return good;
+}
+
+static void judge_filter(struct run *run)
+{
+        PGconn *admin = database_connect(run->world.dsn);
+
+        run->is_filter_told_of = dear_filter_is_told_of(
+            &run->world.receivers.filter, admin, run->filter_words, sizeof run->filter_words);
+        PQfinish(admin);
 }
 
 static int conduct(struct run *run, const struct world_options *options, int64_t length_ms,
@@ -236,11 +261,15 @@ static int conduct(struct run *run, const struct world_options *options, int64_t
                 run->plan = chaos_plan_make(options->seed, length_ms - calm_ms, scope);
         faults_init(&run->faults, &run->world, &run->plan, run->log);
         keep_calm(run, calm_ms);
-        ticks_begin(&run->ticks, &run->world); /* they would bring along what is late */
+        if (calm_ms < length_ms)
+                world_end_calm(&run->world);
+        ticks_begin(&run->ticks, &run->world); /* they would bring along what is late, too */
         run->faults.began_us = clock_monotonic_us();
         cause_chaos(run);
         faults_heal(&run->faults);
         writers_stop(run->world.writers);
+        if (run->world.newcomers != NULL)
+                newcomers_stop(run->world.newcomers);
         await_everything(run);
         if (is_interrupted)
                 return 130;
@@ -248,6 +277,7 @@ static int conduct(struct run *run, const struct world_options *options, int64_t
         run->world.n_trimmed = trimmer_stop(run->world.trimmer);
         judge_world(&run->world, &run->faults, run->verdicts);
         ticks_judge(&run->ticks, &run->world);
+        judge_filter(run);
         report_print(&run->faults, run->verdicts, &run->ticks, (double)length_ms / 60000,
             run->settled_after_s);
         return is_good(run) ? 0 : 1;
@@ -265,8 +295,9 @@ static void finish(struct run *run)
 
 static void usage(void)
 {
-        fputs("usage: chaos [--minutes N] [--seed S] [--writers N] [--pause-ms N] [--no-refusals] "
-              "[--stops-only | --kills-only | --calm] [--verbose]\n",
+        fputs("usage: chaos [--minutes N] [--seed S] [--writers N] [--pause-ms N]\n"
+              "       [--without refusals | filters | passwords | newcomers | absences] ...\n"
+              "       [--stops-only | --kills-only | --calm] [--verbose]\n",
             stderr);
         exit(2);
 }
@@ -287,10 +318,21 @@ static double number(const char *text, double min, double max)
         return value;
 }
 
+static unsigned without(const char *name)
+{
+        static const char *const names[] = {
+            "refusals", "filters", "passwords", "newcomers", "absences"}; /* enum without */
+
+        for (unsigned i = 0; i < sizeof names / sizeof names[0] && name != NULL; i++)
+                if (strcmp(name, names[i]) == 0)
+                        return 1u << i;
+        usage();
+        return 0;
+}
+
 int main(int argc, char **argv)
 {
         struct world_options options = {.seed = (uint64_t)clock_wall_us() / 1000 % 1000000,
-            .with_refusals = true,
             .n_writers = 4,
             .pause_us = 150 * 1000};
         struct run run = {0};
@@ -311,8 +353,8 @@ int main(int argc, char **argv)
                         scope = SCOPE_STOPS;
                 else if (strcmp(argv[i], "--kills-only") == 0)
                         scope = SCOPE_KILLS;
-                else if (strcmp(argv[i], "--no-refusals") == 0)
-                        options.with_refusals = false;
+                else if (strcmp(argv[i], "--without") == 0)
+                        options.without |= without(argv[++i]);
                 else if (strcmp(argv[i], "--calm") == 0)
                         calm_share = 1;
                 else if (strcmp(argv[i], "--verbose") == 0)

@@ -1,7 +1,8 @@
 /*
- * Three tracks: one for the relays, two for the world around them. Within a track one step follows
- * the other, so at most three faults are in force at once; between the two tracks of the world, no
- * two faults befall the same thing at the same time.
+ * Four tracks: one for the relays, two for the world around them, one for a customer. Within a track one
+ * step follows the other, so at most four are in force at once; between the two tracks of the world, no
+ * two faults befall the same thing at the same time. The last of all are new passwords, when nothing
+ * starts relays again that would wait for that.
  */
 #include "chaos/plan.h"
 
@@ -10,6 +11,10 @@
 #include <stdlib.h>
 
 enum { N_RELAYS = 2, N_HOOKS = 4, N_LINKS = 9 };
+
+/* So long before the end: what befalls relays and the world has taken its course before the last
+ * passwords, and relays that were down run again. */
+enum { END_RELAYS_MS = 5500, END_WORLD_MS = 6000 };
 
 /* What a fault needs to have for itself. */
 enum resource {
@@ -21,6 +26,7 @@ enum resource {
         RESOURCE_MAIL = RESOURCE_HOOKS + 4,
         RESOURCE_ONCE,      /* a road to Redis */
         RESOURCE_RECEIVERS, /* who they are */
+        RESOURCE_FILTER,    /* of one of them */
         N_RESOURCES,
 };
 
@@ -35,14 +41,17 @@ static const struct kind {
     [STEP_RELAY_STOP] = {"relay stopped", RESOURCE_RELAY, N_RELAYS, 0, 0, 0},
     [STEP_RELAY_RELOAD] = {"relay reconfigured", RESOURCE_RELAY, N_RELAYS, 0, 300, 1500},
     [STEP_RELAY_FREEZE] = {"relay frozen", RESOURCE_RELAY, N_RELAYS, 0, 800, 2500},
+    [STEP_RELAYS_AWAY] = {"both relays away", RESOURCE_RELAY, 1, 0, 1500, 2500},
     [STEP_PG_RESTART_FAST] = {"PostgreSQL restarted", RESOURCE_PG, 1, 3, 0, 600},
     [STEP_PG_RESTART_IMMEDIATE] = {"PostgreSQL stopped immediately", RESOURCE_PG, 1, 3, 0, 600},
     [STEP_PG_KILL] = {"PostgreSQL killed", RESOURCE_PG, 1, 3, 0, 600},
     [STEP_PG_TERMINATE] = {"sessions terminated", RESOURCE_PG, 1, 6, 0, 0},
+    [STEP_PG_PASSWORD] = {"PostgreSQL's password changed", RESOURCE_PG, 1, 4, 0, 1000},
     [STEP_REDIS_KILL] = {"Redis killed", RESOURCE_REDIS, 1, 4, 0, 1500},
     [STEP_REDIS_FREEZE] = {"Redis frozen", RESOURCE_REDIS, 1, 4, 300, 3000},
     [STEP_REDIS_DISCONNECT] = {"Redis clients disconnected", RESOURCE_REDIS, 1, 4, 0, 0},
     [STEP_REDIS_FULL] = {"Redis out of memory", RESOURCE_REDIS, 1, 4, 200, 2000},
+    [STEP_REDIS_PASSWORD] = {"Redis' password changed", RESOURCE_REDIS, 1, 3, 0, 1000},
     [STEP_HOOK_STOP] = {"HTTP receiver stopped", RESOURCE_HOOKS, N_HOOKS, 8, 200, 2000},
     [STEP_HOOK_MOOD] = {"HTTP receiver in a mood", RESOURCE_HOOKS, N_HOOKS, 20, 300, 3000},
     [STEP_MAIL_STOP] = {"mail server stopped", RESOURCE_MAIL, 1, 3, 200, 2000},
@@ -50,6 +59,7 @@ static const struct kind {
     [STEP_RECEIVER_PAUSE] = {"receiver paused", RESOURCE_RECEIVERS, 1, 5, 300, 3000},
     [STEP_RECEIVER_MOVE] = {"receiver moved", RESOURCE_RECEIVERS, 1, 5, 0, 0},
     [STEP_RECEIVER_RENEW] = {"receiver removed and added", RESOURCE_RECEIVERS, 1, 4, 0, 0},
+    [STEP_RECEIVER_FILTER] = {"receiver with a dear filter", RESOURCE_FILTER, 1, 0, 600, 3000},
     [STEP_LINK] = {"network", RESOURCE_PG_LINKS, N_LINKS, 36, 200, 3000},
 };
 
@@ -81,6 +91,11 @@ static unsigned between(uint64_t *random, unsigned min, unsigned max)
         return min + chaos_random(random) % (max - min + 1);
 }
 
+static int64_t clamp(int64_t value, int64_t min, int64_t max)
+{
+        return value < min ? min : value > max ? max : value;
+}
+
 static struct chaos_step *append(
     struct chaos_plan *plan, uint64_t *random, int64_t at_ms, enum step_kind kind)
 {
@@ -104,6 +119,8 @@ static enum step_kind choose_for_relay(uint64_t *random)
                 return STEP_RELAY_KILL;
         if (chance < 90)
                 return chance < 80 ? STEP_RELAY_STOP : STEP_RELAY_RELOAD;
+        if (chance < 92)
+                return STEP_RELAYS_AWAY;
         return STEP_RELAY_FREEZE;
 }
 
@@ -128,11 +145,23 @@ static enum step_kind choose_for_world(uint64_t *random)
         }
 }
 
+/* One in each plan, and a longer one in a longer plan: as many transactions as an application has in
+ * hours, or in a day. */
+static int64_t plan_absence(struct chaos_plan *plan, uint64_t *random, int64_t at_ms)
+{
+        struct chaos_step *step = append(plan, random, at_ms, STEP_RELAYS_AWAY);
+
+        step->for_ms = clamp(plan->end_ms / 25, 2000, 12000);
+        return step->for_ms;
+}
+
 static void plan_relays(struct chaos_plan *plan, uint64_t *random)
 {
         int64_t at_ms = 1500;
 
-        while (at_ms < plan->end_ms) {
+        if (plan->kills_from_ms > 0)
+                at_ms += plan_absence(plan, random, at_ms) + between(random, 700, 2100);
+        while (at_ms < plan->last_relay_ms) {
                 enum step_kind kind = at_ms < plan->kills_from_ms   ? choose_in_good_order(random)
                                       : at_ms < plan->mixed_from_ms ? STEP_RELAY_KILL
                                                                     : choose_for_relay(random);
@@ -140,6 +169,22 @@ static void plan_relays(struct chaos_plan *plan, uint64_t *random)
                                                            : between(random, 700, 2100);
                 at_ms += append(plan, random, at_ms, kind)->for_ms + pause_ms;
         }
+}
+
+static void plan_customer(struct chaos_plan *plan, uint64_t *random)
+{
+        int64_t at_ms = 500;
+
+        while (at_ms < plan->end_ms)
+                at_ms += append(plan, random, at_ms, STEP_RECEIVER_FILTER)->for_ms +
+                         between(random, 1500, 6000);
+}
+
+/* Both relays are running, and nothing but themselves brings them back. */
+static void plan_end(struct chaos_plan *plan, uint64_t *random)
+{
+        append(plan, random, plan->end_ms - 1500, STEP_REDIS_PASSWORD);
+        append(plan, random, plan->end_ms - 1500, STEP_PG_PASSWORD);
 }
 
 static void plan_world(struct chaos_plan *plan, uint64_t *random)
@@ -151,7 +196,7 @@ static void plan_world(struct chaos_plan *plan, uint64_t *random)
                 int64_t *track = at_ms[0] <= at_ms[1] ? &at_ms[0] : &at_ms[1];
                 struct chaos_step *step;
                 int64_t *busy_ms;
-                if (*track >= plan->end_ms)
+                if (*track >= plan->last_world_ms)
                         return;
                 step = append(plan, random, *track, choose_for_world(random));
                 busy_ms = &busy_until_ms[kinds[step->kind].resource + step->target];
@@ -173,24 +218,27 @@ static int by_time(const void *a_, const void *b_)
         return (a->at_ms > b->at_ms) - (a->at_ms < b->at_ms);
 }
 
-static int64_t clamp(int64_t value, int64_t min, int64_t max)
-{
-        return value < min ? min : value > max ? max : value;
-}
-
 struct chaos_plan chaos_plan_make(uint64_t seed, int64_t length_ms, enum chaos_scope scope)
 {
         struct chaos_plan plan = {.end_ms = length_ms};
         uint64_t random = seed;
 
-        plan.kills_from_ms = clamp(length_ms / 10, 4000, 30000);
+        plan.kills_from_ms = clamp(length_ms / 7, 6000, 30000);
         plan.mixed_from_ms = plan.kills_from_ms + clamp(length_ms / 8, 4000, 60000);
         if (scope != SCOPE_ALL) {
                 plan.kills_from_ms = scope == SCOPE_STOPS ? length_ms : 0;
                 plan.mixed_from_ms = length_ms;
         }
+        plan.last_relay_ms = plan.last_world_ms = length_ms;
+        if (scope == SCOPE_ALL) {
+                plan.last_relay_ms -= END_RELAYS_MS;
+                plan.last_world_ms -= END_WORLD_MS;
+        }
         plan_relays(&plan, &random);
         plan_world(&plan, &random);
+        plan_customer(&plan, &random);
+        if (scope == SCOPE_ALL)
+                plan_end(&plan, &random);
         qsort(plan.steps, plan.n_steps, sizeof *plan.steps, by_time);
         return plan;
 }

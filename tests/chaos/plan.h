@@ -1,7 +1,7 @@
 /*
  * What will be done to the relay and its surroundings, when, and for how long: a function of the
  * seed and of nothing else. Three phases: clean stops and reloads only, kills only, and everything at
- * once.
+ * once. A customer's filters are no fault, and are changed in all of them.
  */
 #pragma once
 
@@ -13,14 +13,17 @@ enum step_kind {
         STEP_RELAY_STOP,   /* SIGTERM */
         STEP_RELAY_RELOAD, /* SIGHUP, with other settings for a while */
         STEP_RELAY_FREEZE,
+        STEP_RELAYS_AWAY, /* both stopped for a while */
         STEP_PG_RESTART_FAST,
         STEP_PG_RESTART_IMMEDIATE,
         STEP_PG_KILL,
         STEP_PG_TERMINATE,
+        STEP_PG_PASSWORD,
         STEP_REDIS_KILL,
         STEP_REDIS_FREEZE,
         STEP_REDIS_DISCONNECT,
         STEP_REDIS_FULL,
+        STEP_REDIS_PASSWORD,
         STEP_HOOK_STOP,
         STEP_HOOK_MOOD,
         STEP_MAIL_STOP,
@@ -28,6 +31,7 @@ enum step_kind {
         STEP_RECEIVER_PAUSE,
         STEP_RECEIVER_MOVE,
         STEP_RECEIVER_RENEW,
+        STEP_RECEIVER_FILTER,
         STEP_LINK,
         N_STEP_KINDS,
 };
@@ -45,6 +49,8 @@ struct chaos_plan {
         size_t n_steps;
         int64_t kills_from_ms; /* clean stops and reloads only until then */
         int64_t mixed_from_ms; /* kills only until then */
+        int64_t last_relay_ms; /* no step of theirs begins from then on */
+        int64_t last_world_ms; /* likewise */
         int64_t end_ms;
 };
 

@@ -20,11 +20,13 @@ static const struct row {
     {SINK_ALL, "{chaos.event,chaos.mail}", 20, 0},
     {SINK_EVENTS, "{chaos.*,!chaos.mail,!*.plain}", 8, 0},
     {SINK_MAILS, "{*.mail}", 8, 0},
-    {SINK_FRAIL, "{**,!tick.**,!*.plain}", 40, 0},
+    {SINK_FRAIL, "{**,!tick.**,!fresh.**,!*.plain}", 40, 0},
     {SINK_PAUSED, "{chaos.event,chaos.mail}", 8, 0},
     {SINK_MOVING, "{chaos.event,chaos.mail}", 8, 0},
     {SINK_PASSING, "{chaos.event,chaos.mail}", 8, 0},
     {SINK_LIMITED, "{chaos.event,chaos.mail}", 4, 400},
+    {SINK_STRICT, "{chaos.event,chaos.mail}", 16, 0},
+    {SINK_CHOOSY, "{chaos.event,chaos.mail}", 8, 0},
 };
 
 static unsigned generation_of(const struct receivers *receivers)
@@ -38,15 +40,17 @@ void receivers_begin(struct receivers *receivers, const char *dsn, uint16_t many
         PGconn *admin = database_connect(dsn);
 
         *receivers = (struct receivers){.dsn = dsn, .ports = {many, frail}, .passing = passing};
+        dear_filter_init(&receivers->filter);
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
                 const char *name = chaos_sink_name(rows[i].sink);
                 char *sql = xasprintf(
                     "INSERT INTO courier.endpoint (sink, name, url, topics, start, concurrency, "
-                    "rate)"
-                    " VALUES ('many', '%s', 'http://127.0.0.1:%u/%s%s', '%s', 'beginning', %u, %u)",
+                    "rate, filter)"
+                    " VALUES ('many', '%s', 'http://127.0.0.1:%u/%s%s', '%s', 'beginning', %u, %u,"
+                    " nullif('%s', '')::jsonpath)",
                     name, rows[i].sink == SINK_FRAIL ? frail : many, name,
                     rows[i].sink == SINK_PASSING ? "-0" : "", rows[i].topics, rows[i].concurrency,
-                    rows[i].rate);
+                    rows[i].rate, rows[i].sink == SINK_CHOOSY ? ordinary_filter : "");
                 database_exec(admin, sql);
                 free(sql);
         }
@@ -91,27 +95,48 @@ static void see_to_move(struct receivers *receivers, PGconn *admin)
         free(sql);
 }
 
+static bool read_snapshot(PGconn *admin, char *snapshot, size_t n_bytes)
+{
+        PGresult *result = PQexec(admin, "SELECT pg_current_snapshot()");
+        bool is_read = PQresultStatus(result) == PGRES_TUPLES_OK;
+
+        if (is_read &&
+            (size_t)snprintf(snapshot, n_bytes, "%s", PQgetvalue(result, 0, 0)) >= n_bytes)
+                test_abort("a snapshot of more than %zu bytes", n_bytes);
+        PQclear(result);
+        return is_read;
+}
+
+static bool insert_passing(const struct receivers *receivers, PGconn *admin, unsigned generation)
+{
+        char *sql = xasprintf("INSERT INTO courier.endpoint (sink, name, url, topics)"
+                              " VALUES ('many', 'passing', 'http://127.0.0.1:%u/passing-%u', "
+                              "'{chaos.event,chaos.mail}')",
+            receivers->ports[0], generation);
+        bool is_done = execute(admin, sql);
+
+        free(sql);
+        return is_done;
+}
+
 /* From before the change is committed on, what arrives for the old one does not count: a relay may
  * still have it in hand. */
 static void see_to_renewal(struct receivers *receivers, PGconn *admin)
 {
         unsigned next = generation_of(receivers) + 1;
-        char *sql;
+        char before[sizeof receivers->before], after[sizeof receivers->after];
 
-        if (!receivers->wants_new)
+        if (!receivers->wants_new ||
+            !execute(admin, "BEGIN; DELETE FROM courier.endpoint WHERE name = 'passing'") ||
+            !read_snapshot(admin, before, sizeof before) ||
+            !insert_passing(receivers, admin, next) || !read_snapshot(admin, after, sizeof after))
                 return;
-        sql = xasprintf("BEGIN; DELETE FROM courier.endpoint WHERE name = 'passing';"
-                        "INSERT INTO courier.endpoint (sink, name, url, topics)"
-                        " VALUES ('many', 'passing', 'http://127.0.0.1:%u/passing-%u', "
-                        "'{chaos.event,chaos.mail}')",
-            receivers->ports[0], next);
-        if (execute(admin, sql)) {
-                atomic_store(&receivers->generation, next);
-                arrivals_forget(receivers->passing);
-                database_exec(admin, "COMMIT");
-                receivers->wants_new = false;
-        }
-        free(sql);
+        atomic_store(&receivers->generation, next);
+        arrivals_forget(receivers->passing);
+        memcpy(receivers->before, before, sizeof before);
+        memcpy(receivers->after, after, sizeof after);
+        database_exec(admin, "COMMIT");
+        receivers->wants_new = false;
 }
 
 void receivers_see_to(struct receivers *receivers)
@@ -120,7 +145,8 @@ void receivers_see_to(struct receivers *receivers)
         PGconn *admin;
 
         if ((!receivers->wants_move && !receivers->wants_new &&
-                receivers->is_paused == receivers->wants_pause) ||
+                receivers->is_paused == receivers->wants_pause &&
+                dear_filter_is_as_wanted(&receivers->filter)) ||
             now_us < receivers->next_try_us)
                 return;
         receivers->next_try_us = now_us + TRY_EVERY_US;
@@ -128,6 +154,7 @@ void receivers_see_to(struct receivers *receivers)
         if (PQstatus(admin) == CONNECTION_OK && execute(admin, "SET statement_timeout = '2s'")) {
                 see_to_pause(receivers, admin);
                 see_to_move(receivers, admin);
+                dear_filter_see_to(&receivers->filter, admin);
                 see_to_renewal(receivers, admin);
         }
         PQfinish(admin);
@@ -141,6 +168,10 @@ bool receivers_find(const struct receivers *receivers, const char *path, enum ch
                 *out_sink = SINK_PASSING;
                 return generation == generation_of(receivers);
         }
+        if (sscanf(path, "/fresh-%u", &generation) == 1) {
+                *out_sink = SINK_FRESH;
+                return true;
+        }
         for (int s = N_PLAIN_SINKS; s < N_SINKS; s++)
                 if (strcmp(path + 1, chaos_sink_name((enum chaos_sink)s)) == 0) {
                         *out_sink = (enum chaos_sink)s;
@@ -149,25 +180,43 @@ bool receivers_find(const struct receivers *receivers, const char *path, enum ch
         test_abort("a request for nobody: %s", path);
 }
 
-void receivers_judge_start(const struct receivers *receivers, const struct writers *writers,
-    struct chaos_event *events, const uint32_t *first)
+void receivers_deinit(struct receivers *receivers)
 {
-        PGconn *admin = database_connect(receivers->dsn);
-        PGresult *result =
-            PQexec(admin, "SELECT o.payload FROM public.written o, courier.endpoint e"
-                          " WHERE e.name = 'passing' AND e.start = 'now' AND o.topic LIKE 'chaos.%'"
-                          " AND pg_visible_in_snapshot(o.txid, e.start_snapshot)");
+        dear_filter_deinit(&receivers->filter);
+}
 
+/* What was committed while it was inserted may come or not. */
+void receivers_judge_start(const struct receivers *receivers, const struct numbering *numbering,
+    struct chaos_event *events)
+{
+        const char *snapshots[] = {receivers->before, receivers->after};
+        PGconn *admin;
+        PGresult *result;
+
+        if (receivers->before[0] == '\0')
+                return;
+        admin = database_connect(receivers->dsn);
+        result = PQexecParams(admin,
+            "SELECT payload, pg_visible_in_snapshot(txid, $1::pg_snapshot) FROM public.written"
+            " WHERE topic LIKE 'chaos.%' AND pg_visible_in_snapshot(txid, $2::pg_snapshot)",
+            2, NULL, snapshots, NULL, NULL, 0);
         if (PQresultStatus(result) != PGRES_TUPLES_OK)
                 test_abort("cannot read what is old: %s", PQerrorMessage(admin));
         for (int i = 0; i < PQntuples(result); i++) {
                 const char *payload = PQgetvalue(result, i, 0);
+                bool is_old = PQgetvalue(result, i, 1)[0] == 't';
                 unsigned writer, number;
                 int64_t due_us;
+                uint32_t event = UINT32_MAX;
                 if (!chaos_is_beacon(payload) &&
-                    chaos_event_parse(payload, &writer, &number, &due_us) &&
-                    number < writers_n_events(writers, writer))
-                        events[first[writer] + number].sinks &= ~(1u << SINK_PASSING);
+                    chaos_event_parse(payload, &writer, &number, &due_us))
+                        event = numbering_find(numbering, writer, number);
+                if (event == UINT32_MAX)
+                        continue;
+                if (is_old)
+                        events[event].sinks &= ~(1u << SINK_PASSING);
+                else
+                        events[event].optional |= 1u << SINK_PASSING;
         }
         PQclear(result);
         PQfinish(admin);

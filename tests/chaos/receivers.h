@@ -1,10 +1,12 @@
 /*
  * The receivers of the sink that fans out: rows of courier.endpoint, changed
- * while the relays run. What is wanted is done as soon as PostgreSQL lets us.
+ * while the relays run. What is wanted is done as soon as PostgreSQL lets us. Those that come and go
+ * all the time are elsewhere: newcomers.h.
  */
 #pragma once
 
 #include "chaos/arrivals.h"
+#include "chaos/dear_filter.h"
 #include "chaos/events.h"
 
 #include <stdatomic.h>
@@ -18,10 +20,13 @@ struct receivers {
 
         /* To be set by whoever wants it. */
         bool wants_pause, wants_move, wants_new;
+        struct dear_filter filter;
 
         bool is_paused;
         unsigned n_moves, n_pauses;
-        atomic_uint generation; /* of the one that is removed and added anew */
+        atomic_uint generation;       /* of the one that is removed and added anew */
+        char before[256], after[256]; /* what was visible before and after its INSERT; "": it began
+                                         at the beginning */
         int64_t next_try_us;
 };
 
@@ -35,7 +40,8 @@ void receivers_see_to(struct receivers *receivers);
 /* Whose path that is; false if it was removed. */
 bool receivers_find(const struct receivers *receivers, const char *path, enum chaos_sink *out_sink);
 
-/* Takes the sink's bit away from the events that were published before SINK_PASSING was added. */
-struct writers;
-void receivers_judge_start(const struct receivers *receivers, const struct writers *writers,
-    struct chaos_event *events, const uint32_t *first);
+void receivers_deinit(struct receivers *receivers);
+
+/* Takes the sink's bit away from the events that were committed before SINK_PASSING was added. */
+void receivers_judge_start(const struct receivers *receivers, const struct numbering *numbering,
+    struct chaos_event *events);

@@ -13,8 +13,8 @@
 
 /* All points that there are. */
 const char *const relay_crash_points[N_CRASH_POINTS] = {"before_send", "after_send",
-    "before_settle", "after_settle_sent", "after_settled", "after_claim", "after_claim_parked",
-    "after_park"};
+    "before_settle", "before_verdicts", "after_settle_sent", "after_settled", "after_claim",
+    "after_claim_parked", "after_park"};
 
 /* Beyond the drain limit: the process itself, under a sanitizer, on a busy machine. */
 #define STOP_GRACE_MS 7000

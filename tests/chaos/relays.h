@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { N_RELAYS = 2, N_CRASH_POINTS = 8 };
+enum { N_RELAYS = 2, N_CRASH_POINTS = 9 };
 
 extern const char *const relay_crash_points[N_CRASH_POINTS];
 
@@ -42,6 +42,7 @@ struct relay_slot {
         char *log_path;    /* owned */
         char *crash_at;    /* of the run at hand; NULL: none; owned */
         int64_t restart_us;
+        bool is_away;         /* not to be started again */
         int64_t stop_by_us;   /* while it stops */
         int64_t reload_us;    /* wants_reload: not before */
         bool wants_reload;    /* there is another configuration than it has */

@@ -141,6 +141,7 @@ static int64_t owned_after(const struct ownings *ownings, enum chaos_sink sink, 
 static bool is_about_postgres(const struct incident *incident)
 {
         return incident->judged.cause == CAUSE_SESSION ||
+               incident->judged.cause == CAUSE_PG_PASSWORD ||
                incident->judged.cause == CAUSE_PG_CRASH || incident->judged.cause == CAUSE_PG_LINK;
 }
 
@@ -185,13 +186,13 @@ static void measure_takeovers(const struct faults *faults, const struct ownings 
         }
 }
 
-static void measure_postgres(
-    const struct faults *faults, const struct ownings *ownings, struct times *times)
+static void measure_postgres(const struct faults *faults, const struct ownings *ownings,
+    enum cause cause, struct times *times)
 {
         for (size_t i = 0; i < faults->n_incidents; i++) {
                 const struct incident *incident = &faults->incidents[i];
-                bool was_down = incident->judged.cause == CAUSE_PG_CRASH ||
-                                (incident->judged.cause == CAUSE_SESSION &&
+                bool was_down = incident->judged.cause == cause &&
+                                (cause != CAUSE_SESSION ||
                                     incident->healed_us > incident->judged.begin_us + 150 * 1000);
                 for (int s = 0; was_down && s < N_SINKS; s++) {
                         int64_t owned_us =
@@ -211,8 +212,10 @@ static void measure_destinations(const struct faults *faults, enum cause cause, 
                 for (int s = 0; s < N_SINKS && incident->judged.cause == cause; s++) {
                         const struct arrivals *arrivals = &faults->world->arrivals[s];
                         size_t next = 0;
-                        /* Of the one that comes and goes, only what came since is known. */
-                        if ((incident->judged.sinks >> s & 1u) == 0 || s == SINK_PASSING)
+                        /* Of the one that is added anew, only what came since is known; and of those that
+                         * come and go, not whether there was anything to come. */
+                        if ((incident->judged.sinks >> s & 1u) == 0 || s == SINK_PASSING ||
+                            s == SINK_FRESH)
                                 continue;
                         while (
                             next < arrivals->n && arrivals->each[next].at_us < incident->healed_us)
@@ -239,13 +242,16 @@ static void measure_delays(const struct world *world, struct times *times)
 static void print_times(const struct faults *faults)
 {
         struct ownings ownings = read_logs(faults->world);
-        struct times killed = {0}, crashed = {0}, frozen = {0}, postgres = {0}, destination = {0},
-                     network = {0}, delayed = {0};
+        struct times killed = {0}, crashed = {0}, frozen = {0}, postgres = {0}, password = {0},
+                     redis_password = {0}, destination = {0}, network = {0}, delayed = {0};
 
         measure_takeovers(faults, &ownings, CAUSE_KILL, &killed);
         measure_takeovers(faults, &ownings, CAUSE_CRASH, &crashed);
         measure_takeovers(faults, &ownings, CAUSE_FREEZE, &frozen);
-        measure_postgres(faults, &ownings, &postgres);
+        measure_postgres(faults, &ownings, CAUSE_PG_CRASH, &postgres);
+        measure_postgres(faults, &ownings, CAUSE_SESSION, &postgres);
+        measure_postgres(faults, &ownings, CAUSE_PG_PASSWORD, &password);
+        measure_destinations(faults, CAUSE_REDIS_PASSWORD, &redis_password);
         measure_destinations(faults, CAUSE_DESTINATION, &destination);
         measure_destinations(faults, CAUSE_LINK, &network);
         measure_delays(faults->world, &delayed);
@@ -254,6 +260,8 @@ static void print_times(const struct faults *faults)
         times_print(&crashed, "owner crashed: until its lane is owned again");
         times_print(&frozen, "owner frozen: until its lane is owned again");
         times_print(&postgres, "PostgreSQL accepts again: until a lane is owned");
+        times_print(&password, "PostgreSQL's password changed: until it is owned");
+        times_print(&redis_password, "Redis' password changed: until the next arrival");
         times_print(&destination, "destination well again: until the next arrival");
         times_print(&network, "network well again: until the next arrival");
         times_print(&delayed, "delayed event due: until it arrives, faults included");
@@ -308,6 +316,7 @@ static void print_table(const struct columns *columns)
         ROW("events committed", n_wanted);
         ROW("arrivals", n_arrivals);
         ROW("dead letters", n_dead);
+        ROW("  for a filter that took too long", n_dead_for_filter);
         ROW("lost", n_lost);
         ROW("order violations", n_misordered);
         ROW("rolled back, and arrived", n_uncommitted);
@@ -339,6 +348,17 @@ static void print_faults(const struct faults *faults)
         putchar('\n');
 }
 
+static void print_receivers(const struct world *world)
+{
+        const struct dear_filter *filter = &world->receivers.filter;
+
+        printf("  dear filters: %zu, receiver disabled for them: %u\n", filter->n_spans,
+            filter->n_disabled);
+        if (world->newcomers != NULL)
+                printf("  receivers that came: %u, while no relay ran: %u\n",
+                    newcomers_count(world->newcomers), newcomers_n_late(world->newcomers));
+}
+
 void report_print(const struct faults *faults, const struct chaos_verdict verdicts[N_SINKS],
     const struct ticks *ticks, double minutes, double settled_after_s)
 {
@@ -346,10 +366,12 @@ void report_print(const struct faults *faults, const struct chaos_verdict verdic
                "; everything had arrived %.1f s after the end\n\n",
             minutes, faults->world->options.seed, settled_after_s);
         print_table(&(struct columns){verdicts, 0, N_PLAIN_SINKS});
-        print_table(&(struct columns){verdicts, N_PLAIN_SINKS, N_SINKS});
+        print_table(&(struct columns){verdicts, SINK_ALL, SINK_LIMITED + 1});
+        print_table(&(struct columns){verdicts, SINK_LIMITED + 1, N_SINKS});
         printf("  ticks of a schedule: %" PRId64 " due, %" PRId64 " published, %" PRId64
                " missing, %" PRId64 " twice\n",
             ticks->n_due, ticks->n_published, ticks->n_missing, ticks->n_repeated);
+        print_receivers(faults->world);
         printf("  partitions of the outbox dropped: %u\n", faults->world->n_trimmed);
         print_faults(faults);
         print_times(faults);

@@ -31,6 +31,15 @@ static void terminate_sessions(struct faults *faults, const char *condition)
         free(sql);
 }
 
+static bool begin_away(struct faults *faults)
+{
+        for (int i = 0; i < N_RELAYS; i++) {
+                relay_slot_stop(&faults->world->relays[i]);
+                faults->world->relays[i].is_away = true;
+        }
+        return true;
+}
+
 static bool begin_freeze(struct faults *faults, const struct chaos_step *step, size_t *incident)
 {
         struct relay_slot *slot = &faults->world->relays[step->target];
@@ -81,6 +90,77 @@ static void terminate_some(struct faults *faults, unsigned variant)
         terminate_sessions(faults, which[variant % 3]);
 }
 
+/* ---- passwords ---------------------------------------------------------------------------------- */
+
+static bool is_file_first(const struct chaos_step *step)
+{
+        return step->variant % 2 == 0;
+}
+
+static void lose_postgres_sessions(struct faults *faults)
+{
+        faults_add_incident(faults, CAUSE_PG_PASSWORD, ALL_SINKS, WORLD_MAX_IN_FLIGHT);
+        terminate_sessions(faults, "usename LIKE 'relay%'");
+}
+
+static void lose_redis_connections(struct faults *faults)
+{
+        faults_add_incident(faults, CAUSE_REDIS_PASSWORD, REDIS_SINKS, NO_BOUND);
+        redis_server_do(&faults->world->redis, "CLIENT KILL USER relay");
+}
+
+/* At times sessions end also between the two changes: then nobody can log in for a while. */
+static bool begin_postgres_password(struct faults *faults, const struct chaos_step *step)
+{
+        struct passwords *passwords = &faults->world->passwords;
+
+        login_choose(&passwords->postgres);
+        if (is_file_first(step))
+                login_change_file(&passwords->postgres);
+        else if (!passwords_change_postgres(passwords))
+                return false;
+        faults_note(faults, "  %s first", is_file_first(step) ? "file" : "server");
+        if (step->variant / 2 % 2 == 0)
+                lose_postgres_sessions(faults);
+        return true;
+}
+
+static void end_postgres_password(struct faults *faults, const struct chaos_step *step)
+{
+        struct passwords *passwords = &faults->world->passwords;
+
+        if (!is_file_first(step))
+                login_change_file(&passwords->postgres);
+        else if (!passwords_change_postgres(passwords))
+                test_abort("cannot change PostgreSQL's password");
+        lose_postgres_sessions(faults);
+}
+
+static void begin_redis_password(struct faults *faults, const struct chaos_step *step)
+{
+        struct passwords *passwords = &faults->world->passwords;
+
+        login_choose(&passwords->redis);
+        if (is_file_first(step))
+                login_change_file(&passwords->redis);
+        else
+                passwords_change_redis(passwords);
+        faults_note(faults, "  %s first", is_file_first(step) ? "file" : "server");
+        if (step->variant / 2 % 2 == 0)
+                lose_redis_connections(faults);
+}
+
+static void end_redis_password(struct faults *faults, const struct chaos_step *step)
+{
+        struct passwords *passwords = &faults->world->passwords;
+
+        if (is_file_first(step))
+                passwords_change_redis(passwords);
+        else
+                login_change_file(&passwords->redis);
+        lose_redis_connections(faults);
+}
+
 /* ---- destinations ------------------------------------------------------------------------------- */
 
 static const struct fault no_fault = {.kind = FAULT_NONE};
@@ -126,6 +206,16 @@ static void begin_network(struct faults *faults, const struct chaos_step *step)
         set_link(faults, (enum link)step->target, &fault);
 }
 
+static bool is_without(const struct world *world, enum step_kind kind)
+{
+        unsigned without = world->options.without;
+
+        return (kind == STEP_RECEIVER_FILTER && (without & WITHOUT_FILTERS) != 0) ||
+               (kind == STEP_RELAYS_AWAY && (without & WITHOUT_ABSENCES) != 0) ||
+               ((kind == STEP_PG_PASSWORD || kind == STEP_REDIS_PASSWORD) &&
+                   (without & WITHOUT_PASSWORDS) != 0);
+}
+
 /* ---- each step ---------------------------------------------------------------------------------- */
 
 bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *incident)
@@ -133,6 +223,8 @@ bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *in
         struct world *world = faults->world;
         bool is_pg_link = step->target == LINK_PG_A || step->target == LINK_PG_B;
 
+        if (is_without(world, step->kind))
+                return false;
         switch (step->kind) {
         case STEP_RELAY_KILL:
                 return kill_relay(faults, step->target) || kill_relay(faults, 1 - step->target);
@@ -143,6 +235,8 @@ bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *in
                 return true;
         case STEP_RELAY_FREEZE:
                 return begin_freeze(faults, step, incident);
+        case STEP_RELAYS_AWAY:
+                return begin_away(faults);
         case STEP_PG_RESTART_FAST:
                 *incident =
                     faults_add_incident(faults, CAUSE_SESSION, ALL_SINKS, WORLD_MAX_IN_FLIGHT);
@@ -159,6 +253,8 @@ bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *in
         case STEP_PG_TERMINATE:
                 terminate_some(faults, step->variant);
                 return true;
+        case STEP_PG_PASSWORD:
+                return begin_postgres_password(faults, step);
         case STEP_REDIS_KILL:
                 *incident = faults_add_incident(faults, CAUSE_DESTINATION, REDIS_SINKS, NO_BOUND);
                 set_link(faults, LINK_STREAM, &refusal);
@@ -176,6 +272,9 @@ bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *in
         case STEP_REDIS_FULL:
                 *incident = faults_add_incident(faults, CAUSE_DESTINATION, REDIS_SINKS, NO_BOUND);
                 redis_server_do(&world->redis, "CONFIG SET maxmemory 1");
+                return true;
+        case STEP_REDIS_PASSWORD:
+                begin_redis_password(faults, step);
                 return true;
         case STEP_HOOK_STOP:
                 *incident = faults_add_incident(faults, CAUSE_DESTINATION,
@@ -208,6 +307,10 @@ bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *in
         case STEP_RECEIVER_RENEW:
                 world->receivers.wants_new = true;
                 return true;
+        case STEP_RECEIVER_FILTER:
+                world->receivers.filter.wanted = (int)(step->variant % N_DEAR_FILTERS);
+                faults_note(faults, "  number %d", world->receivers.filter.wanted);
+                return true;
         case STEP_LINK:
                 *incident = faults_add_incident(faults, is_pg_link ? CAUSE_PG_LINK : CAUSE_LINK,
                     world_sinks_of_link((enum link)step->target), NO_BOUND);
@@ -236,6 +339,16 @@ void step_end(struct faults *faults, const struct chaos_step *step)
                 return;
         case STEP_RELAY_FREEZE:
                 relay_slot_thaw(&world->relays[step->target]);
+                return;
+        case STEP_RELAYS_AWAY:
+                for (int i = 0; i < N_RELAYS; i++)
+                        world->relays[i].is_away = false;
+                return;
+        case STEP_PG_PASSWORD:
+                end_postgres_password(faults, step);
+                return;
+        case STEP_REDIS_PASSWORD:
+                end_redis_password(faults, step);
                 return;
         case STEP_PG_RESTART_FAST:
         case STEP_PG_RESTART_IMMEDIATE:
@@ -270,6 +383,9 @@ void step_end(struct faults *faults, const struct chaos_step *step)
                 return;
         case STEP_RECEIVER_PAUSE:
                 world->receivers.wants_pause = false;
+                return;
+        case STEP_RECEIVER_FILTER:
+                world->receivers.filter.wanted = DEAR_FILTER_NONE;
                 return;
         case STEP_LINK:
                 set_link(faults, (enum link)step->target, &no_fault);

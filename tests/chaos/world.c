@@ -9,15 +9,27 @@
 
 /* ---- HTTP --------------------------------------------------------------------------------------- */
 
-static bool is_refused(const struct hook *hook, enum chaos_sink sink, const char *body)
+/* What it never takes is tried a few times. What it takes at other times it refuses for good, so that
+ * the next one of the key is sent at once: should the relay end before it has written that down, the
+ * refused one comes again, and perhaps is taken then. */
+static bool refuses(
+    const struct hook *hook, enum chaos_sink sink, const char *body, struct http_answer *out_answer)
 {
         unsigned writer, number;
         int64_t due_us;
+        struct chaos_event event;
 
-        if (!hook->world->options.with_refusals ||
+        if ((hook->world->options.without & WITHOUT_REFUSALS) != 0 || sink == SINK_FRESH ||
             !chaos_event_parse(body, &writer, &number, &due_us))
                 return false;
-        return (chaos_event(writer, number, PUBLISHED, true).refused >> sink & 1u) != 0;
+        event = chaos_event(writer, number, PUBLISHED, true);
+        if ((event.relents >> sink & 1u) != 0) {
+                *out_answer = (struct http_answer){
+                    .status = 400, .headers = {"webhook-delivery: abort-message"}};
+                return chaos_is_strict(clock_wall_us());
+        }
+        *out_answer = (struct http_answer){.status = 422, .body = "never"};
+        return (event.refused >> sink & 1u) != 0;
 }
 
 static struct http_answer on_hook_request(void *context, const struct http_request *request)
@@ -26,6 +38,7 @@ static struct http_answer on_hook_request(void *context, const struct http_reque
         struct hook *hook = context;
         enum hook_mood mood = (enum hook_mood)atomic_load(&hook->mood);
         enum chaos_sink sink = hook->sink;
+        struct http_answer refusal;
 
         if (mood == MOOD_500)
                 return (struct http_answer){.status = 500};
@@ -35,8 +48,8 @@ static struct http_answer on_hook_request(void *context, const struct http_reque
                 return (struct http_answer){.status = 429, .headers = {"Retry-After: 1"}};
         if (sink == N_SINKS && !receivers_find(&hook->world->receivers, request->target, &sink))
                 return (struct http_answer){.status = 204}; /* of one that was removed */
-        if (is_refused(hook, sink, request->body))
-                return (struct http_answer){.status = 422, .body = "never"};
+        if (refuses(hook, sink, request->body, &refusal))
+                return refusal;
         arrivals_note(&hook->world->arrivals[sink], request->body, clock_wall_us());
         if (mood == MOOD_SLOW)
                 nanosleep(&a_while, NULL);
@@ -83,6 +96,7 @@ static unsigned in_flight(const struct relay_settings *settings, int sink)
 
 #define SINK   "  - {name: %s, topics: [\"chaos.%s\"], start: beginning, max_in_flight: %u,\n"
 #define RETRY  "     retry: {first: 50ms, factor: 2, max: 1s},\n"
+#define LOGIN  "user: relay, password_file: \"%s\",\n"
 #define WITHIN "connect_timeout: 1s, timeout: 1500ms}}\n"
 
 char *world_relay_config(
@@ -92,10 +106,11 @@ char *world_relay_config(
         char *by_tcp = dsn_by_tcp(world->dsn, fault_link_port(world->links[road]));
         char *dsn = dsn_as_user(by_tcp, relay == 0 ? "relay_a" : "relay_b");
         char *sinks[N_CONFIGURED] = {
-            [SINK_STREAM] = xasprintf(SINK RETRY
-                "     redis: {url: \"redis://127.0.0.1:%u\", stream: " WORLD_STREAM ", " WITHIN,
-                "stream", "*", in_flight(settings, SINK_STREAM),
-                fault_link_port(world->links[LINK_STREAM])),
+            [SINK_STREAM] =
+                xasprintf(SINK RETRY "     redis: {url: \"redis://127.0.0.1:%u\", " LOGIN
+                                     "     stream: " WORLD_STREAM ", " WITHIN,
+                    "stream", "*", in_flight(settings, SINK_STREAM),
+                    fault_link_port(world->links[LINK_STREAM]), world->passwords.redis.path),
             [SINK_HOOK] = xasprintf(SINK RETRY
                 "     park_after: 700ms, http: {url: \"http://127.0.0.1:%u/hook\", " WITHIN,
                 "hook", "*", in_flight(settings, SINK_HOOK),
@@ -109,25 +124,27 @@ char *world_relay_config(
                 "     from: shop@example.org, connect_timeout: 1s, timeout: 3s}}\n",
                 "mail", "mail", in_flight(settings, SINK_MAIL),
                 fault_link_port(world->links[LINK_MAIL])),
-            [SINK_ONCE] = xasprintf(SINK RETRY
-                "     redis: {url: \"redis://127.0.0.1:%u\", stream: " WORLD_LEDGER ",\n"
-                "     exactly_once: true, " WITHIN,
-                "once", "*", in_flight(settings, SINK_ONCE),
-                fault_link_port(world->links[LINK_ONCE])),
-            [SINK_MANY] =
-                xasprintf("  - {name: many, topics: [\"chaos.*\"], max_in_flight: %u, park_after: "
-                          "700ms,\n" RETRY "     http: {endpoints: table, allow_networks: "
-                          "[127.0.0.1], allow_ports: [%u, %u],\n"
-                          "     " WITHIN,
-                    in_flight(settings, SINK_MANY), fault_link_port(world->links[LINK_MANY]),
-                    fault_link_port(world->links[LINK_FRAIL])),
+            [SINK_ONCE] =
+                xasprintf(SINK RETRY "     redis: {url: \"redis://127.0.0.1:%u\", " LOGIN
+                                     "     stream: " WORLD_LEDGER ", exactly_once: true, " WITHIN,
+                    "once", "*", in_flight(settings, SINK_ONCE),
+                    fault_link_port(world->links[LINK_ONCE]), world->passwords.redis.path),
+            [SINK_MANY] = xasprintf(
+                "  - {name: many, topics: [\"chaos.*\", \"fresh.*\"],\n     max_in_flight: %u, "
+                "park_after: 700ms,\n" RETRY "     http: {endpoints: table, allow_networks: "
+                "[127.0.0.1], allow_ports: [%u, %u],\n"
+                "     " WITHIN,
+                in_flight(settings, SINK_MANY), fault_link_port(world->links[LINK_MANY]),
+                fault_link_port(world->links[LINK_FRAIL])),
         };
         struct bytes config = {0};
 
         bytes_printf(&config,
-            "postgres: {dsn: \"%s\", connect_timeout: 2s, query_timeout: %s}\n"
+            "postgres: {dsn: \"%s\", password_file: \"%s\", connect_timeout: 2s, query_timeout: "
+            "%s}\n"
             "relay: {standby: 100ms, sweep: 1h, drain: %dms}\nsinks:\n",
-            dsn, settings->is_hasty ? "1500ms" : "2s", RELAY_DRAIN_MS);
+            dsn, world->passwords.postgres.path, settings->is_hasty ? "1500ms" : "2s",
+            RELAY_DRAIN_MS);
         for (int i = 0; i < N_CONFIGURED; i++) {
                 if (i != settings->left_out)
                         bytes_append_text(&config, sinks[i]);
@@ -181,16 +198,14 @@ static void begin_links(struct world *world)
 
 void world_begin(struct world *world, const struct world_options *options)
 {
-        /* What was acknowledged stays acknowledged when it is killed. */
-        static const char *const durable[] = {
-            "--appendonly", "yes", "--appendfsync", "always", NULL};
-
         *world = (struct world){.options = *options, .folder = temp_folder()};
         for (int s = 0; s < N_SINKS; s++)
                 arrivals_init(&world->arrivals[s]);
         begin_postgres(world);
         world->trimmer = trimmer_start(world->dsn);
-        redis_server_start(&world->redis, durable);
+        passwords_init(&world->passwords, world->folder);
+        redis_server_start(&world->redis, world->passwords.redis_options);
+        passwords_begin(&world->passwords, world->postgres, world->dsn, &world->redis);
         start_hook(world, &world->hooks[HOOK_HOOK], SINK_HOOK);
         start_hook(world, &world->hooks[HOOK_FAST], SINK_FAST);
         start_hook(world, &world->hooks[HOOK_MANY], N_SINKS);
@@ -204,7 +219,7 @@ void world_begin(struct world *world, const struct world_options *options)
             fault_link_port(world->links[LINK_FRAIL]), &world->arrivals[SINK_PASSING]);
         for (int i = 0; i < N_RELAYS; i++)
                 begin_relay(world, i);
-        world->event_sql = chaos_event_sql(options->with_refusals);
+        world->event_sql = chaos_event_sql((options->without & WITHOUT_REFUSALS) == 0);
         world->writers =
             writers_start(world->app, &(struct writer_options){.n_writers = options->n_writers,
                                           .pause_us = options->pause_us,
@@ -214,11 +229,20 @@ void world_begin(struct world *world, const struct world_options *options)
                                           .event_sql = world->event_sql});
 }
 
+void world_end_calm(struct world *world)
+{
+        if ((world->options.without & WITHOUT_NEWCOMERS) != 0)
+                return;
+        world->newcomers = newcomers_start(world->dsn, fault_link_port(world->links[LINK_MANY]),
+            &world->arrivals[SINK_FRESH], world->options.seed);
+}
+
 void world_end(struct world *world)
 {
         for (int i = 0; i < N_RELAYS; i++)
                 relay_slot_deinit(&world->relays[i]);
         writers_destroy(world->writers);
+        newcomers_destroy(world->newcomers);
         fault_proxy_destroy(world->proxy);
         for (int i = 0; i < N_HOOKS; i++) {
                 http_receiver_release(world->hooks[i].receiver);
@@ -226,6 +250,8 @@ void world_end(struct world *world)
         }
         smtp_receiver_deinit(&world->smtp);
         redis_server_destroy(&world->redis);
+        passwords_deinit(&world->passwords);
+        receivers_deinit(&world->receivers);
         postgres_stop_immediate(world->postgres);
         for (int s = 0; s < N_SINKS; s++)
                 arrivals_deinit(&world->arrivals[s]);

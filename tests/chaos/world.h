@@ -4,6 +4,8 @@
 #include "chaos/arrivals.h"
 #include "chaos/events.h"
 #include "chaos/fault_proxy.h"
+#include "chaos/newcomers.h"
+#include "chaos/passwords.h"
 #include "chaos/receivers.h"
 #include "chaos/relays.h"
 #include "chaos/trimmer.h"
@@ -47,9 +49,18 @@ struct hook {
 
 enum { HOOK_HOOK, HOOK_FAST, HOOK_MANY, HOOK_FRAIL, N_HOOKS };
 
+/* What a run may do without, to find out what a fault depends on. */
+enum without {
+        WITHOUT_REFUSALS = 1,
+        WITHOUT_FILTERS = 2,   /* that are dear */
+        WITHOUT_PASSWORDS = 4, /* that change */
+        WITHOUT_NEWCOMERS = 8,
+        WITHOUT_ABSENCES = 16, /* of both relays */
+};
+
 struct world_options {
         uint64_t seed;
-        bool with_refusals;
+        unsigned without; /* enum without, as bits */
         unsigned n_writers;
         unsigned pause_us; /* of writers */
 };
@@ -62,6 +73,7 @@ struct world {
         char *dsn; /* of the superuser */
         char *app;
         struct redis_server redis;
+        struct passwords passwords;
         struct hook hooks[N_HOOKS];
         struct receivers receivers;
         struct smtp_receiver smtp;
@@ -71,6 +83,7 @@ struct world {
         struct relay_slot relays[N_RELAYS];
         struct trimmer *trimmer;
         struct writers *writers;
+        struct newcomers *newcomers;         /* NULL in the calm */
         int64_t calm_from_us, calm_until_us; /* nothing was wrong between these two */
         char *event_sql;
         struct arrivals arrivals[N_SINKS];
@@ -82,6 +95,9 @@ struct world {
 
 void world_begin(struct world *world, const struct world_options *options);
 void world_end(struct world *world);
+
+/* When the calm is over: what would bring along what is late. */
+void world_end_calm(struct world *world);
 
 /* What a configuration has: the plain sinks, and the one of the receivers. */
 enum { SINK_MANY = N_PLAIN_SINKS, N_CONFIGURED };

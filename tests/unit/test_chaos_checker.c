@@ -22,8 +22,8 @@ static const struct chaos_event events[] = {
 enum { N_EVENTS = sizeof events / sizeof events[0] };
 
 static struct chaos_verdict judge(uint32_t sink, const struct chaos_arrival *arrivals,
-    size_t n_arrivals, const uint32_t *dead, size_t n_dead, const struct chaos_incident *incidents,
-    size_t n_incidents)
+    size_t n_arrivals, const struct chaos_dead *dead, size_t n_dead,
+    const struct chaos_incident *incidents, size_t n_incidents)
 {
         const struct chaos_history history = {.sink = sink,
             .is_in_order = true,
@@ -74,7 +74,7 @@ Test(chaos_checker, finds_nothing_wrong_with_a_clean_run)
 {
         struct chaos_verdict verdict = JUDGE_0(AT(0, 10), AT(2, 11), AT(5, 12));
         const struct chaos_arrival at_1[] = {AT(1, 1), AT(0, 2), AT(4, 3), AT(2, 4)};
-        const uint32_t dead_at_1[] = {5};
+        const struct chaos_dead dead_at_1[] = {{.event = 5}};
 
         cr_expect(chaos_is_clean(&verdict), "%s", verdict.first_fault);
         cr_expect_eq(verdict.n_wanted, 3);
@@ -133,7 +133,7 @@ Test(chaos_checker, asks_for_order_of_first_arrivals_only_and_only_where_it_is_p
 Test(chaos_checker, lets_a_dead_letter_be_redriven_out_of_order)
 {
         const struct chaos_arrival arrivals[] = {AT(1, 1), AT(0, 2), AT(2, 3), AT(5, 4)};
-        const uint32_t dead[] = {5};
+        const struct chaos_dead dead[] = {{.event = 5}};
         struct chaos_verdict verdict = judge(1, arrivals, 4, dead, 1, NULL, 0);
 
         cr_expect(chaos_is_clean(&verdict), "%s", verdict.first_fault);
@@ -154,12 +154,124 @@ Test(chaos_checker, finds_what_was_never_committed)
 Test(chaos_checker, finds_dead_letters_that_need_not_have_died)
 {
         const struct chaos_arrival arrivals[] = {AT(1, 1), AT(0, 2)};
-        const uint32_t dead[] = {2, 5};
+        const struct chaos_dead dead[] = {{.event = 2}, {.event = 5}};
         struct chaos_verdict verdict = judge(1, arrivals, 2, dead, 2, NULL, 0);
 
         cr_expect_not(chaos_is_clean(&verdict));
         cr_expect_eq(verdict.n_needlessly_dead, 1);
         cr_expect_eq(verdict.n_lost, 0, "dead is not lost");
+}
+
+/* ---- what may or may not come ------------------------------------------------------------------- */
+
+Test(chaos_checker, finds_what_was_refused_and_comes_behind_a_later_one)
+{
+        static const struct chaos_event relenting[] = {
+            {.fate = PUBLISHED, .sinks = 3, .refused = 1, .relents = 1, .committed_us = 5},
+            {.fate = PUBLISHED, .sinks = 3},
+        };
+        const struct chaos_arrival in_order[] = {AT(0, 10), AT(1, 11)};
+        const struct chaos_arrival reversed[] = {AT(1, 10), AT(0, 20)};
+        const struct chaos_dead dead[] = {{.event = 0}};
+        struct chaos_incident crash = {.sinks = 3, .begin_us = 15, .end_us = 16, .forgets = true};
+        struct chaos_history history = {.is_in_order = true,
+            .events = relenting,
+            .n_events = 2,
+            .arrivals = in_order,
+            .n_arrivals = 2};
+        struct chaos_verdict verdict = chaos_judge(&history);
+
+        cr_expect(chaos_is_clean(&verdict), "taken at once: %s", verdict.first_fault);
+        history.arrivals = reversed;
+        verdict = chaos_judge(&history);
+        cr_expect_eq(verdict.n_misordered, 1, "no dead letter says why it was left behind");
+        history.n_arrivals = 1;
+        history.dead = dead;
+        history.n_dead = 1;
+        verdict = chaos_judge(&history);
+        cr_expect(chaos_is_clean(&verdict), "refused: %s", verdict.first_fault);
+
+        history.n_arrivals = 2;
+        history.n_dead = 0;
+        history.incidents = &crash;
+        history.n_incidents = 1;
+        verdict = chaos_judge(&history);
+        cr_expect(
+            chaos_is_clean(&verdict), "its dead letter is forgotten: %s", verdict.first_fault);
+        crash.forgets = false;
+        verdict = chaos_judge(&history);
+        cr_expect_eq(verdict.n_misordered, 1, "nothing is forgotten");
+        crash.forgets = true;
+        crash.begin_us = crash.end_us = 4;
+        verdict = chaos_judge(&history);
+        cr_expect_eq(verdict.n_misordered, 1, "it was forgotten before the event was there");
+        crash.begin_us = crash.end_us = 21;
+        verdict = chaos_judge(&history);
+        cr_expect_eq(verdict.n_misordered, 1, "it was forgotten after that");
+        crash.begin_us = crash.end_us = 15;
+        history.sink = 1;
+        verdict = chaos_judge(&history);
+        cr_expect_eq(verdict.n_misordered, 1, "this sink never refuses it");
+}
+
+Test(chaos_checker, finds_what_died_for_a_filter_that_took_no_time)
+{
+        const struct chaos_arrival arrivals[] = {AT(0, 10), AT(2, 11)};
+        const struct chaos_span dear[] = {{100, 200}, {300, 400}};
+        struct chaos_dead dead = {.event = 5, .died_us = 350, .is_for_its_filter = true};
+        struct chaos_history history = {.is_in_order = true,
+            .events = events,
+            .n_events = N_EVENTS,
+            .arrivals = arrivals,
+            .n_arrivals = 2,
+            .dead = &dead,
+            .n_dead = 1,
+            .dear = dear,
+            .n_dear = 2};
+        struct chaos_verdict verdict = chaos_judge(&history);
+
+        cr_expect(chaos_is_clean(&verdict), "%s", verdict.first_fault);
+        cr_expect_eq(verdict.n_dead_for_filter, 1);
+        dead.died_us = 250;
+        verdict = chaos_judge(&history);
+        cr_expect_eq(verdict.n_needlessly_dead, 1, "between the two");
+        dead.died_us = 401;
+        verdict = chaos_judge(&history);
+        cr_expect_eq(verdict.n_needlessly_dead, 1, "after them");
+        dead.died_us = 350;
+        dead.is_for_its_filter = false;
+        verdict = chaos_judge(&history);
+        cr_expect_eq(verdict.n_needlessly_dead, 1, "for another reason");
+        dead.is_for_its_filter = true;
+        history.n_dear = 0;
+        verdict = chaos_judge(&history);
+        cr_expect_eq(verdict.n_needlessly_dead, 1, "of a sink whose filter is never dear");
+        cr_expect_not(chaos_is_clean(&verdict));
+}
+
+Test(chaos_checker, does_not_miss_what_a_sink_may_get_or_not)
+{
+        static const struct chaos_event some[] = {
+            {.fate = PUBLISHED, .sinks = 3, .optional = 1},
+            {.fate = PUBLISHED, .sinks = 3},
+        };
+        const struct chaos_arrival reversed[] = {AT(1, 10), AT(0, 20)};
+        struct chaos_history history = {.is_in_order = true,
+            .events = some,
+            .n_events = 2,
+            .arrivals = reversed,
+            .n_arrivals = 1};
+        struct chaos_verdict verdict = chaos_judge(&history);
+
+        cr_expect(chaos_is_clean(&verdict), "%s", verdict.first_fault);
+        cr_expect_eq(verdict.n_wanted, 1);
+        history.sink = 1;
+        verdict = chaos_judge(&history);
+        cr_expect_eq(verdict.n_lost, 1, "another sink must get it");
+        history.sink = 0;
+        history.n_arrivals = 2;
+        verdict = chaos_judge(&history);
+        cr_expect_eq(verdict.n_misordered, 1, "if it comes then in order");
 }
 
 /* ---- what comes twice --------------------------------------------------------------------------- */

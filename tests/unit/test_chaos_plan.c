@@ -35,12 +35,18 @@ Test(chaos_plan, begins_with_what_is_in_good_order_and_then_kills_only)
                 struct chaos_plan plan = chaos_plan_make(seed, 60 * 1000, SCOPE_ALL);
                 unsigned n_orderly = 0;
                 unsigned n_kills = 0;
+                unsigned n_filters = 0;
+                unsigned n_away = 0;
                 for (size_t i = 0; i < plan.n_steps; i++) {
                         const struct chaos_step *step = &plan.steps[i];
-                        if (step->at_ms < plan.kills_from_ms) {
+                        if (step->kind == STEP_RECEIVER_FILTER) {
+                                n_filters++; /* in each phase */
+                        } else if (step->at_ms < plan.kills_from_ms) {
                                 cr_assert(step->kind == STEP_RELAY_STOP ||
-                                          step->kind == STEP_RELAY_RELOAD);
+                                          step->kind == STEP_RELAY_RELOAD ||
+                                          step->kind == STEP_RELAYS_AWAY);
                                 n_orderly++;
+                                n_away += step->kind == STEP_RELAYS_AWAY;
                         } else if (step->at_ms < plan.mixed_from_ms) {
                                 cr_assert_eq(step->kind, STEP_RELAY_KILL);
                                 n_kills++;
@@ -48,6 +54,29 @@ Test(chaos_plan, begins_with_what_is_in_good_order_and_then_kills_only)
                 }
                 cr_expect_gt(n_orderly, 1);
                 cr_expect_gt(n_kills, 1);
+                cr_expect_gt(n_filters, 5);
+                cr_expect_eq(n_away, 1);
+                chaos_plan_deinit(&plan);
+        }
+}
+
+Test(chaos_plan, ends_with_new_passwords_that_no_restart_hides)
+{
+        for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
+                struct chaos_plan plan = chaos_plan_make(seed, 60 * 1000, SCOPE_ALL);
+                int64_t last_ms = 0;
+                unsigned n_passwords = 0;
+                for (size_t i = 0; i < plan.n_steps; i++) {
+                        const struct chaos_step *step = &plan.steps[i];
+                        if (step->at_ms == plan.end_ms - 1500 &&
+                            (step->kind == STEP_PG_PASSWORD || step->kind == STEP_REDIS_PASSWORD))
+                                n_passwords++;
+                        else if (step->kind != STEP_RECEIVER_FILTER &&
+                                 step->at_ms + step->for_ms > last_ms)
+                                last_ms = step->at_ms + step->for_ms;
+                }
+                cr_expect_eq(n_passwords, 2);
+                cr_expect_lt(last_ms, plan.end_ms - 2000);
                 chaos_plan_deinit(&plan);
         }
 }
@@ -69,7 +98,7 @@ static bool overlap(const struct chaos_step *a, const struct chaos_step *b)
         return a->at_ms <= b->at_ms + b->for_ms && b->at_ms <= a->at_ms + a->for_ms;
 }
 
-Test(chaos_plan, leaves_nothing_out_and_never_has_more_than_three_faults_at_once)
+Test(chaos_plan, leaves_nothing_out_and_never_has_more_than_four_steps_at_once)
 {
         struct chaos_plan plan = chaos_plan_make(3, TEN_MINUTES_MS, SCOPE_ALL);
         unsigned n_of[N_STEP_KINDS] = {0};
@@ -85,10 +114,10 @@ Test(chaos_plan, leaves_nothing_out_and_never_has_more_than_three_faults_at_once
                         n_at_once += earlier->at_ms + earlier->for_ms >= step->at_ms;
                         cr_expect_not(step->kind != STEP_LINK && step->kind == earlier->kind &&
                                           step->target == earlier->target &&
-                                          step->kind > STEP_RELAY_FREEZE && overlap(step, earlier),
+                                          step->kind > STEP_RELAYS_AWAY && overlap(step, earlier),
                             "%s twice at the same time", step_name(step->kind));
                 }
-                cr_expect_leq(n_at_once, 3);
+                cr_expect_leq(n_at_once, 4);
         }
         for (int kind = 0; kind < N_STEP_KINDS; kind++)
                 cr_expect_gt(n_of[kind], 0, "%s", step_name((enum step_kind)kind));
