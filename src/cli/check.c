@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "config/config.h"
 #include "outbox/blocking_conn.h"
-#include "outbox/pg_words.h"
+#include "outbox/dsn_check.h"
 
 enum { CONFIG, CONNECT, JSON };
 

@@ -10,7 +10,7 @@
 #include "config/config.h"
 #include "outbox/array_literal.h"
 #include "outbox/health.h"
-#include "outbox/pg_words.h"
+#include "outbox/dsn_check.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -45,7 +45,7 @@ typedef void pg_result_fn(void *owner, PGresult *result);
 struct pg_conn *pg_conn_create(uv_loop_t *loop, const char *name,
     const struct postgres_config *config, const struct pg_conn_events *events, void *owner);
 
-/* From the next connection on. The strings are borrowed. */
+/* From the next connection on, which is tried at once if it was waited for. The strings are borrowed. */
 void pg_conn_configure(struct pg_conn *conn, const struct postgres_config *config);
 
 void pg_conn_open(struct pg_conn *conn);

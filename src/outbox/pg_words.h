@@ -14,5 +14,13 @@ void pg_words_set_error(struct error *error, const char *doing, const char *text
 /* What a failed statement means to a program; ERROR_DATABASE if nothing special. */
 enum error_kind sqlstate_kind(const char *sqlstate);
 
-/* ERROR_CONFIG if libpq does not understand it. Never quotes what may be a part of a password. */
-bool dsn_check(const char *dsn, struct error *error) __attribute__((warn_unused_result));
+/*
+ * Why no connection came about: ERROR_LOGIN if the server does not let us in, else ERROR_DATABASE. Of
+ * `text`, which may be verbose (PQsetErrorVerbosity()) and then tells in any language, only the words
+ * for people are taken. Values of options that libpq does not understand are left out: they may be
+ * anything.
+ */
+void connect_words_set_error(struct error *error, const char *doing, const char *text);
+
+/* What to do about it, in words; free it. */
+char *connect_words_remedy(const struct error *error);

@@ -42,6 +42,8 @@ struct carrier {
         bool is_paused_by_operator;
         char pause_reason[256]; /* the operator's, if there is one */
         bool is_paused_by_relay;
+
+        int64_t login_retried_ms;
 };
 
 /* The gate's answers. */
@@ -52,5 +54,8 @@ void carrier_note_released(struct carrier *carrier);
 /* The sink's only route: its destination refuses us until somebody does something, or takes events
  * again. */
 void carrier_show_pause(struct carrier *carrier, const struct lane *lane, const char *reason);
+
+/* The destination refuses us. True: the sink is taken over by one with other credentials. */
+bool carrier_login_refused(struct carrier *carrier);
 
 int64_t carrier_now_ms(void);
