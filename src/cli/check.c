@@ -21,7 +21,7 @@ static void check_configured_database(const struct config *config, struct report
         struct blocking_conn *conn = check_connection(config, report);
 
         if (conn != NULL)
-                check_database(conn, config, report);
+                check_database(conn, &config->postgres, config, report);
         blocking_conn_close(conn);
 }
 

@@ -334,6 +334,13 @@ int blocking_conn_server_version(const struct blocking_conn *conn)
         return PQserverVersion(conn->pg);
 }
 
+const char *blocking_conn_encoding(const struct blocking_conn *conn)
+{
+        const char *encoding = PQparameterStatus(conn->pg, "server_encoding");
+
+        return encoding != NULL ? encoding : "an unknown encoding";
+}
+
 int blocking_conn_backend_pid(const struct blocking_conn *conn)
 {
         return PQbackendPID(conn->pg);

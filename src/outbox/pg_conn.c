@@ -525,3 +525,11 @@ void pg_conn_execute(struct pg_conn *conn, const struct pg_statement *statement,
                 binary_result ? 1 : 0),
             on_result, owner);
 }
+
+void pg_conn_ask(struct pg_conn *conn, const char *sql, pg_result_fn *on_result, void *owner)
+{
+        if (!is_open(conn) || has_failed_sending(conn))
+                return;
+        end_statement(conn, PQsendQueryParams(conn->pq, sql, 0, NULL, NULL, NULL, NULL, 0),
+            on_result, owner);
+}

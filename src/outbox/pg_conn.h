@@ -70,5 +70,8 @@ void pg_conn_prepare(struct pg_conn *conn, const struct pg_statement *statement)
 void pg_conn_execute(struct pg_conn *conn, const struct pg_statement *statement,
     const char *const *values, bool binary_result, pg_result_fn *on_result, void *owner);
 
+/* A statement that is not prepared, and so needs no session that stays: a pooler may stand in between. */
+void pg_conn_ask(struct pg_conn *conn, const char *sql, pg_result_fn *on_result, void *owner);
+
 /* The process id that the server gave when the session began; 0 while there is none. */
 int pg_conn_backend_pid(const struct pg_conn *conn);

@@ -190,14 +190,6 @@ static void on_sink_recovered(void *owner, const char *sink)
         outbox_remove_pause(relay->outbox, sink);
 }
 
-static void on_pooled(void *owner)
-{
-        (void)owner;
-        log_warn("pooler_in_between",
-            kv_text("hint", "lanes are owned by sessions: connect directly, or through a pool in "
-                            "session mode"));
-}
-
 void relay_sessions_down(struct relay *relay, const char *why)
 {
         telemetry_see_source_down(relay->telemetry, why);
@@ -380,7 +372,6 @@ static void start(struct relay *relay)
             .on_stop = on_stop, .on_reload = on_reload_wanted};
         static const struct outbox_events events = {.on_up = on_up,
             .on_pauses = on_pauses,
-            .on_pooled = on_pooled,
             .on_control = on_control,
             .on_down = on_down,
             .on_refused = on_refused,

@@ -275,11 +275,6 @@ static void on_probe_down(void *owner, const struct error *error, int64_t retry_
         note_error(reload, error);
 }
 
-static void on_probe_pooled(void *owner)
-{
-        (void)owner; /* the session that stays says so */
-}
-
 static void on_probe_filter(void *owner, const char *words)
 {
         reload_filter_checked(owner, words);
@@ -288,7 +283,6 @@ static void on_probe_filter(void *owner, const char *words)
 static void try_session(struct reload *reload)
 {
         static const struct outbox_events events = {.on_up = on_probe_up,
-            .on_pooled = on_probe_pooled,
             .on_down = on_probe_down,
             .on_refused = on_probe_refused,
             .on_filter_checked = on_probe_filter};
