@@ -10,8 +10,8 @@
 /* Whoever shares them has one for us at once: ours is not in use. */
 #define WAIT_MAX_MS 5000
 
-/* A busy pool may give away the connection that the other one is to meet. */
-#define ROUNDS 3
+/* Others may take the connection that was to be met, or leave it where it was. */
+#define ROUNDS 5
 
 static struct blocking_conn *connect_once(const struct postgres_config *config, struct error *error)
 {
@@ -45,15 +45,18 @@ static bool refuse(struct error *error)
             "itself, or set pool_mode = session for this database or user in the pooler");
 }
 
-/* In two transactions the same server process, and meanwhile in a third, of another session, not. */
+/* In one transaction after another the same server process, and in that of another session, which is
+ * open meanwhile, not. The first two are for a pool that gives its connections in turn. */
 static bool compare(
     struct blocking_conn *conn, struct blocking_conn *other, bool *out_stays, struct error *error)
 {
         int first, again, others;
 
         *out_stays = false;
-        if (!find_server(conn, &first, error))
+        if (!find_server(conn, &first, error) || !find_server(conn, &again, error))
                 return false;
+        if (first != again)
+                return true;
         if (!blocking_conn_run(other, "BEGIN", error)) /* with pooled statements there is none */
                 return *blocking_conn_sqlstate(other) != '\0';
         if (!find_server(other, &others, error))
