@@ -75,6 +75,7 @@ static unsigned status_of(enum error_kind kind)
         case ERROR_EMPTY:
                 return 404;
         case ERROR_DATABASE:
+        case ERROR_LOGIN:
         case ERROR_SCHEMA:
         case ERROR_PERMISSION:
         case ERROR_TEMPORARY:

@@ -90,6 +90,25 @@ static void add_source_down(struct findings *findings, const json_t *source)
         findings_add(findings, &finding);
 }
 
+static void add_login_refused(struct findings *findings, const json_t *source)
+{
+        struct finding finding = finding_of(ATTENTION_ERROR, "source", NULL);
+
+        bytes_printf(&finding.title, "PostgreSQL refuses the login");
+        finding.lasts_s = seconds_since(findings, status_text(source, "login_refused_since"));
+        sentence_append(&finding.why, "%s", status_text(source, "error"));
+        sentence_append(&finding.why,
+            "Nothing is delivered. The files that the configuration names were read again, and "
+            "say nothing else");
+        sentence_append(&finding.remedy,
+            "Write the right password to the file (password_file, dsn_file), or correct the role "
+            "in "
+            "PostgreSQL: then the relay goes on by itself within 5 s. What stands in the "
+            "configuration itself is read with a reload");
+        command_append(findings, &finding.command, "doctor", NULL);
+        findings_add(findings, &finding);
+}
+
 static void add_look_failed(struct findings *findings)
 {
         struct finding finding = finding_of(ATTENTION_WARNING, "look", NULL);
@@ -150,7 +169,9 @@ static void add_source(struct findings *findings)
         const json_t *source = status_get(findings->status, "source");
         double usage = status_number(source, "notify_queue_usage");
 
-        if (json_is_false(status_get(source, "up")))
+        if (*status_text(source, "login_refused_since") != '\0')
+                add_login_refused(findings, source);
+        else if (json_is_false(status_get(source, "up")))
                 add_source_down(findings, source);
         else if (*status_text(findings->status, "look_error") != '\0')
                 add_look_failed(findings);

@@ -7,18 +7,18 @@
 #include "admin/readiness.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/instance.h"
 #include "pgcourier/version.h"
 #include "telemetry/telemetry.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 static json_t *instance(void)
 {
-        char host[256] = "";
+        char name[300];
 
-        gethostname(host, sizeof host - 1);
-        return json_sprintf("%s/%d", host, (int)getpid());
+        instance_name(name, sizeof name, "");
+        return json_string(name);
 }
 
 static json_t *config_part(const struct admin *admin)
@@ -36,8 +36,9 @@ static json_t *source_part(const struct telemetry *telemetry, const json_t *look
         static const char *const known[] = {"server_version", "schema", "notify_queue_usage",
             "oldest_xmin", "outbox_bytes", "outbox_dead_tuples", "outbox_partitions", "retention"};
         const json_t *found = json_object_get(look, "source");
-        json_t *source = json_pack("{s:b s:o s:I}", "up", telemetry->source.is_up, "error",
-            json_words(telemetry->source.error), "reconnects",
+        json_t *source = json_pack("{s:b s:o s:o s:I}", "up", telemetry->source.is_up, "error",
+            json_words(telemetry->source.error), "login_refused_since",
+            json_time(telemetry->source.login_refused_us), "reconnects",
             (json_int_t)telemetry->source.reconnects);
 
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)

@@ -27,6 +27,7 @@ int error_exit_code(enum error_kind kind)
         case ERROR_CONFIG:
                 return 3;
         case ERROR_DATABASE:
+        case ERROR_LOGIN:
                 return 4;
         case ERROR_SINK:
                 return 5;

@@ -11,6 +11,7 @@ enum error_kind {
         ERROR_USAGE,      /* the command line */
         ERROR_CONFIG,     /* the config file, or a file it names */
         ERROR_DATABASE,   /* PostgreSQL cannot be reached or refused a statement */
+        ERROR_LOGIN,      /* PostgreSQL can be reached, but does not let us in */
         ERROR_SINK,       /* a destination cannot be reached or refuses us */
         ERROR_SCHEMA,     /* the schema is missing, too old or too new; or it is another cluster */
         ERROR_PERMISSION, /* PostgreSQL or the file system says we may not */

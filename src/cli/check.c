@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "config/config.h"
 #include "outbox/blocking_conn.h"
-#include "outbox/pg_words.h"
+#include "outbox/dsn_check.h"
 
 enum { CONFIG, CONNECT, JSON };
 
@@ -21,7 +21,7 @@ static void check_configured_database(const struct config *config, struct report
         struct blocking_conn *conn = check_connection(config, report);
 
         if (conn != NULL)
-                check_database(conn, config, report);
+                check_database(conn, &config->postgres, config, report);
         blocking_conn_close(conn);
 }
 

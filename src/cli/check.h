@@ -7,6 +7,7 @@
 
 struct blocking_conn;
 struct config;
+struct postgres_config;
 struct report;
 struct rows;
 
@@ -24,12 +25,16 @@ void report_warn(struct report *report, const char *what, const char *remedy, co
 void report_fail(struct report *report, enum error_kind kind, const char *what, const char *remedy,
     const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* No connection came about: with what to do. */
+void report_unreachable(struct report *report, const struct error *error);
+
 /* NULL, which is reported then. */
 struct blocking_conn *check_connection(const struct config *config, struct report *report);
 
-/* Without a configuration what depends on one is left out. False if there is no schema that this
+/* `postgres`: how it was connected. Without a configuration what depends on one is left out. False if there is no schema that this
  * program knows. */
-bool check_database(struct blocking_conn *conn, const struct config *config, struct report *report);
+bool check_database(struct blocking_conn *conn, const struct postgres_config *postgres,
+    const struct config *config, struct report *report);
 
 /* Opens each sink, and with `connects` probes it. False if a sink did not end in time: then the
  * config must not be freed any more. */

@@ -3,6 +3,8 @@
 #include "cli/check.h"
 #include "config/config.h"
 #include "outbox/blocking_conn.h"
+#include "outbox/pg_words.h"
+#include "outbox/pooling.h"
 #include "outbox/schema.h"
 
 #include <stdlib.h>
@@ -50,7 +52,28 @@ static void report_query(struct report *report, const char *what, const struct e
         report_fail(report, error->kind, what, NULL, "%s", error->text);
 }
 
-static void check_session(struct blocking_conn *conn, struct report *report)
+static void check_pooling(const struct postgres_config *config, struct report *report)
+{
+        struct error error;
+
+        if (pooling_check(config, &error))
+                report_ok(report, "session",
+                    "a connection pooler stands in between, in session mode: a session stays with "
+                    "its server process");
+        else
+                report_fail(report, error.kind, "session", NULL, "%s", error.text);
+}
+
+static void check_encoding(struct blocking_conn *conn, struct report *report)
+{
+        struct error error;
+
+        if (!schema_check_encoding(blocking_conn_encoding(conn), &error))
+                report_query(report, "encoding", &error);
+}
+
+static void check_session(
+    struct blocking_conn *conn, const struct postgres_config *config, struct report *report)
 {
         struct error error;
         struct rows *rows = blocking_conn_query(conn,
@@ -61,10 +84,7 @@ static void check_session(struct blocking_conn *conn, struct report *report)
                 return;
         }
         if (strtol(rows_text(rows, 0, 0), NULL, 10) != blocking_conn_backend_pid(conn))
-                report_warn(report, "session",
-                    "Connect to PostgreSQL itself, or set pool_mode=session",
-                    "a connection pooler stands in between: with pooled transactions or statements "
-                    "a lane would not stay with its owner");
+                check_pooling(config, report);
         else
                 report_ok(report, "session", "the connection is to the server itself");
         if (rows_bool(rows, 0, 1))
@@ -279,6 +299,14 @@ static bool check_schema(struct blocking_conn *conn, struct report *report, cons
         return true;
 }
 
+void report_unreachable(struct report *report, const struct error *error)
+{
+        char *remedy = error->kind != ERROR_CONFIG ? connect_words_remedy(error) : NULL;
+
+        report_fail(report, error->kind, "postgres", remedy, "%s", error->text);
+        free(remedy);
+}
+
 struct blocking_conn *check_connection(const struct config *config, struct report *report)
 {
         struct error error;
@@ -290,20 +318,20 @@ struct blocking_conn *check_connection(const struct config *config, struct repor
                 &error);
 
         if (conn == NULL)
-                report_fail(report, error.kind, "postgres",
-                    "Start the server, open the way to it, or correct postgres.dsn", "%s",
-                    error.text);
+                report_unreachable(report, &error);
         return conn;
 }
 
-bool check_database(struct blocking_conn *conn, const struct config *config, struct report *report)
+bool check_database(struct blocking_conn *conn, const struct postgres_config *postgres,
+    const struct config *config, struct report *report)
 {
         char *remedy = xasprintf("GRANT courier_relay TO \"%s\"", blocking_conn_user(conn));
         bool is_known;
 
         check_server(conn, report);
         check_privacy(conn, report);
-        check_session(conn, report);
+        check_encoding(conn, report);
+        check_session(conn, postgres, report);
         is_known = check_schema(conn, report, remedy);
         if (is_known) {
                 check_rights(conn, report, remedy);

@@ -8,16 +8,18 @@
 #include "cli/check.h"
 #include "cli/cli.h"
 #include "config/config.h"
+#include "config/secret.h"
 #include "outbox/array_literal.h"
+#include "outbox/dsn_check.h"
 #include "outbox/health.h"
-#include "outbox/pg_words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ANSWER_TIMEOUT_MS 30000
-#define MAX_SKEW_MS       1000
+#define ANSWER_TIMEOUT_MS  30000
+#define CONNECT_TIMEOUT_MS 10000
+#define MAX_SKEW_MS        1000
 
 enum { DSN, CONFIG, JSON };
 
@@ -87,11 +89,11 @@ static void check_clock(struct blocking_conn *conn, struct report *report)
                     (int64_t)llabs(ahead_ms));
 }
 
-static void examine_database(
-    struct blocking_conn *conn, const struct config *config, struct report *report)
+static void examine_database(struct blocking_conn *conn, const struct postgres_config *postgres,
+    const struct config *config, struct report *report)
 {
         struct array_literal sinks = {0};
-        bool is_known = check_database(conn, config, report);
+        bool is_known = check_database(conn, postgres, config, report);
 
         doctor_check_session_certificate(conn, report);
         check_clock(conn, report);
@@ -125,11 +127,29 @@ static void examine_config(const char *path, struct report *report)
                 report_fail(report, error.kind, "config", "Correct postgres.dsn", "%s", error.text);
         }
         if (conn != NULL)
-                examine_database(conn, config, report);
+                examine_database(conn, &config->postgres, config, report);
         blocking_conn_close(conn);
         doctor_check_certificates(config, report);
         if (check_sinks(config, true, report))
                 config_free(config);
+}
+
+/* `dsn` NULL: what the environment says. */
+static void examine_dsn(const char *dsn, struct report *report)
+{
+        char *own_dsn = dsn != NULL ? xstrdup(dsn) : NULL;
+        const struct postgres_config postgres = {.dsn = own_dsn,
+            .connect_timeout_ms = CONNECT_TIMEOUT_MS,
+            .query_timeout_ms = ANSWER_TIMEOUT_MS};
+        struct error cause;
+        struct blocking_conn *conn = connect_for_command(dsn, NULL, ANSWER_TIMEOUT_MS, &cause);
+
+        if (conn != NULL)
+                examine_database(conn, &postgres, NULL, report);
+        else
+                report_unreachable(report, &cause);
+        blocking_conn_close(conn);
+        secret_free(own_dsn);
 }
 
 static bool run_doctor(const struct arguments *arguments, struct error *error)
@@ -143,20 +163,10 @@ static bool run_doctor(const struct arguments *arguments, struct error *error)
                 return error_set(
                     error, ERROR_USAGE, "--dsn and --config both name a database: give one");
         report = report_create(arguments_has(arguments, JSON));
-        if (path != NULL) {
+        if (path != NULL)
                 examine_config(path, report);
-        } else {
-                struct error cause;
-                struct blocking_conn *conn =
-                    connect_for_command(dsn, NULL, ANSWER_TIMEOUT_MS, &cause);
-                if (conn != NULL)
-                        examine_database(conn, NULL, report);
-                else
-                        report_fail(report, cause.kind, "postgres",
-                            "Start the server, open the way to it, or correct the dsn", "%s",
-                            cause.text);
-                blocking_conn_close(conn);
-        }
+        else
+                examine_dsn(dsn, report);
         ok = report_finish(report, error);
         if (!ok)
                 error->kind = ERROR_SYSTEM; /* many things are looked at: one code for all */

@@ -1,9 +1,11 @@
 /* `pgcourier init`: what the database is, and what it lacks. */
 #include "cli/init.h"
 #include "outbox/blocking_conn.h"
+#include "outbox/pg_words.h"
 #include "outbox/schema.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TIMEOUT_MS 10000
@@ -101,7 +103,13 @@ static bool look(
                 return false;
         printf("ok    database: PostgreSQL %d.%d (%s)\n", version / 10000, version % 10000,
             blocking_conn_place(conn));
-        ok = look_at_schema(init, conn, rights, applies_schema, error);
+        ok = schema_check_encoding(blocking_conn_encoding(conn), error);
+        if (!ok && !applies_schema) {
+                printf("miss  encoding: %s\n", error->text);
+                *error = (struct error){0};
+                ok = true;
+        }
+        ok = ok && look_at_schema(init, conn, rights, applies_schema, error);
         rows_free(rights);
         if (!ok)
                 return false;
@@ -111,6 +119,17 @@ static bool look(
         look_at_rights(rights);
         rows_free(rights);
         return true;
+}
+
+static void say_how_to_connect(const struct error *error)
+{
+        char *remedy;
+
+        if (error->kind == ERROR_CONFIG)
+                return;
+        remedy = connect_words_remedy(error);
+        printf("      %s\n", remedy);
+        free(remedy);
 }
 
 bool init_look_at_database(const struct init *init, bool applies_schema, struct error *error)
@@ -127,6 +146,7 @@ bool init_look_at_database(const struct init *init, bool applies_schema, struct 
                 if (applies_schema)
                         return false;
                 printf("miss  database: %s\n", error->text);
+                say_how_to_connect(error);
                 *error = (struct error){0};
                 return true;
         }

@@ -114,12 +114,14 @@ static void apply_log(const struct running *running, const struct config *config
                 log_set_level(level);
 }
 
-static struct config *load_again(void *owner, struct error *error)
+static struct config *load_again(void *owner, const struct config *same, struct error *error)
 {
         const struct running *running = owner;
-        struct config *config = config_load(running->config_path, error);
+        struct config *config = same != NULL ? config_load_again(same, error)
+                                             : config_load(running->config_path, error);
 
-        if (config == NULL || load_modules(config, error))
+        if (config == NULL ||
+            (same != NULL ? sink_kinds_load(config, error) : load_modules(config, error)))
                 return config;
         config_free(config);
         return NULL;

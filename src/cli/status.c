@@ -177,7 +177,8 @@ static bool redraw(const struct arguments *arguments, struct status_source *sour
         fputs("\x1b[H\x1b[J", stdout);
         if (status == NULL) {
                 printf("pgcourier: %s\n", error->text);
-                return error->kind == ERROR_DATABASE || error->kind == ERROR_TEMPORARY;
+                return error->kind == ERROR_DATABASE || error->kind == ERROR_LOGIN ||
+                       error->kind == ERROR_TEMPORARY;
         }
         if (json_is_true(json_object_get(status, "is_live")))
                 *out_pause_ms = LIVE_MS;

@@ -5,6 +5,7 @@
 #include "config/config_keys.h"
 #include "config/fill.h"
 #include "config/raw.h"
+#include "config/secret.h"
 #include "config/source.h"
 
 #include <stdlib.h>
@@ -21,17 +22,39 @@ static bool load(const struct source *source, struct config *config)
         return is_loaded;
 }
 
-struct config *config_load(const char *path, struct error *error)
+/* Closes the source, whose text is the configuration's then. */
+static struct config *load_or_free(struct source *source, bool is_open)
 {
         struct config *config = xcalloc(1, sizeof *config);
-        struct source source;
-        bool is_loaded = source_open(&source, path, error) && load(&source, config);
+        bool is_loaded = is_open && load(source, config);
 
-        source_close(&source);
-        if (is_loaded)
-                return config;
-        config_free(config);
-        return NULL;
+        if (is_loaded) {
+                config->path = xstrdup(source->path);
+                config->text = source->text;
+                config->text_length = source->length;
+                source->text = NULL;
+        } else {
+                config_free(config);
+        }
+        source_close(source);
+        return is_loaded ? config : NULL;
+}
+
+struct config *config_load(const char *path, struct error *error)
+{
+        struct source source;
+        bool is_open = source_open(&source, path, error);
+
+        return load_or_free(&source, is_open);
+}
+
+struct config *config_load_again(const struct config *config, struct error *error)
+{
+        struct source source;
+        bool is_open =
+            source_open_text(&source, config->path, config->text, config->text_length, error);
+
+        return load_or_free(&source, is_open);
 }
 
 void config_free(struct config *config)
@@ -47,6 +70,8 @@ void config_free(struct config *config)
                 }
         }
         block_clear(&config_root, config);
+        free(config->path);
+        secret_free_bytes(config->text, config->text_length);
         free(config);
 }
 

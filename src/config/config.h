@@ -267,6 +267,9 @@ struct config {
         enum log_format log_format;
         struct sink_config *sinks;
         unsigned n_sinks;
+        char *path; /* of the file, */
+        char *text; /* and what it said, which may hold secrets */
+        size_t text_length;
 };
 
 /*
@@ -275,6 +278,10 @@ struct config {
  * or ERROR_PERMISSION if the file cannot be read).
  */
 struct config *config_load(const char *path, struct error *error);
+
+/* The same text once more, whatever the file says by now, with what the files that it names (passwords,
+ * templates …) say now. Errors as above. */
+struct config *config_load_again(const struct config *config, struct error *error);
 
 void config_free(struct config *config); /* NULL is allowed; clears secrets first */
 

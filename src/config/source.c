@@ -92,21 +92,37 @@ char *source_where(const struct source *source, const char *key_path)
         return where;
 }
 
-bool source_open(struct source *source, const char *path, struct error *error)
+static bool find_places(struct source *source)
 {
         struct error why;
         struct place place;
         char *key_path = NULL;
 
-        *source = (struct source){.path = path, .error = error};
-        source->text = secret_read_bytes(path, MAX_FILE_BYTES, &source->length, &why);
-        if (source->text == NULL)
-                return error_set(error, why.kind, "%s: %s", path, why.text);
         source->places = places_read(source->text, source->length, &place, &key_path, &why);
         if (source->places == NULL)
                 report(source, why.kind, &place, key_path, why.text);
         free(key_path);
         return source->places != NULL;
+}
+
+bool source_open(struct source *source, const char *path, struct error *error)
+{
+        struct error why;
+
+        *source = (struct source){.path = path, .error = error};
+        source->text = secret_read_bytes(path, MAX_FILE_BYTES, &source->length, &why);
+        if (source->text == NULL)
+                return error_set(error, why.kind, "%s: %s", path, why.text);
+        return find_places(source);
+}
+
+bool source_open_text(
+    struct source *source, const char *path, const char *text, size_t length, struct error *error)
+{
+        *source = (struct source){.path = path, .length = length, .error = error};
+        source->text = xcalloc(length + 2, 1); /* as it was read, with a NUL behind it */
+        memcpy(source->text, text, length);
+        return find_places(source);
 }
 
 void source_close(struct source *source)

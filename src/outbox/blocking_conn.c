@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "outbox/dsn_check.h"
 #include "outbox/pg_words.h"
 #include "outbox/tls_default.h"
 
@@ -90,12 +91,8 @@ struct blocking_conn *blocking_conn_open(
                 return NULL;
         pg = connect_to(settings, &tls);
         if (PQstatus(pg) != CONNECTION_OK) {
-                struct bytes line = {0};
-                pg_words_append(&line, PQerrorMessage(pg));
-                error_set(error, ERROR_DATABASE, "cannot connect to PostgreSQL: %s",
-                    line.data != NULL ? line.data : "libpq gives no reason");
+                connect_words_set_error(error, "cannot connect to PostgreSQL", PQerrorMessage(pg));
                 tls_default_explain(&tls, error);
-                bytes_deinit(&line);
                 PQfinish(pg);
                 return NULL;
         }
@@ -334,6 +331,13 @@ const char *blocking_conn_user(const struct blocking_conn *conn)
 int blocking_conn_server_version(const struct blocking_conn *conn)
 {
         return PQserverVersion(conn->pg);
+}
+
+const char *blocking_conn_encoding(const struct blocking_conn *conn)
+{
+        const char *encoding = PQparameterStatus(conn->pg, "server_encoding");
+
+        return encoding != NULL ? encoding : "an unknown encoding";
 }
 
 int blocking_conn_backend_pid(const struct blocking_conn *conn)

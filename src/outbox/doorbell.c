@@ -14,6 +14,7 @@
 
 struct doorbell {
         struct pg_conn *conn; /* owned */
+        int64_t wait_max_ms;
         struct doorbell_events events;
         void *owner; /* borrowed */
 };
@@ -65,19 +66,37 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
         doorbell->events.on_lost(doorbell->owner, error, retry_ms);
 }
 
+/* Longer than the longest wait. */
+static struct postgres_config be_patient(
+    const struct doorbell *doorbell, const struct postgres_config *config)
+{
+        struct postgres_config patient = *config;
+
+        patient.query_timeout_ms += doorbell->wait_max_ms;
+        return patient;
+}
+
 struct doorbell *doorbell_create(uv_loop_t *loop, const struct postgres_config *config,
     int64_t wait_max_ms, const struct doorbell_events *events, void *owner)
 {
         struct doorbell *doorbell = xcalloc(1, sizeof *doorbell);
         const struct pg_conn_events conn_events = {
             .on_connected = on_connected, .on_lost = on_lost};
-        struct postgres_config patient = *config;
+        struct postgres_config patient;
 
-        patient.query_timeout_ms += wait_max_ms;
+        doorbell->wait_max_ms = wait_max_ms;
+        patient = be_patient(doorbell, config);
         doorbell->events = *events;
         doorbell->owner = owner;
         doorbell->conn = pg_conn_create(loop, "doorbell", &patient, &conn_events, doorbell);
         return doorbell;
+}
+
+void doorbell_configure(struct doorbell *doorbell, const struct postgres_config *config)
+{
+        const struct postgres_config patient = be_patient(doorbell, config);
+
+        pg_conn_configure(doorbell->conn, &patient);
 }
 
 void doorbell_open(struct doorbell *doorbell)

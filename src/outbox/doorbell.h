@@ -26,6 +26,7 @@ struct doorbell_events {
 struct doorbell *doorbell_create(uv_loop_t *loop, const struct postgres_config *config,
     int64_t wait_max_ms, const struct doorbell_events *events, void *owner);
 void doorbell_open(struct doorbell *doorbell);
+void doorbell_configure(struct doorbell *doorbell, const struct postgres_config *config);
 void doorbell_destroy(struct doorbell *doorbell); /* NULL is allowed; gives up the lock */
 
 /* Waits for the lock, but no longer than that: every transaction that wrote events without having to

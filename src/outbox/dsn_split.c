@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "outbox/pg_words.h"
+#include "outbox/dsn_check.h"
 
 #include <libpq-fe.h>
 #include <string.h>

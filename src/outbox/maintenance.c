@@ -93,21 +93,35 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
         maintenance->events.on_failed(maintenance->owner, error);
 }
 
+static struct postgres_config be_patient(const struct postgres_config *config)
+{
+        struct postgres_config patient = *config;
+
+        patient.query_timeout_ms = ANSWER_TIMEOUT_MS;
+        return patient;
+}
+
 struct maintenance *maintenance_create(uv_loop_t *loop, const struct config *config,
     const struct maintenance_events *events, void *owner)
 {
         static const struct pg_conn_events conn_events = {
             .on_connected = on_connected, .on_lost = on_lost};
         struct maintenance *maintenance = xcalloc(1, sizeof *maintenance);
-        struct postgres_config patient = config->postgres;
+        const struct postgres_config patient = be_patient(&config->postgres);
 
-        patient.query_timeout_ms = ANSWER_TIMEOUT_MS;
         maintenance->events = *events;
         maintenance->owner = owner;
         set_params(&maintenance->params, &config->outbox);
         maintenance->conn =
             pg_conn_create(loop, "maintenance", &patient, &conn_events, maintenance);
         return maintenance;
+}
+
+void maintenance_configure(struct maintenance *maintenance, const struct postgres_config *config)
+{
+        const struct postgres_config patient = be_patient(config);
+
+        pg_conn_configure(maintenance->conn, &patient);
 }
 
 void maintenance_destroy(struct maintenance *maintenance)

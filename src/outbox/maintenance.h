@@ -36,6 +36,8 @@ struct maintenance_events {
 
 struct maintenance *maintenance_create(uv_loop_t *loop, const struct config *config,
     const struct maintenance_events *events, void *owner);
+/* From the next round on. */
+void maintenance_configure(struct maintenance *maintenance, const struct postgres_config *config);
 void maintenance_destroy(struct maintenance *maintenance); /* NULL is allowed */
 
 /* One round, if none is under way. */

@@ -27,9 +27,6 @@ struct sieve;
 
 struct outbox_events {
         void (*on_up)(void *owner); /* a session that may be used */
-        /* Before on_up: the session is not with the server itself. Sessions own lanes, so a pool in
-         * between must be in session mode. */
-        void (*on_pooled)(void *owner);
         /* Borrowed. Comes once before each on_up, so that nothing paused ever starts, and answers
          * outbox_read_pauses(). May be NULL. */
         void (*on_pauses)(void *owner, const struct pause_list *pauses);

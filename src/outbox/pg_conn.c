@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/backoff.h"
+#include "base/instance.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -33,6 +34,7 @@ struct expected {
 
 struct pg_conn {
         const char *name;
+        char instance[INSTANCE_SHORT_SIZE]; /* so that people know whose session it is */
         struct postgres_config config;
         struct pg_conn_events events;
         void *owner; /* borrowed */
@@ -53,6 +55,8 @@ struct pg_conn {
 };
 
 static const struct backoff reconnect_backoff = {.first_ms = 100, .factor = 2, .max_ms = 5000};
+/* A refused login does not mend itself in a moment, and servers count them. */
+static const struct backoff login_backoff = {.first_ms = 1000, .factor = 2, .max_ms = 5000};
 
 static void on_socket_ready(void *owner, int events);
 
@@ -127,7 +131,8 @@ void pg_conn_fail(struct pg_conn *conn, const struct error *error)
         if (conn->state == PG_CONN_CLOSED || conn->state == PG_CONN_WAITING)
                 return;
         conn->n_failures++;
-        retry_ms = backoff_ms(&reconnect_backoff, conn->n_failures, random_u32());
+        retry_ms = backoff_ms(reason.kind == ERROR_LOGIN ? &login_backoff : &reconnect_backoff,
+            conn->n_failures, random_u32());
         enter(conn, PG_CONN_WAITING);
         timer_arm(conn->timer, (uint64_t)retry_ms);
         conn->events.on_lost(conn->owner, &reason, retry_ms);
@@ -137,9 +142,12 @@ static void fail_with(struct pg_conn *conn, const char *doing, const char *words
 {
         struct error error;
 
-        pg_words_set_error(&error, doing, words);
-        if (conn->state == PG_CONN_CONNECTING)
+        if (conn->state == PG_CONN_CONNECTING) {
+                connect_words_set_error(&error, doing, words);
                 tls_default_explain(&conn->tls, &error);
+        } else {
+                pg_words_set_error(&error, doing, words);
+        }
         pg_conn_fail(conn, &error);
 }
 
@@ -209,7 +217,7 @@ static void start_connecting(struct pg_conn *conn)
         enter(conn, PG_CONN_CONNECTING);
         conn->tls = tls_default_choose(conn->config.dsn);
 #define OPTION(name, value) (keywords[n] = (name), values[n] = (value), n++)
-        OPTION("application_name", "pgcourier");
+        OPTION("fallback_application_name", conn->instance);
         OPTION("keepalives_idle", "10");
         OPTION("keepalives_interval", "5");
         OPTION("keepalives_count", "3");
@@ -232,6 +240,7 @@ static void start_connecting(struct pg_conn *conn)
                     conn->pq != NULL ? PQerrorMessage(conn->pq) : "out of memory");
                 return;
         }
+        PQsetErrorVerbosity(conn->pq, PQERRORS_VERBOSE); /* why it is refused, in any language */
         watch_socket(conn, SOCKET_WRITABLE);
 }
 
@@ -244,6 +253,7 @@ static void ignore_notice(void *owner, const PGresult *notice)
 static void become_connected(struct pg_conn *conn)
 {
         PQsetNoticeReceiver(conn->pq, ignore_notice, NULL);
+        PQsetErrorVerbosity(conn->pq, PQERRORS_DEFAULT);
         if (PQsetnonblocking(conn->pq, 1) != 0 || PQenterPipelineMode(conn->pq) != 1) {
                 fail_with(conn, "cannot use the connection", PQerrorMessage(conn->pq));
                 return;
@@ -443,6 +453,7 @@ struct pg_conn *pg_conn_create(uv_loop_t *loop, const char *name,
         struct pg_conn *conn = xcalloc(1, sizeof *conn);
 
         conn->name = name;
+        instance_name(conn->instance, sizeof conn->instance, "pgcourier ");
         conn->config = *config;
         conn->events = *events;
         conn->owner = owner;
@@ -456,6 +467,8 @@ struct pg_conn *pg_conn_create(uv_loop_t *loop, const char *name,
 void pg_conn_configure(struct pg_conn *conn, const struct postgres_config *config)
 {
         conn->config = *config;
+        if (conn->state == PG_CONN_WAITING)
+                timer_arm(conn->timer, 0);
 }
 
 void pg_conn_open(struct pg_conn *conn)
@@ -562,4 +575,14 @@ void pg_conn_execute(struct pg_conn *conn, const struct pg_statement *statement,
     const char *const *values, bool binary_result, pg_result_fn *on_result, void *owner)
 {
         pg_conn_try(conn, statement, values, binary_result, on_result, NULL, owner);
+}
+
+void pg_conn_ask(struct pg_conn *conn, const char *sql, pg_result_fn *on_result, void *owner)
+{
+        const struct expected answer = {.on_result = on_result, .owner = owner};
+
+        if (!is_open(conn) || has_failed_sending(conn))
+                return;
+        end_statement(
+            conn, PQsendQueryParams(conn->pq, sql, 0, NULL, NULL, NULL, NULL, 0), &answer);
 }

@@ -17,5 +17,13 @@ enum error_kind sqlstate_kind(const char *sqlstate);
 /* Whether it is about this one statement, and another one may well succeed. */
 bool sqlstate_is_of_statement(const char *sqlstate);
 
-/* ERROR_CONFIG if libpq does not understand it. Never quotes what may be a part of a password. */
-bool dsn_check(const char *dsn, struct error *error) __attribute__((warn_unused_result));
+/*
+ * Why no connection came about: ERROR_LOGIN if the server does not let us in, else ERROR_DATABASE. Of
+ * `text`, which may be verbose (PQsetErrorVerbosity()) and then tells in any language, only the words
+ * for people are taken. Values of options that libpq does not understand are left out: they may be
+ * anything.
+ */
+void connect_words_set_error(struct error *error, const char *doing, const char *text);
+
+/* What to do about it, in words; free it. */
+char *connect_words_remedy(const struct error *error);

@@ -62,6 +62,19 @@ bool schema_check_version(int found, struct error *error)
         return true;
 }
 
+bool schema_check_encoding(const char *found, struct error *error)
+{
+        if (strcmp(found, "UTF8") == 0)
+                return true;
+        return error_set(error, ERROR_SCHEMA,
+            "the database is encoded in %.32s, and pgcourier needs UTF8: an event that cannot be "
+            "converted would stop all deliveries. Make another one, and move into it what is here: "
+            "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0 (with LOCALE 'C.UTF-8' if the "
+            "server's "
+            "is another), pg_dump, pg_restore",
+            found);
+}
+
 /* Asked first: a statement that fails would end the transaction it is in. */
 static bool has_versions(struct blocking_conn *conn, bool *out_has, struct error *error)
 {
@@ -141,6 +154,11 @@ static bool migration_failed(
             migration->name, cause.text, advice);
 }
 
+static bool is_in_utf8(struct blocking_conn *conn, struct error *error)
+{
+        return schema_check_encoding(blocking_conn_encoding(conn), error);
+}
+
 static bool apply_in_transaction(struct blocking_conn *conn, const struct migration *migration,
     bool *out_applied, struct error *error)
 {
@@ -158,7 +176,8 @@ static bool apply_in_transaction(struct blocking_conn *conn, const struct migrat
                 return false;
         *out_applied = !schema_status_has(&status, migration->version);
         schema_status_deinit(&status);
-        return (!*out_applied || blocking_conn_run(conn, migration->sql, error)) &&
+        return (!*out_applied ||
+                   (is_in_utf8(conn, error) && blocking_conn_run(conn, migration->sql, error))) &&
                blocking_conn_run(conn, "COMMIT", error);
 }
 

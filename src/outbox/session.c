@@ -35,7 +35,7 @@ static const struct pg_statement prepare_session = {
 
 static const struct pg_statement find_schema = {
     .name = "find_schema",
-    .sql = "SELECT to_regclass('courier.schema_version') IS NOT NULL, pg_backend_pid(),"
+    .sql = "SELECT to_regclass('courier.schema_version') IS NOT NULL,"
            " pg_postmaster_start_time()",
 };
 
@@ -101,6 +101,8 @@ static void start_listening(struct outbox *outbox)
 /* Nothing that was asked is answered any more. */
 static void forget_session(struct outbox *outbox)
 {
+        pooling_forget(outbox->pooling);
+        outbox->pooling = NULL;
         session_drop_settle_batches(outbox);
         sieve_session_down(outbox->sieve);
         outbox->n_looking = 0;
@@ -170,12 +172,9 @@ static void on_schema(void *owner, PGresult *result)
 {
         struct outbox *outbox = owner;
         bool exists = PQgetvalue(result, 0, 0)[0] == 't';
-        int server_pid = (int)strtol(PQgetvalue(result, 0, 1), NULL, 10);
 
-        snprintf(outbox->server, sizeof outbox->server, "%s", PQgetvalue(result, 0, 2));
+        snprintf(outbox->server, sizeof outbox->server, "%s", PQgetvalue(result, 0, 1));
         PQclear(result);
-        if (server_pid != pg_conn_backend_pid(outbox->conn))
-                outbox->events.on_pooled(outbox->owner);
         if (!exists) {
                 (void)version_is_ours(outbox, 0);
                 return;
@@ -184,21 +183,60 @@ static void on_schema(void *owner, PGresult *result)
         pg_conn_execute(outbox->conn, &read_version, NULL, false, on_version, outbox);
 }
 
-static void on_connected(void *owner)
+static void begin_session(struct outbox *outbox)
 {
-        struct outbox *outbox = owner;
-
+        int64_t timeout_ms = outbox->postgres.query_timeout_ms;
         char statement_ms[24], lock_ms[24];
 
-        snprintf(statement_ms, sizeof statement_ms, "%" PRId64, outbox->query_timeout_ms * 2 / 3);
-        snprintf(lock_ms, sizeof lock_ms, "%" PRId64, outbox->query_timeout_ms / 3);
-        page_statements_begin_session(&outbox->pages);
-        outbox->marks = (struct frame_marks){0};
+        snprintf(statement_ms, sizeof statement_ms, "%" PRId64, timeout_ms * 2 / 3);
+        snprintf(lock_ms, sizeof lock_ms, "%" PRId64, timeout_ms / 3);
         pg_conn_prepare(outbox->conn, &prepare_session);
         pg_conn_execute(outbox->conn, &prepare_session,
             (const char *const[]){statement_ms, lock_ms}, false, NULL, NULL);
         pg_conn_prepare(outbox->conn, &find_schema);
         pg_conn_execute(outbox->conn, &find_schema, NULL, false, on_schema, outbox);
+}
+
+static void on_pooling_known(void *owner, const struct error *error)
+{
+        struct outbox *outbox = owner;
+
+        outbox->pooling = NULL;
+        if (error == NULL)
+                begin_session(outbox);
+        else if (error->kind == ERROR_CONFIG)
+                session_refuse(outbox, error);
+        else
+                pg_conn_fail(outbox->conn, error);
+}
+
+/* Before anything is prepared or set, for whoever else gets this server process. */
+static void on_server_known(void *owner, PGresult *result)
+{
+        struct outbox *outbox = owner;
+        int pid = (int)strtol(PQgetvalue(result, 0, 0), NULL, 10);
+        struct error error;
+        bool is_utf8 = schema_check_encoding(PQgetvalue(result, 0, 1), &error);
+
+        PQclear(result);
+        if (!is_utf8)
+                session_refuse(outbox, &error);
+        else if (pid != pg_conn_backend_pid(outbox->conn))
+                outbox->pooling =
+                    pooling_ask(outbox->loop, &outbox->postgres, on_pooling_known, outbox);
+        else
+                begin_session(outbox);
+}
+
+static void on_connected(void *owner)
+{
+        struct outbox *outbox = owner;
+
+        page_statements_begin_session(&outbox->pages);
+        outbox->marks = (struct frame_marks){0};
+        pg_conn_ask(outbox->conn,
+            "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('server_encoding')",
+            on_server_known, outbox);
 }
 
 static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
@@ -244,8 +282,9 @@ struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *conf
 
         outbox->events = *events;
         outbox->owner = owner;
-        outbox->query_timeout_ms = config->query_timeout_ms;
         list_init(&outbox->settle_batches);
+        outbox->loop = loop;
+        outbox->postgres = *config;
         outbox->conn = pg_conn_create(loop, "work", config, &conn_events, outbox);
         outbox->sieve = sieve_create(loop, config, &sieve_events, outbox);
         return outbox;
@@ -271,7 +310,7 @@ void outbox_open(struct outbox *outbox)
 
 void outbox_configure(struct outbox *outbox, const struct postgres_config *config)
 {
-        outbox->query_timeout_ms = config->query_timeout_ms;
+        outbox->postgres = *config;
         pg_conn_configure(outbox->conn, config);
         sieve_configure(outbox->sieve, config);
 }
@@ -292,6 +331,7 @@ void outbox_destroy(struct outbox *outbox)
         if (outbox == NULL)
                 return;
         sieve_destroy(outbox->sieve);
+        pooling_forget(outbox->pooling);
         pg_conn_destroy(outbox->conn);
         page_statements_deinit(&outbox->pages);
         free(outbox);

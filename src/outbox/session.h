@@ -11,19 +11,22 @@
 #include "outbox/outbox.h"
 #include "outbox/page_statements.h"
 #include "outbox/pg_conn.h"
+#include "outbox/pooling.h"
 #include "outbox/route_params.h"
 
 struct outbox {
-        struct pg_conn *conn;          /* owned */
+        uv_loop_t *loop;                 /* borrowed */
+        struct postgres_config postgres; /* its texts are borrowed */
+        struct pg_conn *conn;            /* owned */
+        struct pooling *pooling;         /* asked for while a session begins; NULL: it is not */
         struct list settle_batches;    /* settle_batch::link: gathered, or sent and not answered */
         struct settle_batch *settling; /* of these, the one being gathered; or NULL */
         struct page_statements pages;
         struct frame_marks marks;
         struct sieve *sieve; /* owned */
         char server[64];     /* since when it runs */
-        int64_t query_timeout_ms;
-        unsigned n_looking; /* pages under way that open a difference */
-        uint64_t n_news;    /* events that these found, by the one with most */
+        unsigned n_looking;  /* pages under way that open a difference */
+        uint64_t n_news;     /* events that these found, by the one with most */
         struct outbox_events events;
         void *owner; /* borrowed */
 

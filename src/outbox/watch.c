@@ -91,6 +91,9 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
         watch->is_asking = false;
         watch->is_wanted = false;
         timer_disarm(watch->next);
+        if (error->kind == ERROR_LOGIN && watch->events.on_login_refused != NULL &&
+            watch->events.on_login_refused(watch->owner))
+                return;
         watch->failure = *error;
         watch_fail_actions(watch, error->text);
         if (watch->events.on_no_look != NULL)
@@ -123,19 +126,25 @@ static struct postgres_config take_settings(
         return postgres;
 }
 
-void watch_reopen(struct watch *watch, const struct config *config)
+void watch_configure(struct watch *watch, const struct postgres_config *config)
 {
         char *old_dsn = watch->dsn;
         char *old_password = watch->password;
-        struct postgres_config postgres = take_settings(watch, &config->postgres);
+        struct postgres_config postgres = take_settings(watch, config);
+
+        pg_conn_configure(watch->conn, &postgres);
+        free_secret(old_dsn);
+        free_secret(old_password);
+}
+
+void watch_reopen(struct watch *watch, const struct config *config)
+{
         struct error error;
 
         error_set(&error, ERROR_DATABASE, "the settings of the connection have changed");
         pg_conn_fail(watch->conn, &error); /* tells those who wait */
         pg_conn_close(watch->conn);
-        pg_conn_configure(watch->conn, &postgres);
-        free_secret(old_dsn);
-        free_secret(old_password);
+        watch_configure(watch, &config->postgres);
         pg_conn_open(watch->conn);
 }
 

@@ -16,6 +16,8 @@ struct watch;
 struct watch_events {
         void (*on_look)(void *owner);    /* there is a new one */
         void (*on_no_look)(void *owner); /* it failed, or the connection is lost; or NULL */
+        /* True: other credentials are tried at once, and nothing needs to be told. Or NULL. */
+        bool (*on_login_refused)(void *owner);
 };
 
 /* What it calls may call any function below except watch_destroy(). */
@@ -31,7 +33,9 @@ void watch_destroy(struct watch *watch); /* NULL is allowed; closes */
 /* From now on these are the sinks that are looked at. */
 void watch_set_sinks(struct watch *watch, const struct config *config);
 
-/* Other settings of the database; what is under way fails. */
+/* Other settings of the database, from the next connection on. */
+void watch_configure(struct watch *watch, const struct postgres_config *config);
+/* The same at once; what is under way fails. */
 void watch_reopen(struct watch *watch, const struct config *config);
 
 /* The last document, or NULL. Borrowed; valid until the loop goes on. */

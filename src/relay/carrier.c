@@ -139,6 +139,24 @@ static void renew_filter(struct carrier *carrier)
         update_pauses(carrier);
 }
 
+/* Not more often than it makes sense to look at files: a receiver of many may refuse us all the time. */
+bool carrier_login_refused(struct carrier *carrier)
+{
+        int64_t now_ms = carrier_now_ms();
+
+        if (carrier->is_draining ||
+            (carrier->login_retried_ms != 0 && now_ms < carrier->login_retried_ms + 1000))
+                return carrier->is_draining;
+        carrier->login_retried_ms = now_ms;
+        return carrier->events.on_login_refused(carrier->owner, carrier->config->name);
+}
+
+void carrier_retry_login(struct carrier *carrier)
+{
+        if (carrier->is_paused_by_relay)
+                (void)carrier_login_refused(carrier);
+}
+
 void carrier_pump(struct carrier *carrier)
 {
         int64_t now_ms = carrier_now_ms();

@@ -18,6 +18,9 @@ struct carrier_events {
         void (*on_dirty)(void *owner);
         /* Another relay owns the lane; it is tried again later. */
         void (*on_standby)(void *owner);
+        /* The destination refuses us. True: somebody with other credentials takes the sink over, and
+         * nothing needs to be told. */
+        bool (*on_login_refused)(void *owner, const char *sink);
         /* The destination refuses us until somebody does something; or it does not any more. */
         void (*on_refused)(void *owner, const char *sink, const char *reason);
         void (*on_recovered)(void *owner, const char *sink);
@@ -44,6 +47,9 @@ void carrier_ring(struct carrier *carrier);
 
 /* Somebody may have changed what is parked, or who the receivers are. */
 void carrier_control(struct carrier *carrier);
+
+/* If the destination refuses us: are there other credentials by now? */
+void carrier_retry_login(struct carrier *carrier);
 
 /* All pauses there are, of any sink. */
 void carrier_take_pauses(struct carrier *carrier, const struct pause_list *pauses);

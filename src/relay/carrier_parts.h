@@ -45,6 +45,8 @@ struct carrier {
         bool is_paused_by_operator;
         char pause_reason[256]; /* the operator's, if there is one */
         bool is_paused_by_relay;
+
+        int64_t login_retried_ms;
 };
 
 /* Then nothing is read for the sink until somebody resumes it, or changes its configuration. */
@@ -61,5 +63,8 @@ void carrier_note_released(struct carrier *carrier);
 /* The sink's only route: its destination refuses us until somebody does something, or takes events
  * again. */
 void carrier_show_pause(struct carrier *carrier, const struct lane *lane, const char *reason);
+
+/* The destination refuses us. True: the sink is taken over by one with other credentials. */
+bool carrier_login_refused(struct carrier *carrier);
 
 int64_t carrier_now_ms(void);

@@ -94,6 +94,13 @@ static void on_standby(void *owner)
         berth->fleet->events.on_standby(berth->fleet->owner);
 }
 
+static bool on_login_refused(void *owner, const char *sink)
+{
+        const struct berth *berth = owner;
+
+        return berth->fleet->events.on_login_refused(berth->fleet->owner, sink);
+}
+
 static void on_refused(void *owner, const char *sink, const char *reason)
 {
         const struct berth *berth = owner;
@@ -145,6 +152,7 @@ bool fleet_add(struct fleet *fleet, const struct sink_config *config,
 {
         static const struct carrier_events events = {.on_dirty = on_dirty,
             .on_standby = on_standby,
+            .on_login_refused = on_login_refused,
             .on_refused = on_refused,
             .on_recovered = on_recovered,
             .on_closed = on_closed};
@@ -281,6 +289,13 @@ void fleet_ring(struct fleet *fleet)
         list_for_each (link, &fleet->berths)
                 if (berth_of(link)->state == BERTH_SERVING)
                         carrier_ring(berth_of(link)->carrier);
+}
+
+void fleet_retry_logins(struct fleet *fleet)
+{
+        list_for_each (link, &fleet->berths)
+                if (berth_of(link)->state == BERTH_SERVING)
+                        carrier_retry_login(berth_of(link)->carrier);
 }
 
 void fleet_control(struct fleet *fleet)

@@ -19,6 +19,7 @@ struct fleet_events {
         void (*on_dirty)(void *owner); /* call fleet_serve() before the loop waits */
         /* As carrier_events. */
         void (*on_standby)(void *owner);
+        bool (*on_login_refused)(void *owner, const char *sink);
         void (*on_refused)(void *owner, const char *sink, const char *reason);
         void (*on_recovered)(void *owner, const char *sink);
         void (*on_empty)(void *owner); /* the last carrier is gone */
@@ -61,6 +62,7 @@ void fleet_session_down(struct fleet *fleet);
 void fleet_take_pauses(struct fleet *fleet, const struct pause_list *pauses);
 void fleet_ring(struct fleet *fleet);
 void fleet_control(struct fleet *fleet);
+void fleet_retry_logins(struct fleet *fleet);
 bool fleet_is_any_owned(const struct fleet *fleet);
 void fleet_show(const struct fleet *fleet, int64_t now_us); /* where people look */
 bool fleet_is_caught_up(const struct fleet *fleet);

@@ -16,6 +16,8 @@
 struct keeper {
         struct maintenance *maintenance; /* owned */
         struct timer *round;             /* owned */
+        struct keeper_events events;
+        void *owner; /* borrowed */
         unsigned n_rounds;
         char *held_by; /* owned; as said last, of the oldest that is held; NULL: none is */
         bool is_held;  /* any is, in this round */
@@ -86,19 +88,31 @@ static void on_news(void *owner, const char *const *columns)
 
 static void on_failed(void *owner, const struct error *error)
 {
-        (void)owner;
-        log_warn("maintenance_failed", kv_text("error", error->text));
+        struct keeper *keeper = owner;
+
+        if (error->kind == ERROR_LOGIN && keeper->events.on_login_refused(keeper->owner))
+                maintenance_run(keeper->maintenance);
+        else
+                log_warn("maintenance_failed", kv_text("error", error->text));
 }
 
-struct keeper *keeper_create(uv_loop_t *loop, const struct config *config)
+struct keeper *keeper_create(uv_loop_t *loop, const struct config *config,
+    const struct keeper_events *keeper_events, void *owner)
 {
         static const struct maintenance_events events = {
             .on_news = on_news, .on_failed = on_failed};
         struct keeper *keeper = xcalloc(1, sizeof *keeper);
 
+        keeper->events = *keeper_events;
+        keeper->owner = owner;
         keeper->round = timer_create_on(loop, on_round, keeper);
         keeper->maintenance = maintenance_create(loop, config, &events, keeper);
         return keeper;
+}
+
+void keeper_configure(struct keeper *keeper, const struct postgres_config *config)
+{
+        maintenance_configure(keeper->maintenance, config);
 }
 
 void keeper_destroy(struct keeper *keeper)

@@ -7,11 +7,21 @@
 
 #include "config/config.h"
 
+#include <stdbool.h>
 #include <uv.h>
 
 struct keeper;
 
-struct keeper *keeper_create(uv_loop_t *loop, const struct config *config);
+struct keeper_events {
+        /* True: other credentials are there, and the round is tried again with them. */
+        bool (*on_login_refused)(void *owner);
+};
+
+struct keeper *keeper_create(
+    uv_loop_t *loop, const struct config *config, const struct keeper_events *events, void *owner);
+
+/* From the next round on. */
+void keeper_configure(struct keeper *keeper, const struct postgres_config *config);
 void keeper_destroy(struct keeper *keeper); /* NULL is allowed; a round under way is given up */
 
 /* The outbox is there: the first round begins, unless one did before. */

@@ -249,11 +249,19 @@ static void on_no_look(void *owner)
         tell_onlookers(overseer, NULL);
 }
 
+static bool on_login_refused(void *owner)
+{
+        struct overseer *overseer = owner;
+
+        return overseer->events.on_login_refused(overseer->owner);
+}
+
 struct overseer *overseer_create(uv_loop_t *loop, const struct config *config,
     const char *config_file, struct telemetry *telemetry,
     const struct overseer_events *overseer_events, void *owner, struct error *error)
 {
-        static const struct watch_events events = {.on_look = on_look, .on_no_look = on_no_look};
+        static const struct watch_events events = {
+            .on_look = on_look, .on_no_look = on_no_look, .on_login_refused = on_login_refused};
         struct overseer *overseer = xcalloc(1, sizeof *overseer);
 
         overseer->telemetry = telemetry;
@@ -287,6 +295,12 @@ void overseer_take_config(struct overseer *overseer, const struct config *config
         if (config->admin != NULL)
                 admin_take_config(overseer->admin, config->admin);
         watch_set_sinks(overseer->watch, config);
+}
+
+void overseer_configure(struct overseer *overseer, const struct postgres_config *config)
+{
+        if (overseer != NULL)
+                watch_configure(overseer->watch, config);
 }
 
 void overseer_reopen(struct overseer *overseer, const struct config *config)

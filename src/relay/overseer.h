@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "config/config.h"
 
+#include <stdbool.h>
 #include <uv.h>
 
 struct overseer;
@@ -17,6 +18,7 @@ struct telemetry;
 struct overseer_events {
         /* Somebody wants the configuration loaded anew: the number of the reload that will do it. */
         uint64_t (*on_reload)(void *owner);
+        bool (*on_login_refused)(void *owner); /* as watch_events */
 };
 
 /* NULL and *error if the endpoint cannot listen. config->admin is not NULL. */
@@ -27,7 +29,9 @@ struct overseer *overseer_create(uv_loop_t *loop, const struct config *config,
 /* Another configuration is in force: other tokens and hosts. Where it listens stays as it is. */
 void overseer_take_config(struct overseer *overseer, const struct config *config);
 
-/* Other settings of PostgreSQL are in force. NULL is allowed, here and below. */
+/* Other settings of PostgreSQL are in force, from the next connection on; or at once. NULL is allowed,
+ * here and below. */
+void overseer_configure(struct overseer *overseer, const struct postgres_config *config);
 void overseer_reopen(struct overseer *overseer, const struct config *config);
 
 /* A reload is over: whoever asked for it is told. */

@@ -15,8 +15,8 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "loop/timer.h"
+#include "outbox/dsn_check.h"
 #include "outbox/outbox.h"
-#include "outbox/pg_words.h"
 #include "pgcourier/version.h"
 #include "relay/fleet.h"
 #include "relay/keeper.h"
@@ -82,6 +82,7 @@ static void on_sweep(void *owner)
         log_tell_repeats(false);
         if (relay->waker != NULL)
                 waker_check(relay->waker);
+        fleet_retry_logins(relay->fleet);
         relay_ring_all(relay);
         /* A poll looks for new events only; what people do by hand can wait for a sweep. */
         if (uv_now(&relay->loop) >= relay->controlled_ms + (uint64_t)config->sweep_ms * 7 / 8)
@@ -189,14 +190,6 @@ static void on_sink_recovered(void *owner, const char *sink)
         outbox_remove_pause(relay->outbox, sink);
 }
 
-static void on_pooled(void *owner)
-{
-        (void)owner;
-        log_warn("pooler_in_between",
-            kv_text("hint", "lanes are owned by sessions: connect directly, or through a pool in "
-                            "session mode"));
-}
-
 void relay_sessions_down(struct relay *relay, const char *why)
 {
         telemetry_see_source_down(relay->telemetry, why);
@@ -211,7 +204,10 @@ static void on_down(void *owner, const struct error *error, int64_t retry_ms)
 {
         struct relay *relay = owner;
 
+        if (error->kind == ERROR_LOGIN && relay_postgres_refused(relay))
+                return;
         relay_sessions_down(relay, error->text);
+        telemetry_see_login(relay->telemetry, error->kind == ERROR_LOGIN, clock_monotonic_us());
         if (relay->once) {
                 fail(relay, error);
                 return;
@@ -381,6 +377,7 @@ static void start(struct relay *relay)
 {
         static const struct fleet_events fleet_events = {.on_dirty = relay_mark_dirty,
             .on_standby = on_standby,
+            .on_login_refused = relay_sink_refused,
             .on_refused = on_sink_refused,
             .on_recovered = on_sink_recovered,
             .on_empty = on_empty};
@@ -388,7 +385,6 @@ static void start(struct relay *relay)
             .on_stop = on_stop, .on_reload = on_reload_wanted};
         static const struct outbox_events events = {.on_up = on_up,
             .on_pauses = on_pauses,
-            .on_pooled = on_pooled,
             .on_control = on_control,
             .on_down = on_down,
             .on_refused = on_refused,

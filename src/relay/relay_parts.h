@@ -47,6 +47,11 @@ void relay_ring_all(void *relay);
 void relay_look(void *relay, bool is_rung); /* waker_events::on_look */
 void relay_sessions_down(struct relay *relay, const char *why);
 
+/* credentials.c: the login is refused. True: other credentials are tried now, nothing is to be told. */
+bool relay_postgres_refused(void *relay);
+bool relay_sink_refused(void *relay, const char *sink);
+struct config *relay_read_again(void *relay, struct error *error);
+
 /* relay_reload.c */
 void relay_create_reload(struct relay *relay);
 void relay_create_waker(struct relay *relay); /* before the session is opened */

@@ -15,8 +15,9 @@
 
 void relay_create_waker(struct relay *relay)
 {
-        static const struct waker_events events = {
-            .on_look = relay_look, .on_dirty = relay_mark_dirty};
+        static const struct waker_events events = {.on_look = relay_look,
+            .on_dirty = relay_mark_dirty,
+            .on_login_refused = relay_postgres_refused};
 
         if (relay->config->relay.wakeup == WAKEUP_NOTIFY && !relay->once)
                 relay->waker =
@@ -27,8 +28,10 @@ void relay_create_waker(struct relay *relay)
 
 void relay_create_keeper(struct relay *relay)
 {
+        static const struct keeper_events events = {.on_login_refused = relay_postgres_refused};
+
         if (!relay->once)
-                relay->keeper = keeper_create(&relay->loop, relay->config);
+                relay->keeper = keeper_create(&relay->loop, relay->config, &events, relay);
 }
 
 static uint64_t ask_reload(void *owner)
@@ -41,7 +44,8 @@ static uint64_t ask_reload(void *owner)
 bool relay_open_overseer(struct relay *relay, const struct config *config,
     struct overseer **out_overseer, struct error *error)
 {
-        static const struct overseer_events events = {.on_reload = ask_reload};
+        static const struct overseer_events events = {
+            .on_reload = ask_reload, .on_login_refused = relay_postgres_refused};
 
         if (config->admin == NULL || relay->once)
                 return true;
@@ -55,7 +59,7 @@ static struct config *load(void *owner, struct error *error)
         struct relay *relay = owner;
 
         service_reloading(relay->service);
-        return relay->options->load(relay->options->owner, error);
+        return relay->options->load(relay->options->owner, NULL, error);
 }
 
 /* One listens already where the new configuration wants it. */
@@ -138,6 +142,7 @@ static void on_reloaded(void *owner, const struct reload_result *result)
 void relay_create_reload(struct relay *relay)
 {
         static const struct reload_events events = {.load = load,
+            .read_again = relay_read_again,
             .prepare = on_prepare,
             .on_discard = on_discard,
             .on_applied = on_applied,

@@ -3,11 +3,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "config/compare.h"
 #include "loop/timer.h"
-#include "outbox/pg_words.h"
+#include "outbox/dsn_check.h"
 #include "relay/reload_log.h"
 #include "relay/reload_plan.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +32,8 @@ struct reload {
         int64_t began_us;
 
         struct config *other; /* owned; not in force: not yet, or not any more */
+        bool *
+            only; /* owned; its sinks with new credentials, all that counts of it; NULL: all does */
         struct reload_plan plan;
         struct outbox *probe; /* owned; a session with the new settings */
         bool is_probe_up;
@@ -94,6 +98,7 @@ void reload_destroy(struct reload *reload)
         timer_destroy(reload->limit);
         reload_plan_deinit(&reload->plan);
         config_free(reload->other);
+        free(reload->only);
         free(reload);
 }
 
@@ -111,6 +116,10 @@ static void fail(struct reload *reload)
         fleet_discard_waiting(reload->is.fleet);
         reload->events.on_discard(reload->owner);
         enter(reload, RELOAD_DISCARDING);
+        if (reload->only != NULL) {
+                log_warn("credentials_unusable", kv_text("error", reload->error.text));
+                return;
+        }
         reload_log_failure(&reload->error, reload->is.path);
         reload->events.on_done(reload->owner,
             &(const struct reload_result){.number = reload->number, .error = &reload->error});
@@ -136,11 +145,21 @@ static void take_along(struct reload *reload, struct config *old, struct config 
                 new->sinks[i] = same;
                 fleet_configure(reload->is.fleet, same.name, &new->sinks[i], &new->relay);
         }
-        if (!reload->plan.reopens) {
+        if (!reload->plan.reopens && reload->only == NULL) {
                 struct postgres_config same = old->postgres;
                 old->postgres = new->postgres;
                 new->postgres = same;
         }
+}
+
+/* Of two configurations all but the sinks stays where it is. */
+static void exchange_sinks(struct config *a, struct config *b)
+{
+        struct sink_config *sinks = a->sinks;
+
+        assert(a->n_sinks == b->n_sinks);
+        a->sinks = b->sinks;
+        b->sinks = sinks;
 }
 
 static void retire(struct reload *reload, const struct config *old, const struct config *new)
@@ -163,11 +182,16 @@ static void swap(struct reload *reload)
         take_along(reload, old, new);
         retire(reload, old, new);
         fleet_hold(reload->is.fleet, reload->plan.reopens);
-        *reload->is.config = new;
-        reload->other = old;
+        if (reload->only != NULL) {
+                exchange_sinks(old, new);
+        } else {
+                *reload->is.config = new;
+                reload->other = old;
+        }
         timer_arm(reload->limit, (uint64_t) new->relay.drain_ms);
         reload_log_sinks(&reload->plan, old, new);
-        reload->events.on_applied(reload->owner, old);
+        if (reload->only == NULL)
+                reload->events.on_applied(reload->owner, old);
         enter(reload, RELOAD_SWAPPING);
 }
 
@@ -252,11 +276,6 @@ static void on_probe_down(void *owner, const struct error *error, int64_t retry_
         note_error(reload, error);
 }
 
-static void on_probe_pooled(void *owner)
-{
-        (void)owner; /* the session that stays says so */
-}
-
 static void on_probe_filter(void *owner, const char *words)
 {
         reload_filter_checked(owner, words);
@@ -265,7 +284,6 @@ static void on_probe_filter(void *owner, const char *words)
 static void try_session(struct reload *reload)
 {
         static const struct outbox_events events = {.on_up = on_probe_up,
-            .on_pooled = on_probe_pooled,
             .on_down = on_probe_down,
             .on_refused = on_probe_refused,
             .on_filter_checked = on_probe_filter};
@@ -287,22 +305,12 @@ static bool open_sinks(struct reload *reload)
         return true;
 }
 
-static void begin(struct reload *reload)
+static void prepare(struct reload *reload)
 {
-        reload->is_asked = false;
-        reload->number++;
-        reload->began_us = clock_monotonic_us();
-        reload->error.kind = ERROR_NONE;
-        log_info("reloading", kv_text("file", reload->is.path));
-        reload->other = reload->events.load(reload->owner, &reload->error);
-        if (reload->other == NULL || !dsn_check(reload->other->postgres.dsn, &reload->error)) {
-                fail(reload);
-                return;
-        }
-        reload_plan_init(
-            &reload->plan, *reload->is.config, reload->other, opened_with, reload->is.fleet);
-        if (!open_sinks(reload) ||
-            !reload->events.prepare(reload->owner, reload->other, &reload->error))
+        reload_plan_init(&reload->plan, *reload->is.config, reload->other, reload->only,
+            opened_with, reload->is.fleet);
+        if (!open_sinks(reload) || (reload->only == NULL && !reload->events.prepare(reload->owner,
+                                                                reload->other, &reload->error)))
                 fail(reload);
         else if (reload->plan.reopens)
                 try_session(reload);
@@ -310,13 +318,85 @@ static void begin(struct reload *reload)
                 ask_filters(reload);
 }
 
+static void forget_other(struct reload *reload)
+{
+        config_free(reload->other);
+        reload->other = NULL;
+        free(reload->only);
+        reload->only = NULL;
+}
+
+static void begin(struct reload *reload)
+{
+        forget_other(reload); /* a whole one includes it */
+        reload->is_asked = false;
+        reload->number++;
+        reload->began_us = clock_monotonic_us();
+        reload->error.kind = ERROR_NONE;
+        log_info("reloading", kv_text("file", reload->is.path));
+        reload->other = reload->events.load(reload->owner, &reload->error);
+        if (reload->other == NULL || !dsn_check(reload->other->postgres.dsn, &reload->error))
+                fail(reload);
+        else
+                prepare(reload);
+}
+
+static void begin_with_credentials(struct reload *reload)
+{
+        for (unsigned i = 0; i < reload->other->n_sinks; i++)
+                if (reload->only[i])
+                        log_info("credentials_read", kv_text("of", reload->other->sinks[i].name));
+        reload->error.kind = ERROR_NONE;
+        prepare(reload);
+}
+
+static bool is_different(const struct reload *reload, unsigned i)
+{
+        const struct sink_config *old = &(*reload->is.config)->sinks[i];
+        const struct sink_config *new = &reload->other->sinks[i];
+
+        return !sink_configs_are_equal(old, new) ||
+               fleet_fingerprint(reload->is.fleet, old->name) != sink_config_fingerprint(new);
+}
+
+bool reload_sink_refused(struct reload *reload, const char *sink)
+{
+        const struct config *config = *reload->is.config;
+        struct error error;
+        bool is_any = false;
+
+        /* Then it is asked for again with the next sweep. */
+        if (reload->state != RELOAD_IDLE || reload->is_asked || reload->is_stopping)
+                return false;
+        if (reload->other == NULL) {
+                reload->other = reload->events.read_again(reload->owner, &error);
+                if (reload->other == NULL) {
+                        log_warn("credentials_unreadable", kv_text("of", sink),
+                            kv_text("error", error.text));
+                        return false;
+                }
+                assert(reload->other->n_sinks == config->n_sinks); /* of the same text */
+                reload->only = xcalloc(config->n_sinks, sizeof *reload->only);
+        }
+        for (unsigned i = 0; i < config->n_sinks; i++)
+                if (strcmp(config->sinks[i].name, sink) == 0 && is_different(reload, i)) {
+                        reload->only[i] = true;
+                        mark_dirty(reload);
+                        return true;
+                }
+        for (unsigned i = 0; i < config->n_sinks; i++)
+                is_any |= reload->only[i];
+        if (!is_any)
+                forget_other(reload);
+        return false;
+}
+
 static void end(struct reload *reload)
 {
         drop_probe(reload);
         timer_disarm(reload->limit);
         reload_plan_deinit(&reload->plan);
-        config_free(reload->other);
-        reload->other = NULL;
+        forget_other(reload);
         fleet_hold(reload->is.fleet, false);
         enter(reload, RELOAD_IDLE);
 }
@@ -352,7 +432,8 @@ static void serve_swapping(struct reload *reload)
         }
         if (!fleet_is_settled(fleet))
                 return;
-        report_success(reload);
+        if (reload->only == NULL)
+                report_success(reload);
         end(reload);
 }
 
@@ -362,6 +443,8 @@ void reload_serve(struct reload *reload)
         case RELOAD_IDLE:
                 if (reload->is_asked && !reload->is_stopping)
                         begin(reload);
+                else if (reload->other != NULL && !reload->is_stopping)
+                        begin_with_credentials(reload);
                 return;
         case RELOAD_CONNECTING:
                 if (reload->error.kind != ERROR_NONE)

@@ -35,6 +35,8 @@ struct reload_result {
 struct reload_events {
         /* The new one, checked as far as that needs no relay; NULL and *error. */
         struct config *(*load)(void *owner, struct error *error);
+        /* The one in force, with what the files that it names say now; NULL and *error. */
+        struct config *(*read_again)(void *owner, struct error *error);
         /* Whatever of it is not a sink's and may fail, beside what there is; and nothing came of it. */
         bool (*prepare)(void *owner, const struct config *config, struct error *error);
         void (*on_discard)(void *owner);
@@ -60,6 +62,10 @@ void reload_destroy(struct reload *reload); /* the fleet is empty; NULL is allow
 
 /* As soon as the one under way, if any, is over. Returns the number of the one that will do it. */
 uint64_t reload_ask(struct reload *reload);
+
+/* The destination of the sink refuses us. If the files that it is configured with say something else
+ * by now, the sink is replaced by one that is opened with that, and by nothing else: true. */
+bool reload_sink_refused(struct reload *reload, const char *sink);
 
 /* The session in use: outbox_events::on_filter_checked, and that it is lost. */
 void reload_filter_checked(struct reload *reload, const char *words);

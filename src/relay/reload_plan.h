@@ -23,8 +23,9 @@ struct reload_plan {
  * then. */
 typedef uint64_t opened_with_fn(const void *context, const char *sink);
 
+/* `only`: which sinks are looked at, of two configurations of the same text; NULL: everything is. */
 void reload_plan_init(struct reload_plan *plan, const struct config *old, const struct config *new,
-    opened_with_fn *opened_with, const void *context);
+    const bool *only, opened_with_fn *opened_with, const void *context);
 void reload_plan_deinit(struct reload_plan *plan);
 
 /* "a,b", or NULL for none; of those that changed, were added, or were removed. Free them. */

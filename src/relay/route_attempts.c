@@ -90,11 +90,14 @@ static void on_attempt_finished(struct attempt *attempt, const struct outcome *o
         if (is_owned) {
                 if (result.decision == LANE_PARKED && !outcome->is_postponed)
                         report_parked(route->label, &finished, outcome, result.retry_ms);
-                report_breaker(
-                    route->label, was_closed, lane->breaker.state == BREAKER_CLOSED, outcome);
-                if (route->endpoint == NULL)
+                bool is_mended = outcome->needs_operator && carrier_login_refused(route->carrier);
+
+                if (!is_mended)
+                        report_breaker(route->label, was_closed,
+                            lane->breaker.state == BREAKER_CLOSED, outcome);
+                if (!is_mended && route->endpoint == NULL)
                         carrier_show_pause(route->carrier, lane, outcome->reason);
-                else
+                else if (!is_mended)
                         watch_health(route, outcome);
         }
         wake_starved(route->carrier);

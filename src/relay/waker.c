@@ -12,6 +12,7 @@
 
 struct waker {
         struct bell bell;
+        struct outbox *outbox;     /* borrowed */
         struct doorbell *doorbell; /* owned */
         struct timer *look;        /* owned; the bell's next_due */
         enum bell_state logged;
@@ -33,8 +34,11 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
 {
         struct waker *waker = owner;
 
-        log_warn("doorbell_connection_lost", kv_text("error", error->text),
-            kv_int("retry_ms", retry_ms));
+        /* While the session is down as well, that is told of it. */
+        if (error->kind != ERROR_LOGIN || !waker->events.on_login_refused(waker->owner))
+                log_at(outbox_is_up(waker->outbox) ? LEVEL_WARN : LEVEL_DEBUG,
+                    "doorbell_connection_lost", kv_text("error", error->text),
+                    kv_int("retry_ms", retry_ms));
         bell_lost(&waker->bell, clock_monotonic_us());
         waker->events.on_dirty(waker->owner);
 }
@@ -109,6 +113,7 @@ struct waker *waker_create(uv_loop_t *loop, const struct config *config, struct 
         bell_init(&waker->bell, config->relay.sweep_ms, config->relay.poll_interval_ms);
         waker->events = *events;
         waker->owner = owner;
+        waker->outbox = outbox;
         waker->look = timer_create_on(loop, on_look_due, waker);
         waker->doorbell =
             doorbell_create(loop, &config->postgres, BELL_WAIT_MAX_MS, &doorbell_events, waker);
@@ -119,6 +124,11 @@ struct waker *waker_create(uv_loop_t *loop, const struct config *config, struct 
 void waker_configure(struct waker *waker, const struct relay_config *config)
 {
         bell_configure(&waker->bell, config->sweep_ms, config->poll_interval_ms);
+}
+
+void waker_configure_connection(struct waker *waker, const struct postgres_config *config)
+{
+        doorbell_configure(waker->doorbell, config);
 }
 
 void waker_open(struct waker *waker)

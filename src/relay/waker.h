@@ -17,6 +17,8 @@ struct waker_events {
         /* Inside waker_serve(): every lane is to look, because a writer has rung or by itself. */
         void (*on_look)(void *owner, bool is_rung);
         void (*on_dirty)(void *owner); /* call waker_serve() before the loop waits */
+        /* True: other credentials are tried at once, and nothing needs to be told. */
+        bool (*on_login_refused)(void *owner);
 };
 
 /* The outbox, which is not open yet, is made to listen. */
@@ -25,8 +27,9 @@ struct waker *waker_create(uv_loop_t *loop, const struct config *config, struct 
 void waker_open(struct waker *waker);
 void waker_destroy(struct waker *waker); /* NULL is allowed */
 
-/* Its settings are others: those of the relay alone. */
+/* Its settings are others: those of the relay alone; and those of the next connection. */
 void waker_configure(struct waker *waker, const struct relay_config *config);
+void waker_configure_connection(struct waker *waker, const struct postgres_config *config);
 
 /* Some lane is ours, or none. */
 void waker_own(struct waker *waker, bool is_any);

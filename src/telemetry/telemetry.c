@@ -127,6 +127,15 @@ void telemetry_see_source_up(struct telemetry *telemetry)
         telemetry->source.is_up = true;
         telemetry->source.was_up = true;
         telemetry->source.error[0] = '\0';
+        telemetry->source.login_refused_us = 0;
+}
+
+void telemetry_see_login(struct telemetry *telemetry, bool is_refused, int64_t now_us)
+{
+        if (!is_refused)
+                telemetry->source.login_refused_us = 0;
+        else if (telemetry->source.login_refused_us == 0)
+                telemetry->source.login_refused_us = telemetry_wall_us(telemetry, now_us);
 }
 
 void telemetry_see_source_down(struct telemetry *telemetry, const char *words)

@@ -42,8 +42,10 @@ struct telemetry {
 
         struct {
                 bool is_up;
-                char error[256];     /* why not; empty if it is */
-                uint64_t reconnects; /* times that it was lost and came back */
+                char error[256];          /* why not; empty if it is */
+                int64_t login_refused_us; /* wall clock; it does not let us in since then; 0: it is
+                                             something else */
+                uint64_t reconnects;      /* times that it was lost and came back */
                 bool was_up;
                 struct histogram poll; /* asked for a page -> it came */
         } source;
@@ -89,6 +91,8 @@ void telemetry_see_turn(
 void telemetry_see_wakeup(struct telemetry *telemetry, enum wakeup_cause cause);
 void telemetry_see_source_up(struct telemetry *telemetry);
 void telemetry_see_source_down(struct telemetry *telemetry, const char *words);
+/* Whether that is because it does not let us in. */
+void telemetry_see_login(struct telemetry *telemetry, bool is_refused, int64_t now_us);
 void telemetry_see_poll(struct telemetry *telemetry, int64_t took_us);
 void telemetry_see_reload(
     struct telemetry *telemetry, const char *error, int64_t now_us);        /* NULL: it went well */

@@ -16,11 +16,6 @@ static void on_up(void *owner)
         rig->is_up = true;
 }
 
-static void on_pooled(void *owner)
-{
-        (void)owner;
-}
-
 static void on_down(void *owner, const struct error *error, int64_t retry_ms)
 {
         struct store_rig *rig = owner;
@@ -108,7 +103,7 @@ static void await(struct store_rig *rig, const bool *done)
 struct store_rig *store_rig_open(const char *superuser_dsn)
 {
         static const struct outbox_events outbox_events = {
-            .on_up = on_up, .on_pooled = on_pooled, .on_down = on_down, .on_refused = on_refused};
+            .on_up = on_up, .on_down = on_down, .on_refused = on_refused};
         static const struct lane_store_events store_events = {.on_owned = on_owned,
             .on_owned_elsewhere = on_owned_elsewhere,
             .on_page = on_page,

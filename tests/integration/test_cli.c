@@ -49,8 +49,9 @@ Test(cli, refuses_what_it_does_not_understand_and_says_what_is_right)
             {{"publish", "t", "--payload={}", "--dsn=x", "--config=y"}, 2,
                 "--dsn and --config both name a database"},
             {{"publish", "t", "--payload={}", "--dsn=nonsense=1"}, 3,
-                "the dsn is not valid: invalid connection option \"nonsense\". Write "
-                "postgresql://"},
+                "the dsn is not valid: libpq does not understand its options. "},
+            {{"publish", "t", "--payload={}", "--dsn=sslmod=require"}, 3,
+                "did you mean \"sslmode\"?"},
             {{"publish", "t", "--payload={}", "--dsn=host=/nonexistent"}, 4,
                 "cannot connect to PostgreSQL: "},
             {{"migrate", "up"}, 2, "\"up\" is not \"status\""},

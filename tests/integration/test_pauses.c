@@ -27,11 +27,6 @@ static void on_up(void *owner)
         listener->n_told_before_up = listener->n_told;
 }
 
-static void on_pooled(void *owner)
-{
-        (void)owner;
-}
-
 static void on_pauses(void *owner, const struct pause_list *list)
 {
         struct listener *listener = owner;
@@ -94,7 +89,6 @@ static void wait_for(struct listener *listener, const unsigned *count, unsigned 
 static struct listener *listen_to(const char *dsn)
 {
         static const struct outbox_events outbox_events = {.on_up = on_up,
-            .on_pooled = on_pooled,
             .on_pauses = on_pauses,
             .on_control = on_control,
             .on_down = on_down,

@@ -58,11 +58,6 @@ static void on_up(void *owner)
         lane_store_claim(reader->store);
 }
 
-static void on_pooled(void *owner)
-{
-        (void)owner;
-}
-
 static void on_down(void *owner, const struct error *error, int64_t retry_ms)
 {
         struct reader *reader = owner;
@@ -149,7 +144,7 @@ static bool is_settled_in(void *context)
 struct reader *reader_open(const char *dsn, const struct reader_options *options)
 {
         static const struct outbox_events outbox_events = {
-            .on_up = on_up, .on_pooled = on_pooled, .on_down = on_down, .on_refused = on_refused};
+            .on_up = on_up, .on_down = on_down, .on_refused = on_refused};
         static const struct lane_store_events store_events = {.on_owned = on_owned,
             .on_owned_elsewhere = on_owned_elsewhere,
             .on_page = on_page,
