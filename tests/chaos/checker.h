@@ -46,8 +46,7 @@ struct chaos_incident {
         unsigned cause; /* below CHAOS_MAX_CAUSES */
         int64_t begin_us, end_us;
         uint32_t max_repeats; /* of each sink; UINT32_MAX: any number */
-        bool
-            forgets; /* dead letters of the last moments are undone, and their events tried again */
+        bool forgets; /* dead letters of the last moments are gone, and their events tried again */
 };
 
 enum { CHAOS_MAX_CAUSES = 32 };
