@@ -118,7 +118,8 @@ static void update_and_commit(const struct fixture *fixture, PGconn *first, PGco
         PGresult *result;
 
         cr_assert(PQsendQuery(second, "UPDATE public.account SET balance = 2"));
-        while (database_integer(fixture->admin, "SELECT count(*) FROM pg_locks WHERE NOT granted") == 0)
+        while (database_integer(
+                   fixture->admin, "SELECT count(*) FROM pg_locks WHERE NOT granted") == 0)
                 continue;
         database_exec(first, "COMMIT");
         while ((result = PQgetResult(second)) != NULL) {

@@ -179,7 +179,7 @@ Test(rebase, writes_no_id_that_somebody_may_get)
         struct postgres *young = postgres_start_distinct();
         char *dsn = postgres_new_database(young);
         PGconn *admin = database_connect(dsn);
-        int64_t n = 300 + database_integer(admin, "SELECT pg_current_xact_id()::text::bigint");
+        int64_t n = 20 + database_integer(admin, "SELECT pg_current_xact_id()::text::bigint");
         struct rebase_result result;
         struct error error;
 
@@ -199,7 +199,7 @@ Test(rebase, waits_for_those_who_have_such_an_id)
         char *dsn = postgres_new_database(young);
         PGconn *admin = database_connect(dsn);
         PGconn *old = database_connect(dsn);
-        int64_t n = 300 + database_integer(admin, "SELECT pg_current_xact_id()::text::bigint");
+        int64_t n = 20 + database_integer(admin, "SELECT pg_current_xact_id()::text::bigint");
         struct rebase_result result;
         struct error error;
 
