@@ -86,6 +86,54 @@ COMMENT ON COLUMN courier.outbox.data IS 'The body as bytes; or payload';
 COMMENT ON COLUMN courier.outbox.headers IS 'A JSON object of names and values that sinks may pass on';
 COMMENT ON COLUMN courier.outbox.deliver_at IS 'Not to be delivered earlier; its place in the order of its key is the one it has then';
 
+-- Where an id is drawn decides what a reader takes for read (docs/architecture.md). That is right only
+-- while each id is drawn one by one, each above all that were drawn before: a sequence with a CACHE gives
+-- a session ids in advance, one that was set back gives them again. Says what is wrong, and what helps;
+-- nothing: NULL. reached: what it must not be below.
+CREATE FUNCTION courier.outbox_sequence_trouble(reached bigint, OUT trouble text, OUT remedy text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  last_id bigint := coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0);
+  made    record := pg_sequence_parameters('courier.outbox_id_seq'::regclass);
+BEGIN
+  IF made.increment <> 1 OR made.cache_size <> 1 OR made.cycle_option THEN
+    trouble := format('the sequence courier.outbox_id_seq was altered to INCREMENT %s CACHE %s %s, with which events'
+                      ' would be passed over',
+                      made.increment, made.cache_size, CASE WHEN made.cycle_option THEN 'CYCLE' ELSE 'NO CYCLE' END);
+    remedy := 'ALTER SEQUENCE courier.outbox_id_seq INCREMENT 1 CACHE 1 NO CYCLE';
+  ELSIF last_id < reached THEN
+    trouble := format('the sequence courier.outbox_id_seq was set back to %s, although it had reached %s: events'
+                      ' would be passed over', last_id, reached);
+    remedy := 'Stop all relays and run: pgcourier rebase';
+  END IF;
+END
+$$;
+COMMENT ON FUNCTION courier.outbox_sequence_trouble(bigint)
+  IS 'What is wrong with the sequence of the outbox, and what to do about it; NULL: nothing';
+
+-- The floor of a frame: the last id that was drawn. Fails if the sequence is not to be relied on, or
+-- below what it had reached before: no frame is made then.
+--
+-- The value comes first: reading it takes a lock, until the transaction ends, that ALTER SEQUENCE waits
+-- for. So the settings are those that the value was drawn with; and they are asked of a function,
+-- because a statement's snapshot is older than that lock.
+CREATE FUNCTION courier.outbox_floor(reached bigint DEFAULT 0) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  last_id bigint := coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0);
+  made    record := pg_sequence_parameters('courier.outbox_id_seq'::regclass);
+  found   record;
+BEGIN
+  IF last_id < reached OR made.increment <> 1 OR made.cache_size <> 1 OR made.cycle_option THEN
+    found := courier.outbox_sequence_trouble(reached);
+    RAISE EXCEPTION '%', found.trouble USING ERRCODE = 'object_not_in_prerequisite_state', HINT = found.remedy;
+  END IF;
+  RETURN last_id;
+END
+$$;
+COMMENT ON FUNCTION courier.outbox_floor(bigint)
+  IS 'The last id that was drawn for an event; fails if the sequence cannot be relied on';
+
 -- How far each lane has durably come. One row for each lane of each sink.
 --
 -- A cursor is a snapshot: everything visible in from_snapshot has been delivered. While a newer
@@ -161,6 +209,10 @@ COMMENT ON FUNCTION courier.await_quiet(integer)
 --
 --   SELECT courier.publish('orders.created', '{"order": 17}', key => '17');
 --
+-- Change rows first, publish last. An event comes after that of another transaction for sure if it is
+-- published after that one committed, or after a lock was got that that one held until then, such as
+-- the lock of a row that both change.
+--
 -- Errors: check_violation with the name of the broken rule, e.g. topic_must_not_be_empty.
 CREATE FUNCTION courier.publish(
   topic      text,
@@ -187,6 +239,34 @@ GRANT INSERT (event_id, topic, key, type, payload, data, headers, deliver_at)
   ON courier.outbox TO courier_publisher;
 GRANT EXECUTE ON FUNCTION courier.publish(text, json, text, text, jsonb, timestamptz, bytea, uuid)
   TO courier_publisher;
+
+-- The highest id that anybody speaks of: an event, a cursor, a receiver, a partition that is full.
+CREATE FUNCTION courier.outbox_reached() RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN greatest(0, (SELECT max(id) FROM courier.outbox),
+                  (SELECT greatest(max(from_floor), max(until_floor)) FROM courier.cursor),
+                  (SELECT max(start_floor) FROM courier.endpoint),
+                  (SELECT max(upper) - 1 FROM courier.outbox_partition WHERE closed_xid IS NOT NULL));
+END
+$$;
+COMMENT ON FUNCTION courier.outbox_reached() IS 'What the sequence of the outbox must not be below';
+
+-- TRUNCATE with RESTART IDENTITY would give ids again that cursors and receivers have behind them.
+CREATE FUNCTION courier.keep_sequence() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0) < courier.outbox_reached() THEN
+    RAISE EXCEPTION 'the ids of courier.outbox may not begin anew: events would be passed over'
+      USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'TRUNCATE without RESTART IDENTITY';
+  END IF;
+  RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION courier.keep_sequence() IS 'Refuses to TRUNCATE the outbox with RESTART IDENTITY';
+
+CREATE TRIGGER keep_sequence AFTER TRUNCATE ON courier.outbox
+  FOR EACH STATEMENT EXECUTE FUNCTION courier.keep_sequence();
 
 -- The relay reads events and moves cursors. It changes no event and no object.
 GRANT USAGE ON SCHEMA courier TO courier_relay;

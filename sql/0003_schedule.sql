@@ -110,6 +110,31 @@ $$;
 COMMENT ON FUNCTION courier.ticks_around(courier.schedule, timestamptz)
   IS 'The last tick of a schedule at or before a moment, and the first one after it';
 
+-- The name as pg_timezone_names writes it, whatever its case; NULL if it has no such name. That view reads
+-- the file of every time zone. To set one reads a single file and knows its name, but takes POSIX
+-- strings and offsets, too. These have a digit and come back without small letters, as do a few old
+-- names such as EST5EDT: only then the view decides, and of Factory, which some releases leave out.
+CREATE FUNCTION courier.time_zone_name(given text) RETURNS text
+LANGUAGE plpgsql STRICT SET search_path = pg_catalog, pg_temp SET TimeZone = 'UTC' AS $$
+DECLARE
+  found text;
+BEGIN
+  IF given !~* '^[a-z]' OR given ~* '^(interval|inf|nan)' THEN -- what would be read as a number
+    RETURN NULL;
+  END IF;
+  found := set_config('TimeZone', given, true);
+  IF (found !~ '[0-9]' OR found ~ '[a-z]') AND found <> 'Factory' THEN
+    RETURN found;
+  END IF;
+  RETURN (SELECT name FROM pg_timezone_names WHERE name = found);
+EXCEPTION
+  WHEN invalid_parameter_value THEN
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION courier.time_zone_name(text)
+  IS 'The name of a time zone as pg_timezone_names writes it; NULL: there is none';
+
 -- Makes a recurring event, or replaces the one of that name. Returns its next tick. From the commit
 -- on, a running relay publishes one event for each tick; while none runs, ticks are kept.
 --
@@ -174,9 +199,8 @@ BEGIN
       USING ERRCODE = 'invalid_parameter_value',
             HINT = 'After a stop ''one'' publishes the last tick that was missed, ''all'' each of them';
   END IF;
-  SELECT zone.name INTO made.time_zone FROM pg_timezone_names AS zone
-    WHERE lower(zone.name) = lower(schedule.time_zone) LIMIT 1;
-  IF NOT FOUND THEN
+  made.time_zone := courier.time_zone_name(time_zone);
+  IF made.time_zone IS NULL THEN
     RAISE EXCEPTION 'schedule %: there is no time zone %', quote_nullable(name), quote_nullable(time_zone)
       USING ERRCODE = 'invalid_parameter_value',
             HINT = 'Use a name of pg_timezone_names, like Europe/Berlin. Abbreviations and offsets do not know when clocks change.';
@@ -316,7 +340,7 @@ CREATE TRIGGER ring_control
 
 -- A publisher may schedule what it may publish. Names are shared: it may replace and remove the
 -- schedules of other publishers, and read when they tick, but no payload.
-REVOKE ALL ON FUNCTION courier.ticks_around(courier.schedule, timestamptz),
+REVOKE ALL ON FUNCTION courier.time_zone_name(text), courier.ticks_around(courier.schedule, timestamptz),
   courier.schedule(text, text, json, interval, time, text, text, text, jsonb, bytea, text, timestamptz, text[]),
   courier.unschedule(text), courier.publish_tick(courier.schedule, timestamptz), courier.tick() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION

@@ -33,6 +33,25 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION courier.are_patterns(text[]) IS 'Whether these are at most 100 patterns of topics or types';
 
+-- What is visible now. A snapshot says nothing of its own transaction: if that has its id already, and
+-- somebody with a higher one has committed since, it counts as visible, and so would the events that it
+-- publishes. Here it is in progress, which it is.
+CREATE FUNCTION courier.visible_now() RETURNS pg_snapshot
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  seen pg_snapshot := pg_current_snapshot();
+  own  xid8        := pg_current_xact_id_if_assigned();
+BEGIN
+  IF own < pg_snapshot_xmax(seen) THEN
+    RETURN (SELECT format('%s:%s:%s', least(pg_snapshot_xmin(seen), own), pg_snapshot_xmax(seen),
+                          string_agg(txid::text, ',' ORDER BY txid))::pg_snapshot
+            FROM (SELECT pg_snapshot_xip(seen) UNION SELECT own) AS in_progress (txid));
+  END IF;
+  RETURN seen; -- an id that is drawn later is not below xmax
+END
+$$;
+COMMENT ON FUNCTION courier.visible_now() IS 'The current snapshot, with its own transaction in progress';
+
 -- One row for each receiver of an http sink with `endpoints: table`. Every change takes effect as
 -- soon as it is committed; a running relay is told. By plain SQL:
 --
@@ -62,8 +81,8 @@ CREATE TABLE courier.endpoint (
   types             text[]           NOT NULL DEFAULT '{}',
   filter            jsonpath,
   start             text             NOT NULL DEFAULT 'now',
-  start_snapshot    pg_snapshot      NOT NULL DEFAULT pg_current_snapshot(),
-  start_floor       bigint           NOT NULL DEFAULT coalesce(pg_sequence_last_value('courier.outbox_id_seq'), 0),
+  start_snapshot    pg_snapshot      NOT NULL DEFAULT courier.visible_now(),
+  start_floor       bigint           NOT NULL DEFAULT courier.outbox_floor(),
 
   concurrency       integer          NOT NULL DEFAULT 8,
   rate              double precision NOT NULL DEFAULT 0,
@@ -132,7 +151,7 @@ COMMENT ON COLUMN courier.endpoint.headers IS 'A JSON object of names and texts 
 COMMENT ON COLUMN courier.endpoint.topics IS 'Patterns: * is any characters up to the next dot, ** any at all, ! excludes whatever the others say';
 COMMENT ON COLUMN courier.endpoint.types IS 'Patterns of the same form for the type of an event; empty: any type, or none';
 COMMENT ON COLUMN courier.endpoint.filter IS 'A JSON path predicate that the payload must meet; NULL: any payload';
-COMMENT ON COLUMN courier.endpoint.start IS 'now: only events published after the receiver was added; beginning: all that the outbox still has';
+COMMENT ON COLUMN courier.endpoint.start IS 'now: only events that were not committed when the receiver was added, those of the same transaction included; beginning: all that the outbox still has';
 COMMENT ON COLUMN courier.endpoint.start_snapshot IS 'What was visible when it was added; with start_floor, the sequence read after that, where it begins; never set by hand';
 COMMENT ON COLUMN courier.endpoint.concurrency IS 'Requests under way at the same time, at most';
 COMMENT ON COLUMN courier.endpoint.rate IS 'Events a second, on average; 0: as fast as it goes';

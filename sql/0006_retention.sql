@@ -99,7 +99,9 @@ CREATE FUNCTION courier.outbox_close_partitions() RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   had_xid boolean := pg_current_xact_id_if_assigned() IS NOT NULL;
-  last_id bigint  := coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0);
+  -- What is full stays so: an id that was drawn again would come into a partition that is over.
+  last_id bigint  := courier.outbox_floor((SELECT max(upper) - 1 FROM courier.outbox_partition
+                                           WHERE closed_xid IS NOT NULL));
 BEGIN
   IF NOT had_xid THEN
     UPDATE courier.outbox_partition AS p
@@ -116,6 +118,24 @@ END
 $$;
 COMMENT ON FUNCTION courier.outbox_close_partitions()
   IS 'Notes which partitions are full; returns the last id that was drawn';
+
+-- Waits until nobody is left who has added a receiver or moved a cursor and not committed: what they need
+-- could not be seen. False if that took too long. Whoever comes later sees what is visible now; so the lock
+-- is given back at once.
+CREATE FUNCTION courier.outbox_await_readers() RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  LOCK TABLE courier.endpoint, courier.cursor IN SHARE MODE;
+  RAISE EXCEPTION USING ERRCODE = 'CX000'; -- takes the lock back
+EXCEPTION
+  WHEN SQLSTATE 'CX000' THEN
+    RETURN true;
+  WHEN lock_not_available THEN
+    RETURN false;
+END
+$$;
+COMMENT ON FUNCTION courier.outbox_await_readers()
+  IS 'Waits for transactions that have added a receiver or moved a cursor';
 
 -- How many ids the next partition shall take: about an eighth of what is drawn in `keep`, as far as
 -- that can be told from the partitions that are there, and no more than four times the current one.
@@ -235,6 +255,8 @@ DECLARE
   made      name[] := '{}';
   last_id   bigint;
   n_ahead   bigint;
+  oldest    xid8;
+  are_readers_known boolean;
   age       interval;
   holders   text[];
   is_dropped boolean;
@@ -263,7 +285,13 @@ BEGIN
   PERFORM set_config('lock_timeout', lock_wait_ms::text, true);
   last_id := courier.outbox_close_partitions();
 
-  -- What is over, and whose it is.
+  -- What is over, and whose it is. In this order: who adds a receiver after the oldest transaction was
+  -- looked for sees whatever was written by older ones; who had added one before is waited for.
+  oldest := pg_snapshot_xmin(pg_current_snapshot());
+  are_readers_known := NOT EXISTS (
+    SELECT FROM courier.outbox_partition AS o
+    WHERE o.closed_xid IS NOT NULL AND o.emptied_at IS NULL AND clock_timestamp() - o.closed_at >= retention)
+    OR courier.outbox_await_readers();
   FOR p IN SELECT * FROM courier.outbox_partition AS o WHERE o.closed_xid IS NOT NULL ORDER BY o.lower LOOP
     age := clock_timestamp() - p.closed_at;
     CONTINUE WHEN age < retention AND p.emptied_at IS NULL;
@@ -272,8 +300,10 @@ BEGIN
       CONTINUE;
     END IF;
     holders := '{}';
-    IF pg_snapshot_xmin(pg_current_snapshot()) < p.closed_xid THEN
+    IF oldest < p.closed_xid THEN
       holders := ARRAY['a transaction that has not ended'];
+    ELSIF NOT are_readers_known THEN
+      holders := ARRAY['a transaction that has changed receivers or cursors'];
     END IF;
     FOR holder IN SELECT * FROM courier.outbox_holders(p, retention_max > '0' AND age >= retention_max) LOOP
       holders := holders || (holder.sink || CASE WHEN holder.lane = 0 THEN '' ELSE '/' || holder.lane END);
@@ -372,6 +402,7 @@ COMMENT ON VIEW courier.retention IS 'The partitions of the outbox: bounds, size
 
 REVOKE ALL ON FUNCTION courier.maintain(interval, interval, bigint, bigint, integer),
   courier.outbox_holders(courier.outbox_partition, boolean), courier.outbox_close_partitions(),
+  courier.outbox_await_readers(),
   courier.outbox_next_width(interval, bigint, bigint, bigint), courier.outbox_replace_default(),
   courier.outbox_make_partitions(interval, bigint, bigint, boolean) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION courier.maintain(interval, interval, bigint, bigint, integer) TO courier_relay;

@@ -109,6 +109,19 @@ static void add_login_refused(struct findings *findings, const json_t *source)
         findings_add(findings, &finding);
 }
 
+static void add_sequence(struct findings *findings, const json_t *sequence)
+{
+        struct finding finding = finding_of(ATTENTION_ERROR, "sequence", NULL);
+
+        bytes_printf(&finding.title, "The sequence of the outbox cannot be relied on");
+        sentence_append(&finding.why, "%s", status_text(sequence, "trouble"));
+        sentence_append(&finding.remedy, "%s", status_text(sequence, "remedy"));
+        sentence_append(&finding.remedy,
+            "Nothing is delivered until then, and nothing is lost: relays go on by themselves");
+        command_append(findings, &finding.command, "doctor", NULL);
+        findings_add(findings, &finding);
+}
+
 static void add_look_failed(struct findings *findings)
 {
         struct finding finding = finding_of(ATTENTION_WARNING, "look", NULL);
@@ -171,6 +184,8 @@ static void add_source(struct findings *findings)
 
         if (*status_text(source, "login_refused_since") != '\0')
                 add_login_refused(findings, source);
+        else if (json_is_object(status_get(source, "sequence")))
+                add_sequence(findings, status_get(source, "sequence"));
         else if (json_is_false(status_get(source, "up")))
                 add_source_down(findings, source);
         else if (*status_text(findings->status, "look_error") != '\0')

@@ -168,6 +168,36 @@ static void check_cluster(struct blocking_conn *conn, struct report *report)
         rows_free(rows);
 }
 
+/* The same question as when a relay connects. */
+static void check_sequence(struct blocking_conn *conn, struct report *report)
+{
+        struct error error;
+        struct rows *rows = blocking_conn_query(conn,
+            "SELECT trouble, remedy, last_id, maximum_value,"
+            " maximum_value < 9223372036854775807"
+            " FROM courier.outbox_sequence_trouble(courier.outbox_reached()),"
+            " pg_catalog.pg_sequence_parameters('courier.outbox_id_seq'::regclass),"
+            " coalesce(pg_catalog.pg_sequence_last_value('courier.outbox_id_seq'), 0) AS last_id",
+            NULL, 0, &error);
+
+        if (rows == NULL) {
+                report_query(report, "sequence", &error);
+                return;
+        }
+        if (rows_text(rows, 0, 0) != NULL)
+                report_fail(report, ERROR_SCHEMA, "sequence", rows_text(rows, 0, 1), "%s",
+                    rows_text(rows, 0, 0));
+        else if (rows_bool(rows, 0, 4))
+                report_warn(report, "sequence",
+                    "ALTER SEQUENCE courier.outbox_id_seq AS bigint NO MAXVALUE",
+                    "it ends with %s, and so does publishing; it is at %s", rows_text(rows, 0, 3),
+                    rows_text(rows, 0, 2));
+        else
+                report_ok(
+                    report, "sequence", "gives each id once; it is at %s", rows_text(rows, 0, 2));
+        rows_free(rows);
+}
+
 #define RING_TRIGGER                                                                               \
         "CREATE TRIGGER ring AFTER INSERT ON courier.outbox FOR EACH STATEMENT "                   \
         "WHEN (NOT pg_catalog.pg_try_advisory_xact_lock_shared(1668248946, 0)) "                   \
@@ -336,6 +366,7 @@ bool check_database(struct blocking_conn *conn, const struct postgres_config *po
         if (is_known) {
                 check_rights(conn, report, remedy);
                 check_cluster(conn, report);
+                check_sequence(conn, report);
                 check_doorbell(conn, config, report);
                 check_schedules(conn, report);
                 if (config != NULL)

@@ -42,7 +42,8 @@ const struct command rebase_command = {
     .details =
         "A cursor speaks of transaction ids, and those of a restored dump mean nothing in the\n"
         "cluster that it was restored to; the relay refuses to run there. This command rewrites\n"
-        "them so that every sink goes on exactly where it stood when the dump was made.\n"
+        "them so that every sink goes on exactly where it stood when the dump was made. It also\n"
+        "mends the sequence of ids, if somebody set it back.\n"
         "\n"
         "Stop all relays first. It needs the owner of schema courier, rewrites the whole outbox\n"
         "in one transaction and keeps publishers waiting meanwhile.\n",

@@ -3,7 +3,7 @@
  * epoch raised. From then on the lane is this session's, until it ends.
  *
  *   (check filter ->) try lock
- *            -no cursor yet-> (look at now ->) make cursor -> try lock
+ *            -no cursor yet-> make cursor -> try lock
  *            -held-> owned elsewhere
  *            -granted-> raise epoch -> look at what is parked -> owned
  *
@@ -20,7 +20,7 @@ enum {
         CHECK_FILTER,
         TRY_LOCK,
         FIND_CURSOR,
-        LOOK_AT_NOW,
+        MAKE_CURSOR_NOW,
         MAKE_CURSOR,
         RAISE_EPOCH,
         READ_PARKED_KEYS,
@@ -42,11 +42,18 @@ const struct pg_statement claim_statements[] = {
     [FIND_CURSOR] = {.name = "find_cursor",
         .n_params = 2,
         .sql = "SELECT true FROM courier.cursor WHERE sink = $1 AND lane = $2::integer"},
-    /* The statement's snapshot is taken before its functions are called: the floor is above it. */
-    [LOOK_AT_NOW] = {.name = "look_at_now",
-        .sql = "SELECT pg_current_snapshot(),"
-               " coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0)"},
-    /* And the transaction id is drawn by a later statement than the one that read the floor. */
+    /* The statement's snapshot is taken before its functions are called: the floor is above it. The
+     * transaction id is drawn after both, because it depends on the floor. And what the snapshot
+     * still needs is kept from the moment it is taken: whoever drops waits for this statement. */
+    [MAKE_CURSOR_NOW] = {.name = "make_cursor_now",
+        .n_params = 2,
+        .sql = "INSERT INTO courier.cursor"
+               " (sink, lane, system_identifier, from_snapshot, from_floor, from_xid)"
+               " SELECT $1, $2::integer, (SELECT system_identifier FROM pg_control_system()),"
+               " snapshot, floor, CASE WHEN floor >= 0 THEN pg_current_xact_id() END"
+               " FROM (SELECT pg_current_snapshot() AS snapshot, courier.outbox_floor() AS floor"
+               " OFFSET 0) AS frame ON CONFLICT DO NOTHING"},
+    /* The floor was read long ago. */
     [MAKE_CURSOR] = {.name = "make_cursor",
         .n_params = 5,
         .sql = "INSERT INTO courier.cursor"
@@ -165,12 +172,6 @@ static void make_cursor(
         execute(store, MAKE_CURSOR, values, on_cursor_made);
 }
 
-static void on_now(void *owner, PGresult *result)
-{
-        make_cursor(owner, PQgetvalue(result, 0, 0), PQgetvalue(result, 0, 1), NULL);
-        PQclear(result);
-}
-
 static void on_lock_tried(void *owner, PGresult *result)
 {
         struct lane_store *store = owner;
@@ -188,7 +189,7 @@ static void on_lock_tried(void *owner, PGresult *result)
         } else if (store->start_snapshot != NULL) {
                 make_cursor(store, store->start_snapshot, store->start_floor, NULL);
         } else if (store->start == START_NOW) {
-                execute(store, LOOK_AT_NOW, NULL, on_now);
+                execute(store, MAKE_CURSOR_NOW, lane, on_cursor_made);
         } else { /* a snapshot that sees nothing, and the first transaction id there is */
                 make_cursor(store, "1:1:", "0", "3");
         }

@@ -89,7 +89,7 @@ static const char retention_sql[] =
     "   pg_size_pretty(bytes), date_trunc('second', clock_timestamp() - held_since),"
     "   array_to_string(held_by[1:8], ', '),"
     "   ' and ' || nullif(greatest(0, cardinality(held_by) - 8), 0) || ' more'),"
-    "  CASE WHEN sink = 'a transaction that has not ended' THEN 'SELECT pid, xact_start, query "
+    "  CASE WHEN sink LIKE 'a transaction that has %' THEN 'SELECT pid, xact_start, query "
     "FROM "
     "pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start'"
     "   WHEN held_by[1] LIKE '%/%' THEN format('pgcourier endpoint list --sink %s', sink)"

@@ -5,6 +5,7 @@
  *
  *   {"now",
  *    "source": {"server_version", "schema", "notify_queue_usage",
+ *      "sequence": {"trouble", "remedy"} | null: all is well,
  *      "oldest_xmin": {"age_xids", "age", "pid", "what"} | null,
  *      "outbox_bytes", "outbox_dead_tuples", "outbox_partitions",
  *      "retention": {"held_partitions", "held_bytes", "held_for", "held_by": [at most 8 of] "holders",

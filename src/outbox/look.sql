@@ -260,6 +260,9 @@ SELECT json_build_object(
     'server_version', current_setting('server_version'),
     'schema', (SELECT max(version) FROM courier.schema_version),
     'notify_queue_usage', pg_notification_queue_usage(),
+    'sequence', (SELECT CASE WHEN trouble IS NOT NULL
+                             THEN json_build_object('trouble', trouble, 'remedy', remedy) END
+                 FROM courier.outbox_sequence_trouble(courier.outbox_reached())),
     'oldest_xmin', (SELECT json_build_object('age_xids', age_xids,
                       'age', round(extract(epoch FROM age)::numeric, 3), 'pid', pid, 'what', what)
                     FROM holders ORDER BY age_xids DESC, age DESC NULLS LAST LIMIT 1),

@@ -31,7 +31,7 @@ SELECT floor AS id, NULL::uuid AS event_id, NULL::text AS topic, NULL::text AS k
        NULL::boolean AS is_delayed, snapshot::text AS frame,
        CASE WHEN floor > $from_floor::bigint + 64 THEN pg_current_xact_id() END AS xid
 FROM (SELECT pg_current_snapshot() AS snapshot,
-             coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0) AS floor
+             courier.outbox_floor($from_floor::bigint) AS floor
       OFFSET 0) AS frame
 UNION ALL
 (

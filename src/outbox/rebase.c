@@ -17,6 +17,16 @@ static const char owned_sql[] =
     "SELECT sink FROM courier.cursor"
     " WHERE NOT pg_try_advisory_xact_lock(1668248946, lock_id) ORDER BY sink LIMIT 1";
 
+/* By how many the ids that were written are above the oldest that is in use, our own included. */
+static const char missing_sql[] =
+    "SELECT coalesce(max(txid), 3) + 1 - pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+    " FROM rebased";
+
+/* Each in a transaction of its own, of which nothing is left but the id. */
+static const char draw_sql[] =
+    "DO $$BEGIN FOR i IN 1 .. %lld LOOP PERFORM pg_catalog.pg_current_xact_id(); COMMIT; END LOOP; "
+    "END$$";
+
 static const char waiting_sql[] =
     "SELECT cursor.sink, cursor.lane, count(rebased.id)"
     " FROM courier.cursor LEFT JOIN rebased ON cursor.lock_id = ANY (rebased.lanes)"
@@ -50,6 +60,49 @@ static bool no_lane_is_owned(struct blocking_conn *conn, struct error *error)
         return ok;
 }
 
+static bool count_missing_ids(struct blocking_conn *conn, long long *out_n, struct error *error)
+{
+        struct rows *rows = blocking_conn_query(conn, missing_sql, NULL, 0, error);
+
+        if (rows == NULL)
+                return false;
+        *out_n = strtoll(rows_text(rows, 0, 0), NULL, 10);
+        rows_free(rows);
+        return true;
+}
+
+static bool draw_ids(struct blocking_conn *conn, long long n, struct error *error)
+{
+        char draw[sizeof draw_sql + 24];
+
+        snprintf(draw, sizeof draw, draw_sql, n);
+        return blocking_conn_run(conn, "ROLLBACK", error) && blocking_conn_run(conn, draw, error);
+}
+
+/* A cluster that has drawn fewer ids than there are sets of lanes draws what is missing, and all
+ * begins anew; some to spare, as who publishes meanwhile may make one set more. */
+static bool rewrite(struct blocking_conn *conn, struct error *error)
+{
+        enum { MAX_ROUNDS = 3, SPARE = 100 };
+
+        for (int round = 0; round < MAX_ROUNDS; round++) {
+                long long n_missing;
+
+                if (!lock(conn, error) || !no_lane_is_owned(conn, error) ||
+                    !blocking_conn_run(conn, rebase_sql, error) ||
+                    !count_missing_ids(conn, &n_missing, error))
+                        return false;
+                if (n_missing <= 0)
+                        return true;
+                if (!draw_ids(conn, n_missing + SPARE, error))
+                        return false;
+        }
+        return error_set(error, ERROR_TEMPORARY,
+            "a transaction is open that is older than the ids that rebase has to write; have all "
+            "transactions of the cluster end (pg_stat_activity, pg_prepared_xacts), then try "
+            "again");
+}
+
 static bool read_result(
     struct blocking_conn *conn, struct rebase_result *result, struct error *error)
 {
@@ -73,8 +126,7 @@ bool rebase(struct blocking_conn *conn, struct rebase_result *out_result, struct
 {
         struct rebase_result result = {0};
 
-        if (lock(conn, error) && no_lane_is_owned(conn, error) &&
-            blocking_conn_run(conn, rebase_sql, error) && read_result(conn, &result, error) &&
+        if (rewrite(conn, error) && read_result(conn, &result, error) &&
             blocking_conn_run(conn, "COMMIT", error)) {
                 *out_result = result;
                 return true;

@@ -1,4 +1,5 @@
-/* Repairs the outbox and its cursors after the database came to another cluster. */
+/* Repairs the outbox and its cursors after the database came to another cluster, or after its sequence
+ * was set back. */
 #pragma once
 
 #include "base/error.h"
@@ -18,7 +19,7 @@ struct rebase_result {
 
 /*
  * Rewrites transaction ids so that each lane goes on exactly where it stood: in one transaction,
- * while nobody publishes. Needs the schema's owner. ERROR_TEMPORARY if a relay owns a lane. After a
+ * while nobody publishes, after others that only draw ids, if the cluster has drawn too few. Needs the schema's owner. ERROR_TEMPORARY if a relay owns a lane. After a
  * failure the connection is to be closed, which takes everything back.
  */
 bool rebase(struct blocking_conn *conn, struct rebase_result *out_result, struct error *error)

@@ -2,9 +2,16 @@
 --
 -- After a dump was restored elsewhere, the transaction ids in the outbox and in the cursors are
 -- those of another cluster. What they say is still right among themselves: which events each lane
--- has behind it. That is written down anew with small transaction ids that this cluster has long
--- passed: 3 for events that no lane waits for, and one more for each set of lanes that waits for the
--- same events. A lane's snapshot then has those in its list that it waits for.
+-- has behind it. That is written down anew with small transaction ids: 3 for events that no lane waits
+-- for, and one more for each set of lanes that waits for the same events. A lane's snapshot then has
+-- those in its list that it waits for. Nobody may get one of these ids any more: rebase.c sees to it.
+--
+-- A receiver that nobody has delivered to yet gets the cursor that its row is the beginning of.
+INSERT INTO courier.cursor (sink, lane, system_identifier, from_snapshot, from_floor, from_xid)
+SELECT sink, id, 0, start_snapshot, start_floor, '3' FROM courier.endpoint
+WHERE start = 'now'
+ON CONFLICT DO NOTHING;
+
 CREATE TEMPORARY TABLE rebased ON COMMIT DROP AS
 SELECT id, lanes, 3 + dense_rank() OVER (ORDER BY lanes) AS txid
 FROM (
@@ -22,6 +29,19 @@ FROM (
 ) AS awaited;
 
 ALTER TABLE rebased ADD PRIMARY KEY (id);
+
+-- The sequence as the schema has it, and above all that it has reached: somebody may have set it back.
+DO $$
+DECLARE
+  reached bigint := greatest(courier.outbox_reached(), pg_sequence_last_value('courier.outbox_id_seq'::regclass));
+BEGIN
+  EXECUTE format('ALTER SEQUENCE courier.outbox_id_seq AS bigint INCREMENT 1 MINVALUE 1 NO MAXVALUE'
+                 ' CACHE 1 NO CYCLE RESTART WITH %s', reached + 1);
+  IF reached > 0 THEN
+    PERFORM setval('courier.outbox_id_seq', reached);
+  END IF;
+END
+$$;
 
 UPDATE courier.outbox
 SET txid = (coalesce((SELECT rebased.txid FROM rebased WHERE rebased.id = outbox.id), 3))::text::xid8;
@@ -42,7 +62,7 @@ UPDATE courier.cursor
 SET epoch = epoch + 1,
     system_identifier = (SELECT system_identifier FROM pg_control_system()),
     from_snapshot = (first || ':' || next || ':' || xip)::pg_snapshot,
-    from_floor = coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0),
+    from_floor = courier.outbox_floor(),
     from_xid = next::text::xid8,
     until_snapshot = NULL, until_floor = NULL, until_xid = NULL, last_id = 0,
     settled_at = now()
@@ -51,9 +71,3 @@ WHERE rewritten.lock_id = cursor.lock_id;
 
 -- What was noted of full partitions is of the other cluster's ids, too: it is noted again.
 UPDATE courier.outbox_partition SET closed_xid = NULL;
-
--- Receivers that nobody has delivered to yet begin here.
-UPDATE courier.endpoint
-SET start_snapshot = pg_current_snapshot(),
-    start_floor = coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0)
-WHERE NOT EXISTS (SELECT FROM courier.cursor WHERE cursor.sink = endpoint.sink AND cursor.lane = endpoint.id);

@@ -44,6 +44,13 @@ static const struct pg_statement read_version = {
     .sql = "SELECT coalesce(max(version), 0) FROM courier.schema_version",
 };
 
+/* Without it, all would fail as soon as a lane looks; while the session is greeted, it is tried more and
+ * more rarely. */
+static const struct pg_statement check_sequence = {
+    .name = "check_sequence",
+    .sql = "SELECT courier.outbox_floor(courier.outbox_reached())",
+};
+
 /* The schema's two channels. */
 #define NEWS    "courier"
 #define CONTROL "courier_control"
@@ -127,6 +134,7 @@ static bool version_is_ours(struct outbox *outbox, int version)
 
 static void prepare_statements(struct outbox *outbox)
 {
+        pg_conn_prepare(outbox->conn, &check_sequence);
         for (unsigned i = 0; i < n_claim_statements; i++)
                 pg_conn_prepare(outbox->conn, &claim_statements[i]);
         pg_conn_prepare(outbox->conn, &next_id_statement);
@@ -165,6 +173,7 @@ static void on_version(void *owner, PGresult *result)
         if (outbox->is_listening)
                 start_listening(outbox);
         prepare_statements(outbox);
+        pg_conn_execute(outbox->conn, &check_sequence, NULL, false, NULL, NULL);
         session_read_pauses(outbox, on_first_pauses);
 }
 

@@ -154,7 +154,7 @@ Test(doctor, finds_what_keeps_the_outbox_from_being_cut)
             "10, 1);"
             "INSERT INTO courier.outbox (id, topic, payload) OVERRIDING SYSTEM VALUE"
             " VALUES (1000000000000, 't', '1');"
-            "SELECT setval('courier.outbox_id_seq', 2000000)");
+            "SELECT setval('courier.outbox_id_seq', 1000000000000)");
         EXPECT(DOCTOR(), 0, "warn  retention: outbox_p1 (", ") should have gone 01:00:0",
             " ago, but is held by old, mail\n      pgcourier cursor drop old",
             "warn  retention: sink mail lost 6 events to outbox.retention_max in the last day\n"

@@ -150,6 +150,40 @@ Test(doorbell_trigger, lets_a_wait_end_without_the_lock)
         relay_fixture_end(&fixture);
 }
 
+/* PostgreSQL gives back all locks of a cursor that fails within a savepoint, its rows from before stay. */
+Test(doorbell_trigger, leaves_a_cursor_that_fails_in_a_savepoint_to_the_sweep)
+{
+        struct relay_fixture fixture;
+        struct relay_process *relay;
+        PGconn *spectator, *app;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        app = database_connect(fixture.app);
+        database_exec(app,
+            "BEGIN; DECLARE c CURSOR FOR SELECT CASE n WHEN 2 THEN (1 / (n - 2))::text"
+            "  ELSE courier.publish('t', '1')::text END FROM generate_series(1, 2) AS n;"
+            "FETCH c; SAVEPOINT s");
+        cr_expect_eq(database_integer(fixture.admin, "SELECT count(*) " LOCK), 1);
+        PQclear(PQexec(app, "FETCH c"));
+        database_exec(app, "ROLLBACK TO s");
+        cr_expect_eq(database_integer(fixture.admin, "SELECT count(*) " LOCK), 0);
+
+        relay = relay_start("postgres: {dsn: \"%s\"}\n"
+                            "relay: {sweep: 200ms}\n"
+                            "sinks:\n"
+                            "  - {name: events, topics: [\"**\"], start: beginning,\n"
+                            "     redis: {url: \"unix://%s\", stream: events}}\n",
+            fixture.relay, fixture.redis.socket_path);
+        await_sleep(&fixture);
+        spectator = listen_to_writers(&fixture);
+        database_exec(app, "COMMIT");
+        relay_fixture_await(&fixture, "events", 1);
+        cr_expect_eq(count_rings(spectator), 0);
+        PQfinish(spectator);
+        PQfinish(app);
+        end(&fixture, relay);
+}
+
 /* As pg_dump writes it down and psql reads it. */
 Test(doorbell_trigger, survives_a_dump)
 {

@@ -106,6 +106,73 @@ Test(reader, starts_at_now_when_told_so)
         tear_down(&fixture);
 }
 
+static void begin_row(const struct fixture *fixture)
+{
+        database_exec(fixture->admin, "CREATE TABLE public.account AS SELECT 1 AS balance;"
+                                      "GRANT ALL ON public.account TO app");
+}
+
+/* The update of `second` waits for `first`, which commits meanwhile. */
+static void update_and_commit(const struct fixture *fixture, PGconn *first, PGconn *second)
+{
+        PGresult *result;
+
+        cr_assert(PQsendQuery(second, "UPDATE public.account SET balance = 2"));
+        while (database_integer(
+                   fixture->admin, "SELECT count(*) FROM pg_locks WHERE NOT granted") == 0)
+                continue;
+        database_exec(first, "COMMIT");
+        while ((result = PQgetResult(second)) != NULL) {
+                cr_assert_eq(PQresultStatus(result), PGRES_COMMAND_OK);
+                PQclear(result);
+        }
+}
+
+Test(reader, delivers_later_what_is_published_after_waiting)
+{
+        struct fixture fixture = set_up();
+        PGconn *first = database_connect(fixture.app);
+        PGconn *second = database_connect(fixture.app);
+        struct reader *reader = reader_open(fixture.relay, &from_the_beginning);
+
+        begin_row(&fixture);
+        database_exec(second, "BEGIN; SELECT pg_current_xact_id()"); /* its id is the smaller one */
+        database_exec(first, "BEGIN; UPDATE public.account SET balance = 1");
+        publish(first, "first");
+        update_and_commit(&fixture, first, second);
+        publish(second, "second");
+        database_exec(second, "COMMIT");
+        reader_catch_up(reader);
+        cr_expect_str_eq(deliveries(reader, 0), "first second");
+        reader_close(reader);
+        PQfinish(first);
+        PQfinish(second);
+        tear_down(&fixture);
+}
+
+/* Hence the advice to publish last: what became visible together comes in the order of ids. */
+Test(reader, does_not_reorder_what_was_published_before_waiting)
+{
+        struct fixture fixture = set_up();
+        PGconn *first = database_connect(fixture.app);
+        PGconn *second = database_connect(fixture.app);
+        struct reader *reader = reader_open(fixture.relay, &from_the_beginning);
+
+        begin_row(&fixture);
+        database_exec(second, "BEGIN");
+        publish(second, "second");
+        database_exec(first, "BEGIN; UPDATE public.account SET balance = 1");
+        publish(first, "first");
+        update_and_commit(&fixture, first, second);
+        database_exec(second, "COMMIT");
+        reader_catch_up(reader);
+        cr_expect_str_eq(deliveries(reader, 0), "second first");
+        reader_close(reader);
+        PQfinish(first);
+        PQfinish(second);
+        tear_down(&fixture);
+}
+
 Test(reader, delivers_a_late_commit_of_a_smaller_id)
 {
         struct fixture fixture = set_up();

@@ -1,4 +1,5 @@
 /* A dump, restored into another real cluster: the relay refuses it, `rebase` repairs it. */
+#include "base/alloc.h"
 #include "outbox/blocking_conn.h"
 #include "outbox/rebase.h"
 #include "support/postgres.h"
@@ -145,4 +146,75 @@ Test(rebase, refuses_while_a_relay_runs)
         cr_expect_not_null(strstr(error.text, "running"));
         reader_close(reader);
         free(dsn);
+}
+
+/* As many sets of lanes as there are lanes: all stand at places of their own. */
+static void make_places(const char *dsn, PGconn *admin, int64_t n)
+{
+        char *sql =
+            xasprintf("INSERT INTO courier.cursor (sink, system_identifier, from_snapshot,"
+                      "  from_floor, from_xid, until_snapshot, until_floor, until_xid, last_id)"
+                      " SELECT 's' || i, system_identifier, '1:1:', 0, '3',"
+                      "  pg_current_snapshot(), courier.outbox_floor(), pg_current_xact_id(), i"
+                      " FROM generate_series(1, %lld) AS i, pg_control_system()",
+                (long long)n);
+
+        publish(dsn, 1, (int)n);
+        database_exec(admin, sql);
+        free(sql);
+}
+
+/* How many lanes have not behind them what is published now. */
+static int64_t count_waiting(PGconn *admin)
+{
+        database_exec(admin, "SELECT courier.publish('t', '0')");
+        return database_integer(admin,
+            "SELECT count(*) FROM courier.cursor,"
+            " (SELECT txid FROM courier.outbox ORDER BY id DESC LIMIT 1) AS newest"
+            " WHERE NOT pg_visible_in_snapshot(txid, from_snapshot) AND txid >= from_xid");
+}
+
+Test(rebase, writes_no_id_that_somebody_may_get)
+{
+        struct postgres *young = postgres_start_distinct();
+        char *dsn = postgres_new_database(young);
+        PGconn *admin = database_connect(dsn);
+        int64_t n = 20 + database_integer(admin, "SELECT pg_current_xact_id()::text::bigint");
+        struct rebase_result result;
+        struct error error;
+
+        make_places(dsn, admin, n);
+        cr_assert(run_rebase(dsn, &result, &error), "%s", error.text);
+        cr_expect_eq(result.n_lanes, n);
+        rebase_result_deinit(&result);
+        cr_expect_eq(count_waiting(admin), n);
+        PQfinish(admin);
+        free(dsn);
+        postgres_stop(young);
+}
+
+Test(rebase, waits_for_those_who_have_such_an_id)
+{
+        struct postgres *young = postgres_start_distinct();
+        char *dsn = postgres_new_database(young);
+        PGconn *admin = database_connect(dsn);
+        PGconn *old = database_connect(dsn);
+        int64_t n = 20 + database_integer(admin, "SELECT pg_current_xact_id()::text::bigint");
+        struct rebase_result result;
+        struct error error;
+
+        database_exec(old, "BEGIN; SELECT pg_current_xact_id()");
+        make_places(dsn, admin, n);
+        cr_expect(!run_rebase(dsn, &result, &error));
+        cr_expect_eq(error.kind, ERROR_TEMPORARY, "%s", error.text);
+        cr_expect_eq(
+            database_integer(admin, "SELECT count(*) FROM courier.cursor WHERE epoch > 0"), 0);
+        database_exec(old, "COMMIT");
+        cr_assert(run_rebase(dsn, &result, &error), "%s", error.text);
+        rebase_result_deinit(&result);
+        cr_expect_eq(count_waiting(admin), n);
+        PQfinish(admin);
+        PQfinish(old);
+        free(dsn);
+        postgres_stop(young);
 }

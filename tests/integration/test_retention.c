@@ -286,6 +286,48 @@ Test(retention, keeps_what_no_snapshot_lists)
         tear_down(&fixture);
 }
 
+/* The row of a receiver says from where on it needs the log before anybody else can see that row. */
+Test(retention, keeps_what_a_receiver_needs_that_is_not_committed)
+{
+        struct fixture fixture = set_up();
+        PGconn *late = database_connect(fixture.app);
+        PGconn *owner = database_connect(fixture.dsn);
+
+        publish(fixture.admin, 3);
+        database_exec(late, "BEGIN");
+        publish(late, 1);
+        publish(fixture.admin, 15);
+        expect(fixture.admin, DELIVERED_IS_OVER,
+            "held outbox_p1 by a transaction that has not ended, waits outbox");
+        database_exec(owner, "BEGIN; INSERT INTO courier.endpoint (sink, name, url)"
+                             " VALUES ('hooks', 'acme', 'https://acme.example/')");
+        database_exec(late, "COMMIT");
+        expect(fixture.admin, DELIVERED_IS_OVER,
+            "held outbox_p1 by a transaction that has changed receivers or cursors,"
+            " made outbox_p21, made outbox_p31");
+        database_exec(owner, "COMMIT");
+        expect(fixture.admin, DELIVERED_IS_OVER, "held outbox_p1 by hooks/1");
+        PQfinish(late);
+        PQfinish(owner);
+        tear_down(&fixture);
+}
+
+/* Not even for a moment longer than it takes to see that nobody has changed any. */
+Test(retention, keeps_nobody_from_adding_a_receiver)
+{
+        struct fixture fixture = set_up();
+
+        publish(fixture.admin, 15);
+        database_exec(fixture.admin, "BEGIN");
+        database_exec(fixture.admin, "SELECT courier.maintain('0', '0', 10, 10, 20)");
+        expect(fixture.admin,
+            "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'ShareLock'"
+            " AND relation IN ('courier.endpoint'::regclass, 'courier.cursor'::regclass)",
+            "0");
+        database_exec(fixture.admin, "COMMIT");
+        tear_down(&fixture);
+}
+
 Test(retention, is_not_held_by_a_sink_that_takes_nothing_of_what_comes)
 {
         static char other[] = "other";

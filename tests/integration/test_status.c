@@ -179,8 +179,8 @@ Test(status, is_json_of_one_shape)
             "delayed", "dead", "next_retry_at", "endpoints", "counters", "rate", "latency",
             "stages", "series", "last_error", "last_delivery_at"};
         static const char *const of_source[] = {"up", "error", "reconnects", "server_version",
-            "schema", "notify_queue_usage", "oldest_xmin", "outbox_bytes", "outbox_dead_tuples",
-            "outbox_partitions", "retention", "owner_pid"};
+            "schema", "notify_queue_usage", "sequence", "oldest_xmin", "outbox_bytes",
+            "outbox_dead_tuples", "outbox_partitions", "retention", "owner_pid"};
         json_t *status = status_json();
 
         for (size_t i = 0; i < sizeof members / sizeof *members; i++)
