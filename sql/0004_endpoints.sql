@@ -52,6 +52,44 @@ END
 $$;
 COMMENT ON FUNCTION courier.visible_now() IS 'The current snapshot, with its own transaction in progress';
 
+-- What relays say of their sinks: one row for each that was ever served here, written by whoever takes
+-- its lane. Receivers can be added to sinks that are known (below), and a relay that stands by sees
+-- whether the one that delivers has other settings than its own. Of a sink that no relay has served
+-- yet somebody else may tell first:
+--
+--   INSERT INTO courier.sink (name, fans_out) VALUES ('webhooks', true);
+CREATE TABLE courier.sink (
+  name     text        NOT NULL,
+  fans_out boolean     NOT NULL,
+  settings jsonb       NOT NULL DEFAULT '{}',
+  told_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+
+  CONSTRAINT sink_pkey PRIMARY KEY (name),
+  CONSTRAINT name_must_be_that_of_a_sink CHECK (name ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
+  CONSTRAINT settings_must_be_an_object CHECK (jsonb_typeof(settings) = 'object')
+);
+COMMENT ON TABLE courier.sink IS 'The sinks that relays have served here, and with which settings';
+COMMENT ON COLUMN courier.sink.fans_out IS 'It has endpoints: table, so receivers can be added to it';
+COMMENT ON COLUMN courier.sink.settings IS 'Where events go and which, in words without secrets, as the last relay to take the lane had it';
+COMMENT ON COLUMN courier.sink.told_at IS 'When settings were last changed';
+
+-- For the relay that takes a lane. Somebody else may be telling of the same sink in a transaction of his
+-- own: nobody waits for that long; then it is noted by whoever takes the lane next.
+CREATE FUNCTION courier.note_sink(name text, fans_out boolean, settings jsonb) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
+BEGIN
+  INSERT INTO courier.sink AS noted (name, fans_out, settings)
+  VALUES (note_sink.name, note_sink.fans_out, note_sink.settings)
+  ON CONFLICT ON CONSTRAINT sink_pkey DO UPDATE
+    SET fans_out = excluded.fans_out, settings = excluded.settings, told_at = excluded.told_at;
+  RETURN true;
+EXCEPTION
+  WHEN lock_not_available THEN
+    RETURN false;
+END
+$$;
+COMMENT ON FUNCTION courier.note_sink(text, boolean, jsonb) IS 'For the relay: notes with which settings it serves a sink';
+
 -- One row for each receiver of an http sink with `endpoints: table`. Every change takes effect as
 -- soon as it is committed; a running relay is told. By plain SQL:
 --
@@ -161,6 +199,43 @@ COMMENT ON COLUMN courier.endpoint.state_reason IS 'Why it is paused or disabled
 COMMENT ON COLUMN courier.endpoint.state_since IS 'When state was last changed; set by a trigger';
 COMMENT ON COLUMN courier.endpoint.failing_since IS 'No delivery has succeeded since then; set by the relay after a minute, NULL after a success';
 COMMENT ON COLUMN courier.endpoint.last_error IS 'The last failure that the relay noted, in the receiver''s words or ours';
+
+-- What no CHECK can say. A filter that is no predicate is true of nothing, and to a sink that does not
+-- exist nothing is delivered: both receivers would get nothing for ever, without a word. Which sinks
+-- there are is known from courier.sink; as long as none with receivers is, any name will do. Runs with
+-- its owner's rights, since whoever manages receivers may not have to read what it looks at.
+-- (courier.filter_error() comes with the next migration.)
+CREATE FUNCTION courier.check_endpoint() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  fault text := CASE WHEN NEW.filter IS NOT NULL THEN courier.filter_error(NEW.filter::text) END;
+  known text;
+BEGIN
+  IF fault IS NOT NULL THEN
+    RAISE EXCEPTION 'endpoint %: the filter would never be true: %', NEW.name, fault
+      USING ERRCODE = 'check_violation', CONSTRAINT = 'filter_must_be_a_predicate',
+            SCHEMA = 'courier', TABLE = 'endpoint', COLUMN = 'filter';
+  END IF;
+  IF TG_OP = 'INSERT' AND NOT EXISTS (SELECT FROM courier.sink WHERE sink.name = NEW.sink AND fans_out) THEN
+    SELECT string_agg(name, ', ' ORDER BY name) INTO known
+    FROM (SELECT name FROM courier.sink WHERE fans_out ORDER BY name LIMIT 20) AS first;
+    IF known IS NOT NULL OR EXISTS (SELECT FROM courier.sink WHERE sink.name = NEW.sink) THEN
+      RAISE EXCEPTION 'endpoint %: there is no sink % with endpoints: table; there %', NEW.name, NEW.sink,
+          coalesce('are: ' || known, 'is none')
+        USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'sink_must_have_endpoints_table',
+              SCHEMA = 'courier', TABLE = 'endpoint', COLUMN = 'sink',
+              HINT = format('If the relay that will serve it has yet to start, tell of it first: INSERT INTO '
+                'courier.sink (name, fans_out) VALUES (%L, true) ON CONFLICT (name) DO UPDATE SET fans_out = true',
+                NEW.sink);
+    END IF;
+  END IF;
+  RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION courier.check_endpoint() IS 'Refuses filters that are no predicate, and sinks that do not exist';
+
+CREATE TRIGGER check_endpoint BEFORE INSERT OR UPDATE OF filter ON courier.endpoint
+  FOR EACH ROW EXECUTE FUNCTION courier.check_endpoint();
 
 -- What an UPDATE by hand should not have to think of. A receiver that moved to another sink would
 -- leave its cursor and its parked rows behind.
@@ -337,11 +412,14 @@ COMMENT ON VIEW courier.endpoint_health IS 'How each receiver is: its state, sin
 -- manages receivers needs no more than rights on the table; the other functions run with its own.
 REVOKE ALL ON FUNCTION courier.publish_endpoint_event(courier.endpoint, text, text, timestamptz),
   courier.note_endpoint_failing(integer, interval, text), courier.note_endpoint_recovered(integer),
-  courier.disable_endpoint(integer, text) FROM PUBLIC;
+  courier.disable_endpoint(integer, text), courier.note_sink(text, boolean, jsonb),
+  courier.check_endpoint() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION courier.note_endpoint_failing(integer, interval, text),
-  courier.note_endpoint_recovered(integer), courier.disable_endpoint(integer, text) TO courier_relay;
+  courier.note_endpoint_recovered(integer), courier.disable_endpoint(integer, text),
+  courier.note_sink(text, boolean, jsonb) TO courier_relay;
 GRANT SELECT, INSERT, UPDATE, DELETE ON courier.endpoint TO courier_relay;
 GRANT SELECT ON courier.endpoint_health TO courier_relay;
+GRANT SELECT, INSERT, UPDATE, DELETE ON courier.sink TO courier_relay;
 GRANT DELETE ON courier.cursor TO courier_relay; -- of a receiver that was removed
 
 INSERT INTO courier.schema_version (version, name) VALUES (4, 'endpoints');

@@ -2,6 +2,7 @@
 #include "base/bytes.h"
 #include "cli/cli.h"
 #include "cli/libraries.h"
+#include "cli/remedy.h"
 #include "config/suggest.h"
 #include "pgcourier/version.h"
 
@@ -129,6 +130,7 @@ static bool run_one(int argc, char **argv, struct error *error)
 
         if (!arguments_parse(&arguments, command, argc - 1, argv + 1, error))
                 return false;
+        remedy_init(&arguments);
         if (arguments.wants_help)
                 help_print_command(command);
         else
@@ -168,12 +170,15 @@ static bool finish_output(struct error *error)
 }
 
 /* Some of the text may be a peer's or the caller's: it may not move the terminal's cursor. */
-static void print_error(struct error *error)
+static void print_error(const struct error *error)
 {
-        for (char *at = error->text; *at != '\0'; at++)
+        char *text = remedy_complete(error->text);
+
+        for (char *at = text; *at != '\0'; at++)
                 if ((unsigned char)*at < ' ' || *at == 0x7f)
                         *at = '?';
-        fprintf(stderr, "pgcourier: %s\n", error->text);
+        fprintf(stderr, "pgcourier: %s\n", text);
+        free(text);
 }
 
 int main(int argc, char **argv)

@@ -225,6 +225,33 @@ static void add_orphans(struct findings *findings)
             add_orphan(findings, orphan);
 }
 
+static void add_unserved(struct findings *findings)
+{
+        const json_t *one;
+        size_t i;
+
+        json_array_foreach(status_get(findings->status, "unserved"), i, one)
+        {
+                struct finding finding =
+                    finding_of(ATTENTION_WARNING, "unserved", status_text(one, "sink"));
+                double n = status_number(one, "receivers");
+
+                bytes_printf(&finding.title, "%s of %s get%s nothing",
+                    words_counted(n, "receiver", "receivers").text, finding.sink,
+                    n == 1 ? "s" : "");
+                sentence_append(&finding.why,
+                    "No relay serves a sink of that name with endpoints: table. The first of them "
+                    "is %s",
+                    status_text(one, "first"));
+                sentence_append(&finding.remedy, "Start a relay that has the sink; or, if its name "
+                                                 "is wrong, remove them and add "
+                                                 "them to the right one");
+                command_append(
+                    findings, &finding.command, "endpoint", "list", "--sink", finding.sink, NULL);
+                findings_add(findings, &finding);
+        }
+}
+
 static void add_config(struct findings *findings)
 {
         const json_t *config = status_get(findings->status, "config");
@@ -236,7 +263,7 @@ static void add_config(struct findings *findings)
         sentence_append(&finding.why, "%s", status_text(config, "last_reload_error"));
         sentence_append(&finding.remedy,
             "The configuration before it stays in force. Correct the file, check it, and reload");
-        command_append_file(findings, &finding.command, "check");
+        command_append(findings, &finding.command, "check", NULL);
         finding.action = ACTION_RELOAD;
         findings_add(findings, &finding);
 }
@@ -336,6 +363,7 @@ json_t *attention_find(const json_t *status)
         findings_add_sinks(&findings);
         findings_add_keys(&findings);
         add_orphans(&findings);
+        add_unserved(&findings);
         add_config(&findings);
         add_standby(&findings);
         add_readiness(&findings);

@@ -39,12 +39,10 @@ void findings_add_retention(struct findings *findings);
 void sentence_append(struct bytes *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* "pgcourier WORD… -c FILE", quoted for a shell; up to the NULL. Without a file it is left out. */
+/* "pgcourier WORD… -c PATH", quoted for a shell; up to the NULL. The file's name is left out where it is
+ * not known: then whoever asked has named the database in another way. */
 void command_append(struct findings *findings, struct bytes *command, ...)
     __attribute__((sentinel));
-
-/* The same where nothing works without a file: "FILE" if it is not known. */
-void command_append_file(struct findings *findings, struct bytes *command, const char *word);
 
 /* How many bytes of it are at most `max`, and end with a whole character: for %.*s. */
 int text_up_to(const char *text, int max);

@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LATE_S     300 /* an event that waits for so long is late */
-#define KEY_BYTES  64  /* of a key that are told */
-#define WORD_BYTES 200 /* of what a peer said */
+#define LATE_S           300 /* an event that waits for so long is late */
+#define KEY_BYTES        64  /* of a key that are told */
+#define WORD_BYTES       200 /* of what a peer said */
+#define DIFFERENCE_BYTES 400
 
 static bool is_state(const json_t *sink, const char *state)
 {
@@ -57,7 +58,7 @@ static void add_unowned(struct findings *findings, const json_t *sink)
         bytes_printf(&finding.title, "No relay delivers %s", finding.sink);
         waiting_append(&finding.why, sink);
         sentence_append(&finding.remedy, "Start a relay whose configuration names this sink");
-        command_append_file(findings, &finding.command, "run");
+        command_append(findings, &finding.command, "run", NULL);
         findings_add(findings, &finding);
 }
 
@@ -100,17 +101,47 @@ static void add_refused(struct findings *findings, const json_t *sink, const jso
         findings_add(findings, &finding);
 }
 
+/* What helps depends on whether it is there at all. The doctor asks a Redis whether it would take events,
+ * and everybody for his certificate; of others it sees only whether they can be reached. */
+static const struct help {
+        const char *fault; /* as in the status document; NULL: any other */
+        const char *remedy;
+        bool is_for_doctor;
+} helps[] = {
+    {"refused", "Bring the destination back", true},
+    {"dns", "Bring the destination back, or correct its name", true},
+    {"timeout", "Bring the destination back", true},
+    {"lost", "Bring the destination back", true},
+    {"tls", "Mend the certificate, or what we trust", true},
+    {"redis", "It is there, and takes nothing for the reason that it gives: mend that", true},
+    {NULL, "It takes nothing for the reason above: see to that", false},
+};
+
+static const struct help *help_for(const char *fault)
+{
+        const struct help *help = helps;
+
+        while (help->fault != NULL && strcmp(help->fault, fault) != 0)
+                help++;
+        return help;
+}
+
 static void add_down(struct findings *findings, const json_t *sink)
 {
+        const struct help *help = help_for(status_text(status_get(sink, "last_error"), "fault"));
         struct finding finding = of_state(findings, ATTENTION_ERROR, "down", sink);
 
         bytes_printf(&finding.title, "%s is down", finding.sink);
         sentence_append(&finding.why, "%s", reason_of(sink));
         waiting_append(&finding.why, sink);
+        sentence_append(&finding.remedy, "%s", help->remedy);
         sentence_append(&finding.remedy,
-            "Bring the destination back: the relay tries it every few seconds and then goes on by "
-            "itself; nothing is lost and no attempt is counted");
-        command_append(findings, &finding.command, "doctor", NULL);
+            "The relay tries it every few seconds and then goes on by itself; nothing is lost and "
+            "no attempt is counted");
+        if (help->is_for_doctor)
+                command_append(findings, &finding.command, "doctor", NULL);
+        else
+                command_append(findings, &finding.command, "tail", "--sink", finding.sink, NULL);
         findings_add(findings, &finding);
 }
 
@@ -174,22 +205,38 @@ static void add_state(struct findings *findings, const json_t *sink)
                 add_behind(findings, sink);
 }
 
+/* "acme, initech and 5 more": the list has the first of them. */
+static void append_names(struct bytes *text, const json_t *names, double n)
+{
+        const json_t *name;
+        size_t i;
+
+        json_array_foreach(names, i, name)
+            bytes_printf(text, "%s%s", i > 0 ? ", " : "", json_string_value(name));
+        if (text->length > 0 && n > (double)json_array_size(names))
+                bytes_printf(text, " and %.0f more", n - (double)json_array_size(names));
+}
+
 static void add_endpoints(struct findings *findings, const json_t *sink)
 {
         const json_t *endpoints = status_get(sink, "endpoints");
         double n_failing = status_number(endpoints, "failing");
         double n_disabled = status_number(endpoints, "disabled");
+        struct bytes who = {0};
         struct finding finding;
 
         if (n_failing + n_disabled == 0)
                 return;
         finding = finding_of(ATTENTION_WARNING, "endpoints", status_text(sink, "name"));
+        append_names(&who, status_get(endpoints, "troubled"), n_failing + n_disabled);
         bytes_printf(&finding.title, "Receivers of %s: ", finding.sink);
         if (n_failing > 0)
                 bytes_printf(
                     &finding.title, "%.0f failing%s", n_failing, n_disabled > 0 ? ", " : "");
         if (n_disabled > 0)
                 bytes_printf(&finding.title, "%.0f disabled", n_disabled);
+        sentence_append(&finding.why, "%s", who.length > 0 ? who.data : "");
+        bytes_deinit(&who);
         sentence_append(&finding.why, "Of %.0f; the others are served all the same",
             status_number(endpoints, "total"));
         sentence_append(&finding.remedy,
@@ -241,6 +288,29 @@ static void add_retrying(struct findings *findings, const json_t *sink)
         findings_add(findings, &finding);
 }
 
+/* Of a relay that delivers it the settings are its own; of a database alone it is not known whose they
+ * are. */
+static void add_settings(struct findings *findings, const json_t *sink)
+{
+        const char *differences = status_text(sink, "settings_differ");
+        struct finding finding;
+
+        if (*differences == '\0' || !json_is_object(status_get(sink, "owner")) ||
+            (!is_state(sink, "standby") && json_is_true(status_get(findings->status, "is_live"))))
+                return;
+        finding = finding_of(ATTENTION_WARNING, "settings", status_text(sink, "name"));
+        bytes_printf(
+            &finding.title, "The relay that delivers %s has other settings for it", finding.sink);
+        sentence_append(
+            &finding.why, "%.*s", text_up_to(differences, DIFFERENCE_BYTES), differences);
+        sentence_append(&finding.remedy,
+            "If these here are the new ones, they are in force after a reload of that relay, or "
+            "when "
+            "another one takes over; else correct this configuration before that one ends");
+        command_append(findings, &finding.command, "config", "show", NULL);
+        findings_add(findings, &finding);
+}
+
 void findings_add_sinks(struct findings *findings)
 {
         const json_t *sink;
@@ -249,6 +319,7 @@ void findings_add_sinks(struct findings *findings)
         json_array_foreach(status_get(findings->status, "sinks"), i, sink)
         {
                 add_state(findings, sink);
+                add_settings(findings, sink);
                 add_endpoints(findings, sink);
                 if (status_number(sink, "dead") > 0)
                         add_dead(findings, sink);

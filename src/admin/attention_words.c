@@ -1,7 +1,7 @@
 #include "admin/attention.h"
 #include "admin/attention_parts.h"
+#include "base/shell_word.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -176,34 +176,12 @@ void sentence_append(struct bytes *text, const char *format, ...)
                 bytes_append_text(text, ".");
 }
 
-static void append_word(struct bytes *command, const char *word)
-{
-        bool is_plain = *word != '\0';
-
-        for (const char *at = word; *at != '\0'; at++)
-                if (!isalnum((unsigned char)*at) && strchr("_@%+=:,./-", *at) == NULL)
-                        is_plain = false;
-        if (command->length > 0)
-                bytes_append_text(command, " ");
-        if (is_plain) {
-                bytes_append_text(command, word);
-                return;
-        }
-        bytes_append_text(command, "'");
-        for (const char *at = word; *at != '\0'; at++)
-                if (*at == '\'')
-                        bytes_append_text(command, "'\\''");
-                else
-                        bytes_append(command, at, 1);
-        bytes_append_text(command, "'");
-}
-
 static void append_file(struct bytes *command, const char *file)
 {
         if (*file == '\0')
                 return;
-        append_word(command, "-c");
-        append_word(command, file);
+        shell_word_append(command, "-c");
+        shell_word_append(command, file);
 }
 
 static const char *file_of(const struct findings *findings)
@@ -216,19 +194,10 @@ void command_append(struct findings *findings, struct bytes *command, ...)
         va_list words;
         const char *word;
 
-        append_word(command, "pgcourier");
+        shell_word_append(command, "pgcourier");
         va_start(words, command);
         while ((word = va_arg(words, const char *)) != NULL)
-                append_word(command, word);
+                shell_word_append(command, word);
         va_end(words);
         append_file(command, file_of(findings));
-}
-
-void command_append_file(struct findings *findings, struct bytes *command, const char *word)
-{
-        const char *file = file_of(findings);
-
-        append_word(command, "pgcourier");
-        append_word(command, word);
-        append_file(command, *file != '\0' ? file : "FILE");
 }

@@ -32,6 +32,7 @@ struct event_stream {
         struct event_streams *streams;
         struct http_stream *http; /* the listener's */
         char *sink;               /* owned; only its deliveries; NULL: all */
+        char *endpoint;           /* owned; only those to this receiver; NULL: all */
         bool wants_status;
 };
 
@@ -52,6 +53,12 @@ static void append_event(struct bytes *text, const char *event, json_t *document
         json_decref(document);
 }
 
+static bool is_wanted(const struct event_stream *stream, const struct recent_delivery *delivery)
+{
+        return (stream->sink == NULL || strcmp(stream->sink, delivery->sink) == 0) &&
+               (stream->endpoint == NULL || strcmp(stream->endpoint, delivery->endpoint) == 0);
+}
+
 static void on_noted(void *owner, const struct recent_delivery *delivery)
 {
         struct event_streams *streams = owner;
@@ -61,7 +68,7 @@ static void on_noted(void *owner, const struct recent_delivery *delivery)
         list_for_each (link, &streams->all) {
                 struct event_stream *stream = list_owner(link, struct event_stream, link);
 
-                if (stream->sink == NULL || strcmp(stream->sink, delivery->sink) == 0)
+                if (is_wanted(stream, delivery))
                         http_stream_write(stream->http, text.data, text.length);
         }
         bytes_deinit(&text);
@@ -122,6 +129,7 @@ static void remove_stream(struct event_stream *stream)
 
         list_remove(&stream->link);
         free(stream->sink);
+        free(stream->endpoint);
         free(stream);
         if (--streams->n_streams > 0)
                 return;
@@ -164,6 +172,7 @@ void answer_events(
             {NULL, NULL}};
         struct event_streams *streams = admin->streams;
         const char *sink = http_call_argument(request, "sink");
+        const char *endpoint = http_call_argument(request, "endpoint");
         const char *only = http_call_argument(request, "only");
         struct event_stream *stream;
 
@@ -182,6 +191,7 @@ void answer_events(
         stream = xcalloc(1, sizeof *stream);
         stream->streams = streams;
         stream->sink = sink != NULL ? xstrdup(sink) : NULL;
+        stream->endpoint = endpoint != NULL ? xstrdup(endpoint) : NULL;
         stream->wants_status = only == NULL || strcmp(only, "delivery") != 0;
         stream->http = http_call_stream(request,
             &(struct http_answer){

@@ -63,9 +63,10 @@ static json_t *sinks_part(struct telemetry *telemetry, const json_t *look, int64
 
 json_t *status_delivery(const struct recent_delivery *delivery)
 {
-        return json_pack("{s:o s:s s:I s:s s:s s:o s:i s:s s:o s:o}", "at",
-            json_time(delivery->at_us), "sink", delivery->sink, "id", (json_int_t)delivery->id,
-            "event_id", delivery->event_id, "topic", delivery->topic, "key",
+        return json_pack("{s:o s:s s:o s:I s:s s:s s:o s:i s:s s:o s:o}", "at",
+            json_time(delivery->at_us), "sink", delivery->sink, "endpoint",
+            json_words(delivery->endpoint), "id", (json_int_t)delivery->id, "event_id",
+            delivery->event_id, "topic", delivery->topic, "key",
             delivery->has_key ? json_string(delivery->key) : json_null(), "attempt",
             (int)delivery->attempt, "outcome", telemetry_outcome_name(delivery->outcome), "words",
             json_words(delivery->words), "latency",
@@ -93,7 +94,7 @@ json_t *status_document(struct admin *admin)
 
         telemetry_refresh(telemetry, now_us);
         conditions = readiness_conditions(telemetry, &is_ready);
-        document = json_pack("{s:s s:o s:o s:o s:o s:o s:b s:b s:o s:o s:o s:o s:o s:o s:o}",
+        document = json_pack("{s:s s:o s:o s:o s:o s:o s:b s:b s:o s:o s:o s:o s:o s:o s:o s:o}",
             "version", PGCOURIER_VERSION, "instance", instance(), "started_at",
             json_time(telemetry->started_us), "now",
             json_time(telemetry_wall_us(telemetry, now_us)), "looked_at", json_member(look, "now"),
@@ -101,7 +102,8 @@ json_t *status_document(struct admin *admin)
             1, "ready", is_ready, "not_ready", readiness_failures(conditions), "config",
             config_part(admin), "source", source_part(telemetry, look), "sinks",
             sinks_part(telemetry, look, now_us), "blocked_keys", json_member(look, "blocked_keys"),
-            "recent", recent_part(&telemetry->recent), "orphans", json_member(look, "orphans"));
+            "recent", recent_part(&telemetry->recent), "orphans", json_member(look, "orphans"),
+            "unserved", json_member(look, "unserved"));
         json_decref(conditions);
         json_object_set_new(document, "attention", attention_find(document));
         return document;

@@ -60,15 +60,17 @@ static json_t *last_error(const struct sink_telemetry *sink)
 {
         if (sink->last_error.at_us == 0)
                 return json_null();
-        return json_pack("{s:o s:s s:o}", "at", json_time(sink->last_error.at_us), "outcome",
-            telemetry_outcome_name(sink->last_error.outcome), "words",
+        return json_pack("{s:o s:s s:s s:o}", "at", json_time(sink->last_error.at_us), "outcome",
+            telemetry_outcome_name(sink->last_error.outcome), "fault",
+            telemetry_fault_name(sink->last_error.fault), "words",
             json_words(sink->last_error.words));
 }
 
 json_t *status_sink(struct sink_telemetry *sink, const json_t *look, int64_t now_us)
 {
         static const char *const known[] = {"topics", "owner", "backlog", "retrying", "blocked",
-            "delayed", "dead", "counts_are_exact", "next_retry_at", "endpoints", "pauses"};
+            "delayed", "dead", "counts_are_exact", "next_retry_at", "settings_differ", "endpoints",
+            "pauses"};
         json_t *document = json_pack("{s:s s:s s:s s:o s:o s:I s:I s:o s:o s:o s:o}", "name",
             sink->name, "kind", sink->kind, "state", sink_state_name(sink->state), "state_reason",
             json_words(sink->state_reason), "state_since", json_time(sink->state_since_us),

@@ -1,5 +1,7 @@
 /* `pgcourier check --connect` and `doctor`: whether PostgreSQL is as the relay needs it. */
 #include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/shell_word.h"
 #include "cli/check.h"
 #include "config/config.h"
 #include "outbox/blocking_conn.h"
@@ -161,7 +163,7 @@ static void check_cluster(struct blocking_conn *conn, struct report *report)
         }
         if (rows_bool(rows, 0, 0))
                 report_fail(report, ERROR_SCHEMA, "cluster",
-                    "Stop all relays and run: pgcourier rebase",
+                    "Stop all relays and run: `pgcourier rebase`",
                     "the outbox and its cursors were written in another PostgreSQL cluster");
         else
                 report_ok(report, "cluster", "the cursors were written in this cluster");
@@ -253,10 +255,16 @@ static void check_schedules(struct blocking_conn *conn, struct report *report)
                 return;
         }
         n_failing = rows_count(rows) - 1; /* the last row has no name, but their number */
-        for (int i = 0; i < n_failing; i++)
-                report_warn(report, "schedules",
-                    "Correct it with courier.schedule(), or remove it: pgcourier schedule remove",
-                    "\"%s\" does not tick: %s", rows_text(rows, i, 0), rows_text(rows, i, 1));
+        for (int i = 0; i < n_failing; i++) {
+                struct bytes remedy = {0};
+                bytes_append_text(&remedy,
+                    "Correct it with courier.schedule(), or remove it: `pgcourier schedule remove");
+                shell_word_append(&remedy, rows_text(rows, i, 0));
+                bytes_append_text(&remedy, "`");
+                report_warn(report, "schedules", remedy.data, "\"%s\" does not tick: %s",
+                    rows_text(rows, i, 0), rows_text(rows, i, 1));
+                bytes_deinit(&remedy);
+        }
         if (n_failing == 0)
                 report_ok(report, "schedules", "%s recurring events, none in trouble",
                     rows_text(rows, 0, 1));

@@ -1,6 +1,7 @@
 /* Findings go to standard output as they come, or with --json as one object at the end. */
 #include "base/alloc.h"
 #include "cli/check.h"
+#include "cli/remedy.h"
 #include "outbox/blocking_conn.h"
 
 #include <jansson.h>
@@ -28,8 +29,11 @@ struct report *report_create(bool as_json)
 static void add_finding(struct report *report, const char *result, const char *what,
     const char *remedy, const char *format, va_list arguments)
 {
-        char *text = xvasprintf(format, arguments);
+        char *said = xvasprintf(format, arguments);
+        char *text = remedy_complete(said);
+        char *completed = remedy != NULL ? remedy_complete(remedy) : NULL;
 
+        remedy = completed;
         report->n_findings++;
         if (report->findings != NULL) {
                 json_t *finding = json_pack("{s:s, s:s, s:s+, s:s*}", "result", result, "check",
@@ -41,7 +45,9 @@ static void add_finding(struct report *report, const char *result, const char *w
                         printf("      %s\n", remedy);
                 fflush(stdout); /* the next may take a while */
         }
+        free(said);
         free(text);
+        free(completed);
 }
 
 void report_ok(struct report *report, const char *what, const char *format, ...)

@@ -119,6 +119,35 @@ static void report_opened(struct report *report, const char *what, const struct 
         bytes_deinit(&topics);
 }
 
+static const char *remedy_for(enum outcome_fault fault)
+{
+        switch (fault) {
+        case OUTCOME_FAULT_REDIS:
+                return "It can be reached, but would take no events: mend what it says";
+        case OUTCOME_FAULT_AUTH:
+                return "Are its user and password right in the configuration, and may that user "
+                       "do what docs/sinks.md lists?";
+        case OUTCOME_FAULT_TLS:
+                return "Mend the certificate, or what we trust (ca_file)";
+        case OUTCOME_FAULT_OTHER:
+        case OUTCOME_FAULT_TIMEOUT:
+        case OUTCOME_FAULT_LOST:
+        case OUTCOME_FAULT_REFUSED:
+        case OUTCOME_FAULT_DNS:
+        case OUTCOME_FAULT_HTTP_4XX:
+        case OUTCOME_FAULT_HTTP_429:
+        case OUTCOME_FAULT_HTTP_5XX:
+        case OUTCOME_FAULT_SMTP_4XX:
+        case OUTCOME_FAULT_SMTP_5XX:
+        case OUTCOME_FAULT_PROTOCOL:
+        case OUTCOME_FAULT_TOO_LARGE:
+        case OUTCOME_FAULT_EVENT:
+                break;
+        }
+        return "Is it running and reachable from here, and are its url, user and password right in "
+               "the configuration?";
+}
+
 static void report_probe(struct report *report, const struct probe *probe)
 {
         char *what = xasprintf("sink %s", probe->config->name);
@@ -135,13 +164,15 @@ static void report_probe(struct report *report, const struct probe *probe)
                     "Is the destination overloaded, or a firewall in between?",
                     "%s: no answer within %d s", kind, DEADLINE_MS / 1000);
         else if (probe->outcome.kind != OUTCOME_DELIVERED)
-                report_fail(report, ERROR_SINK, what,
-                    "Is it running and reachable from here, and are its url, user and "
-                    "password right in the configuration?",
-                    "%s: %s", kind, probe->outcome.reason);
+                report_fail(report, ERROR_SINK, what, remedy_for(probe->outcome.fault), "%s: %s",
+                    kind, probe->outcome.reason);
+        else if (probe->outcome.reason[0] != '\0')
+                report_warn(report, what, "See to it before it happens",
+                    "%s: can be reached, but %s", kind, probe->outcome.reason);
         else if (sink_config_fans_out(probe->config))
                 report_ok(report, what,
-                    "%s: endpoints: table; none of them is tried here, see pgcourier endpoint test",
+                    "%s: endpoints: table; none of them is tried here; `pgcourier endpoint "
+                    "list` names them",
                     kind);
         else
                 report_ok(report, what, "%s: can be reached", kind);

@@ -10,6 +10,7 @@
 #include "cli/confirm.h"
 #include "cli/listing.h"
 #include "cli/operate.h"
+#include "cli/remedy.h"
 #include "cli/sink_name.h"
 #include "cli/verbs.h"
 #include "config/config.h"
@@ -238,9 +239,10 @@ static void print_dropped(const char *sink, const struct cursor_belongings *belo
         printf("%s of sink %s dropped%s%s\n", cursors, sink,
             belongings->n_parked > 0 ? ", and " : "", belongings->n_parked > 0 ? parked : "");
         if (belongings->n_dead > 0)
-                printf("%s: pgcourier dead drop --sink %s\n", dead, sink);
+                remedy_print("%s: `pgcourier dead drop --sink %s`", dead, sink);
         if (belongings->n_pauses > 0)
-                printf("it is still paused, should it come back: pgcourier resume %s\n", sink);
+                remedy_print(
+                    "it is still paused, should it come back: `pgcourier resume %s`", sink);
         free(cursors);
         free(parked);
         free(dead);

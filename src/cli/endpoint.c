@@ -89,6 +89,13 @@ bool endpoint_refused(struct blocking_conn *conn, const char *name, struct error
                     name, name);
         if (strcmp(sqlstate, "P0002") == 0) /* rotate_secret()'s no_data_found */
                 return endpoint_missing(conn, name, error);
+        /* What check_endpoint() says is a sentence already. */
+        if (strcmp(sqlstate, "23503") == 0)
+                return error_set(error, ERROR_USAGE,
+                    "%s; here it is enough to add -c FILE with its configuration",
+                    blocking_conn_message(conn));
+        if (strcmp(blocking_conn_constraint(conn), "filter_must_be_a_predicate") == 0)
+                return error_set(error, ERROR_USAGE, "%s", blocking_conn_message(conn));
         if (strncmp(sqlstate, "23", 2) == 0)
                 return broken_rule(name, blocking_conn_constraint(conn), error);
         if (strcmp(sqlstate, "22003") == 0)
@@ -228,9 +235,9 @@ const struct command endpoint_command = {
         "               it gets; with -c the sink checks the URL and the headers first\n"
         "list           what there is: state, since when it fails, how many deliveries are\n"
         "               parked and dead\n"
-        "show           one with all its settings\n"
+        "show           one with all its settings, and how many events wait for it\n"
         "pause, resume  its events wait in the outbox, and go on; resume also ends disabled\n"
-        "remove         its parked deliveries go, its dead letters stay\n"
+        "remove         what waits for it goes, its dead letters stay\n"
         "rotate-secret  prints a new secret; the old one signs too for a while\n"
         "test           posts one event from here and says what the receiver answered; nothing\n"
         "               is stored\n"

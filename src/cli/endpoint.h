@@ -54,6 +54,18 @@ struct blocking_conn *endpoint_connect(const struct arguments *arguments, struct
 /* Puts what the server refused into the words of the command line. Returns false. */
 bool endpoint_refused(struct blocking_conn *conn, const char *name, struct error *error);
 
+/* Events that its lane has not passed: what is delivered already, but not settled, is among them. */
+struct endpoint_waiting {
+        int64_t n;
+        bool is_exact; /* else it may be fewer: a filter or the sink has its say */
+        bool is_cut;   /* there are more than were looked at */
+};
+bool endpoint_wait_count(struct blocking_conn *conn, const char *name,
+    struct endpoint_waiting *out_waiting, struct error *error);
+
+/* "7", "up to 7", "more than 10000"; free it. */
+char *endpoint_wait_text(const struct endpoint_waiting *waiting);
+
 /* ERROR_EMPTY: there is none of that name; did you mean. Returns false. */
 bool endpoint_missing(struct blocking_conn *conn, const char *name, struct error *error);
 

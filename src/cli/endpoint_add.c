@@ -255,15 +255,17 @@ static bool add(struct blocking_conn *conn, const struct addition *addition, str
 {
         const char *name = addition->values[ENDPOINT_NAME];
         bool as_json = arguments_has(addition->arguments, OPTION_JSON);
-        struct rows *rows = endpoint_add(conn, addition->values, as_json, error);
+        struct rows *rows = NULL;
 
+        /* The configuration knows the sink, even if no relay has served it yet. */
+        if (addition->sink == NULL || endpoint_note_sink(conn, addition->sink->name, error))
+                rows = endpoint_add(conn, addition->values, as_json, error);
         if (rows == NULL)
                 return endpoint_refused(conn, name, error);
         if (as_json) {
                 listing_print_json(rows, 0);
         } else {
-                fprintf(stderr, "added %s to %s as lane %s%s\n", name,
-                    addition->values[ENDPOINT_SINK], rows_text(rows, 0, ADDED_ID),
+                fprintf(stderr, "added %s to %s%s\n", name, addition->values[ENDPOINT_SINK],
                     addition->secret == NULL ? "; its receiver verifies with this secret:" : "");
                 if (addition->secret == NULL)
                         puts(rows_text(rows, 0, ADDED_SECRET));

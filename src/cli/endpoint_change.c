@@ -1,4 +1,5 @@
 /* What is done with a receiver that there is: stand still, go on, go away, a new secret. */
+#include "base/alloc.h"
 #include "cli/endpoint.h"
 #include "config/secret.h"
 #include "config/units.h"
@@ -77,19 +78,67 @@ static bool ask(const char *name)
         return is_yes;
 }
 
-static bool confirm(const struct arguments *arguments, const char *name, const char *n_parked,
-    const char *n_dead, struct error *error)
+/* "1 dead letter", "up to 7 undelivered events": the verb's form is the caller's. Free it. */
+static char *counted(const char *n, const char *noun, const char *nouns)
+{
+        return xasprintf("%s %s", n, strcmp(n, "1") == 0 ? noun : nouns);
+}
+
+/* What of it goes, and what stays. */
+struct belongings {
+        char *events; /* owned */
+        char *parked;
+        char *dead;
+};
+
+static void belongings_deinit(struct belongings *belongings)
+{
+        free(belongings->events);
+        free(belongings->parked);
+        free(belongings->dead);
+}
+
+static bool confirm(const struct arguments *arguments, const char *name,
+    const struct belongings *belongings, struct error *error)
 {
         if (arguments_has(arguments, OPTION_YES))
                 return true;
         if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
                 return error_set(error, ERROR_USAGE,
-                    "endpoint remove: %s has %s parked deliveries, which would go, and %s dead "
-                    "letters, which would stay; add --yes",
-                    name, n_parked, n_dead);
-        fprintf(stderr, "%s has %s parked deliveries, which go, and %s dead letters, which stay\n",
-            name, n_parked, n_dead);
+                    "endpoint remove: %s has %s and %s, which would go, and %s, which would stay; "
+                    "add --yes",
+                    name, belongings->events, belongings->parked, belongings->dead);
+        fprintf(stderr, "%s has %s and %s, which go, and %s, which stay\n", name,
+            belongings->events, belongings->parked, belongings->dead);
         return ask(name) || error_set(error, ERROR_SYSTEM, "nothing was changed");
+}
+
+static bool count_belongings(struct blocking_conn *conn, const char *name,
+    struct belongings *out_belongings, struct error *error)
+{
+        struct endpoint_waiting waiting;
+        struct rows *rows;
+        char *n_events;
+
+        if (!endpoint_wait_count(conn, name, &waiting, error))
+                return false;
+        rows = endpoint_count(conn, name, error);
+        if (rows == NULL)
+                return endpoint_refused(conn, name, error);
+        if (rows_count(rows) == 0) {
+                rows_free(rows);
+                return endpoint_missing(conn, name, error);
+        }
+        n_events = endpoint_wait_text(&waiting);
+        *out_belongings = (struct belongings){
+            .events = counted(n_events, "undelivered event", "undelivered events"),
+            .parked = counted(
+                rows_text(rows, 0, ENDPOINT_COUNT_PARKED), "parked delivery", "parked deliveries"),
+            .dead =
+                counted(rows_text(rows, 0, ENDPOINT_COUNT_DEAD), "dead letter", "dead letters")};
+        free(n_events);
+        rows_free(rows);
+        return true;
 }
 
 /* The parked deliveries are left to the relay: it may be about to write to them. */
@@ -97,28 +146,21 @@ static bool remove_one(
     struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
 {
         const char *name = arguments->operands[1];
-        struct rows *rows = endpoint_count(conn, name, error);
+        struct belongings belongings = {0};
         bool existed = false;
         bool ok;
 
-        if (rows == NULL)
-                return endpoint_refused(conn, name, error);
-        if (rows_count(rows) == 0) {
-                rows_free(rows);
-                return endpoint_missing(conn, name, error);
-        }
-        const char *n_parked = rows_text(rows, 0, ENDPOINT_COUNT_PARKED);
-        const char *n_dead = rows_text(rows, 0, ENDPOINT_COUNT_DEAD);
-        ok = confirm(arguments, name, n_parked, n_dead, error);
+        if (!count_belongings(conn, name, &belongings, error))
+                return false;
+        ok = confirm(arguments, name, &belongings, error);
         if (ok && !endpoint_remove(conn, name, &existed, error))
                 ok = endpoint_refused(conn, name, error);
         else if (ok && !existed) /* somebody else was faster */
                 ok = endpoint_missing(conn, name, error);
         else if (ok)
-                printf(
-                    "removed %s; of its deliveries, parked ones go (%s), dead letters stay (%s)\n",
-                    name, n_parked, n_dead);
-        rows_free(rows);
+                printf("removed %s; with it go %s and %s; what stays: %s\n", name,
+                    belongings.events, belongings.parked, belongings.dead);
+        belongings_deinit(&belongings);
         return ok;
 }
 

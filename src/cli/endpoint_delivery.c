@@ -3,10 +3,14 @@
 #include "base/clock.h"
 #include "cli/libraries.h"
 #include "config/config.h"
+#include "sinks/address_guard.h"
+#include "sinks/http_url.h"
 #include "sinks/registry.h"
 #include "sinks/sink.h"
 
 #include <curl/curl.h>
+#include <netdb.h>
+#include <string.h>
 
 struct delivery {
         uv_loop_t loop;
@@ -93,12 +97,44 @@ static bool run(struct delivery *delivery, const struct sink_config *config,
         return ok;
 }
 
+/* An address that stands in the URL itself can be judged now; what a name means is found out at each
+ * connection. */
+static bool check_address(const struct http_config *config, const char *url, struct error *error)
+{
+        const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
+        struct address_guard *guard;
+        struct addrinfo *found = NULL;
+        char words[256];
+        char *host, *port;
+        size_t length;
+        bool ok = true;
+
+        if (config->proxy != NULL || !http_url_parse("url", url, &host, &port, error))
+                return config->proxy != NULL;
+        length = strlen(host);
+        if (*host == '[' && host[length - 1] == ']') {
+                host[length - 1] = '\0';
+                memmove(host, host + 1, length - 1);
+        }
+        if (getaddrinfo(host, port, &hints, &found) == 0) {
+                guard = address_guard_create(config, URL_OF_TABLE);
+                ok = address_guard_permits(guard, found->ai_addr, words, sizeof words) ||
+                     error_set(error, ERROR_CONFIG, "%s", words);
+                address_guard_destroy(guard);
+                freeaddrinfo(found);
+        }
+        curl_free(host);
+        curl_free(port);
+        return ok;
+}
+
 bool endpoint_delivery_check(
     const struct sink_config *config, const struct target_settings *target, struct error *error)
 {
         struct delivery delivery = {0};
 
-        return run(&delivery, config, target, NULL, error);
+        return run(&delivery, config, target, NULL, error) &&
+               (config->http == NULL || check_address(config->http, target->url, error));
 }
 
 bool endpoint_delivery_try(const struct sink_config *config, const struct target_settings *target,

@@ -4,6 +4,7 @@
 #include "outbox/endpoint_rows.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct listing_column columns[] = {
@@ -79,10 +80,19 @@ static bool show(struct blocking_conn *conn, const struct arguments *arguments, 
 {
         const char *name = arguments->operands[1];
         bool as_json = arguments_has(arguments, OPTION_JSON);
-        struct rows *rows =
-            endpoint_show(conn, name, arguments_has(arguments, OPTION_SECRETS), as_json, error);
+        bool with_secrets = arguments_has(arguments, OPTION_SECRETS);
+        struct endpoint_waiting waiting;
+        struct rows *rows;
+        char *text;
         bool ok = true;
 
+        if (!endpoint_wait_count(conn, name, &waiting, error))
+                return false;
+        text = endpoint_wait_text(&waiting);
+        rows = as_json ? endpoint_show_json(conn, name, with_secrets, waiting.n,
+                             waiting.is_exact && !waiting.is_cut, error)
+                       : endpoint_show(conn, name, with_secrets, text, error);
+        free(text);
         if (rows == NULL)
                 return endpoint_refused(conn, name, error);
         if (rows_count(rows) == 0)

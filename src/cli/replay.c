@@ -300,8 +300,8 @@ static bool confirm(const struct replay *replay, const char *name, struct error 
 
         if (arguments_has(replay->arguments, YES))
                 return true;
-        question = xasprintf("deliver %" PRId64 " events to %s once more, %g a second",
-            replay->n_total, name, replay->rate);
+        question = xasprintf("deliver %" PRId64 " event%s to %s once more, %g a second",
+            replay->n_total, replay->n_total == 1 ? "" : "s", name, replay->rate);
         if (confirm_can_ask())
                 is_yes =
                     confirm_ask(question) || error_set(error, ERROR_SYSTEM, "nothing was replayed");
@@ -316,10 +316,11 @@ static bool conclude(const struct replay *replay, const char *name, struct error
 {
         if (isatty(STDERR_FILENO))
                 fputc('\n', stderr);
-        printf("%" PRId64 " events are on their way to %s once more\n", replay->n_sent, name);
+        printf("%" PRId64 " event%s on %s way to %s once more\n", replay->n_sent,
+            replay->n_sent == 1 ? " is" : "s are", replay->n_sent == 1 ? "its" : "their", name);
         if (replay->n_kept > 0)
-                printf(
-                    "%" PRId64 " are parked for it already, and were left alone\n", replay->n_kept);
+                printf("%" PRId64 " %s parked for it already, and %s left alone\n", replay->n_kept,
+                    replay->n_kept == 1 ? "is" : "are", replay->n_kept == 1 ? "was" : "were");
         return !is_interrupted || error_set(error, ERROR_TEMPORARY,
                                       "interrupted; the rest begins at id %" PRId64
                                       ": give --from %" PRId64 " to go on",
@@ -347,8 +348,8 @@ static bool run_steps(struct replay *replay, const struct config *config, struct
                 ok = error_set(error, ERROR_EMPTY,
                     "%s has got no such event, or the outbox does not hold it any more", name);
         else if (arguments_has(replay->arguments, DRY_RUN))
-                ok = printf("%" PRId64 " events would be delivered to %s once more\n",
-                         replay->n_total, name) > 0;
+                ok = printf("%" PRId64 " event%s would be delivered to %s once more\n",
+                         replay->n_total, replay->n_total == 1 ? "" : "s", name) > 0;
         else
                 ok = confirm(replay, name, error) && hand_over(replay, error) &&
                      conclude(replay, name, error);

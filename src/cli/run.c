@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/libraries.h"
+#include "cli/remedy.h"
 #include "cli/resources.h"
 #include "config/config.h"
 #include "loop/resolve.h"
@@ -169,7 +170,7 @@ static bool run_config(
         struct running running = {.config_path = arguments_value(arguments, CONFIG),
             .is_level_given = arguments_has(arguments, LOG_LEVEL)};
         const struct relay_options relay_options = {.once = arguments_has(arguments, ONCE),
-            .config_path = running.config_path,
+            .config_path = remedy_config(),
             .load = load_again,
             .apply = apply,
             .owner = &running};

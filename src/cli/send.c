@@ -12,12 +12,14 @@
 #include "cli/cli.h"
 #include "cli/operate.h"
 #include "cli/publish_words.h"
+#include "cli/remedy.h"
 #include "cli/takers.h"
 #include "config/config.h"
 #include "config/units.h"
 #include "outbox/follow.h"
 #include "outbox/headers.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +32,19 @@
 #define LAST_POLL_MS       50
 #define DEFAULT_PAYLOAD    "{\"test\": true}"
 
-enum { KEY, TYPE, DATA, HEADER, TIMEOUT, CONFIG };
+/* A sink with more receivers than this is summed up: the line that matters is to be seen. */
+#define MANY 5
+
+enum { KEY, TYPE, DATA, TO, HEADER, TIMEOUT, CONFIG };
 
 static const struct command_option options[] = {
     [KEY] = {"key", 0, "KEY", false, "events of one key are delivered in order"},
     [TYPE] = {"type", 0, "TYPE", false, "the kind of event, for receivers"},
     [DATA] = {"data", 0, "JSON|@FILE|-", false,
         "the body as JSON; @FILE reads a file, - reads\nstandard input; default: " DEFAULT_PAYLOAD},
+    [TO] = {"to", 0, "ADDRESS", false,
+        "instead of --data: a test mail to this address,\nfor topics that a sink of kind email "
+        "takes"},
     [HEADER] = {"header", 0, "NAME=VALUE", true, "for receivers; may be given several times"},
     [TIMEOUT] = {"timeout", 0, "DURATION", false, "follow it for so long; default: 10s"},
     [CONFIG] = {"config", 'c', "FILE", false, "the relay's configuration; required"},
@@ -60,6 +68,8 @@ struct lane {
         char *name;
         enum stage stage;
         char attempt[16]; /* of a parked one: another attempt is news */
+        bool is_one_of_many;
+        long ms; /* once it is delivered */
 };
 
 struct sending {
@@ -75,20 +85,52 @@ static const char *or_dash(const char *text)
         return text != NULL && *text != '\0' ? text : "-";
 }
 
-/* The event as routing sees it: topic, type and headers. */
-static bool judge(struct sending *sending, const struct arguments *arguments, const char *headers,
-    struct error *error)
+/* The event as routing sees it: topic, type and headers, which `parsed` holds. */
+static struct event make_event(
+    const struct arguments *arguments, const char *headers, struct event_headers *out_parsed)
 {
         struct event event = {
             .topic = arguments->operands[0], .type = arguments_value(arguments, TYPE)};
-        struct event_headers parsed = {0};
         struct bytes jsonb = {0};
-        bool ok = true;
 
+        *out_parsed = (struct event_headers){0};
         bytes_append(&jsonb, "\1", 1); /* as the server would send it */
         if (headers != NULL)
                 bytes_append_text(&jsonb, headers);
-        event_headers_read(&parsed, jsonb.data, jsonb.length, &event);
+        event_headers_read(out_parsed, jsonb.data, jsonb.length, &event);
+        bytes_deinit(&jsonb);
+        return event;
+}
+
+/* What is no mail would be a dead letter of each sink of kind email: a trial that needs a clean-up. */
+static bool check_mails(const struct sending *sending, const struct arguments *arguments,
+    const char *headers, struct error *error)
+{
+        struct event_headers parsed;
+        const struct event event = make_event(arguments, headers, &parsed);
+        const char *sink = NULL;
+
+        for (size_t i = 0; i < sending->n_lanes; i++) {
+                const struct taker *taker = sending->lanes[i].taker;
+                if (taker->is_email && taker_judge(taker, &event) == TAKER_TAKES)
+                        sink = taker->sink;
+        }
+        event_headers_deinit(&parsed);
+        return sink == NULL || arguments_has(arguments, DATA) || arguments_has(arguments, TO) ||
+               error_set(error, ERROR_USAGE,
+                   "send: sink %s takes %.100s and sends mail, which " DEFAULT_PAYLOAD
+                   " is not: it would become a dead letter. Add --to ADDRESS for a test mail, or "
+                   "--data with one of your own",
+                   sink, arguments->operands[0]);
+}
+
+static bool judge(struct sending *sending, const struct arguments *arguments, const char *headers,
+    struct error *error)
+{
+        struct event_headers parsed;
+        const struct event event = make_event(arguments, headers, &parsed);
+        bool ok = true;
+
         for (size_t i = 0; ok && i < sending->takers.n_takers; i++) {
                 struct lane *lane = &sending->lanes[i];
                 struct bytes filters = {0};
@@ -116,10 +158,10 @@ static bool judge(struct sending *sending, const struct arguments *arguments, co
                 if (why == NULL)
                         continue;
                 lane->stage = STAGE_NOT_TAKEN;
-                printf("%s: not taken: %s\n", lane->name, why);
+                if (!lane->is_one_of_many)
+                        remedy_print("%s: not taken: %s", lane->name, why);
         }
         event_headers_deinit(&parsed);
-        bytes_deinit(&jsonb);
         return ok;
 }
 
@@ -129,11 +171,12 @@ static void say_parked(const struct lane *lane, const struct rows *rows)
         const char *state = rows_text(rows, 0, FOLLOW_PARKED_STATE);
 
         if (strcmp(state, "blocked") == 0)
-                printf("%s: %s ms: waits behind an earlier event of its key: pgcourier parked list "
-                       "--blocked --sink %s\n",
+                remedy_print(
+                    "%s: %s ms: waits behind an earlier event of its key: `pgcourier parked "
+                    "list --blocked --sink %s`",
                     lane->name, ms, lane->taker->sink);
         else
-                printf("%s: %s ms: attempt %s failed: %s; tried again at %sZ\n", lane->name, ms,
+                remedy_print("%s: %s ms: attempt %s failed: %s; tried again at %sZ", lane->name, ms,
                     rows_text(rows, 0, FOLLOW_PARKED_ATTEMPTS),
                     or_dash(rows_text(rows, 0, FOLLOW_PARKED_ERROR)),
                     rows_text(rows, 0, FOLLOW_PARKED_DUE));
@@ -150,16 +193,16 @@ static void say(const struct lane *lane, const struct rows *rows)
                 break;
         case STAGE_PAUSED:
                 if (endpoint != NULL && endpoint->state != ENDPOINT_ACTIVE)
-                        printf("%s: waits: the endpoint is not active (%s): pgcourier endpoint "
-                               "resume %s\n",
-                            lane->name, or_dash(endpoint->state_reason), endpoint->name);
+                        remedy_print("%s: waits: it is %s (%s): `pgcourier endpoint resume %s`",
+                            lane->name, endpoint->state == ENDPOINT_PAUSED ? "paused" : "disabled",
+                            or_dash(endpoint->state_reason), endpoint->name);
                 else
-                        printf("%s: waits: paused by the %s (%s): pgcourier resume %s\n",
+                        remedy_print("%s: waits: paused by the %s (%s): `pgcourier resume %s`",
                             lane->name, rows_text(rows, 0, FOLLOW_PAUSED_BY),
                             or_dash(rows_text(rows, 0, FOLLOW_PAUSED_WHY)), lane->taker->sink);
                 break;
         case STAGE_UNOWNED:
-                printf("%s: waits: no relay %s: pgcourier run -c FILE\n", lane->name,
+                remedy_print("%s: waits: no relay %s: `pgcourier run`", lane->name,
                     rows_bool(rows, 0, FOLLOW_HAS_CURSOR) ? "is running it"
                                                           : "has ever run it here");
                 break;
@@ -167,15 +210,15 @@ static void say(const struct lane *lane, const struct rows *rows)
                 say_parked(lane, rows);
                 break;
         case STAGE_DELIVERED:
-                printf("%s: %s ms: delivered and settled\n", lane->name, ms);
+                if (!lane->is_one_of_many)
+                        remedy_print("%s: %s ms: delivered and settled", lane->name, ms);
                 break;
         case STAGE_DEAD:
-                printf("%s: %s ms: given up (%s): %s; pgcourier dead show %s\n", lane->name, ms,
-                    rows_text(rows, 0, FOLLOW_DEAD_REASON), rows_text(rows, 0, FOLLOW_DEAD_ERROR),
-                    rows_text(rows, 0, FOLLOW_DEAD_ID));
+                remedy_print("%s: %s ms: given up (%s): %s; `pgcourier dead show %s`", lane->name,
+                    ms, rows_text(rows, 0, FOLLOW_DEAD_REASON),
+                    rows_text(rows, 0, FOLLOW_DEAD_ERROR), rows_text(rows, 0, FOLLOW_DEAD_ID));
                 break;
         }
-        fflush(stdout);
 }
 
 static enum stage stage_of(const struct lane *lane, const struct rows *rows)
@@ -210,6 +253,7 @@ static bool look(struct sending *sending, struct lane *lane, struct error *error
         if (stage != lane->stage ||
             (stage == STAGE_PARKED && strcmp(attempt, lane->attempt) != 0)) {
                 lane->stage = stage;
+                lane->ms = strtol(rows_text(rows, 0, FOLLOW_MS), NULL, 10);
                 snprintf(lane->attempt, sizeof lane->attempt, "%s", attempt != NULL ? attempt : "");
                 say(lane, rows);
         }
@@ -254,27 +298,73 @@ static bool follow(struct sending *sending, int64_t timeout_ms, struct error *er
         }
 }
 
+/* A line for each sink with many receivers, in place of theirs. */
+static void sum_up(const struct sending *sending)
+{
+        for (size_t i = 0, end; i < sending->n_lanes; i = end) {
+                const char *sink = sending->lanes[i].taker->sink;
+                size_t n_delivered = 0, n_not_taken = 0;
+                long first_ms = 0, last_ms = 0;
+
+                for (end = i; end < sending->n_lanes && sending->lanes[end].taker->sink == sink;
+                     end++) {
+                        const struct lane *lane = &sending->lanes[end];
+                        n_not_taken += lane->stage == STAGE_NOT_TAKEN;
+                        if (lane->stage != STAGE_DELIVERED)
+                                continue;
+                        if (n_delivered++ == 0 || lane->ms < first_ms)
+                                first_ms = lane->ms;
+                        if (lane->ms > last_ms)
+                                last_ms = lane->ms;
+                }
+                if (!sending->lanes[i].is_one_of_many)
+                        continue;
+                if (n_delivered > 0)
+                        remedy_print(
+                            "sink %s: %ld to %ld ms: delivered to %zu of its %zu endpoints", sink,
+                            first_ms, last_ms, n_delivered, end - i);
+                if (n_not_taken > 0)
+                        remedy_print("sink %s: not taken by %zu of its %zu endpoints", sink,
+                            n_not_taken, end - i);
+        }
+}
+
 static bool conclude(const struct sending *sending, struct error *error)
 {
         size_t n_delivered = count(sending, STAGE_DELIVERED);
         size_t n_dead = count(sending, STAGE_DEAD);
         size_t n_taking = sending->n_lanes - count(sending, STAGE_NOT_TAKEN);
 
+        sum_up(sending);
         for (size_t i = 0; i < sending->n_lanes; i++)
                 if (sending->lanes[i].stage == STAGE_READING)
-                        printf("%s: not delivered so far: its destination is slow or down, which "
-                               "the relay's log would say, or it is far behind, which `pgcourier "
-                               "cursor list` would\n",
-                            sending->lanes[i].name);
+                        remedy_print(
+                            "%s: not delivered yet: its destination is slow or down, or other "
+                            "events come first; which, says `pgcourier status %s`",
+                            sending->lanes[i].name, sending->lanes[i].taker->sink);
         if (n_taking == 0)
                 return error_set(error, ERROR_EMPTY, "no sink takes such an event");
         if (n_dead > 0)
                 return error_set(
-                    error, ERROR_SINK, "given up by %zu of %zu that take it", n_dead, n_taking);
+                    error, ERROR_SINK, "%zu of the %zu that take it gave it up", n_dead, n_taking);
         return n_delivered == n_taking ||
                error_set(error, ERROR_TEMPORARY,
                    "delivered to %zu of %zu so far; the event stays in the outbox for the others",
                    n_delivered, n_taking);
+}
+
+static bool make_mail(const char *address, struct bytes *out_payload, struct error *error)
+{
+        json_t *mail = json_pack("{s:s, s:s, s:s}", "to", address, "subject", "A test of pgcourier",
+            "text", "Somebody ran `pgcourier send`. Nothing has to be done.\n");
+        char *text = mail != NULL ? json_dumps(mail, JSON_COMPACT) : NULL;
+
+        json_decref(mail);
+        if (text == NULL)
+                return error_set(error, ERROR_USAGE, "--to: the address is not valid UTF-8");
+        bytes_append_text(out_payload, text);
+        free(text);
+        return true;
 }
 
 /* What the payload may be is for the server to say. */
@@ -282,9 +372,14 @@ static bool publish(struct sending *sending, const struct arguments *arguments, 
     struct error *error)
 {
         const char *data = arguments_value(arguments, DATA);
+        const char *address = arguments_value(arguments, TO);
         struct bytes payload = {0};
-        bool ok = publish_read_payload(data != NULL ? data : DEFAULT_PAYLOAD, &payload, error);
+        bool ok = true;
 
+        if (address != NULL)
+                ok = make_mail(address, &payload, error);
+        else
+                ok = publish_read_payload(data != NULL ? data : DEFAULT_PAYLOAD, &payload, error);
         if (!ok)
                 return false;
         ok = follow_publish(sending->conn, arguments->operands[0],
@@ -300,6 +395,15 @@ static bool publish(struct sending *sending, const struct arguments *arguments, 
         return true;
 }
 
+static size_t count_of_sink(const struct takers *takers, size_t place)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < takers->n_takers; i++)
+                n += takers->takers[i].sink == takers->takers[place].sink;
+        return n;
+}
+
 static bool send_event(struct sending *sending, const struct arguments *arguments,
     const struct config *config, const char *headers, int64_t timeout_ms, struct error *error)
 {
@@ -309,8 +413,10 @@ static bool send_event(struct sending *sending, const struct arguments *argument
         sending->lanes = xcalloc(sending->n_lanes + 1, sizeof *sending->lanes);
         for (size_t i = 0; i < sending->n_lanes; i++)
                 sending->lanes[i] = (struct lane){.taker = &sending->takers.takers[i],
-                    .name = taker_name(&sending->takers.takers[i])};
-        return publish(sending, arguments, headers, error) &&
+                    .name = taker_name(&sending->takers.takers[i]),
+                    .is_one_of_many = count_of_sink(&sending->takers, i) > MANY};
+        return check_mails(sending, arguments, headers, error) &&
+               publish(sending, arguments, headers, error) &&
                judge(sending, arguments, headers, error) && follow(sending, timeout_ms, error) &&
                conclude(sending, error);
 }
@@ -349,6 +455,9 @@ static bool run_send(const struct arguments *arguments, struct error *error)
                 return error_set(error, ERROR_USAGE,
                     "send needs the relay's configuration, which says who takes the event: "
                     "pgcourier send TOPIC -c FILE");
+        if (arguments_has(arguments, DATA) && arguments_has(arguments, TO))
+                return error_set(
+                    error, ERROR_USAGE, "send: --data and --to both say what is sent: give one");
         if (!read_timeout(arguments, &timeout_ms, error))
                 return false;
         config = config_load(path, error);
@@ -368,14 +477,15 @@ extern const struct command send_command;
 const struct command send_command = {
     .name = "send",
     .summary = "publish a test event and follow it to each sink",
-    .usage = "TOPIC [--data JSON|@FILE|-] [--key KEY] [--type TYPE] [--header NAME=VALUE]...\n"
-             "       [--timeout DURATION] -c FILE",
+    .usage = "TOPIC [--data JSON|@FILE|- | --to ADDRESS] [--key KEY] [--type TYPE]\n"
+             "       [--header NAME=VALUE]... [--timeout DURATION] -c FILE",
     .details =
         "Publishes one event and prints a line for everything that becomes of it: who does not\n"
         "take it and why, who delivered it after how many milliseconds, where an attempt failed,\n"
         "what is paused or has no relay. Whatever it says, the event is real: all who take it\n"
         "get it. A delivery is seen when the relay has settled it, which it does every 20 ms\n"
-        "(for endpoints every 100 ms).\n"
+        "(for endpoints every 100 ms). Of a sink with more than five endpoints those that have it\n"
+        "are one line, at the end.\n"
         "\n"
         "Ends with 0 when all who take it have it, with 5 if one gave it up, with 8 if nobody\n"
         "takes it, and with 75 if somebody does not have it yet. The role must be a member of\n"

@@ -60,10 +60,18 @@ static void keep_wanted(const struct arguments *arguments, json_t *list, const c
 
 static bool check_sink(const json_t *sinks, const char *name, struct error *error)
 {
+        const char *slash = strchr(name, '/');
         const char *meant = NULL;
         const json_t *sink;
+        bool have_receivers = false;
         size_t i;
 
+        if (slash != NULL) /* webhooks/acme, as the log has it */
+                return error_set(error, ERROR_USAGE,
+                    "status is told of whole sinks; of the receiver %.100s: `pgcourier endpoint "
+                    "show "
+                    "%.100s`",
+                    slash + 1, slash + 1);
         json_array_foreach(sinks, i, sink)
         {
                 const char *known = json_string_value(json_object_get(sink, "name"));
@@ -71,7 +79,13 @@ static bool check_sink(const json_t *sinks, const char *name, struct error *erro
                 if (strcmp(known, name) == 0)
                         return true;
                 meant = suggest_nearer(name, meant, known);
+                have_receivers |= json_is_object(json_object_get(sink, "endpoints"));
         }
+        if (meant == NULL && have_receivers)
+                return error_set(error, ERROR_USAGE,
+                    "there is no sink \"%.64s\"; see `pgcourier status`. Of a receiver of that "
+                    "name: `pgcourier endpoint show %.64s`",
+                    name, name);
         return error_set(error, ERROR_USAGE, "there is no sink \"%.64s\"%s%.64s%s", name,
             meant != NULL ? "; did you mean \"" : "; see `pgcourier status`",
             meant != NULL ? meant : "", meant != NULL ? "\"?" : "");

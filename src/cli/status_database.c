@@ -72,8 +72,8 @@ static void set_state(json_t *sink, const json_t *look)
 static json_t *make_sink(const char *name, const json_t *look, const struct sink_config *config)
 {
         static const char *const known[] = {"topics", "owner", "backlog", "retrying", "blocked",
-            "delayed", "dead", "counts_are_exact", "next_retry_at", "pauses", "endpoints",
-            "settled_at"};
+            "delayed", "dead", "counts_are_exact", "next_retry_at", "pauses", "settings_differ",
+            "endpoints", "settled_at"};
         static const char *const unknown[] = {"in_flight", "window", "counters", "rate", "latency",
             "stages", "series", "last_error", "last_delivery_at"};
         json_t *sink = json_pack(
@@ -122,9 +122,10 @@ static json_t *make_config(const char *config_path)
 
 json_t *status_from_look(const json_t *look, const struct config *config, const char *config_path)
 {
-        return json_pack("{s:s s:n s:n s:o s:b s:n s:n s:o s:o s:o s:o s:n s:o}", "version",
+        return json_pack("{s:s s:n s:n s:o s:b s:n s:n s:o s:o s:o s:o s:n s:o s:o}", "version",
             PGCOURIER_VERSION, "instance", "started_at", "now", copy(look, "now"), "is_live", 0,
             "ready", "not_ready", "config", make_config(config_path), "source",
             make_source(get(look, "source")), "sinks", make_sinks(get(look, "sinks"), config),
-            "blocked_keys", copy(look, "blocked_keys"), "recent", "orphans", copy(look, "orphans"));
+            "blocked_keys", copy(look, "blocked_keys"), "recent", "orphans", copy(look, "orphans"),
+            "unserved", copy(look, "unserved"));
 }

@@ -2,6 +2,7 @@
 
 #include "cli/admin_client.h"
 #include "cli/operate.h"
+#include "cli/remedy.h"
 #include "config/config.h"
 #include "outbox/blocking_conn.h"
 #include "outbox/look.h"
@@ -113,7 +114,8 @@ json_t *status_source_read(struct status_source *source, struct error *error)
         found = look(source, error);
         if (found == NULL)
                 return NULL;
-        document = status_from_look(found, source->config, source->config_path);
+        document = status_from_look(
+            found, source->config, source->config_path != NULL ? remedy_config() : NULL);
         json_decref(found);
         return document;
 }

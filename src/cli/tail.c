@@ -1,4 +1,5 @@
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "cli/admin_client.h"
 #include "cli/cli.h"
 
@@ -9,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONFIG, SINK, KEY, JSON, COUNT };
+enum { CONFIG, SINK, ENDPOINT, KEY, JSON, COUNT };
 
 static const struct command_option options[] = {
     [CONFIG] = {"config", 'c', "FILE", false, "the relay's configuration; required"},
-    [SINK] = {"sink", 0, "SINK", false, "only deliveries to this sink"},
+    [SINK] = {"sink", 0, "SINK", false,
+        "only deliveries to this sink, or with SINK/ENDPOINT\nto this receiver of it"},
+    [ENDPOINT] = {"endpoint", 0, "NAME", false, "only deliveries to this receiver"},
     [KEY] = {"key", 0, "KEY", false, "only deliveries of this key"},
     [JSON] = {"json", 0, NULL, false, "print JSON, one object a line"},
     [COUNT] = {"count", 'n', "N", false, "end after so many"},
@@ -54,18 +57,21 @@ static void print_latency(double seconds)
 static void print_line(struct tail *tail, const json_t *delivery)
 {
         const char *at = text_of(delivery, "at");
-        const char *sink = text_of(delivery, "sink");
+        const char *endpoint = text_of(delivery, "endpoint");
+        char *receiver = xasprintf("%s%s%s", text_of(delivery, "sink"),
+            *endpoint != '\0' ? "/" : "", endpoint); /* as in the log */
         const char *topic = text_of(delivery, "topic");
         const char *words = text_of(delivery, "words");
 
         printf("%.12s  %-*s  %-9s  ", strlen(at) > 11 ? at + 11 : at,
-            widen(&tail->sink_width, sink), sink, text_of(delivery, "outcome"));
+            widen(&tail->sink_width, receiver), receiver, text_of(delivery, "outcome"));
         print_latency(json_number_value(json_object_get(delivery, "latency")));
         printf("  #%-2" JSON_INTEGER_FORMAT "  %" JSON_INTEGER_FORMAT "  %-*s  %s",
             json_integer_value(json_object_get(delivery, "attempt")),
             json_integer_value(json_object_get(delivery, "id")), widen(&tail->topic_width, topic),
             topic, text_of(delivery, "key"));
         printf("%s%s\n", *words != '\0' ? "  " : "", words);
+        free(receiver);
 }
 
 /* False: enough, or nobody reads it any more. */
@@ -97,14 +103,40 @@ static bool on_event(void *owner, const char *event, const char *data)
         return goes_on;
 }
 
-static char *make_path(const char *sink)
+static void append_argument(
+    struct bytes *path, const char *name, const char *value, size_t value_bytes)
 {
-        char *escaped = sink != NULL ? curl_easy_escape(NULL, sink, 0) : NULL;
-        char *path = xasprintf("/api/events?only=delivery%s%s", escaped != NULL ? "&sink=" : "",
-            escaped != NULL ? escaped : "");
+        char *escaped = curl_easy_escape(NULL, value, (int)value_bytes);
 
+        if (escaped == NULL)
+                out_of_memory();
+        bytes_printf(path, "&%s=%s", name, escaped);
         curl_free(escaped);
-        return path;
+}
+
+/* No name has a slash in it, so "webhooks/acme" is what it looks like. */
+static bool make_path(const struct arguments *arguments, struct bytes *path, struct error *error)
+{
+        const char *sink = arguments_value(arguments, SINK);
+        const char *endpoint = arguments_value(arguments, ENDPOINT);
+        const char *slash = sink != NULL ? strchr(sink, '/') : NULL;
+
+        if (slash != NULL && endpoint != NULL)
+                return error_set(error, ERROR_USAGE,
+                    "tail: --sink %.64s and --endpoint both name a receiver: give one", sink);
+        if (slash != NULL)
+                endpoint = slash + 1;
+        if ((sink != NULL && (*sink == '\0' || slash == sink)) ||
+            (endpoint != NULL && *endpoint == '\0'))
+                return error_set(error, ERROR_USAGE, "tail: --%s: there is an empty name",
+                    endpoint != NULL && slash == NULL ? "endpoint" : "sink");
+        bytes_append_text(path, "/api/events?only=delivery");
+        if (sink != NULL)
+                append_argument(
+                    path, "sink", sink, slash != NULL ? (size_t)(slash - sink) : strlen(sink));
+        if (endpoint != NULL)
+                append_argument(path, "endpoint", endpoint, strlen(endpoint));
+        return true;
 }
 
 static bool read_count(const char *text, long *out_count, struct error *error)
@@ -125,7 +157,7 @@ static bool run_tail(const struct arguments *arguments, struct error *error)
             .sink_width = 8,
             .topic_width = 16};
         struct admin_client *client;
-        char *path;
+        struct bytes path = {0};
         bool ok;
 
         if (!arguments_has(arguments, CONFIG))
@@ -134,12 +166,11 @@ static bool run_tail(const struct arguments *arguments, struct error *error)
         if (arguments_has(arguments, COUNT) &&
             !read_count(arguments_value(arguments, COUNT), &tail.n_left, error))
                 return false;
-        client = admin_client_open(arguments_value(arguments, CONFIG), error);
-        if (client == NULL)
-                return false;
-        path = make_path(arguments_value(arguments, SINK));
-        ok = admin_client_follow(client, path, on_event, &tail, error);
-        free(path);
+        client = make_path(arguments, &path, error)
+                     ? admin_client_open(arguments_value(arguments, CONFIG), error)
+                     : NULL;
+        ok = client != NULL && admin_client_follow(client, path.data, on_event, &tail, error);
+        bytes_deinit(&path);
         admin_client_close(client);
         return ok;
 }
@@ -148,11 +179,12 @@ extern const struct command tail_command;
 const struct command tail_command = {
     .name = "tail",
     .summary = "follow the deliveries of a running relay",
-    .usage = "-c FILE [--sink SINK] [--key KEY] [--json] [-n N]",
+    .usage = "-c FILE [--sink SINK[/ENDPOINT]] [--endpoint NAME] [--key KEY] [--json] [-n N]",
     .details =
         "Prints a line for each attempt of the relay that runs with this configuration, as it\n"
-        "ends: time, sink, outcome, latency since the event was created, attempt, the event's\n"
-        "number, topic and key, and what went wrong.\n"
+        "ends: time, sink (webhooks/acme: its receiver acme), outcome, latency since the event "
+        "was\n"
+        "created, attempt, the event's number, topic and key, and what went wrong.\n"
         "\n"
         "The relay does not tell of everything: at most twenty deliveries that worked in each\n"
         "second and a hundred attempts that did not, of all sinks. Below that nothing is missing;\n"

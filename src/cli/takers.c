@@ -16,6 +16,7 @@ static struct taker *add(struct takers *takers, const struct sink_config *sink)
         takers->takers = xrealloc(takers->takers, (takers->n_takers + 1) * sizeof *takers->takers);
         taker = &takers->takers[takers->n_takers++];
         *taker = (struct taker){.sink = sink->name,
+            .is_email = sink->email != NULL,
             .routing = {.topics = sink->topics,
                 .n_topics = sink->n_topics,
                 .types = sink->types,
@@ -107,5 +108,5 @@ char *taker_name(const struct taker *taker)
 {
         return taker->endpoint == NULL
                    ? xasprintf("sink %s", taker->sink)
-                   : xasprintf("sink %s, endpoint %s", taker->sink, taker->endpoint->name);
+                   : xasprintf("sink %s/%s", taker->sink, taker->endpoint->name);
 }

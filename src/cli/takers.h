@@ -20,6 +20,7 @@ struct sink_config;
 
 struct taker {
         const char *sink; /* borrowed from the configuration */
+        bool is_email;
         int32_t lane;
         struct endpoint *endpoint; /* owned; NULL: the sink does not fan out */
         struct routing routing;    /* the sink's; borrows the configuration */
@@ -46,5 +47,5 @@ enum taker_verdict taker_judge(const struct taker *taker, const struct event *ev
 /* Those of the sink and of its receiver, as an array literal of jsonpath. All must hold. */
 void taker_append_filters(const struct taker *taker, struct bytes *out_array);
 
-/* "sink mail", "sink hooks, endpoint acme"; free it. */
+/* "sink mail", "sink hooks/acme"; free it. */
 char *taker_name(const struct taker *taker);

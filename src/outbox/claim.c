@@ -22,6 +22,7 @@ enum {
         FIND_CURSOR,
         MAKE_CURSOR_NOW,
         MAKE_CURSOR,
+        NOTE_SINK,
         RAISE_EPOCH,
         READ_PARKED_KEYS,
         UNLOCK,
@@ -34,10 +35,13 @@ const struct pg_statement claim_statements[] = {
     [CHECK_FILTER] = {.name = "check_filter",
         .n_params = 1,
         .sql = "SELECT courier.filter_error($1)"},
+    /* And what is noted of the sink, unless it is what we would note. */
     [TRY_LOCK] = {.name = "try_lock",
-        .n_params = 2,
-        .sql = "SELECT pg_try_advisory_lock(" LOCK_CLASS ", lock_id)"
-               " FROM courier.cursor WHERE sink = $1 AND lane = $2::integer"},
+        .n_params = 4,
+        .sql = "SELECT pg_try_advisory_lock(" LOCK_CLASS ", lock_id), known.settings::text,"
+               " known.settings = $4::jsonb AND known.fans_out = $3::boolean"
+               " FROM courier.cursor LEFT JOIN courier.sink AS known ON known.name = cursor.sink"
+               " WHERE cursor.sink = $1 AND lane = $2::integer"},
     /* The same for a lane that another one's lock covers. */
     [FIND_CURSOR] = {.name = "find_cursor",
         .n_params = 2,
@@ -61,6 +65,9 @@ const struct pg_statement claim_statements[] = {
                " SELECT $1, $2::integer, system_identifier, $3::pg_snapshot, $4::bigint,"
                " coalesce($5::xid8, pg_current_xact_id())"
                " FROM pg_control_system() ON CONFLICT DO NOTHING"},
+    [NOTE_SINK] = {.name = "note_sink",
+        .n_params = 3,
+        .sql = "SELECT courier.note_sink($1, $2::boolean, $3::jsonb)"},
     [RAISE_EPOCH] = {.name = "raise_epoch",
         .n_params = 3,
         /* Nothing, if the database came from another cluster: then the cursors that came along
@@ -172,6 +179,28 @@ static void make_cursor(
         execute(store, MAKE_CURSOR, values, on_cursor_made);
 }
 
+static void on_sink_noted(void *owner, PGresult *result)
+{
+        (void)owner;
+        PQclear(result);
+}
+
+/* Who is to be told of a lane that covers others, or is the sink's only one. */
+static void tell_settings(struct lane_store *store, const PGresult *result, bool granted)
+{
+        const char *const values[] = {
+            store->sink, store->is_gate ? "true" : "false", store->settings};
+        bool are_ours = !PQgetisnull(result, 0, 2) && PQgetvalue(result, 0, 2)[0] == 't';
+
+        if (store->settings == NULL)
+                return;
+        if (granted && !are_ours) /* its answer comes before that of the claim */
+                execute(store, NOTE_SINK, values, on_sink_noted);
+        if (store->events.on_settings != NULL)
+                store->events.on_settings(store->owner,
+                    are_ours || PQgetisnull(result, 0, 1) ? NULL : PQgetvalue(result, 0, 1));
+}
+
 static void on_lock_tried(void *owner, PGresult *result)
 {
         struct lane_store *store = owner;
@@ -179,6 +208,8 @@ static void on_lock_tried(void *owner, PGresult *result)
         bool exists = PQntuples(result) == 1;
         bool granted = exists && PQgetvalue(result, 0, 0)[0] == 't';
 
+        if (exists && !store->is_covered)
+                tell_settings(store, result, granted);
         PQclear(result);
         if (granted) {
                 session_begin_durable(store);
@@ -197,7 +228,8 @@ static void on_lock_tried(void *owner, PGresult *result)
 
 static void try_lock(struct lane_store *store)
 {
-        const char *const lane[] = {store->sink, store->lane};
+        const char *const lane[] = {
+            store->sink, store->lane, store->is_gate ? "true" : "false", store->settings};
 
         execute(store, store->is_covered ? FIND_CURSOR : TRY_LOCK, lane, on_lock_tried);
 }

@@ -60,7 +60,8 @@ static const char hold_sql[] =
 
 static const char drop_sql[] =
     "WITH parked AS (DELETE FROM courier.parked"
-    "   WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2))"
+    "   WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2)),"
+    " noted AS (DELETE FROM courier.sink WHERE name = $1 AND $2::integer IS NULL)"
     " DELETE FROM courier.cursor WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2)";
 
 struct rows *cursors_read(struct blocking_conn *conn, const char *sink, const char *sinks,

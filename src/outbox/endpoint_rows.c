@@ -36,12 +36,22 @@ static const struct {
         " WHERE ($1::text IS NULL OR endpoint.sink = $1)"                                          \
         " AND ($2::text IS NULL OR endpoint.state = $2) ORDER BY endpoint.sink, endpoint.name"
 
+/* A relay delivers its sink, with endpoints: table. */
+#define IS_SERVED                                                                                  \
+        "EXISTS (SELECT FROM courier.cursor AS c"                                                  \
+        " JOIN courier.sink AS noted ON noted.name = c.sink AND noted.fans_out"                    \
+        " JOIN pg_catalog.pg_locks AS l ON l.locktype = 'advisory' AND l.classid = 1668248946"     \
+        "  AND l.objsubid = 2 AND l.granted AND l.objid = c.lock_id::oid AND l.database ="         \
+        "  (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"            \
+        " WHERE c.sink = endpoint.sink)"
+
 static const char list_sql[] =
     "SELECT endpoint.name, endpoint.sink, endpoint.state,"
     " to_char(endpoint.failing_since " AS_UTC_SECONDS "), parked, dead,"
     " array_to_string(topics, ','), " PLAIN_URL ","
     " coalesce(endpoint.state_reason,"
-    "  CASE WHEN endpoint.failing_since IS NOT NULL THEN endpoint.last_error END)" HEALTH CHOSEN;
+    "  CASE WHEN endpoint.failing_since IS NOT NULL THEN endpoint.last_error END,"
+    "  CASE WHEN NOT " IS_SERVED " THEN 'no relay serves its sink' END)" HEALTH CHOSEN;
 
 #define TIMES                                                                                      \
         " to_char(endpoint.state_since " AS_UTC ") AS state_since,"                                \
@@ -53,7 +63,8 @@ static const char list_sql[] =
 static const char list_json_sql[] =
     "SELECT (SELECT row_to_json(line) FROM (SELECT id, endpoint.sink, endpoint.name, description,"
     " " PLAIN_URL " AS url, topics, types, filter::text AS filter, start, concurrency, rate, burst,"
-    " endpoint.state, endpoint.state_reason," TIMES ") AS line)" HEALTH CHOSEN;
+    " endpoint.state, endpoint.state_reason, " IS_SERVED " AS is_served," TIMES
+    ") AS line)" HEALTH CHOSEN;
 
 /* $2: with secrets. Without, header values go too: one of them may be an Authorization. */
 #define SHOWN_HEADERS                                                                              \
@@ -65,7 +76,8 @@ static const char show_json_sql[] =
     "SELECT (SELECT row_to_json(line) FROM (SELECT id, endpoint.sink, endpoint.name, description,"
     " " SHOWN_URL " AS url, " SHOWN_HEADERS " AS headers,"
     " topics, types, filter::text AS filter, start, concurrency, rate, burst,"
-    " endpoint.state, endpoint.state_reason," TIMES ","
+    " endpoint.state, endpoint.state_reason, " IS_SERVED " AS is_served," TIMES ","
+    " $3::bigint AS waiting, $4::boolean AS waiting_is_exact,"
     " CASE WHEN $2 THEN secret END AS secret, CASE WHEN $2 THEN old_secrets END AS old_secrets,"
     " to_char(old_secrets_until " AS_UTC ") AS old_secrets_until) AS line)" HEALTH
     " WHERE endpoint.name = $1::text";
@@ -84,6 +96,8 @@ static const char show_sql[] =
     " ('failing_since', to_char(endpoint.failing_since " AS_UTC_SECONDS ")),"
     " ('last_error', endpoint.last_error),"
     " ('last_failed_at', to_char(endpoint.last_failed_at " AS_UTC_SECONDS ")),"
+    " ('served', CASE WHEN " IS_SERVED " THEN 'yes' ELSE 'no relay serves its sink' END),"
+    " ('waiting', $3),"
     " ('parked', parked::text), ('parked_since', to_char(parked_since " AS_UTC_SECONDS ")),"
     " ('dead', dead::text), ('created_at', to_char(created_at " AS_UTC_SECONDS ")),"
     " ('secret', CASE WHEN $2 THEN secret END),"
@@ -166,12 +180,24 @@ struct rows *endpoints_read_texts(struct blocking_conn *conn, const char *sink, 
 }
 
 struct rows *endpoint_show(struct blocking_conn *conn, const char *name, bool with_secrets,
-    bool as_json, struct error *error)
+    const char *waiting, struct error *error)
 {
         const struct parameter parameters[] = {
-            {.value = name}, {.value = with_secrets ? "true" : "false"}};
+            {.value = name}, {.value = with_secrets ? "true" : "false"}, {.value = waiting}};
 
-        return blocking_conn_query(conn, as_json ? show_json_sql : show_sql, parameters, 2, error);
+        return blocking_conn_query(conn, show_sql, parameters, 3, error);
+}
+
+struct rows *endpoint_show_json(struct blocking_conn *conn, const char *name, bool with_secrets,
+    int64_t n_waiting, bool is_exact, struct error *error)
+{
+        char n[24];
+        const struct parameter parameters[] = {{.value = name},
+            {.value = with_secrets ? "true" : "false"}, {.value = n},
+            {.value = is_exact ? "true" : "false"}};
+
+        snprintf(n, sizeof n, "%" PRId64, n_waiting);
+        return blocking_conn_query(conn, show_json_sql, parameters, 4, error);
 }
 
 static struct rows *query_name(
@@ -191,6 +217,44 @@ struct rows *endpoint_count(struct blocking_conn *conn, const char *name, struct
 {
         return query_name(conn,
             "SELECT parked, dead FROM courier.endpoint_health WHERE name = $1::text", name, error);
+}
+
+struct rows *endpoint_unread(
+    struct blocking_conn *conn, const char *name, int max_rows, struct error *error)
+{
+        /* What the sink takes is for its configuration to say; where the relay noted that it takes
+         * everything, the receiver's own patterns decide. */
+        static const char sql[] =
+            "WITH e AS (SELECT endpoint.*, coalesce(greatest(c.from_floor, c.last_id),"
+            "   CASE start WHEN 'beginning' THEN 0 ELSE start_floor END) AS above,"
+            "  coalesce(noted.settings ->> 'topics' IN ('**', '!courier.**, **')"
+            "   AND NOT noted.settings ?| '{types,headers,filter}', false) AS takes_all"
+            "  FROM courier.endpoint LEFT JOIN courier.sink AS noted ON noted.name = endpoint.sink"
+            "  LEFT JOIN courier.cursor AS c ON c.sink = endpoint.sink AND c.lane = endpoint.id"
+            "  WHERE endpoint.name = $1::text)"
+            " SELECT id, json_build_object('name', name, 'url', '', 'headers', '{}'::json,"
+            "  'topics', topics, 'types', types, 'filter', NULL, 'state', state,"
+            "  'reason', state_reason)::text, takes_all AND filter IS NULL, NULL AS topic,"
+            "  NULL AS type FROM e"
+            " UNION ALL SELECT NULL, NULL, NULL, o.topic, o.type"
+            " FROM e, LATERAL (SELECT topic, type FROM courier.outbox WHERE outbox.id > e.above"
+            "  ORDER BY outbox.id LIMIT $2::integer) AS o";
+        char limit[16];
+        const struct parameter parameters[] = {{.value = name}, {.value = limit}};
+
+        snprintf(limit, sizeof limit, "%d", max_rows);
+        return blocking_conn_query(conn, sql, parameters, 2, error);
+}
+
+bool endpoint_note_sink(struct blocking_conn *conn, const char *sink, struct error *error)
+{
+        struct rows *rows = query_name(conn,
+            "INSERT INTO courier.sink (name, fans_out) VALUES ($1::text, true)"
+            " ON CONFLICT (name) DO UPDATE SET fans_out = true WHERE NOT sink.fans_out",
+            sink, error);
+
+        rows_free(rows);
+        return rows != NULL;
 }
 
 struct rows *endpoint_set_state(struct blocking_conn *conn, const char *name, const char *state,

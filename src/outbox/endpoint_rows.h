@@ -61,10 +61,28 @@ enum {
 struct rows *endpoints_read_texts(struct blocking_conn *conn, const char *sink, struct error *error)
     __attribute__((warn_unused_result));
 
-/* One with everything: names and values as text, or (as_json) one row with one object; no row if
- * there is none. */
+/* One with everything: names and values as text, or one row with one object; no row if there is none. What
+ * waits for it is known from endpoint_unread(). */
 struct rows *endpoint_show(struct blocking_conn *conn, const char *name, bool with_secrets,
-    bool as_json, struct error *error) __attribute__((warn_unused_result));
+    const char *waiting, struct error *error) __attribute__((warn_unused_result));
+struct rows *endpoint_show_json(struct blocking_conn *conn, const char *name, bool with_secrets,
+    int64_t n_waiting, bool is_exact, struct error *error) __attribute__((warn_unused_result));
+
+/* A row about itself (id, what endpoint_read() takes, and whether its patterns alone decide what it gets),
+ * then at most max_rows of events that its lane has not passed; no row if there is no such endpoint. */
+enum {
+        UNREAD_ENDPOINT_ID,
+        UNREAD_ENDPOINT,
+        UNREAD_IS_EXACT,
+        UNREAD_TOPIC,
+        UNREAD_TYPE,
+};
+struct rows *endpoint_unread(struct blocking_conn *conn, const char *name, int max_rows,
+    struct error *error) __attribute__((warn_unused_result));
+
+/* There is a sink of that name, with endpoints: table, or there will be. */
+bool endpoint_note_sink(struct blocking_conn *conn, const char *sink, struct error *error)
+    __attribute__((warn_unused_result));
 
 /* One row for each thing that a request to it is made of, its name and its value: "url", "secret"
  * (those that sign, the newest first), "header"; and "event_id", a new one. */

@@ -16,6 +16,7 @@ struct lane_store *lane_store_create(struct outbox *outbox,
         store->owner = owner;
         store->sink = settings->sink;
         store->filter = settings->filter;
+        store->settings = settings->settings;
         snprintf(store->lane, sizeof store->lane, "%" PRId32, settings->lane);
         store->is_covered = settings->is_covered;
         store->is_gate = settings->is_gate;

@@ -2,8 +2,10 @@
 
 #include "base/alloc.h"
 #include "config/config.h"
+#include "outbox/sink_settings.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Nothing is scanned that an index leads through, whatever the planner thinks of a table that grows
@@ -51,7 +53,10 @@ static void add_headers(json_t *sink, const struct sink_config *config)
 static json_t *describe(const struct sink_config *config)
 {
         json_t *sink = json_object();
+        char *settings = sink_settings(config);
 
+        json_object_set_new(sink, "settings", json_loads(settings, 0, NULL));
+        free(settings);
         json_object_set_new(sink, "sink", json_string(config->name));
         json_object_set_new(sink, "fans_out", json_boolean(sink_config_fans_out(config)));
         json_object_set_new(sink, "topics", text_array(config->topics, config->n_topics));

@@ -14,10 +14,13 @@
  *      "backlog": {"events", "is_exact", "oldest_age"},
  *      "retrying", "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at",
  *      "pauses": [{"by", "reason", "since"}],
- *      "endpoints": {"total", "failing", "disabled", "paused"} | null, "holds_outbox",
+ *      "settings_differ": words | null,
+ *      "endpoints": {"total", "troubled": [at most 4 names of the next two] "failing", "disabled",
+ *        "paused"} | null, "holds_outbox",
  *      "settled_at", "settled_age"}},
  *    "blocked_keys": [{"sink", "lane", "key", "waiting", "behind_id", "since", "next_retry_at", "error"}],
- *    "orphans": [{"sink", "lanes", "behind", "settled_at"}]}
+ *    "orphans": [{"sink", "lanes", "behind", "settled_at"}],
+ *    "unserved": [{"sink", "receivers", "first"}]}
  *
  * Durations are seconds, times RFC 3339 in UTC. What takes long to count is
  * counted up to a bound: a backlog is exact up to some thousand events, else an

@@ -2,7 +2,7 @@
 -- which describes it).
 --
 -- $1  the sinks of the configuration: a JSON array of {sink, fans_out, topics, types, header_names,
---     header_values, has_filter}; NULL: every sink that has a cursor, with whatever it takes
+--     header_values, has_filter, settings}; NULL: every sink that has a cursor, with whatever it takes
 --
 -- It is asked for every few seconds, whatever the backlog: nothing here reads more than a bounded
 -- number of rows, and each by an index. What a lane has not got yet are
@@ -20,7 +20,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
 ), asked AS MATERIALIZED (
   SELECT * FROM json_to_recordset($1::json) AS one (
     sink text, fans_out boolean, topics text[], types text[], header_names text[], header_values text[],
-    has_filter boolean)
+    has_filter boolean, settings jsonb)
 ), sinks AS MATERIALIZED (
   SELECT sink, fans_out, topics, types, header_names, header_values, has_filter
   FROM asked
@@ -190,8 +190,21 @@ WITH RECURSIVE moment AS MATERIALIZED (
     'pauses', (SELECT coalesce(json_agg(json_build_object('by', by, 'reason', reason, 'since',
                  to_char(paused_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) ORDER BY by), '[]')
                FROM courier.pause WHERE pause.sink = sinks.sink),
+    -- What the relay that delivers noted of the sink, where it is not what is asked about.
+    'settings_differ', (SELECT string_agg(format('%s: %s there, %s here', part, coalesce(theirs, 'none'),
+                                                 coalesce(ours, 'none')), '; ' ORDER BY part)
+      FROM courier.sink AS noted JOIN asked ON asked.sink = noted.name,
+           LATERAL (SELECT part, theirs.value AS theirs, ours.value AS ours
+                    FROM jsonb_each_text(noted.settings) AS theirs (part, value)
+                    FULL JOIN jsonb_each_text(asked.settings) AS ours (part, value) USING (part)) AS each
+      WHERE noted.name = sinks.sink AND noted.settings <> '{}' AND theirs IS DISTINCT FROM ours),
     'endpoints', CASE WHEN fans_out THEN
       (SELECT json_build_object('total', count(*),
+         'troubled', (SELECT coalesce(json_agg(name), '[]')
+           FROM (SELECT name FROM courier.endpoint AS one
+                 WHERE one.sink = sinks.sink
+                   AND (state = 'disabled' OR state = 'active' AND failing_since IS NOT NULL)
+                 ORDER BY name LIMIT 4) AS first),
          'failing', count(*) FILTER (WHERE state = 'active' AND failing_since IS NOT NULL),
          'disabled', count(*) FILTER (WHERE state = 'disabled'),
          'paused', count(*) FILTER (WHERE state = 'paused'))
@@ -253,6 +266,14 @@ WITH RECURSIVE moment AS MATERIALIZED (
   FROM moment, courier.cursor
   WHERE $1::json IS NOT NULL AND sink NOT IN (SELECT sink FROM asked) AND sink NOT IN (SELECT sink FROM owners)
   GROUP BY sink
+), unserved AS (
+  -- Receivers of a sink that is not there, or has no receivers.
+  SELECT sink, count(*) AS receivers, min(name) AS first
+  FROM courier.endpoint
+  WHERE $1::json IS NOT NULL AND sink NOT IN (SELECT sink FROM asked WHERE fans_out)
+    AND sink NOT IN (SELECT owners.sink FROM owners JOIN courier.sink AS noted ON noted.name = owners.sink
+                     WHERE noted.fans_out)
+  GROUP BY sink
 )
 SELECT json_build_object(
   'now', to_char(moment.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
@@ -287,5 +308,7 @@ SELECT json_build_object(
       'error', last_error) ORDER BY waiting DESC, sink, lane, key), '[]') FROM blocked_keys),
   'orphans', (SELECT coalesce(json_agg(json_build_object('sink', sink, 'lanes', lanes, 'behind', behind,
       'settled_at', to_char(settled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) ORDER BY sink), '[]')
-    FROM orphans))
+    FROM orphans),
+  'unserved', (SELECT coalesce(json_agg(json_build_object('sink', sink, 'receivers', receivers, 'first', first)
+                                        ORDER BY sink), '[]') FROM unserved))
 FROM moment

@@ -94,6 +94,9 @@ struct lane_store_settings {
         const char *sink; /* borrowed for the life of the store */
         int32_t lane;
         const char *filter; /* borrowed; refused with the session if it is none; NULL: none */
+        /* What is noted of the sink when the lane is taken: sink_settings(); borrowed for the life of
+         * the store; NULL: nothing. */
+        const char *settings;
         /* Another lane's lock covers it: whoever has that one may claim this one. */
         bool is_covered;
         /* Its lock covers others, and nothing is delivered from its cursor, which keeps no events. */
@@ -111,6 +114,9 @@ struct lane_store_events {
         void (*on_owned)(
             void *owner, const struct cursor *cursor, const struct parked_keys *parked);
         void (*on_owned_elsewhere)(void *owner);
+        /* Before each of these, if settings are given: those that are noted of the sink; NULL: ours,
+         * or none. May be NULL. */
+        void (*on_settings)(void *owner, const char *theirs);
         /* Where a page ends is known before its events are read: the next one may be asked for in
          * here already, so that the database works meanwhile. n_events and bytes are what it holds at
          * most. Borrowed; on_page follows at once. May be NULL. */

@@ -40,11 +40,12 @@ struct lane_store {
         struct lane_store_events events;
         void *owner; /* borrowed */
 
-        const char *sink;   /* borrowed */
-        const char *filter; /* borrowed; NULL: none */
-        char lane[16];      /* as a parameter */
-        bool is_covered;    /* by another lane's lock */
-        bool is_gate;       /* its cursor is for others to see */
+        const char *sink;     /* borrowed */
+        const char *filter;   /* borrowed; NULL: none */
+        const char *settings; /* borrowed; NULL: not to be noted */
+        char lane[16];        /* as a parameter */
+        bool is_covered;      /* by another lane's lock */
+        bool is_gate;         /* its cursor is for others to see */
         enum start start;
         char *start_snapshot; /* owned; NULL: start says it */
         char start_floor[24]; /* as a parameter */

@@ -1,9 +1,11 @@
 #include "relay/carrier.h"
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "loop/timer.h"
+#include "outbox/sink_settings.h"
 #include "relay/fanout.h"
 #include "relay/route.h"
 #include "sinks/registry.h"
@@ -53,11 +55,31 @@ static void on_standby_due(void *owner)
         claim(owner);
 }
 
+/* They are noted by whoever takes the lane. A warning while that is somebody else: then it is to be seen
+ * before he ends that events would go elsewhere. Afterwards it is what somebody wanted, and news. */
+void carrier_note_settings(struct carrier *carrier, const char *theirs)
+{
+        struct bytes words = {0};
+
+        if (theirs != NULL)
+                sink_settings_compare(&words, carrier->settings, theirs);
+        if (words.data != NULL &&
+            (carrier->differences == NULL || strcmp(carrier->differences, words.data) != 0))
+                carrier->are_differences_news = true;
+        free(carrier->differences);
+        carrier->differences = words.data;
+}
+
 void carrier_note_owned(struct carrier *carrier)
 {
         carrier->is_claiming = false;
         carrier->is_standby = false;
         carrier->is_owned = true;
+        if (carrier->differences != NULL)
+                log_info("sink_settings_changed", kv_text("sink", carrier->config->name),
+                    kv_text("differences", carrier->differences));
+        free(carrier->differences);
+        carrier->differences = NULL;
         if (carrier->fanout != NULL)
                 fanout_owned(carrier->fanout);
         carrier->events.on_dirty(carrier->owner);
@@ -69,6 +91,13 @@ void carrier_note_owned_elsewhere(struct carrier *carrier)
         if (!carrier->is_standby)
                 log_info("lane_owned_elsewhere", kv_text("sink", carrier->config->name),
                     kv_int("retry_ms", carrier->standby_ms));
+        if (carrier->differences != NULL && carrier->are_differences_news)
+                log_warn("sink_settings_differ", kv_text("sink", carrier->config->name),
+                    kv_text("differences", carrier->differences),
+                    kv_text("hint",
+                        "the relay that delivers has other settings; when it ends, ours "
+                        "are in force"));
+        carrier->are_differences_news = false;
         carrier->is_standby = true;
         timer_arm(carrier->standby, (uint64_t)carrier->standby_ms);
         carrier->events.on_standby(carrier->owner);
@@ -213,6 +242,7 @@ struct carrier *carrier_create(uv_loop_t *loop, const struct sink_config *config
         list_init(&carrier->dirty);
         list_init(&carrier->starved);
         open_filter(carrier);
+        carrier->settings = sink_settings(config);
         carrier->standby_ms = relay->standby_ms;
         carrier->standby = timer_create_on(loop, on_standby_due, carrier);
         if (sink_config_fans_out(config))
@@ -367,6 +397,8 @@ static void on_sink_closed(void *owner)
         void *carrier_owner = carrier->owner;
 
         telemetry_close_sink(carrier->seen);
+        free(carrier->settings);
+        free(carrier->differences);
         free(carrier);
         events.on_closed(carrier_owner);
 }

@@ -32,6 +32,8 @@ struct carrier {
         struct fanout *fanout;       /* owned; NULL: there is one route */
         struct sink_telemetry *seen; /* one reference */
 
+        char *settings;          /* owned: sink_settings() */
+        char *differences;       /* owned: of what another relay noted of the sink; NULL: none */
         struct lane_store *gate; /* whoever has this lane's lock has all of the sink's lanes */
         int64_t standby_ms;
         struct timer *standby; /* the next try for a lock that another relay has */
@@ -39,6 +41,7 @@ struct carrier {
         bool is_claiming;
         bool is_owned;
         bool is_standby; /* so that it is logged once */
+        bool are_differences_news;
         bool is_draining;
 
         /* Rows of courier.pause, as far as we know. */
@@ -55,7 +58,8 @@ static inline bool carrier_is_filter_given_up(const struct carrier *carrier)
         return carrier->filter_reason[0] != '\0';
 }
 
-/* The gate's answers. */
+/* The gate's answers; the first one comes before each of the next two. */
+void carrier_note_settings(struct carrier *carrier, const char *theirs);
 void carrier_note_owned(struct carrier *carrier);
 void carrier_note_owned_elsewhere(struct carrier *carrier);
 void carrier_note_released(struct carrier *carrier);

@@ -58,7 +58,9 @@ static enum sink_state find_state(
                 return SINK_STARTING;
         }
         if (carrier->is_standby) {
-                *out_reason = "another relay owns it";
+                *out_reason = carrier->differences == NULL
+                                  ? "another relay owns it"
+                                  : "another relay owns it, and has other settings for it";
                 return SINK_STANDBY;
         }
         if (carrier->is_paused_by_operator) {

@@ -164,6 +164,13 @@ static void on_owned_elsewhere(void *owner)
         carrier_note_owned_elsewhere(fanout->carrier);
 }
 
+static void on_settings(void *owner, const char *theirs)
+{
+        struct fanout *fanout = owner;
+
+        carrier_note_settings(fanout->carrier, theirs);
+}
+
 static void on_page(void *owner, struct page *page)
 {
         struct fanout *fanout = owner;
@@ -206,6 +213,7 @@ static struct lane_store *create_gate(struct fanout *fanout)
 {
         static const struct lane_store_events events = {.on_owned = on_owned,
             .on_owned_elsewhere = on_owned_elsewhere,
+            .on_settings = on_settings,
             .on_page = on_page,
             .on_page_failed = on_page_failed,
             .on_xid = on_xid,
@@ -214,6 +222,7 @@ static struct lane_store *create_gate(struct fanout *fanout)
         const struct sink_config *config = fanout->carrier->config;
         const struct lane_store_settings settings = {.sink = config->name,
             .filter = config->filter,
+            .settings = fanout->carrier->settings,
             .is_gate = true,
             .start = config->start};
 

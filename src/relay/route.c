@@ -160,9 +160,17 @@ static void on_released(void *owner)
         carrier_note_released(route->carrier);
 }
 
+static void on_settings(void *owner, const char *theirs)
+{
+        struct route *route = owner;
+
+        carrier_note_settings(route->carrier, theirs);
+}
+
 const struct lane_store_events route_store_events = {
     .on_owned = on_owned,
     .on_owned_elsewhere = on_owned_elsewhere,
+    .on_settings = on_settings,
     .on_page_end = on_page_end,
     .on_page = on_page,
     .on_page_failed = on_page_failed,
@@ -388,6 +396,7 @@ static struct lane_store *create_store(struct route *route)
         struct lane_store_settings settings = {.sink = config->name,
             .lane = route->lane_number,
             .filter = endpoint == NULL ? config->filter : NULL,
+            .settings = endpoint == NULL ? carrier->settings : NULL,
             .is_covered = endpoint != NULL,
             .is_durable = carrier->sink->remembers,
             .start = config->start};

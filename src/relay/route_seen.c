@@ -4,6 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *endpoint_of(const struct route *route)
+{
+        return route->endpoint != NULL ? route->endpoint->name : NULL;
+}
+
 static struct attempt_seen seen_of(const struct delivery *delivery, int64_t now_us)
 {
         return (struct attempt_seen){.event = delivery->event,
@@ -19,6 +24,7 @@ void route_see_delivered(struct route *route, const struct delivery *delivery, i
         struct attempt_seen seen = seen_of(delivery, now_us);
 
         seen.outcome = TELEMETRY_DELIVERED;
+        seen.endpoint = endpoint_of(route);
         telemetry_see_attempt(route->carrier->seen, &seen);
 }
 
@@ -78,6 +84,7 @@ void route_see_failed(struct route *route, struct attempt_kept *kept, const stru
         kept->seen.outcome = outcome_seen(outcome, result);
         kept->seen.fault = outcome->fault;
         kept->seen.words = outcome->reason;
+        kept->seen.endpoint = endpoint_of(route);
         telemetry_see_attempt(sink, &kept->seen);
         if (may_have_arrived(outcome, result))
                 telemetry_see_redelivery(sink, REDELIVERY_TIMEOUT, 1);
@@ -90,6 +97,7 @@ void route_see_dead(struct route *route, const struct verdict *verdict, int64_t 
 {
         struct attempt_seen seen = {.outcome = TELEMETRY_DEAD,
             .event = verdict->event,
+            .endpoint = endpoint_of(route),
             .attempt = verdict->n_attempts,
             .now_us = now_us};
 

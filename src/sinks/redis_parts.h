@@ -26,7 +26,13 @@ struct redis_marks;
 struct timer;
 struct tls_context;
 
+enum redis_probe_step {
+        PROBE_WRITING, /* would it take events? */
+        PROBE_MEMORY,  /* for how long? */
+};
+
 struct redis_probe {
+        enum redis_probe_step step;
         sink_probed_fn *on_probed; /* NULL: no probe is running */
         void *owner;
         struct outcome outcome;
@@ -123,6 +129,13 @@ void redis_queue_send_behind(struct redis_queue *queue);
 
 /* There is something to send although no request waits. */
 bool redis_queue_wants_tidying(const struct redis_queue *queue);
+
+/* redis_probe.c: appends the question of the step at hand; puts it into a queue; says what the answer
+ * means, which would mean `was` if it were one to an event. */
+void redis_probe_encode(const struct redis_sink *sink, struct bytes *out);
+void redis_probe_queue(struct redis_sink *sink);
+struct outcome redis_probe_judge(
+    const struct redis_sink *sink, const redisReply *reply, const struct outcome *was);
 
 /* redis_node.c: one connection and the queues that it serves. */
 struct redis_node *redis_node_create(

@@ -8,7 +8,7 @@
  * A burst that a cluster redirects was not executed at all, since in a cluster every burst of more
  * than one is a transaction of one stream. So it stays where it is, in front of those that wait.
  *
- * A probe is a request without an attempt: it sends PING.
+ * A probe is a request without an attempt: redis_probe.c knows what it sends.
  */
 #include "base/alloc.h"
 #include "config/config.h"
@@ -117,17 +117,25 @@ static bool is_redirected(const struct redis_queue *queue, const struct redis_ve
         return queue->sink->cluster != NULL && verdict->redirect.kind != REDIRECT_NONE;
 }
 
+static void finish_probe(struct redis_sink *sink, const struct redis_request *request,
+    const redisReply *reply, const struct outcome *was)
+{
+        const struct outcome outcome = redis_probe_judge(sink, reply, was);
+
+        redis_sink_finish_later(sink, request, &outcome);
+}
+
 /* The usual case: it is delivered, and nothing follows from that for others. */
-static void answer_delivered(struct redis_queue *queue)
+static void answer_delivered(struct redis_queue *queue, const redisReply *reply)
 {
         struct redis_sink *sink = queue->sink;
         const struct redis_request request = redis_ring_take(&queue->ring);
 
         queue->n_redirects = 0;
-        redis_queue_advance(queue);
         if (request.attempt == NULL)
-                redis_sink_finish_later(sink, &request, &outcome_delivered);
-        else
+                finish_probe(sink, &request, reply, &outcome_delivered);
+        redis_queue_advance(queue);
+        if (request.attempt != NULL)
                 attempt_finish(request.attempt, &outcome_delivered);
 }
 
@@ -138,7 +146,7 @@ static void answer_one(struct redis_queue *queue, const redisReply *reply)
         struct redis_request request;
 
         if (redis_reply_is_success(reply)) {
-                answer_delivered(queue);
+                answer_delivered(queue, reply);
                 return;
         }
         verdict = redis_reply_judge(reply, redis_command_is_target_per_event(sink->encoder));
@@ -148,11 +156,11 @@ static void answer_one(struct redis_queue *queue, const redisReply *reply)
         }
         request = redis_ring_take(&queue->ring);
         queue->n_redirects = 0;
-        heed(queue, &verdict);
-        redis_queue_advance(queue);
         if (request.attempt == NULL)
-                redis_sink_finish_later(sink, &request, &verdict.outcome);
-        else
+                finish_probe(sink, &request, reply, &verdict.outcome);
+        heed(queue, &verdict); /* the answer may be gone with the connection */
+        redis_queue_advance(queue);
+        if (request.attempt != NULL)
                 attempt_finish(request.attempt, &verdict.outcome);
 }
 

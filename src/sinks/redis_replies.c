@@ -37,7 +37,7 @@ static const struct rule rules[] = {
     {"TRYAGAIN ", WAIT, ""},
     {"CLUSTERDOWN ", WAIT, ""},
     {"NOREPLICAS ", WAIT, ""},
-    {"OOM ", WAIT, ""},
+    {"OOM ", WAIT, " (raise its maxmemory, or let the sink trim its streams: maxlen, minid)"},
     {"MISCONF ", WAIT, ""},
 
     {"READONLY ", GO, ""},

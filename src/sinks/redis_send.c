@@ -62,7 +62,7 @@ static void send_commands(struct redis_queue *queue, size_t first, const struct 
                 if (attempt != NULL)
                         redis_command_encode(queue->sink->encoder, attempt->event, out);
                 else
-                        bytes_append_text(out, "*1\r\n$4\r\nPING\r\n");
+                        redis_probe_encode(queue->sink, out);
         }
         if (burst->is_transaction)
                 bytes_append_text(out, "*1\r\n$4\r\nEXEC\r\n");

@@ -32,10 +32,17 @@ static struct redis_sink *redis_sink_from(struct sink *sink)
 
 static void on_probe_due(void *owner)
 {
-        struct redis_probe *probe = owner;
+        struct redis_sink *sink = owner;
+        struct redis_probe *probe = &sink->probe;
         sink_probed_fn *on_probed = probe->on_probed;
         struct outcome outcome = probe->outcome;
 
+        if (probe->step == PROBE_WRITING && outcome.kind == OUTCOME_DELIVERED) {
+                probe->step = PROBE_MEMORY;
+                redis_probe_queue(sink);
+                redis_sink_ops.flush(&sink->base);
+                return;
+        }
         probe->on_probed = NULL;
         on_probed(probe->owner, &outcome);
 }
@@ -168,13 +175,12 @@ static void redis_cancel(struct sink *base)
 static void redis_probe(struct sink *base, sink_probed_fn *on_probed, void *owner)
 {
         struct redis_sink *sink = redis_sink_from(base);
-        struct redis_queue *queue =
-            sink->cluster != NULL ? redis_cluster_queue(sink->cluster, "", 0) : sink->queue;
 
         assert(sink->probe.on_probed == NULL);
         sink->probe.on_probed = on_probed;
         sink->probe.owner = owner;
-        redis_ring_push(&queue->ring, (struct redis_request){.attempt = NULL});
+        sink->probe.step = PROBE_WRITING;
+        redis_probe_queue(sink);
         redis_flush(base);
 }
 
@@ -310,7 +316,7 @@ static struct sink *redis_open(const struct sink_settings *settings, struct erro
                 sink->marks = redis_marks_create(config->stream, settings->name);
         sink->judgements = xcalloc(REDIS_BURST_MAX, sizeof *sink->judgements);
         sink->answered = xcalloc(REDIS_BURST_MAX, sizeof *sink->answered);
-        sink->probe.answer = timer_create_on(settings->loop, on_probe_due, &sink->probe);
+        sink->probe.answer = timer_create_on(settings->loop, on_probe_due, sink);
         if (open_tls(sink, error) && open_nodes(sink, error))
                 return &sink->base;
         destroy(sink);

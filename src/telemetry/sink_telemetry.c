@@ -29,6 +29,7 @@ static void note_recent(struct sink_telemetry *sink, const struct attempt_seen *
         entry = recent_next(recent);
         entry->at_us = telemetry_wall_us(sink->telemetry, seen->now_us);
         shown_text(entry->sink, sizeof entry->sink, sink->name);
+        shown_text(entry->endpoint, sizeof entry->endpoint, seen->endpoint);
         entry->id = event->id;
         memcpy(entry->event_id, event->event_id, sizeof entry->event_id);
         shown_text(entry->topic, sizeof entry->topic, event->topic);

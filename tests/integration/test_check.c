@@ -151,7 +151,8 @@ Test(check, finds_a_schema_that_is_missing_or_too_new)
         exec_once(dsn, "INSERT INTO courier.schema_version (version, name) VALUES (99, 'later')");
 
         expect_finding(check_connect(empty_dsn, ONE_SINK), 6,
-            "fail  schema: schema courier is missing in this database: run `pgcourier migrate`\n");
+            "fail  schema: schema courier is missing in this database: run `pgcourier migrate -c "
+            "/");
         expect_finding(check_connect(dsn, ONE_SINK), 6, "upgrade pgcourier\n");
         free(empty_dsn);
         free(dsn);
@@ -199,8 +200,8 @@ Test(check, warns_of_schedules_that_fail)
         exec_once(dsn, "UPDATE courier.schedule SET last_error = 'no' WHERE name = 'bad'");
         expect_finding(check_connect(relay_dsn, ONE_SINK), 0,
             "warn  schedules: \"bad\" does not tick: no\n"
-            "      Correct it with courier.schedule(), or remove it: pgcourier schedule remove\n"
-            "ok    sink out");
+            "      Correct it with courier.schedule(), or remove it: `pgcourier schedule remove "
+            "bad -c /");
         free(relay_dsn);
         free(dsn);
 }

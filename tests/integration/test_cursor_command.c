@@ -94,18 +94,28 @@ Test(cursor_command, tells_who_owns_a_lane_and_a_receivers_by_the_sinks_own)
 
 Test(cursor_command, drops_an_orphan_and_says_what_stays)
 {
+        char *resume, *all;
+
+        database_exec(rig.owner, "INSERT INTO courier.sink (name, fans_out) VALUES ('old', true)");
         insert_dead_letter(&rig, "sink = 'old'");
         database_exec(rig.owner, "INSERT INTO courier.pause (sink, by) VALUES ('old', 'operator')");
         expect_refusal(CURSOR("drop", "old"), 2,
             "that would drop 2 cursors and 0 parked deliveries of sink old for good; add --yes");
         cr_expect_eq(count("cursor"), 2);
-        expect_output(CURSOR("drop", "old", "--lane", "7", "--yes"),
-            "1 cursor of sink old dropped\n"
-            "it is still paused, should it come back: pgcourier resume old\n");
-        expect_output(CURSOR("drop", "old", "--yes"),
-            "1 cursor of sink old dropped\n"
-            "1 dead letter stays: pgcourier dead drop --sink old\n"
-            "it is still paused, should it come back: pgcourier resume old\n");
+        resume =
+            xasprintf("1 cursor of sink old dropped\n"
+                      "it is still paused, should it come back: `pgcourier resume old -c %s`\n",
+                config);
+        all = xasprintf("1 cursor of sink old dropped\n"
+                        "1 dead letter stays: `pgcourier dead drop --sink old -c %s`\n"
+                        "it is still paused, should it come back: `pgcourier resume old -c %s`\n",
+            config, config);
+        expect_output(CURSOR("drop", "old", "--lane", "7", "--yes"), resume);
+        cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.sink"), 1);
+        expect_output(CURSOR("drop", "old", "--yes"), all);
+        cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.sink"), 0);
+        free(resume);
+        free(all);
         cr_expect_eq(count("cursor"), 0);
         cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.cursor"), 1);
         expect_refusal(CURSOR("drop", "old", "--yes"), 8, "there is no such cursor of sink old");

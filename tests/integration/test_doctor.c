@@ -113,7 +113,7 @@ Test(doctor, finds_sinks_without_a_relay_and_cursors_without_a_sink)
 
         EXPECT(DOCTOR(), 0,
             "warn  cursors: no relay has ever run sink mail here\n"
-            "      Start pgcourier run -c FILE\n");
+            "      Start `pgcourier run -c /");
         relay = own_lane("mail");
         PQfinish(own_lane("old"));
         database_exec(rig.owner, "INSERT INTO courier.outbox (topic, payload) SELECT 't', '1' FROM "
@@ -137,9 +137,9 @@ Test(doctor, finds_what_failed_and_what_stands_still)
             "UPDATE courier.endpoint SET state = 'disabled', state_reason = '410 Gone'");
         EXPECT(DOCTOR(), 0, "warn  dead letters: sink mail: 1 given up, the last at ",
             "warn  parked: sink mail: 1 failed and wait for another attempt, 1 wait behind them",
-            ": deploy\n      pgcourier resume mail\n",
+            ": deploy\n      When it may go on: `pgcourier resume mail -c /",
             "warn  endpoints: endpoint acme is disabled: 410 Gone\n"
-            "      pgcourier endpoint resume acme\n");
+            "      `pgcourier endpoint resume acme -c /");
         PQfinish(relay);
 }
 
@@ -156,21 +156,22 @@ Test(doctor, finds_what_keeps_the_outbox_from_being_cut)
             " VALUES (1000000000000, 't', '1');"
             "SELECT setval('courier.outbox_id_seq', 1000000000000)");
         EXPECT(DOCTOR(), 0, "warn  retention: outbox_p1 (", ") should have gone 01:00:0",
-            " ago, but is held by old, mail\n      pgcourier cursor drop old",
+            " ago, but is held by old, mail\n      `pgcourier cursor drop old -c /",
             "warn  retention: sink mail lost 6 events to outbox.retention_max in the last day\n"
             "      SELECT * FROM courier.outbox_loss ORDER BY lost_at\n",
             "warn  retention: 8192 bytes are in the default partition: no other was made in time\n"
-            "      pgcourier maintain",
+            "      `pgcourier maintain -c /",
             "warn  retention: no partition is ahead: nobody looks after the outbox\n");
         database_exec(rig.owner, "UPDATE courier.outbox_partition SET held_by = '{mail}' WHERE "
                                  "lower = 1");
-        EXPECT(DOCTOR(), 0, "is held by mail\n      See why mail is behind: pgcourier status");
+        EXPECT(DOCTOR(), 0,
+            "is held by mail\n      See why it is behind: `pgcourier status mail -c /");
         database_exec(
             rig.owner, "INSERT INTO courier.pause (sink, by) VALUES ('mail', 'operator')");
-        EXPECT(DOCTOR(), 0, "is held by mail\n      pgcourier resume mail");
+        EXPECT(DOCTOR(), 0, "is held by mail\n      `pgcourier resume mail -c /");
         database_exec(rig.owner, "UPDATE courier.outbox_partition SET held_by = '{hooks/7}' WHERE "
                                  "lower = 1");
-        EXPECT(DOCTOR(), 0, "is held by hooks/7\n      pgcourier endpoint list --sink hooks");
+        EXPECT(DOCTOR(), 0, "is held by hooks/7\n      `pgcourier endpoint list --sink hooks -c /");
         PQfinish(relay);
 }
 

@@ -55,7 +55,7 @@ Test(endpoint_command, add_prints_the_new_secret_once)
 
         cr_expect_eq(run.code, 0, "%s", run.err);
         cr_expect_str_eq(run.out, secret);
-        cr_expect_not_null(strstr(run.err, "added acme to web as lane 1;"), "%s", run.err);
+        cr_expect_not_null(strstr(run.err, "added acme to web; its receiver"), "%s", run.err);
         cr_expect_not_null(
             strstr(run.err, "no relay has run a sink web here so far"), "%s", run.err);
         cr_expect_null(strstr(run.err, "whsec_"));
@@ -72,7 +72,7 @@ Test(endpoint_command, add_takes_all_that_can_be_said_of_one)
                         "Authorization: Bearer b", "--header", "X-Empty:", "--concurrency=4",
                         "--rate=0.5", "--burst=3", "--description=A customer", "--start=beginning",
                         "--secret-file", path),
-            "", "added acme to web as lane 1\n");
+            "", "added acme to web\n");
         expect_value(
             "SELECT (topics, types, filter, headers, concurrency, rate, burst, description,"
             " start, secret)::text FROM courier.endpoint",
@@ -164,6 +164,41 @@ Test(endpoint_command, add_finds_the_sink_in_the_configuration)
         expect_refusal(ENDPOINT("add", "a", "--url", "https://x/", "--sink", "Web"), 2,
             "\"Web\" is not a sink's name");
         free(without);
+}
+
+Test(endpoint_command, add_refuses_what_would_never_get_anything)
+{
+        char *with = config_file("  - {name: next, topics: ['**'], http: {endpoints: table}}\n");
+        char *path = program_file("secret", SECRET "\n", strlen(SECRET) + 1);
+
+        expect_refusal(ADD("a", "--url", "https://x/", "--filter", "$.total"), 2,
+            "endpoint a: the filter would never be true: it is not a predicate: compare");
+        database_exec(rig.owner, "INSERT INTO courier.sink (name, fans_out) VALUES ('web', true)");
+        expect_refusal(ENDPOINT("add", "a", "--url", "https://x/", "--sink", "wep"), 2,
+            "there is no sink wep with endpoints: table; there are: web. If the relay");
+        /* The file knows a sink that no relay has served yet. */
+        expect_refusal(program_run(NULL, "endpoint", "add", "a", "--url", "https://10.0.0.1/", "-c",
+                           with, NULL),
+            2, "endpoint a: ");
+        expect_refusal(
+            program_run(NULL, "endpoint", "add", "a", "--url", "https://[::1]/", "-c", with, NULL),
+            2, "allow_networks");
+        expect_both(program_run(NULL, "endpoint", "add", "a", "--url", "https://x.example/",
+                        "--secret-file", path, "-c", with, NULL),
+            "", "added a to next\n");
+        free(path);
+        expect_value("SELECT string_agg(name, ',' ORDER BY name) FROM courier.sink", "next,web");
+        free(with);
+}
+
+Test(endpoint_command, list_names_receivers_that_nobody_serves)
+{
+        struct program_run run;
+
+        add_acme();
+        run = ENDPOINT("list");
+        cr_expect_not_null(strstr(run.out, "no relay serves its sink\n"), "%s", run.out);
+        program_run_free(&run);
 }
 
 Test(endpoint_command, list_shows_the_state_of_each)
@@ -274,11 +309,14 @@ Test(endpoint_command, remove_asks_and_keeps_dead_letters)
         insert_parked(&rig, "sink = 'web', lane = 1");
         insert_dead_letter(&rig, "sink = 'web', lane = 1");
         expect_refusal(ENDPOINT("remove", "acme"), 2,
-            "acme has 1 parked deliveries, which would go, and 1 dead letters, which would stay; "
-            "add --yes");
+            "acme has 0 undelivered events and 1 parked delivery, which would go, and 1 dead "
+            "letter, "
+            "which would stay; add --yes");
         expect_value("SELECT count(*) FROM courier.endpoint", "1");
         expect_output(ENDPOINT("remove", "acme", "--yes"),
-            "removed acme; of its deliveries, parked ones go (1), dead letters stay (1)\n");
+            "removed acme; with it go 0 undelivered events and 1 parked delivery; what stays: 1 "
+            "dead "
+            "letter\n");
         expect_value("SELECT count(*) FROM courier.endpoint", "0");
         expect_value("SELECT count(*) FROM courier.dead_letter", "1");
 }

@@ -329,3 +329,66 @@ Test(endpoint_sql, health_counts_what_waits_and_what_died_in_the_lane_of_each)
         add_acme();
         expect_value("SELECT id FROM courier.endpoint", "2");
 }
+
+#define INSERT_INTO(sink, name)                                                                    \
+        "INSERT INTO courier.endpoint (sink, name, url) VALUES ('" sink "', '" name                \
+        "', 'https://a')"
+
+/* As an application that manages receivers: with rights on the table and no others. */
+Test(endpoint_sql, refuses_a_filter_that_is_no_predicate)
+{
+        PGconn *owner = database_connect(dsn);
+        PGconn *manager;
+
+        database_exec(owner, "CREATE ROLE endpoint_manager LOGIN;"
+                             "GRANT USAGE ON SCHEMA courier TO endpoint_manager;"
+                             "GRANT SELECT, INSERT, UPDATE ON courier.endpoint TO endpoint_manager;"
+                             "GRANT SELECT ON SEQUENCE courier.outbox_id_seq TO endpoint_manager");
+        manager = connect_as("endpoint_manager");
+        expect_error(manager,
+            "INSERT INTO courier.endpoint (sink, name, url, filter)"
+            " VALUES ('web', 'a', 'https://a', '$.total')",
+            "23514", "endpoint a: the filter would never be true: it is not a predicate: compare");
+        database_exec(manager, "INSERT INTO courier.endpoint (sink, name, url, filter)"
+                               " VALUES ('web', 'a', 'https://a', '$.total > 1')");
+        expect_error(manager, "UPDATE courier.endpoint SET filter = '$.total'", "23514",
+            "filter_must_be_a_predicate");
+        database_exec(manager, "UPDATE courier.endpoint SET filter = NULL");
+        PQfinish(manager);
+        database_exec(owner, "DROP OWNED BY endpoint_manager; DROP ROLE endpoint_manager");
+        PQfinish(owner);
+}
+
+Test(endpoint_sql, refuses_sinks_that_do_not_exist_as_soon_as_any_is_known)
+{
+        database_exec(relay, INSERT_INTO("new", "early")); /* nothing is known yet */
+        database_exec(relay, "SELECT courier.note_sink('bus', false, '{}')");
+        expect_error(relay, INSERT_INTO("bus", "b"), "23503",
+            "endpoint b: there is no sink bus with endpoints: table; there is none");
+        database_exec(relay, INSERT_INTO("new", "also_early"));
+        database_exec(relay, "SELECT courier.note_sink('webhooks', true, '{}')");
+        expect_error(relay, INSERT_INTO("webhoks", "c"), "23503",
+            "endpoint c: there is no sink webhoks with endpoints: table; there are: webhooks");
+        expect_error(relay, INSERT_INTO("webhoks", "c"), "23503",
+            "INSERT INTO courier.sink (name, fans_out) VALUES ('webhoks', true)");
+        database_exec(relay, INSERT_INTO("webhooks", "d"));
+        /* A receiver of a sink that is gone can still be changed, and a migration may be first. */
+        database_exec(relay, "UPDATE courier.endpoint SET url = 'https://b', filter = '$.a == 1'"
+                             " WHERE name = 'early'");
+        database_exec(
+            relay, "INSERT INTO courier.sink (name, fans_out) VALUES ('next', true);" INSERT_INTO(
+                       "next", "e"));
+}
+
+/* Whoever tells of a sink in an open transaction does not stop a relay that takes its lane. */
+Test(endpoint_sql, notes_no_sink_that_somebody_else_is_noting)
+{
+        PGconn *other = database_connect(dsn);
+
+        database_exec(
+            other, "BEGIN; INSERT INTO courier.sink (name, fans_out) VALUES ('web', true)");
+        expect_value("SELECT courier.note_sink('web', true, '{}')::text", "false");
+        database_exec(other, "COMMIT");
+        expect_value("SELECT courier.note_sink('web', true, '{}')::text", "true");
+        PQfinish(other);
+}

@@ -4,11 +4,15 @@
 #include "support/program_expect.h"
 #include "support/relay_fixture.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static struct relay_fixture fixture;
 static struct http_receiver *receiver;
 static struct relay_process *relay;
+
+static char *socket_path;
 
 static void add_endpoint(const char *name, const char *topics, const char *filter)
 {
@@ -32,11 +36,14 @@ static void start(void)
         add_endpoint("gone", "{**}", "NULL");
         database_exec(fixture.admin, "UPDATE courier.endpoint SET state = 'disabled', state_reason "
                                      "= '410' WHERE name = 'gone'");
+        socket_path = program_file("admin.sock", "", 0);
+        unlink(socket_path);
         relay = relay_start("postgres: {dsn: \"%s\"}\n"
+                            "admin: {listen: \"unix:%s\"}\n"
                             "sinks: [{name: hooks, topics: ['**', '!secret'],"
                             " http: {endpoints: table, allow_networks: [127.0.0.1],"
                             " allow_ports: [%u]}}]\n",
-            fixture.relay, http_receiver_port(receiver));
+            fixture.relay, socket_path, http_receiver_port(receiver));
         await_in_database(fixture.admin,
             "SELECT count(*) >= 3 AND bool_and(epoch > 0 OR lane = 3) FROM courier.cursor",
             "the lanes are taken");
@@ -45,6 +52,7 @@ static void start(void)
 static void stop(void)
 {
         relay_destroy(relay);
+        free(socket_path);
         http_receiver_destroy(receiver);
         database_exec(fixture.admin, "REVOKE courier_publisher FROM relay");
         relay_fixture_end(&fixture);
@@ -67,17 +75,16 @@ static void expect_lines(struct program_run run, int code, const char *const *li
 Test(receivers_commands, send_follows_each_receiver)
 {
         EXPECT(RUN("send", "orders.new", "--data", "{\"n\": 2}"), 75,
-            "sink hooks, endpoint acme: ", "sink hooks, endpoint beta: ",
-            "sink hooks, endpoint gone: waits: the endpoint is not active (410): pgcourier "
+            "sink hooks/acme: ", "sink hooks/beta: ",
+            "sink hooks/gone: waits: it is disabled (410): `pgcourier "
             "endpoint "
-            "resume gone\n");
+            "resume gone -c /");
         cr_expect_eq(http_receiver_n_requests(receiver), 2);
         EXPECT(RUN("send", "orders.new", "--data", "{\"n\": 1}"), 75,
-            "sink hooks, endpoint acme: not taken: its filter is not true of the payload\n");
-        EXPECT(RUN("send", "users.new"), 75,
-            "sink hooks, endpoint acme: not taken: none of its topics matches");
+            "sink hooks/acme: not taken: its filter is not true of the payload\n");
         EXPECT(
-            RUN("send", "secret"), 8, "sink hooks, endpoint beta: not taken: none of its topics");
+            RUN("send", "users.new"), 75, "sink hooks/acme: not taken: none of its topics matches");
+        EXPECT(RUN("send", "secret"), 8, "sink hooks/beta: not taken: none of its topics");
 }
 
 Test(receivers_commands, replay_and_rewind_go_to_one_of_them)
@@ -92,7 +99,7 @@ Test(receivers_commands, replay_and_rewind_go_to_one_of_them)
             "sink hooks has no endpoint \"none\"");
         expect_output(
             RUN("replay", "--sink", "hooks", "--endpoint", "acme", "--from", "1", "--yes"),
-            "1 events are on their way to sink hooks, endpoint acme once more\n");
+            "1 event is on its way to sink hooks/acme once more\n");
         http_receiver_wait(receiver, 3, 30000);
         request = http_receiver_request(receiver, 2);
         char *mark = http_request_header(request, "x-event-redriven");
@@ -107,4 +114,124 @@ Test(receivers_commands, replay_and_rewind_go_to_one_of_them)
         relay_start_again(relay);
         http_receiver_wait(receiver, 4, 30000);
         cr_expect_str_eq(http_receiver_request(receiver, 3)->target, "/beta");
+}
+
+static void publish_order(void)
+{
+        database_exec(
+            fixture.admin, "SELECT courier.publish('orders.new', '{\"n\": 2}', key => 'k')");
+}
+
+/* Publishes until the follower has seen enough: when it is connected nobody else can tell. */
+static bool has_followed(void *context)
+{
+        if (!process_is_running(context))
+                return true;
+        publish(fixture.admin, "users.new", "k", "1"); /* for beta alone */
+        publish_order();
+        return false;
+}
+
+static char *tail(const char *sink, const char *option)
+{
+        char *path = xasprintf("%s/tail.out", relay->folder);
+        const char *const argv[] = {getenv("PGCOURIER"), "tail", "-c", relay->config_path, "--sink",
+            sink, "-n", "3", option, NULL};
+        struct process process;
+        char *text;
+
+        unlink(path);
+        process_start(&process, argv, path, false);
+        wait_until(has_followed, &process, 30000, "tail does not end");
+        cr_expect_eq(process_wait(&process, 30000), 0);
+        text = read_file(path);
+        free(path);
+        return text;
+}
+
+/* As the log calls them. */
+Test(receivers_commands, tail_names_the_receiver_and_follows_one)
+{
+        char *lines = tail("hooks/acme", NULL);
+        char *json = tail("hooks", "--json");
+
+        cr_expect_not_null(strstr(lines, "  hooks/acme  delivered  "), "%s", lines);
+        cr_expect_null(strstr(lines, "beta"), "%s", lines);
+        cr_expect_not_null(strstr(json, "\"sink\":\"hooks\",\"endpoint\":\"beta\""), "%s", json);
+        expect_refusal(
+            RUN("tail", "--sink", "hooks/acme", "--endpoint", "acme"), 2, "both name a receiver");
+        expect_refusal(RUN("tail", "--sink", "hooks/"), 2, "there is an empty name");
+        free(lines);
+        free(json);
+}
+
+static bool is_named(void *context)
+{
+        struct program_run run = RUN("status");
+        bool is_there = strstr(run.out, "acme, gone. Of 3; the others are served") != NULL;
+
+        (void)context;
+        program_run_free(&run);
+        return is_there;
+}
+
+Test(receivers_commands, status_knows_where_to_ask_for_one)
+{
+        expect_refusal(RUN("status", "hooks/acme"), 2,
+            "of the receiver acme: `pgcourier endpoint show acme -c /");
+        expect_refusal(RUN("status", "qqqqqqq"), 2, "`pgcourier endpoint show qqqqqqq -c /");
+        database_exec(fixture.admin, "UPDATE courier.endpoint SET failing_since = now(),"
+                                     " last_error = '500' WHERE name = 'acme'");
+        wait_until(is_named, NULL, 30000, "status names the receivers");
+}
+
+Test(receivers_commands, send_sums_up_many)
+{
+        struct program_run run;
+
+        for (int i = 0; i < 6; i++) {
+                char name[8];
+                snprintf(name, sizeof name, "m%d", i);
+                add_endpoint(name, i < 5 ? "{orders.**}" : "{users.**}", "NULL");
+        }
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 8 FROM courier.cursor WHERE epoch > 0 AND lane NOT IN (0, 3)",
+            "the lanes are taken");
+        run = RUN("send", "orders.new", "--data", "{\"n\": 2}");
+        cr_expect_eq(run.code, 75, "%s%s", run.out, run.err);
+        cr_expect_null(strstr(run.out, "hooks/m"), "%s", run.out);
+        cr_expect_not_null(strstr(run.out, "sink hooks/gone: waits: "), "%s", run.out);
+        cr_expect_not_null(
+            strstr(run.out, " ms: delivered to 7 of its 9 endpoints\n"), "%s", run.out);
+        cr_expect_not_null(
+            strstr(run.out, "sink hooks: not taken by 1 of its 9 endpoints\n"), "%s", run.out);
+        program_run_free(&run);
+}
+
+/* What waits for a receiver that is paused is neither parked nor delivered. */
+Test(receivers_commands, show_and_remove_count_what_waits)
+{
+        struct program_run run;
+
+        database_exec(
+            fixture.admin, "UPDATE courier.endpoint SET state = 'paused' WHERE name = 'acme'");
+        relay_wait_for_log(relay, "event=endpoint_paused sink=hooks/acme", 30000);
+        for (int i = 0; i < 3; i++)
+                publish_order();
+        publish(fixture.admin, "users.new", "k", "1");
+        run = RUN("endpoint", "show", "acme");
+        cr_expect_not_null(strstr(run.out, "up to 3\n"), "%s", run.out);
+        program_run_free(&run);
+        expect_refusal(RUN("endpoint", "remove", "acme"), 2,
+            "acme has up to 3 undelivered events and 0 parked deliveries, which would go");
+        database_exec(fixture.admin,
+            "UPDATE courier.endpoint SET state = 'paused' WHERE name = 'beta';"
+            "UPDATE courier.sink SET settings = '{\"topics\": \"**\"}'");
+        relay_wait_for_log(relay, "event=endpoint_paused sink=hooks/beta", 30000);
+        publish(fixture.admin, "users.new", "k", "1");
+        await_in_database(fixture.admin,
+            "SELECT greatest(from_floor, last_id) >= 4 FROM courier.cursor WHERE lane = 2",
+            "what was delivered is settled");
+        expect_refusal(RUN("endpoint", "remove", "beta"), 2,
+            "beta has 1 undelivered event and 0 parked deliveries, which would go");
 }

@@ -35,7 +35,7 @@ Test(redis_login, authenticates_as_a_user_and_selects_a_database)
 Test(redis_login, needs_no_more_than_the_documented_permissions)
 {
         const char *const options[] = {"--user", "app", "on", ">s3cret", "~events", "+xadd",
-            "+multi", "+exec", "+ping", "+role", "+client|setname", "+select", NULL};
+            "+multi", "+exec", "+ping", "+role", "+client|setname", "+select", "+info", NULL};
         struct redis_server server;
         struct rig rig;
         char user[] = "app";

@@ -279,3 +279,39 @@ Test(redis_sink, probes_without_writing)
         rig_destroy(&rig);
         redis_server_destroy(&server);
 }
+
+/* PING is answered by a Redis that takes no event. */
+Test(redis_sink, probes_whether_events_would_be_taken)
+{
+        struct redis_server server;
+        struct rig rig;
+        struct outcome outcome;
+
+        redis_server_start(&server, NULL);
+        rig_init(&rig, &server, 1);
+        rig_open(&rig);
+        redis_server_do(&server, "CONFIG SET maxmemory 1");
+        outcome = sink_driver_probe(&rig.driver);
+        cr_expect(outcome.kind == OUTCOME_SINK_DOWN, "%s", outcome.reason);
+        cr_expect(strncmp(outcome.reason, "OOM ", 4) == 0 &&
+                      strstr(outcome.reason, "raise its maxmemory") != NULL,
+            "%s", outcome.reason);
+        redis_server_do(&server, "CONFIG SET maxmemory 0");
+        redis_server_do(&server, "CONFIG SET min-replicas-to-write 1");
+        outcome = sink_driver_probe(&rig.driver);
+        cr_expect(strncmp(outcome.reason, "NOREPLICAS ", 11) == 0, "%s", outcome.reason);
+        redis_server_do(&server, "CONFIG SET min-replicas-to-write 0");
+
+        redis_server_do(&server, "CONFIG SET maxmemory 1gb");
+        outcome = sink_driver_probe(&rig.driver);
+        cr_expect(outcome.kind == OUTCOME_DELIVERED);
+        cr_expect_str_empty(outcome.reason);
+        redis_server_do(&server, "CONFIG SET maxmemory-policy allkeys-lru");
+        outcome = sink_driver_probe(&rig.driver);
+        cr_expect(outcome.kind == OUTCOME_DELIVERED);
+        cr_expect(strstr(outcome.reason, "allkeys-lru: when its memory is full") != NULL, "%s",
+            outcome.reason);
+        cr_expect(redis_server_count(&server, "EXISTS events") == 0);
+        rig_destroy(&rig);
+        redis_server_destroy(&server);
+}

@@ -1,5 +1,6 @@
 /* Two relays with the same configuration: one owns the lane, the other takes over when it is gone. */
 #include "support/http_receiver.h"
+#include "support/program.h"
 #include "support/relay_fixture.h"
 
 #include <criterion/criterion.h>
@@ -156,6 +157,66 @@ Test(relay_standby, does_not_let_a_frozen_owner_settle)
         free(after);
         relay_destroy(frozen);
         relay_destroy(second);
+        http_receiver_destroy(http);
+        relay_fixture_end(&fixture);
+}
+
+static struct relay_process *start_hook_with(
+    const struct relay_fixture *fixture, const struct http_receiver *http, const char *path)
+{
+        return relay_start("postgres: {dsn: \"%s\"}\n"
+                           "relay: {standby: 50ms}\n"
+                           "sinks:\n"
+                           "  - {name: hook, topics: [\"**\"], start: beginning,\n"
+                           "     http: {url: \"http://127.0.0.1:%u/%s\"}}\n",
+            fixture->relay, http_receiver_port(http), path);
+}
+
+/* What is to be noticed before it happens: that after a takeover events would go elsewhere. */
+Test(relay_standby, warns_of_other_settings_before_a_takeover_and_tells_of_them_after_it)
+{
+        struct relay_fixture fixture;
+        struct http_receiver *http = http_receiver_start(NULL, NULL);
+        struct relay_process *owner, *same, *other;
+        struct program_run run;
+        char *noted;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        owner = start_hook_with(&fixture, http, "a?token=s3cret");
+        relay_wait_for_log(owner, "event=lane_owned ", 30000);
+        same = start_hook_with(&fixture, http, "a?token=s3cret");
+        relay_wait_for_log(same, "event=lane_owned_elsewhere", 30000);
+        other = start_hook_with(&fixture, http, "b");
+        relay_wait_for_log(other, "event=sink_settings_differ sink=hook", 30000);
+        cr_expect_eq(relay_count_in_log(same, "event=sink_settings_differ"), 0);
+        cr_expect_eq(relay_count_in_log(owner, "event=sink_settings_changed"), 0);
+
+        run = program_run(NULL, "status", "-c", other->config_path, NULL);
+        cr_expect_not_null(
+            strstr(run.out, "The relay that delivers hook has other settings for it"), "%s",
+            run.out);
+        cr_expect_not_null(strstr(run.out, "/a?... ("), "%s", run.out);
+        cr_expect_null(strstr(run.out, "s3cret"), "%s", run.out);
+        program_run_free(&run);
+        run = program_run(NULL, "status", "-c", same->config_path, NULL);
+        cr_expect_null(strstr(run.out, "other settings"), "%s", run.out);
+        program_run_free(&run);
+        noted = database_value(fixture.admin, "SELECT settings::text FROM courier.sink");
+        cr_expect_null(strstr(noted, "s3cret"), "%s", noted);
+        free(noted);
+
+        relay_stop(same);
+        relay_stop(owner);
+        relay_wait_for_log(other, "event=lane_owned ", 30000);
+        cr_expect_eq(relay_count_in_log(other, "level=info event=sink_settings_changed"), 1);
+        relay_stop(other);
+        relay_start_again(other); /* it is what it noted itself */
+        relay_wait_for_log(other, "event=lane_owned ", 30000);
+        cr_expect_eq(relay_count_in_log(other, "event=sink_settings_changed"), 0);
+        relay_stop(other);
+        relay_destroy(other);
+        relay_destroy(same);
+        relay_destroy(owner);
         http_receiver_destroy(http);
         relay_fixture_end(&fixture);
 }

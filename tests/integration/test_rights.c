@@ -78,7 +78,8 @@ Test(rights, the_relay_reads_events_and_keeps_its_own_books)
                                                  "pause: DELETE INSERT SELECT UPDATE\n"
                                                  "retention: SELECT\n"
                                                  "schedule: SELECT\n"
-                                                 "schema_version: SELECT");
+                                                 "schema_version: SELECT\n"
+                                                 "sink: DELETE INSERT SELECT UPDATE");
         expect_value("SELECT has_schema_privilege('courier_relay', 'courier', 'CREATE')", "f");
         expect_value("SELECT bool_or(rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication"
                      " OR rolbypassrls OR rolcanlogin) FROM pg_roles"

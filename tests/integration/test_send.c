@@ -29,9 +29,11 @@ static void start(void)
                             " http: {url: 'http://127.0.0.1:%u/', signing: none}}\n"
                             "  - {name: picky, topics: ['**'], types: [order.*],"
                             " match_headers: [tenant=a], filter: '$.n > 1', start: beginning,"
-                            " stdout: {}}\n",
+                            " stdout: {}}\n"
+                            "  - {name: mails, topics: [mail.*], start: beginning,"
+                            " email: {url: 'smtp://127.0.0.1:1', from: a@b.example}}\n",
             fixture.relay, fixture.redis.socket_path, http_receiver_port(receiver));
-        await_in_database(fixture.admin, "SELECT count(*) = 3 FROM courier.cursor WHERE epoch > 0",
+        await_in_database(fixture.admin, "SELECT count(*) = 4 FROM courier.cursor WHERE epoch > 0",
             "all lanes are taken");
 }
 
@@ -89,7 +91,7 @@ Test(send, tells_of_each_failed_attempt_and_of_the_end)
             "attempt 2 failed: 500 ", " ms: delivered and settled\n");
         http_receiver_answer(receiver, &(struct http_answer){.status = 422, .body = "no"});
         EXPECT(SEND("orders.new"), 5,
-            "given up (attempts): 422 Unprocessable Content: no; pgcourier dead show 1\n");
+            "given up (attempts): 422 Unprocessable Content: no; `pgcourier dead show 1 -c /");
 }
 
 Test(send, ends_at_once_where_nothing_moves_and_with_the_time_where_it_does)
@@ -102,12 +104,12 @@ Test(send, ends_at_once_where_nothing_moves_and_with_the_time_where_it_does)
             "INSERT INTO courier.pause (sink, by, reason) VALUES ('hook', 'operator', 'deploy')");
         since = (int64_t)time(NULL);
         EXPECT(SEND("orders.new", "--timeout", "1h"), 75,
-            "sink hook: waits: paused by the operator (deploy): pgcourier resume hook\n",
+            "sink hook: waits: paused by the operator (deploy): `pgcourier resume hook -c /",
             "sink bus: ");
         cr_expect_lt((int64_t)time(NULL) - since, 60);
         relay_stop(relay);
         EXPECT(SEND("orders.new", "--timeout", "1h"), 75,
-            "sink bus: waits: no relay is running it: pgcourier run -c FILE\n");
+            "sink bus: waits: no relay is running it: `pgcourier run -c /");
         database_exec(fixture.admin, "DELETE FROM courier.cursor WHERE sink = 'bus'");
         EXPECT(
             SEND("users.new", "--timeout", "1h"), 75, "sink bus: waits: no relay has ever run it");
@@ -121,4 +123,22 @@ Test(send, says_what_is_wrong)
         expect_refusal(SEND(""), 2, "topic must not be empty");
         database_exec(fixture.admin, "REVOKE courier_publisher FROM relay");
         expect_refusal(SEND("t"), 7, "GRANT courier_publisher TO \"relay\"");
+}
+
+/* A trial needs no clean-up. */
+Test(send, makes_no_dead_letter_of_what_is_no_mail)
+{
+        char *n;
+
+        expect_refusal(SEND("mail.welcome"), 2, "sink mails takes mail.welcome and sends mail");
+        expect_refusal(
+            SEND("mail.welcome", "--to", "a@b.example", "--data", "1"), 2, "--data and --to both");
+        n = database_value(fixture.admin, "SELECT count(*) FROM courier.outbox");
+        cr_expect_str_eq(n, "0");
+        free(n);
+        EXPECT(
+            SEND("mail.welcome", "--to", "a@b.example", "--timeout", "50ms"), 75, "sink mails: ");
+        n = database_value(fixture.admin, "SELECT payload ->> 'to' FROM courier.outbox");
+        cr_expect_str_eq(n, "a@b.example");
+        free(n);
 }

@@ -133,14 +133,21 @@ Test(attention, has_one_shape)
 
 Test(attention, says_why_a_sink_stands_still_since_when_and_what_helps)
 {
-        cr_expect_str_eq(find(SINK("'state': 'down', " SINCE ", 'state_reason': 'refused', 'pauses'"
-                                   ": [], " BACKLOG("1500", "65"))),
+        cr_expect_str_eq(
+            find(SINK("'state': 'down', " SINCE ", 'state_reason': 'refused', 'last_error': "
+                      "{'fault': 'refused'}, 'pauses': [], " BACKLOG("1500", "65"))),
             "error down:a 600: a is down | refused. 1,500 events wait, the oldest for 1 min 5 s. | "
-            "Bring the destination back: the relay tries it every few seconds and then goes on by "
+            "Bring the destination back. The relay tries it every few seconds and then goes on by "
             "itself; nothing is lost and no attempt is counted. | pgcourier doctor -c /etc/p.yaml "
             "| -\n");
         expect(SINK("'state': 'down', 'state_reason': null, 'last_error': {'words': 'no route'}"),
             "down:a -1: a is down | no route. Its events wait. |", NULL);
+        expect(SINK("'state': 'down', 'last_error': {'fault': 'redis', 'words': 'OOM'}"),
+            "| It is there, and takes nothing for the reason that it gives: mend that. The relay",
+            "| pgcourier doctor -c /etc/p.yaml |", NULL);
+        expect(SINK("'state': 'down', 'last_error': {'fault': 'http_5xx', 'words': '503'}"),
+            "| It takes nothing for the reason above", "| pgcourier tail --sink a -c /etc/p.yaml |",
+            NULL);
         expect(SINK("'state': 'refused', " SINCE
                     ", 'state_reason': 'HTTP 401', " BACKLOG("20", "9000")),
             "error refused:a 600: a refuses us | HTTP 401. 20 events wait, the oldest for 2 h 30 "
@@ -301,7 +308,7 @@ Test(attention, writes_commands_that_survive_a_shell)
         expect("{'config': {'file': '/a b/$(c).yaml'}, 'orphans': [{'sink': 'x'}]}",
             "| pgcourier cursor drop x -c '/a b/$(c).yaml' |", NULL);
         expect("{'sinks': [{'name': 'a', 'state': 'unowned'}, {'name': 'b', 'state': 'paused'}]}",
-            "| pgcourier run -c FILE |", "| pgcourier resume b |", NULL);
+            "| pgcourier run |", "| pgcourier resume b |", NULL);
 }
 
 Test(attention, takes_a_standby_for_well)
@@ -366,4 +373,30 @@ Test(attention, counts_what_somebody_should_do_something_about)
 
         cr_expect_eq(attention_count(findings), 2);
         json_decref(findings);
+}
+
+/* A relay that delivers has its own settings; of others it is known while they own the lane. */
+Test(attention, warns_of_a_takeover_that_would_go_elsewhere)
+{
+#define DIFFERS "'owner': {'pid': 7}, 'settings_differ': 'destination: A there, B here'"
+        expect("{'is_live': true, 'sinks': [{'name': 'a', 'state': 'standby', " DIFFERS "}]}",
+            "warning settings:a -1: The relay that delivers a has other settings for it | "
+            "destination: A there, B here. | If these here",
+            NULL);
+        expect("{'is_live': false, 'sinks': [{'name': 'a', 'state': 'running', " DIFFERS "}]}",
+            "warning settings:a", NULL);
+        cr_expect_str_empty(
+            find("{'is_live': true, 'sinks': [{'name': 'a', 'state': 'running', " DIFFERS "}]}"));
+        cr_expect_str_empty(find("{'is_live': false, 'sinks': [{'name': 'a', 'state': 'running',"
+                                 " 'owner': null, 'settings_differ': 'x'}]}"));
+}
+
+Test(attention, names_receivers_in_trouble_and_those_that_nobody_serves)
+{
+        expect(SINK("'state': 'running', 'endpoints': {'total': 9, 'failing': 5, 'disabled': 1,"
+                    " 'troubled': ['acme', 'b', 'c', 'd']}"),
+            "Receivers of a: 5 failing, 1 disabled | acme, b, c, d and 2 more. Of 9;", NULL);
+        expect("{'unserved': [{'sink': 'hoks', 'receivers': 1, 'first': 'acme'}]}",
+            "warning unserved:hoks -1: 1 receiver of hoks gets nothing | No relay serves",
+            "first of them is acme. |", "| pgcourier endpoint list --sink hoks |", NULL);
 }

@@ -42,6 +42,9 @@ const outcomes = {
 let recentHeld = false;
 let lastStatus = null;
 
+/* As the log calls it. */
+const receiver = (delivery) => delivery.endpoint ? `${delivery.sink}/${delivery.endpoint}` : delivery.sink;
+
 function makeRecentRow() {
   const row = cells("time", "outcome", "sink", "topic", "key", "attempt", "latency", "words");
   row.children[1].append(icon("check"), make("span"));
@@ -54,7 +57,7 @@ function updateRecentRow(row, delivery) {
   setAttribute(outcome, "data-tone", look.tone);
   setIcon(outcome.firstElementChild, look.icon);
   setText(outcome.lastElementChild, delivery.outcome.replace("_", " "));
-  setCells(row, clock(delivery.at, lastStatus.now), null, delivery.sink, delivery.topic ?? "", delivery.key ?? "",
+  setCells(row, clock(delivery.at, lastStatus.now), null, receiver(delivery), delivery.topic ?? "", delivery.key ?? "",
     count(delivery.attempt), duration(delivery.latency), delivery.words ?? "");
   setAttribute(row, "title", `event ${delivery.id}, ${delivery.event_id}`);
 }
@@ -65,8 +68,8 @@ export function showRecent(status) {
   lastStatus = status;
   setOptions($("recent-sink"), (status.sinks ?? []).map((sink) => sink.name), "all sinks");
   if (recentHeld) return;
-  const shown = all.filter((delivery) => !chosen || delivery.sink === chosen || delivery.sink.startsWith(`${chosen}/`));
-  list($("recent-rows"), shown, (delivery) => `${delivery.sink}\n${delivery.id}\n${delivery.attempt}\n${delivery.at}`, makeRecentRow, updateRecentRow);
+  const shown = all.filter((delivery) => !chosen || delivery.sink === chosen);
+  list($("recent-rows"), shown, (delivery) => `${receiver(delivery)}\n${delivery.id}\n${delivery.attempt}\n${delivery.at}`, makeRecentRow, updateRecentRow);
   setHidden($("recent-none"), shown.length > 0);
 }
 

@@ -1,0 +1,180 @@
+#include "outbox/sink_settings.h"
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "config/config.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of what it was made of it tells 32 bits: too few to find a secret, enough to tell two apart. */
+static uint32_t mark_of(const char *text)
+{
+        uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+        for (; *text != '\0'; text++) /* FNV-1a */
+                hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+        return (uint32_t)(hash ^ hash >> 32);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+        return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* "a, b". Where their order means nothing, two lists that differ in it are the same. */
+static void append_list(struct bytes *text, char *const *texts, unsigned n_texts, bool is_set)
+{
+        char **copy = xcalloc(n_texts + 1, sizeof *copy);
+
+        if (n_texts > 0)
+                memcpy(copy, texts, n_texts * sizeof *copy);
+        if (is_set)
+                qsort(copy, n_texts, sizeof *copy, compare_texts);
+        for (unsigned i = 0; i < n_texts; i++)
+                bytes_printf(text, "%s%s", i > 0 ? ", " : "", copy[i]);
+        free(copy);
+}
+
+/* Without user and password, and without what follows the path. */
+static void append_url(struct bytes *text, const char *url)
+{
+        const char *authority = strstr(url, "://");
+        const char *at;
+
+        authority = authority != NULL ? authority + 3 : url;
+        at = authority + strcspn(authority, "/?#");
+        while (at > authority && *at != '@')
+                at--;
+        bytes_append(text, url, (size_t)(authority - url));
+        if (*at == '@')
+                authority = at + 1;
+        bytes_append(text, authority, strcspn(authority, "?#"));
+        if (strpbrk(authority, "?#") != NULL)
+                bytes_printf(text, "?... (%08" PRIx32 ")", mark_of(strpbrk(authority, "?#")));
+}
+
+static void append_redis(struct bytes *text, const struct redis_config *redis)
+{
+        const char *scheme = redis->tls ? "rediss" : "redis";
+
+        if (redis->n_cluster > 0) {
+                bytes_printf(text, "%s cluster of ", scheme);
+                append_list(text, redis->cluster, redis->n_cluster, true);
+        } else if (redis->n_sentinels > 0) {
+                bytes_printf(text, "%s master %s of sentinels ", scheme, redis->master);
+                append_list(text, redis->sentinels, redis->n_sentinels, true);
+        } else if (redis->socket_path != NULL) {
+                bytes_printf(text, "unix://%s", redis->socket_path);
+        } else {
+                bytes_printf(text, "%s://%s:%u", scheme, redis->host, (unsigned)redis->port);
+        }
+        if (redis->n_cluster == 0)
+                bytes_printf(text, ", database %u", (unsigned)redis->db);
+        if (redis->mode == REDIS_PUBSUB)
+                bytes_printf(text, ", channel %s", redis->channel);
+        else
+                bytes_printf(text, ", stream %s", redis->stream);
+}
+
+static void append_email(struct bytes *text, const struct email_config *email)
+{
+        if (email->url != NULL)
+                append_url(text, email->url);
+        for (unsigned i = 0; i < email->n_relays; i++) {
+                bytes_append_text(text, i > 0 ? ", " : "");
+                append_url(text, email->relays[i].url);
+        }
+        bytes_printf(text, ", from %s", email->from);
+}
+
+static void append_module(struct bytes *text, const struct module_config *module)
+{
+        struct bytes options = {0};
+
+        /* Only the module knows which of them are secrets. */
+        for (size_t i = 0; i < module->options.n_options; i++)
+                bytes_printf(&options, "%s=%s\n", module->options.options[i].name,
+                    module->options.options[i].value);
+        bytes_printf(text, "%s", module->file);
+        if (options.data != NULL) {
+                bytes_printf(text, ", options %08" PRIx32, mark_of(options.data));
+                explicit_bzero(options.data, options.length);
+        }
+        bytes_deinit(&options);
+}
+
+static void append_destination(struct bytes *text, const struct sink_config *config)
+{
+        if (config->redis != NULL)
+                append_redis(text, config->redis);
+        else if (config->http != NULL && config->http->url != NULL)
+                append_url(text, config->http->url);
+        else if (config->http != NULL)
+                bytes_append_text(text, "courier.endpoint");
+        else if (config->email != NULL)
+                append_email(text, config->email);
+        else if (config->module != NULL)
+                append_module(text, config->module);
+        else
+                bytes_append_text(text, "standard output");
+}
+
+/* Consumes the text. */
+static void add_text(json_t *settings, const char *name, struct bytes *text)
+{
+        if (text->length > 0)
+                json_object_set_new(settings, name, json_string(text->data));
+        bytes_deinit(text);
+        *text = (struct bytes){0};
+}
+
+char *sink_settings(const struct sink_config *config)
+{
+        json_t *settings = json_object();
+        struct bytes part = {0};
+        char *text;
+
+        append_destination(&part, config);
+        add_text(settings, "destination", &part);
+        append_list(&part, config->topics, config->n_topics, true);
+        add_text(settings, "topics", &part);
+        append_list(&part, config->types, config->n_types, true);
+        add_text(settings, "types", &part);
+        append_list(&part, config->match_headers, config->n_match_headers, true);
+        add_text(settings, "headers", &part);
+        bytes_append_text(&part, config->filter != NULL ? config->filter : "");
+        add_text(settings, "filter", &part);
+        bytes_append_text(&part, config->order == ORDER_KEY ? "key" : "none");
+        add_text(settings, "order", &part);
+        text = json_dumps(settings, JSON_COMPACT);
+        if (text == NULL)
+                out_of_memory();
+        json_decref(settings);
+        return text;
+}
+
+static const char *text_of(const json_t *settings, const char *part)
+{
+        const char *text = json_string_value(json_object_get(settings, part));
+
+        return text != NULL ? text : "none";
+}
+
+void sink_settings_compare(struct bytes *out_words, const char *ours, const char *theirs)
+{
+        static const char *const parts[] = {
+            "destination", "topics", "types", "headers", "filter", "order"};
+        json_t *here = json_loads(ours, 0, NULL);
+        json_t *there = json_loads(theirs, 0, NULL);
+
+        for (size_t i = 0; json_object_size(there) > 0 && i < sizeof parts / sizeof *parts; i++)
+                if (strcmp(text_of(here, parts[i]), text_of(there, parts[i])) != 0)
+                        bytes_printf(out_words, "%s%s: %s there, %s here",
+                            out_words->length > 0 ? "; " : "", parts[i], text_of(there, parts[i]),
+                            text_of(here, parts[i]));
+        json_decref(here);
+        json_decref(there);
+}
