@@ -9,8 +9,7 @@
 
 enum {
         KEYS_PER_WRITER = 8,
-        IN_A_ROW =
-            6, /* events of a key: behind each that is refused comes one for the same receivers */
+        IN_A_ROW = 6, /* events of a key: the next of its key is right behind one that is refused */
         MAIL_EVERY = 9,
         MAIL_AT = 7,
         PLAIN_OF_THREE = 2, /* not for the receivers, of whom there are many */

@@ -59,7 +59,7 @@ static const struct kind {
     [STEP_RECEIVER_PAUSE] = {"receiver paused", RESOURCE_RECEIVERS, 1, 5, 300, 3000},
     [STEP_RECEIVER_MOVE] = {"receiver moved", RESOURCE_RECEIVERS, 1, 5, 0, 0},
     [STEP_RECEIVER_RENEW] = {"receiver removed and added", RESOURCE_RECEIVERS, 1, 4, 0, 0},
-    [STEP_RECEIVER_FILTER] = {"receiver with a dear filter", RESOURCE_FILTER, 1, 0, 800, 6000},
+    [STEP_RECEIVER_FILTER] = {"receiver with a dear filter", RESOURCE_FILTER, 1, 0, 1500, 12000},
     [STEP_LINK] = {"network", RESOURCE_PG_LINKS, N_LINKS, 36, 200, 3000},
 };
 
