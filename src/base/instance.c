@@ -13,5 +13,6 @@ void instance_name(char *out, size_t size, const char *before)
         gethostname(host, sizeof host - 1);
         snprintf(pid, sizeof pid, "/%ld", (long)getpid());
         n_taken = strlen(before) + strlen(pid) + 1;
-        snprintf(out, size, "%s%.*s%s", before, (int)(size > n_taken ? size - n_taken : 0), host, pid);
+        snprintf(
+            out, size, "%s%.*s%s", before, (int)(size > n_taken ? size - n_taken : 0), host, pid);
 }

@@ -116,8 +116,8 @@ bool source_open(struct source *source, const char *path, struct error *error)
         return find_places(source);
 }
 
-bool source_open_text(struct source *source, const char *path, const char *text, size_t length,
-    struct error *error)
+bool source_open_text(
+    struct source *source, const char *path, const char *text, size_t length, struct error *error)
 {
         *source = (struct source){.path = path, .length = length, .error = error};
         source->text = xcalloc(length + 2, 1); /* as it was read, with a NUL behind it */

@@ -22,8 +22,8 @@ struct source {
 /* Reads and indexes the file; on failure *error is set. Close it in either case. */
 bool source_open(struct source *source, const char *path, struct error *error);
 /* The same with a text that was read from there; copied. */
-bool source_open_text(struct source *source, const char *path, const char *text, size_t length,
-    struct error *error);
+bool source_open_text(
+    struct source *source, const char *path, const char *text, size_t length, struct error *error);
 void source_close(struct source *source);
 
 /*

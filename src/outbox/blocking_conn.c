@@ -91,8 +91,7 @@ struct blocking_conn *blocking_conn_open(
                 return NULL;
         pg = connect_to(settings, &tls);
         if (PQstatus(pg) != CONNECTION_OK) {
-                connect_words_set_error(
-                    error, "cannot connect to PostgreSQL", PQerrorMessage(pg));
+                connect_words_set_error(error, "cannot connect to PostgreSQL", PQerrorMessage(pg));
                 tls_default_explain(&tls, error);
                 PQfinish(pg);
                 return NULL;

@@ -57,9 +57,9 @@ const char *blocking_conn_message(const struct blocking_conn *conn); /* and the 
 /* Who and where, for people: "user app, database shop, host db1, port 5432". */
 const char *blocking_conn_place(const struct blocking_conn *conn);
 const char *blocking_conn_user(const struct blocking_conn *conn);
-int blocking_conn_server_version(const struct blocking_conn *conn); /* 150004 is 15.4 */
+int blocking_conn_server_version(const struct blocking_conn *conn);   /* 150004 is 15.4 */
 const char *blocking_conn_encoding(const struct blocking_conn *conn); /* of the database */
-int blocking_conn_backend_pid(const struct blocking_conn *conn);    /* as told at the start */
+int blocking_conn_backend_pid(const struct blocking_conn *conn);      /* as told at the start */
 
 enum blocking_conn_privacy {
         PRIVACY_LOCAL,     /* a unix socket or a loopback address */

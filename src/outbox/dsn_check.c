@@ -52,8 +52,7 @@ static const char *suggest_option(const char *reason)
         if (known == NULL)
                 out_of_memory();
         if (strncmp(reason, before, strlen(before)) == 0) {
-                word = xstrndup(
-                    reason + strlen(before), strcspn(reason + strlen(before), "\"\n"));
+                word = xstrndup(reason + strlen(before), strcspn(reason + strlen(before), "\"\n"));
                 for (const PQconninfoOption *option = known; option->keyword != NULL; option++)
                         nearest = suggest_nearer(word, nearest, option->keyword);
                 free(word);

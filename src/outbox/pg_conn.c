@@ -530,6 +530,6 @@ void pg_conn_ask(struct pg_conn *conn, const char *sql, pg_result_fn *on_result,
 {
         if (!is_open(conn) || has_failed_sending(conn))
                 return;
-        end_statement(conn, PQsendQueryParams(conn->pq, sql, 0, NULL, NULL, NULL, NULL, 0),
-            on_result, owner);
+        end_statement(
+            conn, PQsendQueryParams(conn->pq, sql, 0, NULL, NULL, NULL, NULL, 0), on_result, owner);
 }

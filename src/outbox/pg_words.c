@@ -39,8 +39,7 @@ enum error_kind sqlstate_kind(const char *sqlstate)
                 enum error_kind kind;
         } kinds[] = {
             {"42501", ERROR_PERMISSION}, {"3F000", ERROR_SCHEMA}, /* no such schema */
-            {"28", ERROR_LOGIN},
-            {"42P01", ERROR_SCHEMA},                              /* no such table */
+            {"28", ERROR_LOGIN}, {"42P01", ERROR_SCHEMA},         /* no such table */
             {"42703", ERROR_SCHEMA},                              /* no such column */
             {"42883", ERROR_SCHEMA},                              /* no such function */
             {"40", ERROR_TEMPORARY},    /* deadlock, serialization failure */
@@ -157,17 +156,19 @@ char *connect_words_remedy(const struct error *error)
                 const char *says;
                 const char *remedy; /* $ is the role */
         } remedies[] = {
-            {"\" does not exist",
-                "Make the role as an administrator: CREATE ROLE \"$\" LOGIN IN ROLE courier_relay; or "
-                "name another one in the dsn"},
+            {"\" does not exist", "Make the role as an administrator: CREATE ROLE \"$\" LOGIN IN "
+                                  "ROLE courier_relay; or "
+                                  "name another one in the dsn"},
             {"is not permitted to log in", "Allow it as an administrator: ALTER ROLE \"$\" LOGIN"},
             {"no pg_hba.conf entry",
                 "Add a line for \"$\" to the server's pg_hba.conf and run SELECT pg_reload_conf() "
                 "there; or correct the dsn"},
             {"no password supplied", "Give the password of \"$\": postgres.password_file"},
             {"assword authentication failed",
-                "Write the right password to where the configuration says (password_file, dsn_file …), "
-                "or set it in the server: ALTER ROLE \"$\" PASSWORD '…'. A role that does not exist "
+                "Write the right password to where the configuration says (password_file, dsn_file "
+                "…), "
+                "or set it in the server: ALTER ROLE \"$\" PASSWORD '…'. A role that does not "
+                "exist "
                 "is refused in the same words: CREATE ROLE \"$\" LOGIN PASSWORD '…' IN ROLE "
                 "courier_relay"},
         };

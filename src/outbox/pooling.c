@@ -41,7 +41,8 @@ static bool refuse(struct error *error)
 {
         return error_set(error, ERROR_CONFIG,
             "a connection pooler stands in between that shares its server connections between "
-            "transactions or statements: a lane would not stay with its owner. Connect to PostgreSQL "
+            "transactions or statements: a lane would not stay with its owner. Connect to "
+            "PostgreSQL "
             "itself, or set pool_mode = session for this database or user in the pooler");
 }
 
@@ -69,7 +70,8 @@ static bool compare(
         return true;
 }
 
-static bool check_between(struct blocking_conn *conn, struct blocking_conn *other, struct error *error)
+static bool check_between(
+    struct blocking_conn *conn, struct blocking_conn *other, struct error *error)
 {
         bool stays = true;
 

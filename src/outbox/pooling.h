@@ -21,4 +21,5 @@ struct pooling;
 typedef void pooling_answer_fn(void *owner, const struct error *error);
 struct pooling *pooling_ask(uv_loop_t *loop, const struct postgres_config *config,
     pooling_answer_fn *on_answer, void *owner);
-void pooling_forget(struct pooling *pooling); /* nobody waits for the answer any more; NULL is allowed */
+void pooling_forget(
+    struct pooling *pooling); /* nobody waits for the answer any more; NULL is allowed */

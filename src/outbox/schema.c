@@ -69,7 +69,8 @@ bool schema_check_encoding(const char *found, struct error *error)
         return error_set(error, ERROR_SCHEMA,
             "the database is encoded in %.32s, and pgcourier needs UTF8: an event that cannot be "
             "converted would stop all deliveries. Make another one, and move into it what is here: "
-            "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0 (with LOCALE 'C.UTF-8' if the server's "
+            "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0 (with LOCALE 'C.UTF-8' if the "
+            "server's "
             "is another), pg_dump, pg_restore",
             found);
 }
@@ -175,8 +176,8 @@ static bool apply_in_transaction(struct blocking_conn *conn, const struct migrat
                 return false;
         *out_applied = !schema_status_has(&status, migration->version);
         schema_status_deinit(&status);
-        return (!*out_applied || (is_in_utf8(conn, error) &&
-                                      blocking_conn_run(conn, migration->sql, error))) &&
+        return (!*out_applied ||
+                   (is_in_utf8(conn, error) && blocking_conn_run(conn, migration->sql, error))) &&
                blocking_conn_run(conn, "COMMIT", error);
 }
 

@@ -17,8 +17,8 @@ struct keeper_events {
         bool (*on_login_refused)(void *owner);
 };
 
-struct keeper *keeper_create(uv_loop_t *loop, const struct config *config,
-    const struct keeper_events *events, void *owner);
+struct keeper *keeper_create(
+    uv_loop_t *loop, const struct config *config, const struct keeper_events *events, void *owner);
 
 /* From the next round on. */
 void keeper_configure(struct keeper *keeper, const struct postgres_config *config);

@@ -32,7 +32,8 @@ struct reload {
         int64_t began_us;
 
         struct config *other; /* owned; not in force: not yet, or not any more */
-        bool *only; /* owned; its sinks with new credentials, all that counts of it; NULL: all does */
+        bool *
+            only; /* owned; its sinks with new credentials, all that counts of it; NULL: all does */
         struct reload_plan plan;
         struct outbox *probe; /* owned; a session with the new settings */
         bool is_probe_up;
@@ -308,9 +309,8 @@ static void prepare(struct reload *reload)
 {
         reload_plan_init(&reload->plan, *reload->is.config, reload->other, reload->only,
             opened_with, reload->is.fleet);
-        if (!open_sinks(reload) ||
-            (reload->only == NULL &&
-                !reload->events.prepare(reload->owner, reload->other, &reload->error)))
+        if (!open_sinks(reload) || (reload->only == NULL && !reload->events.prepare(reload->owner,
+                                                                reload->other, &reload->error)))
                 fail(reload);
         else if (reload->plan.reopens)
                 try_session(reload);

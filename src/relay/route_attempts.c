@@ -90,8 +90,7 @@ static void on_attempt_finished(struct attempt *attempt, const struct outcome *o
         if (is_owned) {
                 if (result.decision == LANE_PARKED && !outcome->is_postponed)
                         report_parked(route->label, &finished, outcome, result.retry_ms);
-                bool is_mended =
-                    outcome->needs_operator && carrier_login_refused(route->carrier);
+                bool is_mended = outcome->needs_operator && carrier_login_refused(route->carrier);
 
                 if (!is_mended)
                         report_breaker(route->label, was_closed,

@@ -42,10 +42,10 @@ struct telemetry {
 
         struct {
                 bool is_up;
-                char error[256];     /* why not; empty if it is */
+                char error[256];          /* why not; empty if it is */
                 int64_t login_refused_us; /* wall clock; it does not let us in since then; 0: it is
                                              something else */
-                uint64_t reconnects; /* times that it was lost and came back */
+                uint64_t reconnects;      /* times that it was lost and came back */
                 bool was_up;
                 struct histogram poll; /* asked for a page -> it came */
         } source;

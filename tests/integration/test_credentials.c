@@ -118,9 +118,8 @@ Test(credentials, of_postgres_that_are_wrong_at_the_start_are_tried_again)
         struct relay_process *relay;
 
         replace_file(secret_path, "wrong\n");
-        relay = relay_start(POSTGRES
-            "sinks:\n  - {name: bus, topics: [\"**\"], start: beginning,\n"
-            "     redis: {url: \"unix://%s\", stream: events}}\n",
+        relay = relay_start(POSTGRES "sinks:\n  - {name: bus, topics: [\"**\"], start: beginning,\n"
+                                     "     redis: {url: \"unix://%s\", stream: events}}\n",
             fixture.relay, secret_path, socket_path, fixture.redis.socket_path);
         relay_wait_for_log(relay, "password authentication failed", DEADLINE_MS);
         publish(fixture.admin, "a", NULL, "1");
@@ -238,15 +237,17 @@ Test(credentials, of_a_mail_server_are_read_again)
                                       "     email: {url: \"smtp://127.0.0.1:%u\", user: mailer,\n"
                                       "       from: a@example.org, password_file: %s}}\n",
             fixture.relay, smtp.port, secret_path);
-        database_exec(fixture.admin, "SELECT courier.publish('mail',"
-                                     " '{\"to\": \"a@b.example\", \"subject\": \"s\", \"text\": \"t\"}')");
+        database_exec(fixture.admin,
+            "SELECT courier.publish('mail',"
+            " '{\"to\": \"a@b.example\", \"subject\": \"s\", \"text\": \"t\"}')");
         json_decref(smtp_receiver_wait_for(&smtp, 1));
         smtp_receiver_stop(&smtp);
         replace_file(secret_path, "new\n");
         smtp_receiver_start(
             &smtp, (const char *[]){"--auth", "mailer:new", "--auth-without-tls", NULL});
-        database_exec(fixture.admin, "SELECT courier.publish('mail',"
-                                     " '{\"to\": \"a@b.example\", \"subject\": \"s\", \"text\": \"t\"}')");
+        database_exec(fixture.admin,
+            "SELECT courier.publish('mail',"
+            " '{\"to\": \"a@b.example\", \"subject\": \"s\", \"text\": \"t\"}')");
         json_decref(smtp_receiver_wait_for(&smtp, 2));
         cr_expect_eq(relay_count_in_log(relay, "event=sink_paused"), 0);
         relay_stop(relay);

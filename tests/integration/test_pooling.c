@@ -100,7 +100,8 @@ static void expect_refusal(void)
         }
         expect_finding("check", relay->config_path, "fail  session: " REFUSAL);
         expect_finding("doctor", relay->config_path, "fail  session: " REFUSAL);
-        cr_expect_eq(redis_server_count(&fixture.redis, "EXISTS events"), 0, "nothing is delivered");
+        cr_expect_eq(
+            redis_server_count(&fixture.redis, "EXISTS events"), 0, "nothing is delivered");
         cr_expect_eq(database_integer(fixture.admin,
                          "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
                          " AND database = (SELECT oid FROM pg_database"

@@ -19,14 +19,16 @@ Test(dsn_check, takes_what_may_be_right)
         expect_accepted("postgresql://relay:se?cr#et:more@h/shop");
         expect_accepted("postgresql://me%40tenant@h/shop");
         expect_accepted("postgresql://h/shop?user=me@tenant");
-        expect_accepted("postgresql://[::1]:5432,b.example:5433/shop?target_session_attrs=read-write");
+        expect_accepted(
+            "postgresql://[::1]:5432,b.example:5433/shop?target_session_attrs=read-write");
         expect_accepted("postgresql:///shop?host=/run/postgresql");
         expect_accepted("postgresql://%2Frun%2Fpostgresql/shop");
         expect_accepted("postgresql://h/a%40b");
         expect_accepted("host=/run/postgresql dbname=shop user=relay");
         expect_accepted("host=@abstract dbname=a@b password='s e@c/r'");
         expect_accepted("host=a,b,c port=5432,,5434 hostaddr=10.0.0.1,::1,fe80::1%eth0");
-        expect_accepted("host=b\xc3\xbc" "cher.example service=shop");
+        expect_accepted("host=b\xc3\xbc"
+                        "cher.example service=shop");
 }
 
 static void expect_refused(const char *dsn, const char *words)
