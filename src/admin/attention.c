@@ -197,9 +197,9 @@ static void add_foreign_locks(struct findings *findings, const json_t *holder)
                     &finding.why, "It keeps the outbox from being maintained: no event is removed");
         if (json_is_true(status_get(holder, "doorbell")))
                 sentence_append(&finding.why, "It makes every writer notify");
-        sentence_append(
-            &finding.remedy, "End it as a superuser or a member of pg_signal_backend; if it comes "
-                             "back, take the right to connect from its role");
+        sentence_append(&finding.remedy,
+            "End it as a superuser or a member of pg_signal_backend; if it comes "
+            "back, take the right to connect from its role");
         bytes_printf(&finding.command, "psql -c 'SELECT pg_terminate_backend(%lld)'", pid);
         findings_add(findings, &finding);
         bytes_deinit(&names);

@@ -4,14 +4,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Where it was cut off, perhaps within a character: half of one is refused by whoever wants UTF-8. */
+static void end_with_whole_character(char *text, size_t length)
+{
+        while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
+                length--;
+        text[length] = '\0';
+}
+
 bool error_set(struct error *error, enum error_kind kind, const char *format, ...)
 {
+        const size_t room = sizeof error->text - 1;
         va_list arguments;
+        int length;
 
         error->kind = kind;
         va_start(arguments, format);
-        vsnprintf(error->text, sizeof error->text, format, arguments);
+        length = vsnprintf(error->text, sizeof error->text, format, arguments);
         va_end(arguments);
+        if (length > (int)room)
+                end_with_whole_character(error->text, room - 1);
         return false;
 }
 
