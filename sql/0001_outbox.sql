@@ -275,5 +275,9 @@ GRANT SELECT ON SEQUENCE courier.outbox_id_seq TO courier_relay;
 GRANT SELECT, INSERT, UPDATE ON courier.cursor TO courier_relay;
 REVOKE ALL ON FUNCTION courier.await_quiet(integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION courier.await_quiet(integer) TO courier_relay;
+-- But for outbox_floor(), which the defaults of courier.endpoint call for whoever may add receivers.
+REVOKE ALL ON FUNCTION courier.outbox_sequence_trouble(bigint), courier.outbox_reached(), courier.keep_sequence()
+  FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION courier.outbox_sequence_trouble(bigint), courier.outbox_reached() TO courier_relay;
 
 INSERT INTO courier.schema_version (version, name) VALUES (1, 'outbox');

@@ -106,9 +106,10 @@ Test(rights, functions_with_their_owners_rights_pin_their_names_and_are_not_for_
             " WHERE pronamespace = 'courier'::regnamespace AND prosecdef"
             " AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (proconfig), false)",
             "none");
+        /* The one is asked by the defaults of courier.endpoint, and tells a number. */
         expect_value("SELECT coalesce(string_agg(proname, ', '), 'none') FROM pg_proc"
                      " WHERE pronamespace = 'courier'::regnamespace AND prosecdef"
-                     " AND (proacl IS NULL OR EXISTS"
+                     " AND proname <> 'outbox_floor' AND (proacl IS NULL OR EXISTS"
                      " (SELECT FROM aclexplode(proacl) WHERE grantee = 0))",
             "none");
 }
