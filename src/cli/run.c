@@ -1,10 +1,12 @@
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/regular_file.h"
 #include "cli/cli.h"
 #include "cli/libraries.h"
 #include "cli/resources.h"
 #include "config/config.h"
 #include "loop/resolve.h"
+#include "outbox/pg_words.h"
 #include "relay/relay.h"
 #include "relay/signals.h"
 #include "sinks/module.h"
@@ -100,9 +102,8 @@ static bool load_modules(const struct config *config, struct error *error)
 
 /* What a relay that runs wants of its process. */
 struct running {
-        const char *config_path; /* borrowed */
-        bool is_level_given;     /* on the command line, which goes before the file */
-        unsigned n_threads;      /* of the pool, which never grows */
+        bool is_level_given; /* on the command line, which goes before the file */
+        unsigned n_threads;  /* of the pool, which never grows */
 };
 
 static void apply_log(const struct running *running, const struct config *config)
@@ -114,15 +115,37 @@ static void apply_log(const struct running *running, const struct config *config
                 log_set_level(level);
 }
 
-static struct config *load_again(void *owner, struct error *error)
+static void touch_modules(const struct config *config)
 {
-        const struct running *running = owner;
-        struct config *config = config_load(running->config_path, error);
+        for (unsigned i = 0; i < config->n_sinks; i++) {
+                const struct module_config *module = config->sinks[i].module;
+                struct stat status;
+                char *path;
+                if (module == NULL)
+                        continue;
+                path = xasprintf("%s/%s", sink_module_folder(config->relay.modules), module->file);
+                (void)regular_file_stat(path, &status); /* what it says matters when it is loaded */
+                free(path);
+        }
+}
 
-        if (config == NULL || load_modules(config, error))
+/* On a thread of its own, which is held up by folders that do not answer before the loop is. */
+static struct config *load_again(const char *path, struct error *error)
+{
+        struct config *config = config_load(path, error);
+
+        if (config != NULL && dsn_check(config->postgres.dsn, error)) {
+                touch_modules(config);
                 return config;
+        }
         config_free(config);
         return NULL;
+}
+
+static bool prepare_again(void *owner, const struct config *config, struct error *error)
+{
+        (void)owner;
+        return load_modules(config, error);
 }
 
 static void use_name_servers(const struct config *config)
@@ -164,11 +187,11 @@ static bool prepare(struct running *running, const struct config *config, struct
 static bool run_config(
     struct config *config, const struct arguments *arguments, struct error *error)
 {
-        struct running running = {.config_path = arguments_value(arguments, CONFIG),
-            .is_level_given = arguments_has(arguments, LOG_LEVEL)};
+        struct running running = {.is_level_given = arguments_has(arguments, LOG_LEVEL)};
         const struct relay_options relay_options = {.once = arguments_has(arguments, ONCE),
-            .config_path = running.config_path,
+            .config_path = arguments_value(arguments, CONFIG),
             .load = load_again,
+            .prepare = prepare_again,
             .apply = apply,
             .owner = &running};
         bool ok;

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "config/checks.h"
+#include "config/compare.h"
 #include "config/config_keys.h"
 #include "config/fill.h"
 #include "config/raw.h"
@@ -18,6 +19,8 @@ static bool load(const struct source *source, struct config *config)
                          config_check(source, config);
 
         raw_deinit(&raw);
+        for (unsigned i = 0; is_loaded && i < config->n_sinks; i++)
+                config->sinks[i].files = sink_config_fingerprint(&config->sinks[i]);
         return is_loaded;
 }
 

@@ -246,6 +246,7 @@ struct sink_config {
         struct email_config *email;
         struct stdout_config *stdout_; /* `stdout` is a macro in <stdio.h> */
         struct module_config *module;
+        uint64_t files; /* sink_config_fingerprint() when this was read */
 };
 
 /* The endpoint that people, Prometheus and orchestrators look at (docs/admin.md). */

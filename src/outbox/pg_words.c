@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/regular_file.h"
 
 #include <libpq-fe.h>
 #include <string.h>
@@ -58,6 +59,22 @@ static bool may_hold_password(const char *dsn)
         return strchr(dsn, '@') != NULL || strcasestr(dsn, "pass") != NULL;
 }
 
+/* libpq opens them in the loop. */
+static bool check_files(const PQconninfoOption *options, struct error *error)
+{
+        static const char *const keywords[] = {
+            "sslrootcert", "sslcert", "sslkey", "sslcrl"}; /* it looks at passfile itself */
+        struct error why;
+
+        for (; options->keyword != NULL; options++)
+                for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+                        if (options->val != NULL && strcmp(options->keyword, keywords[i]) == 0 &&
+                            !regular_file_check(options->val, &why))
+                                return error_set(error, why.kind, "the dsn: %s: '%.400s' %s",
+                                    keywords[i], options->val, why.text);
+        return true;
+}
+
 bool dsn_check(const char *dsn, struct error *error)
 {
         char *reason = NULL;
@@ -65,8 +82,9 @@ bool dsn_check(const char *dsn, struct error *error)
         struct bytes line = {0};
 
         if (options != NULL) {
+                bool is_harmless = check_files(options, error);
                 PQconninfoFree(options);
-                return true;
+                return is_harmless;
         }
         if (reason == NULL || strncmp(reason, "out of memory", strlen("out of memory")) == 0)
                 out_of_memory();

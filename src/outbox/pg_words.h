@@ -14,5 +14,5 @@ void pg_words_set_error(struct error *error, const char *doing, const char *text
 /* What a failed statement means to a program; ERROR_DATABASE if nothing special. */
 enum error_kind sqlstate_kind(const char *sqlstate);
 
-/* ERROR_CONFIG if libpq does not understand it. Never quotes what may be a part of a password. */
+/* ERROR_CONFIG if libpq does not understand it, or if it names a pipe or a device as a certificate. Never quotes what may be a part of a password. */
 bool dsn_check(const char *dsn, struct error *error) __attribute__((warn_unused_result));

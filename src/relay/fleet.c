@@ -27,7 +27,6 @@ struct berth {
         struct carrier *carrier; /* owned until CLOSING */
         enum berth_state state;
         bool knows_pauses; /* so that nothing paused ever starts */
-        uint64_t fingerprint;
 };
 
 struct fleet {
@@ -151,7 +150,6 @@ bool fleet_add(struct fleet *fleet, const struct sink_config *config,
         struct berth *berth = xcalloc(1, sizeof *berth);
 
         berth->fleet = fleet;
-        berth->fingerprint = sink_config_fingerprint(config);
         list_init(&berth->link);
         berth->carrier = carrier_create(
             fleet->loop, config, relay, fleet->outbox, fleet->telemetry, &events, berth, error);
@@ -211,13 +209,6 @@ void fleet_hold(struct fleet *fleet, bool is_held)
 bool fleet_is_held(const struct fleet *fleet)
 {
         return fleet->is_held;
-}
-
-uint64_t fleet_fingerprint(const struct fleet *fleet, const char *name)
-{
-        const struct berth *berth = find_serving(fleet, name);
-
-        return berth != NULL ? berth->fingerprint : 0;
 }
 
 static unsigned count(const struct fleet *fleet, enum berth_state first, enum berth_state last)

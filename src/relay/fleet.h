@@ -48,9 +48,6 @@ void fleet_configure(struct fleet *fleet, const char *name, const struct sink_co
 void fleet_hold(struct fleet *fleet, bool is_held);
 bool fleet_is_held(const struct fleet *fleet);
 
-/* sink_config_fingerprint() when the one of this name that serves was opened. */
-uint64_t fleet_fingerprint(const struct fleet *fleet, const char *name);
-
 /* Nobody makes way or is closing; and, besides, nobody waits. */
 bool fleet_has_made_way(const struct fleet *fleet);
 bool fleet_is_settled(const struct fleet *fleet);

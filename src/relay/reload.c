@@ -4,15 +4,18 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "loop/timer.h"
-#include "outbox/pg_words.h"
 #include "relay/reload_log.h"
 #include "relay/reload_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* For files on a disk that is busy, not for one that is gone. */
+enum { READ_LIMIT_MS = 5000 };
+
 enum reload_state {
         RELOAD_IDLE,
+        RELOAD_READING,
         RELOAD_CONNECTING,
         RELOAD_ASKING,
         RELOAD_SWAPPING,
@@ -29,13 +32,14 @@ struct reload {
         uint64_t number; /* of the one under way, or of the last */
         int64_t began_us;
 
-        struct config *other; /* owned; not in force: not yet, or not any more */
+        struct reading *reading; /* owned while READING */
+        struct config *other;    /* owned; not in force: not yet, or not any more */
         struct reload_plan plan;
         struct outbox *probe; /* owned; a session with the new settings */
         bool is_probe_up;
         unsigned n_asked; /* filters without an answer */
         struct error error;
-        struct timer *limit; /* owned; those who make way are hurried then */
+        struct timer *limit; /* owned; READING ends then, and those who make way are hurried */
 };
 
 static void mark_dirty(struct reload *reload)
@@ -57,10 +61,28 @@ static void note_error(struct reload *reload, const struct error *error)
         mark_dirty(reload);
 }
 
+static void give_up_reading(struct reload *reload)
+{
+        struct error why;
+
+        reading_give_up(reload->reading, &why);
+        reload->reading = NULL;
+        if (reload->error.kind == ERROR_NONE)
+                error_set(&reload->error, ERROR_TEMPORARY,
+                    "%s: the configuration could not be read within %d s. Mend what that file is "
+                    "on, then reload again",
+                    why.text, READ_LIMIT_MS / 1000);
+        mark_dirty(reload);
+}
+
 static void on_limit(void *owner)
 {
         struct reload *reload = owner;
 
+        if (reload->state == RELOAD_READING) {
+                give_up_reading(reload);
+                return;
+        }
         log_warn("drain_limit_reached",
             kv_text("consequence", "what sinks that are replaced had in flight is cut off and "
                                    "delivered again"));
@@ -106,6 +128,7 @@ uint64_t reload_ask(struct reload *reload)
 
 static void fail(struct reload *reload)
 {
+        timer_disarm(reload->limit);
         if (reload->probe != NULL)
                 outbox_close(reload->probe);
         fleet_discard_waiting(reload->is.fleet);
@@ -114,11 +137,6 @@ static void fail(struct reload *reload)
         reload_log_failure(&reload->error, reload->is.path);
         reload->events.on_done(reload->owner,
             &(const struct reload_result){.number = reload->number, .error = &reload->error});
-}
-
-static uint64_t opened_with(const void *context, const char *sink)
-{
-        return fleet_fingerprint(context, sink);
 }
 
 /* What goes on takes its settings along: whoever has borrowed any of them still finds them. */
@@ -287,22 +305,46 @@ static bool open_sinks(struct reload *reload)
         return true;
 }
 
+static void on_read(void *owner, struct config *config, const struct error *error)
+{
+        struct reload *reload = owner;
+
+        reload->reading = NULL;
+        reload->other = config;
+        if (config == NULL)
+                note_error(reload, error);
+        mark_dirty(reload);
+}
+
 static void begin(struct reload *reload)
 {
+        struct error why;
+
         reload->is_asked = false;
         reload->number++;
         reload->began_us = clock_monotonic_us();
         reload->error.kind = ERROR_NONE;
         log_info("reloading", kv_text("file", reload->is.path));
-        reload->other = reload->events.load(reload->owner, &reload->error);
-        if (reload->other == NULL || !dsn_check(reload->other->postgres.dsn, &reload->error)) {
+        reload->events.on_begin(reload->owner);
+        reload->reading =
+            reading_start(reload->is.loop, reload->is.path, reload->is.load, on_read, reload, &why);
+        if (reload->reading == NULL)
+                error_set(&reload->error, why.kind,
+                    "the reading of an earlier reload has not ended: %s", why.text);
+        timer_arm(reload->limit, READ_LIMIT_MS);
+        enter(reload, RELOAD_READING);
+}
+
+static void go_on(struct reload *reload)
+{
+        timer_disarm(reload->limit);
+        if (reload->error.kind != ERROR_NONE) {
                 fail(reload);
                 return;
         }
-        reload_plan_init(
-            &reload->plan, *reload->is.config, reload->other, opened_with, reload->is.fleet);
-        if (!open_sinks(reload) ||
-            !reload->events.prepare(reload->owner, reload->other, &reload->error))
+        reload_plan_init(&reload->plan, *reload->is.config, reload->other);
+        if (!reload->events.prepare(reload->owner, reload->other, &reload->error) ||
+            !open_sinks(reload))
                 fail(reload);
         else if (reload->plan.reopens)
                 try_session(reload);
@@ -363,6 +405,10 @@ void reload_serve(struct reload *reload)
                 if (reload->is_asked && !reload->is_stopping)
                         begin(reload);
                 return;
+        case RELOAD_READING:
+                if (reload->reading == NULL)
+                        go_on(reload);
+                return;
         case RELOAD_CONNECTING:
                 if (reload->error.kind != ERROR_NONE)
                         fail(reload);
@@ -390,9 +436,12 @@ void reload_serve(struct reload *reload)
 void reload_stop(struct reload *reload)
 {
         reload->is_stopping = true;
-        if (reload->state != RELOAD_CONNECTING && reload->state != RELOAD_ASKING)
+        if (reload->state != RELOAD_READING && reload->state != RELOAD_CONNECTING &&
+            reload->state != RELOAD_ASKING)
                 return;
         if (reload->error.kind == ERROR_NONE)
                 error_set(&reload->error, ERROR_TEMPORARY, "the relay is stopping");
+        if (reload->reading != NULL)
+                give_up_reading(reload);
         fail(reload);
 }

@@ -4,7 +4,8 @@
  * settings, filters. Only then is anything changed; until then any error leaves
  * all as it was.
  *
- *   IDLE -asked-> (load, compare, open new sinks)
+ *   IDLE -asked-> READING (on a thread of its own)
+ *        -> (compare, open new sinks)
  *        -> CONNECTING (a session with other settings, beside the old one)
  *        -> ASKING (PostgreSQL, whether new filters are any)
  *        -> SWAPPING (who is replaced makes way) -> IDLE
@@ -15,6 +16,7 @@
 #include "config/config.h"
 #include "outbox/outbox.h"
 #include "relay/fleet.h"
+#include "relay/reading.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,8 +35,7 @@ struct reload_result {
 };
 
 struct reload_events {
-        /* The new one, checked as far as that needs no relay; NULL and *error. */
-        struct config *(*load)(void *owner, struct error *error);
+        void (*on_begin)(void *owner);
         /* Whatever of it is not a sink's and may fail, beside what there is; and nothing came of it. */
         bool (*prepare)(void *owner, const struct config *config, struct error *error);
         void (*on_discard)(void *owner);
@@ -51,7 +52,8 @@ struct reload_settings {
         struct outbox *outbox; /* the session in use */
         struct fleet *fleet;
         struct config **config; /* the one in force; a reload puts another one there */
-        const char *path;       /* of the file, for the log */
+        const char *path;       /* of the file */
+        reading_load_fn *load;
 };
 
 struct reload *reload_create(

@@ -14,8 +14,8 @@ static int find_sink(const struct config *config, const char *name)
         return -1;
 }
 
-static void plan_sink(struct reload_plan *plan, const struct config *old, const struct config *new,
-    unsigned i, opened_with_fn *opened_with, const void *context)
+static void plan_sink(
+    struct reload_plan *plan, const struct config *old, const struct config *new, unsigned i)
 {
         const struct sink_config *sink = &new->sinks[i];
         int before = find_sink(old, sink->name);
@@ -28,8 +28,7 @@ static void plan_sink(struct reload_plan *plan, const struct config *old, const 
         }
         plan->is_removed[before] = false;
         plan->n_removed--;
-        if (!plan->reopens && sink_configs_are_equal(&old->sinks[before], sink) &&
-            opened_with(context, sink->name) == sink_config_fingerprint(sink)) {
+        if (!plan->reopens && sink_configs_are_equal(&old->sinks[before], sink)) {
                 plan->changes[i] = SINK_UNCHANGED;
                 plan->n_unchanged++;
         } else {
@@ -38,8 +37,7 @@ static void plan_sink(struct reload_plan *plan, const struct config *old, const 
         }
 }
 
-void reload_plan_init(struct reload_plan *plan, const struct config *old, const struct config *new,
-    opened_with_fn *opened_with, const void *context)
+void reload_plan_init(struct reload_plan *plan, const struct config *old, const struct config *new)
 {
         *plan = (struct reload_plan){.changes = xcalloc(new->n_sinks + 1, sizeof *plan->changes),
             .predecessors = xcalloc(new->n_sinks + 1, sizeof *plan->predecessors),
@@ -51,7 +49,7 @@ void reload_plan_init(struct reload_plan *plan, const struct config *old, const 
         for (unsigned i = 0; i < old->n_sinks; i++)
                 plan->is_removed[i] = true;
         for (unsigned i = 0; i < new->n_sinks; i++)
-                plan_sink(plan, old, new, i, opened_with, context);
+                plan_sink(plan, old, new, i);
 }
 
 void reload_plan_deinit(struct reload_plan *plan)
