@@ -69,8 +69,8 @@ json_t *status_sink(struct sink_telemetry *sink, const json_t *look, int64_t now
 {
         static const char *const known[] = {"topics", "owner", "backlog", "retrying", "blocked",
             "delayed", "dead", "counts_are_exact", "next_retry_at", "endpoints", "pauses"};
-        json_t *document = json_pack("{s:s s:s s:s s:o s:o s:I s:I s:o s:o s:o s:o}", "name",
-            sink->name, "kind", sink->kind, "state", sink_state_name(sink->state), "state_reason",
+        json_t *document = json_pack("{s:s s:s s:o s:s s:o s:o s:I s:I s:o s:o s:o s:o}", "name",
+            sink->name, "kind", sink->kind, "target", json_words(sink->target), "state", sink_state_name(sink->state), "state_reason",
             json_words(sink->state_reason), "state_since", json_time(sink->state_since_us),
             "in_flight", (json_int_t)sink->in_flight, "window", (json_int_t)sink->window,
             "counters", counters(sink), "series", series(sink, now_us), "last_error",

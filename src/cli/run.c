@@ -13,9 +13,12 @@
 #include "sinks/registry.h"
 
 #include <curl/curl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { CONFIG, ONCE, LOG_LEVEL };
 
@@ -148,6 +151,18 @@ static bool prepare_again(void *owner, const struct config *config, struct error
         return load_modules(config, error);
 }
 
+/* For whoever reads it elsewhere; links in it stay, as somebody may change where they point. */
+static char *make_absolute(const char *path)
+{
+        char folder[PATH_MAX];
+
+        if (*path == '/' || getcwd(folder, sizeof folder) == NULL)
+                return xstrdup(path);
+        while (strncmp(path, "./", 2) == 0)
+                path += strspn(path + 1, "/") + 1;
+        return xasprintf("%s/%s", strcmp(folder, "/") == 0 ? "" : folder, path);
+}
+
 static void use_name_servers(const struct config *config)
 {
         resolve_use_servers(
@@ -188,8 +203,9 @@ static bool run_config(
     struct config *config, const struct arguments *arguments, struct error *error)
 {
         struct running running = {.is_level_given = arguments_has(arguments, LOG_LEVEL)};
+        char *config_path = make_absolute(arguments_value(arguments, CONFIG));
         const struct relay_options relay_options = {.once = arguments_has(arguments, ONCE),
-            .config_path = arguments_value(arguments, CONFIG),
+            .config_path = config_path,
             .load = load_again,
             .prepare = prepare_again,
             .apply = apply,
@@ -198,9 +214,11 @@ static bool run_config(
 
         if (!prepare(&running, config, error)) {
                 config_free(config);
+                free(config_path);
                 return false;
         }
         ok = relay_run(config, &relay_options, error);
+        free(config_path);
         curl_global_cleanup();
         return ok;
 }

@@ -286,3 +286,7 @@ const void *sink_config_options(const struct sink_config *sink);
 
 /* Each row of courier.endpoint is a receiver of its own. */
 bool sink_config_fans_out(const struct sink_config *sink);
+
+/* Where it delivers to, for people to read; without what may be a secret, as are the paths of URLs. Free
+ * it. */
+char *sink_config_target(const struct sink_config *sink);

@@ -151,6 +151,7 @@ struct carrier *carrier_create(uv_loop_t *loop, const struct sink_config *config
         carrier->sink = sink;
         carrier->seen = telemetry_open_sink(
             telemetry, config->name, sink_config_kind(config), clock_monotonic_us());
+        telemetry_set_target(carrier->seen, sink_config_target(config));
         list_init(&carrier->routes);
         list_init(&carrier->dirty);
         list_init(&carrier->starved);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/regular_file.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -72,6 +72,7 @@ void telemetry_destroy(struct telemetry *telemetry); /* no sink is open any more
  */
 struct sink_telemetry *telemetry_open_sink(
     struct telemetry *telemetry, const char *name, const char *kind, int64_t now_us);
+void telemetry_set_target(struct sink_telemetry *sink, char *target); /* takes it */
 void telemetry_close_sink(struct sink_telemetry *sink); /* NULL is allowed */
 
 /* NULL: there is none. */
