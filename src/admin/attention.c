@@ -164,10 +164,69 @@ static void add_holder(struct findings *findings, const json_t *holder)
         findings_add(findings, &finding);
 }
 
+/* Advisory locks know no rights: what can be done is to name who has them. */
+static void add_foreign_locks(struct findings *findings, const json_t *holder)
+{
+        const json_t *sinks = status_get(holder, "sinks"), *sink;
+        bool keeps_lanes = json_array_size(sinks) > 0;
+        bool keeps_maintenance = json_is_true(status_get(holder, "maintenance"));
+        long long pid = (long long)status_number(holder, "pid");
+        const char *user = status_text(holder, "user");
+        struct bytes names = {0};
+        char kind[48];
+        struct finding finding = finding_of(
+            keeps_lanes || keeps_maintenance ? ATTENTION_ERROR : ATTENTION_WARNING, kind, NULL);
+        size_t i;
+
+        snprintf(kind, sizeof kind, "foreign:%lld", pid);
+        bytes_printf(
+            &finding.title, "Process %lld of role %s holds locks of the relays", pid, user);
+        if (*status_text(holder, "since") != '\0')
+                sentence_append(
+                    &finding.why, "It is connected since %s", status_text(holder, "since"));
+        sentence_append(&finding.why, "%s may not move cursors, so it is no relay", user);
+        json_array_foreach(sinks, i, sink)
+        {
+                bytes_printf(&names, "%s%s", i > 0 ? ", " : "", json_string_value(sink));
+        }
+        if (keeps_lanes)
+                sentence_append(&finding.why, "It keeps every relay from delivering %.*s",
+                    text_up_to(names.data, 200), names.data);
+        if (keeps_maintenance)
+                sentence_append(
+                    &finding.why, "It keeps the outbox from being maintained: no event is removed");
+        if (json_is_true(status_get(holder, "doorbell")))
+                sentence_append(&finding.why, "It makes every writer notify");
+        sentence_append(&finding.remedy,
+            "End it as a superuser or a member of pg_signal_backend; if it comes "
+            "back, take the right to connect from its role");
+        bytes_printf(&finding.command, "psql -c 'SELECT pg_terminate_backend(%lld)'", pid);
+        findings_add(findings, &finding);
+        bytes_deinit(&names);
+}
+
+/* Somebody who is no relay has its lock. */
+static bool is_held_by_stranger(const struct findings *findings, const char *name)
+{
+        const json_t *source = status_get(findings->status, "source");
+        const json_t *holder, *sink;
+        size_t i, j;
+
+        json_array_foreach(status_get(source, "foreign_locks"), i, holder)
+            json_array_foreach(status_get(holder, "sinks"), j, sink)
+        {
+                if (strcmp(json_string_value(sink), name) == 0)
+                        return true;
+        }
+        return false;
+}
+
 static void add_source(struct findings *findings)
 {
         const json_t *source = status_get(findings->status, "source");
         double usage = status_number(source, "notify_queue_usage");
+        const json_t *holder;
+        size_t i;
 
         if (*status_text(source, "login_refused_since") != '\0')
                 add_login_refused(findings, source);
@@ -178,6 +237,8 @@ static void add_source(struct findings *findings)
         if (usage >= FULL_ENOUGH)
                 add_queue(findings, usage);
         add_holder(findings, status_get(source, "oldest_xmin"));
+        json_array_foreach(status_get(source, "foreign_locks"), i, holder)
+            add_foreign_locks(findings, holder);
 }
 
 static void add_orphan(struct findings *findings, const json_t *orphan)
@@ -238,7 +299,8 @@ static void add_standby(struct findings *findings)
 
         json_array_foreach(sinks, i, sink)
         {
-                if (strcmp(status_text(sink, "state"), "standby") != 0)
+                if (strcmp(status_text(sink, "state"), "standby") != 0 ||
+                    is_held_by_stranger(findings, status_text(sink, "name")))
                         continue;
                 bytes_printf(&names, "%s%s", n_idle++ > 0 ? ", " : "", status_text(sink, "name"));
                 if (owner == NULL && json_is_object(status_get(sink, "owner")))
@@ -246,14 +308,18 @@ static void add_standby(struct findings *findings)
         }
         if (n_idle > 0) {
                 const char *client = status_text(owner, "client");
+                const char *name = status_text(owner, "application_name");
+                static const char ours[] = "pgcourier ";
 
                 bytes_printf(&finding.title, "This relay stands by");
                 if (n_idle < json_array_size(sinks))
                         bytes_printf(&finding.title, " for %s", names.data);
                 if (owner != NULL)
                         sentence_append(&finding.why,
-                            "Another one delivers (process %.0f of the database%s%s)",
-                            status_number(owner, "pid"), *client != '\0' ? ", from " : "", client);
+                            "Another one delivers (%s%sprocess %.0f of the database%s%s)",
+                            strncmp(name, ours, strlen(ours)) == 0 ? name + strlen(ours) : name,
+                            *name != '\0' ? ", " : "", status_number(owner, "pid"),
+                            *client != '\0' ? ", from " : "", client);
                 else
                         sentence_append(&finding.why, "Another one delivers");
                 sentence_append(&finding.remedy, "It takes over by itself when that one ends");

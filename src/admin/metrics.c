@@ -216,6 +216,7 @@ static const struct metric metrics[] = {
     {"pgcourier_outbox_held_seconds", METRIC_GAUGE, "seconds", "For how long the first of them has stayed beyond outbox.retention; 0 without any.", .of_all = value_held_for},
     {"pgcourier_outbox_lost_events", METRIC_GAUGE, NULL, "Events dropped by outbox.retention_max in the last 24 hours before a sink had them.", .of_all = value_lost_events},
     {"pgcourier_outbox_default_bytes", METRIC_GAUGE, "bytes", "Rows in the default partition: of ids that no partition was made for in time.", .of_all = value_default_bytes},
+    {"pgcourier_foreign_locks", METRIC_GAUGE, NULL, "Advisory locks of the relays that somebody holds who is none, and so keeps them from working.", .of_all = value_foreign_locks},
     {"pgcourier_orphaned_cursors", METRIC_GAUGE, NULL, "Sinks that have a place in the outbox and are in no running relay's configuration: they keep events from being removed.", .of_all = value_orphans},
 
     {"pgcourier_event_loop_delay_seconds", METRIC_HISTOGRAM, "seconds", "How long one turn of the event loop kept all others waiting.", .write = write_loop_delay},

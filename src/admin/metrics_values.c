@@ -111,6 +111,21 @@ double value_default_bytes(const struct metrics_source *source)
         return of_retention(source, "default_bytes");
 }
 
+double value_foreign_locks(const struct metrics_source *source)
+{
+        const json_t *list =
+            json_object_get(json_object_get(source->look, "source"), "foreign_locks");
+        const json_t *holder;
+        double n = 0;
+        size_t i;
+
+        if (!json_is_array(list))
+                return NAN;
+        json_array_foreach(list, i, holder) n +=
+            json_number_value(json_object_get(holder, "locks"));
+        return n;
+}
+
 double value_orphans(const struct metrics_source *source)
 {
         const json_t *list = json_object_get(source->look, "orphans");

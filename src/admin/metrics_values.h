@@ -35,6 +35,7 @@ double value_held_bytes(const struct metrics_source *source);
 double value_held_for(const struct metrics_source *source);
 double value_lost_events(const struct metrics_source *source);
 double value_default_bytes(const struct metrics_source *source);
+double value_foreign_locks(const struct metrics_source *source);
 double value_orphans(const struct metrics_source *source);
 double value_cpu(const struct metrics_source *source);
 double value_resident(const struct metrics_source *source);

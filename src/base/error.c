@@ -4,14 +4,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Where it was cut off, perhaps within a character: half of one is refused by whoever wants UTF-8. */
+static void end_with_whole_character(char *text, size_t length)
+{
+        size_t start = length;
+        unsigned char first;
+        size_t n_bytes;
+
+        while (start > 0 && ((unsigned char)text[start - 1] & 0xc0) == 0x80)
+                start--;
+        if (start == 0)
+                return;
+        first = (unsigned char)text[--start];
+        n_bytes = first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+        if (length - start < n_bytes)
+                text[start] = '\0';
+}
+
 bool error_set(struct error *error, enum error_kind kind, const char *format, ...)
 {
+        const size_t room = sizeof error->text - 1;
         va_list arguments;
+        int length;
 
         error->kind = kind;
         va_start(arguments, format);
-        vsnprintf(error->text, sizeof error->text, format, arguments);
+        length = vsnprintf(error->text, sizeof error->text, format, arguments);
         va_end(arguments);
+        if (length > (int)room)
+                end_with_whole_character(error->text, room);
         return false;
 }
 

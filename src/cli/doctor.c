@@ -5,6 +5,7 @@
 #include "cli/doctor.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "cli/admin_client.h"
 #include "cli/check.h"
 #include "cli/cli.h"
 #include "config/config.h"
@@ -14,11 +15,13 @@
 #include "outbox/health.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ANSWER_TIMEOUT_MS  30000
 #define CONNECT_TIMEOUT_MS 10000
+#define RELAY_TIMEOUT_MS   2000
 #define MAX_SKEW_MS        1000
 
 enum { DSN, CONFIG, JSON };
@@ -106,6 +109,40 @@ static void examine_database(struct blocking_conn *conn, const struct postgres_c
         array_deinit(&sinks);
 }
 
+/* Another process, with what it read from the files when it did, and where it runs. */
+static void check_relay(const struct config *config, bool is_reachable, struct report *report)
+{
+        struct error error;
+        struct admin_client *client = admin_client_create(config->admin, &error);
+        struct bytes body = {0};
+        json_t *status = NULL;
+        const json_t *source;
+        long code;
+
+        /* A relay that does not answer is no failure: none may be meant to run. */
+        if (client != NULL &&
+            admin_client_ask(client, "/api/status", NULL, RELAY_TIMEOUT_MS, &code, &body, &error) &&
+            code == 200)
+                status = json_loadb(body.data, body.length, JSON_ALLOW_NUL, NULL);
+        source = json_object_get(status, "source");
+        if (json_is_false(json_object_get(source, "up")))
+                report_fail(report, ERROR_DATABASE, "relay",
+                    is_reachable
+                        ? "Compare what it reads (its own user, host and environment) with "
+                          "what this command reads, and reload it: pgcourier reload"
+                        : NULL,
+                    "the relay %s is not connected to PostgreSQL%s: %s",
+                    json_string_value(json_object_get(status, "instance")),
+                    is_reachable ? ", and this command is" : "",
+                    json_string_value(json_object_get(source, "error")));
+        else if (source != NULL)
+                report_ok(report, "relay", "%s runs and is connected",
+                    json_string_value(json_object_get(status, "instance")));
+        json_decref(status);
+        bytes_deinit(&body);
+        admin_client_close(client);
+}
+
 static void examine_config(const char *path, struct report *report)
 {
         struct error error = {0};
@@ -126,6 +163,8 @@ static void examine_config(const char *path, struct report *report)
         } else {
                 report_fail(report, error.kind, "config", "Correct postgres.dsn", "%s", error.text);
         }
+        if (config->admin != NULL)
+                check_relay(config, conn != NULL, report);
         if (conn != NULL)
                 examine_database(conn, &config->postgres, config, report);
         blocking_conn_close(conn);

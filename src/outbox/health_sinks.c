@@ -7,6 +7,8 @@
         "EXISTS (SELECT FROM pg_catalog.pg_locks AS l WHERE l.locktype = 'advisory'"               \
         " AND l.classid = 1668248946 AND l.objsubid = 2 AND l.granted AND l.objid = "              \
         "c.lock_id::oid"                                                                           \
+        " AND coalesce(has_table_privilege((SELECT usesysid FROM pg_stat_activity AS a"            \
+        "   WHERE a.pid = l.pid), 'courier.cursor', 'UPDATE'), true)"                              \
         " AND l.database = (SELECT oid FROM pg_catalog.pg_database"                                \
         "   WHERE datname = pg_catalog.current_database()))"
 
@@ -131,7 +133,29 @@ static const char bloat_sql[] =
     "   AND c.relname IN ('outbox', 'cursor', 'parked', 'dead_letter')"
     "  GROUP BY c.relname ORDER BY c.relname) AS of_ours";
 
+/* Whoever may connect can take an advisory lock, and who may not move cursors is no relay. The doorbell's
+ * (0) all writers share; -1 is the maintenance's. */
+static const char locks_sql[] =
+    "WITH stranger AS (SELECT a.pid, a.usename, a.application_name, count(*) AS n,"
+    "  string_agg(DISTINCT coalesce(c.sink, CASE l.objid WHEN 0 THEN 'the doorbell'"
+    "   WHEN 4294967295 THEN 'the maintenance' END), ', ') AS whose"
+    " FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)"
+    "  LEFT JOIN courier.cursor AS c ON c.lock_id = l.objid::bigint"
+    " WHERE l.locktype = 'advisory' AND l.classid = 1668248946 AND l.objsubid = 2 AND l.granted"
+    "  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    "  AND (l.objid <> 0 OR l.mode = 'ExclusiveLock')"
+    "  AND NOT has_table_privilege(a.usesysid, 'courier.cursor', 'UPDATE')"
+    " GROUP BY 1, 2, 3 ORDER BY n DESC, 1 LIMIT 5)"
+    " SELECT 'fail', format('pid %s (%s, role %s) holds %s of the relays'' locks%s, and is no "
+    "relay: it"
+    " may not move cursors', pid, coalesce(nullif(application_name, ''), 'no application name'),"
+    "  usename, n, ' (' || whose || ')'), 'SELECT pg_terminate_backend(' || pid || ')' FROM "
+    "stranger"
+    " UNION ALL SELECT 'ok', 'nobody but relays holds the relays'' locks', NULL"
+    "  WHERE NOT EXISTS (SELECT FROM stranger)";
+
 const struct health_check health_sink_checks[] = {
+    {"locks", locks_sql, false},
     {"cursors", cursors_sql, true},
     {"dead letters", dead_sql, false},
     {"parked", parked_sql, false},

@@ -31,19 +31,30 @@ WITH RECURSIVE moment AS MATERIALIZED (
         UNION SELECT sink FROM courier.endpoint) AS known
   WHERE $1::json IS NULL
 ), locks AS MATERIALIZED (
-  -- Who owns a lane holds its advisory lock.
-  SELECT objid::bigint AS lock_id, pid
-  FROM pg_catalog.pg_locks
+  -- Who owns a lane holds its advisory lock. Whoever may connect can take one; but who may not move
+  -- cursors is no relay.
+  SELECT objid::bigint AS lock_id, lock.pid, mode = 'ExclusiveLock' AS is_exclusive, usename,
+         application_name, client_addr, client_port, backend_start,
+         coalesce(has_table_privilege(usesysid, 'courier.cursor', 'UPDATE'), true) AS may_own
+  FROM pg_catalog.pg_locks AS lock LEFT JOIN pg_catalog.pg_stat_activity AS session USING (pid)
   WHERE locktype = 'advisory' AND classid = 1668248946 AND objsubid = 2 AND granted
     AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
 ), owners AS MATERIALIZED (
-  SELECT DISTINCT ON (cursor.sink) cursor.sink, locks.pid, session.application_name,
-         coalesce(session.client_addr::text,
-                  CASE WHEN session.client_port = -1 THEN 'unix socket' END) AS client
+  SELECT DISTINCT ON (cursor.sink) cursor.sink, pid, application_name,
+         coalesce(client_addr::text, CASE WHEN client_port = -1 THEN 'unix socket' END) AS client
   FROM locks
   JOIN courier.cursor ON cursor.lock_id = locks.lock_id
-  LEFT JOIN pg_catalog.pg_stat_activity AS session ON session.pid = locks.pid
+  WHERE may_own
   ORDER BY cursor.sink, cursor.lane
+), strangers AS (
+  -- The doorbell's lock (0) every writer has for a moment, but none has it exclusively.
+  SELECT pid, usename, application_name, backend_start, count(*) AS n,
+         bool_or(locks.lock_id = 0) AS has_doorbell, bool_or(locks.lock_id = 4294967295) AS has_maintenance,
+         (array_agg(DISTINCT sink ORDER BY sink) FILTER (WHERE sink IS NOT NULL))[:100] AS sinks
+  FROM locks LEFT JOIN courier.cursor ON cursor.lock_id = locks.lock_id
+  WHERE NOT may_own AND (locks.lock_id <> 0 OR is_exclusive)
+  GROUP BY pid, usename, application_name, backend_start
+  ORDER BY n DESC, pid LIMIT 10
 ), lanes AS MATERIALIZED (
   -- Of a sink that fans out those of its receivers that are not paused: the others' events wait
   -- because somebody said so.
@@ -278,7 +289,12 @@ SELECT json_build_object(
                         FROM (SELECT events FROM courier.outbox_loss WHERE lost_at > moment.at - interval '1 day'
                               ORDER BY lost_at DESC LIMIT 10000) AS lost),
         'default_bytes', pg_relation_size('courier.outbox_default')) FROM held),
-    'owner_pid', (SELECT min(pid) FROM owners JOIN sinks USING (sink))),
+    'owner_pid', (SELECT min(pid) FROM owners JOIN sinks USING (sink)),
+    'foreign_locks', (SELECT coalesce(json_agg(json_build_object('pid', pid, 'user', usename,
+        'application_name', application_name,
+        'since', to_char(backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+        'locks', n, 'sinks', coalesce(sinks, '{}'), 'maintenance', has_maintenance, 'doorbell', has_doorbell)
+        ORDER BY n DESC, pid), '[]') FROM strangers)),
   'sinks', (SELECT coalesce(json_object_agg(sink, document ORDER BY sink), '{}') FROM sink_rows),
   'blocked_keys', (SELECT coalesce(json_agg(json_build_object(
       'sink', sink, 'lane', lane, 'key', key, 'waiting', waiting, 'behind_id', outbox_id,

@@ -41,6 +41,7 @@ struct pg_conn {
         uv_loop_t *loop;
 
         enum pg_conn_state state;
+        bool is_outdated; /* it connects with settings that are not in force any more */
         struct tls_default tls;
         PGconn *pq; /* owned; NULL while CLOSED or WAITING */
         struct socket_watch *watch;
@@ -130,6 +131,12 @@ void pg_conn_fail(struct pg_conn *conn, const struct error *error)
 
         if (conn->state == PG_CONN_CLOSED || conn->state == PG_CONN_WAITING)
                 return;
+        if (conn->state == PG_CONN_CONNECTING &&
+            conn->is_outdated) { /* tells nothing of those in force */
+                enter(conn, PG_CONN_WAITING);
+                timer_arm(conn->timer, 0);
+                return;
+        }
         conn->n_failures++;
         retry_ms = backoff_ms(reason.kind == ERROR_LOGIN ? &login_backoff : &reconnect_backoff,
             conn->n_failures, random_u32());
@@ -215,6 +222,7 @@ static void start_connecting(struct pg_conn *conn)
         int n = 0;
 
         enter(conn, PG_CONN_CONNECTING);
+        conn->is_outdated = false;
         conn->tls = tls_default_choose(conn->config.dsn);
 #define OPTION(name, value) (keywords[n] = (name), values[n] = (value), n++)
         OPTION("fallback_application_name", conn->instance);
@@ -467,6 +475,7 @@ struct pg_conn *pg_conn_create(uv_loop_t *loop, const char *name,
 void pg_conn_configure(struct pg_conn *conn, const struct postgres_config *config)
 {
         conn->config = *config;
+        conn->is_outdated = conn->state == PG_CONN_CONNECTING;
         if (conn->state == PG_CONN_WAITING)
                 timer_arm(conn->timer, 0);
 }

@@ -21,6 +21,7 @@ struct overseer {
         struct list reloaders;  /* reloader::link */
         struct list onlookers;  /* onlooker::link */
         struct timer *patience; /* theirs */
+        json_int_t foreign_pid; /* who holds our locks and is no relay; as said last; 0: nobody */
         struct overseer_events events;
         void *owner; /* borrowed */
 };
@@ -215,6 +216,22 @@ static const struct admin_operations operations = {.look = look,
     .reload = reload,
     .set_log_level = set_log_level};
 
+/* Once of each who comes first; the looks go on. */
+static void log_foreign_locks(struct overseer *overseer, const json_t *look)
+{
+        const json_t *source = json_object_get(look, "source");
+        const json_t *holder = json_array_get(json_object_get(source, "foreign_locks"), 0);
+        json_int_t pid = json_integer_value(json_object_get(holder, "pid"));
+
+        if (pid != 0 && pid != overseer->foreign_pid)
+                log_error("foreign_locks", kv_int("pid", pid),
+                    kv_text("user", json_string_value(json_object_get(holder, "user"))),
+                    kv_int("locks", json_integer_value(json_object_get(holder, "locks"))),
+                    kv_text("hint", "it is no relay and keeps them from working: SELECT "
+                                    "pg_terminate_backend(pid)"));
+        overseer->foreign_pid = pid;
+}
+
 /* What waits is known to the database alone. */
 static void on_look(void *owner)
 {
@@ -232,6 +249,7 @@ static void on_look(void *owner)
                             json_integer_value(json_object_get(backlog, "events")),
                             json_number_value(json_object_get(backlog, "oldest_age")), now_us);
         }
+        log_foreign_locks(overseer, watch_look(overseer->watch));
         /* A state begins when somebody sees it: now, then, and not only when people look. */
         telemetry_refresh(overseer->telemetry, now_us);
         tell_onlookers(overseer, NULL);

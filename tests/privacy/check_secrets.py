@@ -28,6 +28,7 @@ CANARIES = {
     "canary-bearer": "http.auth.bearer",
     "canary-header": "http.set_headers",
     "canary-redis": "the password in redis.url",
+    "canary-dsn": "a piece of the dsn",
     "canary-mail": "email.password",
     "canary-payload": "an event's payload",
     "canary-of-an-event": "an event's header",
@@ -67,6 +68,24 @@ BROKEN = [
     "postgres: { dsn: host=h }\nsinks: [{ name: a, topics: [a], http: { url: \"https://h/\", secret: canary-header } }]\n",
     "postgres: { dsn: host=h }\nadmin: { token: canary-admin }\nsinks: []\n",
     "postgres: { dsn: host=h }\nadmin: { token: canary-admin-token, tokn: a }\nsinks: []\n",
+]
+
+
+# A password where libpq looks for something else: alone in the file, or not percent-encoded.
+BROKEN_DSNS = [
+    "canary-dsn",
+    "canary-dsn=",
+    "postgresql://relay:canary-dsn/more@127.0.0.1/shop",
+    "postgresql://relay:1234/canary-dsn@127.0.0.1/shop",
+    "postgresql://relay:more@canary-dsn@127.0.0.1/shop",
+    "postgresql://relay:more@canary-dsn/x@127.0.0.1/shop",
+    "postgresql://relay:more@canary-dsn:x@127.0.0.1/shop",
+    "postgresql://relay:1?canary-dsn/more@127.0.0.1/shop",
+    "postgresql://relay:%zzcanary-dsn@127.0.0.1/shop",
+    "host=127.0.0.1 port=canary-dsn",
+    "host=127.0.0.1 password=more canary-dsn user=relay",
+    "host=127.0.0.1 password=more sslmode=canary-dsn",
+    "hostaddr=canary-dsn",
 ]
 
 
@@ -155,6 +174,32 @@ def look_at_errors(stack, outputs):
         run(stack, outputs, "config", "show", "-c", path)
 
 
+def look_at_dsns(stack, outputs):
+    path = f"{stack.folder}/dsn.yaml"
+    for dsn in BROKEN_DSNS:
+        with open(f"{stack.folder}/dsn", "w", encoding="ascii") as file:
+            file.write(dsn + "\n")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"postgres: {{ dsn_file: {stack.folder}/dsn, connect_timeout: 2s }}\n"
+                       f"admin: {{ listen: \"unix:{stack.folder}/dsn.sock\" }}\n"
+                       "sinks: [{ name: a, topics: [\"**\"], stdout: {} }]\n")
+        for words in (["check"], ["check", "--connect"], ["doctor"], ["doctor", "--json"], ["status"], ["run", "--once"],
+                      ["migrate"], ["migrate", "status"], ["publish", "a", "--payload", "{}"], ["dead", "list"],
+                      ["cursor", "list"], ["config", "show"], ["maintain"]):
+            run(stack, outputs, *words, "-c", path)
+        for words in (["doctor"], ["status"], ["migrate"], ["init", "--yes", "--sink", "stdout", "--force"]):
+            run(stack, outputs, *words, "--dsn", dsn)
+        with open(f"{stack.folder}/dsn.log", "wb") as log:
+            relay = subprocess.Popen([stack.program, "run", "-c", path], stderr=log, stdout=log)
+        try:
+            relay.wait(timeout=3)  # most end at once; the others try again
+        except subprocess.TimeoutExpired:
+            run(stack, outputs, "status", "-c", path)
+            relay.terminate()
+            relay.wait(timeout=30)
+        outputs.add(f"the log with {BROKEN_DSNS.index(dsn)}", open(f"{stack.folder}/dsn.log", encoding="utf-8").read())
+
+
 def main():
     outputs = Outputs()
     with Stack() as stack:
@@ -163,6 +208,7 @@ def main():
         look_at(stack, "logfmt", '{ dsn: "host=FOLDER user=relay dbname=shop password=${CANARY}" }', outputs)
         look_at(stack, "json", '{ dsn: "host=FOLDER user=relay dbname=shop", password: canary-postgres }', outputs)
         look_at_errors(stack, outputs)
+        look_at_dsns(stack, outputs)
     for line in outputs.found:
         print(line)
     print(f"{outputs.n} outputs, {len(outputs.found)} with a secret or a payload")

@@ -243,6 +243,18 @@ Test(error, cuts_a_text_that_is_too_long)
         cr_assert_eq(strlen(error.text), sizeof error.text - 1);
 }
 
+Test(error, cuts_no_character_in_two)
+{
+        struct error error;
+
+        for (int n = 0; n < 4; n++) {
+                error_set(&error, ERROR_CONFIG, "%*s\xe2\x80\xa6 and more",
+                    (int)sizeof error.text - 4 + n, "");
+                cr_expect_eq(strchr(error.text, '\xe2') == NULL, n > 0, "%d", n);
+                cr_expect_eq(strchr(error.text, '\x80') == NULL, n > 0, "%d", n);
+        }
+}
+
 /* Scripts rely on these numbers: they never change. */
 Test(error, gives_each_kind_its_own_exit_code)
 {
