@@ -37,6 +37,8 @@ void remedy_init(const struct arguments *arguments)
         if (path == NULL)
                 return;
         /* Not realpath(): what is linked to may be replaced. */
+        while (strncmp(path, "./", 2) == 0)
+                path += 1 + strspn(path + 1, "/");
         folder = *path != '/' ? getcwd(NULL, 0) : NULL;
         config = folder != NULL ? xasprintf("%s/%s", folder, path) : xstrdup(path);
         free(folder);

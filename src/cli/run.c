@@ -1,20 +1,25 @@
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/regular_file.h"
 #include "cli/cli.h"
 #include "cli/libraries.h"
 #include "cli/remedy.h"
 #include "cli/resources.h"
 #include "config/config.h"
 #include "loop/resolve.h"
+#include "outbox/dsn_check.h"
 #include "relay/relay.h"
 #include "relay/signals.h"
 #include "sinks/module.h"
 #include "sinks/registry.h"
 
 #include <curl/curl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { CONFIG, ONCE, LOG_LEVEL };
 
@@ -101,9 +106,8 @@ static bool load_modules(const struct config *config, struct error *error)
 
 /* What a relay that runs wants of its process. */
 struct running {
-        const char *config_path; /* borrowed */
-        bool is_level_given;     /* on the command line, which goes before the file */
-        unsigned n_threads;      /* of the pool, which never grows */
+        bool is_level_given; /* on the command line, which goes before the file */
+        unsigned n_threads;  /* of the pool, which never grows */
 };
 
 static void apply_log(const struct running *running, const struct config *config)
@@ -115,17 +119,39 @@ static void apply_log(const struct running *running, const struct config *config
                 log_set_level(level);
 }
 
-static struct config *load_again(void *owner, const struct config *same, struct error *error)
+static void touch_modules(const struct config *config)
 {
-        const struct running *running = owner;
-        struct config *config = same != NULL ? config_load_again(same, error)
-                                             : config_load(running->config_path, error);
+        for (unsigned i = 0; i < config->n_sinks; i++) {
+                const struct module_config *module = config->sinks[i].module;
+                struct stat status;
+                char *path;
+                if (module == NULL)
+                        continue;
+                path = xasprintf("%s/%s", sink_module_folder(config->relay.modules), module->file);
+                (void)regular_file_stat(path, &status); /* what it says matters when it is loaded */
+                free(path);
+        }
+}
 
-        if (config == NULL ||
-            (same != NULL ? sink_kinds_load(config, error) : load_modules(config, error)))
+/* On a thread of its own, which is held up by folders that do not answer before the loop is. */
+static struct config *load_again(
+    const char *path, const char *text, size_t length, struct error *error)
+{
+        struct config *config =
+            text != NULL ? config_load_text(path, text, length, error) : config_load(path, error);
+
+        if (config != NULL && dsn_check(config->postgres.dsn, error)) {
+                touch_modules(config);
                 return config;
+        }
         config_free(config);
         return NULL;
+}
+
+static bool prepare_again(void *owner, const struct config *config, struct error *error)
+{
+        (void)owner;
+        return load_modules(config, error);
 }
 
 static void use_name_servers(const struct config *config)
@@ -167,11 +193,11 @@ static bool prepare(struct running *running, const struct config *config, struct
 static bool run_config(
     struct config *config, const struct arguments *arguments, struct error *error)
 {
-        struct running running = {.config_path = arguments_value(arguments, CONFIG),
-            .is_level_given = arguments_has(arguments, LOG_LEVEL)};
+        struct running running = {.is_level_given = arguments_has(arguments, LOG_LEVEL)};
         const struct relay_options relay_options = {.once = arguments_has(arguments, ONCE),
             .config_path = remedy_config(),
             .load = load_again,
+            .prepare = prepare_again,
             .apply = apply,
             .owner = &running};
         bool ok;

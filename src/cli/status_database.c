@@ -4,6 +4,7 @@
 #include "config/config.h"
 #include "pgcourier/version.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Undelivered for so long, and nothing settled meanwhile. */
@@ -76,9 +77,11 @@ static json_t *make_sink(const char *name, const json_t *look, const struct sink
             "endpoints", "settled_at"};
         static const char *const unknown[] = {"in_flight", "window", "counters", "rate", "latency",
             "stages", "series", "last_error", "last_delivery_at"};
-        json_t *sink = json_pack(
-            "{s:s s:s?}", "name", name, "kind", config != NULL ? sink_config_kind(config) : NULL);
+        char *target = config != NULL ? sink_config_target(config) : NULL;
+        json_t *sink = json_pack("{s:s s:s? s:s?}", "name", name, "kind",
+            config != NULL ? sink_config_kind(config) : NULL, "target", target);
 
+        free(target);
         set_state(sink, look);
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
                 json_object_set_new(sink, known[i], copy(look, known[i]));
@@ -122,9 +125,9 @@ static json_t *make_config(const char *config_path)
 
 json_t *status_from_look(const json_t *look, const struct config *config, const char *config_path)
 {
-        return json_pack("{s:s s:n s:n s:o s:b s:n s:n s:o s:o s:o s:o s:n s:o s:o}", "version",
-            PGCOURIER_VERSION, "instance", "started_at", "now", copy(look, "now"), "is_live", 0,
-            "ready", "not_ready", "config", make_config(config_path), "source",
+        return json_pack("{s:s s:n s:b s:n s:o s:b s:n s:n s:o s:o s:o s:o s:n s:o s:o}", "version",
+            PGCOURIER_VERSION, "instance", "can_change", 0, "started_at", "now", copy(look, "now"),
+            "is_live", 0, "ready", "not_ready", "config", make_config(config_path), "source",
             make_source(get(look, "source")), "sinks", make_sinks(get(look, "sinks"), config),
             "blocked_keys", copy(look, "blocked_keys"), "recent", "orphans", copy(look, "orphans"),
             "unserved", copy(look, "unserved"));

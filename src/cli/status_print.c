@@ -110,6 +110,19 @@ static bool print_sinks(const json_t *sinks, bool has_colours, struct error *err
         return ok;
 }
 
+/* Else a frozen picture looks healthy. */
+static void print_age(const json_t *status)
+{
+        const char *looked_at = text_of(status, "looked_at");
+        bool is_old = json_is_false(get(get(status, "source"), "up")) ||
+                      *text_of(status, "look_error") != '\0';
+
+        if (is_old && *looked_at != '\0')
+                printf(
+                    "OLD: backlogs and counts are those of %s, when the database last answered\n",
+                    looked_at);
+}
+
 static void print_head(const json_t *status, const char *unanswered)
 {
         const json_t *source = get(status, "source");
@@ -119,6 +132,7 @@ static void print_head(const json_t *status, const char *unanswered)
                 printf("pgcourier %s, %s, since %s, %s\n", text_of(status, "version"),
                     text_of(status, "instance"), text_of(status, "started_at"),
                     json_is_true(get(status, "ready")) ? "ready" : "NOT READY");
+                print_age(status);
                 return;
         }
         fputs("from the database alone: ", stdout);

@@ -142,5 +142,5 @@ bool postgres_configs_are_equal(const struct postgres_config *a, const struct po
 
 bool sink_configs_are_equal(const struct sink_config *a, const struct sink_config *b)
 {
-        return blocks_are_equal(block_of_root("sinks"), a, b);
+        return a->files == b->files && blocks_are_equal(block_of_root("sinks"), a, b);
 }

@@ -11,6 +11,8 @@
 #include <stdint.h>
 
 bool postgres_configs_are_equal(const struct postgres_config *a, const struct postgres_config *b);
+/* That includes that the files which the sinks read by themselves were the same when the settings were
+ * read. */
 bool sink_configs_are_equal(const struct sink_config *a, const struct sink_config *b);
 
 /* Of the files that the sink's settings name and the sink reads by itself (certificates, templates), as

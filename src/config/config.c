@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "config/checks.h"
+#include "config/compare.h"
 #include "config/config_keys.h"
 #include "config/fill.h"
 #include "config/raw.h"
@@ -19,6 +20,8 @@ static bool load(const struct source *source, struct config *config)
                          config_check(source, config);
 
         raw_deinit(&raw);
+        for (unsigned i = 0; is_loaded && i < config->n_sinks; i++)
+                config->sinks[i].files = sink_config_fingerprint(&config->sinks[i]);
         return is_loaded;
 }
 
@@ -48,11 +51,11 @@ struct config *config_load(const char *path, struct error *error)
         return load_or_free(&source, is_open);
 }
 
-struct config *config_load_again(const struct config *config, struct error *error)
+struct config *config_load_text(
+    const char *path, const char *text, size_t length, struct error *error)
 {
         struct source source;
-        bool is_open =
-            source_open_text(&source, config->path, config->text, config->text_length, error);
+        bool is_open = source_open_text(&source, path, text, length, error);
 
         return load_or_free(&source, is_open);
 }

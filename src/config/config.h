@@ -246,6 +246,7 @@ struct sink_config {
         struct email_config *email;
         struct stdout_config *stdout_; /* `stdout` is a macro in <stdio.h> */
         struct module_config *module;
+        uint64_t files; /* sink_config_fingerprint() when this was read */
 };
 
 /* The endpoint that people, Prometheus and orchestrators look at (docs/admin.md). */
@@ -279,9 +280,10 @@ struct config {
  */
 struct config *config_load(const char *path, struct error *error);
 
-/* The same text once more, whatever the file says by now, with what the files that it names (passwords,
- * templates …) say now. Errors as above. */
-struct config *config_load_again(const struct config *config, struct error *error);
+/* The same with a text that was read from there, whatever the file says by now; with what the files that
+ * it names (passwords, templates …) say now. */
+struct config *config_load_text(
+    const char *path, const char *text, size_t length, struct error *error);
 
 void config_free(struct config *config); /* NULL is allowed; clears secrets first */
 
@@ -292,3 +294,7 @@ const void *sink_config_options(const struct sink_config *sink);
 
 /* Each row of courier.endpoint is a receiver of its own. */
 bool sink_config_fans_out(const struct sink_config *sink);
+
+/* Where it delivers to, for people to read; without what may be a secret, as are the paths of URLs. Free
+ * it. */
+char *sink_config_target(const struct sink_config *sink);

@@ -211,8 +211,42 @@ static bool open_collection(struct walk *walk, enum place_kind kind, yaml_mark_t
         return true;
 }
 
+/* Other programs let them decide what a value is. Here the key does, and nothing is written once to be
+ * meant twice. */
+static bool check_plain(struct walk *walk, const yaml_event_t *event)
+{
+        const yaml_char_t *anchor = NULL;
+        const yaml_char_t *tag = NULL;
+
+        switch ((int)event->type) {
+        case YAML_SCALAR_EVENT:
+                anchor = event->data.scalar.anchor;
+                tag = event->data.scalar.tag;
+                break;
+        case YAML_SEQUENCE_START_EVENT:
+                anchor = event->data.sequence_start.anchor;
+                tag = event->data.sequence_start.tag;
+                break;
+        case YAML_MAPPING_START_EVENT:
+                anchor = event->data.mapping_start.anchor;
+                tag = event->data.mapping_start.tag;
+                break;
+        }
+        if (tag != NULL)
+                return refuse(walk, event->start_mark, here(walk),
+                    "has a YAML tag (!name); remove it: the key says what its value is. Quote a "
+                    "text that begins with !");
+        if (anchor != NULL)
+                return refuse(walk, event->start_mark, here(walk),
+                    "has a YAML anchor (&name); remove it: there are no aliases. Quote a text that "
+                    "begins with &");
+        return true;
+}
+
 static bool take_event(struct walk *walk, const yaml_event_t *event)
 {
+        if (!check_plain(walk, event))
+                return false;
         /* An enum of libyaml: most of its events do not matter here. */
         switch ((int)event->type) {
         case YAML_DOCUMENT_START_EVENT:
@@ -222,7 +256,8 @@ static bool take_event(struct walk *walk, const yaml_event_t *event)
                 return true;
         case YAML_ALIAS_EVENT:
                 return refuse(walk, event->start_mark, here(walk),
-                    "uses a YAML alias (*name); write the value out instead");
+                    "uses a YAML alias (*name); write the value out instead. Quote a text that "
+                    "begins with *");
         case YAML_SCALAR_EVENT:
                 return take_scalar(walk, event);
         case YAML_SEQUENCE_START_EVENT:

@@ -3,7 +3,7 @@
  * loaded a file, and reports syntax errors and repeated keys without one; this
  * is a walk of its own over libyaml's events, which keeps the shape of the
  * text but no value. It also refuses what no config file needs and what could
- * be used to exhaust us: aliases, several documents, keys that are not plain
+ * be used to exhaust us: aliases, anchors, tags, several documents, keys that are not plain
  * words, NUL characters, absurd sizes.
  */
 #pragma once

@@ -1,26 +1,15 @@
 #include "config/secret.h"
 
 #include "base/alloc.h"
+#include "base/regular_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_LINE_BYTES = 64 * 1024 };
-
-static bool fail_with_errno(struct error *error)
-{
-        enum error_kind kind = ERROR_CONFIG;
-
-        if (errno == EACCES || errno == EPERM)
-                kind = ERROR_PERMISSION;
-        else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
-                kind = ERROR_TEMPORARY; /* about this machine, not about the file */
-        return error_set(error, kind, "cannot be read: %s", strerror(errno));
-}
 
 /* One block of full size from the start: growing it would leave copies of secrets behind. */
 static bool read_all(
@@ -33,7 +22,8 @@ static bool read_all(
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0)
-                        return fail_with_errno(error);
+                        return error_set(
+                            error, ERROR_CONFIG, "cannot be read: %s", strerror(errno));
                 if (n == 0) {
                         *out_length = length;
                         return true;
@@ -54,21 +44,18 @@ static void tell_if_exposed(int file, const char *path)
 {
         struct stat status;
 
-        if (exposed_watcher != NULL && fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
-            (status.st_mode & S_IROTH) != 0)
+        if (exposed_watcher != NULL && fstat(file, &status) == 0 && (status.st_mode & S_IROTH) != 0)
                 exposed_watcher(path);
 }
 
 char *secret_read_bytes(const char *path, size_t max_bytes, size_t *out_length, struct error *error)
 {
-        int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        int file = regular_file_open(path, error);
         char *data;
         bool is_read;
 
-        if (file < 0) {
-                fail_with_errno(error);
+        if (file < 0)
                 return NULL;
-        }
         tell_if_exposed(file, path);
         data = xcalloc(max_bytes + 2, 1);
         is_read = read_all(file, data, max_bytes, out_length, error);

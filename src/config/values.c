@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/regular_file.h"
 #include "base/template.h"
 #include "config/redis_url.h"
 #include "config/url.h"
@@ -311,8 +312,14 @@ const char *check_domain(const char *value)
 
 const char *check_readable_file(const char *value)
 {
-        if (access(value, R_OK) == 0)
-                return NULL;
+        struct stat status;
+
+        if (regular_file_stat(value, &status) == 0) {
+                if (!S_ISREG(status.st_mode))
+                        return "names something that is not a regular file";
+                if (access(value, R_OK) == 0)
+                        return NULL;
+        }
         switch (errno) {
         case ENOENT:
         case ENOTDIR:
@@ -327,7 +334,7 @@ const char *check_folder(const char *value)
 {
         struct stat status;
 
-        if (stat(value, &status) != 0)
+        if (regular_file_stat(value, &status) != 0)
                 return "names a folder that does not exist, or that may not be read";
         return S_ISDIR(status.st_mode) ? NULL : "names something that is not a folder";
 }

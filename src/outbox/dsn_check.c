@@ -1,6 +1,7 @@
 #include "outbox/dsn_check.h"
 
 #include "base/alloc.h"
+#include "base/regular_file.h"
 #include "config/suggest.h"
 
 #include <arpa/inet.h>
@@ -156,6 +157,22 @@ static bool has_at_sign_in_path(const char *authority)
         return path != NULL && memchr(path, '@', strcspn(path, "?")) != NULL;
 }
 
+/* libpq opens them in the loop. */
+static bool check_files(const PQconninfoOption *options, struct error *error)
+{
+        static const char *const keywords[] = {
+            "sslrootcert", "sslcert", "sslkey", "sslcrl"}; /* it looks at passfile itself */
+        struct error why;
+
+        for (; options->keyword != NULL; options++)
+                for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+                        if (options->val != NULL && strcmp(options->keyword, keywords[i]) == 0 &&
+                            !regular_file_check(options->val, &why))
+                                return error_set(error, why.kind, "the dsn: %s: '%.400s' %s",
+                                    keywords[i], options->val, why.text);
+        return true;
+}
+
 bool dsn_check(const char *dsn, struct error *error)
 {
         const char *authority = find_authority(dsn);
@@ -171,9 +188,12 @@ bool dsn_check(const char *dsn, struct error *error)
                 PQfreemem(reason);
                 return ok;
         }
-        ok = check_options(options, authority != NULL, error);
+        if (!check_options(options, authority != NULL, error))
+                ok = false;
+        else if (authority != NULL && has_at_sign_in_path(authority))
+                ok = refuse_uri(error, "there is an @ behind the host");
+        else
+                ok = check_files(options, error); /* the last, as it names what the dsn says */
         PQconninfoFree(options);
-        if (ok && authority != NULL && has_at_sign_in_path(authority))
-                return refuse_uri(error, "there is an @ behind the host");
         return ok;
 }

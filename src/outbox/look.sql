@@ -289,6 +289,9 @@ WITH RECURSIVE moment AS MATERIALIZED (
 SELECT json_build_object(
   'now', to_char(moment.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
   'source', json_build_object(
+    'database', current_database(),
+    'server', CASE WHEN inet_server_addr() IS NULL THEN 'unix socket, port ' || current_setting('port')
+                   ELSE host(inet_server_addr()) || ':' || inet_server_port() END,
     'server_version', current_setting('server_version'),
     'schema', (SELECT max(version) FROM courier.schema_version),
     'notify_queue_usage', pg_notification_queue_usage(),

@@ -16,7 +16,7 @@ struct watch;
 struct watch_events {
         void (*on_look)(void *owner);    /* there is a new one */
         void (*on_no_look)(void *owner); /* it failed, or the connection is lost; or NULL */
-        /* True: other credentials are tried at once, and nothing needs to be told. Or NULL. */
+        /* True: there may be other credentials; nothing is to be told before the next try. Or NULL. */
         bool (*on_login_refused)(void *owner);
 };
 

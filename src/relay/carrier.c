@@ -169,21 +169,46 @@ static void renew_filter(struct carrier *carrier)
 }
 
 /* Not more often than it makes sense to look at files: a receiver of many may refuse us all the time. */
-bool carrier_login_refused(struct carrier *carrier)
+static void retry_login(struct carrier *carrier)
 {
         int64_t now_ms = carrier_now_ms();
 
-        if (carrier->is_draining ||
+        if (carrier->is_login_retried || carrier->is_draining ||
             (carrier->login_retried_ms != 0 && now_ms < carrier->login_retried_ms + 1000))
-                return carrier->is_draining;
+                return;
         carrier->login_retried_ms = now_ms;
-        return carrier->events.on_login_refused(carrier->owner, carrier->config->name);
+        carrier->is_login_retried =
+            carrier->events.on_login_refused(carrier->owner, carrier->config->name);
+}
+
+/* Of one receiver among many its health is noted in any case, and told by that. */
+bool carrier_withhold(struct carrier *carrier, const struct outcome *outcome, bool was_closed)
+{
+        retry_login(carrier);
+        if (carrier->is_draining)
+                return true;
+        if (!carrier->is_login_retried || carrier->fanout != NULL)
+                return false;
+        if (carrier->withheld.kind != OUTCOME_SINK_DOWN)
+                carrier->was_closed = was_closed;
+        carrier->withheld = *outcome;
+        return true;
 }
 
 void carrier_retry_login(struct carrier *carrier)
 {
         if (carrier->is_paused_by_relay)
-                (void)carrier_login_refused(carrier);
+                retry_login(carrier);
+}
+
+void carrier_tell_refused(struct carrier *carrier)
+{
+        const struct outcome outcome = carrier->withheld;
+
+        carrier->is_login_retried = false;
+        carrier->withheld = outcome_delivered;
+        if (outcome.kind == OUTCOME_SINK_DOWN)
+                route_tell_refused(only_route(carrier), &outcome, carrier->was_closed);
 }
 
 void carrier_pump(struct carrier *carrier)
@@ -238,6 +263,7 @@ struct carrier *carrier_create(uv_loop_t *loop, const struct sink_config *config
         carrier->sink = sink;
         carrier->seen = telemetry_open_sink(
             telemetry, config->name, sink_config_kind(config), clock_monotonic_us());
+        telemetry_set_target(carrier->seen, sink_config_target(config));
         list_init(&carrier->routes);
         list_init(&carrier->dirty);
         list_init(&carrier->starved);

@@ -18,8 +18,8 @@ struct carrier_events {
         void (*on_dirty)(void *owner);
         /* Another relay owns the lane; it is tried again later. */
         void (*on_standby)(void *owner);
-        /* The destination refuses us. True: somebody with other credentials takes the sink over, and
-         * nothing needs to be told. */
+        /* The destination refuses us. True: the files are read for other credentials. Then somebody who has
+         * them takes the sink over, or carrier_tell_refused() is called. */
         bool (*on_login_refused)(void *owner, const char *sink);
         /* The destination refuses us until somebody does something; or it does not any more. */
         void (*on_refused)(void *owner, const char *sink, const char *reason);
@@ -48,8 +48,9 @@ void carrier_ring(struct carrier *carrier);
 /* Somebody may have changed what is parked, or who the receivers are. */
 void carrier_control(struct carrier *carrier);
 
-/* If the destination refuses us: are there other credentials by now? */
+/* If the destination refuses us: are there other credentials by now? And there are none. */
 void carrier_retry_login(struct carrier *carrier);
+void carrier_tell_refused(struct carrier *carrier);
 
 /* All pauses there are, of any sink. */
 void carrier_take_pauses(struct carrier *carrier, const struct pause_list *pauses);

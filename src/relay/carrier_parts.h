@@ -4,6 +4,7 @@
 #include "base/list.h"
 #include "outbox/routing.h"
 #include "outbox/sieve.h"
+#include "pgcourier/outcome.h"
 #include "relay/carrier.h"
 
 struct fanout;
@@ -50,6 +51,10 @@ struct carrier {
         bool is_paused_by_relay;
 
         int64_t login_retried_ms;
+        bool is_login_retried; /* nobody knows yet whether there are other credentials; */
+        struct outcome
+            withheld;    /* until then this is not told; kind OUTCOME_SINK_DOWN: there is one */
+        bool was_closed; /* the breaker, before that */
 };
 
 /* Then nothing is read for the sink until somebody resumes it, or changes its configuration. */
@@ -68,7 +73,7 @@ void carrier_note_released(struct carrier *carrier);
  * again. */
 void carrier_show_pause(struct carrier *carrier, const struct lane *lane, const char *reason);
 
-/* The destination refuses us. True: the sink is taken over by one with other credentials. */
-bool carrier_login_refused(struct carrier *carrier);
+/* The destination refuses us. True: nothing is to be told now; see carrier_events. */
+bool carrier_withhold(struct carrier *carrier, const struct outcome *outcome, bool was_closed);
 
 int64_t carrier_now_ms(void);

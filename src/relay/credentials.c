@@ -1,17 +1,19 @@
 /*
  * Credentials that were changed under a running relay. When a login is refused, the files that the
- * configuration names are read again, with the configuration's text as it is in force: what they say
- * by now is tried before anybody is told.
+ * configuration names are read again (relay/reload.h): what they say by now is tried before anybody is
+ * told. If they say nothing else, PostgreSQL's refusal is told with the next try, which follows soon.
  */
 #include "base/log.h"
 #include "config/compare.h"
-#include "outbox/dsn_check.h"
 #include "outbox/outbox.h"
 #include "relay/keeper.h"
 #include "relay/overseer.h"
 #include "relay/relay_parts.h"
 #include "relay/reload.h"
 #include "relay/waker.h"
+
+/* A refusal after that is another matter. Longer than the keeper's rounds, whose login comes rarely. */
+enum { KNOWN_MS = 60 * 1000 };
 
 /* Every connection: those that are there stay, those that wait are tried at once. */
 static void use_postgres(struct relay *relay, struct config *other)
@@ -28,34 +30,30 @@ static void use_postgres(struct relay *relay, struct config *other)
         overseer_configure(relay->overseer, &relay->config->postgres);
 }
 
-struct config *relay_read_again(void *owner, struct error *error)
-{
-        const struct relay *relay = owner;
-
-        return relay->options->load(relay->options->owner, relay->config, error);
-}
-
 bool relay_postgres_refused(void *owner)
 {
         struct relay *relay = owner;
-        struct error error = {0};
-        struct config *other;
-        bool is_other;
+        bool is_known;
 
         if (relay->state != RELAY_RUNNING || relay->once)
                 return false;
-        other = relay_read_again(relay, &error);
-        is_other = other != NULL && dsn_check(other->postgres.dsn, &error) &&
-                   !postgres_configs_are_equal(&relay->config->postgres, &other->postgres);
-        if (is_other) {
-                log_info("credentials_read", kv_text("of", "postgres"));
-                use_postgres(relay, other);
-        } else if (error.kind != ERROR_NONE) {
-                log_warn("credentials_unreadable", kv_text("of", "postgres"),
-                    kv_text("error", error.text));
+        is_known =
+            relay->refused_with_ms != 0 && uv_now(&relay->loop) < relay->refused_with_ms + KNOWN_MS;
+        return reload_postgres_refused(relay->reload) && !is_known;
+}
+
+void relay_postgres_read(void *owner, struct config *other)
+{
+        struct relay *relay = owner;
+
+        if (other == NULL ||
+            postgres_configs_are_equal(&relay->config->postgres, &other->postgres)) {
+                relay->refused_with_ms = uv_now(&relay->loop);
+                return;
         }
-        config_free(other);
-        return is_other;
+        log_info("credentials_read", kv_text("of", "postgres"));
+        use_postgres(relay, other);
+        relay->refused_with_ms = 0;
 }
 
 bool relay_sink_refused(void *owner, const char *sink)

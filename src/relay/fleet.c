@@ -27,7 +27,6 @@ struct berth {
         struct carrier *carrier; /* owned until CLOSING */
         enum berth_state state;
         bool knows_pauses; /* so that nothing paused ever starts */
-        uint64_t fingerprint;
 };
 
 struct fleet {
@@ -159,7 +158,6 @@ bool fleet_add(struct fleet *fleet, const struct sink_config *config,
         struct berth *berth = xcalloc(1, sizeof *berth);
 
         berth->fleet = fleet;
-        berth->fingerprint = sink_config_fingerprint(config);
         list_init(&berth->link);
         berth->carrier = carrier_create(
             fleet->loop, config, relay, fleet->outbox, fleet->telemetry, &events, berth, error);
@@ -219,13 +217,6 @@ void fleet_hold(struct fleet *fleet, bool is_held)
 bool fleet_is_held(const struct fleet *fleet)
 {
         return fleet->is_held;
-}
-
-uint64_t fleet_fingerprint(const struct fleet *fleet, const char *name)
-{
-        const struct berth *berth = find_serving(fleet, name);
-
-        return berth != NULL ? berth->fingerprint : 0;
 }
 
 static unsigned count(const struct fleet *fleet, enum berth_state first, enum berth_state last)
@@ -296,6 +287,14 @@ void fleet_retry_logins(struct fleet *fleet)
         list_for_each (link, &fleet->berths)
                 if (berth_of(link)->state == BERTH_SERVING)
                         carrier_retry_login(berth_of(link)->carrier);
+}
+
+void fleet_tell_refused(struct fleet *fleet, const char *name)
+{
+        struct berth *berth = find_serving(fleet, name);
+
+        if (berth != NULL)
+                carrier_tell_refused(berth->carrier);
 }
 
 void fleet_control(struct fleet *fleet)

@@ -49,9 +49,6 @@ void fleet_configure(struct fleet *fleet, const char *name, const struct sink_co
 void fleet_hold(struct fleet *fleet, bool is_held);
 bool fleet_is_held(const struct fleet *fleet);
 
-/* sink_config_fingerprint() when the one of this name that serves was opened. */
-uint64_t fleet_fingerprint(const struct fleet *fleet, const char *name);
-
 /* Nobody makes way or is closing; and, besides, nobody waits. */
 bool fleet_has_made_way(const struct fleet *fleet);
 bool fleet_is_settled(const struct fleet *fleet);
@@ -63,6 +60,7 @@ void fleet_take_pauses(struct fleet *fleet, const struct pause_list *pauses);
 void fleet_ring(struct fleet *fleet);
 void fleet_control(struct fleet *fleet);
 void fleet_retry_logins(struct fleet *fleet);
+void fleet_tell_refused(struct fleet *fleet, const char *name);
 bool fleet_is_any_owned(const struct fleet *fleet);
 void fleet_show(const struct fleet *fleet, int64_t now_us); /* where people look */
 bool fleet_is_caught_up(const struct fleet *fleet);

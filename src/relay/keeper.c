@@ -19,8 +19,9 @@ struct keeper {
         struct keeper_events events;
         void *owner; /* borrowed */
         unsigned n_rounds;
-        char *held_by; /* owned; as said last, of the oldest that is held; NULL: none is */
-        bool is_held;  /* any is, in this round */
+        char *held_by;   /* owned; as said last, of the oldest that is held; NULL: none is */
+        bool is_held;    /* any is, in this round */
+        bool is_refused; /* this round had the wrong credentials, and perhaps there are others */
 };
 
 static void on_round(void *owner)
@@ -32,6 +33,7 @@ static void on_round(void *owner)
                 keeper->held_by = NULL;
         }
         keeper->is_held = false;
+        keeper->is_refused = false;
         keeper->n_rounds++;
         maintenance_run(keeper->maintenance);
         timer_arm(keeper->round, ROUND_MS);
@@ -90,9 +92,9 @@ static void on_failed(void *owner, const struct error *error)
 {
         struct keeper *keeper = owner;
 
-        if (error->kind == ERROR_LOGIN && keeper->events.on_login_refused(keeper->owner))
-                maintenance_run(keeper->maintenance);
-        else
+        keeper->is_refused =
+            error->kind == ERROR_LOGIN && keeper->events.on_login_refused(keeper->owner);
+        if (!keeper->is_refused)
                 log_warn("maintenance_failed", kv_text("error", error->text));
 }
 
@@ -113,6 +115,9 @@ struct keeper *keeper_create(uv_loop_t *loop, const struct config *config,
 void keeper_configure(struct keeper *keeper, const struct postgres_config *config)
 {
         maintenance_configure(keeper->maintenance, config);
+        if (keeper->is_refused)
+                maintenance_run(keeper->maintenance);
+        keeper->is_refused = false;
 }
 
 void keeper_destroy(struct keeper *keeper)

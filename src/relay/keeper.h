@@ -13,7 +13,8 @@
 struct keeper;
 
 struct keeper_events {
-        /* True: other credentials are there, and the round is tried again with them. */
+        /* True: nothing is to be told now, as there may be other credentials: keeper_configure() has the round
+         * tried again with them. */
         bool (*on_login_refused)(void *owner);
 };
 

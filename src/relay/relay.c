@@ -204,9 +204,9 @@ static void on_down(void *owner, const struct error *error, int64_t retry_ms)
 {
         struct relay *relay = owner;
 
+        relay_sessions_down(relay, error->text);
         if (error->kind == ERROR_LOGIN && relay_postgres_refused(relay))
                 return;
-        relay_sessions_down(relay, error->text);
         telemetry_see_login(relay->telemetry, error->kind == ERROR_LOGIN, clock_monotonic_us());
         if (relay->once) {
                 fail(relay, error);

@@ -6,13 +6,14 @@
 
 #include "base/error.h"
 #include "config/config.h"
+#include "relay/reading.h"
 
 struct relay_options {
         bool once; /* deliver what is there when it starts, then end; without an endpoint */
-        const char *config_path; /* for people to read */
-        /* Reads the configuration again, and prepares whatever of it may fail and is no business of the
-         * relay; NULL and *error. With `same` what that one's text says, and the files that it names. */
-        struct config *(*load)(void *owner, const struct config *same, struct error *error);
+        const char *config_path;
+        reading_load_fn *load; /* reads the configuration again */
+        /* Whatever of it may fail and is no business of the relay. */
+        bool (*prepare)(void *owner, const struct config *config, struct error *error);
         /* It is in force: what belongs to the process, as its log, follows it. */
         void (*apply)(void *owner, const struct config *config);
         void *owner;

@@ -34,6 +34,8 @@ struct relay {
         bool is_dirty;           /* some carrier has something to do */
 
         uint64_t controlled_ms; /* loop time of the last on_control() */
+        /* And when the files had last no other credentials than what PostgreSQL refuses; 0: never. */
+        uint64_t refused_with_ms;
 
         struct timer *sweep;
         struct timer *drain_limit;
@@ -47,10 +49,11 @@ void relay_ring_all(void *relay);
 void relay_look(void *relay, bool is_rung); /* waker_events::on_look */
 void relay_sessions_down(struct relay *relay, const char *why);
 
-/* credentials.c: the login is refused. True: other credentials are tried now, nothing is to be told. */
+/* credentials.c: a login is refused. True: the files are read for other credentials, and nothing is to be
+ * told before that. */
 bool relay_postgres_refused(void *relay);
 bool relay_sink_refused(void *relay, const char *sink);
-struct config *relay_read_again(void *relay, struct error *error);
+void relay_postgres_read(void *relay, struct config *other); /* reload_events */
 
 /* relay_reload.c */
 void relay_create_reload(struct relay *relay);

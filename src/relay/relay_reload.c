@@ -54,12 +54,11 @@ bool relay_open_overseer(struct relay *relay, const struct config *config,
         return *out_overseer != NULL;
 }
 
-static struct config *load(void *owner, struct error *error)
+static void on_begin(void *owner)
 {
         struct relay *relay = owner;
 
         service_reloading(relay->service);
-        return relay->options->load(relay->options->owner, NULL, error);
 }
 
 /* One listens already where the new configuration wants it. */
@@ -73,8 +72,9 @@ static bool on_prepare(void *owner, const struct config *config, struct error *e
 {
         struct relay *relay = owner;
 
-        return listens_alike(relay->config, config) ||
-               relay_open_overseer(relay, config, &relay->next_overseer, error);
+        return relay->options->prepare(relay->options->owner, config, error) &&
+               (listens_alike(relay->config, config) ||
+                   relay_open_overseer(relay, config, &relay->next_overseer, error));
 }
 
 static void on_discard(void *owner)
@@ -141,8 +141,8 @@ static void on_reloaded(void *owner, const struct reload_result *result)
 
 void relay_create_reload(struct relay *relay)
 {
-        static const struct reload_events events = {.load = load,
-            .read_again = relay_read_again,
+        static const struct reload_events events = {.on_begin = on_begin,
+            .on_postgres_read = relay_postgres_read,
             .prepare = on_prepare,
             .on_discard = on_discard,
             .on_applied = on_applied,
@@ -154,6 +154,7 @@ void relay_create_reload(struct relay *relay)
                                           .outbox = relay->outbox,
                                           .fleet = relay->fleet,
                                           .config = &relay->config,
-                                          .path = relay->options->config_path},
+                                          .path = relay->options->config_path,
+                                          .load = relay->options->load},
             &events, relay);
 }

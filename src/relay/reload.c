@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "config/compare.h"
 #include "loop/timer.h"
-#include "outbox/dsn_check.h"
 #include "relay/reload_log.h"
 #include "relay/reload_plan.h"
 
@@ -13,8 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* For files on a disk that is busy, not for one that is gone. */
+enum { READ_LIMIT_MS = 5000 };
+
 enum reload_state {
         RELOAD_IDLE,
+        RELOAD_READING,
         RELOAD_CONNECTING,
         RELOAD_ASKING,
         RELOAD_SWAPPING,
@@ -31,15 +34,16 @@ struct reload {
         uint64_t number; /* of the one under way, or of the last */
         int64_t began_us;
 
-        struct config *other; /* owned; not in force: not yet, or not any more */
-        bool *
-            only; /* owned; its sinks with new credentials, all that counts of it; NULL: all does */
+        struct reading *reading; /* owned while READING */
+        struct config *other;    /* owned; not in force: not yet, or not any more */
+        bool *only; /* owned; credentials alone: of these sinks in force; NULL: all that there is */
+        bool is_of_postgres; /* and of the connections with PostgreSQL */
         struct reload_plan plan;
         struct outbox *probe; /* owned; a session with the new settings */
         bool is_probe_up;
         unsigned n_asked; /* filters without an answer */
         struct error error;
-        struct timer *limit; /* owned; those who make way are hurried then */
+        struct timer *limit; /* owned; READING ends then, and those who make way are hurried */
 };
 
 static void mark_dirty(struct reload *reload)
@@ -61,10 +65,29 @@ static void note_error(struct reload *reload, const struct error *error)
         mark_dirty(reload);
 }
 
+static void give_up_reading(struct reload *reload)
+{
+        struct error why;
+
+        reading_give_up(reload->reading, &why);
+        reload->reading = NULL;
+        if (reload->error.kind == ERROR_NONE)
+                error_set(&reload->error, ERROR_TEMPORARY,
+                    "%s: the configuration could not be read within %d s. Mend what that file is "
+                    "on%s",
+                    why.text, READ_LIMIT_MS / 1000,
+                    reload->only == NULL ? ", then reload again" : "");
+        mark_dirty(reload);
+}
+
 static void on_limit(void *owner)
 {
         struct reload *reload = owner;
 
+        if (reload->state == RELOAD_READING) {
+                give_up_reading(reload);
+                return;
+        }
         log_warn("drain_limit_reached",
             kv_text("consequence", "what sinks that are replaced had in flight is cut off and "
                                    "delivered again"));
@@ -109,25 +132,33 @@ uint64_t reload_ask(struct reload *reload)
         return reload->number + 1;
 }
 
+/* The sinks stay as they are. */
+static void report_unusable(const struct reload *reload)
+{
+        const struct config *config = *reload->is.config;
+
+        log_warn("credentials_unusable", kv_text("error", reload->error.text));
+        for (unsigned i = 0; i < config->n_sinks; i++)
+                if (reload->only[i])
+                        fleet_tell_refused(reload->is.fleet, config->sinks[i].name);
+}
+
 static void fail(struct reload *reload)
 {
+        timer_disarm(reload->limit);
         if (reload->probe != NULL)
                 outbox_close(reload->probe);
         fleet_discard_waiting(reload->is.fleet);
         reload->events.on_discard(reload->owner);
         enter(reload, RELOAD_DISCARDING);
         if (reload->only != NULL) {
-                log_warn("credentials_unusable", kv_text("error", reload->error.text));
+                if (!reload->is_stopping)
+                        report_unusable(reload);
                 return;
         }
         reload_log_failure(&reload->error, reload->is.path);
         reload->events.on_done(reload->owner,
             &(const struct reload_result){.number = reload->number, .error = &reload->error});
-}
-
-static uint64_t opened_with(const void *context, const char *sink)
-{
-        return fleet_fingerprint(context, sink);
 }
 
 /* What goes on takes its settings along: whoever has borrowed any of them still finds them. */
@@ -305,12 +336,82 @@ static bool open_sinks(struct reload *reload)
         return true;
 }
 
+static void on_read(void *owner, struct config *config, const struct error *error)
+{
+        struct reload *reload = owner;
+
+        reload->reading = NULL;
+        reload->other = config;
+        if (config == NULL)
+                note_error(reload, error);
+        mark_dirty(reload);
+}
+
+static void read_files(struct reload *reload)
+{
+        const struct config *same = reload->only != NULL ? *reload->is.config : NULL;
+        struct error why;
+
+        reload->error.kind = ERROR_NONE;
+        reload->reading = reading_start(
+            reload->is.loop, reload->is.path, same, reload->is.load, on_read, reload, &why);
+        if (reload->reading == NULL)
+                error_set(
+                    &reload->error, why.kind, "an earlier reading has not ended: %s", why.text);
+        timer_arm(reload->limit, READ_LIMIT_MS);
+        enter(reload, RELOAD_READING);
+}
+
+static void begin(struct reload *reload)
+{
+        reload->is_asked = false;
+        reload->number++;
+        reload->began_us = clock_monotonic_us();
+        log_info("reloading", kv_text("file", reload->is.path));
+        reload->events.on_begin(reload->owner);
+        read_files(reload);
+}
+
+/* True: they are being read; for others already, perhaps. */
+static bool read_credentials(struct reload *reload)
+{
+        if (reload->is_stopping)
+                return false;
+        if (reload->state == RELOAD_READING && reload->only != NULL)
+                return true;
+        if (reload->state != RELOAD_IDLE || reload->is_asked)
+                return false;
+        reload->only = xcalloc((*reload->is.config)->n_sinks + 1, sizeof *reload->only);
+        read_files(reload);
+        return true;
+}
+
+bool reload_postgres_refused(struct reload *reload)
+{
+        if (!read_credentials(reload))
+                return false;
+        reload->is_of_postgres = true;
+        return true;
+}
+
+bool reload_sink_refused(struct reload *reload, const char *sink)
+{
+        const struct config *config = *reload->is.config;
+
+        if (!read_credentials(reload))
+                return false;
+        for (unsigned i = 0; i < config->n_sinks; i++)
+                if (strcmp(config->sinks[i].name, sink) == 0)
+                        reload->only[i] = true;
+        return true;
+}
+
 static void prepare(struct reload *reload)
 {
-        reload_plan_init(&reload->plan, *reload->is.config, reload->other, reload->only,
-            opened_with, reload->is.fleet);
-        if (!open_sinks(reload) || (reload->only == NULL && !reload->events.prepare(reload->owner,
-                                                                reload->other, &reload->error)))
+        reload_plan_init(&reload->plan, *reload->is.config, reload->other, reload->only);
+        if ((reload->only == NULL &&
+                !reload->events.prepare(reload->owner, reload->other, &reload->error)) ||
+            !open_sinks(reload))
                 fail(reload);
         else if (reload->plan.reopens)
                 try_session(reload);
@@ -318,77 +419,35 @@ static void prepare(struct reload *reload)
                 ask_filters(reload);
 }
 
-static void forget_other(struct reload *reload)
+static void report_unreadable(const struct reload *reload, const char *of)
 {
-        config_free(reload->other);
-        reload->other = NULL;
-        free(reload->only);
-        reload->only = NULL;
+        log_warn("credentials_unreadable", kv_text("of", of), kv_text("error", reload->error.text));
 }
 
-static void begin(struct reload *reload)
+/* Of those that were refused, those stay in `only` for which there are other credentials. */
+static bool keep_mended(struct reload *reload)
 {
-        forget_other(reload); /* a whole one includes it */
-        reload->is_asked = false;
-        reload->number++;
-        reload->began_us = clock_monotonic_us();
-        reload->error.kind = ERROR_NONE;
-        log_info("reloading", kv_text("file", reload->is.path));
-        reload->other = reload->events.load(reload->owner, &reload->error);
-        if (reload->other == NULL || !dsn_check(reload->other->postgres.dsn, &reload->error))
-                fail(reload);
-        else
-                prepare(reload);
-}
-
-static void begin_with_credentials(struct reload *reload)
-{
-        for (unsigned i = 0; i < reload->other->n_sinks; i++)
-                if (reload->only[i])
-                        log_info("credentials_read", kv_text("of", reload->other->sinks[i].name));
-        reload->error.kind = ERROR_NONE;
-        prepare(reload);
-}
-
-static bool is_different(const struct reload *reload, unsigned i)
-{
-        const struct sink_config *old = &(*reload->is.config)->sinks[i];
-        const struct sink_config *new = &reload->other->sinks[i];
-
-        return !sink_configs_are_equal(old, new) ||
-               fleet_fingerprint(reload->is.fleet, old->name) != sink_config_fingerprint(new);
-}
-
-bool reload_sink_refused(struct reload *reload, const char *sink)
-{
-        const struct config *config = *reload->is.config;
-        struct error error;
+        const struct config *old = *reload->is.config;
         bool is_any = false;
 
-        /* Then it is asked for again with the next sweep. */
-        if (reload->state != RELOAD_IDLE || reload->is_asked || reload->is_stopping)
-                return false;
-        if (reload->other == NULL) {
-                reload->other = reload->events.read_again(reload->owner, &error);
-                if (reload->other == NULL) {
-                        log_warn("credentials_unreadable", kv_text("of", sink),
-                            kv_text("error", error.text));
-                        return false;
+        /* They are of the same text. */
+        assert(reload->other == NULL || reload->other->n_sinks == old->n_sinks);
+        for (unsigned i = 0; i < old->n_sinks; i++) {
+                const struct sink_config *sink = &old->sinks[i];
+                if (!reload->only[i])
+                        continue;
+                if (reload->other == NULL)
+                        report_unreadable(reload, sink->name);
+                if (reload->other == NULL ||
+                    sink_configs_are_equal(sink, &reload->other->sinks[i])) {
+                        reload->only[i] = false;
+                        fleet_tell_refused(reload->is.fleet, sink->name);
+                        continue;
                 }
-                assert(reload->other->n_sinks == config->n_sinks); /* of the same text */
-                reload->only = xcalloc(config->n_sinks, sizeof *reload->only);
+                log_info("credentials_read", kv_text("of", sink->name));
+                is_any = true;
         }
-        for (unsigned i = 0; i < config->n_sinks; i++)
-                if (strcmp(config->sinks[i].name, sink) == 0 && is_different(reload, i)) {
-                        reload->only[i] = true;
-                        mark_dirty(reload);
-                        return true;
-                }
-        for (unsigned i = 0; i < config->n_sinks; i++)
-                is_any |= reload->only[i];
-        if (!is_any)
-                forget_other(reload);
-        return false;
+        return is_any;
 }
 
 static void end(struct reload *reload)
@@ -396,9 +455,37 @@ static void end(struct reload *reload)
         drop_probe(reload);
         timer_disarm(reload->limit);
         reload_plan_deinit(&reload->plan);
-        forget_other(reload);
+        config_free(reload->other);
+        reload->other = NULL;
+        free(reload->only);
+        reload->only = NULL;
+        reload->is_of_postgres = false;
         fleet_hold(reload->is.fleet, false);
         enter(reload, RELOAD_IDLE);
+}
+
+static void go_on_with_credentials(struct reload *reload)
+{
+        if (reload->is_of_postgres) {
+                if (reload->other == NULL)
+                        report_unreadable(reload, "postgres");
+                reload->events.on_postgres_read(reload->owner, reload->other);
+        }
+        if (keep_mended(reload))
+                prepare(reload);
+        else
+                end(reload);
+}
+
+static void go_on(struct reload *reload)
+{
+        timer_disarm(reload->limit);
+        if (reload->only != NULL)
+                go_on_with_credentials(reload);
+        else if (reload->error.kind != ERROR_NONE)
+                fail(reload);
+        else
+                prepare(reload);
 }
 
 static void report_success(struct reload *reload)
@@ -443,8 +530,10 @@ void reload_serve(struct reload *reload)
         case RELOAD_IDLE:
                 if (reload->is_asked && !reload->is_stopping)
                         begin(reload);
-                else if (reload->other != NULL && !reload->is_stopping)
-                        begin_with_credentials(reload);
+                return;
+        case RELOAD_READING:
+                if (reload->reading == NULL)
+                        go_on(reload);
                 return;
         case RELOAD_CONNECTING:
                 if (reload->error.kind != ERROR_NONE)
@@ -473,9 +562,12 @@ void reload_serve(struct reload *reload)
 void reload_stop(struct reload *reload)
 {
         reload->is_stopping = true;
-        if (reload->state != RELOAD_CONNECTING && reload->state != RELOAD_ASKING)
+        if (reload->state != RELOAD_READING && reload->state != RELOAD_CONNECTING &&
+            reload->state != RELOAD_ASKING)
                 return;
         if (reload->error.kind == ERROR_NONE)
                 error_set(&reload->error, ERROR_TEMPORARY, "the relay is stopping");
+        if (reload->reading != NULL)
+                give_up_reading(reload);
         fail(reload);
 }

@@ -4,17 +4,23 @@
  * settings, filters. Only then is anything changed; until then any error leaves
  * all as it was.
  *
- *   IDLE -asked-> (load, compare, open new sinks)
+ *   IDLE -asked-> READING (on a thread of its own)
+ *        -> (compare, open new sinks)
  *        -> CONNECTING (a session with other settings, beside the old one)
  *        -> ASKING (PostgreSQL, whether new filters are any)
  *        -> SWAPPING (who is replaced makes way) -> IDLE
  *   any but SWAPPING -error-> DISCARDING (what was opened for nothing closes) -> IDLE
+ *
+ * Credentials alone go the same way when a login is refused: READING takes the configuration's text as it
+ * is in force, with the files that it names; then the sinks that were refused are replaced by such with
+ * other credentials, and nothing else is.
  */
 #pragma once
 
 #include "config/config.h"
 #include "outbox/outbox.h"
 #include "relay/fleet.h"
+#include "relay/reading.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,10 +39,10 @@ struct reload_result {
 };
 
 struct reload_events {
-        /* The new one, checked as far as that needs no relay; NULL and *error. */
-        struct config *(*load)(void *owner, struct error *error);
-        /* The one in force, with what the files that it names say now; NULL and *error. */
-        struct config *(*read_again)(void *owner, struct error *error);
+        void (*on_begin)(void *owner);
+        /* reload_postgres_refused(): the configuration in force with what the files that it names say now,
+         * of which the owner may exchange `postgres`; NULL: they cannot be read. */
+        void (*on_postgres_read)(void *owner, struct config *other);
         /* Whatever of it is not a sink's and may fail, beside what there is; and nothing came of it. */
         bool (*prepare)(void *owner, const struct config *config, struct error *error);
         void (*on_discard)(void *owner);
@@ -53,7 +59,8 @@ struct reload_settings {
         struct outbox *outbox; /* the session in use */
         struct fleet *fleet;
         struct config **config; /* the one in force; a reload puts another one there */
-        const char *path;       /* of the file, for the log */
+        const char *path;       /* of the file */
+        reading_load_fn *load;
 };
 
 struct reload *reload_create(
@@ -63,8 +70,10 @@ void reload_destroy(struct reload *reload); /* the fleet is empty; NULL is allow
 /* As soon as the one under way, if any, is over. Returns the number of the one that will do it. */
 uint64_t reload_ask(struct reload *reload);
 
-/* The destination of the sink refuses us. If the files that it is configured with say something else
- * by now, the sink is replaced by one that is opened with that, and by nothing else: true. */
+/* A login is refused: by PostgreSQL, or by the destination of a sink. True: the files are read for other
+ * credentials. Then on_postgres_read() follows; and the sink is replaced, or fleet_tell_refused() says that
+ * there is nothing to replace it with. False: not now, as a reload is under way. */
+bool reload_postgres_refused(struct reload *reload);
 bool reload_sink_refused(struct reload *reload, const char *sink);
 
 /* The session in use: outbox_events::on_filter_checked, and that it is lost. */

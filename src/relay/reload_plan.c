@@ -15,7 +15,7 @@ static int find_sink(const struct config *config, const char *name)
 }
 
 static void plan_sink(struct reload_plan *plan, const struct config *old, const struct config *new,
-    unsigned i, const bool *only, opened_with_fn *opened_with, const void *context)
+    unsigned i, const bool *only)
 {
         const struct sink_config *sink = &new->sinks[i];
         int before = find_sink(old, sink->name);
@@ -29,8 +29,7 @@ static void plan_sink(struct reload_plan *plan, const struct config *old, const 
         plan->is_removed[before] = false;
         plan->n_removed--;
         if ((only != NULL && !only[i]) ||
-            (!plan->reopens && sink_configs_are_equal(&old->sinks[before], sink) &&
-                opened_with(context, sink->name) == sink_config_fingerprint(sink))) {
+            (!plan->reopens && sink_configs_are_equal(&old->sinks[before], sink))) {
                 plan->changes[i] = SINK_UNCHANGED;
                 plan->n_unchanged++;
         } else {
@@ -39,8 +38,8 @@ static void plan_sink(struct reload_plan *plan, const struct config *old, const 
         }
 }
 
-void reload_plan_init(struct reload_plan *plan, const struct config *old, const struct config *new,
-    const bool *only, opened_with_fn *opened_with, const void *context)
+void reload_plan_init(
+    struct reload_plan *plan, const struct config *old, const struct config *new, const bool *only)
 {
         *plan = (struct reload_plan){.changes = xcalloc(new->n_sinks + 1, sizeof *plan->changes),
             .predecessors = xcalloc(new->n_sinks + 1, sizeof *plan->predecessors),
@@ -53,7 +52,7 @@ void reload_plan_init(struct reload_plan *plan, const struct config *old, const 
         for (unsigned i = 0; i < old->n_sinks; i++)
                 plan->is_removed[i] = true;
         for (unsigned i = 0; i < new->n_sinks; i++)
-                plan_sink(plan, old, new, i, only, opened_with, context);
+                plan_sink(plan, old, new, i, only);
 }
 
 void reload_plan_deinit(struct reload_plan *plan)

@@ -1,6 +1,5 @@
 /*
  * What differs between the configuration in force and one that is to replace it.
- * Pure, but for a look at the files that sinks read by themselves.
  */
 #pragma once
 
@@ -19,13 +18,9 @@ struct reload_plan {
         unsigned n_unchanged, n_changed, n_added, n_removed;
 };
 
-/* Says with which files a sink of the old configuration was opened: sink_config_fingerprint() of
- * then. */
-typedef uint64_t opened_with_fn(const void *context, const char *sink);
-
 /* `only`: which sinks are looked at, of two configurations of the same text; NULL: everything is. */
-void reload_plan_init(struct reload_plan *plan, const struct config *old, const struct config *new,
-    const bool *only, opened_with_fn *opened_with, const void *context);
+void reload_plan_init(
+    struct reload_plan *plan, const struct config *old, const struct config *new, const bool *only);
 void reload_plan_deinit(struct reload_plan *plan);
 
 /* "a,b", or NULL for none; of those that changed, were added, or were removed. Free them. */

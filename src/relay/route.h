@@ -85,6 +85,9 @@ void route_drain(struct route *route);
 /* Somebody paused or resumed the sink or the receiver. */
 void route_update_pause(struct route *route);
 
+/* The destination refuses us: what carrier_withhold() had this route wait with. */
+void route_tell_refused(struct route *route, const struct outcome *outcome, bool was_closed);
+
 /* The receiver has changed; the same row of courier.endpoint. */
 void route_update(struct route *route, const struct endpoint *endpoint);
 

@@ -76,6 +76,23 @@ static struct lane_result finish(
         return lane_finish(&route->lane, delivery, outcome, now_us / 1000, random_u32());
 }
 
+static void tell(struct route *route, const struct outcome *outcome, bool was_closed)
+{
+        const struct lane *lane = &route->lane;
+
+        report_breaker(route->label, was_closed, lane->breaker.state == BREAKER_CLOSED, outcome);
+        if (route->endpoint == NULL)
+                carrier_show_pause(route->carrier, lane, outcome->reason);
+        else
+                watch_health(route, outcome);
+}
+
+void route_tell_refused(struct route *route, const struct outcome *outcome, bool was_closed)
+{
+        if (route->lane.state == LANE_OWNED && route->lane.breaker.state != BREAKER_CLOSED)
+                tell(route, outcome, was_closed);
+}
+
 static void on_attempt_finished(struct attempt *attempt, const struct outcome *outcome)
 {
         struct delivery *delivery = list_owner(attempt, struct delivery, attempt);
@@ -90,15 +107,9 @@ static void on_attempt_finished(struct attempt *attempt, const struct outcome *o
         if (is_owned) {
                 if (result.decision == LANE_PARKED && !outcome->is_postponed)
                         report_parked(route->label, &finished, outcome, result.retry_ms);
-                bool is_mended = outcome->needs_operator && carrier_login_refused(route->carrier);
-
-                if (!is_mended)
-                        report_breaker(route->label, was_closed,
-                            lane->breaker.state == BREAKER_CLOSED, outcome);
-                if (!is_mended && route->endpoint == NULL)
-                        carrier_show_pause(route->carrier, lane, outcome->reason);
-                else if (!is_mended)
-                        watch_health(route, outcome);
+                if (!outcome->needs_operator ||
+                    !carrier_withhold(route->carrier, outcome, was_closed))
+                        tell(route, outcome, was_closed);
         }
         wake_starved(route->carrier);
         route_mark_dirty(route);

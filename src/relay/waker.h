@@ -17,7 +17,7 @@ struct waker_events {
         /* Inside waker_serve(): every lane is to look, because a writer has rung or by itself. */
         void (*on_look)(void *owner, bool is_rung);
         void (*on_dirty)(void *owner); /* call waker_serve() before the loop waits */
-        /* True: other credentials are tried at once, and nothing needs to be told. */
+        /* True: there may be other credentials; nothing is to be told before the next try. */
         bool (*on_login_refused)(void *owner);
 };
 

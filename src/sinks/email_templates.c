@@ -1,15 +1,14 @@
 #include "sinks/email_templates.h"
 
 #include "base/alloc.h"
+#include "base/regular_file.h"
 #include "sinks/mustache.h"
 #include "sinks/utf8.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAX_NAME_BYTES  64
@@ -72,27 +71,23 @@ static void complain(struct loading *loading, const char *file, const char *prob
             *file != '\0' ? ": " : "", problem);
 }
 
-/* NULL, or why the file cannot be used; then there is nothing in `out`. */
-static const char *read_file(const char *path, struct bytes *out)
+/* False, and why the file cannot be used; then there is nothing in `out`. */
+static bool read_file(const char *path, struct bytes *out, struct error *error)
 {
-        int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        struct stat status;
+        int file = regular_file_open(path, error);
         char chunk[4096];
         ssize_t n;
 
         if (file < 0)
-                return errno == EACCES ? "may not be read" : "cannot be read";
-        if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-                close(file);
-                return "is not a file";
-        }
+                return false;
         bytes_append_text(out, "");
         while ((n = read(file, chunk, sizeof chunk)) > 0 && out->length <= MAX_FILE_BYTES)
                 bytes_append(out, chunk, (size_t)n);
         close(file);
         if (n < 0)
-                return "cannot be read";
-        return out->length > MAX_FILE_BYTES ? "is larger than 1 MiB" : NULL;
+                return error_set(error, ERROR_CONFIG, "cannot be read: %s", strerror(errno));
+        return out->length <= MAX_FILE_BYTES ||
+               error_set(error, ERROR_CONFIG, "is larger than 1 MiB");
 }
 
 /* A subject is a line: what ends it in the file is not a part of it. */
@@ -125,10 +120,9 @@ static void load_part(
         char *path = xasprintf("%s/%s", loading->folder, file);
         struct bytes text = {0};
         struct error error = {0};
-        const char *problem = read_file(path, &text);
+        const char *problem =
+            read_file(path, &text, &error) ? content_problem(part, &text) : error.text;
 
-        if (problem == NULL)
-                problem = content_problem(part, &text);
         if (problem != NULL) {
                 complain(loading, file, problem);
         } else {

@@ -74,6 +74,13 @@ static bool is_sent(CURL *easy)
         return sent_bytes > 0 && ready_us > 0;
 }
 
+/* libcurl has a limit of its own for a single line, 100 KiB, and then speaks of memory, which our
+ * allocator never lacks. */
+static bool is_endless(const struct http_response *response, CURLcode code)
+{
+        return response->header_bytes > HEADERS_MAX || code == CURLE_OUT_OF_MEMORY;
+}
+
 struct http_result http_response_result(
     const struct http_response *response, CURL *easy, CURLcode code)
 {
@@ -81,7 +88,8 @@ struct http_result http_response_result(
             .failure = response->failure,
             .body = response->body,
             .retry_after_ms = OUTCOME_NO_DELAY,
-            .is_sent = is_sent(easy)};
+            .is_sent = is_sent(easy),
+            .is_endless = is_endless(response, code)};
         const char *delivery;
 
         if (!response->has_status)

@@ -274,6 +274,13 @@ static struct outcome classify_transport(const struct http_result *result)
                 outcome.needs_operator = true;
                 return outcome;
         }
+        if (result->is_sent && result->is_endless) {
+                outcome = outcome_make(OUTCOME_RETRY, "the answer has more than 64 KiB of headers, "
+                                                      "so it is unknown whether the event "
+                                                      "arrived");
+                outcome.fault = OUTCOME_FAULT_PROTOCOL;
+                return outcome;
+        }
         if (result->is_sent && (meaning == DEPENDS || meaning == NONSENSE)) {
                 outcome = outcome_make(OUTCOME_RETRY,
                     "no answer, so it is unknown whether the event arrived: %s", failure);

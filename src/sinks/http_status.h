@@ -13,6 +13,7 @@ struct http_result {
         CURLcode code;          /* libcurl's verdict on the transfer */
         long status;            /* of the final response; 0 if its headers never fully arrived */
         bool is_sent;           /* some of the request went out */
+        bool is_endless;        /* more headers came than are read */
         const char *failure;    /* words for `code`; may be empty */
         const char *refusal;    /* why the address guard let no connection be made; NULL: it did */
         int64_t retry_after_ms; /* from Retry-After; OUTCOME_NO_DELAY: none that can be read */

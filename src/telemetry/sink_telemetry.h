@@ -42,6 +42,7 @@ struct sink_telemetry {
         struct telemetry *telemetry; /* borrowed */
         char *name;                  /* owned */
         char *kind;                  /* owned: "redis", "http", … */
+        char *target;                /* owned: where it delivers to; NULL: not known */
         unsigned n_references;
 
         /* Counters. */

@@ -78,6 +78,12 @@ struct sink_telemetry *telemetry_open_sink(
         return sink;
 }
 
+void telemetry_set_target(struct sink_telemetry *sink, char *target)
+{
+        free(sink->target);
+        sink->target = target;
+}
+
 void telemetry_close_sink(struct sink_telemetry *sink)
 {
         if (sink == NULL || --sink->n_references > 0)
@@ -85,6 +91,7 @@ void telemetry_close_sink(struct sink_telemetry *sink)
         list_remove(&sink->link);
         free(sink->name);
         free(sink->kind);
+        free(sink->target);
         free(sink);
 }
 

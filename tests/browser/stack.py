@@ -84,6 +84,7 @@ class Stack:
         self.folder = tempfile.mkdtemp(prefix="pgcourier-page-")
         os.chmod(self.folder, 0o755)
         self.processes = []
+        self.server = None
         self.receivers = []
         self.relay = None
         self.sinks = []
@@ -113,11 +114,19 @@ class Stack:
         common = {"user": user, "group": user, "extra_groups": [], "cwd": self.folder} if user else {"cwd": self.folder}
         subprocess.run([f"{programs}/initdb", "-D", data, "-N", "-A", "trust", "-E", "UTF8", "--locale", "C", "-U", "postgres"],
                        check=True, stdout=subprocess.DEVNULL, **common)
-        server = subprocess.Popen([f"{programs}/postgres", "-D", data, "-k", self.folder, "-c", "listen_addresses=", "-c", "fsync=off",
-                                   "-c", "autovacuum_naptime=1"], stderr=open(f"{self.folder}/postgres.log", "wb"), **common)
-        self.processes.append((server, signal.SIGINT))
-        Browser.await_true(lambda: self.try_connect("postgres"), "answer from PostgreSQL")
+        self.server_arguments = [f"{programs}/postgres", "-D", data, "-k", self.folder, "-c", "listen_addresses=", "-c", "fsync=off",
+                                 "-c", "autovacuum_naptime=1"]
+        self.server_options = common
+        self.start_server()
         self.execute("CREATE DATABASE shop", database="postgres")
+
+    def start_server(self):
+        self.server = subprocess.Popen(self.server_arguments, stderr=open(f"{self.folder}/postgres.log", "ab"), **self.server_options)
+        Browser.await_true(lambda: self.try_connect("postgres"), "answer from PostgreSQL")
+
+    def stop_postgres(self):
+        self.server.send_signal(signal.SIGINT)
+        self.server.wait()
 
     def try_connect(self, database):
         try:
@@ -182,6 +191,8 @@ class Stack:
         for process, by in reversed(self.processes):
             process.send_signal(by)
             process.wait()
+        if self.server:
+            self.stop_postgres()
         for receiver in self.receivers:
             receiver.turn_off()
         shutil.rmtree(self.folder, ignore_errors=True)

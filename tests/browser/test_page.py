@@ -5,6 +5,7 @@ One story in order, each step on what the last one left; ends with the numbers o
 and failed, as scripts/test counts them.
 """
 
+import subprocess
 import sys
 import traceback
 
@@ -31,6 +32,33 @@ def check_shows_sinks_live(stack, browser, _):
         browser.await_true(lambda: browser.run("""return [...document.querySelectorAll('.trend')].some((trend) =>
           trend.innerText.startsWith(arguments[0]) && trend.querySelector('.line').getAttribute('d')?.startsWith('M'))""", chart), f"line of {chart}")
     browser.await_true(lambda: "ms" in browser.text("#stages td[data-label=send]"), "figure of the stage send")
+
+
+def check_says_what_it_shows(stack, browser, receiver):
+    """Of several tabs each is another database's; secrets stay out."""
+    assert browser.run("return document.title") == "shop · pgcourier"
+    for words in ("shop at unix socket", f"{stack.folder}/pgcourier.yaml"):
+        assert words in browser.text("#instance"), browser.text("#instance")
+    assert f"to http://127.0.0.1:{receiver.port}" in browser.text(BILLING)
+    assert "hook" not in browser.text(BILLING) and "standard output" in browser.text(CARD.format("audit"))
+    assert browser.text("#recent-box thead").split()[-1] == "Error"
+
+
+CUT = """return [...document.querySelectorAll('.axis, .axis span, .trend figcaption, .card .reason, .card .last-error')].filter((node) =>
+  node.getClientRects().length && (node.scrollWidth > node.clientWidth + 1 || node.scrollHeight > node.clientHeight + 1)
+  && getComputedStyle(node).display !== 'inline').map((node) => node.outerHTML.slice(0, 200))"""
+
+
+def check_cuts_no_captions(_, browser, __):
+    """With the longest that there are."""
+    browser.run("""for (const [i, node] of [...document.querySelectorAll('.axis')].entries()) {
+      node.firstElementChild.textContent = 'last 5 min';
+      node.lastElementChild.textContent = i % 2 ? '↑\u00a01,000/s' : '↑\u00a010,000,000';
+    }""")
+    for width in (1280, 390):
+        browser.set_screen(width, 800, is_phone=width < 500)
+        assert browser.run(CUT) == [], (width, browser.run(CUT))
+    browser.set_screen(1360, 900)
 
 
 def check_breaks_no_policy(_, browser, __):
@@ -85,8 +113,13 @@ def check_tells_outage(stack, browser, receiver):
     stack.publish("orders.created", "late")
     browser.await_text(STATE, "down")
     browser.await_text("#problems", "billing is down")
+    assert browser.run("return document.querySelector('.card h3').textContent") == "billing", "the one in trouble comes first"
+    assert "Error" in browser.text("#problems .level") or "Warning" in browser.text("#problems .level")
+    assert browser.run(CUT) == [], browser.run(CUT)
+    command = browser.text("#problems .command code")
+    assert f"-c {stack.folder}/pgcourier.yaml" in command, command
     assert "Connection refused" in browser.text("#problems") or "connect" in browser.text("#problems")
-    assert browser.text("title") or browser.run("return document.title") == "(1) pgcourier"
+    assert browser.text("title") or browser.run("return document.title") == "(1) shop · pgcourier"
     receiver.turn_on()
     browser.await_text(STATE, "running")
 
@@ -201,19 +234,38 @@ def check_says_how_old_figures_are(stack, browser, _):
     assert all("ERR_" in line for line in browser.log())
 
 
-def check_says_why_nothing_can_be_changed(stack, browser, _):
+def check_dates_figures_of_a_lost_database(stack, browser, _):
+    """Not those of the relay itself, nor a moment of which nothing is known."""
+    assert not browser.is_shown("#old")
+    stack.stop_postgres()
+    browser.await_shown("#old")
+    browser.await_text("#old", "Backlogs and counts are those of")
+    assert browser.run("return getComputedStyle(document.querySelector('.card .trend')).opacity") < "1"
+    status = subprocess.run([stack.program, "status", "-c", f"{stack.folder}/pgcourier.yaml"], capture_output=True, text=True, check=False).stdout
+    assert "OLD: backlogs and counts are those of 20" in status, status
+    stack.start_server()
+    browser.await_shown("#old", False)
+
+
+def check_offers_nothing_that_is_refused(stack, browser, _):
     stack.stop_relay()
     stack.admin = f'listen: "127.0.0.1:{stack.port}"'
     stack.start_relay()
+    browser.run("sessionStorage.clear()")
     browser.open("about:blank")
     browser.await_true(lambda: stack.try_page(), "page")
     browser.open(stack.url)
     browser.await_shown(BILLING)
-    browser.click(BILLING + " footer button")
-    browser.await_text("#dialog-title", "Pause billing?")
-    browser.click("#dialog-confirm")
-    browser.await_text("#notices", "admin.token_file")
-    assert all("403" in line for line in browser.log() if "ERR_" not in line)
+    browser.await_text("#no-token", "admin.token_file")
+    for control in ("#token", BILLING + " footer button", "#dead-redrive", "#dead-drop"):
+        assert not browser.is_shown(control), control
+    stack.execute("INSERT INTO courier.pause (sink, by, reason) VALUES ('billing', 'operator', 'a test')")
+    browser.await_text("#problems", "a test")
+    assert not browser.is_shown("#problems button.primary")
+    stack.execute("DELETE FROM courier.pause")
+    browser.set_screen(390, 800, is_phone=True)
+    assert browser.run("return document.documentElement.scrollWidth") <= 390
+    browser.set_screen(1360, 900)
 
 
 def check_asks_for_token_to_read(stack, browser, _):

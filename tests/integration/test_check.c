@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ONE_SINK "sinks: [{name: out, topics: ['**'], stdout: {}}]\n"
@@ -68,6 +69,22 @@ Test(check, reads_the_file_without_connecting)
         free(expected);
         free(path);
         program_run_free(&run);
+}
+
+Test(check, refuses_a_named_pipe_that_libpq_would_wait_for)
+{
+        char *folder = temp_folder();
+        char *pipe = xasprintf("%s/pipe", folder);
+        char *dsn = xasprintf("host=/nonexistent sslrootcert=%s", pipe);
+        char *finding = xasprintf(
+            "the dsn: sslrootcert: '%s' is a named pipe; it must be a regular file", pipe);
+
+        cr_assert_eq(mkfifo(pipe, 0600), 0);
+        expect_finding(check_connect(dsn, ONE_SINK), 3, finding);
+        free(finding);
+        free(dsn);
+        free(pipe);
+        free(folder);
 }
 
 Test(check, says_where_the_file_is_wrong)

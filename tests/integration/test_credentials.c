@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { DEADLINE_MS = 30000 };
 
@@ -223,6 +224,58 @@ Test(credentials, of_redis_are_told_of_until_they_are_right)
             "nothing is paused any more");
         relay_stop(relay);
         relay_destroy(relay);
+}
+
+/* As long as the file that is returned is there, that of the credentials does not answer. Free it. */
+static char *start_with_file_that_can_hang(struct relay_process **out_relay)
+{
+        char *options = xasprintf("verify_asan_link_order=0:%s",
+            getenv("ASAN_OPTIONS") != NULL ? getenv("ASAN_OPTIONS") : "");
+
+        setenv("ASAN_OPTIONS", options, 1);
+        setenv("PGCOURIER_HANGING_FILE", secret_path, 1);
+        setenv("LD_PRELOAD", PGCOURIER_HANGING_FILE_LIBRARY, 1);
+        *out_relay = start_with_file_for_redis();
+        unsetenv("LD_PRELOAD");
+        free(options);
+        return xasprintf("%s.hangs", secret_path);
+}
+
+Test(credentials, hold_nobody_up_whose_file_does_not_answer)
+{
+        struct relay_process *relay;
+        char *flag = start_with_file_that_can_hang(&relay);
+
+        replace_file(secret_path, "new\n");
+        replace_file(flag, "");
+        rotate_in_redis();
+        publish(fixture.admin, "a", NULL, "2");
+        relay_fixture_await(&fixture, "others", 2);
+        relay_wait_for_log(relay, "event=credentials_unreadable of=bus", DEADLINE_MS);
+        relay_wait_for_log(relay, "event=sink_paused sink=bus by=relay", DEADLINE_MS);
+        publish(fixture.admin, "a", NULL, "3");
+        relay_fixture_await(&fixture, "others", 3);
+
+        unlink(flag);
+        relay_fixture_await(&fixture, "events", 3);
+        relay_stop(relay);
+        relay_destroy(relay);
+        free(flag);
+}
+
+Test(credentials, do_not_keep_the_relay_from_ending_while_their_file_does_not_answer)
+{
+        struct relay_process *relay;
+        char *flag = start_with_file_that_can_hang(&relay);
+
+        replace_file(flag, "");
+        rotate_in_redis();
+        publish(fixture.admin, "a", NULL, "2");
+        relay_fixture_await(&fixture, "others", 2);
+        relay_stop(relay); /* with 0 */
+        unlink(flag);
+        relay_destroy(relay);
+        free(flag);
 }
 
 Test(credentials, of_a_mail_server_are_read_again)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { DEADLINE_MS = 30000 };
@@ -277,6 +278,123 @@ Test(reload, reads_files_with_secrets_again)
         free(folder);
         free(path);
         free(certificate);
+        free(more);
+}
+
+Test(reload, refuses_a_named_pipe_without_waiting_for_its_writer)
+{
+        struct fixture fixture;
+        char *folder = temp_folder();
+        char *pipe = xasprintf("%s/pipe", folder);
+        char *more = xasprintf(", auth: {bearer_file: %s}", pipe);
+
+        begin(&fixture);
+        cr_assert_eq(mkfifo(pipe, 0600), 0);
+        configure(&fixture, "a", 100, "");
+        relay_wait_for_log(fixture.process, "event=lane_owned sink=hook", DEADLINE_MS);
+        configure(&fixture, "a", 100, more);
+        await_reload(&fixture);
+        relay_wait_for_log(
+            fixture.process, "is a named pipe; it must be a regular file", DEADLINE_MS);
+        publish_to_hook(&fixture);
+        expect_at_hook(&fixture);
+        relay_stop(fixture.process);
+        end(&fixture);
+        free(folder);
+        free(pipe);
+        free(more);
+}
+
+/* A relay for which the token's file can be made to hang; what its configuration has more. */
+static char *configure_with_file_that_hangs(struct fixture *fixture, const char *token)
+{
+        char *more = xasprintf(", auth: {bearer_file: %s}", token);
+        char *options = xasprintf("verify_asan_link_order=0:%s",
+            getenv("ASAN_OPTIONS") != NULL ? getenv("ASAN_OPTIONS") : "");
+
+        write_line(token, "a-token\n");
+        setenv("ASAN_OPTIONS", options, 1);
+        setenv("PGCOURIER_HANGING_FILE", token, 1);
+        setenv("LD_PRELOAD", PGCOURIER_HANGING_FILE_LIBRARY, 1);
+        configure(fixture, "a", 100, more);
+        unsetenv("LD_PRELOAD");
+        free(options);
+        relay_wait_for_log(fixture->process, "event=lane_owned sink=hook", DEADLINE_MS);
+        return more;
+}
+
+static bool has_reloaded_at_last(void *context)
+{
+        struct fixture *fixture = context;
+
+        if (has_reloaded(fixture)) {
+                fixture->n_reloads++;
+                process_signal(&fixture->process->process, SIGHUP);
+        }
+        return relay_count_in_log(fixture->process, "event=reloaded ") > 0;
+}
+
+Test(reload, goes_on_while_a_file_does_not_answer)
+{
+        struct fixture fixture;
+        char *folder = temp_folder();
+        char *token = xasprintf("%s/token", folder);
+        char *flag = xasprintf("%s.hangs", token);
+        char *more;
+
+        begin(&fixture);
+        more = configure_with_file_that_hangs(&fixture, token);
+        write_line(flag, "");
+        configure(&fixture, "a", 200, more);
+        relay_wait_for_log(fixture.process, "event=reloading", DEADLINE_MS);
+        publish_to_hook(&fixture);
+        expect_at_hook(&fixture);
+        await_reload(&fixture);
+        cr_expect_eq(relay_count_in_log(fixture.process, "token does not answer: the configuration "
+                                                         "could not be read within 5 s"),
+            1);
+
+        configure(&fixture, "a", 300, more);
+        await_reload(&fixture);
+        cr_expect_eq(relay_count_in_log(
+                         fixture.process, "an earlier reading has not ended: the file system of "),
+            1);
+        publish_to_hook(&fixture);
+        expect_at_hook(&fixture);
+
+        unlink(flag);
+        wait_until(has_reloaded_at_last, &fixture, DEADLINE_MS, "a reload when it answers again");
+        cr_expect_eq(relay_count_in_log(fixture.process, "event=reloaded changed=bus"), 1);
+        relay_stop(fixture.process);
+        end(&fixture);
+        free(folder);
+        free(token);
+        free(flag);
+        free(more);
+}
+
+Test(reload, can_be_stopped_while_a_file_does_not_answer)
+{
+        struct fixture fixture;
+        char *folder = temp_folder();
+        char *token = xasprintf("%s/token", folder);
+        char *flag = xasprintf("%s.hangs", token);
+        char *more;
+
+        begin(&fixture);
+        more = configure_with_file_that_hangs(&fixture, token);
+        write_line(flag, "");
+        configure(&fixture, "a", 200, more);
+        relay_wait_for_log(fixture.process, "event=reloading", DEADLINE_MS);
+        publish_to_hook(&fixture);
+        expect_at_hook(&fixture);
+        relay_stop(fixture.process); /* with 0 */
+        cr_expect_eq(relay_count_in_log(fixture.process, "the relay is stopping"), 1);
+        unlink(flag);
+        end(&fixture);
+        free(folder);
+        free(token);
+        free(flag);
         free(more);
 }
 

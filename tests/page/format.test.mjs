@@ -37,3 +37,7 @@ test("times differ as the relay's clock says, never by less than nothing", () =>
   assert.equal(format.secondsBetween("2026-11-21T08:00:01Z", "2026-11-21T08:00:00Z"), 0);
   assert.equal(format.secondsBetween(null, "2026-11-21T08:00:00Z"), null);
 });
+
+test("the top of a chart is short and exact", () => {
+  assert.deepEqual([0.0005, 0.05, 5, 100, 2000].map(format.axis), ["0.5 ms", "50 ms", "5.0 s", "100 s", "2,000 s"]);
+});

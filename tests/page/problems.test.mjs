@@ -7,7 +7,8 @@ test("the headline names what is alone, and counts what needs a hand", () => {
   const note = { id: "retrying:mail", level: "note", title: "2 deliveries of mail failed" };
   assert.equal(headline([]), "All well");
   assert.equal(headline([note]), "All well");
-  assert.equal(headline([down, note]), "One thing needs a look: mail is down");
-  assert.equal(headline([down, { ...down, level: "warning" }, note]), "2 things need a look");
+  assert.equal(headline([down, note]), "One thing needs a look: mail is down, and 1 note");
+  assert.equal(headline([down, { ...down, level: "warning" }]), "2 things need a look");
+  assert.equal(headline([down, { ...down, level: "warning" }, note, note]), "2 things need a look, and 2 notes");
   assert.equal(headline([{ id: "standby", level: "note" }]), "All well, standing by");
 });

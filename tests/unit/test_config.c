@@ -134,7 +134,7 @@ static const char full[] =
     "      headers: [x-tenant, traceparent]\n"
     "      connect_timeout: 4s\n"
     "      timeout: 6s\n"
-    "      ca_file: /dev/null\n"
+    "      ca_file: /etc/passwd\n"
     "  - name: mail\n"
     "    topics: [mail]\n"
     "    email:\n"
@@ -146,10 +146,10 @@ static const char full[] =
     "      tls: required\n"
     "      connect_timeout: 8s\n"
     "      timeout: 9s\n"
-    "      ca_file: /dev/null\n"
+    "      ca_file: /etc/passwd\n"
     "      relay_backoff: 1s\n"
-    "      cert_file: /dev/null\n"
-    "      key_file: /dev/zero\n"
+    "      cert_file: /etc/passwd\n"
+    "      key_file: /etc/group\n"
     "      ehlo: courier.example.com\n"
     "      max_mails_per_connection: 7\n"
     "      idle: 11s\n"
@@ -240,7 +240,7 @@ Test(config, reads_every_key_of_an_http_sink)
         cr_expect_eq(sink->concurrency, 1024);
         cr_expect_eq(sink->http->connect_timeout_ms, 4000);
         cr_expect_eq(sink->http->timeout_ms, 6000);
-        cr_expect_str_eq(sink->http->ca_file, "/dev/null");
+        cr_expect_str_eq(sink->http->ca_file, "/etc/passwd");
         config_free(config);
 }
 
@@ -276,11 +276,11 @@ Test(config, reads_every_key_of_an_email_and_a_stdout_sink)
         cr_expect_eq(email->tls, TLS_REQUIRED);
         cr_expect_eq(email->connect_timeout_ms, 8000);
         cr_expect_eq(email->timeout_ms, 9000);
-        cr_expect_str_eq(email->ca_file, "/dev/null");
+        cr_expect_str_eq(email->ca_file, "/etc/passwd");
         cr_expect_eq(email->n_relays, 0);
         cr_expect_eq(email->relay_backoff_ms, 1000);
-        cr_expect_str_eq(email->cert_file, "/dev/null");
-        cr_expect_str_eq(email->key_file, "/dev/zero");
+        cr_expect_str_eq(email->cert_file, "/etc/passwd");
+        cr_expect_str_eq(email->key_file, "/etc/group");
         cr_expect_str_eq(email->ehlo, "courier.example.com");
         cr_expect_eq(email->max_mails_per_connection, 7);
         cr_expect_eq(email->idle_ms, 11000);
@@ -534,10 +534,21 @@ Test(config, refuses_yaml_that_is_malformed_or_too_clever)
             {"postgres:\n  dsn: \"" CANARY "\\q\"\n", "2:24", "is not valid YAML"},
             {"postgres:\n   dsn: x\n  password: " CANARY "\n", "3:3", "is not valid YAML"},
             {PG "# \xc3\xa4\nlog: {level: \xff}\n", "3:14", "is not valid YAML"},
-            {"postgres: &a {dsn: x}\nrelay: *a\n", "2:8", "relay: uses a YAML alias"},
-            {"a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "2:8", "b: uses a YAML alias"},
-            {"postgres: {dsn: &x y, password: *x}\n", "1:33",
-                "postgres.password: uses a YAML alias"},
+            {"postgres: {dsn: x}\nrelay: *a\n", "2:8", "relay: uses a YAML alias"},
+            {"a: [x]\nb: [*a, *a]\n", "2:5", "b: uses a YAML alias"},
+            {"postgres: {*a : x}\n", "1:12", "postgres: uses a YAML alias"},
+            {"postgres: &a {dsn: x}\nrelay: *a\n", "1:11", "postgres: has a YAML anchor"},
+            {"postgres: {dsn: &x y}\n", "1:17", "postgres.dsn: has a YAML anchor (&name); remove"},
+            {"postgres: {&x dsn: y}\n", "1:12", "postgres: has a YAML anchor"},
+            {"a: &a [x, x]\n", "1:4", "a: has a YAML anchor"},
+            {"&a\na: [x]\n", "1:1", "has a YAML anchor"},
+            {"postgres: !foo {dsn: x}\n", "1:11", "postgres: has a YAML tag (!name); remove it"},
+            {"postgres:\n  dsn: !!str " CANARY "\n", "2:8", "postgres.dsn: has a YAML tag"},
+            {"postgres: {!!str dsn: x}\n", "1:12", "postgres: has a YAML tag"},
+            {"sinks: !<tag:a,2026:b> [x]\n", "1:8", "sinks: has a YAML tag"},
+            {"sinks:\n  - ! x\n", "2:5", "sinks: has a YAML tag"},
+            {PG SINK "    stdout: !!python/object:os.system {}\n", "5:13",
+                "sinks[0].stdout: has a YAML tag"},
             {GOOD "---\n" GOOD, "6:1", "a second document"},
             {"postgres: {dsn: \"a\\0b\"}\n", "1:17", "postgres.dsn: holds a NUL"},
             {"a: [[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]\n", "1:19", "nested too deep"},
@@ -631,7 +642,7 @@ Test(config, refuses_what_lacks_a_required_key)
                      "smtp://3}, {url: smtp://4}, {url: smtp://5}, {url: smtp://6}, {url: "
                      "smtp://7}, {url: smtp://8}, {url: smtp://9}]}\n",
                 "5:24", "sinks[0].email.relays: has 9 entries; allowed: up to 8"},
-            {PG SINK "    email: {url: smtp://h, from: a@b, key_file: /dev/null}\n", "5:39",
+            {PG SINK "    email: {url: smtp://h, from: a@b, key_file: /etc/passwd}\n", "5:39",
                 "sinks[0].email.key_file: is given without cert_file"},
         };
 
@@ -976,9 +987,9 @@ Test(config, refuses_redis_keys_that_contradict_each_other)
                 "a Redis Cluster has no other database"},
             {PG SINK "    redis: {url: redis://h/1, db: 1}\n", "5:31", "is given here and in url"},
             {PG SINK "    redis: {url: redis://h, tls: true}\n", "5:29", "url is not rediss://"},
-            {PG SINK "    redis: {url: redis://h, ca_file: /dev/null}\n", "5:29",
+            {PG SINK "    redis: {url: redis://h, ca_file: /etc/passwd}\n", "5:29",
                 "is given without TLS"},
-            {PG SINK "    redis: {url: rediss://h, cert_file: /dev/null}\n", "5:30",
+            {PG SINK "    redis: {url: rediss://h, cert_file: /etc/passwd}\n", "5:30",
                 "is given without key_file"},
             {PG SINK "    redis: {cluster: [\"h:0\"]}\n", "5:23", "malformed host or port"},
             {PG SINK "    redis: {cluster: [\"me@h\"]}\n", "5:23",
@@ -1024,11 +1035,11 @@ Test(config, names_the_file_that_cannot_be_read)
 
         cr_expect_null(config_load("/tmp", &error));
         cr_expect_eq(error.kind, ERROR_CONFIG);
-        cr_expect_str_eq(error.text, "/tmp: cannot be read: Is a directory");
+        cr_expect_str_eq(error.text, "/tmp: is a folder; it must be a regular file");
 
         cr_expect_null(config_load("/dev/zero", &error));
         cr_expect_eq(error.kind, ERROR_CONFIG);
-        cr_expect_str_eq(error.text, "/dev/zero: is larger than 1024 KiB");
+        cr_expect_str_eq(error.text, "/dev/zero: is a device; it must be a regular file");
 }
 
 /* Root may read everything, so the kernel must see an ordinary user; for a while only, as the leak
@@ -1084,6 +1095,49 @@ Test(config, calls_a_forbidden_file_a_matter_of_permission)
         refuse_for_permission(path);
         free(text);
         remove_secret_file(file);
+}
+
+static char *replace_path(const char *text, const char *name)
+{
+        const char *at = strstr(text, "%s");
+
+        return xasprintf("%.*s%s%s", (int)(at - text), text, name, at + 2);
+}
+
+/* Whoever opens one waits for its writer. */
+Test(config, waits_for_no_named_pipe)
+{
+        static const struct {
+                const char *format;
+                const char *complaint;
+        } cases[] = {
+            {"postgres: {dsn_file: %s}\n", "is a named pipe; it must be a regular file"},
+            {"postgres: {dsn: \"${file:%s}\"}\n", "is a named pipe; it must be a regular file"},
+            {PG "admin: {token_file: %s}\n", "is a named pipe; it must be a regular file"},
+            {PG SINK "    http: {url: http://h, secret_file: %s}\n", "is a named pipe"},
+            {PG SINK "    http: {url: http://h, secrets_file: %s}\n", "is a named pipe"},
+            {PG SINK "    http: {url: http://h, ca_file: %s}\n", "is not a regular file"},
+            {PG SINK "    redis: {url: rediss://h, ca_file: %s}\n", "is not a regular file"},
+            {PG SINK "    email: {url: smtp://h, from: a@b, cert_file: %s}\n",
+                "is not a regular file"},
+            {PG SINK "    email: {url: smtp://h, from: a@b, templates: %s}\n", "is not a folder"},
+        };
+        char *pipe = xasprintf("%s.pipe", path);
+        struct error error = {0};
+
+        cr_assert_eq(mkfifo(pipe, 0600), 0);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                char *text = replace_path(cases[i].format, pipe);
+
+                write_file(path, text, strlen(text));
+                cr_expect_null(config_load(path, &error), "%s", text);
+                cr_expect(strstr(error.text, cases[i].complaint) != NULL, "%s", error.text);
+                free(text);
+        }
+        cr_expect_null(config_load(pipe, &error));
+        cr_expect(strstr(error.text, "is a named pipe") != NULL, "%s", error.text);
+        unlink(pipe);
+        free(pipe);
 }
 
 Test(config, reads_secrets_from_files_without_one_trailing_newline)

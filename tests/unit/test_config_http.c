@@ -57,8 +57,8 @@ Test(config_http, reads_every_key_of_requests)
             "b}],"
             "auth: {user: u, password: p}, body: cloudevents-structured, source: /shop,"
             "batch: {events: 7, linger: 0}, on_410: dead, accept_409: true, http_version: 2,"
-            "gzip: true, proxy: \"http://u:p@proxy:3128\", cert_file: /dev/null, key_file: "
-            "/dev/null",
+            "gzip: true, proxy: \"http://u:p@proxy:3128\", cert_file: /etc/passwd, key_file: "
+            "/etc/passwd",
             file);
         struct error error = {.kind = ERROR_NONE};
         struct config *config = load(text, &error);
@@ -108,6 +108,8 @@ Test(config_http, takes_one_url_or_the_table)
 Test(config_http, refuses_secrets_that_could_not_sign)
 {
         char *file = file_of(SECRET "\nhunter2\n");
+        char *empty = file_of("");
+        char *none = xasprintf("url: http://h, secrets_file: %s", empty);
         char *text = xasprintf("url: http://h, secrets_file: %s", file);
         char *both = xasprintf("url: http://h, secrets: [" SECRET "], secrets_file: %s", file);
         char *github = xasprintf("url: http://h, signing: github, secrets_file: %s", file);
@@ -118,7 +120,7 @@ Test(config_http, refuses_secrets_that_could_not_sign)
         config_free(config);
         refuse(text, "http.secrets_file[1]: is not a signing secret");
         refuse(both, "http.secrets_file: is given together with secrets");
-        refuse("url: http://h, secrets_file: /dev/null", "names a file without a line");
+        refuse(none, "names a file without a line");
         refuse("url: http://h, secrets_file: /nonexistent", "cannot be read: No such file");
         refuse("url: http://h, secret: hunter2", "http.secret: is not a signing secret");
         refuse(
@@ -127,7 +129,10 @@ Test(config_http, refuses_secrets_that_could_not_sign)
         refuse("url: http://h, signing: none, secret: " SECRET, "is none while there is a secret");
         refuse("url: http://h, signing: github", "http.signing: is given without a secret");
         unlink(file);
+        unlink(empty);
         free(file);
+        free(empty);
+        free(none);
         free(text);
         free(both);
         free(github);
@@ -142,8 +147,9 @@ Test(config_http, refuses_what_does_not_go_together)
             "http.auth.bearer: is given together");
         refuse("url: http://h, auth: {user: \"a:b\", password: hunter2}", "holds a colon");
         refuse("url: http://h, auth: {bearer: \"hunter2 x\"}", "is not a bearer token");
-        refuse("url: http://h, cert_file: /dev/null", "http.cert_file: is given without key_file");
-        refuse("url: http://h, key_file: /dev/null", "http.key_file: is given without cert_file");
+        refuse(
+            "url: http://h, cert_file: /etc/passwd", "http.cert_file: is given without key_file");
+        refuse("url: http://h, key_file: /etc/passwd", "http.key_file: is given without cert_file");
         refuse("url: http://h, http_version: 2, fresh_connections: true", "http_version: 2");
         refuse("url: http://h, http_version: 3", "1.1, 2");
         refuse("url: http://h, body: cloudevents, batch: {}", "http.batch: cannot go with body");

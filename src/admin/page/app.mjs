@@ -5,7 +5,7 @@
 import { prepareDead, showDead } from "./dead.mjs";
 import { prepareDialog } from "./dialog.mjs";
 import { $, setAttribute, setHidden, setIcon, setText } from "./dom.mjs";
-import { ago, count, counted, duration, rate, secondsBetween } from "./format.mjs";
+import { ago, clock, count, counted, duration, rate, secondsBetween } from "./format.mjs";
 import { prepareRecent, showBlockedKeys, showRecent, showSource } from "./lists.mjs";
 import { showProblems } from "./problems.mjs";
 import { showSinks, showStages } from "./sinks.mjs";
@@ -45,7 +45,28 @@ function showConnection() {
     : `Connection lost: these figures are ${duration(Math.round(age / 1e3))} old. Trying again…`);
 }
 
+/* What only the database knows is that of the last look: it is dated, and stands back. */
+function showAge(status) {
+  const isOld = status.source?.up === false || Boolean(status.look_error);
+  setHidden($("old"), !isOld || !status.looked_at);
+  setAttribute($("main"), "data-old", isOld ? "yes" : null);
+  if (!isOld || !status.looked_at) return;
+  setText($("old"), `Backlogs and counts are those of ${clock(status.looked_at, status.now)}, ${ago(secondsBetween(status.looked_at, status.now))}, when the database last answered.`);
+}
+
+/* Which of several: the database, where it is, and the process. */
+function showInstance(status) {
+  const { database, server } = status.source ?? {};
+  const place = database ? `${database} at ${server}` : "";
+  setText($("instance"), [place, status.instance ?? "", status.config?.file ?? ""].filter(Boolean).join(" · "));
+  setAttribute($("instance"), "title", $("instance").textContent);
+}
+
+let canChange = true;
+
 function showToken() {
+  setHidden($("token"), !canChange && !hasToken());
+  setHidden($("no-token"), canChange);
   setText($("token-word"), hasToken() ? "Forget token" : "Enter token");
   setIcon($("token").firstElementChild, hasToken() ? "unlocked" : "locked");
 }
@@ -54,8 +75,12 @@ function onStatus(status) {
   arrived = performance.now();
   isLost = false;
   setHidden($("main"), false);
-  setText($("instance"), `${status.instance ?? ""}`);
+  canChange = status.can_change !== false;
+  setAttribute($("main"), "data-read-only", canChange ? null : "yes");
+  showInstance(status);
+  showToken();
   showConnection();
+  showAge(status);
   showProblems(status);
   showSums(status);
   showSinks(status);

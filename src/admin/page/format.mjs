@@ -50,6 +50,13 @@ export function duration(seconds) {
   return pair(Math.floor(hours / 24), "d", hours % 24, "h");
 }
 
+/* What the top of a chart stands for, 1, 2 or 5 times a power of ten: in one unit, so that it is short and
+ * exact: 50 ms, 200 s */
+export function axis(seconds) {
+  if (!isNumber(seconds) || seconds < 10) return duration(seconds);
+  return `${grouped.format(Math.round(seconds))} s`;
+}
+
 /* The larger unit only, for what is told beside something else: 4 min, 2 h, 3 d */
 export function brief(seconds) {
   if (!isNumber(seconds) || seconds < 1) return duration(seconds);

@@ -46,7 +46,7 @@ let lastStatus = null;
 const receiver = (delivery) => delivery.endpoint ? `${delivery.sink}/${delivery.endpoint}` : delivery.sink;
 
 function makeRecentRow() {
-  const row = cells("time", "outcome", "sink", "topic", "key", "attempt", "latency", "words");
+  const row = cells("time", "outcome", "sink", "topic", "key", "attempt", "latency", "error");
   row.children[1].append(icon("check"), make("span"));
   return row;
 }
@@ -93,13 +93,14 @@ function sourceFacts(status) {
   const isRefused = config.last_reload_ok === false;
   const toneOf = (id) => ((status.attention ?? []).some((problem) => problem.id === id) ? "warn" : "");
   return [
+    ["Database", source.database ? `${source.database}, ${source.server}` : unknown],
     ["PostgreSQL", source.schema ? `${server}, schema ${source.schema}` : String(server), source.up === false ? "bad" : ""],
     ["Reconnects", count(source.reconnects)],
     ["Notification queue", `${percent(source.notify_queue_usage)} used`, toneOf("queue")],
     ["Oldest snapshot", held ? `${duration(held.age)}${held.pid ? `, process ${held.pid}` : ""}` : "none is held", toneOf("xmin")],
     ["Outbox", `${bytes(source.outbox_bytes)}${source.outbox_partitions ? ` in ${count(source.outbox_partitions)} partitions` : ""}`],
     ["Dead rows", count(source.outbox_dead_tuples)],
-    ["Configuration", isRefused ? "reload failed" : loaded, toneOf("config"), config.file],
+    ["Configuration", `${config.file ?? unknown}, ${isRefused ? "reload failed" : loaded}`, toneOf("config")],
     ["Relay", `${status.version ?? unknown}, up ${duration(secondsBetween(status.started_at, status.now))}`],
   ];
 }

@@ -5,9 +5,9 @@
 import { reloadConfig, resumeSink } from "./actions.mjs";
 import { chooseDeadSink } from "./dead.mjs";
 import { $, icon, list, make, makeCommand, setAttribute, setHidden, setIcon, setText } from "./dom.mjs";
-import { duration } from "./format.mjs";
+import { counted, duration } from "./format.mjs";
 
-const looks = { error: { icon: "cross", word: "Stuck" }, warning: { icon: "alert", word: "Check" }, note: { icon: "info", word: "Note" } };
+const looks = { error: { icon: "cross", word: "Error" }, warning: { icon: "alert", word: "Warning" }, note: { icon: "info", word: "Note" } };
 
 const actions = {
   resume: { label: "Resume", run: (sink) => resumeSink(sink) },
@@ -41,7 +41,10 @@ function makeProblem(problem) {
   return node;
 }
 
-function updateProblem(node, problem) {
+/* What would be refused without a token is not offered. */
+const changes = (action) => action.kind === "resume" || action.kind === "reload";
+
+function updateProblem(node, problem, canChange) {
   const { title, lasts, why, remedy, command, button } = node.parts;
   setText(title, problem.title);
   setText(lasts, problem.lasts ? ` for ${duration(problem.lasts)}` : "");
@@ -49,7 +52,7 @@ function updateProblem(node, problem) {
   setText(remedy, problem.remedy);
   setHidden(command.node, !problem.command);
   setText(command.code, problem.command ?? "");
-  setHidden(button, !problem.action);
+  setHidden(button, !problem.action || (changes(problem.action) && !canChange));
   if (problem.action) {
     setText(button, actions[problem.action.kind].label);
     setAttribute(button, "data-kind", problem.action.kind);
@@ -57,11 +60,14 @@ function updateProblem(node, problem) {
   }
 }
 
-/* The one line on top. Without figures that change each second: it is read out when it changes. */
+/* The one line on top, which counts all that is listed under it. Without figures that change each
+ * second: it is read out when it changes. */
 export function headline(problems) {
   const open = problems.filter((problem) => problem.level !== "note");
-  if (open.length === 1) return `One thing needs a look: ${open[0].title}`;
-  if (open.length > 1) return `${open.length} things need a look`;
+  const nNotes = problems.length - open.length;
+  const notes = nNotes > 0 ? `, and ${counted(nNotes, "note")}` : "";
+  if (open.length === 1) return `One thing needs a look: ${open[0].title}${notes}`;
+  if (open.length > 1) return `${open.length} things need a look${notes}`;
   if (problems.some((problem) => problem.id === "standby")) return "All well, standing by";
   return "All well";
 }
@@ -73,6 +79,8 @@ export function showProblems(status) {
   setAttribute($("top"), "data-level", level);
   setIcon($("top-icon"), { ok: "check", warning: "alert", error: "cross" }[level]);
   setText($("headline"), headline(problems));
-  list($("problems"), problems, (problem) => `${problem.id}:${problem.level}`, makeProblem, updateProblem);
-  setText(document.querySelector("title"), n > 0 ? `(${n}) pgcourier` : "pgcourier");
+  list($("problems"), problems, (problem) => `${problem.id}:${problem.level}`, makeProblem,
+    (node, problem) => updateProblem(node, problem, status.can_change !== false));
+  const name = status.source?.database ? `${status.source.database} · pgcourier` : "pgcourier";
+  setText(document.querySelector("title"), n > 0 ? `(${n}) ${name}` : name);
 }

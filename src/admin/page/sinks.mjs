@@ -2,7 +2,7 @@
 import { pauseSink, resumeSink } from "./actions.mjs";
 import { drawChart, makeChart } from "./chart.mjs";
 import { $, icon, list, make, setAttribute, setHidden, setIcon, setText } from "./dom.mjs";
-import { ago, brief, bytes, clock, count, duration, rate, secondsBetween } from "./format.mjs";
+import { ago, axis, brief, bytes, clock, count, duration, rate, secondsBetween } from "./format.mjs";
 
 /* What a state looks like; its name is the word beside the icon. */
 export const looks = {
@@ -16,6 +16,13 @@ export const looks = {
   refused: { tone: "bad", icon: "cross" },
   down: { tone: "bad", icon: "cross" },
 };
+
+/* What is in trouble comes first; else as the status has them, by name. */
+export function inOrderOfTrouble(sinks) {
+  const tones = ["bad", "warn", "idle", "ok"];
+  const place = (sink) => tones.indexOf(looks[sink.state]?.tone ?? "idle");
+  return sinks.map((sink, i) => [place(sink), i, sink]).sort(([a, i], [b, j]) => a - b || i - j).map(([, , sink]) => sink);
+}
 
 const isPaused = (sink) => sink.state === "paused" || sink.state === "refused";
 
@@ -62,6 +69,7 @@ function makeCard(sink) {
   const parts = {
     name: make("h3"),
     kind: make("span", { class: "kind" }),
+    target: make("p", { class: "target" }),
     stateIcon: icon("play"),
     state: make("b"),
     since: make("span", { class: "muted" }),
@@ -82,6 +90,7 @@ function makeCard(sink) {
   });
   const card = make("article", { class: "card", "aria-label": `Sink ${sink.name}` },
     make("header", {}, parts.name, parts.kind, parts.badge),
+    parts.target,
     parts.reason,
     make("div", { class: "trends" }, parts.backlog.node, parts.rate.node, parts.latency.node),
     parts.counts,
@@ -110,6 +119,8 @@ function updateCard(card, sink, status) {
   setAttribute(card, "data-tone", look.tone);
   setText(parts.name, sink.name);
   setText(parts.kind, sink.kind);
+  setText(parts.target, sink.target ? `to ${sink.target}` : "");
+  setAttribute(parts.target, "title", sink.target ?? null);
   setAttribute(parts.badge, "data-tone", look.tone);
   setIcon(parts.stateIcon, look.icon);
   setText(parts.state, sink.state);
@@ -128,10 +139,10 @@ function updateCard(card, sink, status) {
   const tops = [
     count(drawChart(parts.backlog.chart, [series.backlog], 10, `waiting, ${parts.backlog.value.textContent} now`)),
     rate(drawChart(parts.rate.chart, [series.rate], 1, `delivered, ${parts.rate.value.textContent} now`)),
-    duration(drawChart(parts.latency.chart, [series.p50, series.p99], 0, `latency, p50 ${parts.latency.value.textContent} and ${parts.latency.note.textContent} now`)),
+    axis(drawChart(parts.latency.chart, [series.p50, series.p99], 0, `latency, p50 ${parts.latency.value.textContent} and ${parts.latency.note.textContent} now`)),
   ];
   [parts.backlog, parts.rate, parts.latency].forEach((trend, i) => {
-    setText(trend.top, `↑ ${tops[i]}`);
+    setText(trend.top, `↑\u00a0${tops[i]}`);
     setFoot(trend, [trendWords.backlog, trendWords.rate, trendWords.latency][i]);
   });
 
@@ -171,7 +182,7 @@ function lastWords(sink, status) {
 }
 
 export function showSinks(status) {
-  const sinks = status.sinks ?? [];
+  const sinks = inOrderOfTrouble(status.sinks ?? []);
   list($("sinks"), sinks, (sink) => sink.name, makeCard, (card, sink) => updateCard(card, sink, status));
   /* Four in rows of three would leave one alone. */
   setAttribute($("sinks"), "data-columns", sinks.length === 2 || sinks.length === 4 ? "2" : "3");
@@ -179,34 +190,37 @@ export function showSinks(status) {
 }
 
 const stages = ["pickup", "queue", "send", "settle"];
+const inLatency = stages.slice(0, 3); /* what comes after delivery holds nobody up */
 
 function makeStageRow() {
   const bar = make("td", { class: "stage-bar", "aria-hidden": "true", role: "cell" });
   const namespace = "http://www.w3.org/2000/svg";
   const svg = document.createElementNS(namespace, "svg");
-  for (const stage of stages) {
+  for (const stage of inLatency) {
     const rect = document.createElementNS(namespace, "rect");
     rect.setAttribute("class", `stage-${stage}`);
     rect.setAttribute("height", "100%");
     svg.append(rect);
   }
   bar.append(svg);
-  const cells = stages.map((stage) => make("td", { role: "cell", "data-label": stage }, make("b"), make("span", { class: "muted" })));
+  const cells = stages.map((stage) => make("td", { role: "cell", "data-label": stage === "settle" ? "settle, after delivery" : stage }, make("b"), make("span", { class: "muted" })));
   return make("tr", { role: "row" }, make("th", { scope: "row", role: "rowheader" }), bar, ...cells);
 }
 
 function updateStageRow(row, sink) {
   const [name, bar, ...cells] = row.children;
-  const medians = stages.map((stage) => sink.stages?.[stage]?.p50 ?? 0);
+  const medians = inLatency.map((stage) => sink.stages?.[stage]?.p50 ?? 0);
   const whole = medians.reduce((sum, value) => sum + value, 0);
   let left = 0;
   setText(name, sink.name);
   stages.forEach((stage, i) => {
-    const share = whole > 0 ? (medians[i] / whole) * 100 : 0;
-    const rect = bar.firstElementChild.children[i];
-    setAttribute(rect, "x", `${left.toFixed(2)}%`);
-    setAttribute(rect, "width", `${share.toFixed(2)}%`);
-    left += share;
+    if (i < inLatency.length) {
+      const share = whole > 0 ? (medians[i] / whole) * 100 : 0;
+      const rect = bar.firstElementChild.children[i];
+      setAttribute(rect, "x", `${left.toFixed(2)}%`);
+      setAttribute(rect, "width", `${share.toFixed(2)}%`);
+      left += share;
+    }
     setText(cells[i].firstElementChild, duration(sink.stages?.[stage]?.p50 ?? null));
     setText(cells[i].lastElementChild, duration(sink.stages?.[stage]?.p99 ?? null));
   });
