@@ -33,8 +33,9 @@ static json_t *config_part(const struct admin *admin)
 
 static json_t *source_part(const struct telemetry *telemetry, const json_t *look)
 {
-        static const char *const known[] = {"database", "server", "server_version", "schema", "notify_queue_usage",
-            "oldest_xmin", "outbox_bytes", "outbox_dead_tuples", "outbox_partitions", "retention"};
+        static const char *const known[] = {"database", "server", "server_version", "schema",
+            "notify_queue_usage", "oldest_xmin", "outbox_bytes", "outbox_dead_tuples",
+            "outbox_partitions", "retention"};
         const json_t *found = json_object_get(look, "source");
         json_t *source = json_pack("{s:b s:o s:I}", "up", telemetry->source.is_up, "error",
             json_words(telemetry->source.error), "reconnects",
@@ -92,8 +93,8 @@ json_t *status_document(struct admin *admin)
         telemetry_refresh(telemetry, now_us);
         conditions = readiness_conditions(telemetry, &is_ready);
         document = json_pack("{s:s s:o s:b s:o s:o s:o s:o s:b s:b s:o s:o s:o s:o s:o s:o s:o}",
-            "version", PGCOURIER_VERSION, "instance", instance(), "can_change", admin->token.is_set, "started_at",
-            json_time(telemetry->started_us), "now",
+            "version", PGCOURIER_VERSION, "instance", instance(), "can_change", admin->token.is_set,
+            "started_at", json_time(telemetry->started_us), "now",
             json_time(telemetry_wall_us(telemetry, now_us)), "looked_at", json_member(look, "now"),
             "look_error", json_words(options->operations->look_failure(options->owner)), "is_live",
             1, "ready", is_ready, "not_ready", readiness_failures(conditions), "config",

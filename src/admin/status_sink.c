@@ -70,11 +70,12 @@ json_t *status_sink(struct sink_telemetry *sink, const json_t *look, int64_t now
         static const char *const known[] = {"topics", "owner", "backlog", "retrying", "blocked",
             "delayed", "dead", "counts_are_exact", "next_retry_at", "endpoints", "pauses"};
         json_t *document = json_pack("{s:s s:s s:o s:s s:o s:o s:I s:I s:o s:o s:o s:o}", "name",
-            sink->name, "kind", sink->kind, "target", json_words(sink->target), "state", sink_state_name(sink->state), "state_reason",
-            json_words(sink->state_reason), "state_since", json_time(sink->state_since_us),
-            "in_flight", (json_int_t)sink->in_flight, "window", (json_int_t)sink->window,
-            "counters", counters(sink), "series", series(sink, now_us), "last_error",
-            last_error(sink), "last_delivery_at", json_time(sink->last_delivery_us));
+            sink->name, "kind", sink->kind, "target", json_words(sink->target), "state",
+            sink_state_name(sink->state), "state_reason", json_words(sink->state_reason),
+            "state_since", json_time(sink->state_since_us), "in_flight",
+            (json_int_t)sink->in_flight, "window", (json_int_t)sink->window, "counters",
+            counters(sink), "series", series(sink, now_us), "last_error", last_error(sink),
+            "last_delivery_at", json_time(sink->last_delivery_us));
 
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
                 json_object_set_new(document, known[i], json_member(look, known[i]));

@@ -125,8 +125,8 @@ static json_t *make_config(const char *config_path)
 json_t *status_from_look(const json_t *look, const struct config *config, const char *config_path)
 {
         return json_pack("{s:s s:n s:b s:n s:o s:b s:n s:n s:o s:o s:o s:o s:n s:o}", "version",
-            PGCOURIER_VERSION, "instance", "can_change", 0, "started_at", "now", copy(look, "now"), "is_live", 0,
-            "ready", "not_ready", "config", make_config(config_path), "source",
+            PGCOURIER_VERSION, "instance", "can_change", 0, "started_at", "now", copy(look, "now"),
+            "is_live", 0, "ready", "not_ready", "config", make_config(config_path), "source",
             make_source(get(look, "source")), "sinks", make_sinks(get(look, "sinks"), config),
             "blocked_keys", copy(look, "blocked_keys"), "recent", "orphans", copy(look, "orphans"));
 }

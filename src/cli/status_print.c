@@ -118,7 +118,8 @@ static void print_age(const json_t *status)
                       *text_of(status, "look_error") != '\0';
 
         if (is_old && *looked_at != '\0')
-                printf("OLD: backlogs and counts are those of %s, when the database last answered\n",
+                printf(
+                    "OLD: backlogs and counts are those of %s, when the database last answered\n",
                     looked_at);
 }
 

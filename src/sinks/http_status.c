@@ -275,9 +275,9 @@ static struct outcome classify_transport(const struct http_result *result)
                 return outcome;
         }
         if (result->is_sent && result->is_endless) {
-                outcome = outcome_make(OUTCOME_RETRY,
-                    "the answer has more than 64 KiB of headers, so it is unknown whether the event "
-                    "arrived");
+                outcome = outcome_make(OUTCOME_RETRY, "the answer has more than 64 KiB of headers, "
+                                                      "so it is unknown whether the event "
+                                                      "arrived");
                 outcome.fault = OUTCOME_FAULT_PROTOCOL;
                 return outcome;
         }

@@ -73,7 +73,7 @@ void telemetry_destroy(struct telemetry *telemetry); /* no sink is open any more
 struct sink_telemetry *telemetry_open_sink(
     struct telemetry *telemetry, const char *name, const char *kind, int64_t now_us);
 void telemetry_set_target(struct sink_telemetry *sink, char *target); /* takes it */
-void telemetry_close_sink(struct sink_telemetry *sink); /* NULL is allowed */
+void telemetry_close_sink(struct sink_telemetry *sink);               /* NULL is allowed */
 
 /* NULL: there is none. */
 struct sink_telemetry *telemetry_find_sink(const struct telemetry *telemetry, const char *name);

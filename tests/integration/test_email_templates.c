@@ -130,10 +130,11 @@ Test(email_templates, check_finds_files_that_are_not_text)
         write_template("f.subject", "two\nlines\n");
         write_template("g.subject", "\n");
         mkdir(path, 0700);
-        expect_checked(3, (const char *[]){"a.subject: holds a NUL byte", "b.txt: is not UTF-8",
-                              "c.html: begins with a byte order mark", "d.html: is a folder; it must be a regular file",
-                              "e.txt: is larger than 1 MiB", "f.subject: a subject is one line",
-                              "g.subject: is empty", NULL});
+        expect_checked(
+            3, (const char *[]){"a.subject: holds a NUL byte", "b.txt: is not UTF-8",
+                   "c.html: begins with a byte order mark",
+                   "d.html: is a folder; it must be a regular file", "e.txt: is larger than 1 MiB",
+                   "f.subject: a subject is one line", "g.subject: is empty", NULL});
         free(path);
         free(large);
 }

@@ -318,8 +318,8 @@ static void expect_too_many_headers(const char *bytes, size_t n_bytes)
 
         expect_outcome(outcome, OUTCOME_RETRY);
         cr_expect_not(outcome.is_unanswered);
-        cr_expect_str_eq(outcome.reason,
-            "the answer has more than 64 KiB of headers, so it is unknown whether the event arrived");
+        cr_expect_str_eq(outcome.reason, "the answer has more than 64 KiB of headers, so it is "
+                                         "unknown whether the event arrived");
 }
 
 /* For which libcurl has a limit of its own, and words that lead nowhere. */

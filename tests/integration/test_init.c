@@ -81,7 +81,8 @@ Test(init, names_who_may_make_the_schema)
         OWNED path = path_in(folder, "shop.yaml");
         OWNED admin = postgres_new_empty_database(postgres_shared());
         PGconn *connection = database_connect(admin);
-        OWNED owner = xasprintf(" user=%s\"\n      as the owner of the database: ", PQuser(connection));
+        OWNED owner =
+            xasprintf(" user=%s\"\n      as the owner of the database: ", PQuser(connection));
         OWNED stranger = NULL;
         struct program_run run;
 

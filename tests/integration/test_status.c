@@ -171,16 +171,16 @@ Test(status, says_what_was_given_up_and_what_waits)
 
 Test(status, is_json_of_one_shape)
 {
-        static const char *const members[] = {"version", "instance", "can_change", "started_at", "now", "is_live",
-            "ready", "not_ready", "config", "source", "sinks", "blocked_keys", "recent", "orphans",
-            "attention"};
-        static const char *const of_sinks[] = {"name", "kind", "target", "topics", "state", "state_reason",
-            "state_since", "owner", "backlog", "in_flight", "window", "retrying", "blocked",
-            "delayed", "dead", "next_retry_at", "endpoints", "counters", "rate", "latency",
-            "stages", "series", "last_error", "last_delivery_at"};
-        static const char *const of_source[] = {"up", "error", "reconnects", "database", "server", "server_version",
-            "schema", "notify_queue_usage", "oldest_xmin", "outbox_bytes", "outbox_dead_tuples",
-            "outbox_partitions", "retention", "owner_pid"};
+        static const char *const members[] = {"version", "instance", "can_change", "started_at",
+            "now", "is_live", "ready", "not_ready", "config", "source", "sinks", "blocked_keys",
+            "recent", "orphans", "attention"};
+        static const char *const of_sinks[] = {"name", "kind", "target", "topics", "state",
+            "state_reason", "state_since", "owner", "backlog", "in_flight", "window", "retrying",
+            "blocked", "delayed", "dead", "next_retry_at", "endpoints", "counters", "rate",
+            "latency", "stages", "series", "last_error", "last_delivery_at"};
+        static const char *const of_source[] = {"up", "error", "reconnects", "database", "server",
+            "server_version", "schema", "notify_queue_usage", "oldest_xmin", "outbox_bytes",
+            "outbox_dead_tuples", "outbox_partitions", "retention", "owner_pid"};
         json_t *status = status_json();
 
         for (size_t i = 0; i < sizeof members / sizeof *members; i++)
