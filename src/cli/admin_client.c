@@ -80,8 +80,8 @@ struct admin_client *admin_client_open(const char *config_path, struct error *er
         else
                 error_set(error, ERROR_CONFIG,
                     "%.400s has no admin endpoint; add \"admin: {}\" to it (127.0.0.1:8477), and "
-                    "start the relay anew",
-                    config_path);
+                    "have the relay read it: pgcourier reload -c %.400s --pid PID, or SIGHUP",
+                    config_path, config_path);
         config_free(config);
         return client;
 }

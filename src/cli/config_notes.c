@@ -25,7 +25,7 @@ static const struct config_note {
         "the same with `wakeup: poll`, and at least so often while the second connection is lost"},
     {"relay", "dns_servers",
         "name servers to ask instead of the system's: `192.0.2.53`, `192.0.2.53:5353`, "
-        "`2001:db8::53` or `[2001:db8::53]:5353`; see [names](architecture.md#names)"},
+        "`2001:db8::53` or `[2001:db8::53]:5353`; see [addresses](sinks.md#addresses)"},
     {"relay", "modules",
         "the folder with the [modules](writing-a-sink.md) of sinks; by default the one of the "
         "installation, which `pgcourier version` prints"},

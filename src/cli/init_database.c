@@ -16,20 +16,34 @@ static const char rights_sql[] =
     " pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),"
     " r.rolcreaterole OR r.rolsuper, r.rolsuper,"
     " EXISTS (SELECT FROM pg_catalog.pg_roles c WHERE c.rolname = 'courier_relay'"
-    "         AND pg_catalog.pg_has_role(current_user, c.oid, 'MEMBER'))"
+    "         AND pg_catalog.pg_has_role(current_user, c.oid, 'MEMBER')),"
+    " (SELECT pg_catalog.pg_get_userbyid(d.datdba)"
+    "  FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()),"
+    " (SELECT o.rolsuper OR o.rolcreaterole FROM pg_catalog.pg_database d"
+    "  JOIN pg_catalog.pg_roles o ON o.oid = d.datdba"
+    "  WHERE d.datname = pg_catalog.current_database())"
     " FROM pg_catalog.pg_roles r WHERE r.rolname = current_user";
-enum { USER, MAY_CREATE, MAY_CREATE_ROLES, IS_SUPERUSER, IS_RELAY };
+enum { USER, MAY_CREATE, MAY_CREATE_ROLES, IS_SUPERUSER, IS_RELAY, OWNER, IS_OWNER_ENOUGH };
 
 static void say_how_to_make_schema(const struct init *init, const struct rows *rights)
 {
+        const bool may = rows_bool(rights, 0, MAY_CREATE) && rows_bool(rights, 0, MAY_CREATE_ROLES);
+
         puts(
             "miss  schema: the database has no schema courier. Make it, as a role that may create");
         puts("      schemas and roles:");
-        printf("        pgcourier migrate --dsn \"%s\"\n", init->dsn);
-        if (!rows_bool(rights, 0, MAY_CREATE) || !rows_bool(rights, 0, MAY_CREATE_ROLES))
-                printf("      %s may not: name another there, the owner of the database or a "
-                       "superuser.\n",
+        if (may)
+                printf("        pgcourier migrate --dsn \"%s\"\n", init->dsn);
+        else
+                printf("        pgcourier migrate --dsn \"%s user=%s\"\n", init->dsn,
+                    rows_bool(rights, 0, IS_OWNER_ENOUGH) ? rows_text(rights, 0, OWNER)
+                                                          : "SUPERUSER");
+        if (!may && rows_bool(rights, 0, IS_OWNER_ENOUGH))
+                printf("      as the owner of the database: %s may not.\n",
                     rows_text(rights, 0, USER));
+        else if (!may)
+                printf("      %s may not, nor may %s, the owner of the database, create roles.\n",
+                    rows_text(rights, 0, USER), rows_text(rights, 0, OWNER));
 }
 
 static bool apply_all(struct blocking_conn *conn, struct error *error)

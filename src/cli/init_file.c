@@ -61,9 +61,9 @@ static void append_sink(struct bytes *text, const struct init *init, unsigned in
         bytes_printf(text, "    %s:\n      url: ", sink->kind);
         append_quoted(text, sink->url);
         if (strcmp(sink->kind, "redis") == 0) {
-                bytes_append_text(text,
-                    "\n      stream: \"events:{{topic}}\"\n"
-                    "      # password_file: /path   # not here: this is no place for secrets\n");
+                bytes_append_text(text, "\n      stream: \"events:{{topic}}\"\n"
+                                        "      # password_file: /path   # a file with the "
+                                        "password, which is not to stand here\n");
         } else if (strcmp(sink->kind, "http") == 0) {
                 bytes_append_text(text, "\n      # secret_file: /path     # signs each request, by "
                                         "Standard Webhooks\n");
@@ -98,12 +98,18 @@ static void compose(const struct init *init, const char *password_file, struct b
         for (unsigned i = 0; i < init->n_sinks; i++)
                 append_sink(text, init, i);
         if (init->has_admin)
-                bytes_append_text(text, "\n# The live page, health and metrics. With a token_file "
-                                        "one may pause, resume and redrive.\n"
-                                        "admin:\n  listen: 127.0.0.1:8477\n");
+                bytes_append_text(text, "\n# The live page, health and metrics. To pause, resume, "
+                                        "redrive and reload there "
+                                        "as well:\n"
+                                        "# make a token (umask 077; openssl rand -hex 32 > FILE), "
+                                        "name its file below, and "
+                                        "send the\n# relay SIGHUP once.\n"
+                                        "admin:\n  listen: 127.0.0.1:8477\n  # token_file: FILE\n");
         else
                 bytes_append_text(text, "\n# The live page, health and metrics:\n"
-                                        "# admin:\n#   listen: 127.0.0.1:8477\n");
+                                        "# admin:\n#   listen: 127.0.0.1:8477\n"
+                                        "#   token_file: FILE   # to change something there, too; "
+                                        "openssl rand -hex 32\n");
 }
 
 /* A new file, or with --force another in its place; nobody else can read it at any moment. */

@@ -58,6 +58,13 @@ static bool ask(const char *config_path, struct error *error)
 
         if (ok && status == 200)
                 print_answer(&body);
+        else if (ok && status == 403)
+                ok = error_set(error, ERROR_PERMISSION,
+                    "the endpoint changes nothing, as the relay has no admin.token_file. Send its "
+                    "process SIGHUP instead: pgcourier reload -c %.400s --pid PID; `pgcourier "
+                    "status` "
+                    "says PID behind the host's name",
+                    config_path);
         else if (ok)
                 ok = admin_client_refused(status, &body, error);
         bytes_deinit(&body);

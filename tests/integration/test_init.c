@@ -74,6 +74,30 @@ Test(init, writes_a_file_that_check_accepts_and_says_what_the_database_lacks)
         program_run_free(&run);
 }
 
+/* The command that it prints works as it stands. */
+Test(init, names_who_may_make_the_schema)
+{
+        OWNED folder = temp_folder();
+        OWNED path = path_in(folder, "shop.yaml");
+        OWNED admin = postgres_new_empty_database(postgres_shared());
+        PGconn *connection = database_connect(admin);
+        OWNED owner =
+            xasprintf(" user=%s\"\n      as the owner of the database: ", PQuser(connection));
+        OWNED stranger = NULL;
+        struct program_run run;
+
+        database_exec(connection, "DO $$ BEGIN CREATE ROLE stranger LOGIN; EXCEPTION WHEN"
+                                  " duplicate_object THEN NULL; END $$");
+        PQfinish(connection);
+        stranger = dsn_as_user(admin, "stranger");
+        run = program_run(
+            NULL, "init", "--dsn", stranger, "--sink", "stdout", "-o", path, "--yes", NULL);
+        expect_code(&run, 0);
+        expect_said(&run, owner);
+        expect_said(&run, "stranger may not.");
+        program_run_free(&run);
+}
+
 Test(init, makes_the_schema_and_names_the_grant_that_a_role_lacks)
 {
         OWNED folder = temp_folder();

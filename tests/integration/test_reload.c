@@ -450,6 +450,18 @@ Test(reload, changes_a_sink_with_many_receivers)
         end(&fixture);
 }
 
+/* Without a token or an endpoint there is a signal. */
+static void expect_hint_of_pid(const char *config_path, const char *why)
+{
+        struct program_run run = program_run(NULL, "reload", "-c", config_path, NULL);
+
+        cr_expect_neq(run.code, 0);
+        cr_expect_not_null(strstr(run.err, why), "%s", run.err);
+        cr_expect_not_null(strstr(run.err, "--pid PID"), "%s", run.err);
+        cr_expect_not_null(strstr(run.err, "SIGHUP"), "%s", run.err);
+        program_run_free(&run);
+}
+
 Test(reload, is_asked_for_by_the_command)
 {
         struct fixture fixture;
@@ -489,6 +501,10 @@ Test(reload, is_asked_for_by_the_command)
         run = program_run(NULL, "health", "-c", fixture.process->config_path, NULL);
         cr_expect_eq(run.code, 0, "%s", run.err);
         program_run_free(&run);
+        expect_hint_of_pid(fixture.process->config_path, "the relay has no admin.token_file");
+        relay_rewrite(fixture.process, HEAD BUS, fixture.relay.relay, "a", 100,
+            fixture.relay.redis.socket_path);
+        expect_hint_of_pid(fixture.process->config_path, "has no admin endpoint");
         relay_stop(fixture.process);
         free(folder);
         end(&fixture);

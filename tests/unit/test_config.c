@@ -1024,6 +1024,32 @@ Test(config, takes_names_and_domains_from_sender_addresses)
         }
 }
 
+Test(config, says_where_a_sink_delivers_to_without_secrets)
+{
+        static const struct {
+                const char *kind;
+                const char *target;
+        } cases[] = {
+            {"redis: {url: \"redis://u:" CANARY "@h:7/2\", stream: s}",
+                "redis://h:7, database 2, stream s"},
+            {"http: {url: \"https://h/" CANARY "?t=" CANARY "\"}", "https://h"},
+            {"http: {endpoints: table}", "the receivers in courier.endpoint"},
+            {"email: {url: \"smtp://[::1]:25\", from: a@b}", "smtp://[::1]:25"},
+            {"stdout: {}", "standard output"},
+        };
+
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                char *text = xasprintf(PG SINK "    %s\n", cases[i].kind);
+                struct config *config = load(text);
+                char *target = sink_config_target(&config->sinks[0]);
+
+                cr_expect_str_eq(target, cases[i].target);
+                free(target);
+                config_free(config);
+                free(text);
+        }
+}
+
 Test(config, names_the_file_that_cannot_be_read)
 {
         struct error error = {0};
