@@ -83,6 +83,14 @@ static void add_paused(struct findings *findings, const json_t *sink, const json
         findings_add(findings, &finding);
 }
 
+/* As sieve.c says it when it gives a filter up. */
+static bool is_about_filter(const char *reason)
+{
+        static const char words[] = "its filter takes too long";
+
+        return strncmp(reason, words, sizeof words - 1) == 0;
+}
+
 static void add_refused(struct findings *findings, const json_t *sink, const json_t *pause)
 {
         struct finding finding = of_state(findings, ATTENTION_ERROR, "refused", sink);
@@ -90,12 +98,19 @@ static void add_refused(struct findings *findings, const json_t *sink, const jso
 
         if (pause != NULL)
                 finding.lasts_s = seconds_since(findings, status_text(pause, "since"));
-        bytes_printf(&finding.title, "%s refuses us", finding.sink);
-        sentence_append(&finding.why, "%s", *reason != '\0' ? reason : reason_of(sink));
+        if (*reason == '\0')
+                reason = reason_of(sink);
+        bytes_printf(&finding.title, is_about_filter(reason) ? "%s stands still" : "%s refuses us",
+            finding.sink);
+        sentence_append(&finding.why, "%s", reason);
         waiting_append(&finding.why, sink);
         sentence_append(&finding.remedy,
-            "Somebody has to change its settings or ours (a login, an address, a certificate), and "
-            "then resume it; the relay also tries now and then");
+            is_about_filter(reason) ? "Nothing is read for it any more. Change the filter in the "
+                                      "configuration and reload; or "
+                                      "resume it as it is, if only some events were to blame"
+                                    : "Somebody has to change its settings or ours (a login, an "
+                                      "address, a certificate), "
+                                      "and then resume it; the relay also tries now and then");
         command_append(findings, &finding.command, "resume", finding.sink, NULL);
         finding.action = ACTION_RESUME;
         findings_add(findings, &finding);

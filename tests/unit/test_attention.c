@@ -153,6 +153,10 @@ Test(attention, says_why_a_sink_stands_still_since_when_and_what_helps)
             "error refused:a 600: a refuses us | HTTP 401. 20 events wait, the oldest for 2 h 30 "
             "min. | ",
             "| pgcourier resume a -c /etc/p.yaml | resume", NULL);
+        expect(SINK("'state': 'refused', 'state_reason': 'its filter takes too long: 400 ms'"),
+            "a stands still | its filter takes too long: 400 ms.",
+            "| Nothing is read for it any more. Change",
+            "| pgcourier resume a -c /etc/p.yaml | resume", NULL);
         expect(SINK("'state': 'stalled', 'last_error': {'words': '500'}, " BACKLOG("2", "200000")),
             "error stalled:a -1: a stands still | Nothing was delivered although nobody paused it. "
             "The last error: 500. 2 events wait, the oldest for 2 d 7 h. | The doctor",
