@@ -545,8 +545,8 @@ static void note_failure_alone(struct sieve_filter *filter, const void *context)
         const struct batch *batch = &filter->sieve->unproven.batch;
         const struct judge_failure *failure = slowness->failure;
 
-        if (next_id(ask_of(filter->asks.next)) != batch->ids[0])
-                return; /* another one's filter, of the same words */
+        if (list_is_empty(&filter->asks) || next_id(ask_of(filter->asks.next)) != batch->ids[0])
+                return; /* withdrawn, or another one's filter, of the same words */
         if (batch->n_ids > 1)
                 filter->n_events = 1;
         else if (++filter->n_tries == TRIES)

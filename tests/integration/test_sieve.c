@@ -17,6 +17,11 @@ enum { N_EVENTS_MAX = 1000 };
         " ? (exists($.** ? (exists($.** ? (exists($.** ? (@ == \"nope\"))))))))))))))))))"
 #define A_DOZEN "{\"id\":1,\"a\":2,\"b\":3,\"c\":4,\"d\":[1,2,3],\"e\":{\"x\":1}}"
 
+/* Whether a filter is being asked at this moment. */
+#define IS_ASKED                                                                                   \
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"                 \
+        " AND state = 'active' AND query LIKE '%true_filters%' AND pid <> pg_backend_pid()"
+
 struct asker {
         struct sieve_filter *filter;
         struct sieve_ask ask;
@@ -385,6 +390,30 @@ Test(sieve, asks_no_other_server_than_the_one_that_the_events_are_of)
         cr_expect_not_null(strstr(rig.trouble.text, "another server"));
         cr_expect_str_eq(sieve_trouble(rig.sieve), rig.trouble.text);
         close_asker(&asker);
+        end(&rig);
+}
+
+/* The answer finds nobody who wants it. */
+Test(sieve, forgets_a_slow_filter_whose_ask_was_withdrawn)
+{
+        struct rig rig;
+        struct asker dear, good;
+
+        begin(&rig);
+        publish(&rig, A_DOZEN, 10);
+        open_asker(&rig, &dear, DEAR);
+        open_asker(&rig, &good, "$.id == 1");
+        ask(&rig, &dear, 1, 10);
+        while (database_integer(rig.admin, IS_ASKED) == 0)
+                uv_run(&rig.loop, UV_RUN_NOWAIT);
+        ask(&rig, &good, 1, 10); /* waits for it */
+        sieve_withdraw(&dear.ask);
+        await(&rig, &good);
+        cr_expect_eq(good.ask.n_sifted, 10);
+        cr_expect_eq(dear.ask.n_sifted, 0);
+        cr_expect_not(sieve_filter_is_given_up(dear.filter));
+        close_asker(&dear);
+        close_asker(&good);
         end(&rig);
 }
 
