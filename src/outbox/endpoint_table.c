@@ -73,12 +73,12 @@ const struct pg_statement endpoint_statements[] = {
         .n_params = 2,
         .sql = "SELECT courier.disable_endpoint($1::integer, $2)"},
     [FORGET_PARKED] = {.name = "forget_parked_of_gone",
-        .n_params = 1,
-        .sql = "DELETE FROM courier.parked WHERE sink = $1 AND lane <> 0"
+        .n_params = 2,
+        .sql = "DELETE FROM courier.parked WHERE sink = $1 AND lane <> ALL ($2::integer[])"
                " AND NOT EXISTS (SELECT FROM courier.endpoint WHERE endpoint.id = parked.lane)"},
     [FORGET_CURSORS] = {.name = "forget_cursors_of_gone",
-        .n_params = 1,
-        .sql = "DELETE FROM courier.cursor WHERE sink = $1 AND lane <> 0"
+        .n_params = 2,
+        .sql = "DELETE FROM courier.cursor WHERE sink = $1 AND lane <> ALL ($2::integer[])"
                " AND NOT EXISTS (SELECT FROM courier.endpoint WHERE endpoint.id = cursor.lane)"},
 };
 const unsigned n_endpoint_statements = sizeof endpoint_statements / sizeof *endpoint_statements;
@@ -236,8 +236,16 @@ void endpoint_table_disable(struct endpoint_table *table, int32_t id, const char
         note(table, DISABLE, (const char *const[]){id_text, reason});
 }
 
-void endpoint_table_forget_gone(struct endpoint_table *table)
+void endpoint_table_forget_gone(
+    struct endpoint_table *table, const int32_t *served, size_t n_served)
 {
-        note(table, FORGET_PARKED, &table->sink);
-        note(table, FORGET_CURSORS, &table->sink);
+        struct array_literal lanes = {0};
+
+        array_add_int(&lanes, 0);
+        for (size_t i = 0; i < n_served; i++)
+                array_add_int(&lanes, served[i]);
+        const char *const values[] = {table->sink, array_end(&lanes)};
+        note(table, FORGET_PARKED, values);
+        note(table, FORGET_CURSORS, values);
+        array_deinit(&lanes);
 }

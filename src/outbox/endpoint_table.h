@@ -44,5 +44,6 @@ void endpoint_table_note_recovered(struct endpoint_table *table, int32_t id);
 void endpoint_table_disable(struct endpoint_table *table, int32_t id, const char *reason);
 
 /* Removes the cursors and parked deliveries of lanes whose receiver is gone. Only for the sink's
- * owner, which must not use such a lane any more. */
-void endpoint_table_forget_gone(struct endpoint_table *table);
+ * owner, and but for the lanes that it still serves: what they have to settle would find no cursor. */
+void endpoint_table_forget_gone(
+    struct endpoint_table *table, const int32_t *served, size_t n_served);

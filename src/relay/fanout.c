@@ -254,10 +254,26 @@ void fanout_destroy(struct fanout *fanout)
         free(fanout);
 }
 
+/* Of receivers that are gone; but not of those whose lanes still write there. */
+static void forget_gone(struct fanout *fanout)
+{
+        int32_t *served;
+        size_t n = 0;
+
+        list_for_each (link, &fanout->carrier->routes)
+                n++;
+        served = xcalloc(n + 1, sizeof *served);
+        n = 0;
+        list_for_each (route_link, &fanout->carrier->routes)
+                served[n++] = route_of_link(route_link)->lane_number;
+        endpoint_table_forget_gone(fanout->table, served, n);
+        free(served);
+}
+
 void fanout_owned(struct fanout *fanout)
 {
         fanout->is_current = false;
-        endpoint_table_forget_gone(fanout->table);
+        forget_gone(fanout);
         endpoint_table_read(fanout->table);
         list_for_each (link, &fanout->carrier->routes)
                 route_mark_dirty(route_of_link(link));
@@ -317,7 +333,7 @@ void fanout_drop_idle_route(struct fanout *fanout, struct route *route)
 {
         route_destroy(route);
         collect_routings(fanout);
-        endpoint_table_forget_gone(fanout->table);
+        forget_gone(fanout);
 }
 
 void fanout_note_health(
