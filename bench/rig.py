@@ -70,7 +70,7 @@ class Relay:
 
     def __init__(self, rig, name, sinks, log_level="info", n_lanes=None, environment=None):
         self.log_path = f"{rig.folder}/relay.log"
-        config = (f'postgres: {{ dsn: "{rig.dsn("relay")} application_name={name}" }}\n'
+        config = (f'postgres: {{ dsn: "{rig.dsn("pgcourier")} application_name={name}" }}\n'
                   f'relay: {{ modules: "{rig.folder}/modules" }}\n'
                   "sinks:\n" + "".join(f"  - {sink}\n" for sink in sinks))
         with open(f"{rig.folder}/{name}.yaml", "w", encoding="utf-8") as file:
@@ -177,7 +177,7 @@ class Rig:
         self.connect("bench")
         self.has_backlog = False
         self.sql("CREATE ROLE app LOGIN IN ROLE courier_publisher")
-        self.sql("CREATE ROLE relay LOGIN IN ROLE courier_relay")
+        self.sql("CREATE ROLE pgcourier LOGIN IN ROLE courier_relay")
         # Nothing of PostgreSQL's own shall run at a time that differs between repetitions; the
         # cells vacuum what they have loaded.
         self.autovacuum("off")

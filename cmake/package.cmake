@@ -23,6 +23,9 @@ install(FILES ${CMAKE_BINARY_DIR}/package/pgcourier.pc DESTINATION ${pc_folder} 
 install(FILES README.md CONTRIBUTING.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plain)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+# What README and docs lead to for those who watch a relay.
+install(FILES contrib/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/contrib COMPONENT runtime)
+install(DIRECTORY contrib/prometheus contrib/grafana DESTINATION ${CMAKE_INSTALL_DOCDIR}/contrib COMPONENT runtime)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
 # Empty, for modules; whoever else may write here may run anything as pgcourier.
 install(CODE "set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${PGCOURIER_MODULE_SUBFOLDER}\")

@@ -39,7 +39,7 @@ def wake_ups(pid):
 
 
 def statements(rig):
-    """Those of the role `relay` so far: PostgreSQL's log says each when told to."""
+    """Those of the role `pgcourier` so far: PostgreSQL's log says each when told to."""
     with open(f"{rig.folder}/postgres.log", encoding="utf-8", errors="replace") as file:
         return sum("LOG:  execute " in line or "LOG:  statement: " in line for line in file)
 
@@ -47,9 +47,9 @@ def statements(rig):
 def idle(rig, sinks):
     with rig.relay("footprint", sinks):
         pass  # makes the cursors
-    rig.sql("ALTER ROLE relay SET log_statement = 'all'")
+    rig.sql("ALTER ROLE pgcourier SET log_statement = 'all'")
     with rig.relay("footprint", sinks) as relay:
-        rig.sql("ALTER ROLE relay RESET log_statement")
+        rig.sql("ALTER ROLE pgcourier RESET log_statement")
         time.sleep(SETTLE_S)
         before = [statements(rig), wake_ups(relay.pid), time.monotonic()]
         time.sleep(IDLE_S)

@@ -18,7 +18,7 @@ import time
 import psycopg2
 
 CONFIG = """\
-postgres: {{ dsn: "host={folder} dbname=shop user=relay" }}
+postgres: {{ dsn: "host={folder} dbname=shop user=pgcourier" }}
 admin: {{ listen: "unix:{folder}/admin.sock" }}
 sinks:
   - name: billing

@@ -1,9 +1,9 @@
--- A small shop whose orders cause events. `app` is the role its program logs in with, `relay` the
+-- A small shop whose orders cause events. `app` is the role its program logs in with, `pgcourier` the
 -- one that pgcourier logs in with.
 CREATE ROLE app LOGIN;
-CREATE ROLE relay LOGIN;
+CREATE ROLE pgcourier LOGIN;
 GRANT courier_publisher TO app;
-GRANT courier_relay TO relay;
+GRANT courier_relay TO pgcourier;
 
 CREATE SCHEMA shop;
 CREATE TABLE shop.orders (

@@ -17,6 +17,7 @@ struct blocking_conn;
 struct bytes;
 
 struct command;
+struct verb;
 
 /* What the command line gave; borrows argv. */
 struct arguments {
@@ -45,6 +46,7 @@ struct command {
         const char *usage;   /* what follows `pgcourier NAME ` */
         const char *details; /* for `help NAME`: what it does and what it prints; ends with '\n' */
         const struct command_option *options; /* --help is everybody's and in no table */
+        const struct verb *verbs; /* cli/verbs.h: who takes which of the options; NULL: no verbs */
         unsigned min_operands;
         unsigned max_operands;
         bool is_hidden; /* for programs: in no list that people read */

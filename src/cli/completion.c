@@ -5,6 +5,7 @@
  */
 #include "cli/cli.h"
 #include "cli/completion_words.h"
+#include "cli/verbs.h"
 #include "config/config.h"
 
 #include <stdio.h>
@@ -39,6 +40,20 @@ static void print_verbs(const struct command *command, const char *separator)
                 printf("%.*s%s", (int)length, verb, separator);
 }
 
+/* Once the verb stands there, only its own options are offered. */
+static void print_bash_verbs(const struct command *command)
+{
+        puts("      ((COMP_CWORD == 2)) || case ${COMP_WORDS[2]} in");
+        for (const struct verb *verb = command->verbs; verb->name != NULL; verb++) {
+                printf("        %s) words='", verb->name);
+                for (unsigned i = 0; command->options[i].name != NULL; i++)
+                        if (verb->options >> i & 1)
+                                printf("--%s ", command->options[i].name);
+                puts("--help' ;;");
+        }
+        puts("      esac");
+}
+
 static void print_bash_case(const struct command *command)
 {
         printf("    %s)\n      words='", command->name);
@@ -46,6 +61,8 @@ static void print_bash_case(const struct command *command)
         for (const struct command_option *option = command->options; option->name != NULL; option++)
                 printf("--%s ", option->name);
         puts("--help'");
+        if (command->verbs != NULL)
+                print_bash_verbs(command);
         if (operand_completes(command) == COMPLETES_SINK)
                 puts("      operands=sinks");
         puts("      case $previous in");

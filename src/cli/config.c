@@ -49,7 +49,7 @@ static const struct verb verbs[] = {
 
 static bool run_config(const struct arguments *arguments, struct error *error)
 {
-        return verbs_run(arguments, verbs, error);
+        return verbs_run(arguments, error);
 }
 
 extern const struct command config_command;
@@ -63,6 +63,7 @@ const struct command config_command = {
         "Secrets, and what a module's options hold, are ***. schema prints a JSON Schema that\n"
         "editors understand; docs prints the tables of docs/configuration.md.\n",
     .options = options,
+    .verbs = verbs,
     .min_operands = 1,
     .max_operands = 1,
     .run = run_config,

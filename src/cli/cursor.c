@@ -294,7 +294,7 @@ static const struct verb verbs[] = {
 
 static bool run_cursor(const struct arguments *arguments, struct error *error)
 {
-        return verbs_run(arguments, verbs, error);
+        return verbs_run(arguments, error);
 }
 
 extern const struct command cursor_command;
@@ -316,6 +316,7 @@ const struct command cursor_command = {
         "The role must be a member of courier_relay. With neither --dsn nor -c the environment\n"
         "names the database (PGHOST, PGUSER …).\n",
     .options = options,
+    .verbs = verbs,
     .max_operands = 2,
     .run = run_cursor,
 };

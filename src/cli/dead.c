@@ -185,7 +185,7 @@ static const struct verb verbs[] = {
 
 static bool run_dead(const struct arguments *arguments, struct error *error)
 {
-        return verbs_run(arguments, verbs, error);
+        return verbs_run(arguments, error);
 }
 
 extern const struct command dead_command;
@@ -212,6 +212,7 @@ const struct command dead_command = {
         "still parked for the same sink. The role must be a member of courier_relay. With\n"
         "neither --dsn nor -c the environment names the database (PGHOST, PGUSER …).\n",
     .options = options,
+    .verbs = verbs,
     .max_operands = UINT_MAX,
     .run = run_dead,
 };

@@ -210,7 +210,7 @@ static const struct verb verbs[] = {
 
 static bool run_endpoint(const struct arguments *arguments, struct error *error)
 {
-        return verbs_run(arguments, verbs, error);
+        return verbs_run(arguments, error);
 }
 
 const struct command endpoint_command = {
@@ -246,6 +246,7 @@ const struct command endpoint_command = {
         "courier.endpoint by SQL, which can change all other settings. The role must be a member\n"
         "of courier_relay.\n",
     .options = options,
+    .verbs = verbs,
     .max_operands = UINT_MAX,
     .run = run_endpoint,
 };

@@ -193,7 +193,7 @@ static const struct verb verbs[] = {
 
 static bool run_parked(const struct arguments *arguments, struct error *error)
 {
-        return verbs_run(arguments, verbs, error);
+        return verbs_run(arguments, error);
 }
 
 extern const struct command parked_command;
@@ -219,6 +219,7 @@ const struct command parked_command = {
         "courier_relay. With neither --dsn nor -c the environment names the database (PGHOST,\n"
         "PGUSER …).\n",
     .options = options,
+    .verbs = verbs,
     .max_operands = UINT_MAX,
     .run = run_parked,
 };

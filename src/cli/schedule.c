@@ -113,7 +113,7 @@ static const struct verb verbs[] = {
 
 static bool run_schedule(const struct arguments *arguments, struct error *error)
 {
-        return verbs_run(arguments, verbs, error);
+        return verbs_run(arguments, error);
 }
 
 extern const struct command schedule_command;
@@ -132,6 +132,7 @@ const struct command schedule_command = {
         "The role must be a member of courier_publisher or courier_relay. With neither --dsn nor\n"
         "-c the environment names the database (PGHOST, PGUSER, PGDATABASE …).\n",
     .options = options,
+    .verbs = verbs,
     .max_operands = UINT_MAX,
     .run = run_schedule,
 };

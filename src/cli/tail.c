@@ -2,6 +2,9 @@
 #include "base/bytes.h"
 #include "cli/admin_client.h"
 #include "cli/cli.h"
+#include "cli/endpoint.h"
+#include "outbox/blocking_conn.h"
+#include "outbox/endpoint_rows.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -9,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define ANSWER_TIMEOUT_MS 5000
 
 enum { CONFIG, SINK, ENDPOINT, KEY, JSON, COUNT };
 
@@ -114,6 +119,25 @@ static void append_argument(
         curl_free(escaped);
 }
 
+/* The relay would never tell of a name that is misspelt. A database that does not answer is no reason not
+ * to follow. */
+static bool endpoint_exists(const char *config_path, const char *name, struct error *error)
+{
+        struct error ignored;
+        struct blocking_conn *conn =
+            connect_for_command(NULL, config_path, ANSWER_TIMEOUT_MS, &ignored);
+        struct rows *rows = conn != NULL ? endpoint_names(conn, &ignored) : NULL;
+        bool is_there = rows == NULL;
+
+        for (int i = 0; !is_there && i < rows_count(rows); i++)
+                is_there = strcmp(rows_text(rows, i, 0), name) == 0;
+        if (!is_there)
+                is_there = endpoint_missing(conn, name, error);
+        rows_free(rows);
+        blocking_conn_close(conn);
+        return is_there;
+}
+
 /* No name has a slash in it, so "webhooks/acme" is what it looks like. */
 static bool make_path(const struct arguments *arguments, struct bytes *path, struct error *error)
 {
@@ -130,6 +154,9 @@ static bool make_path(const struct arguments *arguments, struct bytes *path, str
             (endpoint != NULL && *endpoint == '\0'))
                 return error_set(error, ERROR_USAGE, "tail: --%s: there is an empty name",
                     endpoint != NULL && slash == NULL ? "endpoint" : "sink");
+        if (endpoint != NULL &&
+            !endpoint_exists(arguments_value(arguments, CONFIG), endpoint, error))
+                return false;
         bytes_append_text(path, "/api/events?only=delivery");
         if (sink != NULL)
                 append_argument(
@@ -188,7 +215,8 @@ const struct command tail_command = {
         "\n"
         "The relay does not tell of everything: at most twenty deliveries that worked in each\n"
         "second and a hundred attempts that did not, of all sinks. Below that nothing is missing;\n"
-        "above it a line on standard error says how many were left out. Ends with the relay.\n",
+        "above it a line on standard error says how many were left out. Ends with the relay.\n"
+        "Exit code 8: there is no such endpoint.\n",
     .options = options,
     .run = run_tail,
 };

@@ -70,8 +70,10 @@ static bool check_words(const struct arguments *arguments, const struct verb *ve
         return true;
 }
 
-bool verbs_run(const struct arguments *arguments, const struct verb *verbs, struct error *error)
+bool verbs_run(const struct arguments *arguments, struct error *error)
 {
+        const struct verb *verbs = arguments->command->verbs;
+
         for (const struct verb *verb = verbs; verb->name != NULL && arguments->n_operands > 0;
              verb++)
                 if (strcmp(verb->name, arguments->operands[0]) == 0)

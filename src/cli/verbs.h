@@ -11,5 +11,6 @@ struct verb {
         bool (*run)(const struct arguments *arguments, struct error *error);
 };
 
-/* `verbs` ends with a NULL name. Refuses operands and options that are not the verb's. */
-bool verbs_run(const struct arguments *arguments, const struct verb *verbs, struct error *error);
+/* By the command's table, which ends with a NULL name. Refuses operands and options that are not the
+ * verb's. */
+bool verbs_run(const struct arguments *arguments, struct error *error);

@@ -72,7 +72,8 @@ static const char excess_sql[] =
     "    AND relowner = pg_roles.oid), 'owns tables of schema courier'))"
     "  AS may (so, what) WHERE so AND rolname = current_user)"
     " SELECT 'warn', current_user || ' ' || what || ', which the relay does not need',"
-    "  'Let the relay log in with a role of its own: CREATE ROLE relay LOGIN PASSWORD ''…'' IN ROLE"
+    "  'Let the relay log in with a role of its own: CREATE ROLE pgcourier LOGIN PASSWORD ''…'' IN "
+    "ROLE"
     " courier_relay' FROM excess"
     " UNION ALL SELECT 'ok', current_user || ' has no rights beyond its task', NULL"
     "  WHERE NOT EXISTS (SELECT FROM excess)";

@@ -161,6 +161,9 @@ Test(receivers_commands, tail_names_the_receiver_and_follows_one)
         expect_refusal(
             RUN("tail", "--sink", "hooks/acme", "--endpoint", "acme"), 2, "both name a receiver");
         expect_refusal(RUN("tail", "--sink", "hooks/"), 2, "there is an empty name");
+        expect_refusal(RUN("tail", "--endpoint", "amce"), 8,
+            "there is no endpoint \"amce\"; did you mean \"acme\"?");
+        expect_refusal(RUN("tail", "--sink", "hooks/bta"), 8, "did you mean \"beta\"?");
         free(lines);
         free(json);
 }

@@ -98,6 +98,30 @@ Test(rights, the_public_has_none)
             "0");
 }
 
+/* What its defaults, rules and triggers call may be called by whoever may change a row. */
+Test(rights, an_application_that_manages_endpoints_needs_only_their_table)
+{
+        char *theirs;
+        PGconn *portal;
+
+        database_exec(session,
+            "DROP ROLE IF EXISTS portal; CREATE ROLE portal LOGIN;"
+            "GRANT USAGE ON SCHEMA courier TO portal;"
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON courier.endpoint TO portal;"
+            "INSERT INTO courier.sink (name, fans_out) VALUES ('webhooks', true)");
+        theirs = dsn_as_user(dsn, "portal");
+        portal = database_connect(theirs);
+        database_exec(portal,
+            "INSERT INTO courier.endpoint (sink, name, url, topics, filter) VALUES"
+            " ('webhooks', 'acme', 'https://acme.example/', '{orders.*}', '$.total > 100');"
+            "UPDATE courier.endpoint SET topics = '{**}', filter = '$.total > 1', state = 'paused';"
+            "SELECT courier.rotate_secret(name) FROM courier.endpoint;"
+            "DELETE FROM courier.endpoint");
+        PQfinish(portal);
+        free(theirs);
+        database_exec(session, "DROP OWNED BY portal; DROP ROLE portal");
+}
+
 /* Such a function is called with its caller's search_path, which decides what its words mean. */
 Test(rights, functions_with_their_owners_rights_pin_their_names_and_are_not_for_everybody)
 {

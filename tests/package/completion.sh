@@ -37,6 +37,10 @@ completes "shop.yaml" pgcourier run --config = sh
 completes "" pgcourier run --log-level d
 completes "list" pgcourier dead l
 completes "redrive" pgcourier dead redr
+completes "--limit" pgcourier dead list --li
+completes "" pgcourier dead list --dr
+completes "--dry-run" pgcourier dead redrive --dr
+completes "" pgcourier endpoint remove --u
 completes "rotate-secret" pgcourier endpoint ro
 completes "billing bus" pgcourier dead list -c shop.yaml --sink b
 completes "bus" pgcourier dead list --config = shop.yaml --sink = bu
