@@ -19,11 +19,11 @@ struct fixture {
 };
 
 /* `http` are more keys of the sink's block, each after a comma. */
-static void start(struct fixture *fixture, const char *http)
+static void start_sweeping(struct fixture *fixture, const char *each, const char *http)
 {
         fixture->process = relay_start("postgres:\n"
                                        "  dsn: \"%s\"\n"
-                                       "relay: {sweep: 200ms, standby: 100ms}\n"
+                                       "relay: {sweep: %s, standby: 100ms}\n"
                                        "log: {level: debug}\n"
                                        "sinks:\n"
                                        "  - name: hooks\n"
@@ -31,9 +31,14 @@ static void start(struct fixture *fixture, const char *http)
                                        "    retry: {first: 10ms, max: 20ms}\n"
                                        "    http: {endpoints: table, allow_networks: [127.0.0.1],"
                                        " allow_ports: [%u, %u]%s}\n",
-            fixture->relay.relay, http_receiver_port(fixture->http),
+            fixture->relay.relay, each, http_receiver_port(fixture->http),
             http_receiver_port(fixture->other), http);
         relay_wait_for_log(fixture->process, "event=endpoints_read", 10000);
+}
+
+static void start(struct fixture *fixture, const char *http)
+{
+        start_sweeping(fixture, "200ms", http);
 }
 
 static void begin(struct fixture *fixture)
@@ -246,6 +251,44 @@ Test(fanout, reads_once_what_was_written_between_the_insert_of_a_receiver_and_it
                          "SELECT sum(idx_tup_read)::bigint FROM pg_stat_all_indexes"
                          " WHERE relid IN (SELECT relid FROM pg_partition_tree('courier.outbox'))"),
             10 * N, "of the index on the ids");
+        end(&fixture);
+}
+
+/* When the one has ended, the relay does not know yet that the other is gone, and has something to settle
+ * for it. */
+Test(fanout, goes_on_when_a_receiver_ends_behind_another_that_is_gone_already)
+{
+        struct fixture fixture;
+
+        begin(&fixture);
+        http_receiver_answer(fixture.other, &(struct http_answer){.is_held = true});
+        add_at(&fixture, "first", http_receiver_port(fixture.other), "", "");
+        add(&fixture, "second", "", "");
+        start_sweeping(&fixture, "1h", "");
+        publish_numbers(&fixture, "t", 1, 1);
+        await(&fixture, "second", 1);
+        http_receiver_wait(fixture.other, 1, 20000);
+
+        database_exec(fixture.relay.admin, "DELETE FROM courier.endpoint WHERE name = 'first'");
+        relay_wait_for_log(fixture.process, "event=endpoint_removed sink=hooks/first", 10000);
+        database_exec(fixture.relay.admin, "SET session_replication_role = replica;"
+                                           "DELETE FROM courier.endpoint WHERE name = 'second';"
+                                           "RESET session_replication_role");
+        http_receiver_release(fixture.other);
+        await_in_database(fixture.relay.admin,
+            "SELECT count(*) = 0 FROM courier.cursor AS c WHERE lane = 1", "the first has ended");
+        publish_numbers(&fixture, "t", 2, 2);
+        await(&fixture, "second", 2);
+        await_in_database(fixture.relay.admin,
+            "SELECT greatest(from_floor, last_id) >= 2 FROM courier.cursor WHERE lane = 2 UNION ALL"
+            " SELECT false",
+            "what the second got is settled");
+        database_exec(fixture.relay.admin, "NOTIFY courier_control");
+        relay_wait_for_log(fixture.process, "event=endpoint_removed sink=hooks/second", 10000);
+        await_in_database(fixture.relay.admin, "SELECT count(*) = 1 FROM courier.cursor",
+            "and so has the second");
+        relay_stop(fixture.process);
+        cr_expect_eq(relay_count_in_log(fixture.process, "event=outbox_connection_lost"), 0);
         end(&fixture);
 }
 
