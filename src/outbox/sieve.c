@@ -287,6 +287,14 @@ static void bench_serve(struct bench *bench)
                 ask_unproven(sieve);
 }
 
+static void end_trouble(struct bench *bench)
+{
+        if (bench->trouble.kind == ERROR_NONE)
+                return;
+        bench->trouble.kind = ERROR_NONE;
+        bench->sieve->events.on_back(bench->sieve->owner);
+}
+
 static void on_rested(void *owner)
 {
         bench_serve(owner);
@@ -297,6 +305,7 @@ static void on_idle(void *owner)
         struct bench *bench = owner;
 
         judge_close(bench->judge);
+        end_trouble(bench);
 }
 
 /* ---- the answer ---------------------------------------------------------------------------- */
@@ -576,10 +585,7 @@ static void on_ready(void *owner)
         struct bench *bench = owner;
         struct sieve *sieve = bench->sieve;
 
-        if (bench->trouble.kind != ERROR_NONE) {
-                bench->trouble.kind = ERROR_NONE;
-                sieve->events.on_back(sieve->owner);
-        }
+        end_trouble(bench);
         bench_serve(&sieve->proven); /* filters may have moved from one to the other */
         bench_serve(&sieve->unproven);
 }

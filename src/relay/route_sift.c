@@ -84,10 +84,18 @@ static struct sieve_filter *filter_at(const struct route *route, unsigned stage)
         return stage == 0 ? route->carrier->filter : route->filter;
 }
 
+/* A lane that ends has no use for the page, and nobody waits for the answer. */
+static bool is_ending(const struct route *route)
+{
+        return route->is_leaving || route->lane.is_draining;
+}
+
 static void go_on(struct route *route)
 {
         struct sift_state *sift = &route->sift;
 
+        if (is_ending(route) && route_has_filter(route))
+                cut(sift, 0);
         while (sift->stage < 2 && sift->page->n_events > 0) {
                 struct sieve_filter *filter = filter_at(route, sift->stage);
 
