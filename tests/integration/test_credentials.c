@@ -84,9 +84,9 @@ Test(credentials, of_postgres_are_read_again_before_anybody_is_told)
 static bool status_says(void *text)
 {
         struct program_run run = program_run(NULL, "status", "-c", text, NULL);
-        bool says = strstr(run.out, "PostgreSQL refuses the login for ") != NULL &&
-                    strstr(run.out, "password authentication failed for user \"relay\"") != NULL &&
-                    strstr(run.out, "goes on by itself") != NULL;
+        bool says = program_says(run.out, "PostgreSQL refuses the login for ") &&
+                    program_says(run.out, "password authentication failed for user \"relay\"") &&
+                    program_says(run.out, "goes on by itself");
 
         program_run_free(&run);
         return says;

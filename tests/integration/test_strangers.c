@@ -49,7 +49,7 @@ static bool is_said(void *context)
 {
         const struct wanted *wanted = context;
         struct program_run run = program_run(NULL, wanted->command, "-c", relay->config_path, NULL);
-        bool is_there = strstr(run.out, wanted->words) != NULL;
+        bool is_there = program_says(run.out, wanted->words);
 
         program_run_free(&run);
         return is_there != wanted->is_absent;

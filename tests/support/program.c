@@ -3,9 +3,11 @@
 #include "base/alloc.h"
 #include "support/process.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define MAX_WORDS 32
@@ -63,4 +65,27 @@ char *program_file(const char *name, const void *content, unsigned long n_bytes)
                 test_abort("cannot write %s", path);
         free(folder);
         return path;
+}
+
+static char *on_one_line(const char *text)
+{
+        char *line = xstrdup(text), *to = line;
+
+        for (const char *from = text; *from != '\0'; from++)
+                if (isspace((unsigned char)*from) == 0)
+                        *to++ = *from;
+                else if (to > line && to[-1] != ' ')
+                        *to++ = ' ';
+        *to = '\0';
+        return line;
+}
+
+bool program_says(const char *text, const char *words)
+{
+        char *line = on_one_line(text), *wanted = on_one_line(words);
+        bool says = strstr(line, wanted) != NULL;
+
+        free(line);
+        free(wanted);
+        return says;
 }
