@@ -4,9 +4,10 @@
  * from all else (judge.h), and what it may cost is bounded.
  *
  *   UNPROVEN  -answers in good time-> PROVEN    asked together with the other proven ones
- *   PROVEN    -is slow-> UNPROVEN               asked by itself, on another connection, which rests
- *                                               twice as long as it worked
- *   UNPROVEN  -too slow for 3 events in a row-> GIVEN UP
+ *   PROVEN    -is slow-> UNPROVEN               asked by itself, on another connection
+ *   UNPROVEN  -is slow then, too-> SLOW         asked there after rests twice as long as the work was;
+ *                                               meanwhile those have their turn that are not slow
+ *   SLOW      -too slow for 3 events in a row-> GIVEN UP
  *
  * It is too slow for an event if it had SIEVE_LIMIT_MS, then twice and then four times as long for this
  * event alone; a large payload may take longer, because PostgreSQL has to read it first. Such an event is
@@ -75,6 +76,7 @@ struct sieve_filter *sieve_filter_open(struct sieve *sieve, const char *text,
     void (*on_given_up)(void *owner, const char *words), void *owner);
 void sieve_filter_close(struct sieve_filter *filter); /* nothing is asked; NULL is allowed */
 bool sieve_filter_is_given_up(const struct sieve_filter *filter);
+bool sieve_filter_is_slow(const struct sieve_filter *filter); /* was, when it was asked last */
 
 void sieve_ask_init(struct sieve_ask *ask, void (*on_sifted)(struct sieve_ask *ask));
 

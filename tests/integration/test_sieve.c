@@ -258,6 +258,71 @@ Test(sieve, gives_up_a_filter_that_takes_too_long_while_others_are_answered)
         end(&rig);
 }
 
+/* There may be many that are slow, each with a text of its own. */
+static void open_dear(struct rig *rig, struct asker *askers, int n)
+{
+        char filter[400];
+
+        for (int i = 0; i < n; i++) {
+                snprintf(filter, sizeof filter, "%s && $.id == %d", DEAR, i);
+                open_asker(rig, &askers[i], filter);
+                ask(rig, &askers[i], 1, 10);
+        }
+}
+
+static int n_given_up(const struct asker *askers, int n)
+{
+        int n_given_up = 0;
+
+        for (int i = 0; i < n; i++)
+                n_given_up += sieve_filter_is_given_up(askers[i].filter);
+        return n_given_up;
+}
+
+Test(sieve, answers_newcomers_while_many_slow_ones_wait)
+{
+        enum { N_DEAR = 6, N_NEW = 10 };
+        struct rig rig;
+        struct asker dear[N_DEAR], new;
+        char filter[32];
+
+        begin(&rig);
+        publish(&rig, A_DOZEN, 10);
+        open_dear(&rig, dear, N_DEAR);
+        for (int i = 0; i < N_NEW; i++) {
+                snprintf(filter, sizeof filter, "$.id < %d", i + 2);
+                open_asker(&rig, &new, filter);
+                cr_expect_str_eq(answers(&rig, &new, 1, 10), "YYYYYYYYYY");
+                cr_expect_not(sieve_filter_is_slow(new.filter));
+                close_asker(&new);
+        }
+        cr_expect_leq(
+            n_given_up(dear, N_DEAR), 1, "one after the other, they did not wait for all");
+        for (int i = 0; i < N_DEAR; i++)
+                close_asker(&dear[i]);
+        end(&rig);
+}
+
+Test(sieve, decides_about_slow_ones_one_after_the_other)
+{
+        enum { N_DEAR = 3 };
+        struct rig rig;
+        struct asker dear[N_DEAR];
+
+        begin(&rig);
+        publish(&rig, A_DOZEN, 10);
+        open_dear(&rig, dear, N_DEAR);
+        while (n_given_up(dear, N_DEAR) == 0)
+                uv_run(&rig.loop, UV_RUN_ONCE);
+        for (int i = 0; i < N_DEAR; i++) {
+                cr_expect_eq(dear[i].ask.n_sifted, i == 0 ? 3 : 0, "of %d", i);
+                cr_expect_eq(sieve_filter_is_slow(dear[i].filter), i > 0, "it has been found out");
+        }
+        for (int i = 0; i < N_DEAR; i++)
+                close_asker(&dear[i]);
+        end(&rig);
+}
+
 Test(sieve, does_not_judge_an_event_that_makes_a_good_filter_slow)
 {
         struct rig rig;
