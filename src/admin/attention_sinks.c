@@ -261,6 +261,32 @@ static void add_endpoints(struct findings *findings, const json_t *sink)
         findings_add(findings, &finding);
 }
 
+static void add_slow_filters(struct findings *findings, const json_t *sink)
+{
+        const json_t *slow = status_get(sink, "slow_filters");
+        struct finding finding =
+            finding_of(ATTENTION_NOTE, "slow_filter", status_text(sink, "name"));
+        const char *endpoint = status_text(slow, "endpoint");
+        double n = status_number(slow, "count");
+
+        if (n > 1)
+                bytes_printf(&finding.title, "%.0f filters of %s are slow", n, finding.sink);
+        else
+                bytes_printf(&finding.title, "The filter of %s%s%s is slow", finding.sink,
+                    *endpoint != '\0' ? "/" : "", endpoint);
+        if (n > 1 && *endpoint != '\0')
+                sentence_append(&finding.why, "%s and %.0f more", endpoint, n - 1);
+        sentence_append(&finding.why,
+            "What is slow is asked by itself, and seldom; only the events that it is for wait for "
+            "its answer");
+        sentence_append(&finding.remedy,
+            "Simplify it. If it takes too long for three events in a row, it is given up");
+        if (*endpoint != '\0')
+                command_append(findings, &finding.command, "endpoint", "show", endpoint, "--sink",
+                    finding.sink, NULL);
+        findings_add(findings, &finding);
+}
+
 /* The count stops somewhere. */
 static const char *at_least(const json_t *sink)
 {
@@ -336,6 +362,8 @@ void findings_add_sinks(struct findings *findings)
                 add_state(findings, sink);
                 add_settings(findings, sink);
                 add_endpoints(findings, sink);
+                if (json_is_object(status_get(sink, "slow_filters")))
+                        add_slow_filters(findings, sink);
                 if (status_number(sink, "dead") > 0)
                         add_dead(findings, sink);
                 if (status_number(sink, "retrying") > 0)

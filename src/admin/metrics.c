@@ -61,6 +61,11 @@ static double is_up(const struct sink_telemetry *sink)
         return sink->is_up;
 }
 
+static double n_slow_filters(const struct sink_telemetry *sink)
+{
+        return sink->n_slow_filters;
+}
+
 static double is_paused(const struct sink_telemetry *sink)
 {
         return sink->is_paused;
@@ -192,6 +197,7 @@ static const struct metric metrics[] = {
     {"pgcourier_dead_letters", METRIC_GAUGE, NULL, "Dead letters that nobody has dealt with. Counted up to 10000.", .look_path = {"dead"}},
     {"pgcourier_sink_holds_outbox", METRIC_GAUGE, NULL, "1 if the oldest partition of the outbox that is over stays because the sink needs it.", .look_path = {"holds_outbox"}},
     {"pgcourier_endpoints", METRIC_GAUGE, NULL, "Receivers of a sink that fans out, in all and by state.", .write = write_endpoints},
+    {"pgcourier_slow_filters", METRIC_GAUGE, NULL, "Filters of the sink and of its receivers that took long when they were asked last. One that is given up does not count: it disables the receiver, or pauses the sink.", .of_sink = n_slow_filters},
 
     {"pgcourier_inflight_events", METRIC_GAUGE, NULL, "Events in memory that are not settled yet.", .of_sink = in_flight},
     {"pgcourier_inflight_limit", METRIC_GAUGE, NULL, "So many there may be: max_in_flight, of all receivers together.", .of_sink = window},

@@ -66,6 +66,14 @@ static json_t *last_error(const struct sink_telemetry *sink)
             json_words(sink->last_error.words));
 }
 
+static json_t *slow_filters(const struct sink_telemetry *sink)
+{
+        if (sink->n_slow_filters == 0)
+                return json_null();
+        return json_pack("{s:I s:o}", "count", (json_int_t)sink->n_slow_filters, "endpoint",
+            json_words(sink->slow_filter));
+}
+
 json_t *status_sink(struct sink_telemetry *sink, const json_t *look, int64_t now_us)
 {
         static const char *const known[] = {"topics", "owner", "backlog", "retrying", "blocked",
@@ -81,6 +89,7 @@ json_t *status_sink(struct sink_telemetry *sink, const json_t *look, int64_t now
 
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
                 json_object_set_new(document, known[i], json_member(look, known[i]));
+        json_object_set_new(document, "slow_filters", slow_filters(sink));
         add_last_minute(document, sink, now_us);
         return document;
 }

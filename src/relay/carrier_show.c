@@ -6,6 +6,8 @@
 #include "sinks/sink.h"
 #include "telemetry/telemetry.h"
 
+#include <stdio.h>
+
 /* Undelivered events older than this, and nothing delivered for as long: something is stuck. */
 #define STALLED_AFTER_S 60
 
@@ -30,6 +32,15 @@ static void add_lane(struct sink_telemetry *seen, const struct lane *lane)
         seen->window += lane->policy.max_in_flight;
         if (breaker_gauge(lane) < seen->breaker)
                 seen->breaker = breaker_gauge(lane);
+}
+
+static void add_filter(
+    struct sink_telemetry *seen, const struct sieve_filter *filter, const char *endpoint)
+{
+        if (filter == NULL || !sieve_filter_is_slow(filter))
+                return;
+        if (seen->n_slow_filters++ == 0)
+                snprintf(seen->slow_filter, sizeof seen->slow_filter, "%s", endpoint);
 }
 
 static bool is_stalled(const struct sink_telemetry *seen, int64_t now_us)
@@ -95,8 +106,15 @@ void carrier_show(const struct carrier *carrier, int64_t now_us)
         seen->window = 0;
         seen->sending = carrier->sink->n_in_flight;
         seen->breaker = list_is_empty(&carrier->routes) ? 0 : 2;
-        for (struct list *link = carrier->routes.next; link != &carrier->routes; link = link->next)
-                add_lane(seen, &list_owner(link, struct route, link)->lane);
+        seen->n_slow_filters = 0;
+        seen->slow_filter[0] = '\0';
+        add_filter(seen, carrier->filter, "");
+        list_for_each (link, &carrier->routes) {
+                const struct route *route = list_owner(link, struct route, link);
+                add_lane(seen, &route->lane);
+                add_filter(
+                    seen, route->filter, route->endpoint != NULL ? route->endpoint->name : "");
+        }
         seen->is_paused = carrier->is_paused_by_operator || carrier->is_paused_by_relay;
         seen->is_owned = carrier->is_owned;
         seen->is_up = carrier->is_owned && seen->breaker == 0;

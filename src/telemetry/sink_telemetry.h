@@ -64,10 +64,13 @@ struct sink_telemetry {
         uint64_t in_flight; /* events in memory that are not settled yet */
         uint64_t window;    /* so many there may be: max_in_flight; of all receivers together */
         uint64_t sending;   /* attempts that the sink has */
-        bool is_owned;      /* by this relay */
-        bool is_up;         /* we own it, and no breaker is open */
-        bool is_paused;     /* by an operator or by the relay */
-        unsigned breaker;   /* 0 closed, 1 half open, 2 open; of several receivers the best */
+        unsigned n_slow_filters; /* the sink's and its receivers' */
+        char
+            slow_filter[64]; /* one of these receivers; empty: it is the sink's, or there is none */
+        bool is_owned;       /* by this relay */
+        bool is_up;          /* we own it, and no breaker is open */
+        bool is_paused;      /* by an operator or by the relay */
+        unsigned breaker;    /* 0 closed, 1 half open, 2 open; of several receivers the best */
         enum sink_state state;
         char state_reason[256]; /* words, or empty */
         int64_t state_since_us; /* wall clock */

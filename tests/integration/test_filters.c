@@ -1,5 +1,6 @@
 /* Filters in a running relay: nobody waits for one that takes long but whose it is. */
 #include "base/alloc.h"
+#include "support/http_client.h"
 #include "support/http_receiver.h"
 #include "support/relay_fixture.h"
 
@@ -18,6 +19,7 @@ struct fixture {
         struct relay_fixture relay;
         struct http_receiver *http;
         struct relay_process *process;
+        char *address; /* of the admin endpoint */
 };
 
 /* Sinks "hooks", with receivers, and "bus"; `filter` is a line of the latter, or "". */
@@ -25,7 +27,9 @@ static void begin(struct fixture *fixture, const char *filter)
 {
         relay_fixture_begin(&fixture->relay, postgres_shared());
         fixture->http = http_receiver_start(NULL, NULL);
-        fixture->process = relay_start("postgres:\n"
+        fixture->address = xasprintf("unix:%s.admin", fixture->relay.redis.socket_path);
+        fixture->process = relay_start("admin: {listen: \"%s\"}\n"
+                                       "postgres:\n"
                                        "  dsn: \"%s\"\n"
                                        "relay: {sweep: 200ms, standby: 100ms}\n"
                                        "log: {level: debug}\n"
@@ -38,7 +42,7 @@ static void begin(struct fixture *fixture, const char *filter)
                                        "    topics: [\"**\"]\n"
                                        "%s"
                                        "    redis: {url: \"unix://%s\", stream: events}\n",
-            fixture->relay.relay, http_receiver_port(fixture->http), filter,
+            fixture->address, fixture->relay.relay, http_receiver_port(fixture->http), filter,
             fixture->relay.redis.socket_path);
         relay_wait_for_log(fixture->process, "event=endpoints_read", 10000);
         relay_wait_for_log(fixture->process, "event=lane_owned sink=bus", 10000);
@@ -49,6 +53,7 @@ static void end(struct fixture *fixture)
         relay_destroy(fixture->process);
         http_receiver_destroy(fixture->http);
         relay_fixture_end(&fixture->relay);
+        free(fixture->address);
 }
 
 static void add(struct fixture *fixture, const char *name, const char *filter)
@@ -164,6 +169,58 @@ Test(filters, of_one_receiver_cost_no_other_anything)
         cr_expect_eq(database_integer(fixture.relay.admin,
                          "SELECT count(*) FROM courier.outbox WHERE topic = 't'"),
             9);
+        end(&fixture);
+}
+
+struct wanted {
+        const struct fixture *fixture;
+        const char *path, *words;
+};
+
+static bool is_said(void *context)
+{
+        const struct wanted *wanted = context;
+        struct http_reply reply =
+            http_ask(wanted->fixture->address, "GET", wanted->path, NULL, NULL);
+        bool is_it = reply.status == 200 && strstr(reply.body, wanted->words) != NULL;
+
+        http_reply_free(&reply);
+        return is_it;
+}
+
+static void await_words(const struct fixture *fixture, const char *path, const char *words)
+{
+        struct wanted wanted = {fixture, path, words};
+
+        wait_until(is_said, &wanted, 20000, words);
+}
+
+static int n_slow_filters(const struct fixture *fixture)
+{
+        struct http_reply reply = http_ask(fixture->address, "GET", "/metrics", NULL, NULL);
+        static const char series[] = "pgcourier_slow_filters{sink=\"hooks\"} ";
+        const char *at = strstr(reply.body, series);
+        int n = at != NULL ? atoi(at + strlen(series)) : -1;
+
+        http_reply_free(&reply);
+        return n;
+}
+
+/* Ten are given up one after the other: for a minute there is one that is not. */
+Test(filters, are_named_while_they_are_slow)
+{
+        struct fixture fixture;
+
+        begin(&fixture, "");
+        database_exec(fixture.relay.admin, "INSERT INTO courier.endpoint (sink, name, url, filter)"
+                                           " SELECT 'hooks', 'evil' || i, 'http://shop.example/',"
+                                           " format('%s && $.id == %s', '" DEAR
+                                           "', i)::jsonpath FROM generate_series(1, 10) AS i");
+        publish_dozens(&fixture, 5);
+        await_words(&fixture, "/api/status", "\"slow_filters\":{\"count\":");
+        await_words(&fixture, "/api/status", " filters of hooks are slow");
+        cr_expect_geq(n_slow_filters(&fixture), 1);
+        relay_stop(fixture.process);
         end(&fixture);
 }
 

@@ -395,6 +395,17 @@ Test(attention, warns_of_a_takeover_that_would_go_elsewhere)
                                  " 'owner': null, 'settings_differ': 'x'}]}"));
 }
 
+Test(attention, names_a_filter_that_is_slow)
+{
+        expect(SINK("'state': 'running', 'slow_filters': {'count': 1, 'endpoint': 'acme'}"),
+            "note slow_filter:a -1: The filter of a/acme is slow | What is slow",
+            "| pgcourier endpoint show acme --sink a -c /etc/p.yaml |", NULL);
+        expect(SINK("'state': 'running', 'slow_filters': {'count': 3, 'endpoint': 'acme'}"),
+            "note slow_filter:a -1: 3 filters of a are slow | acme and 2 more. What", NULL);
+        expect(SINK("'state': 'running', 'slow_filters': {'count': 1, 'endpoint': null}"),
+            "note slow_filter:a -1: The filter of a is slow | What is slow", "| - | -", NULL);
+}
+
 Test(attention, names_receivers_in_trouble_and_those_that_nobody_serves)
 {
         expect(SINK("'state': 'running', 'endpoints': {'total': 9, 'failing': 5, 'disabled': 1,"
