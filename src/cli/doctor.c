@@ -13,6 +13,7 @@
 #include "outbox/array_literal.h"
 #include "outbox/dsn_check.h"
 #include "outbox/health.h"
+#include "outbox/look.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -92,6 +93,33 @@ static void check_clock(struct blocking_conn *conn, struct report *report)
                     (int64_t)llabs(ahead_ms));
 }
 
+/* What the relay, its page and `status` show. Leaves the session with settings of its own. */
+static void check_look(
+    struct blocking_conn *conn, const struct config *config, struct report *report)
+{
+        char *sinks = config != NULL ? look_sinks(config) : NULL;
+        const struct parameter parameter = {.value = sinks};
+        struct error error = {0};
+        int64_t began_us = clock_monotonic_us();
+        struct rows *rows = NULL;
+
+        if (blocking_conn_run(conn, look_session_sql, &error))
+                rows = blocking_conn_query(conn, look_sql, &parameter, 1, &error);
+        if (rows == NULL)
+                report_warn(report, "status",
+                    "Deliveries do not depend on it. If its time was up: VACUUM (ANALYZE) the "
+                    "tables "
+                    "of courier that the finding `tables` names, or end what locks them; if it "
+                    "may not look: ask as a member of courier_relay",
+                    "what `status` and the page show cannot be read: %s", error.text);
+        else
+                report_ok(report, "status",
+                    "what `status` and the page show was read in %" PRId64 " ms",
+                    (clock_monotonic_us() - began_us) / 1000);
+        rows_free(rows);
+        free(sinks);
+}
+
 static void examine_database(struct blocking_conn *conn, const struct postgres_config *postgres,
     const struct config *config, struct report *report)
 {
@@ -106,6 +134,8 @@ static void examine_database(struct blocking_conn *conn, const struct postgres_c
         if (is_known)
                 ask_all(
                     conn, health_sink_checks, config != NULL ? array_end(&sinks) : NULL, report);
+        if (is_known)
+                check_look(conn, config, report);
         array_deinit(&sinks);
 }
 

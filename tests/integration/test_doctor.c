@@ -92,7 +92,7 @@ Test(doctor, is_content_with_what_is_well)
             "ok    pauses: none\n", "ok    endpoints: 0, all active\n",
             "ok    retention: 2 partitions, none held beyond its time, 5000000 ids ahead, "
             "the oldest not begun\n",
-            "ok    tables: outbox: ",
+            "ok    tables: outbox: ", "ok    status: what `status` and the page show was read in ",
             "ok    files: no secret is in a file that every user may read\n",
             "ok    sink mail: stdout: can be reached\n"};
         PGconn *relay = own_lane("mail");
@@ -230,6 +230,14 @@ Test(doctor, finds_rights_that_nobody_needs)
         database_exec(rig.owner, "ALTER ROLE relay CREATEROLE");
         EXPECT(DOCTOR(), 0, "warn  excess rights: relay may create roles");
         database_exec(rig.owner, "ALTER ROLE relay NOCREATEROLE");
+}
+
+/* As the relay looks: in time, or not. */
+Test(doctor, looks_as_status_does)
+{
+        database_exec(rig.owner, "REVOKE SELECT ON courier.sink FROM courier_relay");
+        EXPECT(DOCTOR(), 1, "warn  status: what `status` and the page show cannot be read: ",
+            "permission denied for table sink", "      Deliveries do not depend on it. ");
 }
 
 Test(doctor, finds_settings_that_hurt)
