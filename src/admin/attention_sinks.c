@@ -215,8 +215,7 @@ static void add_state(struct findings *findings, const json_t *sink)
                 add_down(findings, sink);
         else if (is_state(sink, "stalled"))
                 add_stalled(findings, sink);
-        else if (is_state(sink, "running") && status_number(backlog, "events") > 0 &&
-                 status_number(backlog, "oldest_age") >= LATE_S)
+        else if (is_state(sink, "running") && status_number(backlog, "overdue_age") >= LATE_S)
                 add_behind(findings, sink);
 }
 

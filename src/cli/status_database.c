@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Undelivered for so long, and nothing settled meanwhile. */
+/* For so long something waits without a known reason, and nothing was settled meanwhile. */
 #define STALLED_S 60
 
 static json_t *get(const json_t *object, const char *name)
@@ -45,7 +45,7 @@ static bool is_stalled(const json_t *look)
 {
         const json_t *backlog = get(look, "backlog");
 
-        return number_of(backlog, "events") > 0 && number_of(backlog, "oldest_age") >= STALLED_S &&
+        return number_of(backlog, "overdue_age") >= STALLED_S &&
                number_of(look, "settled_age") >= STALLED_S;
 }
 

@@ -13,7 +13,7 @@
  *        "foreign_locks": [{"pid", "user", "application_name", "since", "locks", "sinks": […],
  *        "maintenance", "doorbell"}]},
  *    "sinks": {NAME: {"topics": […] | null, "owner": {"pid", "application_name", "client"} | null,
- *      "backlog": {"events", "is_exact", "oldest_age"},
+ *      "backlog": {"events", "is_exact", "oldest_age", "overdue_age"},
  *      "retrying", "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at",
  *      "pauses": [{"by", "reason", "since"}],
  *      "settings_differ": words | null,
@@ -28,7 +28,9 @@
  * counted up to a bound: a backlog is exact up to some thousand events, else an
  * estimate (is_exact false); the four counts stop at 10000 of each sink
  * (counts_are_exact false). A backlog of a sink with receivers is the sum of what
- * those that are not paused have not got.
+ * those that are not paused have not got. overdue_age is for how long something
+ * has waited for no reason that is to be seen here: neither for another attempt nor
+ * for a receiver that fails.
  */
 #pragma once
 

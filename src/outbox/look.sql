@@ -61,6 +61,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
   SELECT cursor.*, greatest(from_floor, last_id) AS above, endpoint.topics AS lane_topics,
          endpoint.types AS lane_types, sinks.topics, sinks.types, sinks.header_names, sinks.header_values,
          has_filter OR endpoint.filter IS NOT NULL AS is_filtered,
+         endpoint.failing_since IS NOT NULL AS is_failing,
          top_id > greatest(from_floor, last_id) AS has_new,
          pg_snapshot_xmin(from_snapshot) < from_xid
            OR pg_snapshot_xmin(until_snapshot) < until_xid AS has_stragglers
@@ -102,6 +103,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
          min(id) AS first_id, max(id) AS last_id, max(upto) AS upto,
          count(*) FILTER (WHERE is_left AND is_taken) AS n_taken,
          min(created_at) FILTER (WHERE is_left AND is_taken) AS oldest,
+         min(created_at) FILTER (WHERE is_left AND is_taken AND NOT is_failing) AS overdue,
          bool_or(is_filtered) AS is_filtered
   FROM looked_at AS lane
   JOIN patterns AS wide ON wide.sink = lane.sink AND wide.of_sink
@@ -160,13 +162,13 @@ WITH RECURSIVE moment AS MATERIALIZED (
   GROUP BY lane.sink, lane.lane, piece
 ), backlogs AS (
   -- Of what was not looked at the share that was taken of what was; lanes without a look as the others.
-  SELECT sink, sum(n_taken) AS n_taken, min(oldest) AS oldest,
+  SELECT sink, sum(n_taken) AS n_taken, min(oldest) AS oldest, min(overdue) AS overdue,
          bool_and(n_rows < max_rows AND NOT is_filtered) AS is_exact,
          sum(CASE WHEN n_rows >= max_rows THEN greatest(0, upto - last_id)
              * (n_taken::numeric / (last_id - first_id + 1)) END) AS n_expected
   FROM pieces GROUP BY sink
 ), counted AS (
-  SELECT sinks.sink, backlogs.oldest, coalesce(backlogs.is_exact, true) AND NOT unseen.is_any AS is_exact,
+  SELECT sinks.sink, backlogs.oldest, backlogs.overdue, coalesce(backlogs.is_exact, true) AND NOT unseen.is_any AS is_exact,
          coalesce(n_taken, 0) + round(coalesce(n_expected, 0)
            + CASE WHEN unseen.is_any THEN (coalesce(n_taken, 0) + coalesce(n_expected, 0)) * unseen.times
                   ELSE 0 END) AS n
@@ -175,15 +177,18 @@ WITH RECURSIVE moment AS MATERIALIZED (
   CROSS JOIN LATERAL (SELECT count(*) > 100 AS is_any, greatest(0, count(*) - 100) / 100.0 AS times FROM lanes
                       WHERE lanes.sink = sinks.sink AND (has_new OR has_stragglers)) AS unseen
 ), parked AS MATERIALIZED (
-  SELECT sinks.sink, row.*
+  SELECT sinks.sink, row.*, endpoint.state <> 'active' OR endpoint.failing_since IS NOT NULL AS is_troubled
   FROM sinks, LATERAL (SELECT lane, outbox_id, position, state, skip, due_at, key, created_at
                        FROM courier.parked WHERE parked.sink = sinks.sink
                        ORDER BY parked.sink, lane, outbox_id LIMIT 10000) AS row
+  LEFT JOIN courier.endpoint ON endpoint.id = row.lane
 ), parked_counts AS (
   SELECT sink, count(*) AS n, count(*) FILTER (WHERE state = 'retry') AS n_retrying,
          count(*) FILTER (WHERE state = 'blocked') AS n_blocked,
          count(*) FILTER (WHERE state = 'delayed') AS n_delayed,
          min(due_at) FILTER (WHERE state = 'retry' AND due_at < 'infinity') AS next_retry_at,
+         min(due_at) FILTER (WHERE state <> 'blocked' AND due_at < (SELECT at FROM moment)
+                               AND is_troubled IS NOT TRUE) AS overdue,
          min(created_at) FILTER (WHERE state <> 'delayed' OR due_at <= (SELECT at FROM moment)) AS oldest
   FROM parked GROUP BY sink
 ), sink_rows AS (
@@ -193,7 +198,9 @@ WITH RECURSIVE moment AS MATERIALIZED (
               FROM owners WHERE owners.sink = sinks.sink),
     'backlog', json_build_object('events', counted.n, 'is_exact', counted.is_exact,
       'oldest_age', greatest(0, coalesce(round(extract(epoch FROM
-        moment.at - least(counted.oldest, parked_counts.oldest))::numeric, 3), 0))),
+        moment.at - least(counted.oldest, parked_counts.oldest))::numeric, 3), 0)),
+      'overdue_age', greatest(0, coalesce(round(extract(epoch FROM
+        moment.at - least(counted.overdue, parked_counts.overdue))::numeric, 3), 0))),
     'retrying', coalesce(n_retrying, 0), 'blocked', coalesce(n_blocked, 0),
     'delayed', coalesce(n_delayed, 0), 'dead', least(dead.n, 10000),
     'counts_are_exact', coalesce(parked_counts.n, 0) < 10000 AND dead.n <= 10000,

@@ -43,15 +43,30 @@ static void add_filter(
                 snprintf(seen->slow_filter, sizeof seen->slow_filter, "%s", endpoint);
 }
 
-static bool is_stalled(const struct sink_telemetry *seen, int64_t now_us)
+/* What waits for a receiver that has just begun to fail, or for a slow filter, is known to us and not yet
+ * to the database. */
+static bool is_any_ailing(const struct carrier *carrier)
 {
+        if (carrier->seen->n_slow_filters > 0)
+                return true;
+        list_for_each (link, &carrier->routes)
+                if (list_owner(link, struct route, link)->health.state == HEALTH_AILING)
+                        return true;
+        return false;
+}
+
+static bool is_stalled(const struct carrier *carrier, int64_t now_us)
+{
+        const struct sink_telemetry *seen = carrier->seen;
         int64_t since_us = seen->last_delivery_us > seen->state_since_us ? seen->last_delivery_us
                                                                          : seen->state_since_us;
 
+        if (is_any_ailing(carrier))
+                return false;
         if (seen->state == SINK_STALLED)
                 return seen->last_delivery_us <= seen->state_since_us &&
-                       seen->oldest_age_s != 0; /* not known is no good news */
-        return seen->oldest_age_s > STALLED_AFTER_S &&
+                       seen->overdue_s != 0; /* not known is no good news */
+        return seen->overdue_s > STALLED_AFTER_S &&
                telemetry_wall_us(seen->telemetry, now_us) - since_us >
                    STALLED_AFTER_S * INT64_C(1000000);
 }
@@ -89,7 +104,7 @@ static enum sink_state find_state(
                 *out_reason = seen->last_error.words;
                 return SINK_DOWN;
         }
-        if (is_stalled(seen, now_us)) {
+        if (is_stalled(carrier, now_us)) {
                 *out_reason = "events wait, and none has been delivered for a minute";
                 return SINK_STALLED;
         }

@@ -247,7 +247,8 @@ static void on_look(void *owner)
                 if (backlog != NULL)
                         telemetry_set_backlog(sink,
                             json_integer_value(json_object_get(backlog, "events")),
-                            json_number_value(json_object_get(backlog, "oldest_age")), now_us);
+                            json_number_value(json_object_get(backlog, "oldest_age")),
+                            json_number_value(json_object_get(backlog, "overdue_age")), now_us);
         }
         log_foreign_locks(overseer, watch_look(overseer->watch));
         /* A state begins when somebody sees it: now, then, and not only when people look. */
@@ -262,7 +263,7 @@ static void on_no_look(void *owner)
 
         list_for_each (link, &overseer->telemetry->sinks)
                 telemetry_set_backlog(
-                    list_owner(link, struct sink_telemetry, link), MINUTES_UNKNOWN, -1, now_us);
+                    list_owner(link, struct sink_telemetry, link), MINUTES_UNKNOWN, -1, -1, now_us);
         telemetry_refresh(overseer->telemetry, now_us);
         tell_onlookers(overseer, NULL);
 }

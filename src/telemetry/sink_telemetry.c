@@ -119,9 +119,10 @@ void telemetry_set_state(
         shown_text(sink->state_reason, sizeof sink->state_reason, reason);
 }
 
-void telemetry_set_backlog(
-    struct sink_telemetry *sink, int64_t n_events, double oldest_age_s, int64_t now_us)
+void telemetry_set_backlog(struct sink_telemetry *sink, int64_t n_events, double oldest_age_s,
+    double overdue_s, int64_t now_us)
 {
         minutes_set_backlog(&sink->minutes, n_events, now_us);
         sink->oldest_age_s = oldest_age_s;
+        sink->overdue_s = overdue_s;
 }

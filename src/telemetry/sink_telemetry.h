@@ -77,6 +77,7 @@ struct sink_telemetry {
 
         /* As the database knows it: from whoever looks there. */
         double oldest_age_s; /* negative: not known */
+        double overdue_s;    /* of what waits without a known reason; negative: not known */
 
         struct {
                 int64_t at_us; /* wall clock; 0: there was none */
@@ -124,6 +125,7 @@ void telemetry_see_redelivery(
 void telemetry_set_state(
     struct sink_telemetry *sink, enum sink_state state, const char *reason, int64_t now_us);
 
-/* What the database says: how many wait, and how long the oldest (negative: not known). */
-void telemetry_set_backlog(
-    struct sink_telemetry *sink, int64_t n_events, double oldest_age_s, int64_t now_us);
+/* What the database says: how many wait, how long the oldest, and how long without a reason that the
+ * database knows (negative: not known). */
+void telemetry_set_backlog(struct sink_telemetry *sink, int64_t n_events, double oldest_age_s,
+    double overdue_s, int64_t now_us);

@@ -50,6 +50,7 @@ static struct sink_telemetry *make_sink(
         sink->state = SINK_STARTING;
         sink->state_since_us = telemetry_wall_us(telemetry, now_us);
         sink->oldest_age_s = -1;
+        sink->overdue_s = -1;
         return sink;
 }
 

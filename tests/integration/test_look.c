@@ -341,6 +341,11 @@ Test(look, reads_no_more_however_much_waits)
         PQfinish(writer);
 }
 
+static double age_of(const json_t *sink, const char *member)
+{
+        return json_number_value(json_object_get(json_object_get(sink, "backlog"), member));
+}
+
 Test(look, tells_what_waits_and_behind_what)
 {
         json_t *look, *sink, *key;
@@ -368,9 +373,8 @@ Test(look, tells_what_waits_and_behind_what)
         cr_expect_eq(json_array_size(json_object_get(sink, "pauses")), 2);
         cr_expect(json_is_string(json_object_get(sink, "next_retry_at")));
         /* What is to wait is not late. */
-        cr_expect_float_eq(
-            json_number_value(json_object_get(json_object_get(sink, "backlog"), "oldest_age")),
-            3600, 600);
+        cr_expect_float_eq(age_of(sink, "oldest_age"), 3600, 600);
+        cr_expect_float_eq(age_of(sink, "overdue_age"), 0, 600, "it is due by now");
 
         cr_assert_eq(json_array_size(json_object_get(look, "blocked_keys")), 1);
         key = json_array_get(json_object_get(look, "blocked_keys"), 0);
@@ -413,6 +417,39 @@ Test(look, sums_up_the_receivers_that_are_not_paused)
         cr_expect_eq(integer_of(endpoints, "failing"), 1);
         cr_expect_eq(integer_of(endpoints, "disabled"), 1);
         json_decref(look);
+}
+
+static double overdue(void)
+{
+        json_t *look = look_for(NULL);
+        double age_s = age_of(sink_of(look, "hooks"), "overdue_age");
+
+        json_decref(look);
+        return age_s;
+}
+
+/* Those are known to fail, or to have failed; others should have had theirs. */
+Test(look, takes_nothing_for_overdue_that_a_receiver_is_known_to_fail)
+{
+        insert_endpoint(&rig, 1, "hooks", "acme");
+        insert_endpoint(&rig, 2, "hooks", "dead");
+        frame_now("hooks", 2, false);
+        publish_some(1, "t");
+        database_exec(
+            rig.owner, "UPDATE courier.outbox SET created_at = now() - interval '1 hour'");
+        frame_now("hooks", 1, false);
+        insert_parked(&rig, "sink = 'hooks', lane = 1, due_at = now() + interval '1 hour',"
+                            " created_at = now() - interval '2 hours'");
+        insert_parked(&rig, "sink = 'hooks', lane = 2, due_at = now() - interval '2 hours'");
+
+        cr_expect_float_eq(overdue(), 7200, 600);
+        database_exec(rig.owner, "UPDATE courier.endpoint SET failing_since = now() WHERE id = 2");
+        cr_expect_eq(overdue(), 0);
+        database_exec(rig.owner, "UPDATE courier.endpoint SET failing_since = NULL;"
+                                 "DELETE FROM courier.parked WHERE lane = 2");
+        cr_expect_float_eq(overdue(), 3600, 600);
+        database_exec(rig.owner, "UPDATE courier.parked SET due_at = now() - interval '2 hours'");
+        cr_expect_float_eq(overdue(), 7200, 600);
 }
 
 Test(look, knows_who_owns_a_sink)

@@ -149,6 +149,27 @@ Test(status, follows_a_relay_through_its_life)
         relay_destroy(relay);
 }
 
+/* One event by itself that fails is no standstill, and neither is a receiver that is known to fail. */
+Test(status, calls_stalled_only_what_nothing_explains)
+{
+        struct relay_process *relay = start_relay();
+        PGconn *owner = database_connect(rig.dsn);
+
+        relay_stop(relay); /* its cursors are there */
+        database_exec(owner, "SELECT pg_advisory_lock(1668248946, lock_id) FROM courier.cursor"
+                             " WHERE sink = 'log'");
+        insert_parked(&rig,
+            "sink = 'log', due_at = now() + interval '1 hour', created_at = now() - "
+            "interval '2 hours'");
+        database_exec(
+            rig.owner, "UPDATE courier.cursor SET settled_at = now() - interval '1 hour'");
+        expect_state(0, "running", 0);
+        database_exec(rig.owner, "UPDATE courier.parked SET due_at = now() - interval '1 hour'");
+        expect_state(0, "stalled", 0);
+        PQfinish(owner);
+        relay_destroy(relay);
+}
+
 Test(status, tells_of_the_sinks_that_were_named)
 {
         struct program_run run = STATUS("rest");

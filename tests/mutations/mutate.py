@@ -68,6 +68,16 @@ def copy_sources(folder):
             shutil.copy2(ROOT / name, folder / name)
 
 
+def check_texts(mutations):
+    """Before the first one is tried: some hours may lie between it and the last."""
+    stale = [(m, (ROOT / m.file).read_text().count(m.old)) for m in mutations]
+    for mutation, n in stale:
+        if n != 1:
+            print(f"'{mutation.name}': its text occurs {n} times in {mutation.file}; renew it")
+    if any(n != 1 for _, n in stale):
+        sys.exit(1)
+
+
 def by_simulator(folder, mutation, options):
     if pathlib.Path(mutation.file).name.startswith("page_"):
         done = run(folder / "build/tests/simulator/page_desk_simulator", str(options.histories))
@@ -99,9 +109,6 @@ def by_tests(tests):
 def try_one(folder, mutation, options):
     path = folder / mutation.file
     original = path.read_text()
-    if original.count(mutation.old) != 1:
-        sys.exit(f"'{mutation.name}': its text occurs {original.count(mutation.old)} times in "
-                 f"{mutation.file}; renew it")
     path.write_text(original.replace(mutation.old, mutation.new))
     tests = [(folder / "build/tests/integration" / name, pattern)
              for name, _, pattern in (test.partition(":") for test in mutation.tests)] or \
@@ -128,6 +135,7 @@ def main():
     lists = pathlib.Path(__file__).parent / ("sinks" if options.sinks else "")
     mutations = read_mutations(lists, options.words)
     n_survived = 0
+    check_texts(mutations)
 
     with tempfile.TemporaryDirectory(prefix="pgcourier-mutations-") as name:
         folder = pathlib.Path(name)

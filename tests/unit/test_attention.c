@@ -87,7 +87,8 @@ static void expect_lines(const char *text, unsigned n)
 #define NOW       "'now': '2026-11-21T08:10:00.500Z'"
 #define FILE_PART "'config': {'file': '/etc/p.yaml', 'last_reload_ok': true}"
 #define BACKLOG(events, age)                                                                       \
-        "'backlog': {'events': " events ", 'is_exact': true, 'oldest_age': " age "}"
+        "'backlog': {'events': " events ", 'is_exact': true, 'oldest_age': " age                   \
+        ", 'overdue_age': " age "}"
 #define SINK(members) "{" NOW ", " FILE_PART ", 'sinks': [{'name': 'a', " members "}]}"
 #define SINCE         "'state_since': '2026-11-21T08:00:00.500Z'"
 
@@ -192,8 +193,9 @@ Test(attention, names_both_when_a_paused_sink_has_no_relay)
 Test(attention, tells_how_far_a_sink_is_behind)
 {
         expect(SINK("'state': 'running', 'rate': 100, 'backlog': {'events': 24500, 'is_exact':"
-                    " false, 'oldest_age': 300}"),
-            "warning behind:a -1: a is behind | About 24,500 events wait, the oldest for 5 min. | "
+                    " false, 'oldest_age': 400, 'overdue_age': 300}"),
+            "warning behind:a -1: a is behind | About 24,500 events wait, the oldest for 6 min 40 "
+            "s. | "
             "At the present rate that is at least 4 min 5 s of work. | - | -",
             NULL);
         expect(SINK("'state': 'running', 'rate': 0, " BACKLOG("9", "300")), "5 min. |  | -", NULL);

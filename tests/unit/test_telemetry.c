@@ -219,7 +219,7 @@ Test(telemetry, draws_the_last_five_minutes_in_steps_of_five_seconds)
         struct minutes_step steps[MINUTES_STEPS];
 
         deliver(2 * MS, SECOND);
-        telemetry_set_backlog(sink, 7, 1.5, 2 * SECOND);
+        telemetry_set_backlog(sink, 7, 1.5, 0.5, 2 * SECOND);
         series_at(4 * SECOND, steps);
         cr_expect_eq(steps[59].rate, 0, "the running step is not over");
         cr_expect_eq(steps[59].backlog, MINUTES_UNKNOWN);
@@ -230,6 +230,7 @@ Test(telemetry, draws_the_last_five_minutes_in_steps_of_five_seconds)
         cr_expect_eq(steps[59].backlog, 7);
         cr_expect_lt(steps[58].latency.p50, 0);
         cr_expect_eq(sink->oldest_age_s, 1.5);
+        cr_expect_eq(sink->overdue_s, 0.5);
 
         series_at(16 * SECOND, steps);
         cr_expect_gt(steps[57].rate, 0);
@@ -250,7 +251,7 @@ Test(telemetry, goes_on_after_a_long_time_without_news)
 
         for (int64_t i = 0; i < 400; i++)
                 deliver(2 * MS, i * SECOND);
-        telemetry_set_backlog(sink, 7, 1.5, 400 * SECOND);
+        telemetry_set_backlog(sink, 7, 1.5, 0.5, 400 * SECOND);
         for (unsigned i = 0; i < 2 * MINUTES_STEPS; i++) {
                 int64_t now_us = (1000000 + i * 100007) * SECOND;
                 deliver(8 * MS, now_us);
