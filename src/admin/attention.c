@@ -147,6 +147,14 @@ static void add_queue(struct findings *findings, double usage)
         findings_add(findings, &finding);
 }
 
+static void append_terminate(struct findings *findings, struct bytes *command, long long pid)
+{
+        char sql[64];
+
+        snprintf(sql, sizeof sql, "SELECT pg_terminate_backend(%lld)", pid);
+        psql_append(findings, command, sql);
+}
+
 static void add_holder(struct findings *findings, const json_t *holder)
 {
         struct finding finding = finding_of(ATTENTION_WARNING, "xmin", NULL);
@@ -169,7 +177,7 @@ static void add_holder(struct findings *findings, const json_t *holder)
             words_counted(n_since, "transaction", "transactions").text);
         if (pid > 0) {
                 sentence_append(&finding.remedy, "Have its owner commit or roll back, or end it");
-                bytes_printf(&finding.command, "psql -c 'SELECT pg_terminate_backend(%lld)'", pid);
+                append_terminate(findings, &finding.command, pid);
         } else {
                 sentence_append(
                     &finding.remedy, "Commit it or roll it back, or drop what holds it");
@@ -213,7 +221,7 @@ static void add_foreign_locks(struct findings *findings, const json_t *holder)
         sentence_append(&finding.remedy,
             "End it as a superuser or a member of pg_signal_backend; if it comes "
             "back, take the right to connect from its role");
-        bytes_printf(&finding.command, "psql -c 'SELECT pg_terminate_backend(%lld)'", pid);
+        append_terminate(findings, &finding.command, pid);
         findings_add(findings, &finding);
         bytes_deinit(&names);
 }

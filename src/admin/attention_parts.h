@@ -44,6 +44,9 @@ void sentence_append(struct bytes *text, const char *format, ...)
 void command_append(struct findings *findings, struct bytes *command, ...)
     __attribute__((sentinel));
 
+/* "psql -h ADDRESS -p PORT -d DATABASE -c SQL", as far as the server says where it is. */
+void psql_append(struct findings *findings, struct bytes *command, const char *sql);
+
 /* How many bytes of it are at most `max`, and end with a whole character: for %.*s. */
 int text_up_to(const char *text, int max);
 

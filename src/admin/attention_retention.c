@@ -69,8 +69,8 @@ static void add_lost(struct findings *findings, double n_lost)
             "outbox.retention_max dropped partitions in the last day that some sink had not read");
         sentence_append(&finding.remedy,
             "Publish them again from their source, and find out why that sink was so far behind");
-        bytes_printf(
-            &finding.command, "psql -c 'SELECT * FROM courier.outbox_loss ORDER BY lost_at'");
+        psql_append(
+            findings, &finding.command, "SELECT * FROM courier.outbox_loss ORDER BY lost_at");
         findings_add(findings, &finding);
 }
 

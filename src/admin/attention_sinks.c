@@ -236,6 +236,8 @@ static void add_endpoints(struct findings *findings, const json_t *sink)
         const json_t *endpoints = status_get(sink, "endpoints");
         double n_failing = status_number(endpoints, "failing");
         double n_disabled = status_number(endpoints, "disabled");
+        double n_others = status_number(endpoints, "total") - n_failing - n_disabled -
+                          status_number(endpoints, "paused");
         struct bytes who = {0};
         struct finding finding;
 
@@ -251,10 +253,16 @@ static void add_endpoints(struct findings *findings, const json_t *sink)
                 bytes_printf(&finding.title, "%.0f disabled", n_disabled);
         sentence_append(&finding.why, "%s", who.length > 0 ? who.data : "");
         bytes_deinit(&who);
-        sentence_append(&finding.why, "Of %.0f; the others are served all the same",
-            status_number(endpoints, "total"));
-        sentence_append(&finding.remedy,
-            "The list says since when and why; enable a receiver again when it is mended");
+        if (n_others > 0)
+                sentence_append(&finding.why, "%s served all the same",
+                    words_counted(n_others, "other is", "others are").text);
+        sentence_append(&finding.remedy, "The list says since when and why");
+        if (n_failing > 0)
+                sentence_append(&finding.remedy,
+                    "A receiver that fails gets its events when it is mended, without a command");
+        if (n_disabled > 0)
+                sentence_append(
+                    &finding.remedy, "One that is disabled needs `pgcourier endpoint resume` then");
         command_append(
             findings, &finding.command, "endpoint", "list", "--sink", finding.sink, NULL);
         findings_add(findings, &finding);

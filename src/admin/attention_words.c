@@ -189,6 +189,29 @@ static const char *file_of(const struct findings *findings)
         return status_text(status_get(findings->status, "config"), "file");
 }
 
+static void psql_option(struct bytes *command, const char *option, const char *value)
+{
+        if (*value == '\0')
+                return;
+        shell_word_append(command, option);
+        shell_word_append(command, value);
+}
+
+void psql_append(struct findings *findings, struct bytes *command, const char *sql)
+{
+        const json_t *source = status_get(findings->status, "source");
+        const json_t *port = status_get(source, "port");
+        char number[24] = "";
+
+        if (json_is_integer(port))
+                snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(port));
+        shell_word_append(command, "psql");
+        psql_option(command, "-h", status_text(source, "address"));
+        psql_option(command, "-p", number);
+        psql_option(command, "-d", status_text(source, "database"));
+        psql_option(command, "-c", sql);
+}
+
 void command_append(struct findings *findings, struct bytes *command, ...)
 {
         va_list words;

@@ -33,9 +33,10 @@ static json_t *config_part(const struct admin *admin)
 
 static json_t *source_part(const struct telemetry *telemetry, const json_t *look)
 {
-        static const char *const known[] = {"database", "server", "server_version", "schema",
-            "notify_queue_usage", "sequence", "oldest_xmin", "outbox_bytes", "outbox_dead_tuples",
-            "outbox_partitions", "retention", "foreign_locks"};
+        static const char *const known[] = {"database", "server", "address", "port",
+            "server_version", "schema", "notify_queue_usage", "sequence", "oldest_xmin",
+            "outbox_bytes", "outbox_dead_tuples", "outbox_partitions", "retention",
+            "foreign_locks"};
         const json_t *found = json_object_get(look, "source");
         json_t *source = json_pack("{s:b s:o s:o s:I}", "up", telemetry->source.is_up, "error",
             json_words(telemetry->source.error), "login_refused_since",

@@ -81,7 +81,8 @@ static void write_line(char (*cells)[CELL_BYTES], const json_t *sink)
 
 static const char *state_colour(const char *state)
 {
-        static const char *const calm[] = {"running", "standby", "starting", "draining"};
+        static const char *const calm[] = {
+            "running", "standby", "starting", "draining", "disconnected"};
 
         for (size_t i = 0; i < sizeof calm / sizeof *calm; i++)
                 if (strcmp(state, calm[i]) == 0)
@@ -118,8 +119,8 @@ static void print_age(const json_t *status)
                       *text_of(status, "look_error") != '\0';
 
         if (is_old && *looked_at != '\0')
-                printf(
-                    "OLD: backlogs and counts are those of %s, when the database last answered\n",
+                printf("OLD: backlogs and counts are those of %s, when the database last answered; "
+                       "rates are\n     of the last minute\n",
                     looked_at);
 }
 

@@ -4,7 +4,7 @@
  * (watch.h), `pgcourier status` on one of its own.
  *
  *   {"now",
- *    "source": {"server_version", "schema", "notify_queue_usage",
+ *    "source": {"database", "server", "address" | null: a unix socket, "port", "server_version", "schema", "notify_queue_usage",
  *      "sequence": {"trouble", "remedy"} | null: all is well,
  *      "oldest_xmin": {"age_xids", "age", "pid", "what"} | null,
  *      "outbox_bytes", "outbox_dead_tuples", "outbox_partitions",

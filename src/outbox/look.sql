@@ -299,6 +299,8 @@ SELECT json_build_object(
     'database', current_database(),
     'server', CASE WHEN inet_server_addr() IS NULL THEN 'unix socket, port ' || current_setting('port')
                    ELSE host(inet_server_addr()) || ':' || inet_server_port() END,
+    'address', host(inet_server_addr()),
+    'port', current_setting('port')::integer,
     'server_version', current_setting('server_version'),
     'schema', (SELECT max(version) FROM courier.schema_version),
     'notify_queue_usage', pg_notification_queue_usage(),

@@ -81,7 +81,7 @@ static enum sink_state find_state(
                 return SINK_DRAINING;
         if (!carrier->is_session_up) {
                 *out_reason = "not connected to PostgreSQL";
-                return SINK_STARTING;
+                return SINK_DISCONNECTED;
         }
         if (carrier->is_standby) {
                 *out_reason = carrier->differences == NULL

@@ -21,6 +21,7 @@ static bool is_trouble(enum sink_state state)
         case SINK_RUNNING:
         case SINK_STANDBY:
         case SINK_DRAINING:
+        case SINK_DISCONNECTED: /* is said for all of them */
                 break;
         }
         return false;

@@ -22,6 +22,8 @@ const char *sink_state_name(enum sink_state state)
                 return "stalled";
         case SINK_DRAINING:
                 return "draining";
+        case SINK_DISCONNECTED:
+                return "disconnected";
         }
         abort();
 }

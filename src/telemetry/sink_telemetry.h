@@ -28,14 +28,15 @@ enum redelivery_cause {
 enum sink_state {
         SINK_STARTING,
         SINK_RUNNING,
-        SINK_STANDBY,  /* another relay owns it */
-        SINK_PAUSED,   /* by an operator */
-        SINK_REFUSED,  /* paused by the relay: the destination refuses us */
-        SINK_DOWN,     /* the breaker is open */
-        SINK_STALLED,  /* old undelivered events, no pause, and nothing gets delivered */
-        SINK_DRAINING, /* the relay, or this sink of it, is being stopped */
+        SINK_STANDBY,      /* another relay owns it */
+        SINK_PAUSED,       /* by an operator */
+        SINK_REFUSED,      /* paused by the relay: the destination refuses us */
+        SINK_DOWN,         /* the breaker is open */
+        SINK_STALLED,      /* old undelivered events, no pause, and nothing gets delivered */
+        SINK_DRAINING,     /* the relay, or this sink of it, is being stopped */
+        SINK_DISCONNECTED, /* from PostgreSQL */
 };
-#define SINK_STATES 8
+#define SINK_STATES 9
 
 struct sink_telemetry {
         struct list link;            /* telemetry::sinks, in the order of their names */

@@ -93,8 +93,10 @@ Test(admin_without_postgres, lives_but_is_not_ready)
         expect_refusal(program_run(NULL, "health", "--ready", "-c", rig.relay->config_path, NULL),
             1, "; postgres: ");
         expect_output(program_run(NULL, "health", "-c", rig.relay->config_path, NULL), "live\n");
+        admin_rig_await_sink(&rig, "state", "disconnected");
         postgres_start_again(postgres);
         admin_rig_await_ready(&rig, 200);
+        admin_rig_await_sink(&rig, "state", "running");
 }
 
 TestSuite(admin_unasked, .fini = stop);

@@ -157,7 +157,7 @@ Test(config_admin, refuses_what_would_not_work)
 Test(admin_readiness, is_lost_by_a_sink_that_stands_still_and_by_no_destination)
 {
         static const enum sink_state fine[] = {SINK_STARTING, SINK_RUNNING, SINK_STANDBY,
-            SINK_PAUSED, SINK_REFUSED, SINK_DOWN, SINK_DRAINING};
+            SINK_PAUSED, SINK_REFUSED, SINK_DOWN, SINK_DRAINING, SINK_DISCONNECTED};
         struct telemetry *telemetry = telemetry_create(0, 1);
         struct sink_telemetry *sink = telemetry_open_sink(telemetry, "billing", "http", 0);
         json_t *conditions;

@@ -211,7 +211,9 @@ Test(attention, tells_what_was_given_up_and_what_waits_for_another_attempt)
                  " 'endpoints': {'total': 5, 'failing': 2, 'disabled': 1}");
 
         expect_lines(status, 3);
-        expect(status, "warning endpoints:a -1: Receivers of a: 2 failing, 1 disabled | Of 5; ",
+        expect(status,
+            "warning endpoints:a -1: Receivers of a: 2 failing, 1 disabled | 2 others are served "
+            "all the same. | The list",
             "| pgcourier endpoint list --sink a -c /etc/p.yaml | -",
             "warning dead:a -1: At least 1 dead letter of a | Given up",
             "| pgcourier dead list --sink a -c /etc/p.yaml | dead",
@@ -289,6 +291,10 @@ Test(attention, tells_who_holds_a_snapshot)
             "warning xmin 300: A snapshot is held by process 77 | idle in transaction, user app. "
             "Delivery goes on",
             "(1,200 transactions so far)", "| psql -c 'SELECT pg_terminate_backend(77)' | -", NULL);
+        expect(
+            "{'source': {'database': 'my shop', 'address': '10.0.0.7', 'port': 5433, 'oldest_xmin':"
+            " {'age_xids': 1, 'age': 300, 'pid': 77, 'what': 'x'}}}",
+            "| psql -h 10.0.0.7 -p 5433 -d 'my shop' -c 'SELECT pg_terminate_backend(77)' |", NULL);
         expect("{'source': {'oldest_xmin': {'age_xids': 100000, 'age': null, 'pid':"
                " null, 'what': 'replication slot s'}}}",
             "warning xmin -1: A snapshot is held | replication slot s.",
@@ -412,7 +418,9 @@ Test(attention, names_receivers_in_trouble_and_those_that_nobody_serves)
 {
         expect(SINK("'state': 'running', 'endpoints': {'total': 9, 'failing': 5, 'disabled': 1,"
                     " 'troubled': ['acme', 'b', 'c', 'd']}"),
-            "Receivers of a: 5 failing, 1 disabled | acme, b, c, d and 2 more. Of 9;", NULL);
+            "Receivers of a: 5 failing, 1 disabled | acme, b, c, d and 2 more. 3 others are "
+            "served all the same.",
+            NULL);
         expect("{'unserved': [{'sink': 'hoks', 'receivers': 1, 'first': 'acme'}]}",
             "warning unserved:hoks -1: 1 receiver of hoks gets nothing | No relay serves",
             "first of them is acme. |", "| pgcourier endpoint list --sink hoks |", NULL);

@@ -10,6 +10,7 @@ export const looks = {
   starting: { tone: "idle", icon: "clock" },
   standby: { tone: "idle", icon: "ring" },
   draining: { tone: "idle", icon: "clock" },
+  disconnected: { tone: "idle", icon: "cross" },
   unowned: { tone: "bad", icon: "cross" },
   paused: { tone: "warn", icon: "pause" },
   stalled: { tone: "bad", icon: "alert" },
