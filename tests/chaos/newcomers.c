@@ -29,7 +29,7 @@ enum {
 
 struct newcomer {
         enum published fates[EVENTS_OF_NEWCOMER];
-        bool is_gone;
+        bool is_gone, has_published_before; /* before it was inserted, in that transaction */
 };
 
 struct newcomers {
@@ -83,8 +83,8 @@ static bool insert(struct newcomers *newcomers, unsigned generation)
 
 static void set_fates(struct newcomer *newcomer, enum published fate)
 {
-        newcomer->fates[BEFORE_INSERT] = newcomer->fates[BEFORE_INSERT_TOO] =
-            fate == PUBLISHED ? PUBLISHED_IN_DOUBT : fate;
+        if (newcomer->has_published_before)
+                newcomer->fates[BEFORE_INSERT] = newcomer->fates[BEFORE_INSERT_TOO] = fate;
         newcomer->fates[AFTER_INSERT] = newcomer->fates[AFTER_INSERT_TOO] = fate;
 }
 
@@ -103,6 +103,7 @@ static bool join_within(struct newcomers *newcomers, unsigned generation)
 {
         unsigned kind = chaos_random(&newcomers->random) % 4;
 
+        newcomers->each[generation].has_published_before = kind >= 2;
         return execute(newcomers, "BEGIN") &&
                (kind == 0 || execute(newcomers, "SELECT pg_current_xact_id()")) &&
                (kind < 2 || publish(newcomers, generation, BEFORE_INSERT)) &&

@@ -4,8 +4,8 @@
  * that commit meanwhile; or while no relay runs, with very many transactions until one does. Each has
  * a topic of its own, "fresh.gN", and is removed when it has got what it must.
  *
- * What a receiver must get is what was published after its INSERT, in the same transaction too. What
- * its own transaction published before it may come or not, and what was committed before must not.
+ * What a receiver must get is what its own transaction publishes, before and after its INSERT, and what
+ * is published later. What was committed before must not come.
  */
 #pragma once
 
