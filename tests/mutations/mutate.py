@@ -10,7 +10,7 @@ The lists beside this file hold the mutations:
     -- tests            only if neither the simulator nor the unit tests can know
     test program ...    of tests/integration; or program:pattern, for some of its tests
 
-Those of the folder sinks have numbers in their names: those of the fifteen bugs listed in
+A whole run writes its table into README.md. Those of the folder sinks have numbers in their names: those of the fifteen bugs listed in
 tests/integration/README.md.
 """
 import argparse
@@ -24,6 +24,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNIT_TESTS = ["key_order", "window", "retry", "breaker", "lane", "lane_attempts",
               "lane_giving_up", "lane_ownership", "lane_parking", "lane_regressions", "lane_suspicion", "rate", "health", "bell"]
+HEADER = ["| mutation | the simulator says | tests that fail |", "|---|---|---|"]
+BEGIN, END = "<!-- written by scripts/mutate -->\n", "<!-- end -->"
 SIMULATORS = ["simulator", "page_desk_simulator", "bell_simulator"]
 
 
@@ -124,6 +126,15 @@ def try_one(folder, mutation, options):
     return promise, noticed
 
 
+def write_table(rows, n_survived):
+    """What a whole run has shown, for people: between two marks of README.md."""
+    path = pathlib.Path(__file__).parent / "README.md"
+    before, _, rest = path.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    told = "none survives" if n_survived == 0 else f"{n_survived} survive"
+    path.write_text("\n".join([before + BEGIN, f"{len(rows)} mutations, {told}:", "", *HEADER, *rows, END]) + after)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="scripts/mutate", description=__doc__.split("\n")[0])
     parser.add_argument("--histories", type=int, default=20000, help="for each mutation")
@@ -148,13 +159,17 @@ def main():
         if not build(folder, first):
             sys.exit(1)
         os.environ["PGCOURIER"] = str(folder / "build/pgcourier")
-        print("| mutation | the simulator says | tests that fail |\n|---|---|---|", flush=True)
+        print(*HEADER, sep="\n", flush=True)
+        rows = []
         for mutation in mutations:
             promise, noticed = try_one(folder, mutation, options)
             others = f" and {len(noticed) - 1} more" if len(noticed) > 1 else ""
-            print(f"| {mutation.name} | {promise or '–'} | "
-                  f"{'`' + noticed[0] + '`' + others if noticed else '–'} |", flush=True)
+            rows.append(f"| {mutation.name} | {promise or '–'} | "
+                        f"{'`' + noticed[0] + '`' + others if noticed else '–'} |")
+            print(rows[-1], flush=True)
             n_survived += promise is None and not noticed
+    if not options.sinks and not options.words:
+        write_table(rows, n_survived)
     print(f"\n{len(mutations)} mutations, {n_survived} survived")
     sys.exit(n_survived > 0)
 
