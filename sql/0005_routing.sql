@@ -1,10 +1,10 @@
 -- pgcourier schema, version 5: what the filters of sinks and receivers say about an event.
 
--- Which of the filters (jsonpath predicates) are true of a payload, by their numbers from 1, in
--- order. Never fails because of what it is asked: where a filter cannot be answered, it is not true. That
--- happens with payloads that jsonb cannot hold (\u0000, numbers beyond its range), and with what a
--- jsonpath may still complain about although told to be silent. Cut off by statement_timeout, it says in
--- the error's detail what it was at: the event that it was given, and the number of the filter, or 0.
+-- Which of the filters (jsonpath predicates) are true of a payload, by their numbers from 1, in order.
+-- What jsonb cannot hold (\u0000, numbers beyond its range) meets no filter, and neither does what a jsonpath
+-- complains about although told to be silent: that is the event's fault, or the filter's, and the
+-- same each time. It fails where it is the server's (memory, a disk) or the time's (statement_timeout), and
+-- says in the error's detail what it was at: the event that it was given, and the number of the filter, or 0.
 -- Names are qualified rather than found by a search_path of its own, which would cost as much as the
 -- rest of a call.
 CREATE FUNCTION courier.true_filters(payload json, filters jsonpath[], event_id bigint DEFAULT NULL)
@@ -28,13 +28,13 @@ BEGIN
     END LOOP;
     RETURN held;
   EXCEPTION
-    WHEN query_canceled THEN
-      RAISE query_canceled USING MESSAGE = sqlerrm,
-        DETAIL = pg_catalog.format('event %s, filter %s', event_id, at);
-    WHEN others THEN
+    WHEN data_exception OR program_limit_exceeded OR feature_not_supported THEN
       IF document IS NULL THEN
         RETURN '{}';
       END IF;
+    WHEN query_canceled OR others THEN
+      RAISE EXCEPTION USING ERRCODE = sqlstate, MESSAGE = sqlerrm,
+        DETAIL = pg_catalog.format('event %s, filter %s', event_id, at);
   END;
   -- One of them failed: each by itself, so that the others count.
   held := '{}';
@@ -44,11 +44,11 @@ BEGIN
         held := pg_catalog.array_append(held, n);
       END IF;
     EXCEPTION
-      WHEN query_canceled THEN
-        RAISE query_canceled USING MESSAGE = sqlerrm,
-          DETAIL = pg_catalog.format('event %s, filter %s', event_id, n);
-      WHEN others THEN
+      WHEN data_exception OR program_limit_exceeded OR feature_not_supported THEN
         NULL;
+      WHEN query_canceled OR others THEN
+        RAISE EXCEPTION USING ERRCODE = sqlstate, MESSAGE = sqlerrm,
+          DETAIL = pg_catalog.format('event %s, filter %s', event_id, n);
     END;
   END LOOP;
   RETURN held;

@@ -96,7 +96,9 @@ static void on_failed(void *owner, PGresult *result)
 {
         struct judge *judge = owner;
         const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
-        struct judge_failure failure = {.filter = -1};
+        const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+        struct judge_failure failure = {
+            .filter = -1, .is_time_up = sqlstate != NULL && strcmp(sqlstate, "57014") == 0};
         int64_t id;
         unsigned filter;
 

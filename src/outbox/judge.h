@@ -37,12 +37,13 @@ size_t judgement_n_events(const struct judgement *judgement);
 int64_t judgement_event(const struct judgement *judgement, size_t i);
 bool judgement_holds(const struct judgement *judgement, size_t i, size_t filter);
 
-/* No answer: the time was up, or something else was wrong with this question. */
+/* No answer: the time was up, or the server could not do it (memory, a disk). */
 struct judge_failure {
         struct error error;
-        /* What was being asked when the time was up. Not always known: then 0 and -1. */
+        bool is_time_up;
+        /* What was being asked then. Not always known: then 0 and -1. */
         int64_t id;
-        ptrdiff_t filter; /* -1 with an id: the event took so long before any filter was asked */
+        ptrdiff_t filter; /* -1 with an id: no filter was asked yet */
 };
 
 struct judge_events {

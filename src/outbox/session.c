@@ -287,7 +287,7 @@ struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *conf
         const struct pg_conn_events conn_events = {
             .on_connected = on_connected, .on_lost = on_lost, .on_notification = on_notification};
         static const struct sieve_events sieve_events = {
-            .on_lost = on_filters_down, .on_back = on_filters_up};
+            .on_trouble = on_filters_down, .on_back = on_filters_up};
 
         outbox->events = *events;
         outbox->owner = owner;

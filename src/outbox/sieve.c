@@ -11,6 +11,7 @@
  * cut off by a limit that leaves room for a busy machine. */
 #define TOGETHER_US       20000
 #define TOGETHER_LIMIT_MS 250
+#define LEAST_LIMIT_MS    40
 #define EVENTS_MAX        1000
 
 /* The connections are there only while they are needed. */
@@ -63,6 +64,14 @@ static size_t n_events_together(const struct sieve *sieve, size_t n_filters)
         return n_events > 0 ? n_events : 1;
 }
 
+/* Where one event makes many filters slow, the others wait for each to be found out: less and less. */
+static int64_t together_limit_ms(const struct sieve *sieve)
+{
+        int64_t limit_ms = TOGETHER_LIMIT_MS >> (sieve->n_found_out < 8 ? sieve->n_found_out : 8);
+
+        return limit_ms > LEAST_LIMIT_MS ? limit_ms : LEAST_LIMIT_MS;
+}
+
 /* All that wait for events of the same stretch of the log, which most do. */
 static void ask_proven(struct sieve *sieve)
 {
@@ -89,19 +98,24 @@ static void ask_proven(struct sieve *sieve)
                         sieve_batch_add_ids(&bench->batch, ask, from, to, n_events);
                 }
         }
-        bench_send(bench, TOGETHER_LIMIT_MS);
+        bench_send(bench, together_limit_ms(sieve));
 }
 
-/* After a rest it is the turn of a slow one, and while the connection rests, of the others. So nobody waits
- * for all of those that are slow. */
+/* After a rest it is the turn of a slow one, and while the connection rests, of the others: first of those
+ * that have never been slow. So nobody waits for all of those that are. */
 static struct sieve_filter *next_in_line(const struct sieve_bench *bench)
 {
         bool is_rested = !timer_is_armed(bench->rest);
+        struct sieve_filter *slow = NULL, *quick = NULL;
 
-        list_for_each (link, &bench->waiting)
-                if (sieve_filter_of(link)->is_slow == is_rested)
-                        return sieve_filter_of(link);
-        return is_rested ? sieve_filter_of(bench->waiting.next) : NULL;
+        list_for_each (link, &bench->waiting) {
+                struct sieve_filter *filter = sieve_filter_of(link);
+                if (filter->is_slow && slow == NULL)
+                        slow = filter;
+                if (!filter->is_slow && (quick == NULL || quick->record > filter->record))
+                        quick = filter;
+        }
+        return is_rested && slow != NULL ? slow : quick;
 }
 
 /* One filter, by itself. */
@@ -144,7 +158,13 @@ static void bench_serve(struct sieve_bench *bench)
                 ask_unproven(sieve);
 }
 
-static void end_trouble(struct sieve_bench *bench)
+void sieve_note_trouble(struct sieve_bench *bench, const struct error *error, int64_t retry_ms)
+{
+        bench->trouble = *error;
+        bench->sieve->events.on_trouble(bench->sieve->owner, error, retry_ms);
+}
+
+void sieve_end_trouble(struct sieve_bench *bench)
 {
         if (bench->trouble.kind == ERROR_NONE)
                 return;
@@ -162,7 +182,7 @@ static void on_idle(void *owner)
         struct sieve_bench *bench = owner;
 
         judge_close(bench->judge);
-        end_trouble(bench);
+        sieve_end_trouble(bench);
 }
 
 static void on_ready(void *owner)
@@ -170,7 +190,8 @@ static void on_ready(void *owner)
         struct sieve_bench *bench = owner;
         struct sieve *sieve = bench->sieve;
 
-        end_trouble(bench);
+        if (!bench->is_refused)
+                sieve_end_trouble(bench);
         bench_serve(&sieve->proven); /* filters may have moved from one to the other */
         bench_serve(&sieve->unproven);
 }
@@ -187,10 +208,7 @@ static void on_failed(void *owner, const struct judge_failure *failure)
 
 static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
 {
-        struct sieve_bench *bench = owner;
-
-        bench->trouble = *error;
-        bench->sieve->events.on_lost(bench->sieve->owner, error, retry_ms);
+        sieve_note_trouble(owner, error, retry_ms);
 }
 
 static void bench_init(struct sieve_bench *bench, struct sieve *sieve, uv_loop_t *loop,
@@ -224,6 +242,7 @@ static void bench_close(struct sieve_bench *bench)
         timer_disarm(bench->rest);
         timer_disarm(bench->idle);
         bench->trouble.kind = ERROR_NONE;
+        bench->is_refused = false;
 }
 
 struct sieve *sieve_create(uv_loop_t *loop, const struct postgres_config *config,

@@ -49,8 +49,8 @@ struct sieve_ask {
 };
 
 struct sieve_events {
-        /* A connection that filters are asked on; it comes back by itself. */
-        void (*on_lost)(void *owner, const struct error *error, int64_t retry_ms);
+        /* Filters cannot be asked: a connection is lost, or the server cannot answer. It is tried again. */
+        void (*on_trouble)(void *owner, const struct error *error, int64_t retry_ms);
         void (*on_back)(void *owner);
 };
 

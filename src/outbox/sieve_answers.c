@@ -22,6 +22,14 @@
 
 #define STRIKES 3 /* events in a row */
 
+/* Whoever has been slow has to answer for 4, 16, … events in good time before it is asked together with others
+ * again, up to 4096. */
+#define RECORD_MAX 6
+
+/* What the server cannot answer is asked again after 1, 2, 4 and 8 s. */
+#define REFUSALS   5
+#define REFUSED_MS 1000
+
 static bool is_done(const struct sieve_ask *ask)
 {
         return ask->n_sifted == ask->n_events;
@@ -69,6 +77,7 @@ static void note_too_slow(
                 }
         }
         filter->n_tries = 0;
+        filter->n_refusals = 0;
         filter->n_strikes += is_its_fault;
         if (filter->n_strikes == STRIKES)
                 give_up(filter, id, done);
@@ -161,6 +170,21 @@ static void become_unproven(struct sieve_filter *filter, const void *context)
         filter->n_tries = 0;
 }
 
+static void note_on_record(struct sieve_filter *filter)
+{
+        if (filter->record < RECORD_MAX)
+                filter->record++;
+        filter->n_good = 0;
+}
+
+static void become_slow(struct sieve_filter *filter)
+{
+        if (!filter->is_slow)
+                note_on_record(filter);
+        filter->is_slow = true;
+        filter->n_good = 0;
+}
+
 static int64_t slow_us(const struct sieve_batch *batch)
 {
         return SLOW_FROM_US + SLOW_US * (int64_t)(batch->n_ids * batch->n_filters) +
@@ -174,6 +198,7 @@ static void note_time_together(struct sieve *sieve, int64_t took_us)
         double each_us = (double)took_us / (double)(batch->n_ids * batch->n_filters);
 
         sieve->n_tries = 0;
+        sieve->n_found_out = 0;
         if (sieve->n_halved > 0)
                 sieve->n_halved--;
         sieve->evaluation_us = (3 * sieve->evaluation_us + each_us) / 4;
@@ -182,12 +207,20 @@ static void note_time_together(struct sieve *sieve, int64_t took_us)
 
 static void note_time_alone(struct sieve_filter *filter, const void *context)
 {
+        const struct sieve_batch *batch = &filter->sieve->unproven.batch;
         const int64_t *took_us = context;
 
         filter->n_tries = 0;
+        filter->n_refusals = 0;
         filter->n_strikes = 0;
-        filter->is_proven = *took_us <= slow_us(&filter->sieve->unproven.batch) / 2;
-        filter->is_slow = *took_us > slow_us(&filter->sieve->unproven.batch);
+        if (*took_us > slow_us(batch))
+                become_slow(filter);
+        else
+                filter->is_slow = false;
+        if (*took_us <= slow_us(batch) / 2) {
+                filter->n_good += batch->n_ids;
+                filter->is_proven = filter->n_good >= (size_t)1 << 2 * filter->record;
+        }
         if (*took_us < ALONE_US && filter->n_events < ALONE_EVENTS)
                 filter->n_events *= 2;
         else if (*took_us > SIEVE_LIMIT_MS * 1000 / 2 && filter->n_events > 1)
@@ -211,6 +244,7 @@ void sieve_take_judgement(struct sieve_bench *bench, const struct judgement *jud
         struct list done;
 
         list_init(&done);
+        bench->is_refused = false;
         take_answer(bench, &answer, &done);
         free(answer.rows);
         if (bench == &bench->sieve->proven)
@@ -221,23 +255,35 @@ void sieve_take_judgement(struct sieve_bench *bench, const struct judgement *jud
         tell_sifted(&done);
 }
 
+static void find_out(struct sieve *sieve, const char *text)
+{
+        struct sieve_bench *bench = &sieve->proven;
+
+        sieve->n_found_out++;
+        list_for_each (link, &bench->waiting) {
+                struct sieve_filter *filter = sieve_filter_of(link);
+                if (strcmp(filter->text, text) != 0)
+                        continue;
+                become_unproven(filter, NULL);
+                note_on_record(filter);
+                sieve_stand_in_line(filter);
+        }
+}
+
 static void fail_proven(struct sieve *sieve, const struct judge_failure *failure, struct list *done)
 {
         struct sieve_bench *bench = &sieve->proven;
         const struct sieve_batch *batch = &bench->batch;
 
-        if (failure->filter >= 0) { /* found out */
-                list_for_each (link, &bench->waiting) {
-                        if (strcmp(sieve_filter_of(link)->text, batch->filters[failure->filter]) !=
-                            0)
-                                continue;
-                        become_unproven(sieve_filter_of(link), NULL);
-                        sieve_stand_in_line(sieve_filter_of(link));
-                }
+        if (failure->filter >= 0) {
+                find_out(sieve, batch->filters[failure->filter]);
                 return;
         }
         if (batch->n_ids > 1) {
                 sieve->n_halved++;
+        } else if (!failure->is_time_up) { /* nobody else is to wait for the server */
+                for_each_asked(bench, become_unproven, NULL);
+                return;
         } else if (++sieve->n_tries == SIEVE_TRIES) { /* the event itself, whatever it is asked */
                 sieve->n_tries = 0;
                 list_for_each (link, &bench->waiting)
@@ -251,6 +297,21 @@ struct slowness {
         struct list *done;
 };
 
+static void note_refusal(struct sieve_filter *filter, const struct slowness *slowness)
+{
+        struct sieve_bench *bench = &filter->sieve->unproven;
+        uint64_t retry_ms = (uint64_t)REFUSED_MS << filter->n_refusals;
+
+        filter->is_slow = true;
+        if (++filter->n_refusals == REFUSALS) {
+                note_too_slow(filter, bench->batch.ids[0], false, slowness->done);
+                return;
+        }
+        timer_arm(bench->rest, retry_ms);
+        bench->is_refused = true;
+        sieve_note_trouble(bench, &slowness->failure->error, (int64_t)retry_ms);
+}
+
 static void note_failure_alone(struct sieve_filter *filter, const void *context)
 {
         const struct slowness *slowness = context;
@@ -260,9 +321,12 @@ static void note_failure_alone(struct sieve_filter *filter, const void *context)
         if (list_is_empty(&filter->asks) ||
             sieve_next_id(sieve_ask_of(filter->asks.next)) != batch->ids[0])
                 return; /* withdrawn, or another one's filter, of the same words */
-        filter->is_slow = true;
+        if (failure->is_time_up)
+                become_slow(filter);
         if (batch->n_ids > 1)
                 filter->n_events = 1;
+        else if (!failure->is_time_up)
+                note_refusal(filter, slowness);
         else if (++filter->n_tries == SIEVE_TRIES)
                 note_too_slow(filter, batch->ids[0], failure->id == 0 || failure->filter >= 0,
                     slowness->done);
@@ -274,6 +338,7 @@ void sieve_take_failure(struct sieve_bench *bench, const struct judge_failure *f
         struct list done;
 
         list_init(&done);
+        bench->is_refused = false;
         if (bench == &bench->sieve->proven) {
                 fail_proven(bench->sieve, failure, &done);
         } else {

@@ -17,10 +17,13 @@ struct sieve_filter {
         char *text;
         struct list asks; /* sieve_ask::link */
         bool is_proven, is_given_up;
-        bool is_slow;       /* it was, when it was asked by itself last */
-        size_t n_events;    /* to be asked about at once while it is not proven */
-        unsigned n_tries;   /* for the event it is at */
-        unsigned n_strikes; /* events in a row that it took too long for */
+        bool is_slow;        /* it was, when it was asked by itself last */
+        unsigned record;     /* so often it has been found to be slow */
+        size_t n_good;       /* events since that were answered in good time */
+        size_t n_events;     /* to be asked about at once while it is not proven */
+        unsigned n_tries;    /* for the event it is at */
+        unsigned n_refusals; /* for that event, by a server that could not answer */
+        unsigned n_strikes;  /* events in a row that it took too long for */
         void (*on_given_up)(void *owner, const char *words);
         void *owner;
 };
@@ -44,6 +47,7 @@ struct sieve_bench {
         struct timer *rest; /* armed: slow filters have to wait */
         struct timer *idle; /* armed while nothing waits */
         struct error trouble;
+        bool is_refused; /* by the server, at the last question */
 };
 
 struct sieve {
@@ -55,11 +59,15 @@ struct sieve {
         /* Of proven filters. */
         double evaluation_us; /* a moving average for one event and one filter */
         unsigned n_halved, n_tries;
+        unsigned n_found_out; /* slow ones in a row, without an answer between them */
 };
 
 /* sieve.c */
 void sieve_stand_in_line(
     struct sieve_filter *filter); /* where it belongs now, if it is asked anything */
+
+void sieve_note_trouble(struct sieve_bench *bench, const struct error *error, int64_t retry_ms);
+void sieve_end_trouble(struct sieve_bench *bench);
 
 /* sieve_batch.c */
 void sieve_batch_clear(struct sieve_batch *batch);

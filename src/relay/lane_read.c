@@ -11,7 +11,7 @@
 #define SMALL_PAGE 64
 
 static const char unjudged_words[] =
-    "the filter took too long for this event: not judged, not delivered";
+    "the filter could not be answered for this event (mostly: it took too long)";
 
 /* Events claimed and not known to be durably behind us: what a crash now would repeat at most. */
 static uint64_t n_unsettled(const struct lane *lane)

@@ -1,6 +1,6 @@
 /* The sieve by itself, on a real server: what filters say, and what those may cost that take long. */
 #include "base/alloc.h"
-#include "outbox/sieve.h"
+#include "outbox/sieve_parts.h" /* what a filter has to do to be proven */
 #include "support/postgres.h"
 #include "support/process.h"
 
@@ -59,7 +59,7 @@ static void on_back(void *owner)
 
 static void begin(struct rig *rig)
 {
-        static const struct sieve_events events = {.on_lost = on_lost, .on_back = on_back};
+        static const struct sieve_events events = {.on_trouble = on_lost, .on_back = on_back};
         char *server;
 
         *rig = (struct rig){.dsn = postgres_new_database(postgres_shared())};
@@ -293,7 +293,6 @@ Test(sieve, answers_newcomers_while_many_slow_ones_wait)
                 snprintf(filter, sizeof filter, "$.id < %d", i + 2);
                 open_asker(&rig, &new, filter);
                 cr_expect_str_eq(answers(&rig, &new, 1, 10), "YYYYYYYYYY");
-                cr_expect_not(sieve_filter_is_slow(new.filter));
                 close_asker(&new);
         }
         cr_expect_leq(
@@ -320,6 +319,103 @@ Test(sieve, decides_about_slow_ones_one_after_the_other)
         }
         for (int i = 0; i < N_DEAR; i++)
                 close_asker(&dear[i]);
+        end(&rig);
+}
+
+/* Else each event that makes it slow would be the others', too. */
+Test(sieve, asks_more_of_a_filter_that_was_slow_before_it_is_asked_with_others)
+{
+        struct rig rig;
+        struct asker asker;
+
+        begin(&rig);
+        publish(&rig, "{\"id\":1}", 5);
+        publish(&rig, A_DOZEN, 1);
+        publish(&rig, "{\"id\":1}", 500);
+        open_asker(&rig, &asker, "$.id == 1 && !(exists($.e) && " DEAR ")");
+        while (!asker.filter->is_proven) /* a busy machine may take longer */
+                cr_expect_str_eq(answers(&rig, &asker, 1, 5), "YYYYY");
+        for (int round = 0, n_good = 4; round < 3; round++, n_good *= 4) {
+                cr_expect_str_eq(answers(&rig, &asker, 6, 6), "?");
+                cr_expect(sieve_filter_is_slow(asker.filter));
+                (void)answers(&rig, &asker, 7, 7 + n_good - 3);
+                cr_expect_not(asker.filter->is_proven, "after %d events", n_good - 2);
+                while (!asker.filter->is_proven)
+                        (void)answers(&rig, &asker, 7, 8);
+        }
+        cr_expect_not(sieve_filter_is_given_up(asker.filter));
+        close_asker(&asker);
+        end(&rig);
+}
+
+/* It is neither true nor false then: it is asked again. */
+Test(sieve, waits_for_a_server_that_cannot_answer)
+{
+        struct rig rig;
+        struct asker asker, other;
+
+        begin(&rig);
+        publish(&rig, A_DOZEN, 10);
+        database_exec(rig.admin,
+            "CREATE TABLE public.short_of_memory ();"
+            "GRANT SELECT ON public.short_of_memory TO PUBLIC;"
+            "ALTER FUNCTION courier.true_filters(json, jsonpath[], bigint) RENAME TO enough_memory;"
+            "CREATE FUNCTION courier.true_filters(json, jsonpath[], bigint) RETURNS integer[]"
+            " LANGUAGE plpgsql AS $$ BEGIN"
+            "  IF EXISTS (SELECT FROM public.short_of_memory) THEN"
+            "    RAISE EXCEPTION 'out of memory' USING ERRCODE = 'out_of_memory';"
+            "  END IF;"
+            "  RETURN courier.enough_memory($1, $2, $3);"
+            " END $$;"
+            "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA courier TO PUBLIC");
+        open_asker(&rig, &asker, "$.id == 1");
+        open_asker(&rig, &other, "$.id == 2");
+        cr_expect_str_eq(answers(&rig, &asker, 1, 5), "YYYYY");
+        cr_expect_str_eq(answers(&rig, &other, 1, 5), "-----");
+        database_exec(rig.admin, "INSERT INTO public.short_of_memory DEFAULT VALUES");
+        ask(&rig, &asker, 6, 10);
+        ask(&rig, &other, 6, 10);
+        while (rig.n_lost == 0)
+                uv_run(&rig.loop, UV_RUN_ONCE);
+        cr_expect_not_null(strstr(rig.trouble.text, "out of memory"), "%s", rig.trouble.text);
+        cr_expect_not_null(sieve_trouble(rig.sieve));
+        database_exec(rig.admin, "TRUNCATE public.short_of_memory");
+        await(&rig, &asker);
+        await(&rig, &other);
+        for (int i = 0; i < 5; i++) {
+                cr_expect_eq(asker.sifts[i], SIFT_PASSED);
+                cr_expect_eq(other.sifts[i], SIFT_STOPPED);
+        }
+        cr_expect_null(sieve_trouble(rig.sieve));
+        cr_expect_eq(rig.n_back, 1);
+        close_asker(&asker);
+        close_asker(&other);
+        end(&rig);
+}
+
+/* A payload may be more than the server has memory for, for ever. */
+Test(sieve, leaves_an_event_to_people_that_the_server_can_never_answer_for)
+{
+        struct rig rig;
+        struct asker asker;
+
+        begin(&rig);
+        publish(&rig, A_DOZEN, 3);
+        database_exec(rig.admin,
+            "ALTER FUNCTION courier.true_filters(json, jsonpath[], bigint) RENAME TO enough_memory;"
+            "CREATE FUNCTION courier.true_filters(json, jsonpath[], bigint) RETURNS integer[]"
+            " LANGUAGE plpgsql AS $$ BEGIN"
+            "  IF $3 = 2 THEN"
+            "    RAISE EXCEPTION 'out of memory' USING ERRCODE = 'out_of_memory';"
+            "  END IF;"
+            "  RETURN courier.enough_memory($1, $2, $3);"
+            " END $$;"
+            "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA courier TO PUBLIC");
+        open_asker(&rig, &asker, "$.id == 1");
+        cr_expect_str_eq(answers(&rig, &asker, 1, 3), "Y?Y");
+        cr_expect_not(sieve_filter_is_given_up(asker.filter));
+        cr_expect_eq(rig.n_lost, 4, "asked five times");
+        close_asker(&asker);
         end(&rig);
 }
 
