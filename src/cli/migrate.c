@@ -71,9 +71,9 @@ static bool migrate(struct blocking_conn *conn, bool only_status, struct error *
                 return false;
         if (only_status) {
                 print_status(&status);
-                ok = schema_check_version(status.version, error);
+                ok = schema_check(conn, status.version, error);
         } else if (status.version > schema_known_version()) {
-                ok = schema_check_version(status.version, error);
+                ok = schema_check(conn, status.version, error);
         } else {
                 ok = apply_missing(conn, &status, error);
         }
