@@ -5,9 +5,11 @@
 #include "cli/check.h"
 #include "config/config.h"
 #include "outbox/blocking_conn.h"
+#include "outbox/health.h"
 #include "outbox/pg_words.h"
 #include "outbox/pooling.h"
 #include "outbox/schema.h"
+#include "outbox/sink_settings.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -272,8 +274,8 @@ static void check_schedules(struct blocking_conn *conn, struct report *report)
                 bytes_deinit(&remedy);
         }
         if (n_failing == 0)
-                report_ok(report, "schedules", "%s recurring events, none in trouble",
-                    rows_text(rows, 0, 1));
+                report_ok(report, "schedules", "%s recurring event%s, none in trouble",
+                    rows_text(rows, 0, 1), strcmp(rows_text(rows, 0, 1), "1") == 0 ? "" : "s");
         rows_free(rows);
 }
 
@@ -318,6 +320,45 @@ static void check_filters(
         }
 }
 
+/* Between two relays: where this one would deliver when the other one ends. */
+static void check_settings(
+    struct blocking_conn *conn, const struct config *config, struct report *report)
+{
+        struct error error;
+        struct rows *rows = health_ask_settings(conn, &error);
+        bool is_any = false, differs = false;
+
+        if (rows == NULL) {
+                report_query(report, "settings", &error);
+                return;
+        }
+        for (unsigned i = 0; i < config->n_sinks; i++) {
+                const struct sink_config *sink = &config->sinks[i];
+                for (int row = 0; row < rows_count(rows); row++) {
+                        struct bytes words = {0};
+                        char *ours;
+                        if (strcmp(rows_text(rows, row, 0), sink->name) != 0)
+                                continue;
+                        ours = sink_settings(sink);
+                        sink_settings_compare(&words, ours, rows_text(rows, row, 1));
+                        if (words.data != NULL)
+                                report_warn(report, "settings",
+                                    "If these here are the new ones, they are in force after a "
+                                    "reload of that relay, or when another one takes over; else "
+                                    "correct this configuration before that one ends",
+                                    "the relay that delivers %s has other settings for it: %s",
+                                    sink->name, words.data);
+                        is_any = true;
+                        differs |= words.data != NULL;
+                        bytes_deinit(&words);
+                        free(ours);
+                }
+        }
+        if (is_any && !differs)
+                report_ok(report, "settings", "the relays that deliver have the same");
+        rows_free(rows);
+}
+
 static bool check_schema(struct blocking_conn *conn, struct report *report, const char *remedy)
 {
         struct schema_status status;
@@ -333,7 +374,7 @@ static bool check_schema(struct blocking_conn *conn, struct report *report, cons
                     error.kind == ERROR_PERMISSION ? remedy : NULL, "%s", error.text);
                 return false;
         }
-        if (!schema_check_version(status.version, &error)) {
+        if (!schema_check(conn, status.version, &error)) {
                 report_query(report, "schema", &error); /* it says what to do */
                 schema_status_deinit(&status);
                 return false;
@@ -383,8 +424,10 @@ bool check_database(struct blocking_conn *conn, const struct postgres_config *po
                 check_sequence(conn, report);
                 check_doorbell(conn, config, report);
                 check_schedules(conn, report);
-                if (config != NULL)
+                if (config != NULL) {
                         check_filters(conn, config, report);
+                        check_settings(conn, config, report);
+                }
         }
         free(remedy);
         return is_known;

@@ -176,14 +176,15 @@ WITH RECURSIVE moment AS MATERIALIZED (
                       WHERE lanes.sink = sinks.sink AND (has_new OR has_stragglers)) AS unseen
 ), parked AS MATERIALIZED (
   SELECT sinks.sink, row.*
-  FROM sinks, LATERAL (SELECT lane, outbox_id, position, state, skip, due_at, key, created_at
+  FROM sinks, LATERAL (SELECT lane, outbox_id, position, state, skip, due_at, key, created_at,
+                              state = 'retry' AND first_failed_at IS NOT NULL AS has_failed -- or it is slow
                        FROM courier.parked WHERE parked.sink = sinks.sink
                        ORDER BY parked.sink, lane, outbox_id LIMIT 10000) AS row
 ), parked_counts AS (
-  SELECT sink, count(*) AS n, count(*) FILTER (WHERE state = 'retry') AS n_retrying,
+  SELECT sink, count(*) AS n, count(*) FILTER (WHERE has_failed) AS n_retrying,
          count(*) FILTER (WHERE state = 'blocked') AS n_blocked,
          count(*) FILTER (WHERE state = 'delayed') AS n_delayed,
-         min(due_at) FILTER (WHERE state = 'retry' AND due_at < 'infinity') AS next_retry_at,
+         min(due_at) FILTER (WHERE has_failed AND due_at < 'infinity') AS next_retry_at,
          min(created_at) FILTER (WHERE state <> 'delayed' OR due_at <= (SELECT at FROM moment)) AS oldest
   FROM parked GROUP BY sink
 ), sink_rows AS (
