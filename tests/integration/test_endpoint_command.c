@@ -300,7 +300,7 @@ Test(endpoint_command, a_name_that_does_not_exist_is_told_with_the_nearest)
         for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
                 expect_refusal(ENDPOINT(verbs[i], "acne"), 8,
                     "there is no endpoint \"acne\"; did you mean \"acme\"?");
-        expect_refusal(ENDPOINT("show", "nobody"), 8, "see `pgcourier endpoint list`");
+        expect_refusal(ENDPOINT("show", "nobody"), 8, "see `pgcourier endpoint list --dsn ");
 }
 
 Test(endpoint_command, remove_asks_and_keeps_dead_letters)
