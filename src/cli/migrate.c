@@ -111,7 +111,8 @@ extern const struct command migrate_command;
 const struct command migrate_command = {
     .name = "migrate",
     .summary = "make or update schema courier in the database",
-    .usage = "[--dsn DSN | -c FILE] [--print] [status]",
+    .usage = "[--dsn DSN | -c FILE] [--print]\n"
+             "       pgcourier migrate status [--dsn DSN | -c FILE]",
     .details =
         "Applies the migrations that are missing, each in a transaction of its own, and says so.\n"
         "It can be run at any time, also by several at once. With neither --dsn nor -c the\n"

@@ -36,7 +36,7 @@ Test(cli, refuses_what_it_does_not_understand_and_says_what_is_right)
             {{"publish", "--payload", "{}"}, 2, "publish needs more: pgcourier publish TOPIC"},
             {{"publish", "--payload", "{}"}, 2,
                 "[--type TYPE] [--header NAME=VALUE]... [--dsn DSN | -c FILE]\n"},
-            {{"completion"}, 2, "bash|zsh|fish, or pgcourier completion sinks -c FILE\n"},
+            {{"completion"}, 2, "bash|zsh|fish, or pgcourier completion sinks|endpoints -c FILE\n"},
             {{"send", "t", "--payload", "{}"}, 2,
                 "send has no option \"--payload\"; did you mean \"--data\"?"},
             {{"publish", "t", "--data", "{\"a\":1}"}, 2, "JSON is given with --payload\n"},

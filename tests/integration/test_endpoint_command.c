@@ -191,6 +191,15 @@ Test(endpoint_command, add_refuses_what_would_never_get_anything)
         free(with);
 }
 
+Test(endpoint_command, names_are_completed)
+{
+        char *path = config_file(REDIS_SINK);
+
+        add_acme();
+        expect_both(program_run(NULL, "completion", "endpoints", "-c", path, NULL), "acme\n", "");
+        free(path);
+}
+
 Test(endpoint_command, list_names_receivers_that_nobody_serves)
 {
         struct program_run run;
