@@ -13,7 +13,7 @@ struct admin_config;
 
 /* For texts: without an endpoint that may be asked. Of several processes somebody has to choose. */
 #define ADMIN_CLIENT_BY_SIGNAL                                                                     \
-        "Where the relay runs, SIGHUP has it reload: `pgcourier reload --pid \"$(pidof "          \
+        "Where the relay runs, SIGHUP has it reload: `pgcourier reload --pid \"$(pidof "           \
         "pgcourier)\"`"
 
 /* NULL and *error: the file is wrong, or has no block `admin`. Does not connect yet. */

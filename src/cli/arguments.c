@@ -167,7 +167,8 @@ static bool check_operands(const struct arguments *arguments, struct error *erro
                     command->name, usage);
         else
                 error_set(error, ERROR_USAGE, "%s: \"%.64s\" is one word too many: pgcourier %s %s",
-                    command->name, arguments->operands[command->max_operands], command->name, usage);
+                    command->name, arguments->operands[command->max_operands], command->name,
+                    usage);
         free(usage);
         return false;
 }

@@ -59,7 +59,8 @@ static bool changes_nothing(struct admin_client *client, struct error *error)
         json_t *status = NULL;
         const char *instance, *pid;
 
-        if (admin_client_ask(client, "/api/status", NULL, STATUS_TIMEOUT_MS, &code, &body, &ignored) &&
+        if (admin_client_ask(
+                client, "/api/status", NULL, STATUS_TIMEOUT_MS, &code, &body, &ignored) &&
             code == 200)
                 status = json_loadb(body.data, body.length, JSON_ALLOW_NUL, NULL);
         instance = json_string_value(json_object_get(status, "instance")); /* host/pid */

@@ -199,7 +199,8 @@ char *connect_words_remedy(const struct error *error)
                 const char *remedy; /* $ is the role */
         } remedies[] = {
             {"\" does not exist",
-                "Make the role as an administrator: CREATE ROLE \"$\" LOGIN; and, when the schema is "
+                "Make the role as an administrator: CREATE ROLE \"$\" LOGIN; and, when the schema "
+                "is "
                 "there (pgcourier migrate makes it): GRANT courier_relay TO \"$\". Or name another "
                 "one in the dsn"},
             {"is not permitted to log in", "Allow it as an administrator: ALTER ROLE \"$\" LOGIN"},

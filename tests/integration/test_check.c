@@ -167,7 +167,8 @@ Test(check, names_each_missing_right_and_the_remedy)
 /* The command that a role which may not is told works as it stands. */
 static void expect_migration_as_owner(const char *empty_dsn)
 {
-        static const char words[] = "relay may not make it; its owner may: `pgcourier migrate --dsn '";
+        static const char words[] =
+            "relay may not make it; its owner may: `pgcourier migrate --dsn '";
         char *relay_dsn = dsn_as_user(empty_dsn, "relay password=hunter2");
         struct program_run run = check_connect(relay_dsn, ONE_SINK), made;
         char *told = strstr(run.out, words);
@@ -191,10 +192,13 @@ Test(check, says_what_a_login_lacks)
         char *nowhere_dsn = xasprintf("%s dbname='no where'", dsn);
 
         expect_finding(check_connect(nobody_dsn, ONE_SINK), 4,
-            "      Make the role as an administrator: CREATE ROLE \"nobody_here\" LOGIN; and, when the "
-            "schema is there (pgcourier migrate makes it): GRANT courier_relay TO \"nobody_here\".");
+            "      Make the role as an administrator: CREATE ROLE \"nobody_here\" LOGIN; and, when "
+            "the "
+            "schema is there (pgcourier migrate makes it): GRANT courier_relay TO "
+            "\"nobody_here\".");
         expect_finding(check_connect(nowhere_dsn, ONE_SINK), 4,
-            "      The database does not exist. Make it on that server, as a role that may: createdb "
+            "      The database does not exist. Make it on that server, as a role that may: "
+            "createdb "
             "'no where'; or ");
         free(nowhere_dsn);
         free(nobody_dsn);

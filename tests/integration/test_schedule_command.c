@@ -128,7 +128,8 @@ Test(schedule_command, says_what_a_role_or_a_schema_lacks)
             "permission denied for schema courier. An administrator can allow it: GRANT "
             "courier_publisher TO \"nobody\"\n");
         expect_run(SCHEDULE("remove", "beat", "--dsn", nobody), 7, "", "GRANT courier_publisher");
-        expect_run(SCHEDULE("list", "--dsn", empty), 6, "", "See `pgcourier migrate status --dsn '");
+        expect_run(
+            SCHEDULE("list", "--dsn", empty), 6, "", "See `pgcourier migrate status --dsn '");
         database_exec(connection, "DROP TABLE courier.schedule CASCADE");
         expect_run(SCHEDULE("list", "--dsn", app), 6, "",
             "relation \"courier.schedule\" does not exist. See `pgcourier migrate status --dsn '");

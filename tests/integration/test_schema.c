@@ -72,7 +72,8 @@ Test(schema, has_a_status_before_and_after)
             "schema version %s, this pgcourier knows %s\n", all_versions(), all_versions());
 
         expect_run(MIGRATE("--dsn", dsn, "status"), 6, "0001_outbox missing\n",
-            "pgcourier: schema courier is missing in this database: run `pgcourier migrate --dsn '");
+            "pgcourier: schema courier is missing in this database: run `pgcourier migrate --dsn "
+            "'");
         expect_run(MIGRATE("--dsn", dsn), 0, "applied", "");
         expect_run(MIGRATE("--dsn", dsn, "status"), 0, "0001_outbox applied 20", "");
         expect_run(MIGRATE("status", "--dsn", dsn), 0, versions, "");

@@ -140,9 +140,8 @@ Test(send, makes_no_dead_letter_of_what_is_no_mail)
         n = database_value(fixture.admin, "SELECT count(*) FROM courier.outbox");
         cr_expect_str_eq(n, "0");
         free(n);
-        EXPECT(
-            SEND("mail.welcome", "--to", "a@b.example", "--timeout", "50ms"), 75, "sink mails: ",
-            "`pgcourier status mails -c /");
+        EXPECT(SEND("mail.welcome", "--to", "a@b.example", "--timeout", "50ms"), 75,
+            "sink mails: ", "`pgcourier status mails -c /");
         n = database_value(fixture.admin, "SELECT payload ->> 'to' FROM courier.outbox");
         cr_expect_str_eq(n, "a@b.example");
         free(n);
