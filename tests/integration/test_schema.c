@@ -70,7 +70,13 @@ Test(schema, has_a_status_before_and_after)
         char *dsn = postgres_new_empty_database(postgres_shared());
         char *versions = xasprintf(
             "schema version %s, this pgcourier knows %s\n", all_versions(), all_versions());
+        char *with_password = xasprintf("%s password=hunter2", dsn);
+        struct program_run run = MIGRATE("--dsn", with_password, "status");
 
+        cr_expect_not_null(strstr(run.err, "`pgcourier migrate --dsn '"), "%s", run.err);
+        cr_expect_null(strstr(run.err, "hunter2"), "%s", run.err);
+        program_run_free(&run);
+        free(with_password);
         expect_run(MIGRATE("--dsn", dsn, "status"), 6, "0001_outbox missing\n",
             "pgcourier: schema courier is missing in this database: run `pgcourier migrate --dsn "
             "'");
