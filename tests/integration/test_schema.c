@@ -239,8 +239,8 @@ Test(schema, is_found_by_the_environment_without_dsn)
         expect_run(MIGRATE("status"), 0, "0001_outbox applied", "");
 
         setenv("PGHOST", "/nonexistent", 1);
-        expect_run(
-            MIGRATE("status"), 4, "", "Give --dsn or -c, or set PGHOST, PGUSER, PGDATABASE\n");
+        expect_run(MIGRATE("status"), 4, "",
+            "socket? Give --dsn or -c, or set PGHOST, PGUSER, PGDATABASE\n");
         PQfinish(connection);
         free(dsn);
 }
