@@ -216,17 +216,20 @@ BEGIN
       USING ERRCODE = 'check_violation', CONSTRAINT = 'filter_must_be_a_predicate',
             SCHEMA = 'courier', TABLE = 'endpoint', COLUMN = 'filter';
   END IF;
-  IF TG_OP = 'INSERT' AND NOT EXISTS (SELECT FROM courier.sink WHERE sink.name = NEW.sink AND fans_out) THEN
+  IF TG_OP = 'INSERT' AND EXISTS (SELECT FROM courier.sink WHERE sink.name = NEW.sink AND NOT fans_out) THEN
+    RAISE EXCEPTION 'endpoint %: sink % has one destination and takes no endpoints', NEW.name, NEW.sink
+      USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'sink_must_have_endpoints_table',
+            SCHEMA = 'courier', TABLE = 'endpoint', COLUMN = 'sink',
+            HINT = 'If its configuration says endpoints: table by now, start or reload the relay that serves it';
+  ELSIF TG_OP = 'INSERT' AND NOT EXISTS (SELECT FROM courier.sink WHERE sink.name = NEW.sink) THEN
     SELECT string_agg(name, ', ' ORDER BY name) INTO known
     FROM (SELECT name FROM courier.sink WHERE fans_out ORDER BY name LIMIT 20) AS first;
-    IF known IS NOT NULL OR EXISTS (SELECT FROM courier.sink WHERE sink.name = NEW.sink) THEN
-      RAISE EXCEPTION 'endpoint %: there is no sink % with endpoints: table; there %', NEW.name, NEW.sink,
-          coalesce('are: ' || known, 'is none')
+    IF known IS NOT NULL THEN
+      RAISE EXCEPTION 'endpoint %: there is no sink % with endpoints: table; there are: %', NEW.name, NEW.sink, known
         USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'sink_must_have_endpoints_table',
               SCHEMA = 'courier', TABLE = 'endpoint', COLUMN = 'sink',
               HINT = format('If the relay that will serve it has yet to start, tell of it first: INSERT INTO '
-                'courier.sink (name, fans_out) VALUES (%L, true) ON CONFLICT (name) DO UPDATE SET fans_out = true',
-                NEW.sink);
+                'courier.sink (name, fans_out) VALUES (%L, true)', NEW.sink);
     END IF;
   END IF;
   RETURN NEW;

@@ -116,7 +116,8 @@ void waiting_append(struct bytes *text, const json_t *sink)
 {
         const json_t *backlog = status_get(sink, "backlog");
         double n = status_number(backlog, "events");
-        double n_parked = status_number(sink, "retrying") + status_number(sink, "blocked");
+        double n_parked = status_number(sink, "retrying") + status_number(sink, "unfinished") +
+                          status_number(sink, "blocked");
         double oldest_s = status_number(backlog, "oldest_age");
         struct bytes words = {0};
         char age[48];

@@ -180,7 +180,7 @@ void answer_events(
         (void)body;
         if (sink != NULL && telemetry_find_sink(telemetry_of(streams), sink) == NULL) {
                 answer_refusal(
-                    request, 404, "this relay has no sink of that name; see /api/status");
+                    request, 404, "this relay has no sink of that name; see `pgcourier status`");
                 return;
         }
         if (streams->n_streams >= MAX_STREAMS) {

@@ -76,9 +76,9 @@ static json_t *slow_filters(const struct sink_telemetry *sink)
 
 json_t *status_sink(struct sink_telemetry *sink, const json_t *look, int64_t now_us)
 {
-        static const char *const known[] = {"topics", "owner", "backlog", "retrying", "blocked",
-            "delayed", "dead", "counts_are_exact", "next_retry_at", "settings_differ", "endpoints",
-            "pauses"};
+        static const char *const known[] = {"topics", "owner", "backlog", "retrying", "unfinished",
+            "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at", "settings_differ",
+            "endpoints", "pauses"};
         json_t *document = json_pack("{s:s s:s s:o s:s s:o s:o s:I s:I s:o s:o s:o s:o}", "name",
             sink->name, "kind", sink->kind, "target", json_words(sink->target), "state",
             sink_state_name(sink->state), "state_reason", json_words(sink->state_reason),

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/listen_address.h"
 #include "cli/libraries.h"
+#include "cli/remedy.h"
 #include "config/config.h"
 #include "config/secret.h"
 
@@ -68,6 +69,19 @@ struct admin_client *admin_client_create(const struct admin_config *config, stru
         return client;
 }
 
+static void no_endpoint(const char *config_path, struct error *error)
+{
+        char *path = remedy_absolute(config_path);
+
+        error_set(error, ERROR_CONFIG,
+            "%.400s has no admin endpoint to ask. " ADMIN_CLIENT_BY_SIGNAL
+            ". To be asked, it needs "
+            "\"admin: {}\" in the file (127.0.0.1:8477), and to be asked for changes "
+            "admin.token_file",
+            path);
+        free(path);
+}
+
 struct admin_client *admin_client_open(const char *config_path, struct error *error)
 {
         struct config *config = config_load(config_path, error);
@@ -78,10 +92,7 @@ struct admin_client *admin_client_open(const char *config_path, struct error *er
         if (config->admin != NULL)
                 client = admin_client_create(config->admin, error);
         else
-                error_set(error, ERROR_CONFIG,
-                    "%.400s has no admin endpoint; add \"admin: {}\" to it (127.0.0.1:8477), and "
-                    "have the relay read it: pgcourier reload -c %.400s --pid PID, or SIGHUP",
-                    config_path, config_path);
+                no_endpoint(config_path, error);
         config_free(config);
         return client;
 }

@@ -11,6 +11,11 @@ struct admin_client;
 
 struct admin_config;
 
+/* For texts: without an endpoint that may be asked. Of several processes somebody has to choose. */
+#define ADMIN_CLIENT_BY_SIGNAL                                                                     \
+        "Where the relay runs, SIGHUP has it reload: `pgcourier reload --pid \"$(pidof "           \
+        "pgcourier)\"`"
+
 /* NULL and *error: the file is wrong, or has no block `admin`. Does not connect yet. */
 struct admin_client *admin_client_open(const char *config_path, struct error *error);
 

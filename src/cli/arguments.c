@@ -61,6 +61,27 @@ static const struct command_option *find_option(
         return NULL;
 }
 
+static bool has_option(const struct command *command, const char *name)
+{
+        for (const struct command_option *option = command->options; option->name != NULL; option++)
+                if (strcmp(option->name, name) == 0)
+                        return true;
+        return false;
+}
+
+/* What other commands call the same. */
+static const char *find_alias(const struct command *command, const char *name)
+{
+        static const char *const aliases[][2] = {{"payload", "data"}};
+
+        for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+                for (size_t k = 0; k < 2; k++)
+                        if (strcmp(name, aliases[i][k]) == 0 &&
+                            has_option(command, aliases[i][1 - k]))
+                                return aliases[i][1 - k];
+        return NULL;
+}
+
 static bool unknown_option(const struct command *command, const char *word, struct error *error)
 {
         char *name = xstrndup(word, strcspn(word, "="));
@@ -70,6 +91,8 @@ static bool unknown_option(const struct command *command, const char *word, stru
 
         for (const struct command_option *option = command->options; option->name != NULL; option++)
                 meant = suggest_nearer(bare_name, meant, option->name);
+        if (meant == NULL)
+                meant = find_alias(command, bare_name);
         bytes_printf(&text, "%s has no option \"%.64s\"", command->name, name);
         if (meant != NULL)
                 bytes_printf(&text, "; did you mean \"--%s\"?", meant);
@@ -112,18 +135,42 @@ static bool take_option(struct arguments *arguments, int found, struct error *er
         return true;
 }
 
+/* The help breaks and indents its lines; some begin the command anew. */
+static char *usage_in_one_line(const struct command *command)
+{
+        static const char anew[] = "pgcourier ";
+        struct bytes line = {0};
+
+        for (const char *at = command->usage; *at != '\0'; at++) {
+                if (*at != '\n') {
+                        bytes_append(&line, at, 1);
+                        continue;
+                }
+                at += strspn(at, "\n ");
+                bytes_append_text(&line, strncmp(at, anew, strlen(anew)) == 0 ? ", or " : " ");
+                at--;
+        }
+        return line.data;
+}
+
 static bool check_operands(const struct arguments *arguments, struct error *error)
 {
         const struct command *command = arguments->command;
+        char *usage;
 
+        if (arguments->n_operands >= command->min_operands &&
+            arguments->n_operands <= command->max_operands)
+                return true;
+        usage = usage_in_one_line(command);
         if (arguments->n_operands < command->min_operands)
-                return error_set(error, ERROR_USAGE, "%s needs more: pgcourier %s %s",
-                    command->name, command->name, command->usage);
-        if (arguments->n_operands > command->max_operands)
-                return error_set(error, ERROR_USAGE,
-                    "%s: \"%.64s\" is one word too many: pgcourier %s %s", command->name,
-                    arguments->operands[command->max_operands], command->name, command->usage);
-        return true;
+                error_set(error, ERROR_USAGE, "%s needs more: pgcourier %s %s", command->name,
+                    command->name, usage);
+        else
+                error_set(error, ERROR_USAGE, "%s: \"%.64s\" is one word too many: pgcourier %s %s",
+                    command->name, arguments->operands[command->max_operands], command->name,
+                    usage);
+        free(usage);
+        return false;
 }
 
 static bool parse_options(struct arguments *arguments, int argc, char **argv, const char *letters,

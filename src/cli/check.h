@@ -36,6 +36,9 @@ struct blocking_conn *check_connection(const struct config *config, struct repor
 bool check_database(struct blocking_conn *conn, const struct postgres_config *postgres,
     const struct config *config, struct report *report);
 
+/* A warning for each sink that the relay which delivers it has with other settings. */
+void check_settings(struct blocking_conn *conn, const struct config *config, struct report *report);
+
 /* Opens each sink, and with `connects` probes it. False if a sink did not end in time: then the
  * config must not be freed any more. */
 bool check_sinks(const struct config *config, bool connects, struct report *report);

@@ -272,8 +272,8 @@ static void check_schedules(struct blocking_conn *conn, struct report *report)
                 bytes_deinit(&remedy);
         }
         if (n_failing == 0)
-                report_ok(report, "schedules", "%s recurring events, none in trouble",
-                    rows_text(rows, 0, 1));
+                report_ok(report, "schedules", "%s recurring event%s, none in trouble",
+                    rows_text(rows, 0, 1), strcmp(rows_text(rows, 0, 1), "1") == 0 ? "" : "s");
         rows_free(rows);
 }
 
@@ -333,7 +333,7 @@ static bool check_schema(struct blocking_conn *conn, struct report *report, cons
                     error.kind == ERROR_PERMISSION ? remedy : NULL, "%s", error.text);
                 return false;
         }
-        if (!schema_check_version(status.version, &error)) {
+        if (!schema_check(conn, status.version, &error)) {
                 report_query(report, "schema", &error); /* it says what to do */
                 schema_status_deinit(&status);
                 return false;
@@ -383,8 +383,10 @@ bool check_database(struct blocking_conn *conn, const struct postgres_config *po
                 check_sequence(conn, report);
                 check_doorbell(conn, config, report);
                 check_schedules(conn, report);
-                if (config != NULL)
+                if (config != NULL) {
                         check_filters(conn, config, report);
+                        check_settings(conn, config, report);
+                }
         }
         free(remedy);
         return is_known;

@@ -7,14 +7,20 @@
 #include "cli/completion_words.h"
 #include "cli/verbs.h"
 #include "config/config.h"
+#include "outbox/blocking_conn.h"
+#include "outbox/endpoint_rows.h"
 
 #include <stdio.h>
 #include <string.h>
 
+/* Somebody has pressed a key, and waits. */
+#define NAMES_TIMEOUT_MS 2000
+
 enum { CONFIG };
 
 static const struct command_option options[] = {
-    [CONFIG] = {"config", 'c', "FILE", false, "the configuration whose sinks are listed"},
+    [CONFIG] = {"config", 'c', "FILE", false,
+        "the configuration whose sinks, or database, are asked"},
     {0},
 };
 
@@ -30,6 +36,13 @@ static void print_quoted(const char *text, const char *mask)
                         putchar(*text);
 }
 
+static const char *const bash_kinds[] = {[COMPLETES_NOTHING] = "nothing",
+    [COMPLETES_FILE] = "files",
+    [COMPLETES_FOLDER] = "folders",
+    [COMPLETES_SINK] = "sinks",
+    [COMPLETES_ENDPOINT] = "endpoints",
+    [COMPLETES_COMMAND] = "commands"};
+
 static void print_verbs(const struct command *command, const char *separator)
 {
         const char *at = command->usage;
@@ -38,6 +51,12 @@ static void print_verbs(const struct command *command, const char *separator)
 
         while ((length = usage_next_verb(command, &at, &verb)) > 0)
                 printf("%.*s%s", (int)length, verb, separator);
+}
+
+static void print_bash_operands(enum completes completes)
+{
+        if (completes != COMPLETES_NOTHING)
+                printf(" operands=%s", bash_kinds[completes]);
 }
 
 /* Once the verb stands there, only its own options are offered. */
@@ -49,9 +68,20 @@ static void print_bash_verbs(const struct command *command)
                 for (unsigned i = 0; command->options[i].name != NULL; i++)
                         if (verb->options >> i & 1)
                                 printf("--%s ", command->options[i].name);
-                puts("--help' ;;");
+                fputs("--help'", stdout);
+                print_bash_operands(verb_completes(command, verb->name));
+                puts(" ;;");
         }
         puts("      esac");
+}
+
+static void print_bash_commands(void)
+{
+        fputs("  local commands='", stdout);
+        for (size_t i = 0; commands[i] != NULL; i++)
+                if (!commands[i]->is_hidden)
+                        printf("%s ", commands[i]->name);
+        puts("'");
 }
 
 static void print_bash_case(const struct command *command)
@@ -60,24 +90,25 @@ static void print_bash_case(const struct command *command)
         print_verbs(command, " ");
         for (const struct command_option *option = command->options; option->name != NULL; option++)
                 printf("--%s ", option->name);
-        puts("--help'");
+        fputs("--help'", stdout);
+        print_bash_operands(operand_completes(command));
+        puts("");
         if (command->verbs != NULL)
                 print_bash_verbs(command);
-        if (operand_completes(command) == COMPLETES_SINK)
-                puts("      operands=sinks");
         puts("      case $previous in");
         for (const struct command_option *option = command->options; option->name != NULL;
              option++) {
-                static const char *const kinds[] = {[COMPLETES_NOTHING] = "nothing",
-                    [COMPLETES_FILE] = "files",
-                    [COMPLETES_FOLDER] = "folders",
-                    [COMPLETES_SINK] = "sinks"};
+                const char *choices = option_choices(command, option);
                 if (option->value == NULL)
                         continue;
                 fputs("        ", stdout);
                 if (option->letter != 0)
                         printf("-%c|", option->letter);
-                printf("--%s) value=%s ;;\n", option->name, kinds[option_completes(option)]);
+                if (choices != NULL)
+                        printf("--%s) value=words words='%s' ;;\n", option->name, choices);
+                else
+                        printf("--%s) value=%s ;;\n", option->name,
+                            bash_kinds[option_completes(option)]);
         }
         puts("      esac ;;");
 }
@@ -86,14 +117,14 @@ static void print_bash(void)
 {
         puts(
             "# bash completion of pgcourier; made by `pgcourier completion bash`\n"
-            "_pgcourier_sinks() {\n"
+            "_pgcourier_names() { # sinks|endpoints\n"
             "  local i\n"
             "  for ((i = 1; i + 1 < ${#COMP_WORDS[@]}; i++)); do\n"
             "    case ${COMP_WORDS[i]} in\n"
             "      -c|--config)\n"
             "        [[ ${COMP_WORDS[i + 1]} != = ]] || ((++i))\n"
-            "        \"${COMP_WORDS[0]}\" completion sinks -c \"${COMP_WORDS[i + 1]}\" 2>/dev/null "
-            ";;\n"
+            "        \"${COMP_WORDS[0]}\" completion \"$1\" -c \"${COMP_WORDS[i + 1]}\" "
+            "2>/dev/null ;;\n"
             "    esac\n"
             "  done\n"
             "}\n"
@@ -104,11 +135,9 @@ static void print_bash(void)
             "  [[ $current != = ]] || { previous='='; current=; COMP_CWORD=$((COMP_CWORD + 1)); }\n"
             "  [[ $previous != = ]] || previous=${COMP_WORDS[COMP_CWORD - 2]}\n"
             "  COMPREPLY=()");
-        fputs("  if ((COMP_CWORD == 1)); then\n    words='", stdout);
-        for (size_t i = 0; commands[i] != NULL; i++)
-                if (!commands[i]->is_hidden)
-                        printf("%s ", commands[i]->name);
-        puts("'\n"
+        print_bash_commands();
+        puts("  if ((COMP_CWORD == 1)); then\n"
+             "    words=$commands\n"
              "  else\n"
              "    case ${COMP_WORDS[1]} in");
         for (size_t i = 0; commands[i] != NULL; i++)
@@ -120,9 +149,14 @@ static void print_bash(void)
              "    nothing) return ;;\n"
              "    files) mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); return ;;\n"
              "    folders) mapfile -t COMPREPLY < <(compgen -d -- \"$current\"); return ;;\n"
-             "    sinks) words=$(_pgcourier_sinks) ;;\n"
-             "    *) [[ $operands != sinks || $current = -* ]] || words=\"$words "
-             "$(_pgcourier_sinks)\" ;;\n"
+             "    sinks|endpoints) words=$(_pgcourier_names \"$value\") ;;\n"
+             "    words) ;;\n"
+             "    *)\n"
+             "      case $operands/$current in\n"
+             "      */-*) ;;\n"
+             "      commands/*) words+=\" $commands\" ;;\n"
+             "      ?*/*) words+=\" $(_pgcourier_names \"$operands\")\" ;;\n"
+             "      esac ;;\n"
              "  esac\n"
              "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
              "}\n"
@@ -134,7 +168,9 @@ static void print_zsh_option(const struct command_option *option)
         static const char *const actions[] = {[COMPLETES_NOTHING] = " ",
             [COMPLETES_FILE] = "_files",
             [COMPLETES_FOLDER] = "_files -/",
-            [COMPLETES_SINK] = "_pgcourier_sinks"};
+            [COMPLETES_SINK] = "_pgcourier_sinks",
+            [COMPLETES_ENDPOINT] = " ",
+            [COMPLETES_COMMAND] = " "};
 
         fputs("        '", stdout);
         if (option->repeats)
@@ -216,7 +252,9 @@ static void print_fish_option(const struct command *command, const struct comman
         static const char *const actions[] = {[COMPLETES_NOTHING] = " -x",
             [COMPLETES_FILE] = " -r -F",
             [COMPLETES_FOLDER] = " -x -a '(__fish_complete_directories)'",
-            [COMPLETES_SINK] = " -x -a '(__pgcourier_sinks)'"};
+            [COMPLETES_SINK] = " -x -a '(__pgcourier_sinks)'",
+            [COMPLETES_ENDPOINT] = " -x",
+            [COMPLETES_COMMAND] = " -x"};
 
         printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -l %s", command->name,
             option->name);
@@ -285,12 +323,27 @@ static bool print_sinks(const struct arguments *arguments, struct error *error)
         return true;
 }
 
+static bool print_endpoints(const struct arguments *arguments, struct error *error)
+{
+        struct blocking_conn *conn =
+            connect_for_command(NULL, arguments_value(arguments, CONFIG), NAMES_TIMEOUT_MS, error);
+        struct rows *rows = conn != NULL ? endpoint_names(conn, error) : NULL;
+
+        for (int i = 0; rows != NULL && i < rows_count(rows); i++)
+                puts(rows_text(rows, i, 0));
+        rows_free(rows);
+        blocking_conn_close(conn);
+        return rows != NULL;
+}
+
 static bool run_completion(const struct arguments *arguments, struct error *error)
 {
         const char *wanted = arguments->operands[0];
 
         if (strcmp(wanted, "sinks") == 0)
                 return print_sinks(arguments, error);
+        if (strcmp(wanted, "endpoints") == 0)
+                return print_endpoints(arguments, error);
         if (strcmp(wanted, "bash") == 0)
                 print_bash();
         else if (strcmp(wanted, "zsh") == 0)
@@ -299,7 +352,8 @@ static bool run_completion(const struct arguments *arguments, struct error *erro
                 print_fish();
         else
                 return error_set(error, ERROR_USAGE,
-                    "completion: \"%.64s\" is not one of bash, zsh, fish, sinks", wanted);
+                    "completion: \"%.64s\" is not one of bash, zsh, fish, sinks, endpoints",
+                    wanted);
         return true;
 }
 
@@ -308,12 +362,13 @@ const struct command completion_command = {
     .name = "completion",
     .summary = "print a script that completes command lines in a shell",
     .usage = "bash|zsh|fish\n"
-             "       pgcourier completion sinks -c FILE",
+             "       pgcourier completion sinks|endpoints -c FILE",
     .details =
         "For this shell only: `source <(pgcourier completion bash)`, the same with zsh, or\n"
         "`pgcourier completion fish | source`. The packages install these scripts.\n"
         "\n"
-        "`completion sinks` lists the names of the configuration's sinks; the scripts use it.\n",
+        "`completion sinks` lists the names of the configuration's sinks, `completion endpoints`\n"
+        "those of the receivers in its database; the scripts use both.\n",
     .options = options,
     .min_operands = 1,
     .max_operands = 1,

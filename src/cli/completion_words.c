@@ -53,10 +53,66 @@ enum completes option_completes(const struct command_option *option)
 {
         if (strcmp(option->name, "sink") == 0)
                 return COMPLETES_SINK;
+        if (strcmp(option->name, "endpoint") == 0)
+                return COMPLETES_ENDPOINT;
         return option->value != NULL ? value_completes(option->value) : COMPLETES_NOTHING;
+}
+
+static enum completes word_completes(const char *usage)
+{
+        static const struct {
+                const char *word;
+                enum completes completes;
+        } words[] = {{"SINK", COMPLETES_SINK}, {"COMMAND", COMPLETES_COMMAND}};
+
+        usage += *usage == '[';
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+                if (strncmp(usage, words[i].word, strlen(words[i].word)) == 0)
+                        return words[i].completes;
+        return COMPLETES_NOTHING;
 }
 
 enum completes operand_completes(const struct command *command)
 {
-        return strncmp(command->usage, "SINK", 4) == 0 ? COMPLETES_SINK : COMPLETES_NOTHING;
+        return word_completes(command->usage);
+}
+
+enum completes verb_completes(const struct command *command, const char *verb)
+{
+        const char *at = command->usage;
+        const char *found;
+        unsigned length;
+
+        while ((length = usage_next_verb(command, &at, &found)) > 0)
+                if (strlen(verb) == length && strncmp(verb, found, length) == 0)
+                        break;
+        if (length == 0 || found[length] != ' ')
+                return COMPLETES_NOTHING;
+        /* What is added has a name that nobody has. */
+        if (strcmp(command->name, "endpoint") == 0 && strcmp(verb, "add") != 0 &&
+            strncmp(found + length + 1, "NAME", 4) == 0)
+                return COMPLETES_ENDPOINT;
+        return word_completes(found + length + 1);
+}
+
+const char *option_choices(const struct command *command, const struct command_option *option)
+{
+        static const struct {
+                const char *command;
+                const char *option;
+                const char *choices;
+        } all[] = {
+            {"run", "log-level", "debug info warn error"},
+            {"dead", "reason", "rejected attempts age too_large unjudged skipped"},
+            {"parked", "state", "retry blocked delayed"},
+            {"endpoint", "state", "active paused disabled"},
+            {"endpoint", "start", "now beginning"},
+            {"status", "color", "auto always never"},
+        };
+
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+                if (strcmp(command->name, all[i].command) == 0 &&
+                    strcmp(option->name, all[i].option) == 0)
+                        return all[i].choices;
+        return NULL;
 }

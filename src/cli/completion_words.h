@@ -11,7 +11,20 @@
 unsigned usage_next_verb(const struct command *command, const char **at, const char **out_verb);
 
 /* What a value, or an operand, is the name of. */
-enum completes { COMPLETES_NOTHING, COMPLETES_FILE, COMPLETES_FOLDER, COMPLETES_SINK };
+enum completes {
+        COMPLETES_NOTHING,
+        COMPLETES_FILE,
+        COMPLETES_FOLDER,
+        COMPLETES_SINK,
+        COMPLETES_ENDPOINT,
+        COMPLETES_COMMAND,
+};
 
 enum completes option_completes(const struct command_option *option);
 enum completes operand_completes(const struct command *command);
+
+/* Of what follows the verb. */
+enum completes verb_completes(const struct command *command, const char *verb);
+
+/* The words that an option's value is one of, with blanks between; NULL: it may be any. */
+const char *option_choices(const struct command *command, const struct command_option *option);

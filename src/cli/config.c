@@ -56,7 +56,8 @@ extern const struct command config_command;
 const struct command config_command = {
     .name = "config",
     .summary = "show what a configuration comes to; a schema for editors",
-    .usage = "show -c FILE [--json] | schema | docs",
+    .usage = "show -c FILE [--json]\n"
+             "       pgcourier config schema|docs",
     .details =
         "show prints each key with the value that takes effect, and where that comes from: a\n"
         "default, a line of the file, a variable of the environment or a file with a secret.\n"

@@ -2,6 +2,8 @@
 #include "config/config.h"
 #include "outbox/blocking_conn.h"
 
+#include <string.h>
+
 #define CONNECT_TIMEOUT_MS 10000
 
 static struct blocking_conn *connect_as_configured(
@@ -38,8 +40,10 @@ struct blocking_conn *connect_for_command(
         conn = blocking_conn_open(&settings, error);
         if (conn == NULL && dsn == NULL) {
                 struct error cause = *error;
+                const size_t length = strlen(cause.text);
                 error_set(error, cause.kind,
-                    "%.800s. Give --dsn or -c, or set PGHOST, PGUSER, PGDATABASE", cause.text);
+                    "%.800s%s Give --dsn or -c, or set PGHOST, PGUSER, PGDATABASE", cause.text,
+                    length > 0 && strchr(".?!", cause.text[length - 1]) != NULL ? "" : ".");
         }
         return conn;
 }

@@ -139,6 +139,26 @@ static void examine_database(struct blocking_conn *conn, const struct postgres_c
         array_deinit(&sinks);
 }
 
+/* What is wrong is in its words, and mostly here as well; its connection is its own. */
+static void report_relay_down(
+    const json_t *status, const json_t *source, bool is_reachable, struct report *report)
+{
+        const json_t *sequence = json_object_get(source, "sequence");
+        const char *error = json_string_value(json_object_get(source, "error"));
+        const char *remedy = json_string_value(json_object_get(sequence, "remedy"));
+        const bool has_no_way = json_is_string(json_object_get(source, "login_refused_since")) ||
+                                (error != NULL && strstr(error, "cannot connect") != NULL);
+
+        if (remedy == NULL && is_reachable && has_no_way)
+                remedy = "Compare what it reads (its own user, host and environment) with what "
+                         "this command reads, and reload it: `pgcourier reload`";
+        report_fail(report, ERROR_DATABASE, "relay", remedy,
+            "the relay %s is not connected to PostgreSQL%s: %s",
+            json_string_value(json_object_get(status, "instance")),
+            is_reachable && has_no_way ? ", and this command is" : "",
+            error != NULL ? error : "it has not been yet");
+}
+
 /* Another process, with what it read from the files when it did, and where it runs. */
 static void check_relay(const struct config *config, bool is_reachable, struct report *report)
 {
@@ -156,15 +176,7 @@ static void check_relay(const struct config *config, bool is_reachable, struct r
                 status = json_loadb(body.data, body.length, JSON_ALLOW_NUL, NULL);
         source = json_object_get(status, "source");
         if (json_is_false(json_object_get(source, "up")))
-                report_fail(report, ERROR_DATABASE, "relay",
-                    is_reachable
-                        ? "Compare what it reads (its own user, host and environment) with "
-                          "what this command reads, and reload it: pgcourier reload"
-                        : NULL,
-                    "the relay %s is not connected to PostgreSQL%s: %s",
-                    json_string_value(json_object_get(status, "instance")),
-                    is_reachable ? ", and this command is" : "",
-                    json_string_value(json_object_get(source, "error")));
+                report_relay_down(status, source, is_reachable, report);
         else if (source != NULL)
                 report_ok(report, "relay", "%s runs and is connected",
                     json_string_value(json_object_get(status, "instance")));

@@ -247,6 +247,7 @@ const struct command endpoint_command = {
         "of courier_relay.\n",
     .options = options,
     .verbs = verbs,
+    .no_verb = "Other settings are changed by SQL: UPDATE courier.endpoint SET … WHERE name = '…'",
     .max_operands = UINT_MAX,
     .run = run_endpoint,
 };

@@ -1,8 +1,11 @@
 /* `pgcourier init`: what the database is, and what it lacks. */
+#include "base/bytes.h"
+#include "base/shell_word.h"
 #include "cli/init.h"
 #include "outbox/blocking_conn.h"
 #include "outbox/pg_words.h"
 #include "outbox/schema.h"
+#include "outbox/schema_maker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,38 +15,33 @@
 
 /* What the role may do, in one row. Names as SQL would write them. */
 static const char rights_sql[] =
-    "SELECT pg_catalog.quote_ident(current_user),"
-    " pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),"
-    " r.rolcreaterole OR r.rolsuper, r.rolsuper,"
+    "SELECT pg_catalog.quote_ident(current_user), r.rolsuper,"
     " EXISTS (SELECT FROM pg_catalog.pg_roles c WHERE c.rolname = 'courier_relay'"
     "         AND pg_catalog.pg_has_role(current_user, c.oid, 'MEMBER')),"
-    " (SELECT pg_catalog.pg_get_userbyid(d.datdba)"
-    "  FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()),"
-    " (SELECT o.rolsuper OR o.rolcreaterole FROM pg_catalog.pg_database d"
-    "  JOIN pg_catalog.pg_roles o ON o.oid = d.datdba"
-    "  WHERE d.datname = pg_catalog.current_database())"
+    " pg_catalog.to_regrole('courier_relay') IS NOT NULL"
     " FROM pg_catalog.pg_roles r WHERE r.rolname = current_user";
-enum { USER, MAY_CREATE, MAY_CREATE_ROLES, IS_SUPERUSER, IS_RELAY, OWNER, IS_OWNER_ENOUGH };
+enum { USER, IS_SUPERUSER, IS_RELAY, HAS_RELAY };
 
-static void say_how_to_make_schema(const struct init *init, const struct rows *rights)
+static bool say_how_to_make_schema(
+    const struct init *init, struct blocking_conn *conn, struct error *error)
 {
-        const bool may = rows_bool(rights, 0, MAY_CREATE) && rows_bool(rights, 0, MAY_CREATE_ROLES);
+        struct bytes command = {0};
+        struct schema_maker maker;
 
-        puts(
-            "miss  schema: the database has no schema courier. Make it, as a role that may create");
-        puts("      schemas and roles:");
-        if (may)
-                printf("        pgcourier migrate --dsn \"%s\"\n", init->dsn);
+        if (!schema_maker_find(conn, &maker, error))
+                return false;
+        fputs("miss  schema: the database has no schema courier. ", stdout);
+        if (maker.is_us)
+                puts("Make it:");
         else
-                printf("        pgcourier migrate --dsn \"%s user=%s\"\n", init->dsn,
-                    rows_bool(rights, 0, IS_OWNER_ENOUGH) ? rows_text(rights, 0, OWNER)
-                                                          : "SUPERUSER");
-        if (!may && rows_bool(rights, 0, IS_OWNER_ENOUGH))
-                printf("      as the owner of the database: %s may not.\n",
-                    rows_text(rights, 0, USER));
-        else if (!may)
-                printf("      %s may not, nor may %s, the owner of the database, create roles.\n",
-                    rows_text(rights, 0, USER), rows_text(rights, 0, OWNER));
+                printf("%s may not make it; %s may:\n", blocking_conn_user(conn),
+                    maker.is_owner ? "its owner" : "a superuser");
+        bytes_append_text(&command, "pgcourier migrate --dsn");
+        shell_word_append(&command, maker.is_us ? init->dsn : maker.dsn);
+        printf("        %s\n", command.data);
+        bytes_deinit(&command);
+        schema_maker_deinit(&maker);
+        return true;
 }
 
 static bool apply_all(struct blocking_conn *conn, struct error *error)
@@ -57,8 +55,8 @@ static bool apply_all(struct blocking_conn *conn, struct error *error)
         return true;
 }
 
-static bool look_at_schema(const struct init *init, struct blocking_conn *conn,
-    const struct rows *rights, bool applies, struct error *error)
+static bool look_at_schema(
+    const struct init *init, struct blocking_conn *conn, bool applies, struct error *error)
 {
         struct schema_status status;
         struct error why;
@@ -76,28 +74,33 @@ static bool look_at_schema(const struct init *init, struct blocking_conn *conn,
         if (version < schema_known_version() && applies)
                 return apply_all(conn, error);
         if (version == 0)
-                say_how_to_make_schema(init, rights);
-        else if (schema_check_version(version, &why))
+                return say_how_to_make_schema(init, conn, error);
+        if (schema_check(conn, version, &why))
                 printf("ok    schema: version %d\n", version);
         else
                 printf("miss  schema: %s\n", why.text);
         return true;
 }
 
+/* As long as there is no schema, its roles may be missing as well. */
 static void look_at_rights(const struct rows *rights)
 {
+        const char *user = rows_text(rights, 0, USER);
+        const bool has_relay = rows_bool(rights, 0, HAS_RELAY);
+
         if (rows_bool(rights, 0, IS_SUPERUSER)) {
                 puts("warn  role: a superuser needs nothing more, and may far more than it needs. "
                      "Better one");
-                puts("      of its own, as which to connect from then on:");
-                puts("        CREATE ROLE pgcourier LOGIN IN ROLE courier_relay;");
+                printf("      of its own, as which to connect from then on%s:\n",
+                    has_relay ? "" : "; when the schema is made");
+                puts("        CREATE ROLE pgcourier LOGIN; GRANT courier_relay TO pgcourier;");
         } else if (rows_bool(rights, 0, IS_RELAY)) {
-                printf("ok    role: %s is a member of courier_relay\n", rows_text(rights, 0, USER));
+                printf("ok    role: %s is a member of courier_relay\n", user);
         } else {
                 printf("miss  role: %s may not read events and move cursors. As who made the "
-                       "schema:\n",
-                    rows_text(rights, 0, USER));
-                printf("        GRANT courier_relay TO %s;\n", rows_text(rights, 0, USER));
+                       "schema%s:\n",
+                    user, has_relay ? "" : ", when it is made");
+                printf("        GRANT courier_relay TO %s;\n", user);
         }
 }
 
@@ -123,7 +126,7 @@ static bool look(
                 *error = (struct error){0};
                 ok = true;
         }
-        ok = ok && look_at_schema(init, conn, rights, applies_schema, error);
+        ok = ok && look_at_schema(init, conn, applies_schema, error);
         rows_free(rights);
         if (!ok)
                 return false;

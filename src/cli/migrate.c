@@ -71,9 +71,9 @@ static bool migrate(struct blocking_conn *conn, bool only_status, struct error *
                 return false;
         if (only_status) {
                 print_status(&status);
-                ok = schema_check_version(status.version, error);
+                ok = schema_check(conn, status.version, error);
         } else if (status.version > schema_known_version()) {
-                ok = schema_check_version(status.version, error);
+                ok = schema_check(conn, status.version, error);
         } else {
                 ok = apply_missing(conn, &status, error);
         }
@@ -111,7 +111,8 @@ extern const struct command migrate_command;
 const struct command migrate_command = {
     .name = "migrate",
     .summary = "make or update schema courier in the database",
-    .usage = "[--dsn DSN | -c FILE] [--print] [status]",
+    .usage = "[--dsn DSN | -c FILE] [--print]\n"
+             "       pgcourier migrate status [--dsn DSN | -c FILE]",
     .details =
         "Applies the migrations that are missing, each in a transaction of its own, and says so.\n"
         "It can be run at any time, also by several at once. With neither --dsn nor -c the\n"

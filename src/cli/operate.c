@@ -13,7 +13,7 @@ static bool check_schema(struct blocking_conn *conn, struct error *error)
 
         if (!schema_read_status(conn, &status, error))
                 return operate_refused(conn, error);
-        ok = schema_check_version(status.version, error);
+        ok = schema_check(conn, status.version, error);
         schema_status_deinit(&status);
         return ok;
 }

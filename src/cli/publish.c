@@ -35,7 +35,8 @@ static bool read_data(const char *value, struct bytes *out_data, struct error *e
         if (value[0] == '@')
                 return read_input(value + 1, PUBLISH_MAX_BODY_BYTES, out_data, error);
         return error_set(error, ERROR_USAGE,
-            "data: write @FILE for the bytes of a file or - for those of standard input");
+            "data: write @FILE for the bytes of a file or - for those of standard input; JSON is "
+            "given with --payload");
 }
 
 static bool read_body(

@@ -99,7 +99,7 @@ bool publish_refused(struct blocking_conn *conn, struct error *error)
                     "%s. An administrator can allow it: GRANT courier_publisher TO \"%s\"", message,
                     blocking_conn_user(conn));
         if (strcmp(sqlstate, "3F000") == 0)
-                return schema_check_version(0, error);
+                return schema_check(conn, 0, error);
         if (error->kind == ERROR_SCHEMA)
                 return error_set(
                     error, ERROR_SCHEMA, "%s. See `pgcourier migrate status`", message);

@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 /* Sinks that are replaced finish what they have in flight first. */
-#define TIMEOUT_MS (2L * 60 * 1000)
+#define TIMEOUT_MS        (2L * 60 * 1000)
+#define STATUS_TIMEOUT_MS 2000
 
 enum { CONFIG, PID };
 
@@ -36,16 +37,46 @@ static void print_names(const char *what, const json_t *names)
 static void print_answer(const struct bytes *body)
 {
         json_t *answer = json_loadb(body->data, body->length, 0, NULL);
+        json_int_t n_unchanged = json_integer_value(json_object_get(answer, "unchanged"));
 
         print_names("added", json_object_get(answer, "added"));
         print_names("changed", json_object_get(answer, "changed"));
         print_names("removed", json_object_get(answer, "removed"));
-        printf("reloaded: %" JSON_INTEGER_FORMAT " sinks unchanged%s\n",
-            json_integer_value(json_object_get(answer, "unchanged")),
+        printf("reloaded: %" JSON_INTEGER_FORMAT " sink%s unchanged%s\n", n_unchanged,
+            n_unchanged == 1 ? "" : "s",
             json_is_true(json_object_get(answer, "reopened"))
                 ? ", sessions with PostgreSQL opened anew"
                 : "");
         json_decref(answer);
+}
+
+/* Its process is known to whoever may look. */
+static bool changes_nothing(struct admin_client *client, struct error *error)
+{
+        struct error ignored;
+        struct bytes body = {0};
+        long code;
+        json_t *status = NULL;
+        const char *instance, *pid;
+
+        if (admin_client_ask(
+                client, "/api/status", NULL, STATUS_TIMEOUT_MS, &code, &body, &ignored) &&
+            code == 200)
+                status = json_loadb(body.data, body.length, JSON_ALLOW_NUL, NULL);
+        instance = json_string_value(json_object_get(status, "instance")); /* host/pid */
+        pid = instance != NULL ? strrchr(instance, '/') : NULL;
+        if (pid != NULL)
+                error_set(error, ERROR_PERMISSION,
+                    "the endpoint changes nothing, as the relay has no admin.token_file. On %.*s "
+                    "it can be told by SIGHUP: `pgcourier reload --pid %.20s`",
+                    (int)(pid - instance), instance, pid + 1);
+        else
+                error_set(error, ERROR_PERMISSION,
+                    "the endpoint changes nothing, as the relay has no "
+                    "admin.token_file. " ADMIN_CLIENT_BY_SIGNAL);
+        json_decref(status);
+        bytes_deinit(&body);
+        return false;
 }
 
 static bool ask(const char *config_path, struct error *error)
@@ -59,12 +90,7 @@ static bool ask(const char *config_path, struct error *error)
         if (ok && status == 200)
                 print_answer(&body);
         else if (ok && status == 403)
-                ok = error_set(error, ERROR_PERMISSION,
-                    "the endpoint changes nothing, as the relay has no admin.token_file. Send its "
-                    "process SIGHUP instead: pgcourier reload -c %.400s --pid PID; `pgcourier "
-                    "status` "
-                    "says PID behind the host's name",
-                    config_path);
+                ok = changes_nothing(client, error);
         else if (ok)
                 ok = admin_client_refused(status, &body, error);
         bytes_deinit(&body);

@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "base/shell_word.h"
 #include "cli/cli.h"
+#include "outbox/dsn_split.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,35 +14,53 @@
 
 #define MARK "`pgcourier "
 
-static char *config; /* for the life of the process; NULL: none */
+/* For the life of the process; NULL: none. */
+static char *config;
+static char *dsn; /* without secrets */
 
-static bool takes_config(const struct command *command, unsigned *out_index)
+/* Whether the command has the option, and where. */
+static bool has_option(const struct command *command, const char *name, unsigned *out_index)
 {
         const struct command_option *options = command->options;
 
         for (unsigned i = 0; options != NULL && options[i].name != NULL; i++)
-                if (strcmp(options[i].name, "config") == 0) {
+                if (strcmp(options[i].name, name) == 0) {
                         *out_index = i;
                         return true;
                 }
         return false;
 }
 
-void remedy_init(const struct arguments *arguments)
+static const char *given(const struct arguments *arguments, const char *name)
 {
         unsigned index;
-        const char *path =
-            takes_config(arguments->command, &index) ? arguments_value(arguments, index) : NULL;
-        char *folder;
 
-        if (path == NULL)
-                return;
+        return has_option(arguments->command, name, &index) ? arguments_value(arguments, index)
+                                                            : NULL;
+}
+
+char *remedy_absolute(const char *path)
+{
+        char *folder, *absolute;
+
         /* Not realpath(): what is linked to may be replaced. */
         while (strncmp(path, "./", 2) == 0)
                 path += 1 + strspn(path + 1, "/");
         folder = *path != '/' ? getcwd(NULL, 0) : NULL;
-        config = folder != NULL ? xasprintf("%s/%s", folder, path) : xstrdup(path);
+        absolute = folder != NULL ? xasprintf("%s/%s", folder, path) : xstrdup(path);
         free(folder);
+        return absolute;
+}
+
+void remedy_init(const struct arguments *arguments)
+{
+        const char *path = given(arguments, "config");
+        const char *given_dsn = given(arguments, "dsn");
+
+        if (path != NULL)
+                config = remedy_absolute(path);
+        if (given_dsn != NULL)
+                dsn = dsn_without_secrets(given_dsn);
 }
 
 const char *remedy_config(void)
@@ -49,21 +68,29 @@ const char *remedy_config(void)
         return config;
 }
 
-/* `at` is behind the mark, `length` up to the backtick. */
-static bool is_to_complete(const char *at, size_t length)
+/* `at` is behind the mark, `length` up to the backtick. What the command lacks that this one was given. */
+static void complete(struct bytes *out, const char *at, size_t length)
 {
         char name[32];
         size_t name_length = strcspn(at, " `");
         const struct command *command;
         unsigned index;
 
-        if (name_length >= sizeof name)
-                return false;
+        if (name_length >= sizeof name || memmem(at, length, " -c ", 4) != NULL ||
+            memmem(at, length, " --dsn", 6) != NULL)
+                return;
         memcpy(name, at, name_length);
         name[name_length] = '\0';
         command = command_find(name);
-        return command != NULL && takes_config(command, &index) &&
-               memmem(at, length, " -c ", 4) == NULL && memmem(at, length, " --dsn", 6) == NULL;
+        if (command == NULL)
+                return;
+        if (config != NULL && has_option(command, "config", &index)) {
+                shell_word_append(out, "-c");
+                shell_word_append(out, config);
+        } else if (dsn != NULL && *dsn != '\0' && has_option(command, "dsn", &index)) {
+                shell_word_append(out, "--dsn");
+                shell_word_append(out, dsn);
+        }
 }
 
 char *remedy_complete(const char *text)
@@ -72,18 +99,16 @@ char *remedy_complete(const char *text)
         const char *mark;
 
         bytes_append_text(&out, "");
-        while (config != NULL && (mark = strstr(text, MARK)) != NULL) {
+        while ((mark = strstr(text, MARK)) != NULL) {
                 const char *begin = mark + strlen(MARK);
                 size_t length = strcspn(begin, "`");
                 bytes_append(&out, text, (size_t)(begin - text) + length);
                 text = begin + length;
-                if (*text == '`' && is_to_complete(begin, length)) {
-                        shell_word_append(&out, "-c");
-                        shell_word_append(&out, config);
-                }
+                if (*text == '`')
+                        complete(&out, begin, length);
         }
         bytes_append_text(&out, text);
-        return out.data != NULL ? out.data : xstrdup("");
+        return out.data;
 }
 
 void remedy_print(const char *format, ...)

@@ -7,14 +7,18 @@
 
 struct arguments;
 
-/* Remembers --config of this command line, made absolute: it is pasted elsewhere. Once, at the start. */
+/* Remembers --config, made absolute because it is pasted elsewhere, and --dsn of this command line, without
+ * its secrets. Once, at the start. */
 void remedy_init(const struct arguments *arguments);
 
 /* The file, absolute; NULL: there was no --config. */
 const char *remedy_config(void);
 
-/* The text with `-c FILE` in each such command that takes it and has none; nothing is added if there was
- * no --config. The caller's to free. */
+/* Of a file that was named on the command line. The caller's to free. */
+char *remedy_absolute(const char *path);
+
+/* The text with `-c FILE`, or `--dsn DSN`, in each such command that takes it and names no database;
+ * nothing is added if nothing was given. The caller's to free. */
 char *remedy_complete(const char *text);
 
 /* A line of it on standard output, at once. */

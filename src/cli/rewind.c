@@ -4,10 +4,13 @@
  * where it stands and would go on there, so it must not own it meanwhile.
  */
 #include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/shell_word.h"
 #include "cli/cli.h"
 #include "cli/confirm.h"
 #include "cli/moment.h"
 #include "cli/operate.h"
+#include "cli/remedy.h"
 #include "cli/sink_name.h"
 #include "outbox/cursor_rows.h"
 
@@ -61,16 +64,22 @@ static bool read_words(struct rewind *rewind, struct error *error)
 static bool check_held(
     const struct rewind *rewind, const struct cursor_belongings *belongings, struct error *error)
 {
+        struct bytes from = {0};
+
         if (belongings->n_cursors == 0)
                 return error_set(error, ERROR_EMPTY,
                     "no relay has run sink %s here so far: there is no cursor to move",
                     rewind->sink);
-        return belongings->n_owned == 0 ||
-               error_set(error, ERROR_TEMPORARY,
-                   "a relay is running and owns the lane of sink %s, and knows by itself where it "
-                   "stands: stop it (all of them, where several stand by), rewind, start it again. "
-                   "`pgcourier replay` needs no stop",
-                   rewind->sink);
+        if (belongings->n_owned == 0)
+                return true;
+        shell_word_append(&from, arguments_value(rewind->arguments, TO));
+        error_set(error, ERROR_TEMPORARY,
+            "a relay is running and owns the lane of sink %s, and knows by itself where it stands: "
+            "stop it (all of them, where several stand by), rewind, start it again. "
+            "`pgcourier replay --sink %s --from %.200s%s` needs no stop",
+            rewind->sink, rewind->sink, from.data, remedy_config() != NULL ? "" : " -c FILE");
+        bytes_deinit(&from);
+        return false;
 }
 
 static bool confirm(const struct rewind *rewind, int64_t id, int64_t n_events, struct error *error)

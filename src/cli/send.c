@@ -18,6 +18,7 @@
 #include "config/units.h"
 #include "outbox/follow.h"
 #include "outbox/headers.h"
+#include "sinks/email_address.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -116,6 +117,11 @@ static bool check_mails(const struct sending *sending, const struct arguments *a
                         sink = taker->sink;
         }
         event_headers_deinit(&parsed);
+        if (sink == NULL && arguments_has(arguments, TO))
+                return error_set(error, ERROR_USAGE,
+                    "send: --to makes a test mail, and no sink of kind email takes such an event "
+                    "(%.100s): leave it out, or name a topic that one of them takes",
+                    arguments->operands[0]);
         return sink == NULL || arguments_has(arguments, DATA) || arguments_has(arguments, TO) ||
                error_set(error, ERROR_USAGE,
                    "send: sink %s takes %.100s and sends mail, which " DEFAULT_PAYLOAD
@@ -329,6 +335,16 @@ static void sum_up(const struct sending *sending)
         }
 }
 
+static void say_reading(const struct lane *lane)
+{
+        const struct endpoint *endpoint = lane->taker->endpoint;
+
+        remedy_print("%s: not delivered yet: its destination is slow or down, or other events come "
+                     "first; `pgcourier %s %s` says which",
+            lane->name, endpoint != NULL ? "endpoint show" : "status",
+            endpoint != NULL ? endpoint->name : lane->taker->sink);
+}
+
 static bool conclude(const struct sending *sending, struct error *error)
 {
         size_t n_delivered = count(sending, STAGE_DELIVERED);
@@ -338,10 +354,7 @@ static bool conclude(const struct sending *sending, struct error *error)
         sum_up(sending);
         for (size_t i = 0; i < sending->n_lanes; i++)
                 if (sending->lanes[i].stage == STAGE_READING)
-                        remedy_print(
-                            "%s: not delivered yet: its destination is slow or down, or other "
-                            "events come first; which, says `pgcourier status %s`",
-                            sending->lanes[i].name, sending->lanes[i].taker->sink);
+                        say_reading(&sending->lanes[i]);
         if (n_taking == 0)
                 return error_set(error, ERROR_EMPTY, "no sink takes such an event");
         if (n_dead > 0)
@@ -351,6 +364,18 @@ static bool conclude(const struct sending *sending, struct error *error)
                error_set(error, ERROR_TEMPORARY,
                    "delivered to %zu of %zu so far; the event stays in the outbox for the others",
                    n_delivered, n_taking);
+}
+
+/* As the sink will: what it refuses would be a dead letter. */
+static bool check_address(const char *address, struct error *error)
+{
+        struct mailbox mailbox;
+        const char *problem = mailbox_parse(address, &mailbox);
+
+        if (problem != NULL)
+                return error_set(error, ERROR_USAGE, "send: --to \"%.100s\": %s", address, problem);
+        mailbox_deinit(&mailbox);
+        return true;
 }
 
 static bool make_mail(const char *address, struct bytes *out_payload, struct error *error)
@@ -458,7 +483,9 @@ static bool run_send(const struct arguments *arguments, struct error *error)
         if (arguments_has(arguments, DATA) && arguments_has(arguments, TO))
                 return error_set(
                     error, ERROR_USAGE, "send: --data and --to both say what is sent: give one");
-        if (!read_timeout(arguments, &timeout_ms, error))
+        if ((arguments_has(arguments, TO) &&
+                !check_address(arguments_value(arguments, TO), error)) ||
+            !read_timeout(arguments, &timeout_ms, error))
                 return false;
         config = config_load(path, error);
         if (config == NULL)

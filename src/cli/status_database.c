@@ -72,9 +72,9 @@ static void set_state(json_t *sink, const json_t *look)
 /* config NULL: what it takes is not known. */
 static json_t *make_sink(const char *name, const json_t *look, const struct sink_config *config)
 {
-        static const char *const known[] = {"topics", "owner", "backlog", "retrying", "blocked",
-            "delayed", "dead", "counts_are_exact", "next_retry_at", "pauses", "settings_differ",
-            "endpoints", "settled_at"};
+        static const char *const known[] = {"topics", "owner", "backlog", "retrying", "unfinished",
+            "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at", "pauses",
+            "settings_differ", "endpoints", "settled_at"};
         static const char *const unknown[] = {"in_flight", "window", "counters", "rate", "latency",
             "stages", "series", "last_error", "last_delivery_at"};
         char *target = config != NULL ? sink_config_target(config) : NULL;

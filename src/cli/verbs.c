@@ -31,6 +31,8 @@ static bool unknown_verb(
         }
         bytes_append_text(&text, "Possible: ");
         append_names(&text, verbs);
+        if (arguments->command->no_verb != NULL)
+                bytes_printf(&text, ". %s", arguments->command->no_verb);
         error_set(error, ERROR_USAGE, "%s", text.data);
         bytes_deinit(&text);
         return false;

@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "outbox/dsn_check.h"
+#include "outbox/dsn_split.h"
 #include "outbox/pg_words.h"
 #include "outbox/tls_default.h"
 
@@ -19,6 +20,7 @@ struct blocking_conn {
         PGconn *pg;
         int64_t answer_timeout_ms;
         char *place;
+        char *dsn; /* without secrets */
         char sqlstate[6];
         char constraint[64];
         struct bytes message;
@@ -104,6 +106,7 @@ struct blocking_conn *blocking_conn_open(
         conn->pg = pg;
         conn->answer_timeout_ms = settings->answer_timeout_ms;
         conn->place = describe_place(pg);
+        conn->dsn = dsn_without_secrets(settings->dsn);
         return conn;
 }
 
@@ -113,6 +116,7 @@ void blocking_conn_close(struct blocking_conn *conn)
                 return;
         PQfinish(conn->pg);
         free(conn->place);
+        free(conn->dsn);
         bytes_deinit(&conn->message);
         free(conn);
 }
@@ -316,6 +320,11 @@ const char *blocking_conn_constraint(const struct blocking_conn *conn)
 const char *blocking_conn_message(const struct blocking_conn *conn)
 {
         return conn->message.data != NULL ? conn->message.data : "";
+}
+
+const char *blocking_conn_dsn(const struct blocking_conn *conn)
+{
+        return conn->dsn;
 }
 
 const char *blocking_conn_place(const struct blocking_conn *conn)

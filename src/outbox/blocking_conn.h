@@ -56,6 +56,8 @@ const char *blocking_conn_message(const struct blocking_conn *conn); /* and the 
 
 /* Who and where, for people: "user app, database shop, host db1, port 5432". */
 const char *blocking_conn_place(const struct blocking_conn *conn);
+/* What it was opened with, without secrets; "": what the environment says. */
+const char *blocking_conn_dsn(const struct blocking_conn *conn);
 const char *blocking_conn_user(const struct blocking_conn *conn);
 int blocking_conn_server_version(const struct blocking_conn *conn);   /* 150004 is 15.4 */
 const char *blocking_conn_encoding(const struct blocking_conn *conn); /* of the database */

@@ -23,6 +23,10 @@ struct health_check {
 extern const struct health_check health_server_checks[]; /* any database */
 extern const struct health_check health_sink_checks[];   /* one with our schema */
 
+/* What relays noted of the sinks that they deliver: name, settings (sink_settings.h), a row each. */
+struct rows *health_ask_settings(struct blocking_conn *conn, struct error *error)
+    __attribute__((warn_unused_result));
+
 /* `sinks` is an array literal of names; NULL: what is configured is not known. */
 struct rows *health_ask(struct blocking_conn *conn, const struct health_check *check,
     const char *sinks, struct error *error) __attribute__((warn_unused_result));

@@ -23,12 +23,14 @@ static const char cursors_sql[] =
     " (last settled %s)', sink, n, date_trunc('second', settled)),"
     "  format('`pgcourier cursor drop %s`', sink) FROM sink"
     "  WHERE sink <> ALL ($1::text[]) AND NOT is_owned"
-    " UNION ALL SELECT 'warn', format('no relay is running sink %s: up to %s events wait', sink, "
-    "n),"
+    " UNION ALL SELECT 'warn', format('no relay is running sink %s: %s', sink, CASE n"
+    "   WHEN 0 THEN 'no event waits' WHEN 1 THEN 'at most one event waits'"
+    "   ELSE format('up to %s events wait', n) END),"
     "  'Start `pgcourier run`' FROM sink"
     "  WHERE coalesce(sink = ANY ($1::text[]), true) AND NOT is_owned"
-    " UNION ALL SELECT 'warn', format('sink %s is up to %s events behind, and settled nothing since"
-    " %s', sink, n, date_trunc('second', settled)),"
+    " UNION ALL SELECT 'warn', format('sink %s is up to %s behind, and settled nothing since"
+    " %s', sink, CASE n WHEN 1 THEN '1 event' ELSE n || ' events' END,"
+    "   date_trunc('second', settled)),"
     "  format('Is its destination slow or down, or its concurrency too low? See `pgcourier status "
     "%s` and `pgcourier parked list --sink %s`', sink, sink)"
     "  FROM sink WHERE is_owned AND n > 0 AND settled < now() - interval '2 min'"
@@ -36,8 +38,9 @@ static const char cursors_sql[] =
     " UNION ALL SELECT 'warn', format('no relay has ever run sink %s here', name),"
     "  'Start `pgcourier run`' FROM unnest($1::text[]) AS name"
     "  WHERE name NOT IN (SELECT sink FROM sink))"
-    " SELECT * FROM finding UNION ALL SELECT 'ok', format('%s sinks, each with a relay',"
-    "  (SELECT count(*) FROM sink)), NULL WHERE NOT EXISTS (SELECT FROM finding)";
+    " SELECT * FROM finding UNION ALL SELECT 'ok', CASE n WHEN 1 THEN '1 sink, with a relay'"
+    "   ELSE format('%s sinks, each with a relay', n) END, NULL"
+    "  FROM (SELECT count(*) AS n FROM sink) AS all_of_them WHERE NOT EXISTS (SELECT FROM finding)";
 
 static const char dead_sql[] =
     "SELECT 'warn', format('sink %s: %s given up, the last at %s', sink, count(*),"
@@ -48,14 +51,23 @@ static const char dead_sql[] =
     " UNION ALL SELECT 'ok', 'none', NULL WHERE NOT EXISTS (SELECT FROM courier.dead_letter)";
 
 static const char parked_sql[] =
-    "WITH failed AS (SELECT sink, count(*) FILTER (WHERE state = 'retry') AS n_retry,"
-    "  count(*) FILTER (WHERE state = 'blocked') AS n_blocked, min(first_failed_at) AS since"
-    "  FROM courier.parked WHERE state <> 'delayed' GROUP BY sink)"
-    " SELECT 'warn', format('sink %s: %s failed and wait for another attempt, %s wait behind them;"
-    " the first failed at %s', sink, n_retry, n_blocked, date_trunc('second', since)),"
+    /* A slow one that was parked meanwhile, and goes on, has no failure. */
+    "WITH failed AS (SELECT sink, count(*) FILTER (WHERE has_failed) AS n_retry,"
+    "  count(*) FILTER (WHERE state = 'blocked') AS n_blocked,"
+    "  min(first_failed_at) FILTER (WHERE has_failed) AS since"
+    "  FROM courier.parked, LATERAL (SELECT state = 'retry' AND first_failed_at IS NOT NULL) AS"
+    "   judged (has_failed)"
+    "  WHERE state <> 'delayed' GROUP BY sink HAVING bool_or(has_failed))"
+    " SELECT 'warn', format('sink %s: %s failed and wait%s for another attempt, %s wait%s behind "
+    "%s;"
+    " the first failed at %s', sink, n_retry, CASE n_retry WHEN 1 THEN 's' END, n_blocked,"
+    "   CASE n_blocked WHEN 1 THEN 's' END, CASE n_retry WHEN 1 THEN 'it' ELSE 'them' END,"
+    "   date_trunc('second', since)),"
     "  format('See `pgcourier parked list --sink %s`', sink) FROM failed"
-    " UNION ALL SELECT 'ok', format('%s wait for their time, none has failed',"
-    "  (SELECT count(*) FROM courier.parked)), NULL WHERE NOT EXISTS (SELECT FROM failed)";
+    " UNION ALL SELECT 'ok', format('%s wait%s for %s time, none has failed', n,"
+    "   CASE n WHEN 1 THEN 's' END, CASE n WHEN 1 THEN 'its' ELSE 'their' END), NULL"
+    "  FROM (SELECT count(*) AS n FROM courier.parked) AS all_of_them"
+    "  WHERE NOT EXISTS (SELECT FROM failed)";
 
 static const char pauses_sql[] =
     "SELECT 'warn', format('sink %s is paused by the %s since %s%s', sink, by,"
@@ -178,6 +190,14 @@ const struct health_check health_sink_checks[] = {
     {"tables", bloat_sql, false},
     {0},
 };
+
+struct rows *health_ask_settings(struct blocking_conn *conn, struct error *error)
+{
+        return blocking_conn_query(conn,
+            "SELECT DISTINCT noted.name, noted.settings FROM courier.sink AS noted"
+            " JOIN courier.cursor AS c ON c.sink = noted.name WHERE " LOCK_OWNER,
+            NULL, 0, error);
+}
 
 struct rows *health_ask(struct blocking_conn *conn, const struct health_check *check,
     const char *sinks, struct error *error)

@@ -14,7 +14,7 @@
  *        "maintenance", "doorbell"}]},
  *    "sinks": {NAME: {"topics": […] | null, "owner": {"pid", "application_name", "client"} | null,
  *      "backlog": {"events", "is_exact", "oldest_age", "overdue_age"},
- *      "retrying", "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at",
+ *      "retrying", "unfinished": parked without having failed, "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at",
  *      "pauses": [{"by", "reason", "since"}],
  *      "settings_differ": words | null,
  *      "endpoints": {"total", "troubled": [at most 4 names of the next two] "failing", "disabled",

@@ -178,15 +178,17 @@ WITH RECURSIVE moment AS MATERIALIZED (
                       WHERE lanes.sink = sinks.sink AND (has_new OR has_stragglers)) AS unseen
 ), parked AS MATERIALIZED (
   SELECT sinks.sink, row.*, endpoint.state <> 'active' OR endpoint.failing_since IS NOT NULL AS is_troubled
-  FROM sinks, LATERAL (SELECT lane, outbox_id, position, state, skip, due_at, key, created_at
+  FROM sinks, LATERAL (SELECT lane, outbox_id, position, state, skip, due_at, key, created_at,
+                              state = 'retry' AND first_failed_at IS NOT NULL AS has_failed -- or it is slow
                        FROM courier.parked WHERE parked.sink = sinks.sink
                        ORDER BY parked.sink, lane, outbox_id LIMIT 10000) AS row
   LEFT JOIN courier.endpoint ON endpoint.id = row.lane
 ), parked_counts AS (
-  SELECT sink, count(*) AS n, count(*) FILTER (WHERE state = 'retry') AS n_retrying,
+  SELECT sink, count(*) AS n, count(*) FILTER (WHERE has_failed) AS n_retrying,
+         count(*) FILTER (WHERE state = 'retry' AND NOT has_failed) AS n_unfinished,
          count(*) FILTER (WHERE state = 'blocked') AS n_blocked,
          count(*) FILTER (WHERE state = 'delayed') AS n_delayed,
-         min(due_at) FILTER (WHERE state = 'retry' AND due_at < 'infinity') AS next_retry_at,
+         min(due_at) FILTER (WHERE has_failed AND due_at < 'infinity') AS next_retry_at,
          min(due_at) FILTER (WHERE state <> 'blocked' AND due_at < (SELECT at FROM moment)
                                AND is_troubled IS NOT TRUE) AS overdue,
          min(created_at) FILTER (WHERE state <> 'delayed' OR due_at <= (SELECT at FROM moment)) AS oldest
@@ -201,7 +203,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
         moment.at - least(counted.oldest, parked_counts.oldest))::numeric, 3), 0)),
       'overdue_age', greatest(0, coalesce(round(extract(epoch FROM
         moment.at - least(counted.overdue, parked_counts.overdue))::numeric, 3), 0))),
-    'retrying', coalesce(n_retrying, 0), 'blocked', coalesce(n_blocked, 0),
+    'retrying', coalesce(n_retrying, 0), 'unfinished', coalesce(n_unfinished, 0), 'blocked', coalesce(n_blocked, 0),
     'delayed', coalesce(n_delayed, 0), 'dead', least(dead.n, 10000),
     'counts_are_exact', coalesce(parked_counts.n, 0) < 10000 AND dead.n <= 10000,
     'next_retry_at', to_char(next_retry_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),

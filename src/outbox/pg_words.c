@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/shell_word.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -168,15 +169,40 @@ static char *fill_in(const char *remedy, const char *role)
         return words.data;
 }
 
+/* NULL: it is not that the database is missing. */
+static char *remedy_of_database(const char *text)
+{
+        static const char before[] = "database \"";
+        const char *name = strstr(text, before);
+        const char *end = name != NULL ? strstr(name, "\" does not exist") : NULL;
+        struct bytes command = {0};
+        char *database, *remedy;
+
+        if (end == NULL)
+                return NULL;
+        name += strlen(before);
+        database = xstrndup(name, (size_t)(end - name));
+        bytes_append_text(&command, "createdb");
+        shell_word_append(&command, database);
+        remedy = xasprintf("The database does not exist. Make it on that server, as a role that "
+                           "may: %s; or name another one in the dsn",
+            command.data);
+        bytes_deinit(&command);
+        free(database);
+        return remedy;
+}
+
 char *connect_words_remedy(const struct error *error)
 {
         static const struct {
                 const char *says;
                 const char *remedy; /* $ is the role */
         } remedies[] = {
-            {"\" does not exist", "Make the role as an administrator: CREATE ROLE \"$\" LOGIN IN "
-                                  "ROLE courier_relay; or "
-                                  "name another one in the dsn"},
+            {"\" does not exist",
+                "Make the role as an administrator: CREATE ROLE \"$\" LOGIN; and, when the schema "
+                "is "
+                "there (pgcourier migrate makes it): GRANT courier_relay TO \"$\". Or name another "
+                "one in the dsn"},
             {"is not permitted to log in", "Allow it as an administrator: ALTER ROLE \"$\" LOGIN"},
             {"no pg_hba.conf entry",
                 "Add a line for \"$\" to the server's pg_hba.conf and run SELECT pg_reload_conf() "
@@ -187,11 +213,11 @@ char *connect_words_remedy(const struct error *error)
                 "…), "
                 "or set it in the server: ALTER ROLE \"$\" PASSWORD '…'. A role that does not "
                 "exist "
-                "is refused in the same words: CREATE ROLE \"$\" LOGIN PASSWORD '…' IN ROLE "
-                "courier_relay"},
+                "is refused in the same words: CREATE ROLE \"$\" LOGIN PASSWORD '…'; and, when the "
+                "schema is there (pgcourier migrate makes it): GRANT courier_relay TO \"$\""},
         };
         char *role = find_name(error->text, "user \"");
-        char *remedy = NULL;
+        char *remedy = error->kind != ERROR_LOGIN ? remedy_of_database(error->text) : NULL;
 
         if (role == NULL)
                 role = find_name(error->text, "role \"");

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "outbox/blocking_conn.h"
+#include "outbox/schema_maker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,24 +43,50 @@ int schema_known_version(void)
         return last;
 }
 
+static char *describe_lack(int found)
+{
+        if (found == 0)
+                return xstrdup("schema courier is missing in this database");
+        return xasprintf("schema courier is at version %d and this pgcourier needs %d", found,
+            schema_known_version());
+}
+
 bool schema_check_version(int found, struct error *error)
 {
-        int known = schema_known_version();
+        char *lack;
 
-        if (found == 0)
-                return error_set(error, ERROR_SCHEMA,
-                    "schema courier is missing in this database: run `pgcourier migrate`");
-        if (found < known)
-                return error_set(error, ERROR_SCHEMA,
-                    "schema courier is at version %d and this pgcourier needs %d: "
-                    "run `pgcourier migrate`",
-                    found, known);
-        if (found > known)
+        if (found > schema_known_version())
                 return error_set(error, ERROR_SCHEMA,
                     "schema courier is at version %d, newer than this pgcourier knows (%d): "
                     "upgrade pgcourier",
-                    found, known);
-        return true;
+                    found, schema_known_version());
+        if (found == schema_known_version())
+                return true;
+        lack = describe_lack(found);
+        /* No command that could be pasted: who reads this is most often a role that may not. */
+        error_set(error, ERROR_SCHEMA,
+            "%s: the database's owner or a superuser has to run pgcourier migrate --dsn DSN", lack);
+        free(lack);
+        return false;
+}
+
+bool schema_check(struct blocking_conn *conn, int found, struct error *error)
+{
+        struct schema_maker maker;
+        struct error ignored;
+        char *lack, *words;
+
+        if (schema_check_version(found, error))
+                return true;
+        if (found > schema_known_version() || !schema_maker_find(conn, &maker, &ignored))
+                return false;
+        lack = describe_lack(found);
+        words = schema_maker_words(&maker, blocking_conn_user(conn));
+        error_set(error, ERROR_SCHEMA, "%s: %s", lack, words);
+        free(words);
+        free(lack);
+        schema_maker_deinit(&maker);
+        return false;
 }
 
 bool schema_check_encoding(const char *found, struct error *error)

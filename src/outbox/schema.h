@@ -30,6 +30,10 @@ int schema_known_version(void);
  */
 bool schema_check_version(int found, struct error *error) __attribute__((warn_unused_result));
 
+/* The same of where the connection leads, with the whole command of a role that may migrate there. */
+bool schema_check(struct blocking_conn *conn, int found, struct error *error)
+    __attribute__((warn_unused_result));
+
 /* Judges what the database is encoded in, "UTF8": ERROR_SCHEMA for any other, with what to do. Events
  * and our own words hold whatever Unicode has, and what cannot be converted would stop everybody. */
 bool schema_check_encoding(const char *found, struct error *error)

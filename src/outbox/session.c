@@ -227,6 +227,7 @@ static void on_server_known(void *owner, PGresult *result)
         struct error error;
         bool is_utf8 = schema_check_encoding(PQgetvalue(result, 0, 1), &error);
 
+        snprintf(outbox->role, sizeof outbox->role, "%s", PQgetvalue(result, 0, 2));
         PQclear(result);
         if (!is_utf8)
                 session_refuse(outbox, &error);
@@ -244,7 +245,8 @@ static void on_connected(void *owner)
         page_statements_begin_session(&outbox->pages);
         outbox->marks = (struct frame_marks){0};
         pg_conn_ask(outbox->conn,
-            "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('server_encoding')",
+            "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('server_encoding'),"
+            " pg_catalog.quote_ident(current_user)",
             on_server_known, outbox);
 }
 
@@ -259,10 +261,9 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
                 return;
         }
         error_set(&refused, ERROR_PERMISSION,
-            "%s. The relay's user needs: GRANT courier_relay TO …; `pgcourier check --connect` "
-            "says "
-            "what is missing",
-            error->text);
+            "%s. The relay's role needs: GRANT courier_relay TO %s; `pgcourier check --connect` "
+            "says what is missing",
+            error->text, outbox->role);
         session_refuse(outbox, &refused);
 }
 

@@ -25,6 +25,7 @@ struct outbox {
         struct frame_marks marks;
         struct sieve *sieve; /* owned */
         char server[64];     /* since when it runs */
+        char role[136];      /* of the session, as SQL writes it */
         unsigned n_looking;  /* pages under way that open a difference */
         uint64_t n_news;     /* events that these found, by the one with most */
         struct outbox_events events;

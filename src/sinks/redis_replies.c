@@ -102,13 +102,17 @@ static struct redis_verdict make_verdict(
         enum meaning meaning = rule->meaning;
         enum outcome_kind kind = OUTCOME_SINK_DOWN;
         struct redis_verdict verdict = {0};
+        size_t length = strlen(words);
 
         if (meaning == DROP || meaning == DROP_LAST ||
             (meaning == BAD_STREAM && is_stream_per_event))
                 kind = OUTCOME_REJECTED;
         else if (meaning == TRY_AGAIN)
                 kind = OUTCOME_RETRY;
-        verdict.outcome = outcome_make(kind, "%s%s", words, rule->hint);
+        /* Some of Redis' sentences end with a full stop, which no hint follows. */
+        if (*rule->hint != '\0' && length > 0 && words[length - 1] == '.')
+                length--;
+        verdict.outcome = outcome_make(kind, "%.*s%s", (int)length, words, rule->hint);
         verdict.outcome.fault = fault_of(rule);
         verdict.outcome.needs_operator =
             kind == OUTCOME_SINK_DOWN &&

@@ -164,6 +164,47 @@ Test(check, names_each_missing_right_and_the_remedy)
         free(dsn);
 }
 
+/* The command that a role which may not is told works as it stands. */
+static void expect_migration_as_owner(const char *empty_dsn)
+{
+        static const char words[] =
+            "relay may not make it; its owner may: `pgcourier migrate --dsn '";
+        char *relay_dsn = dsn_as_user(empty_dsn, "relay password=hunter2");
+        struct program_run run = check_connect(relay_dsn, ONE_SINK), made;
+        char *told = strstr(run.out, words);
+
+        cr_assert_not_null(told, "%s", run.out);
+        cr_expect_null(strstr(run.out, "hunter2"), "%s", run.out);
+        told += strlen(words);
+        told[strcspn(told, "'")] = '\0';
+        cr_expect_null(strstr(told, "user=relay"), "%s", told);
+        made = program_run(NULL, "migrate", "--dsn", told, NULL);
+        cr_expect_eq(made.code, 0, "%s", made.err);
+        program_run_free(&made);
+        program_run_free(&run);
+        free(relay_dsn);
+}
+
+Test(check, says_what_a_login_lacks)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+        char *nobody_dsn = dsn_as_user(dsn, "nobody_here");
+        char *nowhere_dsn = xasprintf("%s dbname='no where'", dsn);
+
+        expect_finding(check_connect(nobody_dsn, ONE_SINK), 4,
+            "      Make the role as an administrator: CREATE ROLE \"nobody_here\" LOGIN; and, when "
+            "the "
+            "schema is there (pgcourier migrate makes it): GRANT courier_relay TO "
+            "\"nobody_here\".");
+        expect_finding(check_connect(nowhere_dsn, ONE_SINK), 4,
+            "      The database does not exist. Make it on that server, as a role that may: "
+            "createdb "
+            "'no where'; or ");
+        free(nowhere_dsn);
+        free(nobody_dsn);
+        free(dsn);
+}
+
 Test(check, finds_a_schema_that_is_missing_or_too_new)
 {
         char *empty_dsn = postgres_new_empty_database(postgres_shared());
@@ -174,6 +215,7 @@ Test(check, finds_a_schema_that_is_missing_or_too_new)
         expect_finding(check_connect(empty_dsn, ONE_SINK), 6,
             "fail  schema: schema courier is missing in this database: run `pgcourier migrate -c "
             "/");
+        expect_migration_as_owner(empty_dsn);
         expect_finding(check_connect(dsn, ONE_SINK), 6, "upgrade pgcourier\n");
         free(empty_dsn);
         free(dsn);

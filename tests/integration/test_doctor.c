@@ -87,9 +87,9 @@ Test(doctor, is_content_with_what_is_well)
             "ok    cluster: ", "ok    clock: the server's and ours differ by ",
             "ok    connections: ", "ok    excess rights: relay has no rights beyond its task\n",
             "ok    notifications: 0.0 % of the notification queue are full\n",
-            "  snapshots: ", "ok    cursors: 1 sinks, each with a relay\n",
-            "ok    dead letters: none\n", "ok    parked: 0 wait for their time, none has failed\n",
-            "ok    pauses: none\n", "ok    endpoints: 0, all active\n",
+            "  snapshots: ", "ok    cursors: 1 sink, with a relay\n", "ok    dead letters: none\n",
+            "ok    parked: 0 wait for their time, none has failed\n", "ok    pauses: none\n",
+            "ok    endpoints: 0, all active\n",
             "ok    retention: 2 partitions, none held beyond its time, 5000000 ids ahead, "
             "the oldest not begun\n",
             "ok    tables: outbox: ", "ok    status: what `status` and the page show was read in ",
@@ -136,10 +136,69 @@ Test(doctor, finds_what_failed_and_what_stands_still)
             "INSERT INTO courier.pause (sink, by, reason) VALUES ('mail', 'operator', 'deploy');"
             "UPDATE courier.endpoint SET state = 'disabled', state_reason = '410 Gone'");
         EXPECT(DOCTOR(), 0, "warn  dead letters: sink mail: 1 given up, the last at ",
-            "warn  parked: sink mail: 1 failed and wait for another attempt, 1 wait behind them",
+            "warn  parked: sink mail: 1 failed and waits for another attempt, 1 waits behind it; "
+            "the "
+            "first failed at 2",
             ": deploy\n      When it may go on: `pgcourier resume mail -c /",
             "warn  endpoints: endpoint acme is disabled: 410 Gone\n"
             "      `pgcourier endpoint resume acme -c /");
+        PQfinish(relay);
+}
+
+/* Parked while they are under way, they have not failed yet. */
+Test(doctor, calls_no_slow_delivery_failed)
+{
+        insert_parked(&rig, "key = 'a'");
+        insert_parked(&rig, "key = 'a', state = 'blocked'");
+        EXPECT(DOCTOR(), 0, "ok    parked: 2 wait for their time, none has failed\n");
+}
+
+/* Of a relay that answers this about its source. */
+static struct program_run examine_relay(const char *source)
+{
+        struct http_receiver *endpoint = http_receiver_start(NULL, NULL);
+        char *status = xasprintf("{\"instance\": \"host/7\", \"source\": {%s}}", source);
+        char *admin = xasprintf("admin: {listen: '127.0.0.1:%u'}\n", http_receiver_port(endpoint));
+        struct program_run run;
+
+        http_receiver_answer(endpoint, &(struct http_answer){.status = 200, .body = status});
+        write_config(admin);
+        run = DOCTOR();
+        http_receiver_destroy(endpoint);
+        free(admin);
+        free(status);
+        return run;
+}
+
+Test(doctor, says_what_helps_a_relay_that_is_not_connected)
+{
+        EXPECT(examine_relay("\"up\": false, \"error\": \"cannot connect: refused\""), 1,
+            "fail  relay: the relay host/7 is not connected to PostgreSQL, and this command is: "
+            "cannot connect: refused\n      Compare what it reads ",
+            ", and reload it: `pgcourier reload -c /");
+        EXPECT(
+            examine_relay("\"up\": false, \"error\": \"was altered\","
+                          "\"sequence\": {\"trouble\": \"was altered\", \"remedy\": \"ALTER it\"}"),
+            1,
+            "fail  relay: the relay host/7 is not connected to PostgreSQL: was altered\n"
+            "      ALTER it\n");
+}
+
+Test(doctor, finds_other_settings_of_the_relay_that_delivers)
+{
+        PGconn *relay = own_lane("mail");
+
+        database_exec(rig.owner,
+            "INSERT INTO courier.sink (name, fans_out, settings) VALUES ('mail',"
+            " false, '{\"destination\": \"standard output\", \"topics\": \"**\","
+            " \"order\": \"key\"}')");
+        EXPECT(DOCTOR(), 0, "ok    settings: the relays that deliver have the same\n");
+        database_exec(rig.owner,
+            "UPDATE courier.sink SET settings = settings || '{\"topics\": \"orders.*\"}'");
+        EXPECT(DOCTOR(), 0,
+            "warn  settings: the relay that delivers mail has other settings for it: topics: "
+            "orders.* there, ** here\n      If these here are the new ones, ");
+        EXPECT(program_run(NULL, "check", "-c", path, "--connect", NULL), 0, "warn  settings: ");
         PQfinish(relay);
 }
 
@@ -247,7 +306,11 @@ Test(doctor, finds_settings_that_hurt)
                                  "ALTER ROLE relay SET idle_session_timeout = '1h'");
         EXPECT(DOCTOR(), 0, "warn  timeouts: statement_timeout is 5000 ms here",
             "      ALTER ROLE relay SET idle_session_timeout = 0\n",
-            "warn  durability: synchronous_commit is off", "warn  durability: fsync is off");
+            "warn  durability: synchronous_commit is off",
+            "warn  durability: fsync is off: after a power cut the whole cluster may be lost, not "
+            "just "
+            "events\n      As a superuser: psql -c \"ALTER SYSTEM SET fsync = on\" -c \"SELECT "
+            "pg_reload_conf()\"\n");
         database_exec(rig.owner, "ALTER ROLE relay RESET ALL");
 }
 

@@ -191,6 +191,15 @@ Test(endpoint_command, add_refuses_what_would_never_get_anything)
         free(with);
 }
 
+Test(endpoint_command, names_are_completed)
+{
+        char *path = config_file(REDIS_SINK);
+
+        add_acme();
+        expect_both(program_run(NULL, "completion", "endpoints", "-c", path, NULL), "acme\n", "");
+        free(path);
+}
+
 Test(endpoint_command, list_names_receivers_that_nobody_serves)
 {
         struct program_run run;
@@ -300,7 +309,7 @@ Test(endpoint_command, a_name_that_does_not_exist_is_told_with_the_nearest)
         for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
                 expect_refusal(ENDPOINT(verbs[i], "acne"), 8,
                     "there is no endpoint \"acne\"; did you mean \"acme\"?");
-        expect_refusal(ENDPOINT("show", "nobody"), 8, "see `pgcourier endpoint list`");
+        expect_refusal(ENDPOINT("show", "nobody"), 8, "see `pgcourier endpoint list --dsn ");
 }
 
 Test(endpoint_command, remove_asks_and_keeps_dead_letters)

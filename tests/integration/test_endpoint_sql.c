@@ -364,13 +364,15 @@ Test(endpoint_sql, refuses_sinks_that_do_not_exist_as_soon_as_any_is_known)
         database_exec(relay, INSERT_INTO("new", "early")); /* nothing is known yet */
         database_exec(relay, "SELECT courier.note_sink('bus', false, '{}')");
         expect_error(relay, INSERT_INTO("bus", "b"), "23503",
-            "endpoint b: there is no sink bus with endpoints: table; there is none");
+            "endpoint b: sink bus has one destination and takes no endpoints");
         database_exec(relay, INSERT_INTO("new", "also_early"));
         database_exec(relay, "SELECT courier.note_sink('webhooks', true, '{}')");
         expect_error(relay, INSERT_INTO("webhoks", "c"), "23503",
             "endpoint c: there is no sink webhoks with endpoints: table; there are: webhooks");
         expect_error(relay, INSERT_INTO("webhoks", "c"), "23503",
             "INSERT INTO courier.sink (name, fans_out) VALUES ('webhoks', true)");
+        expect_error(relay, INSERT_INTO("bus", "c"), "23503",
+            "endpoint c: sink bus has one destination and takes no endpoints");
         database_exec(relay, INSERT_INTO("webhooks", "d"));
         /* A receiver of a sink that is gone can still be changed, and a migration may be first. */
         database_exec(relay, "UPDATE courier.endpoint SET url = 'https://b', filter = '$.a == 1'"

@@ -63,8 +63,8 @@ Test(init, writes_a_file_that_check_accepts_and_says_what_the_database_lacks)
 
         expect_code(&run, 0);
         expect_said(&run, "miss  schema: the database has no schema courier");
-        expect_said(&run, "pgcourier migrate --dsn \"");
-        expect_said(&run, "CREATE ROLE pgcourier LOGIN IN ROLE courier_relay;");
+        expect_said(&run, "Make it:\n        pgcourier migrate --dsn '");
+        expect_said(&run, "CREATE ROLE pgcourier LOGIN; GRANT courier_relay TO pgcourier;");
         expect_private(path);
         check = program_run(NULL, "check", "-c", path, NULL);
         expect_code(&check, 0);
@@ -81,8 +81,7 @@ Test(init, names_who_may_make_the_schema)
         OWNED path = path_in(folder, "shop.yaml");
         OWNED admin = postgres_new_empty_database(postgres_shared());
         PGconn *connection = database_connect(admin);
-        OWNED owner =
-            xasprintf(" user=%s\"\n      as the owner of the database: ", PQuser(connection));
+        OWNED owner = xasprintf(" user=%s'\n", PQuser(connection));
         OWNED stranger = NULL;
         struct program_run run;
 
@@ -94,7 +93,9 @@ Test(init, names_who_may_make_the_schema)
             NULL, "init", "--dsn", stranger, "--sink", "stdout", "-o", path, "--yes", NULL);
         expect_code(&run, 0);
         expect_said(&run, owner);
-        expect_said(&run, "stranger may not.");
+        expect_said(&run, "no schema courier. stranger may not make it; its owner may:\n"
+                          "        pgcourier migrate --dsn '");
+        cr_expect_null(strstr(run.out, "user=stranger"), "%s", run.out);
         program_run_free(&run);
 }
 

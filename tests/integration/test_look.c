@@ -355,7 +355,9 @@ Test(look, tells_what_waits_and_behind_what)
                             " created_at = now() - interval '1 hour'");
         insert_parked(&rig, "key = 'a', state = 'blocked'");
         insert_parked(&rig, "key = 'a', state = 'blocked'");
-        insert_parked(&rig, "key = 'b', due_at = now() + interval '1 minute'");
+        insert_parked(
+            &rig, "key = 'b', first_failed_at = now(), due_at = now() + interval '1 minute'");
+        insert_parked(&rig, "key = 'slow'"); /* parked while it is under way */
         insert_parked(&rig, "state = 'delayed', created_at = now() - interval '2 days'");
         insert_dead_letter(&rig, NULL);
         insert_dead_letter(&rig, NULL);

@@ -197,7 +197,7 @@ Test(publish, says_that_the_schema_is_missing)
         char *dsn = postgres_new_empty_database(postgres_shared());
 
         expect_refusal(PUBLISH("t", "--payload", "{}", "--dsn", dsn), 6,
-            "schema courier is missing in this database: run `pgcourier migrate`\n");
+            "schema courier is missing in this database: run `pgcourier migrate --dsn '");
         free(dsn);
 }
 

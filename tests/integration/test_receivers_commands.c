@@ -164,6 +164,7 @@ Test(receivers_commands, tail_names_the_receiver_and_follows_one)
         expect_refusal(RUN("tail", "--endpoint", "amce"), 8,
             "there is no endpoint \"amce\"; did you mean \"acme\"?");
         expect_refusal(RUN("tail", "--sink", "hooks/bta"), 8, "did you mean \"beta\"?");
+        expect_refusal(RUN("tail", "--sink", "nobody"), 1, "; see `pgcourier status -c /");
         free(lines);
         free(json);
 }

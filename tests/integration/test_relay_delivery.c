@@ -246,6 +246,19 @@ Test(relay_once, ends_with_6_without_the_schema_or_with_a_newer_one)
         free(dsn);
 }
 
+Test(relay_once, names_the_role_that_lacks_rights)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+        char *stranger = dsn_as_user(dsn, "'a stranger'");
+        PGconn *admin = database_connect(dsn);
+
+        database_exec(admin, "CREATE ROLE \"a stranger\" LOGIN");
+        expect_end(run_once(stranger, ""), 7, "GRANT courier_relay TO \"a stranger\"; `pgcourier");
+        PQfinish(admin);
+        free(stranger);
+        free(dsn);
+}
+
 Test(relay_once, ends_with_3_on_a_bad_configuration)
 {
         expect_end(run_once("host=/nowhere", "relay: {sweeep: 1s}\n"), 3, "sweeep");

@@ -451,14 +451,15 @@ Test(reload, changes_a_sink_with_many_receivers)
 }
 
 /* Without a token or an endpoint there is a signal. */
-static void expect_hint_of_pid(const char *config_path, const char *why)
+static void expect_hint_of_pid(const char *config_path, const char *why, const char *pid)
 {
         struct program_run run = program_run(NULL, "reload", "-c", config_path, NULL);
 
         cr_expect_neq(run.code, 0);
         cr_expect_not_null(strstr(run.err, why), "%s", run.err);
-        cr_expect_not_null(strstr(run.err, "--pid PID"), "%s", run.err);
+        cr_expect_not_null(strstr(run.err, pid), "%s", run.err);
         cr_expect_not_null(strstr(run.err, "SIGHUP"), "%s", run.err);
+        cr_expect_not_null(strstr(run.err, "admin.token_file"), "%s", run.err);
         program_run_free(&run);
 }
 
@@ -469,6 +470,7 @@ Test(reload, is_asked_for_by_the_command)
         static const char format[] =
             "admin: {listen: \"unix:%s/admin\", token: %s-token-for-a-test}\n" HEAD BUS "%s";
         struct program_run run;
+        char *pid;
 
         begin(&fixture);
         fixture.process = relay_start(format, folder, "first", fixture.relay.relay, "a", 100,
@@ -478,7 +480,7 @@ Test(reload, is_asked_for_by_the_command)
             fixture.relay.redis.socket_path, "  - {name: out, topics: [x], stdout: {}}\n");
         run = program_run(NULL, "reload", "-c", fixture.process->config_path, NULL);
         cr_expect_eq(run.code, 0, "%s", run.err);
-        cr_expect_str_eq(run.out, "added     out\nreloaded: 1 sinks unchanged\n");
+        cr_expect_str_eq(run.out, "added     out\nreloaded: 1 sink unchanged\n");
         program_run_free(&run);
 
         relay_rewrite(fixture.process, format, folder, "first", fixture.relay.relay, "a", 100,
@@ -501,10 +503,13 @@ Test(reload, is_asked_for_by_the_command)
         run = program_run(NULL, "health", "-c", fixture.process->config_path, NULL);
         cr_expect_eq(run.code, 0, "%s", run.err);
         program_run_free(&run);
-        expect_hint_of_pid(fixture.process->config_path, "the relay has no admin.token_file");
+        pid = xasprintf("`pgcourier reload --pid %d -c /", (int)fixture.process->process.pid);
+        expect_hint_of_pid(fixture.process->config_path, "the relay has no admin.token_file", pid);
+        free(pid);
         relay_rewrite(fixture.process, HEAD BUS, fixture.relay.relay, "a", 100,
             fixture.relay.redis.socket_path);
-        expect_hint_of_pid(fixture.process->config_path, "has no admin endpoint");
+        expect_hint_of_pid(fixture.process->config_path, "has no admin endpoint",
+            "`pgcourier reload --pid \"$(pidof pgcourier)\" -c /");
         relay_stop(fixture.process);
         free(folder);
         end(&fixture);

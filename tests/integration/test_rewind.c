@@ -213,6 +213,8 @@ Test(rewind, is_refused_while_a_relay_owns_the_lane)
         reader = open_lane(100);
         reader_catch_up(reader);
         expect_refusal(REWIND("1"), 75, "a relay is running and owns the lane of sink test");
+        expect_refusal(
+            REWIND("1"), 75, "`pgcourier replay --sink test --from 1 -c FILE` needs no stop\n");
         cr_expect_eq(
             database_integer(admin, "SELECT count(*) FROM courier.cursor WHERE epoch = 1"), 1);
         close_lane(reader);

@@ -92,7 +92,7 @@ Test(schedule_command, removes_one_and_says_if_there_is_none)
 
         expect_run(SCHEDULE("remove", "report", "--dsn", app), 0, "removed report\n", "");
         expect_run(SCHEDULE("remove", "report", "--dsn", app), 8, "",
-            "there is no schedule \"report\"; see `pgcourier schedule list`\n");
+            "there is no schedule \"report\"; see `pgcourier schedule list --dsn '");
         expect_run(SCHEDULE("remove", "beat", "--dsn", dsn), 0, "removed beat\n", "");
         expect_run(SCHEDULE("list", "--dsn", dsn), 0, "", "there are no schedules; SELECT");
         expect_run(SCHEDULE("list", "--json", "--dsn", dsn), 0, "", "there are no schedules");
@@ -128,10 +128,11 @@ Test(schedule_command, says_what_a_role_or_a_schema_lacks)
             "permission denied for schema courier. An administrator can allow it: GRANT "
             "courier_publisher TO \"nobody\"\n");
         expect_run(SCHEDULE("remove", "beat", "--dsn", nobody), 7, "", "GRANT courier_publisher");
-        expect_run(SCHEDULE("list", "--dsn", empty), 6, "", "See `pgcourier migrate status`\n");
+        expect_run(
+            SCHEDULE("list", "--dsn", empty), 6, "", "See `pgcourier migrate status --dsn '");
         database_exec(connection, "DROP TABLE courier.schedule CASCADE");
         expect_run(SCHEDULE("list", "--dsn", app), 6, "",
-            "relation \"courier.schedule\" does not exist. See `pgcourier migrate status`\n");
+            "relation \"courier.schedule\" does not exist. See `pgcourier migrate status --dsn '");
         PQfinish(connection);
         free(app);
         free(nobody);

@@ -133,11 +133,15 @@ Test(send, makes_no_dead_letter_of_what_is_no_mail)
         expect_refusal(SEND("mail.welcome"), 2, "sink mails takes mail.welcome and sends mail");
         expect_refusal(
             SEND("mail.welcome", "--to", "a@b.example", "--data", "1"), 2, "--data and --to both");
+        expect_refusal(
+            SEND("mail.welcome", "--to", "nobody"), 2, "--to \"nobody\": expected one address");
+        expect_refusal(SEND("orders.new", "--to", "a@b.example"), 2,
+            "no sink of kind email takes such an event (orders.new)");
         n = database_value(fixture.admin, "SELECT count(*) FROM courier.outbox");
         cr_expect_str_eq(n, "0");
         free(n);
-        EXPECT(
-            SEND("mail.welcome", "--to", "a@b.example", "--timeout", "50ms"), 75, "sink mails: ");
+        EXPECT(SEND("mail.welcome", "--to", "a@b.example", "--timeout", "50ms"), 75,
+            "sink mails: ", "`pgcourier status mails -c /");
         n = database_value(fixture.admin, "SELECT payload ->> 'to' FROM courier.outbox");
         cr_expect_str_eq(n, "a@b.example");
         free(n);

@@ -199,8 +199,9 @@ Test(attention, tells_how_far_a_sink_is_behind)
             "At the present rate that is at least 4 min 5 s of work. | - | -",
             NULL);
         expect(SINK("'state': 'running', 'rate': 0, " BACKLOG("9", "300")), "5 min. |  | -", NULL);
-        expect(SINK("'state': 'unowned', 'retrying': 1, 'blocked': 1, " BACKLOG("1", "10")),
-            "| 1 event and 2 parked deliveries wait, the oldest for 10 s.", NULL);
+        expect(SINK("'state': 'unowned', 'retrying': 1, 'unfinished': 1, 'blocked': 1, " BACKLOG(
+                   "1", "10")),
+            "| 1 event and 3 parked deliveries wait, the oldest for 10 s.", NULL);
 }
 
 Test(attention, tells_what_was_given_up_and_what_waits_for_another_attempt)

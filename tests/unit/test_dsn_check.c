@@ -1,5 +1,6 @@
 /* What is refused before libpq is asked, and that no part of it is shown. */
 #include "outbox/dsn_check.h"
+#include "outbox/dsn_split.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -72,4 +73,25 @@ Test(dsn_check, refuses_what_holds_a_piece_of_a_password_where_none_belongs)
 Test(dsn_check, proposes_the_option_that_was_meant)
 {
         expect_refused("host=h sslmod=require password=CANARY", "did you mean \"sslmode\"?");
+}
+
+Test(dsn_split, leaves_out_secrets_and_takes_another_role)
+{
+        static const struct {
+                const char *dsn;
+                const char *expected;
+        } cases[] = {
+            {"host=h user=a password=hunter2 sslpassword=hunter2 dbname=d",
+                "dbname=d host=h user='b c'"},
+            {"postgresql://a:hunter2@h/d", "dbname=d host=h user='b c'"},
+            {"host=h user=a", "host=h dbname=shop user='b c'"},
+            {NULL, "dbname=shop user='b c'"},
+        };
+
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                char *dsn = dsn_of_role(cases[i].dsn, "b c", "shop");
+
+                cr_expect_str_eq(dsn, cases[i].expected, "%zu: %s", i, dsn);
+                free(dsn);
+        }
 }

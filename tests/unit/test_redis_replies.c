@@ -45,7 +45,7 @@ static const struct expectation expectations[] = {
     {"TRYAGAIN Multiple keys request during rehashing", OUTCOME_SINK_DOWN, 0},
     {"CLUSTERDOWN The cluster is down", OUTCOME_SINK_DOWN, 0},
     {"NOREPLICAS Not enough good replicas to write.", OUTCOME_SINK_DOWN, 0},
-    {"OOM command not allowed when used memory > 'maxmemory'.", OUTCOME_SINK_DOWN, 0},
+    {"OOM command not allowed when used memory > 'maxmemory'", OUTCOME_SINK_DOWN, 0},
     {"MISCONF Redis is configured to save RDB snapshots", OUTCOME_SINK_DOWN, 0},
     {"READONLY You can't write against a read only replica.", OUTCOME_SINK_DOWN, LEAVES},
     {"ERR max number of clients reached", OUTCOME_SINK_DOWN, LEAVES},
@@ -185,4 +185,13 @@ Test(redis_replies, say_what_was_at_fault)
         cr_expect_eq(judge_error("ERR Elements are too large to be stored", false).outcome.fault,
             OUTCOME_FAULT_TOO_LARGE);
         cr_expect_eq(redis_reply_judge(&odd, false).outcome.fault, OUTCOME_FAULT_PROTOCOL);
+}
+
+Test(redis_replies, puts_no_hint_behind_a_full_stop)
+{
+        struct redis_verdict verdict =
+            judge_error("OOM command not allowed when used memory > 'maxmemory'.", false);
+
+        cr_assert_not_null(strstr(verdict.outcome.reason, "> 'maxmemory' (raise its maxmemory, "),
+            "%s", verdict.outcome.reason);
 }
