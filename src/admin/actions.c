@@ -36,7 +36,8 @@ static bool is_sink(struct admin *admin, struct http_call *request, const char *
 {
         if (telemetry_find_sink(admin->options.telemetry, name) != NULL)
                 return true;
-        answer_refusal(request, 404, "this relay has no sink of that name; `pgcourier status` lists them");
+        answer_refusal(
+            request, 404, "this relay has no sink of that name; `pgcourier status` lists them");
         return false;
 }
 

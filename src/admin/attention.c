@@ -116,8 +116,25 @@ static void add_sequence(struct findings *findings, const json_t *sequence)
         bytes_printf(&finding.title, "The sequence of the outbox cannot be relied on");
         sentence_append(&finding.why, "%s", status_text(sequence, "trouble"));
         sentence_append(&finding.remedy, "%s", status_text(sequence, "remedy"));
+        sentence_append(&finding.remedy, "Nothing is delivered until then, and nothing is lost. A "
+                                         "relay that runs goes on by itself "
+                                         "afterwards");
+        command_append(findings, &finding.command, "doctor", NULL);
+        findings_add(findings, &finding);
+}
+
+static void add_filters(struct findings *findings, const json_t *filters)
+{
+        struct finding finding = finding_of(ATTENTION_ERROR, "filters", NULL);
+
+        finding.lasts_s = seconds_since(findings, status_text(filters, "since"));
+        bytes_printf(&finding.title, "Filters cannot be asked");
+        sentence_append(&finding.why, "%s", status_text(filters, "error"));
+        sentence_append(
+            &finding.why, "Sinks and receivers that have a filter wait; the others go on");
         sentence_append(&finding.remedy,
-            "Nothing is delivered until then, and nothing is lost: relays go on by themselves");
+            "Filters are asked on connections of their own: see that the role may open two more, "
+            "and that the server has memory. The relay tries again by itself, every few seconds");
         command_append(findings, &finding.command, "doctor", NULL);
         findings_add(findings, &finding);
 }
@@ -257,6 +274,8 @@ static void add_source(struct findings *findings)
                 add_source_down(findings, source);
         else if (*status_text(findings->status, "look_error") != '\0')
                 add_look_failed(findings);
+        if (json_is_object(status_get(source, "filters")))
+                add_filters(findings, status_get(source, "filters"));
         if (usage >= FULL_ENOUGH)
                 add_queue(findings, usage);
         add_holder(findings, status_get(source, "oldest_xmin"));

@@ -31,6 +31,14 @@ static json_t *config_part(const struct admin *admin)
             json_words(telemetry->config.error));
 }
 
+static json_t *filters_part(const struct telemetry *telemetry)
+{
+        if (telemetry->source.filters_error[0] == '\0')
+                return json_null();
+        return json_pack("{s:o s:o}", "error", json_words(telemetry->source.filters_error), "since",
+            json_time(telemetry->source.filters_since_us));
+}
+
 static json_t *source_part(const struct telemetry *telemetry, const json_t *look)
 {
         static const char *const known[] = {"database", "server", "address", "port",
@@ -45,6 +53,7 @@ static json_t *source_part(const struct telemetry *telemetry, const json_t *look
 
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
                 json_object_set_new(source, known[i], json_member(found, known[i]));
+        json_object_set_new(source, "filters", filters_part(telemetry));
         return source;
 }
 

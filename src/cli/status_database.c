@@ -108,8 +108,8 @@ static json_t *make_sinks(const json_t *found, const struct config *config)
 
 static json_t *make_source(const json_t *found)
 {
-        json_t *source =
-            json_pack("{s:b s:n s:n s:n}", "up", 1, "error", "login_refused_since", "reconnects");
+        json_t *source = json_pack("{s:b s:n s:n s:n s:n}", "up", 1, "error", "login_refused_since",
+            "reconnects", "filters");
 
         json_object_update(source, (json_t *)(uintptr_t)found);
         return source;

@@ -160,15 +160,15 @@ static void bench_serve(struct sieve_bench *bench)
 
 void sieve_note_trouble(struct sieve_bench *bench, const struct error *error, int64_t retry_ms)
 {
-        bench->trouble = *error;
+        bench->is_in_trouble = true;
         bench->sieve->events.on_trouble(bench->sieve->owner, error, retry_ms);
 }
 
 void sieve_end_trouble(struct sieve_bench *bench)
 {
-        if (bench->trouble.kind == ERROR_NONE)
+        if (!bench->is_in_trouble)
                 return;
-        bench->trouble.kind = ERROR_NONE;
+        bench->is_in_trouble = false;
         bench->sieve->events.on_back(bench->sieve->owner);
 }
 
@@ -241,7 +241,7 @@ static void bench_close(struct sieve_bench *bench)
         judge_close(bench->judge);
         timer_disarm(bench->rest);
         timer_disarm(bench->idle);
-        bench->trouble.kind = ERROR_NONE;
+        bench->is_in_trouble = false;
         bench->is_refused = false;
 }
 
@@ -286,13 +286,6 @@ void sieve_session_down(struct sieve *sieve)
         sieve->server = NULL;
         bench_close(&sieve->proven);
         bench_close(&sieve->unproven);
-}
-
-const char *sieve_trouble(const struct sieve *sieve)
-{
-        if (sieve->proven.trouble.kind != ERROR_NONE)
-                return sieve->proven.trouble.text;
-        return sieve->unproven.trouble.kind != ERROR_NONE ? sieve->unproven.trouble.text : NULL;
 }
 
 struct sieve_filter *sieve_filter_open(struct sieve *sieve, const char *text,

@@ -67,9 +67,6 @@ void sieve_session_up(struct sieve *sieve, const char *server);
 /* No answer comes any more; asks that are under way are to be withdrawn. */
 void sieve_session_down(struct sieve *sieve);
 
-/* Why filters are not answered at the moment, or NULL. */
-const char *sieve_trouble(const struct sieve *sieve);
-
 /* A jsonpath predicate (courier.filter_error()); copied. on_given_up says why in words; then every ask ends
  * at once. Comes from the loop, before the on_sifted of the asks, and may close nothing. */
 struct sieve_filter *sieve_filter_open(struct sieve *sieve, const char *text,

@@ -46,8 +46,8 @@ struct sieve_bench {
         struct sieve_batch batch;
         struct timer *rest; /* armed: slow filters have to wait */
         struct timer *idle; /* armed while nothing waits */
-        struct error trouble;
-        bool is_refused; /* by the server, at the last question */
+        bool is_in_trouble; /* and that has been told */
+        bool is_refused;    /* by the server, at the last question */
 };
 
 struct sieve {

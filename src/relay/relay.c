@@ -352,15 +352,20 @@ static void on_filter_checked(void *owner, const char *words)
 
 static void on_filters_down(void *owner, const struct error *error, int64_t retry_ms)
 {
-        (void)owner;
-        log_warn(
-            "filters_connection_lost", kv_text("error", error->text), kv_int("retry_ms", retry_ms));
+        struct relay *relay = owner;
+
+        if (error->kind == ERROR_LOGIN && relay_postgres_refused(relay))
+                return;
+        telemetry_see_filters(relay->telemetry, error->text, clock_monotonic_us());
+        log_warn("filters_failed", kv_text("error", error->text), kv_int("retry_ms", retry_ms));
 }
 
 static void on_filters_up(void *owner)
 {
-        (void)owner;
-        log_info("filters_connected");
+        struct relay *relay = owner;
+
+        telemetry_see_filters(relay->telemetry, NULL, 0);
+        log_info("filters_recovered");
 }
 
 static bool open_sinks(struct relay *relay)

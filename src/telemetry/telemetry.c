@@ -149,7 +149,21 @@ void telemetry_see_login(struct telemetry *telemetry, bool is_refused, int64_t n
 void telemetry_see_source_down(struct telemetry *telemetry, const char *words)
 {
         telemetry->source.is_up = false;
+        telemetry->source.filters_error[0] = '\0';
         shown_text(telemetry->source.error, sizeof telemetry->source.error, words);
+}
+
+void telemetry_see_filters(struct telemetry *telemetry, const char *words, int64_t now_us)
+{
+        char *error = telemetry->source.filters_error;
+
+        if (words == NULL) {
+                error[0] = '\0';
+                return;
+        }
+        if (error[0] == '\0')
+                telemetry->source.filters_since_us = telemetry_wall_us(telemetry, now_us);
+        shown_text(error, sizeof telemetry->source.filters_error, words);
 }
 
 void telemetry_see_poll(struct telemetry *telemetry, int64_t took_us)

@@ -45,6 +45,8 @@ struct telemetry {
                 char error[256];          /* why not; empty if it is */
                 int64_t login_refused_us; /* wall clock; it does not let us in since then; 0: it is
                                              something else */
+                char filters_error[256];  /* why filters cannot be asked; empty if they can */
+                int64_t filters_since_us; /* wall clock */
                 uint64_t reconnects;      /* times that it was lost and came back */
                 bool was_up;
                 struct histogram poll; /* asked for a page -> it came */
@@ -92,6 +94,8 @@ void telemetry_see_turn(
 void telemetry_see_wakeup(struct telemetry *telemetry, enum wakeup_cause cause);
 void telemetry_see_source_up(struct telemetry *telemetry);
 void telemetry_see_source_down(struct telemetry *telemetry, const char *words);
+/* Filters cannot be asked, for this reason; or (NULL) they can. */
+void telemetry_see_filters(struct telemetry *telemetry, const char *words, int64_t now_us);
 /* Whether that is because it does not let us in. */
 void telemetry_see_login(struct telemetry *telemetry, bool is_refused, int64_t now_us);
 void telemetry_see_poll(struct telemetry *telemetry, int64_t took_us);

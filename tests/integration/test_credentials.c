@@ -114,6 +114,37 @@ Test(credentials, of_postgres_are_told_of_until_they_are_right)
         relay_destroy(relay);
 }
 
+static bool status_tells_of_filters(void *context)
+{
+        struct program_run run = program_run(NULL, "status", "-c", context, NULL);
+        bool is_said = strstr(run.out, "Filters cannot be asked") != NULL;
+
+        program_run_free(&run);
+        return is_said;
+}
+
+/* The sessions that are there stay; but a filter is asked on a connection that is not there yet. */
+Test(credentials, of_postgres_are_read_again_for_filters)
+{
+        struct relay_process *relay =
+            relay_start(POSTGRES "sinks:\n  - {name: bus, topics: [\"**\"], start: beginning,\n"
+                                 "     filter: '$.n == 1 || exists($)',\n"
+                                 "     redis: {url: \"unix://%s\", stream: events}}\n",
+                fixture.relay, secret_path, socket_path, fixture.redis.socket_path);
+
+        relay_wait_for_log(relay, "event=lane_owned sink=bus", DEADLINE_MS);
+        database_exec(fixture.admin, "ALTER ROLE relay PASSWORD 'new'");
+        publish(fixture.admin, "a", NULL, "1");
+        wait_until(
+            status_tells_of_filters, relay->config_path, DEADLINE_MS, "status tells of filters");
+        relay_wait_for_log(relay, "event=filters_failed", DEADLINE_MS);
+        replace_file(secret_path, "new\n");
+        relay_fixture_await(&fixture, "events", 1);
+        relay_wait_for_log(relay, "event=credentials_read of=postgres", DEADLINE_MS);
+        relay_stop(relay);
+        relay_destroy(relay);
+}
+
 Test(credentials, of_postgres_that_are_wrong_at_the_start_are_tried_again)
 {
         struct relay_process *relay;

@@ -303,6 +303,14 @@ Test(attention, tells_who_holds_a_snapshot)
         cr_expect_str_empty(find("{'source': {'oldest_xmin': {'age_xids': 99999, 'age': null}}}"));
 }
 
+Test(attention, tells_that_filters_cannot_be_asked)
+{
+        expect("{" NOW ", 'source': {'up': true, 'filters': {'error': 'too many connections',"
+               " 'since': '2026-11-21T08:09:30.500Z'}}}",
+            "error filters 30: Filters cannot be asked | too many connections. Sinks and receivers",
+            "| pgcourier doctor |", NULL);
+}
+
 Test(attention, tells_of_cursors_and_configurations)
 {
         expect("{" NOW ", " FILE_PART
