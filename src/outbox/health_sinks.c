@@ -72,8 +72,13 @@ static const char parked_sql[] =
 static const char pauses_sql[] =
     "SELECT 'warn', format('sink %s is paused by the %s since %s%s', sink, by,"
     "  date_trunc('second', paused_at), ': ' || reason),"
-    "  CASE by WHEN 'operator' THEN 'When it may go on: ' ELSE 'The destination refuses us: correct"
-    " what it says; the relay tries now and then, at once after ' END"
+    "  CASE WHEN by = 'operator' THEN 'When it may go on: '"
+    "   WHEN reason LIKE 'its filter takes too long%' THEN 'Change the filter in the configuration "
+    "and"
+    " reload; or, if only some events were to blame: '"
+    "   ELSE 'The destination refuses us: correct what it says; the relay tries now and then, at "
+    "once"
+    " after ' END"
     "  || format('`pgcourier resume %s`', sink)"
     " FROM courier.pause"
     " UNION ALL SELECT 'ok', 'none', NULL WHERE NOT EXISTS (SELECT FROM courier.pause)";

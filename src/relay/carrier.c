@@ -109,6 +109,12 @@ void carrier_note_released(struct carrier *carrier)
         carrier->events.on_dirty(carrier->owner);
 }
 
+/* `by` is whose pause it was. */
+static void log_resumed(const struct carrier *carrier, const char *by)
+{
+        log_info("sink_resumed", kv_text("sink", carrier->config->name), kv_text("by", by));
+}
+
 static void pause_by_relay(struct carrier *carrier, const char *reason, const char *hint)
 {
         carrier->is_paused_by_relay = true;
@@ -125,6 +131,7 @@ void carrier_show_pause(struct carrier *carrier, const struct lane *lane, const 
         if (breaker->state == BREAKER_CLOSED && carrier->is_paused_by_relay &&
             !carrier_is_filter_given_up(carrier)) {
                 carrier->is_paused_by_relay = false;
+                log_resumed(carrier, "relay");
                 carrier->events.on_recovered(carrier->owner, carrier->config->name);
         } else if (breaker->state != BREAKER_CLOSED && breaker->needs_operator &&
                    !carrier->is_paused_by_relay) {
@@ -330,7 +337,7 @@ static void pause_by_operator(struct carrier *carrier, const struct pause *pause
                 log_warn("sink_paused", kv_text("sink", carrier->config->name),
                     kv_text("by", "operator"), kv_text("reason", pause->reason));
         else
-                log_info("sink_resumed", kv_text("sink", carrier->config->name));
+                log_resumed(carrier, "operator");
         update_pauses(carrier);
 }
 
@@ -349,8 +356,10 @@ void carrier_take_pauses(struct carrier *carrier, const struct pause_list *pause
                         by_relay = true;
         }
         pause_by_operator(carrier, by_operator);
-        if (carrier->is_paused_by_relay && !by_relay)
+        if (carrier->is_paused_by_relay && !by_relay) {
+                log_resumed(carrier, "relay");
                 renew_filter(carrier);
+        }
         list_for_each (link, &carrier->routes) {
                 struct route *route = route_of_link(link);
                 if (carrier->is_paused_by_relay && !by_relay) /* somebody has resumed it */

@@ -253,6 +253,7 @@ Test(credentials, of_redis_are_told_of_until_they_are_right)
         relay_fixture_await(&fixture, "events", 2);
         await_in_database(fixture.admin, "SELECT NOT EXISTS (SELECT FROM courier.pause)",
             "nothing is paused any more");
+        relay_wait_for_log(relay, "event=sink_resumed sink=bus by=relay", DEADLINE_MS);
         relay_stop(relay);
         relay_destroy(relay);
 }

@@ -133,13 +133,16 @@ Test(doctor, finds_what_failed_and_what_stands_still)
         insert_parked(&rig, "state = 'blocked'");
         insert_endpoint(&rig, 7, "hooks", "acme");
         database_exec(rig.owner,
-            "INSERT INTO courier.pause (sink, by, reason) VALUES ('mail', 'operator', 'deploy');"
+            "INSERT INTO courier.pause (sink, by, reason) VALUES ('mail', 'operator', 'deploy'),"
+            " ('mail', 'relay', 'its filter takes too long: x');"
             "UPDATE courier.endpoint SET state = 'disabled', state_reason = '410 Gone'");
         EXPECT(DOCTOR(), 0, "warn  dead letters: sink mail: 1 given up, the last at ",
             "warn  parked: sink mail: 1 failed and waits for another attempt, 1 waits behind it; "
             "the "
             "first failed at 2",
             ": deploy\n      When it may go on: `pgcourier resume mail -c /",
+            "takes too long: x\n      Change the filter in the configuration and reload; or, if "
+            "only",
             "warn  endpoints: endpoint acme is disabled: 410 Gone\n"
             "      `pgcourier endpoint resume acme -c /");
         PQfinish(relay);
