@@ -212,7 +212,7 @@ DECLARE
   known text;
 BEGIN
   IF fault IS NOT NULL THEN
-    RAISE EXCEPTION 'endpoint %: the filter would never be true: %', NEW.name, fault
+    RAISE EXCEPTION 'endpoint %: the filter is refused: %', NEW.name, fault
       USING ERRCODE = 'check_violation', CONSTRAINT = 'filter_must_be_a_predicate',
             SCHEMA = 'courier', TABLE = 'endpoint', COLUMN = 'filter';
   END IF;

@@ -65,6 +65,11 @@ DECLARE
   answer jsonb;
 BEGIN
   path := filter;
+  -- Each list of subscripts multiplies what comes after it, here too: [0, 0][0, 0]... Only those have commas,
+  -- outside of strings.
+  IF regexp_replace(path::text, '"([^"\\]|\\.)*"', '', 'g') ~ '(,.*){9}' THEN
+    RETURN 'it has too many subscripts in lists ([0, 1]): at most 8 commas in all';
+  END IF;
   -- A predicate has one answer whatever it is asked about: true, false or unknown.
   answer := jsonb_path_query_array('{}', path, silent => true);
   IF jsonb_array_length(answer) = 1 AND jsonb_typeof(answer -> 0) IN ('boolean', 'null') THEN

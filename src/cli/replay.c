@@ -13,11 +13,11 @@
 #include "cli/confirm.h"
 #include "cli/moment.h"
 #include "cli/operate.h"
+#include "cli/replay_reader.h"
 #include "cli/takers.h"
 #include "config/config.h"
 #include "config/units.h"
-#include "outbox/array_literal.h"
-#include "outbox/headers.h"
+#include "outbox/filters.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -27,7 +27,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE_ROWS    1000
 #define DEFAULT_RATE 100
 #define MAX_RATE     100000
 #define SAY_EVERY_US 10000000
@@ -57,8 +56,8 @@ struct replay {
         struct takers takers;
         const struct taker *taker;
         struct history_range range;
-        struct bytes filters; /* range.filters */
-        double rate;          /* a second */
+        struct replay_reader reader;
+        double rate; /* a second */
         int64_t n_total, n_sent, n_kept;
         int64_t last_id; /* up to here everything has been handed over */
         int64_t said_us;
@@ -159,60 +158,22 @@ static bool find_taker(struct replay *replay, const struct config *config, struc
                error_set(error, ERROR_USAGE, "sink %s has no endpoint \"%.64s\"", sink, endpoint);
 }
 
-static bool takes(const struct replay *replay, const struct rows *rows, int row)
+static void begin_reading(struct replay *replay, int n_rows)
 {
-        struct event event = {.topic = rows_text(rows, row, HISTORY_TOPIC),
-            .type = rows_text(rows, row, HISTORY_TYPE)};
-        const char *headers = rows_text(rows, row, HISTORY_HEADERS);
-        struct event_headers parsed = {0};
-        struct bytes jsonb = {0};
-        bool is_taken;
-
-        bytes_append(&jsonb, "\1", 1); /* as in the binary format */
-        if (headers != NULL)
-                bytes_append_text(&jsonb, headers);
-        event_headers_read(&parsed, jsonb.data, jsonb.length, &event);
-        is_taken = taker_judge(replay->taker, &event) == TAKER_TAKES;
-        event_headers_deinit(&parsed);
-        bytes_deinit(&jsonb);
-        return is_taken;
-}
-
-/* The ids of the next page that the sink takes; *after_id moves to the end of what was looked at. */
-static bool read_page(struct replay *replay, int64_t *after_id, int max_rows,
-    struct array_literal *ids, int64_t *out_n_taken, bool *out_is_end, struct error *error)
-{
-        struct rows *rows = history_read(replay->conn, &replay->range, *after_id, max_rows, error);
-
-        if (rows == NULL)
-                return moment_refused(replay->conn, error);
-        *out_n_taken = 0;
-        for (int i = 0; i < rows_count(rows); i++) {
-                *after_id = strtoll(rows_text(rows, i, HISTORY_ID), NULL, 10);
-                if (!takes(replay, rows, i))
-                        continue;
-                array_add_int(ids, *after_id);
-                ++*out_n_taken;
-        }
-        *out_is_end = rows_count(rows) < max_rows;
-        rows_free(rows);
-        return true;
-}
-
-static int64_t first_after(const struct replay *replay)
-{
-        return replay->range.from.id > 0 ? replay->range.from.id - 1 : 0;
+        replay_reader_deinit(&replay->reader);
+        replay_reader_init(&replay->reader, replay->conn, &replay->range, replay->taker, n_rows);
 }
 
 static bool count(struct replay *replay, struct error *error)
 {
-        int64_t after_id = first_after(replay);
         bool is_end = false;
 
+        begin_reading(replay, REPLAY_PAGE_ROWS);
         while (!is_end && !is_interrupted) {
                 struct array_literal ids = {0};
                 int64_t n_taken;
-                bool ok = read_page(replay, &after_id, PAGE_ROWS, &ids, &n_taken, &is_end, error);
+                bool ok = replay_reader_read(
+                    &replay->reader, REPLAY_PAGE_ROWS, &ids, &n_taken, &is_end, error);
                 array_deinit(&ids);
                 if (!ok)
                         return false;
@@ -259,19 +220,22 @@ static bool await_relay(struct replay *replay, int batch, struct error *error)
 
 static bool hand_over(struct replay *replay, struct error *error)
 {
-        int batch = replay->rate < 1 ? 1 : replay->rate < PAGE_ROWS ? (int)replay->rate : PAGE_ROWS;
+        int batch = replay->rate < 1                  ? 1
+                    : replay->rate < REPLAY_PAGE_ROWS ? (int)replay->rate
+                                                      : REPLAY_PAGE_ROWS;
         int64_t interval_us = (int64_t)(1e6 / replay->rate);
         bool is_end = false;
 
         replay->said_us = clock_monotonic_us();
-        replay->last_id = first_after(replay);
+        begin_reading(replay, batch);
+        replay->last_id = replay->reader.after_id;
         while (!is_end && !is_interrupted) {
                 int64_t begun_us = clock_monotonic_us();
-                int64_t after_id = replay->last_id;
                 struct array_literal ids = {0};
                 int64_t n_taken, n_parked = 0;
-                bool ok = await_relay(replay, batch, error) && !is_interrupted &&
-                          read_page(replay, &after_id, batch, &ids, &n_taken, &is_end, error);
+                bool ok =
+                    await_relay(replay, batch, error) && !is_interrupted &&
+                    replay_reader_read(&replay->reader, batch, &ids, &n_taken, &is_end, error);
                 if (ok && n_taken > 0)
                         ok = history_replay(replay->conn, &replay->range, array_end(&ids),
                                  interval_us, &n_parked, error) ||
@@ -281,7 +245,7 @@ static bool hand_over(struct replay *replay, struct error *error)
                         return true;
                 if (!ok)
                         return false;
-                replay->last_id = after_id;
+                replay->last_id = replay->reader.after_id;
                 replay->n_sent += n_parked;
                 replay->n_kept += n_taken - n_parked;
                 say_progress(replay, "");
@@ -312,6 +276,15 @@ static bool confirm(const struct replay *replay, const char *name, struct error 
         return is_yes;
 }
 
+static void say_left_out(const struct replay *replay)
+{
+        int64_t n = replay->reader.n_left_out;
+
+        if (n > 0)
+                printf("%" PRId64 " event%s left out: the filter took longer than %d ms for %s\n",
+                    n, n == 1 ? " was" : "s were", FILTERS_LIMIT_MS, n == 1 ? "it" : "each");
+}
+
 static bool conclude(const struct replay *replay, const char *name, struct error *error)
 {
         if (isatty(STDERR_FILENO))
@@ -321,10 +294,19 @@ static bool conclude(const struct replay *replay, const char *name, struct error
         if (replay->n_kept > 0)
                 printf("%" PRId64 " %s parked for it already, and %s left alone\n", replay->n_kept,
                     replay->n_kept == 1 ? "is" : "are", replay->n_kept == 1 ? "was" : "were");
+        say_left_out(replay);
         return !is_interrupted || error_set(error, ERROR_TEMPORARY,
                                       "interrupted; the rest begins at id %" PRId64
                                       ": give --from %" PRId64 " to go on",
                                       replay->last_id + 1, replay->last_id + 1);
+}
+
+static bool say_count(const struct replay *replay, const char *name)
+{
+        printf("%" PRId64 " event%s would be delivered to %s once more\n", replay->n_total,
+            replay->n_total == 1 ? "" : "s", name);
+        say_left_out(replay);
+        return true;
 }
 
 static bool run_steps(struct replay *replay, const struct config *config, struct error *error)
@@ -337,19 +319,21 @@ static bool run_steps(struct replay *replay, const struct config *config, struct
         if (!find_taker(replay, config, error))
                 return false;
         replay->range.lane = replay->taker->lane;
-        taker_append_filters(replay->taker, &replay->filters);
-        replay->range.filters = replay->filters.data;
         if (!history_fix(replay->conn, &replay->range, error))
                 return moment_refused(replay->conn, error);
         if (!count(replay, error))
                 return false;
         name = taker_name(replay->taker);
-        if (replay->n_total == 0)
+        if (replay->n_total == 0 && replay->reader.n_left_out > 0)
+                ok = error_set(error, ERROR_EMPTY,
+                    "%s has got such events, but its filter takes longer than %d ms for each: "
+                    "simplify it",
+                    name, FILTERS_LIMIT_MS);
+        else if (replay->n_total == 0)
                 ok = error_set(error, ERROR_EMPTY,
                     "%s has got no such event, or the outbox does not hold it any more", name);
         else if (arguments_has(replay->arguments, DRY_RUN))
-                ok = printf("%" PRId64 " event%s would be delivered to %s once more\n",
-                         replay->n_total, replay->n_total == 1 ? "" : "s", name) > 0;
+                ok = say_count(replay, name);
         else
                 ok = confirm(replay, name, error) && hand_over(replay, error) &&
                      conclude(replay, name, error);
@@ -373,7 +357,7 @@ static bool run_replay(const struct arguments *arguments, struct error *error)
         if (replay.conn != NULL)
                 ok = run_steps(&replay, config, error);
         takers_deinit(&replay.takers);
-        bytes_deinit(&replay.filters);
+        replay_reader_deinit(&replay.reader);
         blocking_conn_close(replay.conn);
         config_free(config);
         return ok;
@@ -390,6 +374,7 @@ const struct command replay_command = {
         "same event_id and bytes, marked as redriven and with the header `replayed`. Only what\n"
         "the sink has passed and would take today. Its cursor does not move: new events go on\n"
         "being delivered meanwhile, and a replayed one stands behind what waits of its key.\n"
+        "Events that the sink's filter takes too long for are left out and counted.\n"
         "\n"
         "Counts first and asks; where nobody can be asked it needs --yes. Works as long as the\n"
         "rate asks for, and waits while the relay does not deliver. If it is interrupted, it ends\n"

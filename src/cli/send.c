@@ -16,6 +16,8 @@
 #include "cli/takers.h"
 #include "config/config.h"
 #include "config/units.h"
+#include "outbox/array_literal.h"
+#include "outbox/filters.h"
 #include "outbox/follow.h"
 #include "outbox/headers.h"
 #include "sinks/email_address.h"
@@ -130,6 +132,44 @@ static bool check_mails(const struct sending *sending, const struct arguments *a
                    sink, arguments->operands[0]);
 }
 
+static void not_taken(struct lane *lane, const char *why)
+{
+        lane->stage = STAGE_NOT_TAKEN;
+        if (!lane->is_one_of_many)
+                remedy_print("%s: not taken: %s", lane->name, why);
+}
+
+/* What its filters say, if it has any. Where they take too long, nothing is known: a receiver that is
+ * not active waits, whatever they say later. */
+static bool ask_filters(struct sending *sending, struct lane *lane, struct error *error)
+{
+        const struct endpoint *endpoint = lane->taker->endpoint;
+        struct array_literal ids = {0};
+        struct bytes filters = {0};
+        struct rows *rows;
+        bool ok;
+
+        if (!taker_has_filter(lane->taker))
+                return true;
+        array_add_int(&ids, strtoll(sending->event.id, NULL, 10));
+        taker_append_filters(lane->taker, &filters);
+        ok = filters_ask(sending->conn, array_end(&ids), filters.data, &rows, error);
+        array_deinit(&ids);
+        bytes_deinit(&filters);
+        if (!ok)
+                return operate_refused(sending->conn, error);
+        if (rows != NULL && rows_count(rows) == 0) {
+                not_taken(lane, "its filter is not true of the payload");
+        } else if (rows == NULL && (endpoint == NULL || endpoint->state == ENDPOINT_ACTIVE)) {
+                lane->stage = STAGE_DEAD;
+                remedy_print("%s: given up (unjudged): its filter takes longer than %d ms for this "
+                             "event: the relay makes it a dead letter",
+                    lane->name, FILTERS_LIMIT_MS);
+        }
+        rows_free(rows);
+        return true;
+}
+
 static bool judge(struct sending *sending, const struct arguments *arguments, const char *headers,
     struct error *error)
 {
@@ -139,33 +179,21 @@ static bool judge(struct sending *sending, const struct arguments *arguments, co
 
         for (size_t i = 0; ok && i < sending->takers.n_takers; i++) {
                 struct lane *lane = &sending->lanes[i];
-                struct bytes filters = {0};
-                const char *why = NULL;
-                bool holds = true;
 
                 switch (taker_judge(lane->taker, &event)) {
                 case TAKER_TAKES:
-                        taker_append_filters(lane->taker, &filters);
-                        ok = follow_filter(
-                            sending->conn, &sending->event, filters.data, &holds, error);
-                        why = holds ? NULL : "its filter is not true of the payload";
+                        ok = ask_filters(sending, lane, error);
                         break;
                 case TAKER_NOT_TOPIC:
-                        why = "none of its topics matches, or one excludes it";
+                        not_taken(lane, "none of its topics matches, or one excludes it");
                         break;
                 case TAKER_NOT_TYPE:
-                        why = "none of its types matches";
+                        not_taken(lane, "none of its types matches");
                         break;
                 case TAKER_NOT_HEADERS:
-                        why = "the event does not have the headers that it asks for";
+                        not_taken(lane, "the event does not have the headers that it asks for");
                         break;
                 }
-                bytes_deinit(&filters);
-                if (why == NULL)
-                        continue;
-                lane->stage = STAGE_NOT_TAKEN;
-                if (!lane->is_one_of_many)
-                        remedy_print("%s: not taken: %s", lane->name, why);
         }
         event_headers_deinit(&parsed);
         return ok;

@@ -92,6 +92,12 @@ enum taker_verdict taker_judge(const struct taker *taker, const struct event *ev
         return judge(&taker->endpoint->routing, event);
 }
 
+bool taker_has_filter(const struct taker *taker)
+{
+        return taker->routing.filter != NULL ||
+               (taker->endpoint != NULL && taker->endpoint->routing.filter != NULL);
+}
+
 void taker_append_filters(const struct taker *taker, struct bytes *out_array)
 {
         struct array_literal filters = {0};

@@ -44,6 +44,8 @@ enum taker_verdict {
 };
 enum taker_verdict taker_judge(const struct taker *taker, const struct event *event);
 
+bool taker_has_filter(const struct taker *taker);
+
 /* Those of the sink and of its receiver, as an array literal of jsonpath. All must hold. */
 void taker_append_filters(const struct taker *taker, struct bytes *out_array);
 

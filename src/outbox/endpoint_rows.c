@@ -69,7 +69,7 @@ static const char list_json_sql[] =
 /* $2: with secrets. Without, header values go too: one of them may be an Authorization. */
 #define SHOWN_HEADERS                                                                              \
         "CASE WHEN $2::boolean THEN headers"                                                       \
-        " ELSE coalesce((SELECT jsonb_object_agg(key, '…') FROM jsonb_each(headers)), '{}') END"
+        " ELSE coalesce((SELECT jsonb_object_agg(key, '...') FROM jsonb_each(headers)), '{}') END"
 #define SHOWN_URL "CASE WHEN $2::boolean THEN url ELSE " PLAIN_URL " END"
 
 static const char show_json_sql[] =

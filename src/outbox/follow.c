@@ -13,10 +13,6 @@ static const char publish_sql[] =
 static const char find_sql[] = "SELECT id, txid, event_id FROM courier.outbox"
                                " WHERE txid = pg_catalog.pg_current_xact_id()";
 
-static const char filter_sql[] = "SELECT cardinality(courier.true_filters(payload, "
-                                 "$2::jsonpath[])) = cardinality($2::jsonpath[])"
-                                 " FROM courier.outbox WHERE id = $1::bigint";
-
 /* $1 sink, $2 lane, $3 id, $4 xid, $5 committed at. All in one snapshot: what leaves courier.parked
  * turns up in courier.dead_letter in the same moment. A cursor first, then the parked row: both were
  * written in one transaction. */
@@ -88,19 +84,6 @@ bool follow_publish(struct blocking_conn *conn, const char *topic, const char *p
         rows_free(rows);
         return find(conn, out_followed, error) && blocking_conn_run(conn, "COMMIT", error) &&
                read_clock(conn, out_followed, error);
-}
-
-bool follow_filter(struct blocking_conn *conn, const struct followed *followed, const char *filters,
-    bool *out_holds, struct error *error)
-{
-        const struct parameter parameters[] = {{.value = followed->id}, {.value = filters}};
-        struct rows *rows = blocking_conn_query(conn, filter_sql, parameters, 2, error);
-
-        if (rows == NULL)
-                return false;
-        *out_holds = rows_bool(rows, 0, 0);
-        rows_free(rows);
-        return true;
 }
 
 struct rows *follow_look(struct blocking_conn *conn, const struct followed *followed,

@@ -24,10 +24,6 @@ bool follow_publish(struct blocking_conn *conn, const char *topic, const char *p
     const char *key, const char *type, const char *headers, struct followed *out_followed,
     struct error *error) __attribute__((warn_unused_result));
 
-/* Whether all of these filters (an array literal of jsonpath) are true of it. */
-bool follow_filter(struct blocking_conn *conn, const struct followed *followed, const char *filters,
-    bool *out_holds, struct error *error) __attribute__((warn_unused_result));
-
 /* What became of it in one lane: one row. */
 enum follow_column {
         FOLLOW_MS,         /* since the commit */

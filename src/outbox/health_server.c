@@ -73,7 +73,7 @@ static const char excess_sql[] =
     "    AND relowner = pg_roles.oid), 'owns tables of schema courier'))"
     "  AS may (so, what) WHERE so AND rolname = current_user)"
     " SELECT 'warn', current_user || ' ' || what || ', which the relay does not need',"
-    "  'Let the relay log in with a role of its own: CREATE ROLE pgcourier LOGIN PASSWORD ''…'''"
+    "  'Let the relay log in with a role of its own: CREATE ROLE pgcourier LOGIN PASSWORD ''...'''"
     "  || CASE WHEN to_regrole('courier_relay') IS NULL THEN '; and, when the schema is made' ELSE "
     "'' END || '; GRANT courier_relay TO pgcourier' FROM excess"
     " UNION ALL SELECT 'ok', current_user || ' has no rights beyond its task', NULL"

@@ -26,9 +26,7 @@ static const char read_sql[] =
     "   regexp_replace($7, '([^[:alnum:]*])', '\\\\\\1', 'g'), '**', E'\\x01'),"
     "   '*', '[^.]*'), E'\\x01', '.*') || ')$'))"
     " AND ($8::text IS NULL OR o.key = $8)"
-    " AND (cardinality($9::jsonpath[]) = 0 OR"
-    "   cardinality(courier.true_filters(o.payload, $9)) = cardinality($9))"
-    " ORDER BY o.id LIMIT $10::integer";
+    " ORDER BY o.id LIMIT $9::integer";
 
 /* As `dead redrive` does it: delayed, so each takes its place behind its key when it is due. The
  * positions are drawn in the order of the ids, columns of type json keep their bytes. The mark is
@@ -111,9 +109,9 @@ struct rows *history_read(struct blocking_conn *conn, const struct history_range
             {.value = number(after, sizeof after, after_id)},
             {.value = number(upto, sizeof upto, range->upto)}, {.value = or_null(range->from_time)},
             {.value = or_null(range->to_time)}, {.value = range->topic}, {.value = range->key},
-            {.value = range->filters}, {.value = number(limit, sizeof limit, max_rows)}};
+            {.value = number(limit, sizeof limit, max_rows)}};
 
-        return blocking_conn_query(conn, read_sql, parameters, 10, error);
+        return blocking_conn_query(conn, read_sql, parameters, 9, error);
 }
 
 bool history_replay(struct blocking_conn *conn, const struct history_range *range, const char *ids,

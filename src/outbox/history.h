@@ -23,10 +23,9 @@ struct history_range {
         const char *sink;
         int32_t lane;
         struct moment from;
-        struct moment to;    /* none: what the lane has passed now */
-        const char *topic;   /* a pattern; NULL: any */
-        const char *key;     /* NULL: any */
-        const char *filters; /* an array literal of jsonpath; all must hold */
+        struct moment to;  /* none: what the lane has passed now */
+        const char *topic; /* a pattern; NULL: any */
+        const char *key;   /* NULL: any */
         /* From history_fix(). */
         char from_time[48], to_time[48]; /* "" for none */
         int64_t upto;
@@ -37,7 +36,7 @@ struct history_range {
 bool history_fix(struct blocking_conn *conn, struct history_range *range, struct error *error)
     __attribute__((warn_unused_result));
 
-/* At most max_rows of them with an id above after_id, in order. */
+/* At most max_rows of them with an id above after_id, in order; no filter is asked (filters.h). */
 enum history_column { HISTORY_ID, HISTORY_TOPIC, HISTORY_TYPE, HISTORY_HEADERS };
 struct rows *history_read(struct blocking_conn *conn, const struct history_range *range,
     int64_t after_id, int max_rows, struct error *error) __attribute__((warn_unused_result));

@@ -26,7 +26,10 @@
 #include <stdint.h>
 #include <uv.h>
 
-#define SIEVE_LIMIT_MS 100
+#define SIEVE_LIMIT_MS     100
+#define SIEVE_TRIES        3     /* for an event, each with twice the time of the last */
+#define SIEVE_STRIKES      3     /* events in a row */
+#define SIEVE_BYTES_PER_MS 20000 /* of JSON: PostgreSQL reads so many in that time */
 
 struct sieve;
 struct sieve_filter;

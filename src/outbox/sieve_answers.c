@@ -20,8 +20,6 @@
 #define REST_FACTOR  2
 #define REST_FROM_US 20000
 
-#define STRIKES 3 /* events in a row */
-
 /* Whoever has been slow has to answer for 4, 16, … events in good time before it is asked together with others
  * again, up to 4096. */
 #define RECORD_MAX 6
@@ -53,7 +51,7 @@ static void give_up(struct sieve_filter *filter, int64_t id, struct list *done)
             "its filter takes too long: more than %d ms for each of %d events in a row, the last "
             "with "
             "the id %" PRId64 "; simplify it",
-            SIEVE_LIMIT_MS << (SIEVE_TRIES - 1), STRIKES, id);
+            SIEVE_LIMIT_MS << (SIEVE_TRIES - 1), SIEVE_STRIKES, id);
         list_for_each (link, &filter->asks) {
                 list_remove(link);
                 list_push_back(done, link);
@@ -79,7 +77,7 @@ static void note_too_slow(
         filter->n_tries = 0;
         filter->n_refusals = 0;
         filter->n_strikes += is_its_fault;
-        if (filter->n_strikes == STRIKES)
+        if (filter->n_strikes == SIEVE_STRIKES)
                 give_up(filter, id, done);
 }
 

@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PostgreSQL reads so many bytes of JSON in that time. */
-#define BYTES_PER_MS 20000
-
 void sieve_batch_clear(struct sieve_batch *batch)
 {
         for (size_t i = 0; i < batch->n_filters; i++)
@@ -99,5 +96,5 @@ ptrdiff_t sieve_batch_find(const struct sieve_batch *batch, int64_t id)
 
 int64_t sieve_batch_reading_ms(const struct sieve_batch *batch)
 {
-        return (int64_t)(batch->n_bytes / BYTES_PER_MS);
+        return (int64_t)(batch->n_bytes / SIEVE_BYTES_PER_MS);
 }

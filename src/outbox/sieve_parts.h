@@ -8,7 +8,6 @@
 
 enum {
         SIEVE_FILTERS_MAX = 64, /* in a question */
-        SIEVE_TRIES = 3,        /* for an event, each with twice the time of the last */
 };
 
 struct sieve_filter {

@@ -34,6 +34,17 @@ static void expect_refusal(struct program_run run, int code, const char *encodin
         program_run_free(&run);
 }
 
+/* Its statements are understood in any encoding: what it finds is said, not why it cannot look. */
+static void expect_diagnosis(const char *config_path)
+{
+        struct program_run run = program_run(NULL, "doctor", "-c", config_path, NULL);
+
+        cr_expect_not_null(
+            strstr(run.out, "is a superuser, which the relay does not need"), "%s", run.out);
+        cr_expect_null(strstr(run.out, "no equivalent in encoding"), "%s", run.out);
+        program_run_free(&run);
+}
+
 /* As somebody may have made it with another tool. */
 static void make_schema(const char *dsn)
 {
@@ -58,6 +69,7 @@ static void expect_refusals(const char *encoding)
         make_schema(dsn);
         expect_refusal(program_run(NULL, "check", "--connect", "-c", path, NULL), 6, encoding);
         expect_refusal(program_run(NULL, "doctor", "-c", path, NULL), 1, encoding);
+        expect_diagnosis(path);
         expect_refusal(program_run(NULL, "run", "-c", path, NULL), 6, encoding);
         expect_refusal(program_run(NULL, "run", "--once", "-c", path, NULL), 6, encoding);
         free(path);

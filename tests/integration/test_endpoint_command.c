@@ -172,7 +172,7 @@ Test(endpoint_command, add_refuses_what_would_never_get_anything)
         char *path = program_file("secret", SECRET "\n", strlen(SECRET) + 1);
 
         expect_refusal(ADD("a", "--url", "https://x/", "--filter", "$.total"), 2,
-            "endpoint a: the filter would never be true: it is not a predicate: compare");
+            "endpoint a: the filter is refused: it is not a predicate: compare");
         database_exec(rig.owner, "INSERT INTO courier.sink (name, fans_out) VALUES ('web', true)");
         expect_refusal(ENDPOINT("add", "a", "--url", "https://x/", "--sink", "wep"), 2,
             "there is no sink wep with endpoints: table; there are: web. If the relay");

@@ -348,11 +348,19 @@ Test(endpoint_sql, refuses_a_filter_that_is_no_predicate)
         expect_error(manager,
             "INSERT INTO courier.endpoint (sink, name, url, filter)"
             " VALUES ('web', 'a', 'https://a', '$.total')",
-            "23514", "endpoint a: the filter would never be true: it is not a predicate: compare");
+            "23514", "endpoint a: the filter is refused: it is not a predicate: compare");
         database_exec(manager, "INSERT INTO courier.endpoint (sink, name, url, filter)"
                                " VALUES ('web', 'a', 'https://a', '$.total > 1')");
         expect_error(manager, "UPDATE courier.endpoint SET filter = '$.total'", "23514",
             "filter_must_be_a_predicate");
+        /* This one would take for ever, and all memory, before it is known to be a predicate. */
+        expect_error(manager,
+            "UPDATE courier.endpoint SET filter = ('exists($.type()' || repeat('[0, 0]', 40) ||"
+            " ' ? (@ == 1))')::jsonpath",
+            "23514", "it has too many subscripts in lists");
+        database_exec(manager,
+            "UPDATE courier.endpoint SET filter = '$.a[0, 1, 2, 3, 4, 5, 6, 7, 8]"
+            " == \"1,2\\\",3,4,5,6,7,8,9,10,11\"'");
         database_exec(manager, "UPDATE courier.endpoint SET filter = NULL");
         PQfinish(manager);
         database_exec(owner, "DROP OWNED BY endpoint_manager; DROP ROLE endpoint_manager");

@@ -1,5 +1,6 @@
 /* Filters in a running relay: nobody waits for one that takes long but whose it is. */
 #include "base/alloc.h"
+#include "support/dear_filter.h"
 #include "support/http_client.h"
 #include "support/http_receiver.h"
 #include "support/relay_fixture.h"
@@ -8,12 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Of an object with a dozen nodes each level takes a dozen times as long: nine take minutes. */
-#define DEAR                                                                                       \
-        "exists($.** ? (exists($.** ? (exists($.** ? (exists($.** ? (exists($.** ? (exists($.**"   \
-        " ? (exists($.** ? (exists($.** ? (exists($.** ? (@ == \"nope\"))))))))))))))))))"
-#define A_DOZEN "{\"id\":1,\"a\":2,\"b\":3,\"c\":4,\"d\":[1,2,3],\"e\":{\"x\":1}}"
 
 struct fixture {
         struct relay_fixture relay;

@@ -1,6 +1,7 @@
 /* The sieve by itself, on a real server: what filters say, and what those may cost that take long. */
 #include "base/alloc.h"
 #include "outbox/sieve_parts.h" /* what a filter has to do to be proven */
+#include "support/dear_filter.h"
 #include "support/postgres.h"
 #include "support/process.h"
 
@@ -10,12 +11,6 @@
 #include <string.h>
 
 enum { N_EVENTS_MAX = 1000 };
-
-/* Of an object with a dozen nodes each level takes a dozen times as long: nine take minutes. */
-#define DEAR                                                                                       \
-        "exists($.** ? (exists($.** ? (exists($.** ? (exists($.** ? (exists($.** ? (exists($.**"   \
-        " ? (exists($.** ? (exists($.** ? (exists($.** ? (@ == \"nope\"))))))))))))))))))"
-#define A_DOZEN "{\"id\":1,\"a\":2,\"b\":3,\"c\":4,\"d\":[1,2,3],\"e\":{\"x\":1}}"
 
 /* Whether a filter is being asked at this moment. */
 #define IS_ASKED                                                                                   \
