@@ -40,7 +40,7 @@ enum sift {
         SIFT_UNJUDGED, /* it took too long, or its row is gone */
 };
 
-/* A question about one filter; embedded in whoever asks. */
+/* A question about one filter; embedded in the object that asks. */
 struct sieve_ask {
         struct list link;           /* of the filter's, while under way */
         const struct event *events; /* in the order of their ids; borrowed */

@@ -20,8 +20,8 @@
 #define REST_FACTOR  2
 #define REST_FROM_US 20000
 
-/* Whoever has been slow has to answer for 4, 16, … events in good time before it is asked together with others
- * again, up to 4096. */
+/* A filter that has been slow has to answer for 4, 16, … events in good time, up to 4096, before it is
+ * asked together with others again. */
 #define RECORD_MAX 6
 
 /* What the server cannot answer is asked again after 1, 2, 4 and 8 s. */
