@@ -72,6 +72,20 @@ Test(http_sink_faults, does_not_know_whether_an_unanswered_request_arrived)
         http_fixture_end(&fixture);
 }
 
+/* It is known at once, and not when the time is up. */
+Test(http_sink_faults, hears_of_a_reset)
+{
+        struct http_fixture fixture;
+        struct outcome outcome;
+
+        http_fixture_begin(&fixture);
+        http_receiver_close_by_reset(fixture.receiver);
+        outcome = outcome_of_answer(&fixture, &(struct http_answer){.manner = ANSWER_NONE});
+        expect_outcome(outcome, OUTCOME_RETRY);
+        cr_expect_eq(outcome.fault, OUTCOME_FAULT_LOST, "%s", outcome.reason);
+        http_fixture_end(&fixture);
+}
+
 Test(http_sink_faults, lets_a_2xx_stand_when_its_body_is_cut)
 {
         struct http_fixture fixture;
