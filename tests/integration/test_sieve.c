@@ -343,6 +343,23 @@ Test(sieve, asks_more_of_a_filter_that_was_slow_before_it_is_asked_with_others)
         end(&rig);
 }
 
+/* The server has no memory for a filter, if that is so of the event $3. */
+static void lack_memory(struct rig *rig, const char *condition)
+{
+        char *sql = xasprintf(
+            "ALTER FUNCTION courier.true_filters(json, jsonpath[], bigint) RENAME TO enough_memory;"
+            "CREATE FUNCTION courier.true_filters(json, jsonpath[], bigint) RETURNS integer[]"
+            " LANGUAGE plpgsql AS $$ BEGIN"
+            "  IF %s THEN RAISE EXCEPTION 'out of memory' USING ERRCODE = 'out_of_memory'; END IF;"
+            "  RETURN courier.enough_memory($1, $2, $3);"
+            " END $$;"
+            "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA courier TO PUBLIC",
+            condition);
+
+        database_exec(rig->admin, sql);
+        free(sql);
+}
+
 /* It is neither true nor false then: it is asked again. */
 Test(sieve, waits_for_a_server_that_cannot_answer)
 {
@@ -351,18 +368,9 @@ Test(sieve, waits_for_a_server_that_cannot_answer)
 
         begin(&rig);
         publish(&rig, A_DOZEN, 10);
-        database_exec(rig.admin,
-            "CREATE TABLE public.short_of_memory ();"
-            "GRANT SELECT ON public.short_of_memory TO PUBLIC;"
-            "ALTER FUNCTION courier.true_filters(json, jsonpath[], bigint) RENAME TO enough_memory;"
-            "CREATE FUNCTION courier.true_filters(json, jsonpath[], bigint) RETURNS integer[]"
-            " LANGUAGE plpgsql AS $$ BEGIN"
-            "  IF EXISTS (SELECT FROM public.short_of_memory) THEN"
-            "    RAISE EXCEPTION 'out of memory' USING ERRCODE = 'out_of_memory';"
-            "  END IF;"
-            "  RETURN courier.enough_memory($1, $2, $3);"
-            " END $$;"
-            "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA courier TO PUBLIC");
+        database_exec(rig.admin, "CREATE TABLE public.short_of_memory ();"
+                                 "GRANT SELECT ON public.short_of_memory TO PUBLIC");
+        lack_memory(&rig, "EXISTS (SELECT FROM public.short_of_memory)");
         open_asker(&rig, &asker, "$.id == 1");
         open_asker(&rig, &other, "$.id == 2");
         cr_expect_str_eq(answers(&rig, &asker, 1, 5), "YYYYY");
@@ -394,16 +402,7 @@ Test(sieve, leaves_an_event_to_people_that_the_server_can_never_answer_for)
 
         begin(&rig);
         publish(&rig, A_DOZEN, 3);
-        database_exec(rig.admin,
-            "ALTER FUNCTION courier.true_filters(json, jsonpath[], bigint) RENAME TO enough_memory;"
-            "CREATE FUNCTION courier.true_filters(json, jsonpath[], bigint) RETURNS integer[]"
-            " LANGUAGE plpgsql AS $$ BEGIN"
-            "  IF $3 = 2 THEN"
-            "    RAISE EXCEPTION 'out of memory' USING ERRCODE = 'out_of_memory';"
-            "  END IF;"
-            "  RETURN courier.enough_memory($1, $2, $3);"
-            " END $$;"
-            "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA courier TO PUBLIC");
+        lack_memory(&rig, "$3 = 2");
         open_asker(&rig, &asker, "$.id == 1");
         cr_expect_str_eq(answers(&rig, &asker, 1, 3), "Y?Y");
         cr_expect_not(sieve_filter_is_given_up(asker.filter));
