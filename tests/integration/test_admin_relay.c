@@ -331,6 +331,14 @@ static char *tail(const char *option)
         return text;
 }
 
+/* What was published in a burst need not all be shown, and standard error says so. */
+static const char *first_delivery(const char *text)
+{
+        while (strncmp(text, "... and ", 8) == 0 && strchr(text, '\n') != NULL)
+                text = strchr(text, '\n') + 1;
+        return text;
+}
+
 Test(admin_relay, prints_deliveries_in_tail)
 {
         char *lines = tail(NULL);
@@ -340,7 +348,7 @@ Test(admin_relay, prints_deliveries_in_tail)
         cr_expect_not_null(strstr(lines, "  tailed            mine\n"), "%s", lines);
         cr_expect_null(strstr(lines, "other"), "%s", lines);
         json = tail("--json");
-        cr_expect(strncmp(json, "{\"at\":\"", 7) == 0, "%s", json);
+        cr_expect(strncmp(first_delivery(json), "{\"at\":\"", 7) == 0, "%s", json);
         free(lines);
         free(json);
 }
