@@ -1,9 +1,9 @@
 #include "admin/admin.h"
 
-#include "admin/admin_parts.h"
-#include "admin/answer.h"
-#include "admin/events.h"
-#include "admin/routes.h"
+#include "admin/admin_internal.h"
+#include "admin/event_stream.h"
+#include "admin/http/answer.h"
+#include "admin/http/routes.h"
 #include "base/alloc.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #include "admin/json_values.h"
-#include "admin/status.h"
+#include "admin/status_document.h"
 #include "telemetry/telemetry.h"
 
 static json_t *quantiles(const struct quantiles *quantiles)

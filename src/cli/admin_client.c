@@ -1,11 +1,11 @@
 #include "cli/admin_client.h"
 
 #include "base/alloc.h"
-#include "base/listen_address.h"
 #include "cli/libraries.h"
 #include "cli/remedy.h"
 #include "config/config.h"
 #include "config/secret.h"
+#include "text/listen_address.h"
 
 #include <curl/curl.h>
 #include <jansson.h>

@@ -1,12 +1,12 @@
 #include "cli/bulk.h"
 
 #include "base/alloc.h"
-#include "base/topic_pattern.h"
 #include "cli/confirm.h"
 #include "cli/operate.h"
 #include "config/suggest.h"
 #include "config/units.h"
 #include "config/values.h"
+#include "text/topic_pattern.h"
 
 #include <inttypes.h>
 #include <stdio.h>

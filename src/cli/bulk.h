@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "cli/cli.h"
-#include "outbox/selection.h"
+#include "operator/selection.h"
 
 enum bulk_option {
         BULK_SINK,

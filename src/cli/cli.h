@@ -46,8 +46,9 @@ struct command {
         const char *usage;   /* what follows `pgcourier NAME ` */
         const char *details; /* for `help NAME`: what it does and what it prints; ends with '\n' */
         const struct command_option *options; /* --help is everybody's and in no table */
-        const struct verb *verbs; /* cli/verbs.h: who takes which of the options; NULL: no verbs */
-        const char *no_verb;      /* what to do where no verb does it; NULL: no more than they do */
+        const struct verb
+            *verbs;          /* cli/subcommand.h: who takes which of the options; NULL: no verbs */
+        const char *no_verb; /* what to do where no verb does it; NULL: no more than they do */
         unsigned min_operands;
         unsigned max_operands;
         bool is_hidden; /* for programs: in no list that people read */

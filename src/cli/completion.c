@@ -5,10 +5,10 @@
  */
 #include "cli/cli.h"
 #include "cli/completion_words.h"
-#include "cli/verbs.h"
+#include "cli/subcommand.h"
 #include "config/config.h"
-#include "outbox/blocking_conn.h"
-#include "outbox/endpoint_rows.h"
+#include "operator/endpoint_rows.h"
+#include "pg/blocking_conn.h"
 
 #include <stdio.h>
 #include <string.h>

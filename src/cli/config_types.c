@@ -1,5 +1,5 @@
 /* What the types of keys are called, in the documentation and in the manual. */
-#include "cli/config_parts.h"
+#include "cli/config/config_commands.h"
 #include "config/config_keys.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "cli/cli.h"
 #include "config/config.h"
-#include "outbox/blocking_conn.h"
+#include "pg/blocking_conn.h"
 
 #include <string.h>
 

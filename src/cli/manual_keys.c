@@ -1,7 +1,7 @@
 #include "cli/manual_keys.h"
 
 #include "base/bytes.h"
-#include "cli/config_parts.h"
+#include "cli/config/config_commands.h"
 #include "config/config_keys.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #include "cli/operate.h"
 
 #include "cli/cli.h"
-#include "outbox/blocking_conn.h"
 #include "outbox/schema.h"
+#include "pg/blocking_conn.h"
 
 #include <string.h>
 

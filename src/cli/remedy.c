@@ -2,9 +2,9 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "base/shell_word.h"
 #include "cli/cli.h"
-#include "outbox/dsn_split.h"
+#include "pg/dsn_split.h"
+#include "text/shell_word.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,11 +2,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "cli/moment.h"
+#include "cli/log_position.h"
+#include "cli/matching_sinks.h"
 #include "cli/operate.h"
-#include "cli/takers.h"
-#include "outbox/filters.h"
-#include "outbox/headers.h"
+#include "operator/filter_check.h"
+#include "outbox/event_headers.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "outbox/array_literal.h"
-#include "outbox/history.h"
+#include "operator/history.h"
+#include "pg/array_literal.h"
 
 #include <stdbool.h>
 #include <stdint.h>

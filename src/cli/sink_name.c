@@ -4,7 +4,7 @@
 #include "config/config.h"
 #include "config/suggest.h"
 #include "config/values.h"
-#include "outbox/pause_rows.h"
+#include "operator/pause_rows.h"
 
 #include <string.h>
 

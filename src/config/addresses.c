@@ -1,7 +1,7 @@
 /* What the addresses, networks and ports of the config file must look like. */
-#include "base/listen_address.h"
-#include "base/network.h"
 #include "config/values.h"
+#include "text/listen_address.h"
+#include "text/network.h"
 
 #include <arpa/inet.h>
 #include <stdbool.h>

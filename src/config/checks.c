@@ -1,13 +1,13 @@
 #include "config/checks.h"
 
 #include "base/alloc.h"
-#include "base/listen_address.h"
-#include "base/topic_pattern.h"
 #include "config/http_checks.h"
-#include "config/redis_keys.h"
+#include "config/redis_checks.h"
 #include "config/redis_url.h"
 #include "config/secret.h"
 #include "config/values.h"
+#include "text/listen_address.h"
+#include "text/topic_pattern.h"
 
 #include <stdlib.h>
 #include <string.h>

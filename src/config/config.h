@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "base/log.h"
+#include "log/log.h"
 #include "pgcourier/option.h"
 
 #include <stdbool.h>
@@ -205,7 +205,7 @@ struct stdout_config {
         bool payload; /* print payloads; false leaves only the event's name and identity */
 };
 
-/* A kind of somebody else, in a shared object (sinks/module.h). */
+/* A kind of somebody else, in a shared object (sinks/module_loader.h). */
 struct module_config {
         char *file; /* within relay.modules */
         enum http_endpoints endpoints;
@@ -223,7 +223,7 @@ enum { HTTP_CONCURRENCY = 16, HTTP_TABLE_CONCURRENCY = 1024, EMAIL_CONCURRENCY =
 
 struct sink_config {
         char *name;
-        char **topics; /* patterns: base/topic_pattern.h */
+        char **topics; /* patterns: text/topic_pattern.h */
         unsigned n_topics;
         char **types; /* patterns; none: any */
         unsigned n_types;
@@ -251,7 +251,7 @@ struct sink_config {
 
 /* The endpoint that people, Prometheus and orchestrators look at (docs/admin.md). */
 struct admin_config {
-        char *listen;         /* base/listen_address.h */
+        char *listen;         /* text/listen_address.h */
         char *token;          /* from token or token_file; NULL: nothing can be changed */
         char **allowed_hosts; /* names that requests may be addressed to, besides the usual ones */
         unsigned n_allowed_hosts;

@@ -1,7 +1,7 @@
 #include "config/config_keys.h"
 
-#include "base/topic_pattern.h"
 #include "config/config.h"
+#include "text/topic_pattern.h"
 
 #include <stdlib.h>
 

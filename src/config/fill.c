@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "config/interpolate.h"
-#include "config/options.h"
+#include "config/module_options.h"
 #include "config/scalar.h"
 #include "config/secret.h"
 

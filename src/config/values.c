@@ -3,9 +3,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/regular_file.h"
-#include "base/template.h"
 #include "config/redis_url.h"
 #include "config/url.h"
+#include "text/template.h"
 
 #include <errno.h>
 #include <stdbool.h>

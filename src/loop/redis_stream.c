@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "loop/redis_simple.h"
+#include "loop/resp_fast.h"
 #include "loop/socket_watch.h"
 #include "loop/tls_session.h"
 

@@ -10,8 +10,8 @@
  * It may be given back before that, to the same session or to another one.
  */
 #include "base/alloc.h"
-#include "outbox/pg_words.h"
 #include "outbox/session.h"
+#include "pg/pg_error.h"
 
 #include <stdio.h>
 #include <stdlib.h>

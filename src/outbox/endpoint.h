@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "outbox/routing.h"
+#include "outbox/match.h"
 #include "pgcourier/event.h"
 
 #include <stdbool.h>

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "outbox/headers.h"
+#include "outbox/event_headers.h"
 #include "pgcourier/event.h"
 
 #include <libpq-fe.h>

@@ -4,9 +4,9 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "outbox/event_headers.h"
 #include "outbox/event_row.h"
-#include "outbox/headers.h"
-#include "outbox/routing.h"
+#include "outbox/match.h"
 #include "outbox/session.h"
 #include "outbox/stragglers.h"
 

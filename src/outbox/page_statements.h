@@ -5,7 +5,7 @@
 #pragma once
 
 #include "outbox/page_text.h"
-#include "outbox/pg_conn.h"
+#include "pg/pg_conn.h"
 
 #include <stddef.h>
 

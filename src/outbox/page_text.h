@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "outbox/route_params.h"
+#include "outbox/match_params.h"
 
 #include <stdbool.h>
 #include <stdint.h>

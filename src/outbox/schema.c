@@ -7,8 +7,8 @@
 #include "outbox/schema.h"
 
 #include "base/alloc.h"
-#include "outbox/blocking_conn.h"
 #include "outbox/schema_maker.h"
+#include "pg/blocking_conn.h"
 
 #include <stdio.h>
 #include <stdlib.h>

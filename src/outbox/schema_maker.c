@@ -2,9 +2,9 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "base/shell_word.h"
-#include "outbox/blocking_conn.h"
-#include "outbox/dsn_split.h"
+#include "pg/blocking_conn.h"
+#include "pg/dsn_split.h"
+#include "text/shell_word.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 #include "outbox/session.h"
 
 #include "base/alloc.h"
+#include "outbox/filter_queue.h"
 #include "outbox/schema.h"
-#include "outbox/sieve.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,13 +6,13 @@
 #pragma once
 
 #include "base/list.h"
-#include "outbox/array_literal.h"
 #include "outbox/frame_marks.h"
+#include "outbox/match_params.h"
 #include "outbox/outbox.h"
 #include "outbox/page_statements.h"
-#include "outbox/pg_conn.h"
-#include "outbox/pooling.h"
-#include "outbox/route_params.h"
+#include "pg/array_literal.h"
+#include "pg/pg_conn.h"
+#include "pg/pooling.h"
 
 struct outbox {
         uv_loop_t *loop;                 /* borrowed */

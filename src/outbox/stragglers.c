@@ -1,6 +1,6 @@
 #include "outbox/stragglers.h"
 
-#include "outbox/array_literal.h"
+#include "pg/array_literal.h"
 
 #include <stdlib.h>
 

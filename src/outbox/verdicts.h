@@ -1,8 +1,8 @@
 /* A settlement's verdicts as parameters: one array for each column. */
 #pragma once
 
-#include "outbox/array_literal.h"
 #include "outbox/settlement.h"
+#include "pg/array_literal.h"
 
 enum { N_VERDICT_COLUMNS = 12 };
 

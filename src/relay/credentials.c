@@ -3,14 +3,14 @@
  * configuration names are read again (relay/reload.h): what they say by now is tried before anybody is
  * told. If they say nothing else, PostgreSQL's refusal is told with the next try, which follows soon.
  */
-#include "base/log.h"
 #include "config/compare.h"
+#include "log/log.h"
 #include "outbox/outbox.h"
-#include "relay/keeper.h"
-#include "relay/overseer.h"
-#include "relay/relay_parts.h"
+#include "relay/admin_backend.h"
+#include "relay/relay_internal.h"
 #include "relay/reload.h"
-#include "relay/waker.h"
+#include "relay/retention.h"
+#include "wakeup/wakeup.h"
 
 /* A refusal after that is another matter. Longer than the keeper's rounds, whose login comes rarely. */
 enum { KNOWN_MS = 60 * 1000 };

@@ -7,7 +7,7 @@
 
 #include "admin/admin.h"
 #include "base/list.h"
-#include "outbox/watch.h"
+#include "operator/operator_session.h"
 
 struct errands {
         struct watch *watch; /* borrowed */

@@ -7,27 +7,27 @@
  * Each turn of the loop ends with one look at what the carriers want, so a
  * thousand answers in one turn cost one round of questions.
  */
-#include "relay/relay_parts.h"
+#include "relay/relay_internal.h"
 
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/random.h"
+#include "delivery/sink_set.h"
+#include "log/log.h"
 #include "loop/timer.h"
-#include "outbox/dsn_check.h"
 #include "outbox/outbox.h"
+#include "pg/dsn_check.h"
 #include "pgcourier/version.h"
-#include "relay/fleet.h"
-#include "relay/keeper.h"
-#include "relay/overseer.h"
+#include "relay/admin_backend.h"
 #include "relay/reload.h"
-#include "relay/service.h"
-#include "relay/service_words.h"
+#include "relay/retention.h"
 #include "relay/signals.h"
-#include "relay/ticker.h"
-#include "relay/waker.h"
+#include "relay/systemd.h"
+#include "relay/systemd_status.h"
 #include "telemetry/telemetry.h"
+#include "wakeup/schedule_timer.h"
+#include "wakeup/wakeup.h"
 
 void relay_mark_dirty(void *owner)
 {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "config/config.h"
-#include "relay/reading.h"
+#include "relay/config_reader.h"
 
 struct relay_options {
         bool once; /* deliver what is there when it starts, then end; without an endpoint */

@@ -3,13 +3,13 @@
 #include "base/clock.h"
 #include "loop/timer.h"
 #include "outbox/outbox.h"
-#include "relay/keeper.h"
-#include "relay/overseer.h"
-#include "relay/relay_parts.h"
+#include "relay/admin_backend.h"
+#include "relay/relay_internal.h"
 #include "relay/reload.h"
-#include "relay/service.h"
-#include "relay/waker.h"
+#include "relay/retention.h"
+#include "relay/systemd.h"
 #include "telemetry/telemetry.h"
+#include "wakeup/wakeup.h"
 
 #include <string.h>
 

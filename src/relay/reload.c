@@ -2,8 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "config/compare.h"
+#include "log/log.h"
 #include "loop/timer.h"
 #include "relay/reload_log.h"
 #include "relay/reload_plan.h"

@@ -18,9 +18,9 @@
 #pragma once
 
 #include "config/config.h"
+#include "delivery/sink_set.h"
 #include "outbox/outbox.h"
-#include "relay/fleet.h"
-#include "relay/reading.h"
+#include "relay/config_reader.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 #include "relay/reload_log.h"
 
-#include "base/log.h"
+#include "log/log.h"
 
 #include <stdlib.h>
 #include <string.h>

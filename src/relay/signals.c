@@ -1,7 +1,7 @@
 #include "relay/signals.h"
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "log/log.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 #include "sinks/address_guard.h"
 
 #include "base/alloc.h"
-#include "base/network.h"
 #include "config/config.h"
+#include "text/network.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

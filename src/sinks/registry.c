@@ -1,6 +1,6 @@
 #include "sinks/registry.h"
 
-#include "sinks/module.h"
+#include "sinks/module_loader.h"
 
 #include <assert.h>
 #include <string.h>

@@ -5,10 +5,10 @@
  */
 #include "sinks/address_guard.h"
 
-#include "base/network.h"
 #include "config/config.h"
 #include "fuzz.h"
 #include "public_address.h"
+#include "text/network.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

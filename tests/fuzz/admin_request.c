@@ -2,11 +2,11 @@
  * SWITCHES METHOD NUL PATH NUL HOST NUL AUTHORIZATION NUL TYPE NUL ARGUMENT NUL BODY: a request to the
  * admin endpoint. libmicrohttpd is left out: its calls are played by this file.
  */
-#include "admin/admin_parts.h"
-#include "admin/events.h"
-#include "admin/routes.h"
-#include "base/log.h"
+#include "admin/admin_internal.h"
+#include "admin/event_stream.h"
+#include "admin/http/routes.h"
 #include "fuzz.h"
+#include "log/log.h"
 #include "telemetry/telemetry.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* One text: as a mailbox, and as free text of a header, read back by a decoder of its own. */
-#include "sinks/email_address.h"
+#include "sinks/email/email_address.h"
 
 #include "base/alloc.h"
 #include "fuzz.h"
-#include "sinks/email_mime.h"
+#include "sinks/email/email_mime.h"
 
 #include <ctype.h>
 #include <openssl/evp.h>

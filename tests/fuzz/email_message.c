@@ -4,7 +4,7 @@
  * add (X-..., List-..., References, In-Reply-To) cannot be more than it asked
  * for.
  */
-#include "sinks/email_message.h"
+#include "sinks/email/email_message.h"
 
 #include "config/config.h"
 #include "fuzz.h"

@@ -4,14 +4,14 @@
  * lines as they are, so none may hold a line break, and none may be named
  * otherwise than we meant.
  */
-#include "sinks/http_headers.h"
+#include "sinks/http/http_headers.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "config/config.h"
 #include "fuzz.h"
-#include "sinks/http_fixed_headers.h"
-#include "sinks/http_lines.h"
+#include "sinks/http/http_fixed_headers.h"
+#include "sinks/http/http_lines.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * RETRY-AFTER NUL LOCATION NUL FAILURE NUL, then what an exchange came to (a
  * status of two bytes, libcurl's code, switches), then the body.
  */
-#include "sinks/http_status.h"
+#include "sinks/http/http_status.h"
 
 #include "config/config.h"
 #include "fuzz.h"

@@ -6,7 +6,7 @@
  *
  * Names are not looked up: every host is pinned to nothing but itself.
  */
-#include "sinks/http_target.h"
+#include "sinks/http/http_target.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -14,7 +14,7 @@
 #include "fuzz.h"
 #include "public_address.h"
 #include "sinks/address_guard.h"
-#include "sinks/http_url.h"
+#include "sinks/http/http_url.h"
 
 #include <curl/curl.h>
 #include <netdb.h>

@@ -1,5 +1,5 @@
 /* A byte (1: HTML), TEMPLATE NUL JSON. */
-#include "sinks/mustache.h"
+#include "sinks/format/mustache.h"
 
 #include "fuzz.h"
 

@@ -3,11 +3,11 @@
  * that a reader like PostgreSQL's takes apart again; bytes are read as the
  * jsonb of headers.
  */
-#include "outbox/array_literal.h"
+#include "pg/array_literal.h"
 
 #include "base/alloc.h"
 #include "fuzz.h"
-#include "outbox/headers.h"
+#include "outbox/event_headers.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * A byte of switches, STREAM NUL TOPIC NUL TYPE NUL KEY NUL NAME NUL VALUE NUL PAYLOAD: the command
  * made of it is read back by hiredis, as one array of just the words we meant.
  */
-#include "sinks/redis_command.h"
+#include "sinks/redis/redis_command.h"
 
 #include "base/bytes.h"
 #include "base/error.h"

@@ -3,15 +3,15 @@
  * hiredis cuts them into replies, which answer one burst after another. Those that are read without
  * hiredis must come out the same.
  */
-#include "sinks/redis_burst.h"
+#include "sinks/redis/redis_burst.h"
 
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "config/config.h"
 #include "fuzz.h"
-#include "loop/redis_simple.h"
-#include "sinks/redis_greeting.h"
-#include "sinks/redis_replies.h"
+#include "loop/resp_fast.h"
+#include "sinks/redis/redis_handshake.h"
+#include "sinks/redis/redis_replies.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>

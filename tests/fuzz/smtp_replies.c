@@ -3,11 +3,11 @@
  * first line holds libcurl's verdict (two bytes) and whether the connection is
  * an old one. A line "C @..." is the password at an AUTH.
  */
-#include "sinks/email_replies.h"
+#include "sinks/email/email_replies.h"
 
 #include "base/alloc.h"
 #include "fuzz.h"
-#include "sinks/email_hint.h"
+#include "sinks/email/email_hint.h"
 
 #include <stdlib.h>
 #include <string.h>

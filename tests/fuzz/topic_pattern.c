@@ -2,11 +2,11 @@
  * TEXT NUL TYPE NUL ENTRY NUL ENTRY... against a matcher that tries everything: slow, so short, and too
  * simple to be wrong.
  */
-#include "base/topic_pattern.h"
+#include "text/topic_pattern.h"
 
 #include "base/alloc.h"
 #include "fuzz.h"
-#include "outbox/routing.h"
+#include "outbox/match.h"
 
 #include <stdlib.h>
 #include <string.h>

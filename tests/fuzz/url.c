@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "config/redis_url.h"
 #include "fuzz.h"
-#include "sinks/http_url.h"
+#include "sinks/http/http_url.h"
 
 #include <arpa/inet.h>
 #include <curl/curl.h>

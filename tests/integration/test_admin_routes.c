@@ -2,7 +2,7 @@
  * Every route of a real relay, taken from its own table: who gets in, by which
  * method, and what comes with each answer.
  */
-#include "admin/routes.h"
+#include "admin/http/routes.h"
 #include "admin_rig.h"
 #include "base/alloc.h"
 #include "support/program_expect.h"

@@ -1,4 +1,4 @@
-#include "outbox/blocking_conn.h"
+#include "pg/blocking_conn.h"
 
 #include "base/alloc.h"
 #include "support/postgres.h"

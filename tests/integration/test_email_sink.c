@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "sinks/registry.h"
-#include "sinks/sink.h"
+#include "sinks/sink_contract.h"
 #include "support/sink_driver.h"
 #include "support/smtp_receiver.h"
 

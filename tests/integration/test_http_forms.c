@@ -3,7 +3,7 @@
 #include "http_verify.h"
 
 #include "base/alloc.h"
-#include "sinks/sink.h"
+#include "sinks/sink_contract.h"
 
 #include <stdlib.h>
 #include <zlib.h>

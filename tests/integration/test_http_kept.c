@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "sinks/sink.h"
+#include "sinks/sink_contract.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

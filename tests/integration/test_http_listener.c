@@ -3,8 +3,8 @@
  * test's thread, the client in another, which is what ends the test.
  */
 #include "base/alloc.h"
-#include "loop/http_listener.h"
-#include "loop/listen_socket.h"
+#include "loop/http/http_listener.h"
+#include "loop/http/listen_socket.h"
 #include "loop/timer.h"
 #include "support/http_client.h"
 #include "support/process.h"

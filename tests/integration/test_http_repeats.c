@@ -6,7 +6,7 @@
 #include "http_verify.h"
 
 #include "base/alloc.h"
-#include "sinks/sink.h"
+#include "sinks/sink_contract.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "pgcourier/version.h"
-#include "sinks/sink.h"
+#include "sinks/sink_contract.h"
 #include "support/process.h"
 
 #include <stdlib.h>

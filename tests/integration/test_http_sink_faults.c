@@ -2,7 +2,7 @@
 #include "http_fixture.h"
 
 #include "base/alloc.h"
-#include "sinks/sink.h"
+#include "sinks/sink_contract.h"
 #include "support/process.h"
 
 #include <arpa/inet.h>

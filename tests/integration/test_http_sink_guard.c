@@ -7,9 +7,9 @@
 
 #include "loop/curl_driver.h"
 #include "sinks/address_guard.h"
-#include "sinks/http_exchange.h"
-#include "sinks/http_host.h"
-#include "sinks/http_url.h"
+#include "sinks/http/http_exchange.h"
+#include "sinks/http/http_host.h"
+#include "sinks/http/http_url.h"
 #include "support/dns_server.h"
 #include "support/process.h"
 

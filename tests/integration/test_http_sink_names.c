@@ -2,7 +2,7 @@
 #include "http_fixture.h"
 
 #include "base/list.h"
-#include "sinks/sink.h"
+#include "sinks/sink_contract.h"
 #include "support/dns_server.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "sinks/sink.h"
+#include "sinks/sink_contract.h"
 
 #define SECRET "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 #define OTHER  "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"

@@ -1,6 +1,6 @@
 /* Sockets to listen on: what happens to a path that is there already, and afterwards. */
 #include "base/alloc.h"
-#include "loop/listen_socket.h"
+#include "loop/http/listen_socket.h"
 #include "support/process.h"
 
 #include <criterion/criterion.h>

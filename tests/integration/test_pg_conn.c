@@ -1,4 +1,4 @@
-#include "outbox/pg_conn.h"
+#include "pg/pg_conn.h"
 
 #include "base/alloc.h"
 #include "support/postgres.h"

@@ -4,7 +4,7 @@
  * A server that is elsewhere, on one machine: 0.0.0.0 is an address that leads to this machine and
  * is not one of those that are known to.
  */
-#include "outbox/blocking_conn.h"
+#include "pg/blocking_conn.h"
 #include "support/postgres.h"
 #include "support/program.h"
 

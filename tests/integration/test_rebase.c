@@ -1,7 +1,7 @@
 /* A dump, restored into another real cluster: the relay refuses it, `rebase` repairs it. */
 #include "base/alloc.h"
-#include "outbox/blocking_conn.h"
-#include "outbox/rebase.h"
+#include "operator/rebase.h"
+#include "pg/blocking_conn.h"
 #include "support/postgres.h"
 #include "support/reader.h"
 

@@ -1,7 +1,7 @@
 /* The redis sink: cancelled and closed in every state. */
 #include "redis_rig.h"
 
-#include "sinks/sink.h"
+#include "sinks/sink_contract.h"
 
 #include <criterion/criterion.h>
 

@@ -5,7 +5,7 @@
 #include "redis_rig.h"
 
 #include "base/alloc.h"
-#include "sinks/sink.h"
+#include "sinks/sink_contract.h"
 #include "support/process.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "sinks/sink.h"
+#include "sinks/sink_contract.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

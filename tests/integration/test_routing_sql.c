@@ -3,7 +3,7 @@
  * say, and what only the database can judge, the filters.
  */
 #include "base/alloc.h"
-#include "outbox/route_params.h"
+#include "outbox/match_params.h"
 #include "outbox/session.h"
 #include "store_rig.h"
 #include "support/reader.h"

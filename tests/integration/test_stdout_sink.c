@@ -3,7 +3,7 @@
 #include "base/bytes.h"
 #include "config/config.h"
 #include "sinks/registry.h"
-#include "sinks/sink.h"
+#include "sinks/sink_contract.h"
 #include "support/process.h"
 #include "support/sink_driver.h"
 

@@ -26,7 +26,7 @@ UNIT_TESTS = ["key_order", "window", "retry", "breaker", "lane", "lane_attempts"
               "lane_giving_up", "lane_ownership", "lane_parking", "lane_regressions", "lane_suspicion", "rate", "health", "bell"]
 HEADER = ["| mutation | the simulator says | tests that fail |", "|---|---|---|"]
 BEGIN, END = "<!-- written by scripts/mutate -->\n", "<!-- end -->"
-SIMULATORS = ["simulator", "page_desk_simulator", "bell_simulator"]
+SIMULATORS = ["simulator", "page_cache_simulator", "bell_simulator"]
 
 
 class Mutation:
@@ -82,7 +82,7 @@ def check_texts(mutations):
 
 def by_simulator(folder, mutation, options):
     if pathlib.Path(mutation.file).name.startswith("page_"):
-        done = run(folder / "build/tests/simulator/page_desk_simulator", str(options.histories))
+        done = run(folder / "build/tests/simulator/page_cache_simulator", str(options.histories))
     elif pathlib.Path(mutation.file).name == "bell.c":
         done = run(folder / "build/tests/simulator/bell_simulator", str(options.histories // 5))
     else:

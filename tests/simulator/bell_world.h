@@ -11,8 +11,8 @@
  */
 #pragma once
 
-#include "relay/bell.h"
 #include "simulator/dice.h"
+#include "wakeup/bell.h"
 
 #include <stdbool.h>
 #include <stddef.h>

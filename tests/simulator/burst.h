@@ -1,5 +1,5 @@
 /*
- * The order-keeping sink and its destination, as src/sinks/redis_sink.c and
+ * The order-keeping sink and its destination, as src/sinks/redis/redis_sink.c and
  * Redis are. What a life of a relay sends stands in line; the first of them,
  * the burst, are under way, one burst at a time (two that share no key are no
  * different from one). A burst in which a key comes twice is a transaction: all

@@ -1,5 +1,5 @@
 /*
- * A simulated relay: a real lane, asked and told as src/relay/carrier.c does
+ * A simulated relay: a real lane, asked and told as src/delivery/dispatcher.c does
  * it, between a session and the destination. It may crash between any two of
  * its actions.
  */

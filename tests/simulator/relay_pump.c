@@ -1,4 +1,4 @@
-/* The end of a turn of a relay's loop: what its lane wants is done, as src/relay/carrier.c does it. */
+/* The end of a turn of a relay's loop: what its lane wants is done, as src/delivery/dispatcher.c does it. */
 #include "simulator/checks.h"
 #include "simulator/database.h"
 #include "simulator/destination.h"

@@ -22,7 +22,7 @@
  */
 #pragma once
 
-#include "relay/lane.h"
+#include "lane/lane.h"
 #include "simulator/dice.h"
 
 #include <setjmp.h>

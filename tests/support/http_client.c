@@ -2,8 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "base/listen_address.h"
 #include "support/process.h"
+#include "text/listen_address.h"
 
 #include <errno.h>
 #include <stdlib.h>

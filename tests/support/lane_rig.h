@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "relay/lane.h"
+#include "lane/lane.h"
 #include "support/pages.h"
 
 struct rig_row {

@@ -4,9 +4,9 @@
  */
 #pragma once
 
+#include "lane/lane.h"
+#include "outbox/match.h"
 #include "outbox/outbox.h"
-#include "outbox/routing.h"
-#include "relay/lane.h"
 
 #include <stdbool.h>
 #include <stdint.h>

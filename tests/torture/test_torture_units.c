@@ -5,18 +5,18 @@
  * that base/alloc.c calls; the libraries allocate by base/alloc.c, as in the program.
  */
 #include "base/alloc.h"
-#include "base/template.h"
 #include "config/config.h"
-#include "outbox/headers.h"
+#include "outbox/event_headers.h"
 #include "pgcourier/outcome.h"
-#include "sinks/email_message.h"
-#include "sinks/http_fixed_headers.h"
-#include "sinks/http_headers.h"
-#include "sinks/http_lines.h"
-#include "sinks/http_signing.h"
-#include "sinks/redis_command.h"
-#include "sinks/stdout_line.h"
+#include "sinks/email/email_message.h"
+#include "sinks/http/http_fixed_headers.h"
+#include "sinks/http/http_headers.h"
+#include "sinks/http/http_lines.h"
+#include "sinks/http/http_signing.h"
+#include "sinks/redis/redis_command.h"
+#include "sinks/stdout/stdout_line.h"
 #include "support/program.h"
+#include "text/template.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>

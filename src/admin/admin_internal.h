@@ -1,0 +1,51 @@
+/* What the routes share, and nobody else includes. */
+#pragma once
+
+#include "admin/admin.h"
+#include "admin/http/token.h"
+#include "base/list.h"
+#include "loop/http/http_listener.h"
+#include "loop/http/listen_socket.h"
+
+struct admin {
+        uv_loop_t *loop; /* borrowed */
+        struct admin_options options;
+        struct token token;
+        bool is_local; /* only this machine can reach us */
+        struct listen_socket socket;
+        struct http_listener *listener;
+        struct event_streams *streams;
+        int64_t refused_us; /* when a wrong token was last told of in the log */
+};
+
+/* Of enum route_access ACCESS_OPEN: health.c, page.c */
+void answer_livez(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_readyz(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_page(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+
+/* ACCESS_READ: metrics_route.c, status.c, events.c, actions.c */
+void answer_metrics(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_status(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_events(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_dead(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+
+/* ACCESS_OPERATOR: actions.c */
+void answer_pause(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_resume(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_redrive(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_drop(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_reload(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_log(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);

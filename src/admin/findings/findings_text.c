@@ -1,0 +1,227 @@
+#include "admin/findings/findings.h"
+#include "admin/findings/findings_internal.h"
+#include "text/shell_word.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+const json_t *status_get(const json_t *object, const char *name)
+{
+        return json_object_get(object, name);
+}
+
+const char *status_text(const json_t *object, const char *name)
+{
+        const char *text = json_string_value(status_get(object, name));
+
+        return text != NULL ? text : "";
+}
+
+double status_number(const json_t *object, const char *name)
+{
+        return json_number_value(status_get(object, name));
+}
+
+/* RFC 3339 in UTC; in seconds. */
+static bool parse_time(const char *text, double *out)
+{
+        struct tm utc = {0};
+        double seconds;
+        char zone, end;
+
+        if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%lf%c%c", &utc.tm_year, &utc.tm_mon, &utc.tm_mday,
+                &utc.tm_hour, &utc.tm_min, &seconds, &zone, &end) != 7 ||
+            zone != 'Z')
+                return false;
+        utc.tm_year -= 1900;
+        utc.tm_mon--;
+        *out = (double)timegm(&utc) + seconds;
+        return true;
+}
+
+/* 0 if `to` comes first, negative if either is not known. */
+static double seconds_between(const char *from, const char *to)
+{
+        double from_s, to_s;
+
+        if (!parse_time(from, &from_s) || !parse_time(to, &to_s))
+                return -1;
+        return to_s > from_s ? to_s - from_s : 0;
+}
+
+double seconds_since(const struct findings *findings, const char *time)
+{
+        return seconds_between(time, status_text(findings->status, "now"));
+}
+
+double seconds_until(const struct findings *findings, const char *time)
+{
+        return seconds_between(status_text(findings->status, "now"), time);
+}
+
+static void write_pair(
+    char *text, size_t size, long long value, const char *unit, long long rest, const char *lesser)
+{
+        if (rest > 0)
+                snprintf(text, size, "%lld %s %lld %s", value, unit, rest, lesser);
+        else
+                snprintf(text, size, "%lld %s", value, unit);
+}
+
+void attention_duration(char *text, size_t size, double seconds)
+{
+        long long whole = (long long)(seconds + 0.5);
+
+        if (seconds < 9.95)
+                snprintf(text, size, "%.1f s", seconds);
+        else if (whole < 60)
+                snprintf(text, size, "%lld s", whole);
+        else if (whole < 3600)
+                write_pair(text, size, whole / 60, "min", whole % 60, "s");
+        else if (whole < 86400)
+                write_pair(text, size, whole / 3600, "h", whole / 60 % 60, "min");
+        else
+                write_pair(text, size, whole / 86400, "d", whole / 3600 % 24, "h");
+}
+
+/* 1,500 */
+static void write_grouped(char *text, size_t size, double n)
+{
+        char digits[32];
+        int n_digits = snprintf(digits, sizeof digits, "%.0f", n);
+        size_t length = 0;
+
+        for (int i = 0; i < n_digits && length + 2 < size; i++) {
+                if (i > 0 && (n_digits - i) % 3 == 0)
+                        text[length++] = ',';
+                text[length++] = digits[i];
+        }
+        text[length] = '\0';
+}
+
+struct counted words_counted(double n, const char *one, const char *many)
+{
+        struct counted counted;
+        char number[48];
+
+        write_grouped(number, sizeof number, n);
+        snprintf(counted.text, sizeof counted.text, "%s %s", number, n == 1 ? one : many);
+        return counted;
+}
+
+void waiting_append(struct bytes *text, const json_t *sink)
+{
+        const json_t *backlog = status_get(sink, "backlog");
+        double n = status_number(backlog, "events");
+        double n_parked = status_number(sink, "retrying") + status_number(sink, "unfinished") +
+                          status_number(sink, "blocked");
+        double oldest_s = status_number(backlog, "oldest_age");
+        struct bytes words = {0};
+        char age[48];
+
+        if (!json_is_object(backlog)) {
+                sentence_append(text, "Its events wait");
+                return;
+        }
+        if (n + n_parked == 0) {
+                sentence_append(text, "Nothing waits");
+                return;
+        }
+        if (n > 0)
+                bytes_printf(&words, "%s%s",
+                    json_is_true(status_get(backlog, "is_exact")) ? "" : "About ",
+                    words_counted(n, "event", "events").text);
+        if (n_parked > 0)
+                bytes_printf(&words, "%s%s", n > 0 ? " and " : "",
+                    words_counted(n_parked, "parked delivery", "parked deliveries").text);
+        bytes_printf(&words, " wait%s", n + n_parked == 1 ? "s" : "");
+        if (oldest_s > 0) {
+                attention_duration(age, sizeof age, oldest_s);
+                bytes_printf(&words, ", the oldest for %s", age);
+        }
+        sentence_append(text, "%s", words.data);
+        bytes_deinit(&words);
+}
+
+int text_up_to(const char *text, int max)
+{
+        int length = (int)strnlen(text, (size_t)max + 1);
+
+        if (length <= max)
+                return length;
+        while (max > 0 && ((unsigned char)text[max] & 0xc0) == 0x80)
+                max--;
+        return max;
+}
+
+void sentence_append(struct bytes *text, const char *format, ...)
+{
+        size_t before = text->length;
+        char words[512];
+        va_list arguments;
+        size_t length;
+
+        va_start(arguments, format);
+        vsnprintf(words, sizeof words, format, arguments);
+        va_end(arguments);
+        length = (size_t)text_up_to(words, sizeof words - 8);
+        if (length == 0)
+                return;
+        if (before > 0)
+                bytes_append_text(text, " ");
+        bytes_append(text, words, length);
+        if (strchr(".!?", words[length - 1]) == NULL)
+                bytes_append_text(text, ".");
+}
+
+static void append_file(struct bytes *command, const char *file)
+{
+        if (*file == '\0')
+                return;
+        shell_word_append(command, "-c");
+        shell_word_append(command, file);
+}
+
+static const char *file_of(const struct findings *findings)
+{
+        return status_text(status_get(findings->status, "config"), "file");
+}
+
+static void psql_option(struct bytes *command, const char *option, const char *value)
+{
+        if (*value == '\0')
+                return;
+        shell_word_append(command, option);
+        shell_word_append(command, value);
+}
+
+void psql_append(struct findings *findings, struct bytes *command, const char *sql)
+{
+        const json_t *source = status_get(findings->status, "source");
+        const json_t *port = status_get(source, "port");
+        char number[24] = "";
+
+        if (json_is_integer(port))
+                snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(port));
+        shell_word_append(command, "psql");
+        psql_option(command, "-h", status_text(source, "address"));
+        psql_option(command, "-p", number);
+        psql_option(command, "-d", status_text(source, "database"));
+        psql_option(command, "-c", sql);
+}
+
+void command_append(struct findings *findings, struct bytes *command, ...)
+{
+        va_list words;
+        const char *word;
+
+        shell_word_append(command, "pgcourier");
+        va_start(words, command);
+        while ((word = va_arg(words, const char *)) != NULL)
+                shell_word_append(command, word);
+        va_end(words);
+        append_file(command, file_of(findings));
+}

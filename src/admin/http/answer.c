@@ -1,0 +1,94 @@
+#include "admin/http/answer.h"
+
+#include "base/alloc.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The page is all that a browser may run here, and nobody may frame, embed or read it from elsewhere. */
+const struct http_header answer_headers[] = {
+    {"Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; "
+                                "connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
+                                "form-action 'none'; frame-ancestors 'none'"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"X-Frame-Options", "DENY"},
+    {"Referrer-Policy", "no-referrer"},
+    {"Cross-Origin-Resource-Policy", "same-origin"},
+    {"Cache-Control", "no-store"},
+    {NULL, NULL},
+};
+
+static void answer(
+    struct http_call *request, unsigned status, json_t *document, const struct http_header *headers)
+{
+        char *text = json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(6));
+
+        if (text == NULL)
+                out_of_memory();
+        json_decref(document);
+        http_call_answer(request, &(struct http_answer){.status = status,
+                                      .content_type = "application/json",
+                                      .body = text,
+                                      .body_length = strlen(text),
+                                      .headers = headers});
+        free(text);
+}
+
+void answer_json(struct http_call *request, unsigned status, json_t *document)
+{
+        answer(request, status, document, NULL);
+}
+
+void answer_refusal_with(
+    struct http_call *request, unsigned status, const struct http_header *header, const char *words)
+{
+        const struct http_header headers[] = {
+            {header != NULL ? header->name : NULL, header != NULL ? header->value : NULL},
+            {NULL, NULL}};
+        json_t *document = json_pack("{s:s}", "error", words);
+
+        /* Some words quote what a peer sent, which need not be UTF-8. */
+        if (document == NULL)
+                document = json_pack("{s:s}", "error", "the request is not valid UTF-8");
+        answer(request, status, document, headers);
+}
+
+void answer_refusal(struct http_call *request, unsigned status, const char *format, ...)
+{
+        va_list arguments;
+        char *words;
+
+        va_start(arguments, format);
+        words = xvasprintf(format, arguments);
+        va_end(arguments);
+        answer_refusal_with(request, status, NULL, words);
+        free(words);
+}
+
+static unsigned status_of(enum error_kind kind)
+{
+        switch (kind) {
+        case ERROR_USAGE:
+        case ERROR_CONFIG:
+                return 400;
+        case ERROR_EMPTY:
+                return 404;
+        case ERROR_DATABASE:
+        case ERROR_LOGIN:
+        case ERROR_SCHEMA:
+        case ERROR_PERMISSION:
+        case ERROR_TEMPORARY:
+        case ERROR_SINK:
+                return 503;
+        case ERROR_NONE:
+        case ERROR_SYSTEM:
+                return 500;
+        }
+        abort();
+}
+
+void answer_error(struct http_call *request, const struct error *error)
+{
+        answer_refusal(request, status_of(error->kind), "%s", error->text);
+}

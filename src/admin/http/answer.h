@@ -1,0 +1,24 @@
+/* Answers in the few forms that routes give. */
+#pragma once
+
+#include "base/error.h"
+#include "loop/http/http_listener.h"
+
+#include <jansson.h>
+
+/* Of every answer, whatever it is. */
+extern const struct http_header answer_headers[];
+
+/* Consumes the document. */
+void answer_json(struct http_call *request, unsigned status, json_t *document);
+
+/* {"error": words} */
+void answer_refusal(struct http_call *request, unsigned status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same with one more header. */
+void answer_refusal_with(struct http_call *request, unsigned status,
+    const struct http_header *header, const char *words);
+
+/* What an operation failed with. */
+void answer_error(struct http_call *request, const struct error *error);

@@ -1,0 +1,172 @@
+#include "admin/http/routes.h"
+
+#include "admin/admin_internal.h"
+#include "admin/http/answer.h"
+#include "admin/http/host_header.h"
+#include "base/clock.h"
+#include "log/log.h"
+
+#include <string.h>
+#include <strings.h>
+
+const struct route admin_routes[] = {
+    {"GET", "/livez", ACCESS_OPEN, answer_livez},
+    {"GET", "/readyz", ACCESS_OPEN, answer_readyz},
+    {"GET", "/", ACCESS_OPEN, answer_page},
+    {"GET", "/page/*", ACCESS_OPEN, answer_page},
+    {"GET", "/metrics", ACCESS_READ, answer_metrics},
+    {"GET", "/api/status", ACCESS_READ, answer_status},
+    {"GET", "/api/events", ACCESS_READ, answer_events},
+    {"GET", "/api/dead", ACCESS_READ, answer_dead},
+    {"POST", "/api/sinks/*/pause", ACCESS_OPERATOR, answer_pause},
+    {"POST", "/api/sinks/*/resume", ACCESS_OPERATOR, answer_resume},
+    {"POST", "/api/dead/redrive", ACCESS_OPERATOR, answer_redrive},
+    {"POST", "/api/dead/drop", ACCESS_OPERATOR, answer_drop},
+    {"POST", "/api/reload", ACCESS_OPERATOR, answer_reload},
+    {"POST", "/api/log", ACCESS_OPERATOR, answer_log},
+    {0},
+};
+
+enum { NAME_SIZE = 128 };
+
+/* Copies what the pattern's "*" stands for. */
+static bool path_matches(const char *pattern, const char *path, char out_name[NAME_SIZE])
+{
+        const char *star = strchr(pattern, '*');
+        size_t before;
+        size_t length;
+
+        if (star == NULL)
+                return strcmp(pattern, path) == 0;
+        before = (size_t)(star - pattern);
+        if (strncmp(pattern, path, before) != 0)
+                return false;
+        length = strcspn(path + before, "/");
+        if (length == 0 || length >= NAME_SIZE || strcmp(path + before + length, star + 1) != 0)
+                return false;
+        memcpy(out_name, path + before, length);
+        out_name[length] = '\0';
+        return true;
+}
+
+static bool method_matches(const struct route *route, const char *method)
+{
+        return strcmp(route->method, method) == 0 ||
+               (strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0);
+}
+
+/* A path has one route here, so one method (and HEAD with GET). */
+static void refuse_method(struct http_call *request, const struct route *route)
+{
+        bool is_get = strcmp(route->method, "GET") == 0;
+        const struct http_header allow = {"Allow", is_get ? "GET, HEAD" : "POST"};
+
+        answer_refusal_with(
+            request, 405, &allow, is_get ? "this path takes GET and HEAD" : "this path takes POST");
+}
+
+static void tell_refused(struct admin *admin)
+{
+        const int64_t pause_us = 10 * INT64_C(1000000);
+        int64_t now_us = clock_monotonic_us();
+
+        if (admin->refused_us != 0 && now_us < admin->refused_us + pause_us)
+                return;
+        admin->refused_us = now_us;
+        log_warn("admin_token_refused",
+            kv_text(
+                "hint", "a request to the admin endpoint carried another token than admin.token"));
+}
+
+/* Answers, and returns false, if the token is needed and not there. */
+static bool check_token(struct admin *admin, struct http_call *request, enum route_access access)
+{
+        static const struct http_header challenge = {
+            "WWW-Authenticate", "Bearer realm=\"pgcourier\""};
+        const char *authorization = http_call_header(request, "Authorization");
+
+        if (access == ACCESS_OPEN || (access == ACCESS_READ && admin->is_local))
+                return true;
+        if (!admin->token.is_set) {
+                answer_refusal(request, 403,
+                    "nothing can be changed here without a token: set admin.token_file to a file "
+                    "with one (openssl rand -hex 32), and send \"Authorization: Bearer TOKEN\"");
+                return false;
+        }
+        if (token_matches(&admin->token, authorization))
+                return true;
+        if (authorization != NULL)
+                tell_refused(admin);
+        answer_refusal_with(request, 401, &challenge,
+            authorization != NULL ? "that is not the token of admin.token or admin.token_file"
+                                  : "a token is needed: send \"Authorization: Bearer TOKEN\" with "
+                                    "what admin.token or admin.token_file says");
+        return false;
+}
+
+/* Browsers send this type to another site only after asking that site, which never agrees. */
+static bool is_json_type(const char *type)
+{
+        static const char json[] = "application/json";
+        size_t length = sizeof json - 1;
+
+        return type != NULL && strncasecmp(type, json, length) == 0 &&
+               (type[length] == '\0' || type[length] == ';' || type[length] == ' ');
+}
+
+static void answer_post(
+    struct admin *admin, struct http_call *request, const struct route *route, const char *name)
+{
+        size_t length;
+        const char *text = http_call_body(request, &length);
+        json_error_t wrong;
+        json_t *body;
+
+        if (!is_json_type(http_call_header(request, "Content-Type"))) {
+                answer_refusal(request, 415, "the body's Content-Type must be application/json");
+                return;
+        }
+        body = json_loadb(text, length, JSON_REJECT_DUPLICATES, &wrong);
+        if (!json_is_object(body))
+                answer_refusal(request, 400, "the body must be a JSON object%s%s",
+                    body == NULL ? ": " : "", body == NULL ? wrong.text : "");
+        else
+                route->answer(admin, request, name, body);
+        json_decref(body);
+}
+
+static void answer_route(
+    struct admin *admin, struct http_call *request, const struct route *route, const char *name)
+{
+        if (!method_matches(route, http_call_method(request)))
+                refuse_method(request, route);
+        else if (!check_token(admin, request, route->access))
+                return;
+        else if (strcmp(route->method, "POST") == 0)
+                answer_post(admin, request, route, name);
+        else
+                route->answer(admin, request, name, NULL);
+}
+
+void routes_answer(struct admin *admin, struct http_call *request)
+{
+        const char *path = http_call_path(request);
+        char name[NAME_SIZE] = "";
+
+        if (!host_is_ours(admin->options.config, http_call_header(request, "Host"))) {
+                answer_refusal(request, 403,
+                    "the request's Host is not one of ours; add its name to admin.allowed_hosts");
+                return;
+        }
+        if (http_call_is_too_large(request)) {
+                answer_refusal(request, 413, "the body is larger than 64 KiB");
+                return;
+        }
+        for (const struct route *route = admin_routes; route->path != NULL; route++) {
+                if (!path_matches(route->path, path, name))
+                        continue;
+                answer_route(admin, request, route, name);
+                return;
+        }
+        answer_refusal(request, 404, "there is nothing at this path; see docs/admin.md");
+}

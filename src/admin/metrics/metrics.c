@@ -1,0 +1,296 @@
+/* One row for each metric: what it is called, what it means and where its samples come from. */
+#include "admin/metrics/metrics.h"
+
+#include "admin/metrics/metrics_values.h"
+#include "pgcourier/version.h"
+#include "telemetry/telemetry.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Exactly one of the last five is set. */
+struct metric {
+        const char *name;
+        enum metric_type type;
+        const char *unit;
+        const char *help;
+
+        double (*of_all)(const struct metrics_source *source);
+        double (*of_sink)(const struct sink_telemetry *sink);
+        const struct histogram *(*histogram_of)(const struct sink_telemetry *sink);
+        const char *look_path[2]; /* of a sink, as the database knows it */
+        void (*write)(struct metrics_text *text, const struct metrics_source *source);
+};
+
+static const struct sink_telemetry *next_sink(
+    const struct telemetry *telemetry, const struct sink_telemetry *sink)
+{
+        struct list *link = sink == NULL ? telemetry->sinks.next : sink->link.next;
+
+        return link == &telemetry->sinks ? NULL : list_owner(link, struct sink_telemetry, link);
+}
+
+#define for_each_sink(sink, source)                                                                \
+        for (const struct sink_telemetry *sink = next_sink((source)->telemetry, NULL);             \
+             sink != NULL; sink = next_sink((source)->telemetry, sink))
+
+/* Of a sink. */
+
+static double in_flight(const struct sink_telemetry *sink)
+{
+        return (double)sink->in_flight;
+}
+
+static double window(const struct sink_telemetry *sink)
+{
+        return (double)sink->window;
+}
+
+static double sending(const struct sink_telemetry *sink)
+{
+        return (double)sink->sending;
+}
+
+static double is_owned(const struct sink_telemetry *sink)
+{
+        return sink->is_owned;
+}
+
+static double is_up(const struct sink_telemetry *sink)
+{
+        return sink->is_up;
+}
+
+static double n_slow_filters(const struct sink_telemetry *sink)
+{
+        return sink->n_slow_filters;
+}
+
+static double is_paused(const struct sink_telemetry *sink)
+{
+        return sink->is_paused;
+}
+
+static double breaker(const struct sink_telemetry *sink)
+{
+        return sink->breaker;
+}
+
+static double payload_bytes(const struct sink_telemetry *sink)
+{
+        return (double)sink->payload_bytes;
+}
+
+static double delivered_at(const struct sink_telemetry *sink)
+{
+        return value_seconds(sink->last_delivery_us);
+}
+
+static const struct histogram *latency(const struct sink_telemetry *sink)
+{
+        return &sink->latency;
+}
+
+static const struct histogram *batch(const struct sink_telemetry *sink)
+{
+        return &sink->batch;
+}
+
+/* With a second label, of a closed set. */
+
+static void put(struct metrics_text *text, const struct sink_telemetry *sink, const char *label,
+    const char *value, double number_)
+{
+        const struct metric_label labels[] = {{"sink", sink->name}, {label, value}, {NULL, NULL}};
+
+        metrics_text_sample(text, labels, number_);
+}
+
+static void write_outcomes(struct metrics_text *text, const struct metrics_source *source)
+{
+        for_each_sink(sink, source) for (unsigned i = 0; i < TELEMETRY_OUTCOMES; i++)
+            put(text, sink, "outcome", telemetry_outcome_name((enum telemetry_outcome)i),
+                (double)sink->outcomes[i]);
+}
+
+static void write_faults(struct metrics_text *text, const struct metrics_source *source)
+{
+        for_each_sink(sink, source) for (unsigned i = 0; i < OUTCOME_FAULTS; i++) put(text, sink,
+            "reason", telemetry_fault_name((enum outcome_fault)i), (double)sink->faults[i]);
+}
+
+static void write_redeliveries(struct metrics_text *text, const struct metrics_source *source)
+{
+        for_each_sink(sink, source) for (unsigned i = 0; i < REDELIVERY_CAUSES; i++)
+            put(text, sink, "cause", redelivery_cause_name((enum redelivery_cause)i),
+                (double)sink->redeliveries[i]);
+}
+
+static void write_states(struct metrics_text *text, const struct metrics_source *source)
+{
+        for_each_sink(sink, source) for (unsigned i = 0; i < SINK_STATES; i++) put(
+            text, sink, "state", sink_state_name((enum sink_state)i), (unsigned)sink->state == i);
+}
+
+static void write_endpoints(struct metrics_text *text, const struct metrics_source *source)
+{
+        static const char *const states[] = {"total", "failing", "paused", "disabled"};
+
+        for_each_sink(sink, source) for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+            put(text, sink, "state", states[i],
+                value_at_sink(source, sink, (const char *const[2]){"endpoints", states[i]}));
+}
+
+static void write_stages(struct metrics_text *text, const struct metrics_source *source)
+{
+        for_each_sink(sink, source) for (unsigned i = 0; i < STAGES; i++)
+        {
+                const struct metric_label labels[] = {{"sink", sink->name},
+                    {"stage", telemetry_stage_name((enum telemetry_stage)i)}, {NULL, NULL}};
+                metrics_text_histogram(text, labels, &sink->stages[i]);
+        }
+}
+
+static void write_wakeups(struct metrics_text *text, const struct metrics_source *source)
+{
+        for (unsigned i = 0; i < WAKEUP_CAUSES; i++) {
+                const struct metric_label labels[] = {
+                    {"cause", wakeup_cause_name((enum wakeup_cause)i)}, {NULL, NULL}};
+                metrics_text_sample(text, labels, (double)source->telemetry->wakeups[i]);
+        }
+}
+
+static void write_poll(struct metrics_text *text, const struct metrics_source *source)
+{
+        metrics_text_histogram(text, NULL, &source->telemetry->source.poll);
+}
+
+static void write_loop_delay(struct metrics_text *text, const struct metrics_source *source)
+{
+        metrics_text_histogram(text, NULL, &source->telemetry->loop_delay);
+}
+
+static void write_build(struct metrics_text *text, const struct metrics_source *source)
+{
+        static const struct metric_label labels[] = {{"version", PGCOURIER_VERSION}, {NULL, NULL}};
+
+        (void)source;
+        metrics_text_sample(text, labels, 1);
+}
+
+/* clang-format off */
+static const struct metric metrics[] = {
+    {"pgcourier_delivery_latency_seconds", METRIC_HISTOGRAM, "seconds", "From an event's created_at to its acknowledgement by the destination; without what was scheduled for later or redriven. Exact, but for the difference of the two machines' clocks.", .histogram_of = latency},
+    {"pgcourier_stage_latency_seconds", METRIC_HISTOGRAM, "seconds", "Where the time goes: pickup (created to read by the relay), queue (to the attempt's start), send (to its outcome), settle (to the answer of PostgreSQL that it is written down).", .write = write_stages},
+    {"pgcourier_deliveries", METRIC_COUNTER, NULL, "Attempts by how they ended; dead counts also events that were given up without one. dropped: broken off by the relay or too late to count; the event comes again.", .write = write_outcomes},
+    {"pgcourier_delivery_errors", METRIC_COUNTER, NULL, "Attempts that failed, and events given up for their size, by what was at fault.", .write = write_faults},
+    {"pgcourier_redeliveries", METRIC_COUNTER, NULL, "Possible duplicates. An upper bound of what this process knows of: what another relay delivered just before it died is not in it.", .write = write_redeliveries},
+    {"pgcourier_payload_bytes", METRIC_COUNTER, NULL, "Payload of delivered events.", .of_sink = payload_bytes},
+    {"pgcourier_batch_events", METRIC_HISTOGRAM, NULL, "Events for the sink in a page that was read from the outbox; empty pages do not count.", .histogram_of = batch},
+    {"pgcourier_last_delivery_timestamp_seconds", METRIC_GAUGE, "seconds", "When the last event was delivered by this process.", .of_sink = delivered_at},
+
+    {"pgcourier_backlog_events", METRIC_GAUGE, NULL, "Events not yet delivered. Exact while they are few, an estimate above some thousand.", .look_path = {"backlog", "events"}},
+    {"pgcourier_oldest_event_age_seconds", METRIC_GAUGE, "seconds", "Age of the oldest undelivered event; 0 without any. Exact.", .look_path = {"backlog", "oldest_age"}},
+    {"pgcourier_retrying_events", METRIC_GAUGE, NULL, "Events that failed and are tried again. Counted up to 10000.", .look_path = {"retrying"}},
+    {"pgcourier_blocked_events", METRIC_GAUGE, NULL, "Events that wait behind a failed one of their key. Counted up to 10000.", .look_path = {"blocked"}},
+    {"pgcourier_delayed_events", METRIC_GAUGE, NULL, "Events scheduled for later. Counted up to 10000.", .look_path = {"delayed"}},
+    {"pgcourier_dead_letters", METRIC_GAUGE, NULL, "Dead letters that nobody has dealt with. Counted up to 10000.", .look_path = {"dead"}},
+    {"pgcourier_sink_holds_outbox", METRIC_GAUGE, NULL, "1 if the oldest partition of the outbox that is over stays because the sink needs it.", .look_path = {"holds_outbox"}},
+    {"pgcourier_endpoints", METRIC_GAUGE, NULL, "Receivers of a sink that fans out, in all and by state.", .write = write_endpoints},
+    {"pgcourier_slow_filters", METRIC_GAUGE, NULL, "Filters of the sink and of its receivers that took long when they were asked last. One that is given up does not count: it disables the receiver, or pauses the sink.", .of_sink = n_slow_filters},
+
+    {"pgcourier_inflight_events", METRIC_GAUGE, NULL, "Events in memory that are not settled yet.", .of_sink = in_flight},
+    {"pgcourier_inflight_limit", METRIC_GAUGE, NULL, "So many there may be: max_in_flight, of all receivers together.", .of_sink = window},
+    {"pgcourier_attempts_in_flight", METRIC_GAUGE, NULL, "Attempts that the destination has not answered yet.", .of_sink = sending},
+    {"pgcourier_leader", METRIC_GAUGE, NULL, "1 if this relay delivers to the sink; 0 if another does, or none.", .of_sink = is_owned},
+    {"pgcourier_sink_up", METRIC_GAUGE, NULL, "1 if this relay delivers to the sink and takes its destination for working.", .of_sink = is_up},
+    {"pgcourier_sink_paused", METRIC_GAUGE, NULL, "1 if an operator has paused the sink, or the relay has because it is refused.", .of_sink = is_paused},
+    {"pgcourier_circuit_state", METRIC_GAUGE, NULL, "0 closed, 1 half open, 2 open; of several receivers the best.", .of_sink = breaker},
+    {"pgcourier_sink_state", METRIC_GAUGE, NULL, "1 for the state that the sink is in, 0 for the others.", .write = write_states},
+
+    {"pgcourier_ready", METRIC_GAUGE, NULL, "1 while the relay is connected to a schema that it knows; as /readyz.", .of_all = value_is_ready},
+    {"pgcourier_source_up", METRIC_GAUGE, NULL, "1 while the relay is connected to PostgreSQL.", .of_all = value_is_source_up},
+    {"pgcourier_source_reconnects", METRIC_COUNTER, NULL, "Times that the connection to PostgreSQL was lost and came back.", .of_all = value_reconnects},
+    {"pgcourier_source_poll_seconds", METRIC_HISTOGRAM, "seconds", "From asking PostgreSQL for a page of events to its arrival.", .write = write_poll},
+    {"pgcourier_wakeups", METRIC_COUNTER, NULL, "Looks for new events: notify (a writer rang), poll (it was time to, as nobody would ring), timer (the sweep), control (somebody changed something by hand).", .write = write_wakeups},
+    {"pgcourier_notify_queue_usage_ratio", METRIC_GAUGE, "ratio", "How full PostgreSQL's queue of notifications is, of all databases of the cluster.", .of_all = value_notify_queue},
+    {"pgcourier_source_oldest_xmin_age_seconds", METRIC_GAUGE, "seconds", "For how long the oldest snapshot has been held, by whomever: so long vacuum is held back, while delivery goes on; 0 without any.", .of_all = value_oldest_xmin},
+    {"pgcourier_outbox_bytes", METRIC_GAUGE, "bytes", "The outbox on disk, with its indexes.", .of_all = value_outbox_bytes},
+    {"pgcourier_outbox_dead_tuples", METRIC_GAUGE, NULL, "Dead rows of the outbox. An estimate of PostgreSQL's.", .of_all = value_dead_tuples},
+    {"pgcourier_outbox_partitions", METRIC_GAUGE, NULL, "Partitions of the outbox.", .of_all = value_partitions},
+    {"pgcourier_outbox_held_bytes", METRIC_GAUGE, "bytes", "Partitions of the outbox that are older than outbox.retention and stay, because somebody needs them.", .of_all = value_held_bytes},
+    {"pgcourier_outbox_held_seconds", METRIC_GAUGE, "seconds", "For how long the first of them has stayed beyond outbox.retention; 0 without any.", .of_all = value_held_for},
+    {"pgcourier_outbox_lost_events", METRIC_GAUGE, NULL, "Events dropped by outbox.retention_max in the last 24 hours before a sink had them.", .of_all = value_lost_events},
+    {"pgcourier_outbox_default_bytes", METRIC_GAUGE, "bytes", "Rows in the default partition: of ids that no partition was made for in time.", .of_all = value_default_bytes},
+    {"pgcourier_foreign_locks", METRIC_GAUGE, NULL, "Advisory locks of the relays that somebody holds who is none, and so keeps them from working.", .of_all = value_foreign_locks},
+    {"pgcourier_orphaned_cursors", METRIC_GAUGE, NULL, "Sinks that have a place in the outbox and are in no running relay's configuration: they keep events from being removed.", .of_all = value_orphans},
+
+    {"pgcourier_event_loop_delay_seconds", METRIC_HISTOGRAM, "seconds", "How long one turn of the event loop kept all others waiting.", .write = write_loop_delay},
+    {"pgcourier_config_last_reload_successful", METRIC_GAUGE, NULL, "0 if the last reload failed and the configuration before it is still in force.", .of_all = value_is_reload_ok},
+    {"pgcourier_config_last_reload_success_timestamp_seconds", METRIC_GAUGE, "seconds", "When the configuration that is in force was read.", .of_all = value_loaded_at},
+    {"pgcourier_build", METRIC_INFO, NULL, "The version.", .write = write_build},
+
+    {"process_cpu_seconds", METRIC_COUNTER, "seconds", "CPU time of the process, user and system.", .of_all = value_cpu},
+    {"process_resident_memory_bytes", METRIC_GAUGE, "bytes", "Memory of the process that is in RAM.", .of_all = value_resident},
+    {"process_virtual_memory_bytes", METRIC_GAUGE, "bytes", "Address space of the process.", .of_all = value_virtual_memory},
+    {"process_open_fds", METRIC_GAUGE, NULL, "Open file descriptors.", .of_all = value_open_fds},
+    {"process_max_fds", METRIC_GAUGE, NULL, "So many there may be.", .of_all = value_max_fds},
+    {"process_start_time_seconds", METRIC_GAUGE, "seconds", "When the process started.", .of_all = value_started_at},
+};
+/* clang-format on */
+
+static void write_metric(
+    struct metrics_text *text, const struct metric *metric, const struct metrics_source *source)
+{
+        metrics_text_family(text, metric->name, metric->type, metric->unit, metric->help);
+        if (metric->of_all != NULL) {
+                metrics_text_sample(text, NULL, metric->of_all(source));
+                return;
+        }
+        if (metric->write != NULL) {
+                metric->write(text, source);
+                return;
+        }
+        for_each_sink(sink, source)
+        {
+                const struct metric_label labels[] = {{"sink", sink->name}, {NULL, NULL}};
+                if (metric->histogram_of != NULL)
+                        metrics_text_histogram(text, labels, metric->histogram_of(sink));
+                else
+                        metrics_text_sample(text, labels,
+                            metric->of_sink != NULL
+                                ? metric->of_sink(sink)
+                                : value_at_sink(source, sink, metric->look_path));
+        }
+}
+
+void metrics_write(struct bytes *out, enum metrics_format format, const struct telemetry *telemetry,
+    const json_t *look)
+{
+        struct metrics_source source = {.telemetry = telemetry, .look = look};
+        struct metrics_text text = {.out = out, .format = format};
+
+        process_stats_read(&source.process);
+        for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++)
+                write_metric(&text, &metrics[i], &source);
+        metrics_text_end(&text);
+}
+
+const char *metrics_name(size_t i)
+{
+        return i < sizeof metrics / sizeof metrics[0] ? metrics[i].name : NULL;
+}
+
+enum metrics_format metrics_format_for(const char *accept)
+{
+        return accept != NULL && strstr(accept, "application/openmetrics-text") != NULL
+                   ? METRICS_OPENMETRICS
+                   : METRICS_PROMETHEUS;
+}
+
+const char *metrics_content_type(enum metrics_format format)
+{
+        return format == METRICS_OPENMETRICS
+                   ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                   : "text/plain; version=0.0.4; charset=utf-8";
+}

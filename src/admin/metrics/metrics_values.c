@@ -1,0 +1,164 @@
+#include "admin/metrics/metrics_values.h"
+
+#include "telemetry/telemetry.h"
+
+#include <math.h>
+
+/* Not a number: nobody knows. */
+static double number(const json_t *value)
+{
+        if (json_is_boolean(value))
+                return json_is_true(value);
+        return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static double of_source(const struct metrics_source *source, const char *name)
+{
+        return number(json_object_get(json_object_get(source->look, "source"), name));
+}
+
+double value_seconds(int64_t us)
+{
+        return us > 0 ? (double)us / 1e6 : NAN;
+}
+
+double value_at_sink(const struct metrics_source *source, const struct sink_telemetry *sink,
+    const char *const path[2])
+{
+        const json_t *value = json_object_get(json_object_get(source->look, "sinks"), sink->name);
+
+        value = json_object_get(value, path[0]);
+        return number(path[1] != NULL ? json_object_get(value, path[1]) : value);
+}
+
+double value_is_ready(const struct metrics_source *source)
+{
+        return source->telemetry->is_ready;
+}
+
+double value_is_source_up(const struct metrics_source *source)
+{
+        return source->telemetry->source.is_up;
+}
+
+double value_reconnects(const struct metrics_source *source)
+{
+        return (double)source->telemetry->source.reconnects;
+}
+
+double value_is_reload_ok(const struct metrics_source *source)
+{
+        return source->telemetry->config.is_last_reload_ok;
+}
+
+double value_loaded_at(const struct metrics_source *source)
+{
+        return value_seconds(source->telemetry->config.loaded_us);
+}
+
+double value_notify_queue(const struct metrics_source *source)
+{
+        return of_source(source, "notify_queue_usage");
+}
+
+double value_oldest_xmin(const struct metrics_source *source)
+{
+        const json_t *holder =
+            json_object_get(json_object_get(source->look, "source"), "oldest_xmin");
+
+        return json_is_null(holder) ? 0 : number(json_object_get(holder, "age")); /* nobody: 0 */
+}
+
+double value_outbox_bytes(const struct metrics_source *source)
+{
+        return of_source(source, "outbox_bytes");
+}
+
+double value_dead_tuples(const struct metrics_source *source)
+{
+        return of_source(source, "outbox_dead_tuples");
+}
+
+double value_partitions(const struct metrics_source *source)
+{
+        return of_source(source, "outbox_partitions");
+}
+
+static double of_retention(const struct metrics_source *source, const char *name)
+{
+        const json_t *known = json_object_get(source->look, "source");
+
+        return number(json_object_get(json_object_get(known, "retention"), name));
+}
+
+double value_held_bytes(const struct metrics_source *source)
+{
+        return of_retention(source, "held_bytes");
+}
+
+double value_held_for(const struct metrics_source *source)
+{
+        return of_retention(source, "held_for");
+}
+
+double value_lost_events(const struct metrics_source *source)
+{
+        return of_retention(source, "lost_events");
+}
+
+double value_default_bytes(const struct metrics_source *source)
+{
+        return of_retention(source, "default_bytes");
+}
+
+double value_foreign_locks(const struct metrics_source *source)
+{
+        const json_t *list =
+            json_object_get(json_object_get(source->look, "source"), "foreign_locks");
+        const json_t *holder;
+        double n = 0;
+        size_t i;
+
+        if (!json_is_array(list))
+                return NAN;
+        json_array_foreach(list, i, holder) n +=
+            json_number_value(json_object_get(holder, "locks"));
+        return n;
+}
+
+double value_orphans(const struct metrics_source *source)
+{
+        const json_t *list = json_object_get(source->look, "orphans");
+
+        return json_is_array(list) ? (double)json_array_size(list) : NAN;
+}
+
+double value_cpu(const struct metrics_source *source)
+{
+        return source->process.cpu_seconds;
+}
+
+double value_resident(const struct metrics_source *source)
+{
+        return source->process.resident_bytes;
+}
+
+double value_virtual_memory(const struct metrics_source *source)
+{
+        return source->process.virtual_bytes;
+}
+
+double value_open_fds(const struct metrics_source *source)
+{
+        return source->process.open_fds;
+}
+
+double value_max_fds(const struct metrics_source *source)
+{
+        return source->process.max_fds;
+}
+
+double value_started_at(const struct metrics_source *source)
+{
+        return value_seconds(source->telemetry->started_us);
+}

@@ -1,0 +1,45 @@
+/* Single values that are shown as metrics; not a number: not known. */
+#pragma once
+
+#include "admin/metrics/process_stats.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct sink_telemetry;
+struct telemetry;
+
+struct metrics_source {
+        const struct telemetry *telemetry;
+        const json_t *look; /* or NULL */
+        struct process_stats process;
+};
+
+/* As the database knows a sink. The second part of the path may be NULL. */
+double value_at_sink(const struct metrics_source *source, const struct sink_telemetry *sink,
+    const char *const path[2]);
+
+double value_seconds(int64_t us); /* 0: there was none */
+
+double value_is_ready(const struct metrics_source *source);
+double value_is_source_up(const struct metrics_source *source);
+double value_reconnects(const struct metrics_source *source);
+double value_is_reload_ok(const struct metrics_source *source);
+double value_loaded_at(const struct metrics_source *source);
+double value_notify_queue(const struct metrics_source *source);
+double value_oldest_xmin(const struct metrics_source *source);
+double value_outbox_bytes(const struct metrics_source *source);
+double value_dead_tuples(const struct metrics_source *source);
+double value_partitions(const struct metrics_source *source);
+double value_held_bytes(const struct metrics_source *source);
+double value_held_for(const struct metrics_source *source);
+double value_lost_events(const struct metrics_source *source);
+double value_default_bytes(const struct metrics_source *source);
+double value_foreign_locks(const struct metrics_source *source);
+double value_orphans(const struct metrics_source *source);
+double value_cpu(const struct metrics_source *source);
+double value_resident(const struct metrics_source *source);
+double value_virtual_memory(const struct metrics_source *source);
+double value_open_fds(const struct metrics_source *source);
+double value_max_fds(const struct metrics_source *source);
+double value_started_at(const struct metrics_source *source);

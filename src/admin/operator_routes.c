@@ -1,0 +1,239 @@
+/*
+ * What people change. Each action is one operation of the relay, and its answer
+ * the answer to the request, whenever that comes.
+ */
+#include "admin/admin_internal.h"
+#include "admin/http/answer.h"
+#include "base/alloc.h"
+#include "log/log.h"
+#include "telemetry/telemetry.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_IDS = 1000, DEAD_DEFAULT = 50, DEAD_MAX = 200, MAX_REASON = 500 };
+
+/* The request is the whole context: it may outlive the endpoint. */
+static void on_done(void *context, json_t *result, const struct error *error)
+{
+        struct http_call *request = context;
+
+        if (error != NULL)
+                answer_error(request, error);
+        else
+                answer_json(request, 200, json_incref(result));
+}
+
+static bool is_there(struct http_call *request, bool has_operation)
+{
+        if (!has_operation)
+                answer_refusal(request, 503, "this relay cannot do that while it runs");
+        return has_operation;
+}
+
+static bool is_sink(struct admin *admin, struct http_call *request, const char *name)
+{
+        if (telemetry_find_sink(admin->options.telemetry, name) != NULL)
+                return true;
+        answer_refusal(
+            request, 404, "this relay has no sink of that name; `pgcourier status` lists them");
+        return false;
+}
+
+/* Refuses members that we do not know: a misspelt one would be ignored, and something else done. */
+static bool knows_members(struct http_call *request, const json_t *body, const char *const *names)
+{
+        const char *name;
+        json_t *value;
+
+        json_object_foreach((json_t *)(uintptr_t)body, name, value)
+        {
+                const char *const *known = names;
+
+                while (*known != NULL && strcmp(*known, name) != 0)
+                        known++;
+                if (*known == NULL) {
+                        answer_refusal(request, 400, "\"%.64s\" is nothing that goes here", name);
+                        return false;
+                }
+        }
+        return true;
+}
+
+/* It ends up in a line of the log and in tables. */
+static bool is_one_line(const char *text)
+{
+        while (*text != '\0' && (unsigned char)*text >= ' ' && *text != 0x7f)
+                text++;
+        return *text == '\0';
+}
+
+void answer_pause(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        static const char *const members[] = {"reason", NULL};
+        const struct admin_options *options = &admin->options;
+        const json_t *given = json_object_get(body, "reason");
+        const char *reason = json_string_value(given);
+
+        if (!is_there(request, options->operations->pause != NULL) ||
+            !knows_members(request, body, members) || !is_sink(admin, request, name))
+                return;
+        if (given != NULL &&
+            (reason == NULL || strlen(reason) > MAX_REASON || !is_one_line(reason))) {
+                answer_refusal(
+                    request, 400, "\"reason\" must be one line of up to %d bytes", MAX_REASON);
+                return;
+        }
+        log_info("admin_pause", kv_text("sink", name), kv_text("reason", reason));
+        options->operations->pause(options->owner, name, reason, on_done, request);
+}
+
+void answer_resume(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        static const char *const members[] = {NULL};
+        const struct admin_options *options = &admin->options;
+
+        if (!is_there(request, options->operations->resume != NULL) ||
+            !knows_members(request, body, members) || !is_sink(admin, request, name))
+                return;
+        log_info("admin_resume", kv_text("sink", name));
+        options->operations->resume(options->owner, name, on_done, request);
+}
+
+/* False if it is there and is no whole number from `min` on. */
+static bool read_number(
+    struct http_call *request, const char *name, int64_t min, int64_t max, int64_t *out_number)
+{
+        const char *text = http_call_argument(request, name);
+        char *end;
+
+        if (text == NULL)
+                return true;
+        errno = 0;
+        *out_number = strtoll(text, &end, 10);
+        if (errno == 0 && end != text && *end == '\0' && *out_number >= min && *out_number <= max)
+                return true;
+        answer_refusal(request, 400, "%s must be a whole number from %jd to %jd", name,
+            (intmax_t)min, (intmax_t)max);
+        return false;
+}
+
+void answer_dead(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        const struct admin_options *options = &admin->options;
+        int64_t before = 0;
+        int64_t limit = DEAD_DEFAULT;
+
+        (void)name;
+        (void)body;
+        if (!is_there(request, options->operations->list_dead != NULL) ||
+            !read_number(request, "before", 1, INT64_MAX, &before) ||
+            !read_number(request, "limit", 1, DEAD_MAX, &limit))
+                return;
+        options->operations->list_dead(options->owner, http_call_argument(request, "sink"), before,
+            (unsigned)limit, on_done, request);
+}
+
+/* {"ids": [17, 18]} */
+static bool read_ids(const json_t *list, int64_t ids[MAX_IDS], struct admin_selection *selection)
+{
+        if (!json_is_array(list) || json_array_size(list) == 0 || json_array_size(list) > MAX_IDS)
+                return false;
+        for (size_t i = 0; i < json_array_size(list); i++) {
+                ids[i] = json_integer_value(json_array_get(list, i));
+                if (ids[i] < 1)
+                        return false;
+        }
+        selection->ids = ids;
+        selection->n_ids = (unsigned)json_array_size(list);
+        return true;
+}
+
+/* Exactly one of the two ways to say which; "all" of every sink is none of them. */
+static bool read_selection(
+    const json_t *body, int64_t ids[MAX_IDS], struct admin_selection *selection)
+{
+        const json_t *list = json_object_get(body, "ids");
+
+        *selection =
+            (struct admin_selection){.sink = json_string_value(json_object_get(body, "sink"))};
+        if (list != NULL)
+                return json_object_size(body) == 1 && read_ids(list, ids, selection);
+        return selection->sink != NULL && json_is_true(json_object_get(body, "all"));
+}
+
+typedef void change_fn(
+    void *owner, const struct admin_selection *selection, admin_done_fn *on_done, void *context);
+
+static void change_dead(struct admin *admin, struct http_call *request, const json_t *body,
+    change_fn *change, const char *event)
+{
+        static const char *const members[] = {"ids", "sink", "all", NULL};
+        struct admin_selection selection;
+        int64_t ids[MAX_IDS];
+
+        if (!is_there(request, change != NULL) || !knows_members(request, body, members))
+                return;
+        if (!read_selection(body, ids, &selection)) {
+                answer_refusal(request, 400,
+                    "say which: {\"ids\": [17, 18]} (up to %d), or {\"sink\": \"billing\", "
+                    "\"all\": true}",
+                    MAX_IDS);
+                return;
+        }
+        log_emit(LEVEL_INFO, event,
+            (const struct log_field[]){
+                kv_text("sink", selection.sink), kv_int("ids", selection.n_ids), {.name = NULL}});
+        change(admin->options.owner, &selection, on_done, request);
+}
+
+void answer_redrive(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        (void)name;
+        change_dead(admin, request, body, admin->options.operations->redrive, "admin_dead_redrive");
+}
+
+void answer_drop(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        (void)name;
+        change_dead(admin, request, body, admin->options.operations->drop, "admin_dead_drop");
+}
+
+void answer_reload(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        static const char *const members[] = {NULL};
+        const struct admin_options *options = &admin->options;
+
+        (void)name;
+        if (!is_there(request, options->operations->reload != NULL) ||
+            !knows_members(request, body, members))
+                return;
+        log_info("admin_reload");
+        options->operations->reload(options->owner, on_done, request);
+}
+
+void answer_log(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        static const char *const members[] = {"level", NULL};
+        const struct admin_options *options = &admin->options;
+        const char *level = json_string_value(json_object_get(body, "level"));
+
+        (void)name;
+        if (!is_there(request, options->operations->set_log_level != NULL) ||
+            !knows_members(request, body, members))
+                return;
+        if (level == NULL || !options->operations->set_log_level(options->owner, level)) {
+                answer_refusal(request, 400, "\"level\" must be one of debug, info, warn, error");
+                return;
+        }
+        log_info("admin_log_level", kv_text("level", level));
+        answer_json(request, 200, json_pack("{s:s}", "level", level));
+}

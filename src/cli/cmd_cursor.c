@@ -1,0 +1,322 @@
+/*
+ * Cursors: how far each sink has come, and the end of one that is used no more.
+ *
+ * A sink that was taken out of the configuration leaves its cursor behind, and
+ * the outbox keeps every event for it. Only a configuration can tell that, so
+ * without one nothing is called an orphan and nothing is dropped.
+ */
+#include "base/alloc.h"
+#include "cli/cli.h"
+#include "cli/confirm.h"
+#include "cli/operate.h"
+#include "cli/remedy.h"
+#include "cli/sink_name.h"
+#include "cli/subcommand.h"
+#include "cli/table.h"
+#include "config/config.h"
+#include "config/units.h"
+#include "operator/cursor_rows.h"
+#include "pg/array_literal.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWER_TIMEOUT_MS 30000
+
+enum { LANE, PARKED, FORCE, YES, JSON, FAIL_EMPTY, DSN, CONFIG };
+
+static const struct command_option options[] = {
+    [LANE] = {"lane", 0, "N", false, "only this lane: that of an endpoint, see `cursor list`"},
+    [PARKED] = {"parked", 0, NULL, false, "drop what is parked for it as well, undelivered"},
+    [FORCE] = {"force", 0, NULL, false,
+        "even if the sink is in the configuration, or there is none"},
+    [YES] = {"yes", 'y', NULL, false, "do not ask"},
+    [JSON] = {"json", 0, NULL, false, "print JSON, one object a line"},
+    [FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "end with 8 if there is no cursor"},
+    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
+    [CONFIG] = {"config", 'c', "FILE", false, "the database and the sinks of this configuration"},
+    {0},
+};
+
+static const struct listing_column columns[] = {
+    {"SINK", CURSOR_ROW_SINK, CELL_WORD},
+    {"LANE", CURSOR_ROW_LANE, CELL_NUMBER},
+    {"ENDPOINT", CURSOR_ROW_ENDPOINT, CELL_OPTIONAL},
+    {"REACHED", CURSOR_ROW_REACHED, CELL_NUMBER},
+    {"BEHIND", CURSOR_ROW_BEHIND, CELL_NUMBER},
+    {"SETTLED", CURSOR_ROW_SETTLED_AT, CELL_WORD},
+    {"OWNER", CURSOR_ROW_OWNER, CELL_LONG},
+    {"CONFIG", CURSOR_ROW_IN_CONFIG, CELL_OPTIONAL},
+    {0},
+};
+
+/* False only on error; without -c *out_config is NULL. */
+static bool load_config(
+    const struct arguments *arguments, struct config **out_config, struct error *error)
+{
+        const char *path = arguments_value(arguments, CONFIG);
+
+        *out_config = path != NULL ? config_load(path, error) : NULL;
+        return path == NULL || *out_config != NULL;
+}
+
+static struct rows *read_cursors(struct blocking_conn *conn, const struct config *config,
+    const char *sink, bool as_json, struct error *error)
+{
+        struct array_literal sinks = {0};
+        const char *names = NULL;
+        struct rows *rows;
+
+        for (unsigned i = 0; config != NULL && i < config->n_sinks; i++)
+                array_add_text(&sinks, config->sinks[i].name);
+        if (config != NULL)
+                names = array_end(&sinks);
+        rows = cursors_read(conn, sink, names, as_json, error);
+        array_deinit(&sinks);
+        return rows;
+}
+
+static bool print_list(
+    const struct rows *rows, const struct arguments *arguments, struct error *error)
+{
+        if (rows_count(rows) == 0 && arguments_has(arguments, FAIL_EMPTY))
+                return error_set(error, ERROR_EMPTY, "there is no cursor");
+        if (rows_count(rows) == 0)
+                fputs("there is no cursor: no relay has run here yet\n", stderr);
+        else if (arguments_has(arguments, JSON))
+                listing_print_json(rows, CURSOR_ROW_JSON);
+        else
+                return listing_print_table(columns, rows, error);
+        return true;
+}
+
+static struct blocking_conn *connect(const struct arguments *arguments, struct error *error)
+{
+        return operate_connect(arguments_value(arguments, DSN), arguments_value(arguments, CONFIG),
+            ANSWER_TIMEOUT_MS, error);
+}
+
+static bool run_list(const struct arguments *arguments, struct error *error)
+{
+        struct config *config;
+        struct blocking_conn *conn = NULL;
+        struct rows *rows = NULL;
+        bool ok = false;
+
+        if (!load_config(arguments, &config, error))
+                return false;
+        conn = connect(arguments, error);
+        if (conn != NULL)
+                rows = read_cursors(conn, config, NULL, arguments_has(arguments, JSON), error);
+        if (rows != NULL)
+                ok = print_list(rows, arguments, error);
+        else if (conn != NULL)
+                operate_refused(conn, error);
+        rows_free(rows);
+        blocking_conn_close(conn);
+        config_free(config);
+        return ok;
+}
+
+static bool read_lane(const struct arguments *arguments, int *out_lane, struct error *error)
+{
+        const char *value = arguments_value(arguments, LANE);
+        uint64_t lane;
+
+        *out_lane = CURSOR_ALL_LANES;
+        if (value == NULL)
+                return true;
+        if (!units_parse_integer(value, &lane) || lane > INT_MAX)
+                return error_set(
+                    error, ERROR_USAGE, "--lane: \"%.64s\" is not the number of a lane", value);
+        *out_lane = (int)lane;
+        return true;
+}
+
+static bool is_in_config(const struct config *config, const char *sink)
+{
+        for (unsigned i = 0; i < config->n_sinks; i++)
+                if (strcmp(config->sinks[i].name, sink) == 0)
+                        return true;
+        return false;
+}
+
+/* Whether the sink is still meant to be delivered to is for a configuration to say. */
+static bool check_unused(
+    const struct arguments *arguments, const struct config *config, struct error *error)
+{
+        const char *sink = arguments->operands[1];
+
+        if (arguments_has(arguments, FORCE))
+                return true;
+        if (config == NULL)
+                return error_set(error, ERROR_USAGE,
+                    "cursor drop: is sink %s still in use? Give -c FILE, the configuration of the "
+                    "relay, or add --force",
+                    sink);
+        return !is_in_config(config, sink) ||
+               error_set(error, ERROR_USAGE,
+                   "sink %s is in that configuration: without its cursor it would begin anew where "
+                   "its `start` says, and events that wait for it would be lost or delivered "
+                   "again. Take it out of the file first, or add --force",
+                   sink);
+}
+
+/* "1 parked delivery", "2 parked deliveries"; free it. */
+static char *counted(int64_t n, const char *noun, const char *nouns)
+{
+        return xasprintf("%" PRId64 " %s", n, n == 1 ? noun : nouns);
+}
+
+static char *counted_parked(const struct cursor_belongings *belongings)
+{
+        return counted(belongings->n_parked, "parked delivery", "parked deliveries");
+}
+
+static bool refuse_parked(
+    const char *sink, const struct cursor_belongings *belongings, struct error *error)
+{
+        char *parked = counted_parked(belongings);
+
+        error_set(error, ERROR_USAGE,
+            "sink %s has %s that nobody would ever deliver; see `pgcourier parked list --sink %s`, "
+            "and add --parked to drop them too",
+            sink, parked, sink);
+        free(parked);
+        return false;
+}
+
+static bool check_belongings(const struct arguments *arguments,
+    const struct cursor_belongings *belongings, struct error *error)
+{
+        const char *sink = arguments->operands[1];
+
+        if (belongings->n_cursors == 0)
+                return error_set(error, ERROR_EMPTY,
+                    "there is no such cursor of sink %s; `pgcourier cursor list` shows all", sink);
+        if (belongings->n_owned > 0)
+                return error_set(error, ERROR_TEMPORARY,
+                    "a relay is running and owns the lane of sink %s: take the sink out of its "
+                    "configuration and restart it, or stop it",
+                    sink);
+        return belongings->n_parked == 0 || arguments_has(arguments, PARKED) ||
+               refuse_parked(sink, belongings, error);
+}
+
+static bool confirm(const struct arguments *arguments, const struct cursor_belongings *belongings,
+    struct error *error)
+{
+        char *cursors, *parked, *question;
+        bool is_yes;
+
+        if (arguments_has(arguments, YES))
+                return true;
+        cursors = counted(belongings->n_cursors, "cursor", "cursors");
+        parked = counted_parked(belongings);
+        question = xasprintf(
+            "drop %s and %s of sink %s for good", cursors, parked, arguments->operands[1]);
+        if (confirm_can_ask())
+                is_yes =
+                    confirm_ask(question) || error_set(error, ERROR_SYSTEM, "nothing was changed");
+        else
+                is_yes = error_set(
+                    error, ERROR_USAGE, "cursor drop: that would %s; add --yes", question);
+        free(question);
+        free(cursors);
+        free(parked);
+        return is_yes;
+}
+
+static void print_dropped(const char *sink, const struct cursor_belongings *belongings)
+{
+        char *cursors = counted(belongings->n_cursors, "cursor", "cursors");
+        char *parked = counted_parked(belongings);
+        char *dead = counted(belongings->n_dead, "dead letter stays", "dead letters stay");
+
+        printf("%s of sink %s dropped%s%s\n", cursors, sink,
+            belongings->n_parked > 0 ? ", and " : "", belongings->n_parked > 0 ? parked : "");
+        if (belongings->n_dead > 0)
+                remedy_print("%s: `pgcourier dead drop --sink %s`", dead, sink);
+        if (belongings->n_pauses > 0)
+                remedy_print(
+                    "it is still paused, should it come back: `pgcourier resume %s`", sink);
+        free(cursors);
+        free(parked);
+        free(dead);
+}
+
+static bool drop(
+    struct blocking_conn *conn, const struct arguments *arguments, int lane, struct error *error)
+{
+        const char *sink = arguments->operands[1];
+        struct cursor_belongings belongings;
+
+        if (!cursors_hold(conn, sink, lane, &belongings, error))
+                return operate_refused(conn, error);
+        if (!check_belongings(arguments, &belongings, error) ||
+            !confirm(arguments, &belongings, error))
+                return false;
+        if (!cursors_drop(conn, sink, lane, error))
+                return operate_refused(conn, error);
+        print_dropped(sink, &belongings);
+        return true;
+}
+
+static bool run_drop(const struct arguments *arguments, struct error *error)
+{
+        struct config *config;
+        struct blocking_conn *conn = NULL;
+        int lane;
+        bool ok;
+
+        if (!sink_name_check_form(arguments->operands[1], error) ||
+            !read_lane(arguments, &lane, error) || !load_config(arguments, &config, error))
+                return false;
+        ok = check_unused(arguments, config, error);
+        if (ok)
+                conn = connect(arguments, error);
+        ok = conn != NULL && drop(conn, arguments, lane, error);
+        blocking_conn_close(conn);
+        config_free(config);
+        return ok;
+}
+
+#define BIT(option) (UINT32_C(1) << (option))
+static const struct verb verbs[] = {
+    {"list", BIT(JSON) | BIT(FAIL_EMPTY) | BIT(DSN) | BIT(CONFIG), 0, 0, run_list},
+    {"drop", BIT(LANE) | BIT(PARKED) | BIT(FORCE) | BIT(YES) | BIT(DSN) | BIT(CONFIG), 1, 1,
+        run_drop},
+    {0},
+};
+
+static bool run_cursor(const struct arguments *arguments, struct error *error)
+{
+        return verbs_run(arguments, error);
+}
+
+extern const struct command cursor_command;
+const struct command cursor_command = {
+    .name = "cursor",
+    .summary = "list how far each sink has come, and drop what nobody uses",
+    .usage = "list [--json] [--fail-empty] [--dsn DSN | -c FILE]\n"
+             "       pgcourier cursor drop SINK [--lane N] [--parked] [--force] [--yes]\n"
+             "                 [--dsn DSN | -c FILE]",
+    .details =
+        "list  every sink that has ever run here: the id that it has reached, how many ids were\n"
+        "      drawn since (events of all topics, so no more than that wait for it), when that\n"
+        "      was last noted, and which session owns it. With -c FILE a sink that is not in the\n"
+        "      file is called ORPHAN: the outbox keeps events for it that nobody will deliver\n"
+        "drop  removes the cursor of a sink that is not in use any more. Refused while a relay\n"
+        "      owns it, while the sink is in the configuration, and while deliveries are parked\n"
+        "      for it; --force and --parked say that this is meant. Dead letters stay\n"
+        "\n"
+        "The role must be a member of courier_relay. With neither --dsn nor -c the environment\n"
+        "names the database (PGHOST, PGUSER …).\n",
+    .options = options,
+    .verbs = verbs,
+    .max_operands = 2,
+    .run = run_cursor,
+};

@@ -1,0 +1,225 @@
+/* Deliveries that wait: what for, and not any longer. The relay owns them; this only marks them. */
+#include "cli/bulk.h"
+#include "cli/operate.h"
+#include "cli/subcommand.h"
+#include "cli/table.h"
+#include "operator/parked_rows.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#define PAGE_ROWS 1000
+
+enum { BLOCKED = BULK_N };
+
+static const char *const states[] = {"retry", "blocked", "delayed", NULL};
+
+static const struct command_option options[] = {
+    BULK_OPTIONS("state", "STATE",
+        "only those in this state: retry (failed),\nblocked (behind their key) or delayed",
+        "were parked"),
+    [BLOCKED] = {"blocked", 0, NULL, false,
+        "list keys: how many wait, and behind which\ndelivery; the longest first"},
+    {0},
+};
+
+static const struct listing_column columns[] = {
+    {"ID", PARKED_ROW_ID, CELL_NUMBER},
+    {"SINK", PARKED_ROW_SINK, CELL_WORD},
+    {"ENDPOINT", PARKED_ROW_ENDPOINT, CELL_OPTIONAL},
+    {"TOPIC", PARKED_ROW_TOPIC, CELL_LONG},
+    {"KEY", PARKED_ROW_KEY, CELL_LONG},
+    {"STATE", PARKED_ROW_STATE, CELL_WORD},
+    {"ATTEMPTS", PARKED_ROW_ATTEMPTS, CELL_NUMBER},
+    {"DUE", PARKED_ROW_DUE_AT, CELL_WORD},
+    {"ERROR", PARKED_ROW_ERROR, CELL_LONG},
+    {0},
+};
+
+static const struct listing_column blocked_columns[] = {
+    {"SINK", BLOCKED_SINK, CELL_WORD},
+    {"ENDPOINT", BLOCKED_ENDPOINT, CELL_OPTIONAL},
+    {"KEY", BLOCKED_KEY, CELL_LONG},
+    {"WAITING", BLOCKED_WAITING, CELL_NUMBER},
+    {"BEHIND", BLOCKED_BEHIND, CELL_NUMBER},
+    {"ATTEMPTS", BLOCKED_ATTEMPTS, CELL_NUMBER},
+    {"DUE", BLOCKED_DUE_AT, CELL_WORD},
+    {"ERROR", BLOCKED_ERROR, CELL_LONG},
+    {0},
+};
+
+static const struct bulk_subject subject = {"parked delivery", "parked deliveries", states};
+static const struct bulk_subject key_subject = {"blocked key", "blocked keys", states};
+
+static bool print_page(const struct bulk *bulk, const struct listing_column *table, int json_column,
+    const struct rows *rows, struct error *error)
+{
+        if (!arguments_has(bulk->arguments, BULK_JSON))
+                return listing_print_table(table, rows, error);
+        listing_print_json(rows, json_column);
+        return true;
+}
+
+/* Page by page: there may be millions. */
+static bool list(struct blocking_conn *conn, const struct bulk *bulk, struct error *error)
+{
+        int64_t n_left = bulk->selection.limit > 0 ? bulk->selection.limit : INT64_MAX;
+        struct rows *page_before = NULL;
+        int n_rows = PAGE_ROWS;
+        bool ok = true;
+
+        while (ok && n_left > 0 && n_rows == PAGE_ROWS && !ferror(stdout)) {
+                bool is_first = page_before == NULL;
+                struct rows *page = parked_rows_read(conn, &bulk->selection, page_before,
+                    n_left < PAGE_ROWS ? (int)n_left : PAGE_ROWS,
+                    arguments_has(bulk->arguments, BULK_JSON), error);
+                rows_free(page_before);
+                page_before = page;
+                if (page == NULL)
+                        return operate_refused(conn, error);
+                n_rows = rows_count(page);
+                n_left -= n_rows;
+                if (n_rows > 0)
+                        ok = print_page(bulk, columns, PARKED_ROW_JSON, page, error);
+                else if (is_first)
+                        ok = bulk_found_none(bulk, error);
+        }
+        rows_free(page_before);
+        return ok;
+}
+
+static bool list_blocked(struct blocking_conn *conn, const struct bulk *bulk, struct error *error)
+{
+        struct rows *rows = parked_rows_read_blocked(
+            conn, &bulk->selection, arguments_has(bulk->arguments, BULK_JSON), error);
+        bool ok;
+
+        if (rows == NULL)
+                return operate_refused(conn, error);
+        ok = rows_count(rows) > 0 ? print_page(bulk, blocked_columns, 0, rows, error)
+                                  : bulk_found_none(bulk, error);
+        rows_free(rows);
+        return ok;
+}
+
+/* The ID of a parked delivery is its event's, and several sinks and endpoints may have parked that. */
+static bool check_ids_have_sink(const struct arguments *arguments, struct error *error)
+{
+        if (arguments->n_operands == 1 || arguments_has(arguments, BULK_SINK) ||
+            arguments_has(arguments, BULK_ENDPOINT))
+                return true;
+        return error_set(error, ERROR_USAGE,
+            "parked %s: the same ID may be parked for several sinks: add --sink NAME or --endpoint "
+            "NAME",
+            arguments->operands[0]);
+}
+
+static bool mark(struct blocking_conn *conn, const struct bulk *bulk, enum parked_mark kind,
+    const struct parked_count *count, struct error *error)
+{
+        int64_t n_triable = count->n - count->n_blocked;
+        int64_t n_marked;
+        bool ok = parked_rows_mark(conn, kind, &bulk->selection,
+            kind == MARK_SKIP ? count->n : n_triable, &n_marked, error);
+
+        if (kind == MARK_SKIP)
+                bulk_print_result(
+                    bulk, count->n, "marked", n_marked, "will be skipped by the relay");
+        else
+                bulk_print_result(
+                    bulk, count->n, "marked", n_marked, "will be tried at once by the relay");
+        if (ok && kind == MARK_RETRY && count->n_blocked > 0)
+                fprintf(stderr,
+                    "%lld blocked: they go on by themselves, when what they wait behind is done\n",
+                    (long long)count->n_blocked);
+        return ok || operate_refused(conn, error);
+}
+
+static bool change(
+    struct blocking_conn *conn, const struct bulk *bulk, enum parked_mark kind, struct error *error)
+{
+        struct parked_count count;
+
+        if (!parked_rows_count(conn, &bulk->selection, &count, error))
+                return operate_refused(conn, error);
+        if (count.n == 0 || arguments_has(bulk->arguments, BULK_DRY_RUN)) {
+                bulk_print_result(bulk, count.n, "marked", 0, "");
+        } else if (!bulk_confirm(bulk, count.n, error) || !mark(conn, bulk, kind, &count, error)) {
+                return false;
+        }
+        if (!bulk_check_missing(bulk, count.missing, error))
+                return false;
+        return count.n > 0 || bulk_found_none(bulk, error);
+}
+
+static bool skip(struct blocking_conn *conn, const struct bulk *bulk, struct error *error)
+{
+        return change(conn, bulk, MARK_SKIP, error);
+}
+
+static bool retry(struct blocking_conn *conn, const struct bulk *bulk, struct error *error)
+{
+        return change(conn, bulk, MARK_RETRY, error);
+}
+
+static bool run_list(const struct arguments *arguments, struct error *error)
+{
+        if (!arguments_has(arguments, BLOCKED))
+                return bulk_read_rows(arguments, &subject, list, error);
+        if (arguments_has(arguments, BULK_WORD))
+                return error_set(
+                    error, ERROR_USAGE, "parked list: --blocked and --state do not go together");
+        return bulk_read_rows(arguments, &key_subject, list_blocked, error);
+}
+
+static bool run_skip(const struct arguments *arguments, struct error *error)
+{
+        return check_ids_have_sink(arguments, error) &&
+               bulk_change_rows(arguments, &subject, skip, error);
+}
+
+static bool run_retry(const struct arguments *arguments, struct error *error)
+{
+        return check_ids_have_sink(arguments, error) &&
+               bulk_change_rows(arguments, &subject, retry, error);
+}
+
+static const struct verb verbs[] = {
+    {"list", BULK_READ | BULK_BIT(BLOCKED), 0, UINT_MAX, run_list},
+    {"skip", BULK_CHANGE, 0, UINT_MAX, run_skip},
+    {"retry", BULK_CHANGE, 0, UINT_MAX, run_retry},
+    {0},
+};
+
+static bool run_parked(const struct arguments *arguments, struct error *error)
+{
+        return verbs_run(arguments, error);
+}
+
+extern const struct command parked_command;
+const struct command parked_command = {
+    .name = "parked",
+    .summary = "list, skip and retry deliveries that wait for another attempt",
+    .usage = "list [ID]... [FILTERS] [--blocked] [--limit N] [--json]\n"
+             "       pgcourier parked skip|retry (--sink NAME ID... | FILTERS | --all)\n"
+             "                 [--limit N] [--dry-run] [--yes] [--json]\n"
+             "       each with [--dsn DSN | -c FILE]; FILTERS: --sink --endpoint --topic --key\n"
+             "                 --state --older-than --newer-than; all that are given must be true",
+    .details =
+        "list   what waits, by sink; with --blocked, the keys that wait behind a failed delivery\n"
+        "skip   gives up deliveries: the relay makes them dead letters with the reason skipped,\n"
+        "       and what waited behind them goes on\n"
+        "retry  has them tried at once instead of when they are due\n"
+        "\n"
+        "An ID is the event's (courier.outbox.id), so it goes with --sink or --endpoint; of a "
+        "sink\n"
+        "with endpoints, --sink means all of them. skip and retry only mark what is to be done:\n"
+        "the relay that runs the sink does it, at once if it is up. They ask before they do it by\n"
+        "filter or --all; where nobody can be asked they need --yes. The role must be a member of\n"
+        "courier_relay. With neither --dsn nor -c the environment names the database (PGHOST,\n"
+        "PGUSER …).\n",
+    .options = options,
+    .verbs = verbs,
+    .max_operands = UINT_MAX,
+    .run = run_parked,
+};

@@ -1,0 +1,120 @@
+/* A sink stands still until `resume`, whatever happens to the relay meanwhile. */
+#include "cli/cli.h"
+#include "cli/operate.h"
+#include "cli/sink_name.h"
+#include "cli/table.h"
+#include "operator/pause_rows.h"
+
+#include <stdio.h>
+
+#define ANSWER_TIMEOUT_MS 30000
+
+enum { REASON, FORCE, LIST, JSON, FAIL_EMPTY, DSN, CONFIG };
+
+static const struct command_option options[] = {
+    [REASON] = {"reason", 0, "TEXT", false, "why; shown wherever the pause is"},
+    [FORCE] = {"force", 0, NULL, false, "even if nobody knows a sink of that name"},
+    [LIST] = {"list", 0, NULL, false, "print what is paused, and change nothing"},
+    [JSON] = {"json", 0, NULL, false, "for --list: print JSON, one object a line"},
+    [FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "for --list: end with 8 if nothing is paused"},
+    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
+    [CONFIG] = {"config", 'c', "FILE", false, "the database and the sinks of this configuration"},
+    {0},
+};
+
+static const struct listing_column columns[] = {
+    {"SINK", PAUSE_SINK, CELL_WORD},
+    {"BY", PAUSE_BY, CELL_WORD},
+    {"SINCE", PAUSE_PAUSED_AT, CELL_WORD},
+    {"REASON", PAUSE_REASON, CELL_LONG},
+    {0},
+};
+
+static bool list(struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
+{
+        const char *sink = arguments->n_operands > 0 ? arguments->operands[0] : NULL;
+        bool as_json = arguments_has(arguments, JSON);
+        struct rows *rows = pauses_read(conn, sink, as_json, error);
+        bool ok = true;
+
+        if (rows == NULL)
+                return operate_refused(conn, error);
+        if (rows_count(rows) == 0 && arguments_has(arguments, FAIL_EMPTY))
+                ok = error_set(error, ERROR_EMPTY, "nothing is paused");
+        else if (rows_count(rows) == 0)
+                fputs("nothing is paused\n", stderr);
+        else if (as_json)
+                listing_print_json(rows, PAUSE_JSON);
+        else
+                ok = listing_print_table(columns, rows, error);
+        rows_free(rows);
+        return ok;
+}
+
+static bool pause_sink(
+    struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
+{
+        const char *sink = arguments->operands[0];
+        bool was_paused;
+
+        if (!arguments_has(arguments, FORCE) &&
+            !sink_name_check(conn, sink, arguments_value(arguments, CONFIG), error))
+                return operate_refused(conn, error);
+        if (!pauses_add(conn, sink, arguments_value(arguments, REASON), &was_paused, error))
+                return operate_refused(conn, error);
+        printf("%s %s paused\n", sink, was_paused ? "was already" : "is");
+        return true;
+}
+
+static bool check_words(const struct arguments *arguments, struct error *error)
+{
+        bool is_list = arguments_has(arguments, LIST);
+
+        if (is_list && (arguments_has(arguments, REASON) || arguments_has(arguments, FORCE)))
+                return error_set(
+                    error, ERROR_USAGE, "pause: --list changes nothing; leave out what is to");
+        if (!is_list && (arguments_has(arguments, JSON) || arguments_has(arguments, FAIL_EMPTY)))
+                return error_set(error, ERROR_USAGE, "pause: --json and --fail-empty need --list");
+        if (!is_list && arguments->n_operands == 0)
+                return error_set(error, ERROR_USAGE,
+                    "pause: which sink? pgcourier pause SINK, or pgcourier pause --list");
+        if (!is_list && !sink_name_check_form(arguments->operands[0], error))
+                return false;
+        return pause_check_reason(arguments_value(arguments, REASON), "--reason", error);
+}
+
+static bool run_pause(const struct arguments *arguments, struct error *error)
+{
+        struct blocking_conn *conn;
+        bool ok = false;
+
+        if (!check_words(arguments, error))
+                return false;
+        conn = operate_connect(arguments_value(arguments, DSN), arguments_value(arguments, CONFIG),
+            ANSWER_TIMEOUT_MS, error);
+        if (conn != NULL)
+                ok = arguments_has(arguments, LIST) ? list(conn, arguments, error)
+                                                    : pause_sink(conn, arguments, error);
+        blocking_conn_close(conn);
+        return ok;
+}
+
+extern const struct command pause_command;
+const struct command pause_command = {
+    .name = "pause",
+    .summary = "make a sink stand still, or list what is paused",
+    .usage = "SINK [--reason TEXT] [--force] [--dsn DSN | -c FILE]\n"
+             "       pgcourier pause --list [SINK] [--json] [--fail-empty] [--dsn DSN | -c FILE]",
+    .details =
+        "Makes the relay deliver nothing to a sink until `pgcourier resume SINK`: kept in the\n"
+        "database, for every relay, across restarts. A running relay obeys at once; what is\n"
+        "under way ends as it ends. The sink's events wait in the outbox.\n"
+        "\n"
+        "--list also shows the pauses that the relay made, because a destination refuses it\n"
+        "until somebody changes its settings or ours. With -c FILE the sink must be in that\n"
+        "file; else a relay must have run it in this database, or --force says that the name is\n"
+        "right. The role must be a member of courier_relay.\n",
+    .options = options,
+    .max_operands = 1,
+    .run = run_pause,
+};

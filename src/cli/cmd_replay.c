@@ -1,0 +1,385 @@
+/*
+ * History for one sink once more, at a pace that it can bear.
+ *
+ * Events are handed over a second's worth at a time, and only while the ones
+ * before are being delivered: so whoever interrupts this stops the replay, a
+ * sink that is down gets no heap of copies, and the relay's rules (order of a
+ * key, retries, dead letters) hold for each of them.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/confirm.h"
+#include "cli/log_position.h"
+#include "cli/matching_sinks.h"
+#include "cli/operate.h"
+#include "cli/replay_reader.h"
+#include "config/config.h"
+#include "config/units.h"
+#include "operator/filter_check.h"
+#include "text/topic_pattern.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEFAULT_RATE 100
+#define MAX_RATE     100000
+#define SAY_EVERY_US 10000000
+#define WAIT_MS      100
+
+enum { SINK, ENDPOINT, FROM, TO, TOPIC, KEY, RATE, DRY_RUN, YES, CONFIG };
+
+static const struct command_option options[] = {
+    [SINK] = {"sink", 0, "NAME", false, "the sink that gets the events again; required"},
+    [ENDPOINT] = {"endpoint", 0, "NAME", false,
+        "of a sink with endpoints: which one; required then"},
+    [FROM] = {"from", 0, "ID|TIME", false,
+        "the first event: an id, 2026-11-21T08:00Z, 2h (ago)\nor beginning; required"},
+    [TO] = {"to", 0, "ID|TIME", false, "the last one; default: what it has got by now"},
+    [TOPIC] = {"topic", 0, "PATTERN", false, "only those of these topics"},
+    [KEY] = {"key", 0, "KEY", false, "only those of this key"},
+    [RATE] = {"rate", 0, "N/s", false, "events a second; default: 100/s"},
+    [DRY_RUN] = {"dry-run", 0, NULL, false, "only count"},
+    [YES] = {"yes", 'y', NULL, false, "do not ask"},
+    [CONFIG] = {"config", 'c', "FILE", false, "the relay's configuration; required"},
+    {0},
+};
+
+struct replay {
+        const struct arguments *arguments;
+        struct blocking_conn *conn;
+        struct takers takers;
+        const struct taker *taker;
+        struct history_range range;
+        struct replay_reader reader;
+        double rate; /* a second */
+        int64_t n_total, n_sent, n_kept;
+        int64_t last_id; /* up to here everything has been handed over */
+        int64_t said_us;
+};
+
+static volatile sig_atomic_t is_interrupted;
+
+static void on_signal(int number)
+{
+        (void)number;
+        is_interrupted = 1;
+}
+
+/* A question that nobody has answered yet ends with them, too: no SA_RESTART. */
+static void watch_signals(void)
+{
+        const struct sigaction action = {.sa_handler = on_signal};
+
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
+}
+
+static bool read_rate(const struct arguments *arguments, double *out_rate, struct error *error)
+{
+        const char *value = arguments_value(arguments, RATE);
+        size_t length = value != NULL ? strcspn(value, "/") : 0;
+        char *digits;
+        bool ok;
+
+        *out_rate = DEFAULT_RATE;
+        if (value == NULL)
+                return true;
+        digits = xstrndup(value, length);
+        ok = (value[length] == '\0' || strcmp(value + length, "/s") == 0) &&
+             units_parse_number(digits, out_rate) && *out_rate >= 0.01 && *out_rate <= MAX_RATE;
+        free(digits);
+        return ok || error_set(error, ERROR_USAGE,
+                         "--rate: \"%.64s\" is not a number of events a second, from 0.01/s to "
+                         "100000/s",
+                         value);
+}
+
+static bool read_words(struct replay *replay, struct error *error)
+{
+        const struct arguments *arguments = replay->arguments;
+        const char *topic = arguments_value(arguments, TOPIC);
+        const char *fault = NULL;
+
+        if (!arguments_has(arguments, SINK) || !arguments_has(arguments, FROM) ||
+            !arguments_has(arguments, CONFIG))
+                return error_set(error, ERROR_USAGE,
+                    "replay needs --sink NAME, --from ID|TIME and -c FILE, the configuration that "
+                    "says what the sink takes");
+        if (topic != NULL)
+                fault = *topic == '!' ? "excludes, which is for lists in the configuration only"
+                                      : topic_pattern_check(topic);
+        if (fault != NULL)
+                return error_set(error, ERROR_USAGE, "--topic: \"%.64s\" %s", topic, fault);
+        replay->range.sink = arguments_value(arguments, SINK);
+        replay->range.topic = topic;
+        replay->range.key = arguments_value(arguments, KEY);
+        return read_rate(arguments, &replay->rate, error) &&
+               moment_parse(&replay->range.from, "from", arguments_value(arguments, FROM), error) &&
+               moment_parse(&replay->range.to, "to", arguments_value(arguments, TO), error);
+}
+
+static bool is_wanted(const struct taker *taker, const char *sink, const char *endpoint)
+{
+        if (strcmp(taker->sink, sink) != 0)
+                return false;
+        return taker->endpoint == NULL
+                   ? endpoint == NULL
+                   : endpoint != NULL && strcmp(taker->endpoint->name, endpoint) == 0;
+}
+
+static bool find_taker(struct replay *replay, const struct config *config, struct error *error)
+{
+        const char *sink = replay->range.sink;
+        const char *endpoint = arguments_value(replay->arguments, ENDPOINT);
+        bool fans_out = false;
+        bool exists = false;
+
+        for (unsigned i = 0; i < config->n_sinks; i++)
+                if (strcmp(config->sinks[i].name, sink) == 0) {
+                        exists = true;
+                        fans_out = sink_config_fans_out(&config->sinks[i]);
+                }
+        if (!exists)
+                return error_set(
+                    error, ERROR_USAGE, "the configuration has no sink \"%.64s\"", sink);
+        if (fans_out && endpoint == NULL)
+                return error_set(error, ERROR_USAGE,
+                    "sink %s has many receivers: which one? --endpoint NAME", sink);
+        for (size_t i = 0; i < replay->takers.n_takers; i++)
+                if (is_wanted(&replay->takers.takers[i], sink, endpoint))
+                        replay->taker = &replay->takers.takers[i];
+        return replay->taker != NULL ||
+               error_set(error, ERROR_USAGE, "sink %s has no endpoint \"%.64s\"", sink, endpoint);
+}
+
+static void begin_reading(struct replay *replay, int n_rows)
+{
+        replay_reader_deinit(&replay->reader);
+        replay_reader_init(&replay->reader, replay->conn, &replay->range, replay->taker, n_rows);
+}
+
+static bool count(struct replay *replay, struct error *error)
+{
+        bool is_end = false;
+
+        begin_reading(replay, REPLAY_PAGE_ROWS);
+        while (!is_end && !is_interrupted) {
+                struct array_literal ids = {0};
+                int64_t n_taken;
+                bool ok = replay_reader_read(
+                    &replay->reader, REPLAY_PAGE_ROWS, &ids, &n_taken, &is_end, error);
+                array_deinit(&ids);
+                if (!ok)
+                        return false;
+                replay->n_total += n_taken;
+        }
+        return !is_interrupted ||
+               error_set(error, ERROR_TEMPORARY, "interrupted; nothing was replayed");
+}
+
+static void say_progress(struct replay *replay, const char *what)
+{
+        bool is_terminal = isatty(STDERR_FILENO) != 0;
+        int64_t now_us = clock_monotonic_us();
+
+        if (!is_terminal && now_us - replay->said_us < SAY_EVERY_US)
+                return;
+        replay->said_us = now_us;
+        fprintf(stderr, "%s%" PRId64 " of %" PRId64 " events handed over%s%s",
+            is_terminal ? "\r" : "", replay->n_sent, replay->n_total, what,
+            is_terminal ? "\033[K" : "\n");
+}
+
+static void rest(int64_t ms)
+{
+        nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+/* Until the relay has taken most of what was handed over. */
+static bool await_relay(struct replay *replay, int batch, struct error *error)
+{
+        int64_t n_due = 0;
+
+        do {
+                if (!history_count_due(replay->conn, &replay->range, 2 * batch + 1, &n_due, error))
+                        return operate_refused(replay->conn, error);
+                if (n_due <= 2 * batch)
+                        return true;
+                say_progress(replay, "; waiting for the relay to deliver them: does it run, is the "
+                                     "sink paused or down?");
+                rest(WAIT_MS);
+        } while (!is_interrupted);
+        return true;
+}
+
+static bool hand_over(struct replay *replay, struct error *error)
+{
+        int batch = replay->rate < 1                  ? 1
+                    : replay->rate < REPLAY_PAGE_ROWS ? (int)replay->rate
+                                                      : REPLAY_PAGE_ROWS;
+        int64_t interval_us = (int64_t)(1e6 / replay->rate);
+        bool is_end = false;
+
+        replay->said_us = clock_monotonic_us();
+        begin_reading(replay, batch);
+        replay->last_id = replay->reader.after_id;
+        while (!is_end && !is_interrupted) {
+                int64_t begun_us = clock_monotonic_us();
+                struct array_literal ids = {0};
+                int64_t n_taken, n_parked = 0;
+                bool ok =
+                    await_relay(replay, batch, error) && !is_interrupted &&
+                    replay_reader_read(&replay->reader, batch, &ids, &n_taken, &is_end, error);
+                if (ok && n_taken > 0)
+                        ok = history_replay(replay->conn, &replay->range, array_end(&ids),
+                                 interval_us, &n_parked, error) ||
+                             operate_refused(replay->conn, error);
+                array_deinit(&ids);
+                if (is_interrupted && !ok)
+                        return true;
+                if (!ok)
+                        return false;
+                replay->last_id = replay->reader.after_id;
+                replay->n_sent += n_parked;
+                replay->n_kept += n_taken - n_parked;
+                say_progress(replay, "");
+                for (int64_t left_us;
+                     !is_end && !is_interrupted &&
+                     (left_us = begun_us + n_taken * interval_us - clock_monotonic_us()) > 0;)
+                        rest(left_us / 1000 < WAIT_MS ? left_us / 1000 + 1 : WAIT_MS);
+        }
+        return true;
+}
+
+static bool confirm(const struct replay *replay, const char *name, struct error *error)
+{
+        char *question;
+        bool is_yes;
+
+        if (arguments_has(replay->arguments, YES))
+                return true;
+        question = xasprintf("deliver %" PRId64 " event%s to %s once more, %g a second",
+            replay->n_total, replay->n_total == 1 ? "" : "s", name, replay->rate);
+        if (confirm_can_ask())
+                is_yes =
+                    confirm_ask(question) || error_set(error, ERROR_SYSTEM, "nothing was replayed");
+        else
+                is_yes = error_set(error, ERROR_USAGE,
+                    "replay: that would %s; add --yes, or --dry-run to only count", question);
+        free(question);
+        return is_yes;
+}
+
+static void say_left_out(const struct replay *replay)
+{
+        int64_t n = replay->reader.n_left_out;
+
+        if (n > 0)
+                printf("%" PRId64 " event%s left out: the filter took longer than %d ms for %s\n",
+                    n, n == 1 ? " was" : "s were", FILTERS_LIMIT_MS, n == 1 ? "it" : "each");
+}
+
+static bool conclude(const struct replay *replay, const char *name, struct error *error)
+{
+        if (isatty(STDERR_FILENO))
+                fputc('\n', stderr);
+        printf("%" PRId64 " event%s on %s way to %s once more\n", replay->n_sent,
+            replay->n_sent == 1 ? " is" : "s are", replay->n_sent == 1 ? "its" : "their", name);
+        if (replay->n_kept > 0)
+                printf("%" PRId64 " %s parked for it already, and %s left alone\n", replay->n_kept,
+                    replay->n_kept == 1 ? "is" : "are", replay->n_kept == 1 ? "was" : "were");
+        say_left_out(replay);
+        return !is_interrupted || error_set(error, ERROR_TEMPORARY,
+                                      "interrupted; the rest begins at id %" PRId64
+                                      ": give --from %" PRId64 " to go on",
+                                      replay->last_id + 1, replay->last_id + 1);
+}
+
+static bool say_count(const struct replay *replay, const char *name)
+{
+        printf("%" PRId64 " event%s would be delivered to %s once more\n", replay->n_total,
+            replay->n_total == 1 ? "" : "s", name);
+        say_left_out(replay);
+        return true;
+}
+
+static bool run_steps(struct replay *replay, const struct config *config, struct error *error)
+{
+        char *name;
+        bool ok;
+
+        if (!takers_load(&replay->takers, config, replay->conn, error))
+                return operate_refused(replay->conn, error);
+        if (!find_taker(replay, config, error))
+                return false;
+        replay->range.lane = replay->taker->lane;
+        if (!history_fix(replay->conn, &replay->range, error))
+                return moment_refused(replay->conn, error);
+        if (!count(replay, error))
+                return false;
+        name = taker_name(replay->taker);
+        if (replay->n_total == 0 && replay->reader.n_left_out > 0)
+                ok = error_set(error, ERROR_EMPTY,
+                    "%s has got such events, but its filter takes longer than %d ms for each: "
+                    "simplify it",
+                    name, FILTERS_LIMIT_MS);
+        else if (replay->n_total == 0)
+                ok = error_set(error, ERROR_EMPTY,
+                    "%s has got no such event, or the outbox does not hold it any more", name);
+        else if (arguments_has(replay->arguments, DRY_RUN))
+                ok = say_count(replay, name);
+        else
+                ok = confirm(replay, name, error) && hand_over(replay, error) &&
+                     conclude(replay, name, error);
+        free(name);
+        return ok;
+}
+
+static bool run_replay(const struct arguments *arguments, struct error *error)
+{
+        struct replay replay = {.arguments = arguments};
+        struct config *config;
+        bool ok = false;
+
+        if (!read_words(&replay, error))
+                return false;
+        config = config_load(arguments_value(arguments, CONFIG), error);
+        if (config == NULL)
+                return false;
+        replay.conn = operate_connect(NULL, arguments_value(arguments, CONFIG), 0, error);
+        watch_signals();
+        if (replay.conn != NULL)
+                ok = run_steps(&replay, config, error);
+        takers_deinit(&replay.takers);
+        replay_reader_deinit(&replay.reader);
+        blocking_conn_close(replay.conn);
+        config_free(config);
+        return ok;
+}
+
+extern const struct command replay_command;
+const struct command replay_command = {
+    .name = "replay",
+    .summary = "deliver what a sink has had to it once more",
+    .usage = "--sink NAME [--endpoint NAME] --from ID|TIME [--to ID|TIME] [--topic PATTERN]\n"
+             "       [--key KEY] [--rate N/s] [--dry-run] [--yes] -c FILE",
+    .details =
+        "Sends events of the past, as far as the outbox still holds them, to one sink again: the\n"
+        "same event_id and bytes, marked as redriven and with the header `replayed`. Only what\n"
+        "the sink has passed and would take today. Its cursor does not move: new events go on\n"
+        "being delivered meanwhile, and a replayed one stands behind what waits of its key.\n"
+        "Events that the sink's filter takes too long for are left out and counted.\n"
+        "\n"
+        "Counts first and asks; where nobody can be asked it needs --yes. Works as long as the\n"
+        "rate asks for, and waits while the relay does not deliver. If it is interrupted, it ends\n"
+        "with 75 and says with which --from it goes on. The role must be a member of\n"
+        "courier_relay.\n",
+    .options = options,
+    .run = run_replay,
+};

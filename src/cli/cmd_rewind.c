@@ -1,0 +1,164 @@
+/*
+ * A sink goes back to an earlier place, and delivers everything from there on
+ * again. rewind.sql says why nothing is lost. A relay that owns the lane knows
+ * where it stands and would go on there, so it must not own it meanwhile.
+ */
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "cli/cli.h"
+#include "cli/confirm.h"
+#include "cli/log_position.h"
+#include "cli/operate.h"
+#include "cli/remedy.h"
+#include "cli/sink_name.h"
+#include "operator/cursor_rows.h"
+#include "text/shell_word.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SINK, LANE, TO, YES, DSN, CONFIG };
+
+static const struct command_option options[] = {
+    [SINK] = {"sink", 0, "NAME", false, "the sink that goes back; required"},
+    [LANE] = {"lane", 0, "N", false, "only this lane: that of an endpoint, see `cursor list`"},
+    [TO] = {"to", 0, "ID|TIME", false,
+        "the first event to come again: an id, 2026-11-21T08:00Z,\n2h (ago) or beginning; "
+        "required"},
+    [YES] = {"yes", 'y', NULL, false, "do not ask"},
+    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
+    [CONFIG] = {"config", 'c', "FILE", false, "the database of this configuration"},
+    {0},
+};
+
+struct rewind {
+        const struct arguments *arguments;
+        const char *sink;
+        int lane;
+        struct moment to;
+};
+
+static bool read_words(struct rewind *rewind, struct error *error)
+{
+        const struct arguments *arguments = rewind->arguments;
+        const char *lane = arguments_value(arguments, LANE);
+
+        rewind->sink = arguments_value(arguments, SINK);
+        rewind->lane = HISTORY_ALL_LANES;
+        if (rewind->sink == NULL || !arguments_has(arguments, TO))
+                return error_set(error, ERROR_USAGE, "rewind needs --sink NAME and --to ID|TIME");
+        if (lane != NULL) {
+                char *end;
+                long number = strtol(lane, &end, 10);
+                if (*lane == '\0' || *end != '\0' || number < 0 || number > INT_MAX)
+                        return error_set(error, ERROR_USAGE,
+                            "--lane: \"%.64s\" is not the number of a lane", lane);
+                rewind->lane = (int)number;
+        }
+        return sink_name_check_form(rewind->sink, error) &&
+               moment_parse(&rewind->to, "to", arguments_value(arguments, TO), error);
+}
+
+static bool check_held(
+    const struct rewind *rewind, const struct cursor_belongings *belongings, struct error *error)
+{
+        struct bytes from = {0};
+
+        if (belongings->n_cursors == 0)
+                return error_set(error, ERROR_EMPTY,
+                    "no relay has run sink %s here so far: there is no cursor to move",
+                    rewind->sink);
+        if (belongings->n_owned == 0)
+                return true;
+        shell_word_append(&from, arguments_value(rewind->arguments, TO));
+        error_set(error, ERROR_TEMPORARY,
+            "a relay is running and owns the lane of sink %s, and knows by itself where it stands: "
+            "stop it (all of them, where several stand by), rewind, start it again. "
+            "`pgcourier replay --sink %s --from %.200s%s` needs no stop",
+            rewind->sink, rewind->sink, from.data, remedy_config() != NULL ? "" : " -c FILE");
+        bytes_deinit(&from);
+        return false;
+}
+
+static bool confirm(const struct rewind *rewind, int64_t id, int64_t n_events, struct error *error)
+{
+        char *question;
+        bool is_yes;
+
+        if (arguments_has(rewind->arguments, YES))
+                return true;
+        question =
+            xasprintf("let sink %s deliver up to %" PRId64 " events again, from id %" PRId64 " on",
+                rewind->sink, n_events, id);
+        if (confirm_can_ask())
+                is_yes =
+                    confirm_ask(question) || error_set(error, ERROR_SYSTEM, "nothing was changed");
+        else
+                is_yes =
+                    error_set(error, ERROR_USAGE, "rewind: that would %s; add --yes", question);
+        free(question);
+        return is_yes;
+}
+
+static bool go_back(struct blocking_conn *conn, const struct rewind *rewind, struct error *error)
+{
+        struct cursor_belongings belongings;
+        int64_t id, n_events, n_lanes;
+
+        if (!history_find(conn, &rewind->to, &id, error))
+                return moment_refused(conn, error);
+        if (!cursors_hold(conn, rewind->sink, rewind->lane, &belongings, error))
+                return operate_refused(conn, error);
+        if (!check_held(rewind, &belongings, error))
+                return false;
+        if (id != 0 &&
+            !history_count_rewind(conn, rewind->sink, rewind->lane, id, &n_events, error))
+                return operate_refused(conn, error);
+        if (id == 0 || n_events == 0)
+                return error_set(error, ERROR_EMPTY,
+                    "sink %s has passed no event from there on: there is nothing to go back to",
+                    rewind->sink);
+        if (!confirm(rewind, id, n_events, error))
+                return false;
+        if (!history_rewind(conn, rewind->sink, rewind->lane, id, &n_lanes, error))
+                return operate_refused(conn, error);
+        printf("sink %s: %" PRId64 " of %" PRId64 " cursors moved back to id %" PRId64
+               "; up to %" PRId64 " events are delivered again\n",
+            rewind->sink, n_lanes, belongings.n_cursors, id, n_events);
+        return true;
+}
+
+static bool run_rewind(const struct arguments *arguments, struct error *error)
+{
+        struct rewind rewind = {.arguments = arguments};
+        struct blocking_conn *conn;
+        bool ok;
+
+        if (!read_words(&rewind, error))
+                return false;
+        conn = operate_connect(
+            arguments_value(arguments, DSN), arguments_value(arguments, CONFIG), 0, error);
+        ok = conn != NULL && go_back(conn, &rewind, error);
+        blocking_conn_close(conn);
+        return ok;
+}
+
+extern const struct command rewind_command;
+const struct command rewind_command = {
+    .name = "rewind",
+    .summary = "let a sink go back, and deliver everything from there on again",
+    .usage = "--sink NAME [--lane N] --to ID|TIME [--yes] [--dsn DSN | -c FILE]",
+    .details =
+        "Moves a sink's cursor back: everything that the outbox still holds from there on is\n"
+        "delivered again, in its order and unmarked, and then what is new. For a destination that\n"
+        "was restored from a backup. While a relay owns the sink it is refused: stop it first.\n"
+        "What is parked, and the dead letters, stay as they are. `pgcourier replay` repeats\n"
+        "chosen events beside the running ones, at a rate.\n"
+        "\n"
+        "Nothing that has not been delivered is skipped, whatever transactions are in progress.\n"
+        "The role must be a member of courier_relay.\n",
+    .options = options,
+    .run = run_rewind,
+};

@@ -1,0 +1,222 @@
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "cli/admin_client.h"
+#include "cli/cli.h"
+#include "cli/endpoint/cmd_endpoint.h"
+#include "operator/endpoint_rows.h"
+#include "pg/blocking_conn.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWER_TIMEOUT_MS 5000
+
+enum { CONFIG, SINK, ENDPOINT, KEY, JSON, COUNT };
+
+static const struct command_option options[] = {
+    [CONFIG] = {"config", 'c', "FILE", false, "the relay's configuration; required"},
+    [SINK] = {"sink", 0, "SINK", false,
+        "only deliveries to this sink, or with SINK/ENDPOINT\nto this receiver of it"},
+    [ENDPOINT] = {"endpoint", 0, "NAME", false, "only deliveries to this receiver"},
+    [KEY] = {"key", 0, "KEY", false, "only deliveries of this key"},
+    [JSON] = {"json", 0, NULL, false, "print JSON, one object a line"},
+    [COUNT] = {"count", 'n', "N", false, "end after so many"},
+    {0},
+};
+
+struct tail {
+        const char *key; /* NULL: any */
+        bool as_json;
+        long n_left; /* 0: any number */
+        int sink_width, topic_width;
+};
+
+static const char *text_of(const json_t *delivery, const char *name)
+{
+        const char *text = json_string_value(json_object_get(delivery, name));
+
+        return text != NULL ? text : "";
+}
+
+/* Columns get wider with what they have held, so lines that follow each other are aligned. */
+static int widen(int *width, const char *text)
+{
+        if ((int)strlen(text) > *width)
+                *width = (int)strlen(text);
+        return *width;
+}
+
+static void print_latency(double seconds)
+{
+        if (seconds < 1)
+                printf("%7.1f ms", seconds * 1e3);
+        else
+                printf("%8.2f s", seconds);
+}
+
+/* The time of day is enough for what is seen as it happens. */
+static void print_line(struct tail *tail, const json_t *delivery)
+{
+        const char *at = text_of(delivery, "at");
+        const char *endpoint = text_of(delivery, "endpoint");
+        char *receiver = xasprintf("%s%s%s", text_of(delivery, "sink"),
+            *endpoint != '\0' ? "/" : "", endpoint); /* as in the log */
+        const char *topic = text_of(delivery, "topic");
+        const char *words = text_of(delivery, "words");
+
+        printf("%.12s  %-*s  %-9s  ", strlen(at) > 11 ? at + 11 : at,
+            widen(&tail->sink_width, receiver), receiver, text_of(delivery, "outcome"));
+        print_latency(json_number_value(json_object_get(delivery, "latency")));
+        printf("  #%-2" JSON_INTEGER_FORMAT "  %" JSON_INTEGER_FORMAT "  %-*s  %s",
+            json_integer_value(json_object_get(delivery, "attempt")),
+            json_integer_value(json_object_get(delivery, "id")), widen(&tail->topic_width, topic),
+            topic, text_of(delivery, "key"));
+        printf("%s%s\n", *words != '\0' ? "  " : "", words);
+        free(receiver);
+}
+
+/* False: enough, or nobody reads it any more. */
+static bool show(struct tail *tail, const json_t *delivery, const char *data)
+{
+        if (tail->key != NULL && strcmp(tail->key, text_of(delivery, "key")) != 0)
+                return true;
+        if (tail->as_json)
+                puts(data);
+        else
+                print_line(tail, delivery);
+        if (fflush(stdout) != 0)
+                return false;
+        return tail->n_left == 0 || --tail->n_left > 0;
+}
+
+static bool on_event(void *owner, const char *event, const char *data)
+{
+        struct tail *tail = owner;
+        json_t *document = json_loads(data, 0, NULL);
+        bool goes_on = true;
+
+        if (strcmp(event, "delivery") == 0)
+                goes_on = show(tail, document, data);
+        else if (strcmp(event, "left_out") == 0)
+                fprintf(stderr, "... and %" JSON_INTEGER_FORMAT " more, too many to show\n",
+                    json_integer_value(json_object_get(document, "deliveries")));
+        json_decref(document);
+        return goes_on;
+}
+
+static void append_argument(
+    struct bytes *path, const char *name, const char *value, size_t value_bytes)
+{
+        char *escaped = curl_easy_escape(NULL, value, (int)value_bytes);
+
+        if (escaped == NULL)
+                out_of_memory();
+        bytes_printf(path, "&%s=%s", name, escaped);
+        curl_free(escaped);
+}
+
+/* The relay would never tell of a name that is misspelt. A database that does not answer is no reason not
+ * to follow. */
+static bool endpoint_exists(const char *config_path, const char *name, struct error *error)
+{
+        struct error ignored;
+        struct blocking_conn *conn =
+            connect_for_command(NULL, config_path, ANSWER_TIMEOUT_MS, &ignored);
+        struct rows *rows = conn != NULL ? endpoint_names(conn, &ignored) : NULL;
+        bool is_there = rows == NULL;
+
+        for (int i = 0; !is_there && i < rows_count(rows); i++)
+                is_there = strcmp(rows_text(rows, i, 0), name) == 0;
+        if (!is_there)
+                is_there = endpoint_missing(conn, name, error);
+        rows_free(rows);
+        blocking_conn_close(conn);
+        return is_there;
+}
+
+/* No name has a slash in it, so "webhooks/acme" is what it looks like. */
+static bool make_path(const struct arguments *arguments, struct bytes *path, struct error *error)
+{
+        const char *sink = arguments_value(arguments, SINK);
+        const char *endpoint = arguments_value(arguments, ENDPOINT);
+        const char *slash = sink != NULL ? strchr(sink, '/') : NULL;
+
+        if (slash != NULL && endpoint != NULL)
+                return error_set(error, ERROR_USAGE,
+                    "tail: --sink %.64s and --endpoint both name a receiver: give one", sink);
+        if (slash != NULL)
+                endpoint = slash + 1;
+        if ((sink != NULL && (*sink == '\0' || slash == sink)) ||
+            (endpoint != NULL && *endpoint == '\0'))
+                return error_set(error, ERROR_USAGE, "tail: --%s: there is an empty name",
+                    endpoint != NULL && slash == NULL ? "endpoint" : "sink");
+        if (endpoint != NULL &&
+            !endpoint_exists(arguments_value(arguments, CONFIG), endpoint, error))
+                return false;
+        bytes_append_text(path, "/api/events?only=delivery");
+        if (sink != NULL)
+                append_argument(
+                    path, "sink", sink, slash != NULL ? (size_t)(slash - sink) : strlen(sink));
+        if (endpoint != NULL)
+                append_argument(path, "endpoint", endpoint, strlen(endpoint));
+        return true;
+}
+
+static bool read_count(const char *text, long *out_count, struct error *error)
+{
+        char *end;
+
+        errno = 0;
+        *out_count = strtol(text, &end, 10);
+        return (errno == 0 && *end == '\0' && end != text && *out_count > 0) ||
+               error_set(
+                   error, ERROR_USAGE, "tail: --count \"%.64s\" is no number from 1 on", text);
+}
+
+static bool run_tail(const struct arguments *arguments, struct error *error)
+{
+        struct tail tail = {.key = arguments_value(arguments, KEY),
+            .as_json = arguments_has(arguments, JSON),
+            .sink_width = 8,
+            .topic_width = 16};
+        struct admin_client *client;
+        struct bytes path = {0};
+        bool ok;
+
+        if (!arguments_has(arguments, CONFIG))
+                return error_set(error, ERROR_USAGE,
+                    "tail needs the relay's configuration: pgcourier tail -c FILE");
+        if (arguments_has(arguments, COUNT) &&
+            !read_count(arguments_value(arguments, COUNT), &tail.n_left, error))
+                return false;
+        client = make_path(arguments, &path, error)
+                     ? admin_client_open(arguments_value(arguments, CONFIG), error)
+                     : NULL;
+        ok = client != NULL && admin_client_follow(client, path.data, on_event, &tail, error);
+        bytes_deinit(&path);
+        admin_client_close(client);
+        return ok;
+}
+
+extern const struct command tail_command;
+const struct command tail_command = {
+    .name = "tail",
+    .summary = "follow the deliveries of a running relay",
+    .usage = "-c FILE [--sink SINK[/ENDPOINT]] [--endpoint NAME] [--key KEY] [--json] [-n N]",
+    .details =
+        "Prints a line for each attempt of the relay that runs with this configuration, as it\n"
+        "ends: time, sink (webhooks/acme: its receiver acme), outcome, latency since the event "
+        "was\n"
+        "created, attempt, the event's number, topic and key, and what went wrong.\n"
+        "\n"
+        "The relay does not tell of everything: at most twenty deliveries that worked in each\n"
+        "second and a hundred attempts that did not, of all sinks. Below that nothing is missing;\n"
+        "above it a line on standard error says how many were left out. Ends with the relay.\n"
+        "Exit code 8: there is no such endpoint.\n",
+    .options = options,
+    .run = run_tail,
+};

@@ -1,0 +1,295 @@
+/*
+ * `pgcourier endpoint add`. The table checks every rule, and the sink what only
+ * it knows; here is what the command line's own forms need: lists, numbers,
+ * headers.
+ */
+#include "base/alloc.h"
+#include "cli/endpoint/cmd_endpoint.h"
+#include "cli/endpoint/endpoint_delivery.h"
+#include "cli/sink_name.h"
+#include "cli/table.h"
+#include "config/config.h"
+#include "config/secret.h"
+#include "config/suggest.h"
+#include "config/units.h"
+#include "config/values.h"
+#include "operator/endpoint_rows.h"
+#include "operator/pause_rows.h"
+#include "pg/array_literal.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct addition {
+        const struct arguments *arguments;
+        const char *values[ENDPOINT_N_FIELDS];
+        const struct sink_config *sink; /* NULL without a configuration */
+        struct config *config;
+        char *secret; /* NULL: the table makes one */
+        struct array_literal topics;
+        struct array_literal types;
+        json_t *headers;
+        char *headers_text;
+};
+
+/* "a, b": each becomes an element of its own. */
+static bool add_patterns(
+    struct array_literal *array, const char *option, const char *list, struct error *error)
+{
+        while (true) {
+                size_t length;
+                char *pattern;
+                list += strspn(list, " ");
+                length = strcspn(list, ",");
+                if (length == 0)
+                        return error_set(error, ERROR_USAGE,
+                            "--%s: there is an empty pattern; write them as 'a.*,b.**'", option);
+                pattern = xstrndup(list, length);
+                array_add_text(array, pattern);
+                free(pattern);
+                if (list[length] == '\0')
+                        return true;
+                list += length + 1;
+        }
+}
+
+static bool read_patterns(struct addition *addition, enum endpoint_option option,
+    enum endpoint_field field, struct array_literal *array, struct error *error)
+{
+        const struct arguments *arguments = addition->arguments;
+
+        if (!arguments_has(arguments, option))
+                return true;
+        for (unsigned i = 0; i < arguments->n_given; i++)
+                if (arguments->given[i].index == option &&
+                    !add_patterns(array, arguments->command->options[option].name,
+                        arguments->given[i].value, error))
+                        return false;
+        addition->values[field] = array_end(array);
+        return true;
+}
+
+static bool is_given_already(json_t *headers, const char *name)
+{
+        const char *other;
+        json_t *value;
+
+        json_object_foreach(headers, other, value) if (strcasecmp(other, name) == 0) return true;
+        return false;
+}
+
+static bool add_header(json_t *headers, const char *line, struct error *error)
+{
+        const char *colon = strchr(line, ':');
+        const char *fault;
+        char *name;
+        bool ok = true;
+
+        if (colon == NULL)
+                return error_set(
+                    error, ERROR_USAGE, "--header: \"%.64s\" is not 'NAME: VALUE'", line);
+        name = xstrndup(line, (size_t)(colon - line));
+        fault = check_header_name(name);
+        if (fault != NULL)
+                ok = error_set(error, ERROR_USAGE, "--header: \"%.64s\" %s", name, fault);
+        else if (is_given_already(headers, name))
+                ok = error_set(error, ERROR_USAGE, "--header: %.64s is given twice", name);
+        else if (json_object_set_new(
+                     headers, name, json_string(colon + 1 + strspn(colon + 1, " "))) != 0)
+                ok = error_set(
+                    error, ERROR_USAGE, "--header: the value of %.64s is not valid UTF-8", name);
+        free(name);
+        return ok;
+}
+
+static bool read_headers(struct addition *addition, struct error *error)
+{
+        const struct arguments *arguments = addition->arguments;
+
+        if (!arguments_has(arguments, OPTION_HEADER))
+                return true;
+        addition->headers = json_object();
+        for (unsigned i = 0; i < arguments->n_given; i++)
+                if (arguments->given[i].index == OPTION_HEADER &&
+                    !add_header(addition->headers, arguments->given[i].value, error))
+                        return false;
+        addition->headers_text = json_dumps(addition->headers, JSON_COMPACT);
+        addition->values[ENDPOINT_HEADERS] = addition->headers_text;
+        return true;
+}
+
+static bool read_numbers(struct addition *addition, struct error *error)
+{
+        const struct arguments *arguments = addition->arguments;
+        const char *concurrency = arguments_value(arguments, OPTION_CONCURRENCY);
+        const char *rate = arguments_value(arguments, OPTION_RATE);
+        const char *burst = arguments_value(arguments, OPTION_BURST);
+        uint64_t whole;
+        double number;
+
+        if (concurrency != NULL && !units_parse_integer(concurrency, &whole))
+                return error_set(error, ERROR_USAGE,
+                    "--concurrency: \"%.64s\" is not a whole number from 1 to 1024", concurrency);
+        if (rate != NULL && !units_parse_number(rate, &number))
+                return error_set(error, ERROR_USAGE,
+                    "--rate: \"%.64s\" is not a number of events a second, such as 50 or 0.5",
+                    rate);
+        if (burst != NULL && !units_parse_integer(burst, &whole))
+                return error_set(error, ERROR_USAGE,
+                    "--burst: \"%.64s\" is not a whole number of events", burst);
+        addition->values[ENDPOINT_CONCURRENCY] = concurrency;
+        addition->values[ENDPOINT_RATE] = rate;
+        addition->values[ENDPOINT_BURST] = burst;
+        return true;
+}
+
+/* Text that is given as an empty one would be text; better none. */
+static bool read_texts(struct addition *addition, struct error *error)
+{
+        static const struct {
+                enum endpoint_option option;
+                enum endpoint_field field;
+        } texts[] = {{OPTION_URL, ENDPOINT_URL}, {OPTION_DESCRIPTION, ENDPOINT_DESCRIPTION},
+            {OPTION_FILTER, ENDPOINT_FILTER}, {OPTION_START, ENDPOINT_START}};
+        const struct arguments *arguments = addition->arguments;
+
+        addition->values[ENDPOINT_NAME] = arguments->operands[1];
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+                const char *value = arguments_value(arguments, texts[i].option);
+                if (value != NULL && *value == '\0')
+                        return error_set(error, ERROR_USAGE, "--%s is empty",
+                            arguments->command->options[texts[i].option].name);
+                addition->values[texts[i].field] = value;
+        }
+        return addition->values[ENDPOINT_URL] != NULL ||
+               error_set(error, ERROR_USAGE,
+                   "endpoint add: where are its events to go? Add --url https://…");
+}
+
+static bool read_sink(struct addition *addition, struct error *error)
+{
+        const char *path = arguments_value(addition->arguments, OPTION_CONFIG);
+        const char *name = arguments_value(addition->arguments, OPTION_SINK);
+
+        if (name != NULL && !sink_name_check_form(name, error))
+                return false;
+        if (path == NULL && name == NULL)
+                return error_set(error, ERROR_USAGE,
+                    "endpoint add: which sink delivers to it? Add --sink NAME, or -c FILE with the "
+                    "relay's configuration");
+        addition->values[ENDPOINT_SINK] = name;
+        if (path == NULL)
+                return true;
+        addition->config = config_load(path, error);
+        if (addition->config == NULL)
+                return false;
+        addition->sink = endpoint_find_sink(addition->config, name, error);
+        if (addition->sink == NULL)
+                return false;
+        addition->values[ENDPOINT_SINK] = addition->sink->name;
+        return true;
+}
+
+static bool read_all(struct addition *addition, struct error *error)
+{
+        if (!read_texts(addition, error) || !read_numbers(addition, error) ||
+            !read_headers(addition, error) ||
+            !read_patterns(addition, OPTION_TOPICS, ENDPOINT_TOPICS, &addition->topics, error) ||
+            !read_patterns(addition, OPTION_TYPES, ENDPOINT_TYPES, &addition->types, error) ||
+            !endpoint_read_secret(addition->arguments, &addition->secret, error))
+                return false;
+        addition->values[ENDPOINT_SECRET] = addition->secret;
+        return read_sink(addition, error);
+}
+
+/* What the sink will say of it, before it is there. */
+static bool ask_sink(const struct addition *addition, struct error *error)
+{
+        size_t n_headers = json_object_size(addition->headers);
+        struct event_header *headers = xcalloc(n_headers + 1, sizeof *headers);
+        const char *secrets[] = {addition->secret};
+        struct target_settings target = {.name = addition->values[ENDPOINT_NAME],
+            .url = addition->values[ENDPOINT_URL],
+            .secrets = secrets,
+            .n_secrets = addition->secret != NULL,
+            .headers = headers,
+            .n_headers = n_headers};
+        struct error why = {0};
+        const char *name;
+        json_t *value;
+        size_t i = 0;
+        bool ok;
+
+        json_object_foreach(addition->headers, name, value) headers[i++] =
+            (struct event_header){name, json_string_value(value)};
+        ok = endpoint_delivery_check(addition->sink, &target, &why) ||
+             error_set(error, why.kind == ERROR_CONFIG ? ERROR_USAGE : why.kind,
+                 "endpoint %.100s: %s", addition->values[ENDPOINT_NAME], why.text);
+        free(headers);
+        return ok;
+}
+
+/* A misspelt sink would be a receiver that never gets anything. */
+static bool warn_of_unknown_sink(
+    struct blocking_conn *conn, const struct addition *addition, struct error *error)
+{
+        const char *sink = addition->values[ENDPOINT_SINK];
+        bool is_known;
+
+        if (addition->sink != NULL)
+                return true;
+        if (!pauses_knows_sink(conn, sink, &is_known, error))
+                return endpoint_refused(conn, addition->values[ENDPOINT_NAME], error);
+        if (!is_known)
+                fprintf(stderr,
+                    "no relay has run a sink %s here so far: is the name right? -c FILE checks "
+                    "it\n",
+                    sink);
+        return true;
+}
+
+static bool add(struct blocking_conn *conn, const struct addition *addition, struct error *error)
+{
+        const char *name = addition->values[ENDPOINT_NAME];
+        bool as_json = arguments_has(addition->arguments, OPTION_JSON);
+        struct rows *rows = NULL;
+
+        /* The configuration knows the sink, even if no relay has served it yet. */
+        if (addition->sink == NULL || endpoint_note_sink(conn, addition->sink->name, error))
+                rows = endpoint_add(conn, addition->values, as_json, error);
+        if (rows == NULL)
+                return endpoint_refused(conn, name, error);
+        if (as_json) {
+                listing_print_json(rows, 0);
+        } else {
+                fprintf(stderr, "added %s to %s%s\n", name, addition->values[ENDPOINT_SINK],
+                    addition->secret == NULL ? "; its receiver verifies with this secret:" : "");
+                if (addition->secret == NULL)
+                        puts(rows_text(rows, 0, ADDED_SECRET));
+        }
+        rows_free(rows);
+        return warn_of_unknown_sink(conn, addition, error);
+}
+
+bool endpoint_run_add(const struct arguments *arguments, struct error *error)
+{
+        struct addition addition = {.arguments = arguments};
+        struct blocking_conn *conn = NULL;
+        bool ok = false;
+
+        if (read_all(&addition, error) && (addition.sink == NULL || ask_sink(&addition, error)))
+                conn = endpoint_connect(arguments, error);
+        if (conn != NULL)
+                ok = add(conn, &addition, error);
+        blocking_conn_close(conn);
+        free(addition.headers_text);
+        json_decref(addition.headers);
+        array_deinit(&addition.topics);
+        array_deinit(&addition.types);
+        secret_free(addition.secret);
+        config_free(addition.config);
+        return ok;
+}

@@ -1,0 +1,164 @@
+/*
+ * `pgcourier endpoint test`: one made-up event, posted from here as the relay
+ * would post it. Neither the relay nor the outbox knows of it, so it says
+ * nothing about them, and works while the receiver is paused.
+ */
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "cli/endpoint/cmd_endpoint.h"
+#include "cli/endpoint/endpoint_delivery.h"
+#include "config/config.h"
+#include "operator/endpoint_rows.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEST_TOPIC "courier.endpoint.test"
+
+/* What the rows of a receiver's parts say, borrowed from them. */
+struct receiver {
+        const char *sink;
+        struct target_settings target;
+        const char **secrets;
+        struct event_header *headers;
+        const char *event_id;
+};
+
+static void receiver_init(struct receiver *receiver, const char *name, const struct rows *rows)
+{
+        int n_rows = rows_count(rows);
+
+        *receiver = (struct receiver){.sink = rows_text(rows, 0, ENDPOINT_PART_SINK),
+            .secrets = xcalloc((size_t)n_rows, sizeof *receiver->secrets),
+            .headers = xcalloc((size_t)n_rows, sizeof *receiver->headers)};
+        receiver->target = (struct target_settings){
+            .name = name, .secrets = receiver->secrets, .headers = receiver->headers};
+        for (int i = 0; i < n_rows; i++) {
+                const char *part = rows_text(rows, i, ENDPOINT_PART);
+                const char *value = rows_text(rows, i, ENDPOINT_PART_VALUE);
+                if (strcmp(part, "event_id") == 0)
+                        receiver->event_id = value;
+                else if (strcmp(part, "url") == 0)
+                        receiver->target.url = value;
+                else if (strcmp(part, "secret") == 0)
+                        receiver->secrets[receiver->target.n_secrets++] = value;
+                else
+                        receiver->headers[receiver->target.n_headers++] =
+                            (struct event_header){rows_text(rows, i, ENDPOINT_PART_NAME), value};
+        }
+}
+
+static void receiver_deinit(struct receiver *receiver)
+{
+        free(receiver->secrets);
+        free(receiver->headers);
+}
+
+static bool check_payload(const char *payload, struct error *error)
+{
+        json_error_t fault;
+        json_t *value;
+
+        if (payload == NULL)
+                return true;
+        value = json_loads(payload, JSON_DECODE_ANY | JSON_ALLOW_NUL, &fault);
+        json_decref(value);
+        return value != NULL ||
+               error_set(error, ERROR_USAGE, "--payload is not JSON: %s at byte %d", fault.text,
+                   fault.position);
+}
+
+static bool report(const char *name, const struct event *event, const struct outcome *outcome,
+    int64_t ms, struct error *error)
+{
+        if (outcome->kind != OUTCOME_DELIVERED)
+                return error_set(error, ERROR_SINK,
+                    "%.100s did not take the test event after %" PRId64 " ms: %s: %s", name, ms,
+                    outcome_name(outcome->kind), outcome->reason);
+        printf("%s took the test event %s in %" PRId64 " ms\n", name, event->event_id, ms);
+        return true;
+}
+
+static bool deliver(const struct receiver *receiver, const struct arguments *arguments,
+    const struct config *config, struct error *error)
+{
+        const struct sink_config *sink = endpoint_find_sink(config, receiver->sink, error);
+        const char *topic = arguments_value(arguments, OPTION_TOPIC);
+        const char *payload = arguments_value(arguments, OPTION_PAYLOAD);
+        struct bytes made_up = {0};
+        struct event event = {.created_us = clock_wall_us(),
+            .topic = topic != NULL ? topic : TEST_TOPIC,
+            .key = receiver->target.name,
+            .is_json = true};
+        struct outcome outcome = {0};
+        int64_t ms = 0;
+        bool ok;
+
+        if (sink == NULL)
+                return false;
+        bytes_printf(&made_up, "{\"endpoint\":\"%s\",\"test\":true}", receiver->target.name);
+        event.type = event.topic;
+        event.payload = payload != NULL ? payload : made_up.data;
+        event.payload_bytes = strlen(event.payload);
+        snprintf(event.event_id, sizeof event.event_id, "%s", receiver->event_id);
+        ok = endpoint_delivery_try(sink, &receiver->target, &event, &outcome, &ms, error) &&
+             report(receiver->target.name, &event, &outcome, ms, error);
+        bytes_deinit(&made_up);
+        return ok;
+}
+
+static bool test(struct blocking_conn *conn, const struct arguments *arguments,
+    const struct config *config, struct error *error)
+{
+        const char *name = arguments->operands[1];
+        struct rows *rows = endpoint_read_parts(conn, name, error);
+        struct receiver receiver;
+        bool ok;
+
+        if (rows == NULL)
+                return endpoint_refused(conn, name, error);
+        if (rows_count(rows) == 0) {
+                rows_free(rows);
+                return endpoint_missing(conn, name, error);
+        }
+        receiver_init(&receiver, name, rows);
+        ok = deliver(&receiver, arguments, config, error);
+        receiver_deinit(&receiver);
+        rows_free(rows);
+        return ok;
+}
+
+static bool check_words(const struct arguments *arguments, struct error *error)
+{
+        const char *topic = arguments_value(arguments, OPTION_TOPIC);
+
+        if (!arguments_has(arguments, OPTION_CONFIG))
+                return error_set(error, ERROR_USAGE,
+                    "endpoint test: how is the sink set up? Add -c FILE with the relay's "
+                    "configuration");
+        if (topic != NULL && (*topic == '\0' || strlen(topic) > 255))
+                return error_set(error, ERROR_USAGE, "--topic: a topic has 1 to 255 bytes, not %zu",
+                    strlen(topic));
+        return check_payload(arguments_value(arguments, OPTION_PAYLOAD), error);
+}
+
+bool endpoint_run_test(const struct arguments *arguments, struct error *error)
+{
+        struct blocking_conn *conn = NULL;
+        struct config *config = NULL;
+        bool ok = false;
+
+        if (check_words(arguments, error))
+                config = config_load(arguments_value(arguments, OPTION_CONFIG), error);
+        if (config != NULL)
+                conn = endpoint_connect(arguments, error);
+        if (conn != NULL)
+                ok = test(conn, arguments, config, error);
+        blocking_conn_close(conn);
+        config_free(config);
+        return ok;
+}

@@ -1,0 +1,107 @@
+#include "cli/publish_args.h"
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "outbox/schema.h"
+#include "pg/blocking_conn.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool publish_read_payload(const char *value, struct bytes *out_payload, struct error *error)
+{
+        struct bytes payload = {0};
+
+        if (strcmp(value, "-") == 0) {
+                if (!read_input("-", PUBLISH_MAX_BODY_BYTES, &payload, error))
+                        return false;
+        } else if (value[0] == '@') {
+                if (!read_input(value + 1, PUBLISH_MAX_BODY_BYTES, &payload, error))
+                        return false;
+        } else {
+                bytes_append_text(&payload, value);
+        }
+        if (payload.length > 0 && strlen(payload.data) < payload.length) {
+                error_set(error, ERROR_USAGE,
+                    "payload: JSON has no NUL byte, here is one after %zu bytes; "
+                    "--data publishes bytes",
+                    strlen(payload.data));
+                bytes_deinit(&payload);
+                return false;
+        }
+        *out_payload = payload;
+        return true;
+}
+
+static bool add_header(json_t *headers, const char *pair, struct error *error)
+{
+        const char *equals = strchr(pair, '=');
+        char *name;
+        bool ok = true;
+
+        if (equals == NULL || equals == pair)
+                return error_set(error, ERROR_USAGE, "header: \"%.64s\" is not NAME=VALUE", pair);
+        name = xstrndup(pair, (size_t)(equals - pair));
+        if (json_object_get(headers, name) != NULL)
+                ok = error_set(error, ERROR_USAGE, "header: \"%.64s\" is given twice", name);
+        else if (json_object_set_new(headers, name, json_string(equals + 1)) != 0)
+                ok = error_set(error, ERROR_USAGE, "header: \"%.64s\" is not valid UTF-8", pair);
+        free(name);
+        return ok;
+}
+
+bool publish_make_headers(
+    const struct arguments *arguments, unsigned option, char **out_json, struct error *error)
+{
+        json_t *headers;
+        bool ok = true;
+
+        *out_json = NULL;
+        if (!arguments_has(arguments, option))
+                return true;
+        headers = json_object();
+        for (unsigned i = 0; ok && i < arguments->n_given; i++)
+                if (arguments->given[i].index == option)
+                        ok = add_header(headers, arguments->given[i].value, error);
+        if (ok)
+                *out_json = json_dumps(headers, JSON_COMPACT);
+        json_decref(headers);
+        return ok;
+}
+
+/* The table's rules are named as sentences: topic_must_not_be_empty. */
+static bool broken_rule(const char *constraint, struct error *error)
+{
+        char *sentence = xstrdup(constraint);
+
+        for (char *at = sentence; *at != '\0'; at++)
+                if (*at == '_')
+                        *at = ' ';
+        error_set(error, ERROR_USAGE, "%s", sentence);
+        free(sentence);
+        return false;
+}
+
+bool publish_refused(struct blocking_conn *conn, struct error *error)
+{
+        const char *sqlstate = blocking_conn_sqlstate(conn);
+        const char *message = blocking_conn_message(conn);
+
+        if (strcmp(sqlstate, "23514") == 0 && *blocking_conn_constraint(conn) != '\0')
+                return broken_rule(blocking_conn_constraint(conn), error);
+        if (strcmp(sqlstate, "22P02") == 0)
+                return error_set(error, ERROR_USAGE, "payload: %s", message);
+        if (strncmp(sqlstate, "22", 2) == 0)
+                return error_set(error, ERROR_USAGE, "the event may not be published: %s", message);
+        if (error->kind == ERROR_PERMISSION)
+                return error_set(error, ERROR_PERMISSION,
+                    "%s. An administrator can allow it: GRANT courier_publisher TO \"%s\"", message,
+                    blocking_conn_user(conn));
+        if (strcmp(sqlstate, "3F000") == 0)
+                return schema_check(conn, 0, error);
+        if (error->kind == ERROR_SCHEMA)
+                return error_set(
+                    error, ERROR_SCHEMA, "%s. See `pgcourier migrate status`", message);
+        return false;
+}

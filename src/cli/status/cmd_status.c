@@ -1,0 +1,277 @@
+/* What is stuck, why, and what helps: of the relay's admin endpoint, or of the database. */
+#include "admin/findings/findings.h"
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/status/status_print.h"
+#include "cli/status/status_source.h"
+#include "config/suggest.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIVE_MS     1000 /* between two looks at the endpoint */
+#define DATABASE_MS 2000 /* or at the database */
+
+enum { WATCH, JSON, CHECK, COLOR, DSN, CONFIG };
+
+static const struct command_option options[] = {
+    [WATCH] = {"watch", 'w', NULL, false,
+        "print it anew every second (of the database every\n2 s) until Ctrl-C; on a terminal"},
+    [JSON] = {"json", 0, NULL, false, "print the whole status as one JSON document"},
+    [CHECK] = {"check", 0, NULL, false, "end with 1 if something needs attention (not for notes)"},
+    [COLOR] = {"color", 0, "WHEN", false,
+        "auto (on a terminal, unless NO_COLOR is set), always\nor never"},
+    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
+    [CONFIG] = {"config", 'c', "FILE", false,
+        "the endpoint, the database and the sinks of this\nconfiguration"},
+    {0},
+};
+
+static volatile sig_atomic_t is_interrupted;
+
+static void on_interrupt(int number)
+{
+        (void)number;
+        is_interrupted = 1;
+}
+
+static bool is_wanted(const struct arguments *arguments, const char *sink)
+{
+        for (unsigned i = 0; i < arguments->n_operands; i++)
+                if (sink != NULL && strcmp(arguments->operands[i], sink) == 0)
+                        return true;
+        return arguments->n_operands == 0;
+}
+
+/* Keeps of a list what is about the sinks of the command line, by this member. */
+static void keep_wanted(const struct arguments *arguments, json_t *list, const char *member)
+{
+        for (size_t i = json_array_size(list); i-- > 0;)
+                if (!is_wanted(arguments,
+                        json_string_value(json_object_get(json_array_get(list, i), member))))
+                        json_array_remove(list, i);
+}
+
+static bool check_sink(const json_t *sinks, const char *name, struct error *error)
+{
+        const char *slash = strchr(name, '/');
+        const char *meant = NULL;
+        const json_t *sink;
+        bool have_receivers = false;
+        size_t i;
+
+        if (slash != NULL) /* webhooks/acme, as the log has it */
+                return error_set(error, ERROR_USAGE,
+                    "status is told of whole sinks; of the receiver %.100s: `pgcourier endpoint "
+                    "show "
+                    "%.100s`",
+                    slash + 1, slash + 1);
+        json_array_foreach(sinks, i, sink)
+        {
+                const char *known = json_string_value(json_object_get(sink, "name"));
+
+                if (strcmp(known, name) == 0)
+                        return true;
+                meant = suggest_nearer(name, meant, known);
+                have_receivers |= json_is_object(json_object_get(sink, "endpoints"));
+        }
+        if (meant == NULL && have_receivers)
+                return error_set(error, ERROR_USAGE,
+                    "there is no sink \"%.64s\"; see `pgcourier status`. Of a receiver of that "
+                    "name: `pgcourier endpoint show %.64s`",
+                    name, name);
+        return error_set(error, ERROR_USAGE, "there is no sink \"%.64s\"%s%.64s%s", name,
+            meant != NULL ? "; did you mean \"" : "; see `pgcourier status`",
+            meant != NULL ? meant : "", meant != NULL ? "\"?" : "");
+}
+
+static bool narrow(const struct arguments *arguments, json_t *status, struct error *error)
+{
+        json_t *sinks = json_object_get(status, "sinks");
+
+        for (unsigned i = 0; i < arguments->n_operands; i++)
+                if (!check_sink(sinks, arguments->operands[i], error))
+                        return false;
+        keep_wanted(arguments, sinks, "name");
+        keep_wanted(arguments, json_object_get(status, "blocked_keys"), "sink");
+        keep_wanted(arguments, json_object_get(status, "recent"), "sink");
+        keep_wanted(arguments, json_object_get(status, "orphans"), "sink");
+        return true;
+}
+
+static bool print_json(json_t *status, struct error *error)
+{
+        char *text = json_dumps(status, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+
+        if (text == NULL)
+                return error_set(error, ERROR_SYSTEM, "the status cannot be printed");
+        puts(text);
+        free(text);
+        return true;
+}
+
+static bool has_colours(const struct arguments *arguments)
+{
+        const char *when = arguments_value(arguments, COLOR);
+        const char *no_color = getenv("NO_COLOR");
+        const char *term = getenv("TERM");
+
+        if (when != NULL && strcmp(when, "auto") != 0)
+                return strcmp(when, "always") == 0;
+        return isatty(STDOUT_FILENO) && (no_color == NULL || *no_color == '\0') &&
+               (term == NULL || strcmp(term, "dumb") != 0);
+}
+
+static bool print(const struct arguments *arguments, const struct status_source *source,
+    json_t *status, unsigned *out_n_findings, struct error *error)
+{
+        const char *unanswered =
+            source->unanswered.kind != ERROR_NONE ? source->unanswered.text : NULL;
+        json_t *findings;
+        bool ok;
+
+        if (!narrow(arguments, status, error))
+                return false;
+        findings = attention_find(status);
+        *out_n_findings = attention_count(findings);
+        json_object_set(status, "attention", findings);
+        if (arguments_has(arguments, JSON))
+                ok = print_json(status, error);
+        else
+                ok = status_print(status, findings, unanswered, has_colours(arguments), error);
+        json_decref(findings);
+        return ok;
+}
+
+static bool print_once(
+    const struct arguments *arguments, struct status_source *source, struct error *error)
+{
+        json_t *status = status_source_read(source, error);
+        unsigned n_findings = 0;
+        bool ok;
+
+        if (status == NULL)
+                return false;
+        ok = print(arguments, source, status, &n_findings, error);
+        json_decref(status);
+        if (ok && n_findings > 0 && arguments_has(arguments, CHECK))
+                return error_set(error, ERROR_SYSTEM, "%u thing%s attention", n_findings,
+                    n_findings == 1 ? " needs" : "s need");
+        return ok;
+}
+
+static void catch_interrupts(void)
+{
+        /* What is being written is written; only the pause, which is never restarted, ends at once. */
+        const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
+}
+
+/* One look; false if there is no sense in another. What cannot be reached now may be later. */
+static bool redraw(const struct arguments *arguments, struct status_source *source,
+    int64_t *out_pause_ms, struct error *error)
+{
+        json_t *status = status_source_read(source, error);
+        unsigned n_findings;
+        bool ok = true;
+
+        *out_pause_ms = DATABASE_MS;
+        if (is_interrupted) {
+                json_decref(status);
+                return true;
+        }
+        fputs("\x1b[H\x1b[J", stdout);
+        if (status == NULL) {
+                printf("pgcourier: %s\n", error->text);
+                return error->kind == ERROR_DATABASE || error->kind == ERROR_LOGIN ||
+                       error->kind == ERROR_TEMPORARY;
+        }
+        if (json_is_true(json_object_get(status, "is_live")))
+                *out_pause_ms = LIVE_MS;
+        ok = print(arguments, source, status, &n_findings, error);
+        json_decref(status);
+        fflush(stdout);
+        return ok && !ferror(stdout);
+}
+
+static bool watch(
+    const struct arguments *arguments, struct status_source *source, struct error *error)
+{
+        int64_t pause_ms = 0;
+        bool goes_on = true;
+
+        catch_interrupts();
+        while (goes_on && !is_interrupted) {
+                goes_on = redraw(arguments, source, &pause_ms, error);
+                if (goes_on && !is_interrupted)
+                        (void)poll(NULL, 0, (int)pause_ms);
+        }
+        if (goes_on)
+                *error = (struct error){0};
+        return goes_on;
+}
+
+static bool check_words(const struct arguments *arguments, struct error *error)
+{
+        const char *when = arguments_value(arguments, COLOR);
+
+        if (when != NULL && strcmp(when, "auto") != 0 && strcmp(when, "always") != 0 &&
+            strcmp(when, "never") != 0)
+                return error_set(
+                    error, ERROR_USAGE, "--color: \"%.64s\" is not auto, always or never", when);
+        if (!arguments_has(arguments, WATCH))
+                return true;
+        if (arguments_has(arguments, JSON) || arguments_has(arguments, CHECK))
+                return error_set(error, ERROR_USAGE,
+                    "status: --watch is for people; leave out --json and --check");
+        return isatty(STDOUT_FILENO) ||
+               error_set(error, ERROR_USAGE,
+                   "status: --watch needs a terminal; programs ask again with --json");
+}
+
+static bool run_status(const struct arguments *arguments, struct error *error)
+{
+        struct status_source source;
+        bool ok;
+
+        if (!check_words(arguments, error))
+                return false;
+        ok = status_source_open(
+            &source, arguments_value(arguments, DSN), arguments_value(arguments, CONFIG), error);
+        if (ok)
+                ok = arguments_has(arguments, WATCH) ? watch(arguments, &source, error)
+                                                     : print_once(arguments, &source, error);
+        status_source_close(&source);
+        return ok;
+}
+
+extern const struct command status_command;
+const struct command status_command = {
+    .name = "status",
+    .summary = "say how every sink is, what is stuck, and what helps",
+    .usage = "[SINK]... [--watch | --json] [--check] [--color WHEN] [--dsn DSN | -c FILE]",
+    .details =
+        "Asks the admin endpoint of the relay, if FILE has the block admin, else (or if nobody\n"
+        "answers there) the database, so it works while no relay runs. The database does not\n"
+        "know rates, latencies and whether a destination is down; these are left empty.\n"
+        "\n"
+        "BACKLOG is what a sink has not got yet, with ~ an estimate; OLDEST how old the oldest\n"
+        "of that is, parked deliveries included; RATE, P50 and P99 are those of the last minute,\n"
+        "from publishing to delivery; with + there are more. Below the table comes what needs\n"
+        "attention, in words, with the command that helps. Without -c FILE every sink that has\n"
+        "run in the database is shown, and its backlog counts events of all topics.\n"
+        "\n"
+        "The role must be a member of courier_relay. With neither --dsn nor -c the environment\n"
+        "names the database (PGHOST, PGUSER …).\n",
+    .options = options,
+    .max_operands = UINT_MAX,
+    .run = run_status,
+};

@@ -1,0 +1,223 @@
+#include "cli/status/status_print.h"
+
+#include "admin/findings/findings.h"
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "cli/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum column { SINK, STATE, BACKLOG, OLDEST, RATE, P50, P99, RETRYING, DEAD, N_COLUMNS };
+
+static const struct listing_column columns[N_COLUMNS + 1] = {
+    [SINK] = {"SINK", SINK, CELL_LONG},
+    [STATE] = {"STATE", STATE, CELL_WORD},
+    [BACKLOG] = {"BACKLOG", BACKLOG, CELL_NUMBER},
+    [OLDEST] = {"OLDEST", OLDEST, CELL_NUMBER},
+    [RATE] = {"RATE", RATE, CELL_NUMBER},
+    [P50] = {"P50", P50, CELL_NUMBER},
+    [P99] = {"P99", P99, CELL_NUMBER},
+    [RETRYING] = {"RETRYING", RETRYING, CELL_NUMBER},
+    [DEAD] = {"DEAD", DEAD, CELL_NUMBER},
+};
+
+enum { CELL_BYTES = 80, TEXT_INDENT = 9, TEXT_COLUMNS = 100 };
+
+static const json_t *get(const json_t *object, const char *name)
+{
+        return json_object_get(object, name);
+}
+
+static const char *text_of(const json_t *object, const char *name)
+{
+        const char *text = json_string_value(get(object, name));
+
+        return text != NULL ? text : "";
+}
+
+static void write_latency(char *cell, const json_t *seconds)
+{
+        double value = json_number_value(seconds);
+
+        if (!json_is_number(seconds))
+                return;
+        if (value < 0.01)
+                snprintf(cell, CELL_BYTES, "%.1f ms", value * 1000);
+        else if (value < 1)
+                snprintf(cell, CELL_BYTES, "%.0f ms", value * 1000);
+        else
+                attention_duration(cell, CELL_BYTES, value);
+}
+
+static void write_count(char *cell, const json_t *number, const char *before, const char *after)
+{
+        if (json_is_number(number))
+                snprintf(cell, CELL_BYTES, "%s%.0f%s", before, json_number_value(number), after);
+}
+
+/* What is not known stays empty. */
+static void write_line(char (*cells)[CELL_BYTES], const json_t *sink)
+{
+        const json_t *backlog = get(sink, "backlog");
+        const json_t *latency = get(sink, "latency");
+        const char *more = json_is_false(get(sink, "counts_are_exact")) ? "+" : "";
+
+        snprintf(cells[SINK], CELL_BYTES, "%s", text_of(sink, "name"));
+        snprintf(cells[STATE], CELL_BYTES, "%s", text_of(sink, "state"));
+        write_count(cells[BACKLOG], get(backlog, "events"),
+            json_is_false(get(backlog, "is_exact")) ? "~" : "", "");
+        if (json_number_value(get(backlog, "oldest_age")) > 0)
+                attention_duration(
+                    cells[OLDEST], CELL_BYTES, json_number_value(get(backlog, "oldest_age")));
+        if (json_is_number(get(sink, "rate")))
+                snprintf(cells[RATE], CELL_BYTES, "%.1f/s", json_number_value(get(sink, "rate")));
+        write_latency(cells[P50], get(latency, "p50"));
+        write_latency(cells[P99], get(latency, "p99"));
+        write_count(cells[RETRYING], get(sink, "retrying"), "", more);
+        write_count(cells[DEAD], get(sink, "dead"), "", more);
+}
+
+static const char *state_colour(const char *state)
+{
+        static const char *const calm[] = {
+            "running", "standby", "starting", "draining", "disconnected"};
+
+        for (size_t i = 0; i < sizeof calm / sizeof *calm; i++)
+                if (strcmp(state, calm[i]) == 0)
+                        return i == 0 ? "green" : "yellow";
+        return strcmp(state, "paused") == 0 ? "yellow" : "red";
+}
+
+static bool print_sinks(const json_t *sinks, bool has_colours, struct error *error)
+{
+        size_t n = json_array_size(sinks);
+        char(*storage)[N_COLUMNS][CELL_BYTES] = xcalloc(n + 1, sizeof *storage);
+        const char **cells = xcalloc(n * N_COLUMNS + 1, sizeof *cells);
+        const char **colours = xcalloc(n + 1, sizeof *colours);
+        bool ok;
+
+        for (size_t i = 0; i < n; i++) {
+                write_line(storage[i], json_array_get(sinks, i));
+                for (size_t j = 0; j < N_COLUMNS; j++)
+                        cells[i * N_COLUMNS + j] = storage[i][j];
+                colours[i] = state_colour(storage[i][STATE]);
+        }
+        ok = listing_print_cells(columns, cells, n, has_colours ? colours : NULL, error);
+        free(colours);
+        free(cells);
+        free(storage);
+        return ok;
+}
+
+/* Else a frozen picture looks healthy. */
+static void print_age(const json_t *status)
+{
+        const char *looked_at = text_of(status, "looked_at");
+        bool is_old = json_is_false(get(get(status, "source"), "up")) ||
+                      *text_of(status, "look_error") != '\0';
+
+        if (is_old && *looked_at != '\0')
+                printf("OLD: backlogs and counts are those of %s, when the database last answered; "
+                       "rates are\n     of the last minute\n",
+                    looked_at);
+}
+
+static void print_head(const json_t *status, const char *unanswered)
+{
+        const json_t *source = get(status, "source");
+        const json_t *pid = get(source, "owner_pid");
+
+        if (json_is_true(get(status, "is_live"))) {
+                printf("pgcourier %s, %s, since %s, %s\n", text_of(status, "version"),
+                    text_of(status, "instance"), text_of(status, "started_at"),
+                    json_is_true(get(status, "ready")) ? "ready" : "NOT READY");
+                print_age(status);
+                return;
+        }
+        fputs("from the database alone: ", stdout);
+        if (unanswered != NULL)
+                listing_print_text(unanswered, 0);
+        else
+                fputs("no admin endpoint is configured", stdout);
+        if (json_is_number(pid))
+                printf("; a relay is connected as pid %lld\n", (long long)json_integer_value(pid));
+        else
+                puts("; no relay owns a sink");
+}
+
+/* Filled up to that column, with all lines indented. */
+static void print_paragraph(const char *text)
+{
+        struct bytes word = {0};
+        int column = TEXT_COLUMNS;
+        bool is_first = true;
+
+        while (*(text += strspn(text, " \n")) != '\0') {
+                size_t length = strcspn(text, " \n");
+                int width = 0;
+
+                for (size_t i = 0; i < length; i++)
+                        width += ((unsigned char)text[i] & 0xc0) != 0x80; /* letters, not bytes */
+                if (column + 1 + width > TEXT_COLUMNS) {
+                        printf("%s%*s", is_first ? "" : "\n", TEXT_INDENT, "");
+                        column = TEXT_INDENT + width;
+                } else {
+                        putchar(' ');
+                        column += 1 + width;
+                }
+                bytes_clear(&word);
+                bytes_append(&word, text, length);
+                listing_print_text(word.data, TEXT_INDENT);
+                text += length;
+                is_first = false;
+        }
+        if (!is_first)
+                putchar('\n');
+        bytes_deinit(&word);
+}
+
+static void print_finding(const json_t *finding, bool has_colours)
+{
+        const char *level = text_of(finding, "level");
+        const char *colour = strcmp(level, "error") == 0     ? "\x1b[31m"
+                             : strcmp(level, "warning") == 0 ? "\x1b[33m"
+                                                             : "\x1b[36m";
+        char lasts[CELL_BYTES];
+
+        printf("%s%-7s%s  ", has_colours ? colour : "", level, has_colours ? "\x1b[0m" : "");
+        listing_print_text(text_of(finding, "title"), TEXT_INDENT);
+        if (json_number_value(get(finding, "lasts")) > 0) {
+                attention_duration(lasts, sizeof lasts, json_number_value(get(finding, "lasts")));
+                printf(" for %s", lasts);
+        }
+        putchar('\n');
+        print_paragraph(text_of(finding, "why"));
+        print_paragraph(text_of(finding, "remedy"));
+        if (json_is_string(get(finding, "command"))) {
+                printf("%*shelp: ", TEXT_INDENT, "");
+                listing_print_text(text_of(finding, "command"), TEXT_INDENT);
+                putchar('\n');
+        }
+}
+
+bool status_print(const json_t *status, const json_t *findings, const char *unanswered,
+    bool has_colours, struct error *error)
+{
+        const json_t *finding;
+        size_t i;
+
+        print_head(status, unanswered);
+        if (json_array_size(get(status, "sinks")) == 0)
+                puts("there are no sinks");
+        else if (!print_sinks(get(status, "sinks"), has_colours, error))
+                return false;
+        if (json_array_size(findings) == 0)
+                puts("nothing needs attention");
+        json_array_foreach(findings, i, finding)
+        {
+                print_finding(finding, has_colours);
+        }
+        return true;
+}

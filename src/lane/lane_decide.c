@@ -1,0 +1,275 @@
+/*
+ * What becomes of a delivery, as a verdict for the database: delivered, parked
+ * or given up. One that came with the stream is written when the cursor passes
+ * it, in the same transaction; one that was parked already, at once. A
+ * delivery from the stream that is simply delivered needs no verdict.
+ */
+#include "base/alloc.h"
+#include "lane/lane_internal.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Then the settle is due at once. */
+static void note_awaited(struct lane *lane, const struct delivery *delivery)
+{
+        lane->is_settle_awaited |= key_order_is_dead_awaited(delivery);
+}
+
+void lane_queue_verdict(void *owner, struct delivery *delivery)
+{
+        struct lane *lane = owner;
+
+        list_push_back(&lane->verdicts, &delivery->verdict->link);
+        note_awaited(lane, delivery);
+}
+
+static bool is_behind_cursor(const struct delivery *delivery)
+{
+        return delivery->is_passed || delivery->batch->parked != NULL;
+}
+
+static void advance(struct lane *lane, int64_t now_ms)
+{
+        if (window_advance(&lane->window, lane_queue_verdict, lane))
+                lane_note_moved(lane, now_ms);
+}
+
+static struct verdict *make_verdict(
+    struct delivery *delivery, enum verdict_kind kind, const char *words)
+{
+        struct verdict *verdict = xcalloc(1, sizeof *verdict);
+
+        list_init(&verdict->link);
+        verdict->event = delivery->event;
+        verdict->delivery = delivery;
+        verdict->kind = kind;
+        verdict->is_parked = delivery->is_parked;
+        verdict->n_attempts = delivery->n_attempts;
+        verdict->retried_ms = delivery->retried_ms;
+        verdict->has_failed = words != NULL;
+        snprintf(verdict->words, sizeof verdict->words, "%s", words != NULL ? words : "");
+        return verdict;
+}
+
+/* The verdict on one that was parked while under way is on its way too: this one follows it. Or it
+ * is still here: then this one takes its place. */
+static void follow_verdict(struct lane *lane, struct delivery *delivery, struct verdict *verdict)
+{
+        struct verdict *first = delivery->verdict;
+
+        if (delivery->is_verdict_sent) {
+                verdict->is_parked = true;
+                delivery->next_verdict = verdict;
+                return;
+        }
+        if (verdict->kind != VERDICT_PARK)
+                key_order_note_kept(delivery);
+        list_insert_before(&first->link, &verdict->link);
+        list_remove(&first->link);
+        free(first);
+        delivery->verdict = verdict;
+        note_awaited(lane, delivery);
+}
+
+static void give_verdict(
+    struct lane *lane, struct delivery *delivery, struct verdict *verdict, int64_t now_ms)
+{
+        bool has_one = delivery->verdict != NULL;
+
+        if (verdict->kind == VERDICT_PARK && !has_one)
+                key_order_note_parking(delivery);
+        if (has_one) {
+                follow_verdict(lane, delivery, verdict);
+                return;
+        }
+        delivery->verdict = verdict;
+        if (is_behind_cursor(delivery)) {
+                lane_queue_verdict(lane, delivery);
+                lane_note_moved(lane, now_ms);
+        } else {
+                window_note_decided(&lane->window, delivery);
+                advance(lane, now_ms);
+        }
+}
+
+/* It was parked while under way, but that is not written yet: nothing needs to be. */
+static void withdraw_verdict(struct lane *lane, struct delivery *delivery)
+{
+        list_remove(&delivery->verdict->link);
+        free(delivery->verdict);
+        delivery->verdict = NULL;
+        lane_let_go(lane, delivery);
+}
+
+void lane_decide_delivered(struct lane *lane, struct delivery *delivery, int64_t now_ms)
+{
+        delivery->state = DELIVERY_DECIDED;
+        key_order_leave(&lane->order, delivery, lane_resume_delivery, lane);
+        if (delivery->verdict != NULL && !delivery->is_verdict_sent && !delivery->is_parked) {
+                withdraw_verdict(lane, delivery);
+        } else if (delivery->verdict != NULL || is_behind_cursor(delivery)) {
+                give_verdict(
+                    lane, delivery, make_verdict(delivery, VERDICT_DELIVERED, NULL), now_ms);
+        } else {
+                window_note_decided(&lane->window, delivery);
+                advance(lane, now_ms);
+        }
+}
+
+void lane_decide_dead(struct lane *lane, struct delivery *delivery, enum dead_reason reason,
+    const char *words, int64_t now_ms)
+{
+        struct verdict *verdict = make_verdict(delivery, VERDICT_DEAD, words);
+
+        verdict->reason = reason;
+        delivery->state = DELIVERY_DECIDED;
+        key_order_note_failed(delivery);
+        give_verdict(lane, delivery, verdict, now_ms);
+}
+
+void lane_decide_delayed(struct lane *lane, struct delivery *delivery, int64_t now_ms)
+{
+        struct verdict *verdict = make_verdict(delivery, VERDICT_PARK, NULL);
+
+        verdict->state = PARKED_DELAYED;
+        delivery->state = DELIVERY_DECIDED;
+        give_verdict(lane, delivery, verdict, now_ms);
+}
+
+void lane_decide_last(struct lane *lane, struct delivery *delivery, int64_t now_ms)
+{
+        struct verdict *verdict = make_verdict(delivery, VERDICT_PARK, NULL);
+
+        verdict->state = PARKED_BLOCKED;
+        verdict->goes_last = true;
+        verdict->due_ms = now_ms;
+        delivery->state = DELIVERY_DECIDED;
+        give_verdict(lane, delivery, verdict, now_ms);
+}
+
+static void leave_line(struct delivery *delivery)
+{
+        if (delivery->state == DELIVERY_BLOCKED)
+                key_order_unblock(delivery);
+        else
+                list_remove(&delivery->link);
+        delivery->state = DELIVERY_DECIDED;
+}
+
+static void park_one(
+    struct lane *lane, struct delivery *delivery, int64_t due_ms, const char *words, int64_t now_ms)
+{
+        struct verdict *verdict = make_verdict(delivery, VERDICT_PARK, words);
+
+        verdict->state = PARKED_BLOCKED; /* until it is written: lane_settle.c */
+        verdict->due_ms = due_ms;
+        give_verdict(lane, delivery, verdict, now_ms);
+}
+
+/* Those of its key that stand behind it in memory and are not under way. */
+static void park_followers(struct lane *lane, struct delivery *delivery, int64_t now_ms)
+{
+        struct key_chain *chain = delivery->chain;
+
+        if (chain == NULL)
+                return;
+        for (struct list *link = delivery->chain_link.next, *next; link != &chain->deliveries;
+             link = next) {
+                struct delivery *follower = list_owner(link, struct delivery, chain_link);
+                next = link->next;
+                if (follower->state != DELIVERY_READY && follower->state != DELIVERY_BLOCKED)
+                        continue;
+                if (!follower->is_parked) {
+                        leave_line(follower);
+                        park_one(lane, follower, now_ms, NULL, now_ms);
+                } else if (follower->is_row_delayed) {
+                        leave_line(follower);
+                        lane_decide_last(lane, follower, now_ms);
+                } else {
+                        lane_unload(lane, follower, now_ms);
+                }
+        }
+}
+
+void lane_decide_parked(
+    struct lane *lane, struct delivery *delivery, int64_t due_ms, const char *words, int64_t now_ms)
+{
+        delivery->state = DELIVERY_DECIDED;
+        park_one(lane, delivery, due_ms, words, now_ms);
+        park_followers(lane, delivery, now_ms);
+}
+
+void lane_unload(struct lane *lane, struct delivery *delivery, int64_t now_ms)
+{
+        leave_line(delivery);
+        if (delivery->chain == NULL || delivery->is_row_delayed)
+                lane_note_parked_due(lane, now_ms);
+        if (delivery->is_row_delayed) {
+                /* Its row has no place behind its key yet. */
+                lane->n_parked--;
+                key_order_leave(&lane->order, delivery, lane_resume_delivery, lane);
+        } else {
+                key_order_store(&lane->order, delivery, false, lane_resume_delivery, lane);
+        }
+        lane_let_go(lane, delivery);
+}
+
+/* Who the cursor waits for: the window's head, or the first of its key. */
+static const struct delivery *holder(const struct lane *lane)
+{
+        const struct delivery *head = window_head(&lane->window);
+
+        if (head != NULL && head->state == DELIVERY_BLOCKED)
+                head = list_owner(head->chain->deliveries.next, struct delivery, chain_link);
+        return head != NULL && head->state == DELIVERY_IN_FLIGHT ? head : NULL;
+}
+
+/* In an outage everything is slow, and nothing is parked. */
+int64_t lane_slow_due(const struct lane *lane)
+{
+        const struct delivery *slow;
+
+        if (lane->state != LANE_OWNED || lane->breaker.state != BREAKER_CLOSED ||
+            !window_is_held_up(&lane->window))
+                return -1;
+        slow = holder(lane);
+        return slow != NULL ? slow->started_ms + lane->policy.park_after_ms : -1;
+}
+
+static void park_head(struct lane *lane, int64_t now_ms)
+{
+        struct delivery *head = window_head(&lane->window);
+
+        if (head->state == DELIVERY_IN_FLIGHT) {
+                /* It stays under way; whoever comes after a crash tries it again. */
+                lane_note_claimed(lane, head);
+                head->n_attempts--;
+                park_one(lane, head, now_ms, NULL, now_ms);
+                head->n_attempts++;
+                park_followers(lane, head, now_ms);
+        } else {
+                leave_line(head);
+                park_one(lane, head, now_ms, NULL, now_ms);
+                park_followers(lane, head, now_ms);
+        }
+}
+
+void lane_park_slow(struct lane *lane, int64_t now_ms)
+{
+        int64_t due_ms;
+
+        while ((due_ms = lane_slow_due(lane)) >= 0 && due_ms <= now_ms)
+                park_head(lane, now_ms);
+}
+
+void lane_park_holes(struct lane *lane, int64_t now_ms)
+{
+        while (window_is_held_up(&lane->window)) {
+                struct delivery *head = window_head(&lane->window);
+                assert(head->state == DELIVERY_READY || head->state == DELIVERY_BLOCKED);
+                leave_line(head);
+                park_one(lane, head, now_ms, NULL, now_ms);
+        }
+}

@@ -1,0 +1,168 @@
+/* Replay: copies of what a lane has passed, parked for it until their turn. */
+#include "operator/history.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char fix_sql[] =
+    "SELECT coalesce($1::timestamptz, now() - $2::bigint * interval '1 ms'),"
+    " coalesce($3::timestamptz, now() - $4::bigint * interval '1 ms'),"
+    " coalesce(pg_catalog.pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0),"
+    " EXISTS (SELECT FROM courier.cursor WHERE sink = $5 AND lane = $6::integer)";
+
+/* What the lane has not passed is not history: it would be delivered twice, and out of order. The
+ * pattern of topics is turned into a regular expression as in outbox/selection.h. */
+static const char read_sql[] =
+    "SELECT o.id, o.topic, o.type, o.headers::text FROM courier.outbox AS o, courier.cursor AS c"
+    " WHERE c.sink = $1 AND c.lane = $2::integer"
+    " AND o.id > $3::bigint AND o.id <= $4::bigint"
+    " AND (pg_visible_in_snapshot(o.txid, c.from_snapshot) OR (c.until_snapshot IS NOT NULL"
+    "   AND o.id <= c.last_id AND pg_visible_in_snapshot(o.txid, c.until_snapshot)))"
+    " AND ($5::timestamptz IS NULL OR o.created_at >= $5)"
+    " AND ($6::timestamptz IS NULL OR o.created_at <= $6)"
+    " AND ($7::text IS NULL OR o.topic ~ ('^(?:' || replace(replace(replace("
+    "   regexp_replace($7, '([^[:alnum:]*])', '\\\\\\1', 'g'), '**', E'\\x01'),"
+    "   '*', '[^.]*'), E'\\x01', '.*') || ')$'))"
+    " AND ($8::text IS NULL OR o.key = $8)"
+    " ORDER BY o.id LIMIT $9::integer";
+
+/* As `dead redrive` does it: delayed, so each takes its place behind its key when it is due. The
+ * positions are drawn in the order of the ids, columns of type json keep their bytes. The mark is
+ * that of redriven events, and a header that tells the two apart. */
+static const char replay_sql[] =
+    "INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, is_redriven,"
+    "  event_id, topic, key, type, payload, data, headers, created_at)"
+    " SELECT $1, $2::integer, o.id, 'delayed',"
+    "  statement_timestamp() + (given.nth - 1) * $4::bigint * interval '1 microsecond', true,"
+    "  o.event_id, o.topic, o.key, o.type, o.payload, o.data,"
+    "  coalesce(o.headers, '{}') || '{\"replayed\": \"true\"}', o.created_at"
+    " FROM unnest($3::bigint[]) WITH ORDINALITY AS given (id, nth)"
+    "  JOIN courier.outbox AS o ON o.id = given.id ORDER BY given.nth"
+    " ON CONFLICT ON CONSTRAINT parked_pkey DO NOTHING RETURNING 1";
+
+static const char due_sql[] =
+    "SELECT count(*) FROM (SELECT FROM courier.parked WHERE sink = $1 AND lane = $2::integer"
+    " AND (state <> 'blocked' OR skip) AND due_at <= clock_timestamp() AND headers ? 'replayed'"
+    " LIMIT $3::integer) AS due";
+
+static const char find_sql[] =
+    "SELECT min(id) FROM courier.outbox WHERE ($1::bigint IS NULL OR id >= $1)"
+    " AND ($2::timestamptz IS NULL OR created_at >= $2)"
+    " AND ($3::bigint IS NULL OR created_at >= now() - $3 * interval '1 ms')";
+
+static const char *number(char *text, size_t size, int64_t n)
+{
+        snprintf(text, size, "%" PRId64, n);
+        return text;
+}
+
+static const char *ago(char *text, size_t size, const struct moment *moment)
+{
+        return moment->ago_ms < 0 ? NULL : number(text, size, moment->ago_ms);
+}
+
+static void copy_time(char *to, size_t size, const char *text)
+{
+        snprintf(to, size, "%s", text != NULL ? text : "");
+}
+
+static const char *or_null(const char *text)
+{
+        return *text != '\0' ? text : NULL;
+}
+
+bool history_fix(struct blocking_conn *conn, struct history_range *range, struct error *error)
+{
+        char from_ago[24], to_ago[24], lane[16];
+        const struct parameter parameters[] = {{.value = range->from.time},
+            {.value = ago(from_ago, sizeof from_ago, &range->from)}, {.value = range->to.time},
+            {.value = ago(to_ago, sizeof to_ago, &range->to)}, {.value = range->sink},
+            {.value = number(lane, sizeof lane, range->lane)}};
+        struct rows *rows;
+        bool exists;
+
+        if (!blocking_conn_run(conn, "SET TimeZone = 'UTC'", error))
+                return false;
+        rows = blocking_conn_query(conn, fix_sql, parameters, 6, error);
+        if (rows == NULL)
+                return false;
+        copy_time(range->from_time, sizeof range->from_time, rows_text(rows, 0, 0));
+        copy_time(range->to_time, sizeof range->to_time, rows_text(rows, 0, 1));
+        range->upto = strtoll(rows_text(rows, 0, 2), NULL, 10);
+        if (range->to.id != 0 && range->to.id < range->upto)
+                range->upto = range->to.id;
+        exists = rows_bool(rows, 0, 3);
+        rows_free(rows);
+        return exists ||
+               error_set(error, ERROR_EMPTY,
+                   "no relay has run sink %s here so far: it has no history", range->sink);
+}
+
+struct rows *history_read(struct blocking_conn *conn, const struct history_range *range,
+    int64_t after_id, int max_rows, struct error *error)
+{
+        char lane[16], after[24], upto[24], limit[16];
+        const struct parameter parameters[] = {{.value = range->sink},
+            {.value = number(lane, sizeof lane, range->lane)},
+            {.value = number(after, sizeof after, after_id)},
+            {.value = number(upto, sizeof upto, range->upto)}, {.value = or_null(range->from_time)},
+            {.value = or_null(range->to_time)}, {.value = range->topic}, {.value = range->key},
+            {.value = number(limit, sizeof limit, max_rows)}};
+
+        return blocking_conn_query(conn, read_sql, parameters, 9, error);
+}
+
+bool history_replay(struct blocking_conn *conn, const struct history_range *range, const char *ids,
+    int64_t interval_us, int64_t *out_n_parked, struct error *error)
+{
+        char lane[16], interval[24];
+        const struct parameter parameters[] = {{.value = range->sink},
+            {.value = number(lane, sizeof lane, range->lane)}, {.value = ids},
+            {.value = number(interval, sizeof interval, interval_us)}};
+        struct rows *rows = blocking_conn_query(conn, replay_sql, parameters, 4, error);
+
+        if (rows == NULL)
+                return false;
+        *out_n_parked = rows_count(rows);
+        rows_free(rows);
+        return blocking_conn_run(conn, "NOTIFY courier_control", error);
+}
+
+bool history_count_due(struct blocking_conn *conn, const struct history_range *range, int limit,
+    int64_t *out_n_due, struct error *error)
+{
+        char lane[16], most[16];
+        const struct parameter parameters[] = {{.value = range->sink},
+            {.value = number(lane, sizeof lane, range->lane)},
+            {.value = number(most, sizeof most, limit)}};
+        struct rows *rows = blocking_conn_query(conn, due_sql, parameters, 3, error);
+
+        if (rows == NULL)
+                return false;
+        *out_n_due = strtoll(rows_text(rows, 0, 0), NULL, 10);
+        rows_free(rows);
+        return true;
+}
+
+bool history_find(
+    struct blocking_conn *conn, const struct moment *moment, int64_t *out_id, struct error *error)
+{
+        char id[24], ms[24];
+        const struct parameter parameters[] = {
+            {.value = moment->id != 0 ? number(id, sizeof id, moment->id) : NULL},
+            {.value = moment->time}, {.value = ago(ms, sizeof ms, moment)}};
+        struct rows *rows;
+        const char *first;
+
+        if (!blocking_conn_run(conn, "SET TimeZone = 'UTC'", error))
+                return false;
+        rows = blocking_conn_query(conn, find_sql, parameters, 3, error);
+        if (rows == NULL)
+                return false;
+        first = rows_text(rows, 0, 0);
+        *out_id = first != NULL ? strtoll(first, NULL, 10) : 0;
+        rows_free(rows);
+        return true;
+}

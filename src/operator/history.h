@@ -1,0 +1,67 @@
+/*
+ * What a lane has behind it, sent again: by copies that are parked until their
+ * turn (replay), or by moving its cursor back (rewind).
+ */
+#pragma once
+
+#include "base/error.h"
+#include "pg/blocking_conn.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One of the three. */
+struct moment {
+        int64_t id;       /* 0: none */
+        const char *time; /* as text, in UTC unless it says otherwise; NULL: none; borrowed */
+        int64_t ago_ms;   /* -1: none */
+};
+
+/* Which events of the outbox, of those that the lane has passed. */
+struct history_range {
+        const char *sink;
+        int32_t lane;
+        struct moment from;
+        struct moment to;  /* none: what the lane has passed now */
+        const char *topic; /* a pattern; NULL: any */
+        const char *key;   /* NULL: any */
+        /* From history_fix(). */
+        char from_time[48], to_time[48]; /* "" for none */
+        int64_t upto;
+};
+
+/* Makes times of "ago", and takes the last id there is: what is published from now on is not history.
+ * ERROR_EMPTY if no relay has run the lane. */
+bool history_fix(struct blocking_conn *conn, struct history_range *range, struct error *error)
+    __attribute__((warn_unused_result));
+
+/* At most max_rows of them with an id above after_id, in order; no filter is asked (filters.h). */
+enum history_column { HISTORY_ID, HISTORY_TOPIC, HISTORY_TYPE, HISTORY_HEADERS };
+struct rows *history_read(struct blocking_conn *conn, const struct history_range *range,
+    int64_t after_id, int max_rows, struct error *error) __attribute__((warn_unused_result));
+
+/* Parks copies of these events (an array literal of ids), due one every interval_us from now on, and
+ * wakes the relay. One that is parked for the lane already is left alone. */
+bool history_replay(struct blocking_conn *conn, const struct history_range *range, const char *ids,
+    int64_t interval_us, int64_t *out_n_parked, struct error *error)
+    __attribute__((warn_unused_result));
+
+/* How many replayed events are due and not delivered; no more than `limit` are counted. */
+bool history_count_due(struct blocking_conn *conn, const struct history_range *range, int limit,
+    int64_t *out_n_due, struct error *error) __attribute__((warn_unused_result));
+
+/* The first id at or after the moment; 0: there is none. */
+bool history_find(struct blocking_conn *conn, const struct moment *moment, int64_t *out_id,
+    struct error *error) __attribute__((warn_unused_result));
+
+enum { HISTORY_ALL_LANES = -1 };
+
+/* How many events (ids of all topics, at most) the lanes would deliver again from that id on. */
+bool history_count_rewind(struct blocking_conn *conn, const char *sink, int lane, int64_t id,
+    int64_t *out_n_events, struct error *error) __attribute__((warn_unused_result));
+
+/* Moves the cursors of lanes that nobody owns back to that id: within the transaction that
+ * cursors_hold() began, which it commits. Lanes that have not come so far stay. */
+bool history_rewind(struct blocking_conn *conn, const char *sink, int lane, int64_t id,
+    int64_t *out_n_lanes, struct error *error) __attribute__((warn_unused_result));

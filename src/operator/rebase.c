@@ -1,0 +1,142 @@
+#include "operator/rebase.h"
+
+#include "base/alloc.h"
+#include "pg/blocking_conn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+extern const char rebase_sql[]; /* rebase.sql, embedded at build time */
+
+/* Nobody publishes or settles until the transaction ends. */
+static const char lock_sql[] =
+    "BEGIN; SET LOCAL search_path = pg_catalog, pg_temp;"
+    " LOCK TABLE courier.outbox, courier.cursor IN ACCESS EXCLUSIVE MODE";
+
+static const char owned_sql[] =
+    "SELECT sink FROM courier.cursor"
+    " WHERE NOT pg_try_advisory_xact_lock(1668248946, lock_id) ORDER BY sink LIMIT 1";
+
+/* By how many the ids that were written are above the oldest that is in use, our own included. */
+static const char missing_sql[] =
+    "SELECT coalesce(max(txid), 3) + 1 - pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+    " FROM rebased";
+
+/* Each in a transaction of its own, of which nothing is left but the id. */
+static const char draw_sql[] =
+    "DO $$BEGIN FOR i IN 1 .. %lld LOOP PERFORM pg_catalog.pg_current_xact_id(); COMMIT; END LOOP; "
+    "END$$";
+
+static const char waiting_sql[] =
+    "SELECT cursor.sink, cursor.lane, count(rebased.id)"
+    " FROM courier.cursor LEFT JOIN rebased ON cursor.lock_id = ANY (rebased.lanes)"
+    " GROUP BY cursor.sink, cursor.lane ORDER BY cursor.sink, cursor.lane";
+
+static bool lock(struct blocking_conn *conn, struct error *error)
+{
+        if (blocking_conn_run(conn, lock_sql, error))
+                return true;
+        if (error->kind == ERROR_PERMISSION)
+                error_set(error, ERROR_PERMISSION,
+                    "rebase rewrites the outbox, which user %s may not: connect as the owner of "
+                    "schema courier",
+                    blocking_conn_user(conn));
+        return false;
+}
+
+static bool no_lane_is_owned(struct blocking_conn *conn, struct error *error)
+{
+        struct rows *rows = blocking_conn_query(conn, owned_sql, NULL, 0, error);
+        bool ok;
+
+        if (rows == NULL)
+                return false;
+        ok = rows_count(rows) == 0;
+        if (!ok)
+                error_set(error, ERROR_TEMPORARY,
+                    "a relay is running and owns the lane of sink %s; stop all relays first",
+                    rows_text(rows, 0, 0));
+        rows_free(rows);
+        return ok;
+}
+
+static bool count_missing_ids(struct blocking_conn *conn, long long *out_n, struct error *error)
+{
+        struct rows *rows = blocking_conn_query(conn, missing_sql, NULL, 0, error);
+
+        if (rows == NULL)
+                return false;
+        *out_n = strtoll(rows_text(rows, 0, 0), NULL, 10);
+        rows_free(rows);
+        return true;
+}
+
+static bool draw_ids(struct blocking_conn *conn, long long n, struct error *error)
+{
+        char draw[sizeof draw_sql + 24];
+
+        snprintf(draw, sizeof draw, draw_sql, n);
+        return blocking_conn_run(conn, "ROLLBACK", error) && blocking_conn_run(conn, draw, error);
+}
+
+/* A cluster that has drawn fewer ids than there are sets of lanes draws what is missing, and all
+ * begins anew; some to spare, as who publishes meanwhile may make one set more. */
+static bool rewrite(struct blocking_conn *conn, struct error *error)
+{
+        enum { MAX_ROUNDS = 3, SPARE = 100 };
+
+        for (int round = 0; round < MAX_ROUNDS; round++) {
+                long long n_missing;
+
+                if (!lock(conn, error) || !no_lane_is_owned(conn, error) ||
+                    !blocking_conn_run(conn, rebase_sql, error) ||
+                    !count_missing_ids(conn, &n_missing, error))
+                        return false;
+                if (n_missing <= 0)
+                        return true;
+                if (!draw_ids(conn, n_missing + SPARE, error))
+                        return false;
+        }
+        return error_set(error, ERROR_TEMPORARY,
+            "a transaction is open that is older than the ids that rebase has to write; have all "
+            "transactions of the cluster end (pg_stat_activity, pg_prepared_xacts), then try "
+            "again");
+}
+
+static bool read_result(
+    struct blocking_conn *conn, struct rebase_result *result, struct error *error)
+{
+        struct rows *rows = blocking_conn_query(conn, waiting_sql, NULL, 0, error);
+
+        if (rows == NULL)
+                return false;
+        result->n_lanes = rows_count(rows);
+        result->lanes = xcalloc((size_t)result->n_lanes, sizeof *result->lanes);
+        for (int i = 0; i < result->n_lanes; i++) {
+                struct rebased_lane *lane = &result->lanes[i];
+                snprintf(lane->sink, sizeof lane->sink, "%s", rows_text(rows, i, 0));
+                lane->lane = (int)strtol(rows_text(rows, i, 1), NULL, 10);
+                lane->n_waiting = strtoll(rows_text(rows, i, 2), NULL, 10);
+        }
+        rows_free(rows);
+        return true;
+}
+
+bool rebase(struct blocking_conn *conn, struct rebase_result *out_result, struct error *error)
+{
+        struct rebase_result result = {0};
+
+        if (rewrite(conn, error) && read_result(conn, &result, error) &&
+            blocking_conn_run(conn, "COMMIT", error)) {
+                *out_result = result;
+                return true;
+        }
+        rebase_result_deinit(&result);
+        return false;
+}
+
+void rebase_result_deinit(struct rebase_result *result)
+{
+        free(result->lanes);
+        *result = (struct rebase_result){0};
+}

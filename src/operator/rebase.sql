@@ -1,0 +1,73 @@
+-- Makes every cursor and every event speak this cluster's language (used by src/operator/rebase.c).
+--
+-- After a dump was restored elsewhere, the transaction ids in the outbox and in the cursors are
+-- those of another cluster. What they say is still right among themselves: which events each lane
+-- has behind it. That is written down anew with small transaction ids: 3 for events that no lane waits
+-- for, and one more for each set of lanes that waits for the same events. A lane's snapshot then has
+-- those in its list that it waits for. Nobody may get one of these ids any more: rebase.c sees to it.
+--
+-- A receiver that nobody has delivered to yet gets the cursor that its row is the beginning of.
+INSERT INTO courier.cursor (sink, lane, system_identifier, from_snapshot, from_floor, from_xid)
+SELECT sink, id, 0, start_snapshot, start_floor, '3' FROM courier.endpoint
+WHERE start = 'now'
+ON CONFLICT DO NOTHING;
+
+CREATE TEMPORARY TABLE rebased ON COMMIT DROP AS
+SELECT id, lanes, 3 + dense_rank() OVER (ORDER BY lanes) AS txid
+FROM (
+  SELECT outbox.id, array_agg(cursor.lock_id ORDER BY cursor.lock_id) AS lanes
+  FROM courier.outbox
+  JOIN courier.cursor
+    -- No id visible in a snapshot is above its floor: what is, was published here since the restore,
+    -- whatever the snapshot of the other cluster says of its transaction id.
+    ON (outbox.id > cursor.from_floor
+        OR NOT pg_visible_in_snapshot(outbox.txid, cursor.from_snapshot))
+   AND (cursor.until_snapshot IS NULL
+        OR outbox.id > cursor.last_id
+        OR NOT pg_visible_in_snapshot(outbox.txid, cursor.until_snapshot))
+  GROUP BY outbox.id
+) AS awaited;
+
+ALTER TABLE rebased ADD PRIMARY KEY (id);
+
+-- The sequence as the schema has it, and above all that it has reached: somebody may have set it back.
+DO $$
+DECLARE
+  reached bigint := greatest(courier.outbox_reached(), pg_sequence_last_value('courier.outbox_id_seq'::regclass));
+BEGIN
+  EXECUTE format('ALTER SEQUENCE courier.outbox_id_seq AS bigint INCREMENT 1 MINVALUE 1 NO MAXVALUE'
+                 ' CACHE 1 NO CYCLE RESTART WITH %s', reached + 1);
+  IF reached > 0 THEN
+    PERFORM setval('courier.outbox_id_seq', reached);
+  END IF;
+END
+$$;
+
+UPDATE courier.outbox
+SET txid = (coalesce((SELECT rebased.txid FROM rebased WHERE rebased.id = outbox.id), 3))::text::xid8;
+
+WITH classes AS (
+  SELECT DISTINCT txid, lanes FROM rebased
+), bound AS (
+  SELECT coalesce(max(txid), 3) + 1 AS next FROM classes
+), rewritten AS (
+  SELECT cursor.lock_id, bound.next,
+         coalesce(min(classes.txid), bound.next) AS first,
+         coalesce(string_agg(classes.txid::text, ',' ORDER BY classes.txid), '') AS xip
+  FROM bound CROSS JOIN courier.cursor
+  LEFT JOIN classes ON cursor.lock_id = ANY (classes.lanes)
+  GROUP BY cursor.lock_id, bound.next
+)
+UPDATE courier.cursor
+SET epoch = epoch + 1,
+    system_identifier = (SELECT system_identifier FROM pg_control_system()),
+    from_snapshot = (first || ':' || next || ':' || xip)::pg_snapshot,
+    from_floor = courier.outbox_floor(),
+    from_xid = next::text::xid8,
+    until_snapshot = NULL, until_floor = NULL, until_xid = NULL, last_id = 0,
+    settled_at = now()
+FROM rewritten
+WHERE rewritten.lock_id = cursor.lock_id;
+
+-- What was noted of full partitions is of the other cluster's ids, too: it is noted again.
+UPDATE courier.outbox_partition SET closed_xid = NULL;

@@ -1,0 +1,61 @@
+/*
+ * Which rows of courier.dead_letter or courier.parked somebody means: all that
+ * is given must be true of a row. One fixed text of SQL serves every
+ * combination, so values are only ever parameters; since such statements are
+ * planned with their values, what is NULL costs nothing.
+ */
+#pragma once
+
+#include "pg/blocking_conn.h"
+
+#include <stdint.h>
+
+struct selection {
+        /* NULL: any. Borrowed. */
+        const char *sink;
+        const char *endpoint; /* its name; or of one that was removed its lane: "#17" */
+        const char *topic;    /* a pattern: text/topic_pattern.h */
+        const char *key;
+        const char *word;      /* the reason of a dead letter, the state of a parked delivery */
+        int64_t older_than_ms; /* since it died, or was parked; -1: any */
+        int64_t newer_than_ms; /* -1: any */
+        const char *ids;       /* an array literal: {17,18} */
+        int64_t limit;         /* the first so many; 0: all */
+};
+
+/* What $1 to $8 of a statement with SELECTION_SQL point at. */
+#define SELECTION_PARAMETERS 8
+struct selection_texts {
+        char older_than_ms[24];
+        char newer_than_ms[24];
+};
+
+/* Fills the first SELECTION_PARAMETERS of `parameters`, which borrow both. */
+void selection_fill(
+    const struct selection *selection, struct selection_texts *texts, struct parameter *parameters);
+
+/* The condition, on a table with columns sink, lane, topic and key and the three that are named. */
+#define SELECTION_SQL(id, word, time)                                                              \
+        "($1::text IS NULL OR sink = $1)"                                                          \
+        " AND ($2::text IS NULL OR topic ~ ('^(?:' || replace(replace(replace("                    \
+        "regexp_replace($2, '([^[:alnum:]*])', '\\\\\\1', 'g'), '**', E'\\x01'),"                  \
+        " '*', '[^.]*'), E'\\x01', '.*') || ')$'))"                                                \
+        " AND ($3::text IS NULL OR key = $3)"                                                      \
+        " AND ($4::text IS NULL OR " word " = $4)"                                                 \
+        " AND ($5::bigint IS NULL OR " time " <= now() - $5 * interval '1 millisecond')"           \
+        " AND ($6::bigint IS NULL OR " time " > now() - $6 * interval '1 millisecond')"            \
+        " AND ($7::bigint[] IS NULL OR " id " = ANY ($7))"                                         \
+        " AND ($8::text IS NULL OR (lane <> 0 AND '#' || lane = $8)"                               \
+        "      OR (sink, lane) IN (SELECT e.sink, e.id FROM courier.endpoint AS e"                 \
+        "                          WHERE e.name = $8))"
+
+/* The receiver of a row of that table, as in struct selection; NULL for lane 0, the sink's own. */
+#define SELECTION_ENDPOINT(table)                                                                  \
+        "CASE WHEN " table ".lane <> 0 THEN coalesce("                                             \
+        "(SELECT e.name FROM courier.endpoint AS e"                                                \
+        " WHERE e.sink = " table ".sink AND e.id = " table ".lane), '#' || " table ".lane) END"
+
+/* Behind a time within to_char(): RFC 3339 in UTC, with microseconds; and to the second, for
+ * people. */
+#define AS_UTC         "AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'"
+#define AS_UTC_SECONDS "AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'"

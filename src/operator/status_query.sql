@@ -1,0 +1,344 @@
+-- The state of everything, as the database knows it: one JSON document (used by src/operator/status_query.c,
+-- which describes it).
+--
+-- $1  the sinks of the configuration: a JSON array of {sink, fans_out, topics, types, header_names,
+--     header_values, has_filter, settings}; NULL: every sink that has a cursor, with whatever it takes
+--
+-- It is asked for every few seconds, whatever the backlog: nothing here reads more than a bounded
+-- number of rows, and each by an index. What a lane has not got yet are
+--
+--   new rows     above the floor, or above the last id of an open difference: none of them is visible
+--                in what the lane has behind it
+--   stragglers   below that, of transactions that its snapshots do not show (docs/architecture.md)
+--
+-- The first so many of either are read and judged; the rest is as many as the ids that are left let
+-- expect, and so the number is called an estimate. So it is where there is a filter: what that takes is not
+-- asked here, because a filter may take any time.
+WITH RECURSIVE moment AS MATERIALIZED (
+  SELECT clock_timestamp() AS at,
+         coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0) AS top_id
+), asked AS MATERIALIZED (
+  SELECT * FROM json_to_recordset($1::json) AS one (
+    sink text, fans_out boolean, topics text[], types text[], header_names text[], header_values text[],
+    has_filter boolean, settings jsonb)
+), sinks AS MATERIALIZED (
+  SELECT sink, fans_out, topics, types, header_names, header_values, has_filter
+  FROM asked
+  UNION ALL
+  SELECT sink, EXISTS (SELECT FROM courier.endpoint WHERE endpoint.sink = known.sink),
+         NULL, NULL, NULL, NULL, false
+  FROM (SELECT sink FROM courier.cursor UNION SELECT sink FROM courier.pause
+        UNION SELECT sink FROM courier.endpoint) AS known
+  WHERE $1::json IS NULL
+), locks AS MATERIALIZED (
+  -- Who owns a lane holds its advisory lock. Whoever may connect can take one; but who may not move
+  -- cursors is no relay.
+  SELECT objid::bigint AS lock_id, lock.pid, mode = 'ExclusiveLock' AS is_exclusive, usename,
+         application_name, client_addr, client_port, backend_start,
+         coalesce(has_table_privilege(usesysid, 'courier.cursor', 'UPDATE'), true) AS may_own
+  FROM pg_catalog.pg_locks AS lock LEFT JOIN pg_catalog.pg_stat_activity AS session USING (pid)
+  WHERE locktype = 'advisory' AND classid = 1668248946 AND objsubid = 2 AND granted
+    AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+), owners AS MATERIALIZED (
+  SELECT DISTINCT ON (cursor.sink) cursor.sink, pid, application_name,
+         coalesce(client_addr::text, CASE WHEN client_port = -1 THEN 'unix socket' END) AS client
+  FROM locks
+  JOIN courier.cursor ON cursor.lock_id = locks.lock_id
+  WHERE may_own
+  ORDER BY cursor.sink, cursor.lane
+), strangers AS (
+  -- The doorbell's lock (0) every writer has for a moment, but none has it exclusively.
+  SELECT pid, usename, application_name, backend_start, count(*) AS n,
+         bool_or(locks.lock_id = 0) AS has_doorbell, bool_or(locks.lock_id = 4294967295) AS has_maintenance,
+         (array_agg(DISTINCT sink ORDER BY sink) FILTER (WHERE sink IS NOT NULL))[:100] AS sinks
+  FROM locks LEFT JOIN courier.cursor ON cursor.lock_id = locks.lock_id
+  WHERE NOT may_own AND (locks.lock_id <> 0 OR is_exclusive)
+  GROUP BY pid, usename, application_name, backend_start
+  ORDER BY n DESC, pid LIMIT 10
+), lanes AS MATERIALIZED (
+  -- Of a sink that fans out those of its receivers that are not paused: the others' events wait
+  -- because somebody said so.
+  SELECT cursor.*, greatest(from_floor, last_id) AS above, endpoint.topics AS lane_topics,
+         endpoint.types AS lane_types, sinks.topics, sinks.types, sinks.header_names, sinks.header_values,
+         has_filter OR endpoint.filter IS NOT NULL AS is_filtered,
+         endpoint.failing_since IS NOT NULL AS is_failing,
+         top_id > greatest(from_floor, last_id) AS has_new,
+         pg_snapshot_xmin(from_snapshot) < from_xid
+           OR pg_snapshot_xmin(until_snapshot) < until_xid AS has_stragglers
+  FROM moment, sinks
+  JOIN courier.cursor USING (sink)
+  LEFT JOIN courier.endpoint ON endpoint.sink = cursor.sink AND endpoint.id = cursor.lane
+  WHERE CASE WHEN sinks.fans_out THEN endpoint.state = 'active' ELSE cursor.lane = 0 END
+), looked_at AS MATERIALIZED (
+  -- Of each sink the hundred furthest behind stand for the others.
+  SELECT *, greatest(50, least(5000, 20000 / n_all)) AS max_rows
+  FROM (SELECT *, row_number() OVER (PARTITION BY sink ORDER BY above, lane) AS nth, count(*) OVER () AS n_all
+        FROM lanes WHERE has_new OR has_stragglers) AS behind
+  WHERE nth <= 100
+), patterns AS (
+  -- Each set of patterns as one regular expression. The empty one takes everything, what no pattern
+  -- takes is taken by one that only an empty topic meets.
+  SELECT sink, lane, of_sink,
+         CASE WHEN topics IS NULL THEN '' ELSE coalesce('^(?:' || string_agg(regex, '|')
+           FILTER (WHERE NOT is_type AND NOT excludes) || ')$', '^$') END AS topic,
+         coalesce('^(?:' || string_agg(regex, '|')
+           FILTER (WHERE NOT is_type AND NOT excludes AND pattern LIKE 'courier.%') || ')$', '^$') AS own_topic,
+         '^(?:' || string_agg(regex, '|') FILTER (WHERE NOT is_type AND excludes) || ')$' AS not_topic,
+         CASE WHEN cardinality(types) > 0 THEN coalesce('^(?:' || string_agg(regex, '|')
+           FILTER (WHERE is_type AND NOT excludes) || ')$', '^$') END AS type,
+         '^(?:' || string_agg(regex, '|') FILTER (WHERE is_type AND excludes) || ')$' AS not_type
+  FROM (SELECT sink, 0 AS lane, true AS of_sink, topics, types FROM sinks
+        UNION ALL
+        SELECT sink, lane, false, lane_topics, lane_types FROM looked_at WHERE lane_topics IS NOT NULL) AS given
+  LEFT JOIN LATERAL (
+    SELECT is_type, pattern, pattern LIKE '!%' AS excludes,
+           replace(replace(replace(regexp_replace(ltrim(pattern, '!'), '([].\\+?()[{}|^$])', '\\\1', 'g'),
+             '**', E'\x01'), '*', '[^.]*'), E'\x01', '.*') AS regex
+    FROM (SELECT false, unnest(topics) UNION ALL SELECT true, unnest(types)) AS each (is_type, pattern)
+  ) AS expression ON true
+  GROUP BY sink, lane, of_sink, topics, types
+), pieces AS MATERIALIZED (
+  -- Of each lane the new rows, and the stragglers of each transaction.
+  SELECT lane.sink, lane.lane, piece, max(max_rows) AS max_rows, count(*) AS n_rows,
+         min(id) AS first_id, max(id) AS last_id, max(upto) AS upto,
+         count(*) FILTER (WHERE is_left AND is_taken) AS n_taken,
+         min(created_at) FILTER (WHERE is_left AND is_taken) AS oldest,
+         min(created_at) FILTER (WHERE is_left AND is_taken AND NOT is_failing) AS overdue,
+         bool_or(is_filtered) AS is_filtered
+  FROM looked_at AS lane
+  JOIN patterns AS wide ON wide.sink = lane.sink AND wide.of_sink
+  LEFT JOIN patterns AS narrow ON narrow.sink = lane.sink AND narrow.lane = lane.lane AND NOT narrow.of_sink
+  CROSS JOIN LATERAL (
+    (SELECT NULL::xid8 AS piece, id, topic, type, headers, created_at,
+            (SELECT top_id FROM moment) AS upto, true AS is_left
+     FROM courier.outbox
+     WHERE lane.has_new AND id > lane.above
+     ORDER BY id LIMIT lane.max_rows)
+    UNION ALL
+    -- The row comparisons make the planner use the index on (txid, id), from the right place.
+    SELECT straggler.txid, one.*, lane.above, true
+    FROM (SELECT pg_snapshot_xip(lane.from_snapshot)
+          UNION SELECT pg_snapshot_xip(lane.until_snapshot)) AS straggler (txid),
+         LATERAL (SELECT id, topic, type, headers, created_at
+                  FROM courier.outbox
+                  WHERE lane.has_stragglers
+                    AND (outbox.txid, outbox.id) <= (straggler.txid, lane.above)
+                    AND (outbox.txid, outbox.id)
+                        > (straggler.txid, CASE WHEN pg_visible_in_snapshot(straggler.txid, lane.until_snapshot)
+                                                THEN lane.last_id ELSE 0 END)
+                  ORDER BY outbox.txid, outbox.id LIMIT lane.max_rows) AS one
+    UNION ALL
+    -- From a snapshot's xmax on, which is the last completed transaction plus one, there are some in
+    -- no list: all of them are one piece.
+    SELECT bounds.first, id, topic, type, headers, created_at, lane.above,
+           hidden.id <= lane.above
+             AND hidden.id > CASE WHEN pg_visible_in_snapshot(hidden.txid, lane.until_snapshot)
+                                  THEN lane.last_id ELSE 0 END
+             AND NOT EXISTS (SELECT FROM pg_snapshot_xip(lane.until_snapshot) AS listed (txid)
+                             WHERE listed.txid = hidden.txid)
+    FROM (VALUES (pg_snapshot_xmax(lane.from_snapshot), lane.from_xid),
+                 (greatest(pg_snapshot_xmax(lane.until_snapshot), lane.from_xid), lane.until_xid)
+         ) AS bounds (first, below),
+         LATERAL (SELECT *
+                  FROM courier.outbox
+                  WHERE lane.has_stragglers AND outbox.txid >= bounds.first AND outbox.txid < bounds.below
+                  ORDER BY outbox.txid, outbox.id LIMIT lane.max_rows) AS hidden
+  ) AS row
+  CROSS JOIN LATERAL (
+    SELECT (wide.topic = '' OR row.topic ~ wide.topic)
+           AND (wide.not_topic IS NULL OR row.topic !~ wide.not_topic)
+           AND (wide.type IS NULL OR row.type ~ wide.type)
+           AND (wide.not_type IS NULL OR row.type !~ wide.not_type)
+           AND (narrow.topic IS NULL
+                OR row.topic ~ CASE WHEN row.topic LIKE 'courier.%' THEN narrow.own_topic ELSE narrow.topic END)
+           AND (narrow.not_topic IS NULL OR row.topic !~ narrow.not_topic)
+           AND (narrow.type IS NULL OR row.type ~ narrow.type)
+           AND (narrow.not_type IS NULL OR row.type !~ narrow.not_type)
+           AND (lane.header_names IS NULL OR NOT EXISTS (
+                  SELECT FROM unnest(lane.header_names, lane.header_values) AS condition (name, value)
+                  WHERE (row.headers ? name AND (value IS NULL OR row.headers ->> name = value)) IS NOT TRUE))
+           AS is_taken
+  ) AS verdict
+  GROUP BY lane.sink, lane.lane, piece
+), backlogs AS (
+  -- Of what was not looked at the share that was taken of what was; lanes without a look as the others.
+  SELECT sink, sum(n_taken) AS n_taken, min(oldest) AS oldest, min(overdue) AS overdue,
+         bool_and(n_rows < max_rows AND NOT is_filtered) AS is_exact,
+         sum(CASE WHEN n_rows >= max_rows THEN greatest(0, upto - last_id)
+             * (n_taken::numeric / (last_id - first_id + 1)) END) AS n_expected
+  FROM pieces GROUP BY sink
+), counted AS (
+  SELECT sinks.sink, backlogs.oldest, backlogs.overdue, coalesce(backlogs.is_exact, true) AND NOT unseen.is_any AS is_exact,
+         coalesce(n_taken, 0) + round(coalesce(n_expected, 0)
+           + CASE WHEN unseen.is_any THEN (coalesce(n_taken, 0) + coalesce(n_expected, 0)) * unseen.times
+                  ELSE 0 END) AS n
+  FROM sinks
+  LEFT JOIN backlogs USING (sink)
+  CROSS JOIN LATERAL (SELECT count(*) > 100 AS is_any, greatest(0, count(*) - 100) / 100.0 AS times FROM lanes
+                      WHERE lanes.sink = sinks.sink AND (has_new OR has_stragglers)) AS unseen
+), parked AS MATERIALIZED (
+  SELECT sinks.sink, row.*, endpoint.state <> 'active' OR endpoint.failing_since IS NOT NULL AS is_troubled
+  FROM sinks, LATERAL (SELECT lane, outbox_id, position, state, skip, due_at, key, created_at,
+                              state = 'retry' AND first_failed_at IS NOT NULL AS has_failed -- or it is slow
+                       FROM courier.parked WHERE parked.sink = sinks.sink
+                       ORDER BY parked.sink, lane, outbox_id LIMIT 10000) AS row
+  LEFT JOIN courier.endpoint ON endpoint.id = row.lane
+), parked_counts AS (
+  SELECT sink, count(*) AS n, count(*) FILTER (WHERE has_failed) AS n_retrying,
+         count(*) FILTER (WHERE state = 'retry' AND NOT has_failed) AS n_unfinished,
+         count(*) FILTER (WHERE state = 'blocked') AS n_blocked,
+         count(*) FILTER (WHERE state = 'delayed') AS n_delayed,
+         min(due_at) FILTER (WHERE has_failed AND due_at < 'infinity') AS next_retry_at,
+         min(due_at) FILTER (WHERE state <> 'blocked' AND due_at < (SELECT at FROM moment)
+                               AND is_troubled IS NOT TRUE) AS overdue,
+         min(created_at) FILTER (WHERE state <> 'delayed' OR due_at <= (SELECT at FROM moment)) AS oldest
+  FROM parked GROUP BY sink
+), sink_rows AS (
+  SELECT sinks.sink, json_build_object(
+    'topics', sinks.topics,
+    'owner', (SELECT json_build_object('pid', pid, 'application_name', application_name, 'client', client)
+              FROM owners WHERE owners.sink = sinks.sink),
+    'backlog', json_build_object('events', counted.n, 'is_exact', counted.is_exact,
+      'oldest_age', greatest(0, coalesce(round(extract(epoch FROM
+        moment.at - least(counted.oldest, parked_counts.oldest))::numeric, 3), 0)),
+      'overdue_age', greatest(0, coalesce(round(extract(epoch FROM
+        moment.at - least(counted.overdue, parked_counts.overdue))::numeric, 3), 0))),
+    'retrying', coalesce(n_retrying, 0), 'unfinished', coalesce(n_unfinished, 0), 'blocked', coalesce(n_blocked, 0),
+    'delayed', coalesce(n_delayed, 0), 'dead', least(dead.n, 10000),
+    'counts_are_exact', coalesce(parked_counts.n, 0) < 10000 AND dead.n <= 10000,
+    'next_retry_at', to_char(next_retry_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    'pauses', (SELECT coalesce(json_agg(json_build_object('by', by, 'reason', reason, 'since',
+                 to_char(paused_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) ORDER BY by), '[]')
+               FROM courier.pause WHERE pause.sink = sinks.sink),
+    -- What the relay that delivers noted of the sink, where it is not what is asked about.
+    'settings_differ', (SELECT string_agg(format('%s: %s there, %s here', part, coalesce(theirs, 'none'),
+                                                 coalesce(ours, 'none')), '; ' ORDER BY part)
+      FROM courier.sink AS noted JOIN asked ON asked.sink = noted.name,
+           LATERAL (SELECT part, theirs.value AS theirs, ours.value AS ours
+                    FROM jsonb_each_text(noted.settings) AS theirs (part, value)
+                    FULL JOIN jsonb_each_text(asked.settings) AS ours (part, value) USING (part)) AS each
+      WHERE noted.name = sinks.sink AND noted.settings <> '{}' AND theirs IS DISTINCT FROM ours),
+    'endpoints', CASE WHEN fans_out THEN
+      (SELECT json_build_object('total', count(*),
+         'troubled', (SELECT coalesce(json_agg(name), '[]')
+           FROM (SELECT name FROM courier.endpoint AS one
+                 WHERE one.sink = sinks.sink
+                   AND (state = 'disabled' OR state = 'active' AND failing_since IS NOT NULL)
+                 ORDER BY name LIMIT 4) AS first),
+         'failing', count(*) FILTER (WHERE state = 'active' AND failing_since IS NOT NULL),
+         'disabled', count(*) FILTER (WHERE state = 'disabled'),
+         'paused', count(*) FILTER (WHERE state = 'paused'))
+       FROM courier.endpoint WHERE endpoint.sink = sinks.sink) END,
+    'holds_outbox', EXISTS (SELECT FROM needs_it WHERE needs_it.sink = sinks.sink),
+    'settled_at', to_char(settled.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    'settled_age', greatest(0, round(extract(epoch FROM moment.at - settled.at)::numeric, 3))) AS document
+  FROM moment, sinks
+  JOIN counted USING (sink)
+  LEFT JOIN parked_counts USING (sink)
+  CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM courier.dead_letter
+                      WHERE dead_letter.sink = sinks.sink LIMIT 10001) AS first) AS dead
+  CROSS JOIN LATERAL (SELECT max(settled_at) AS at FROM courier.cursor
+                      WHERE cursor.sink = sinks.sink) AS settled
+), blocked_keys AS (
+  SELECT blocked.sink, lane, key, waiting, head.outbox_id, head.first_failed_at, head.due_at, head.last_error
+  FROM (SELECT sink, lane, key, count(*) FILTER (WHERE state = 'blocked') AS waiting,
+               (array_agg(outbox_id ORDER BY position) FILTER (WHERE state = 'retry'))[1] AS head_id
+        FROM parked WHERE key IS NOT NULL AND state <> 'delayed'
+        GROUP BY sink, lane, key
+        HAVING bool_or(state = 'blocked')
+        ORDER BY waiting DESC, sink, lane, key LIMIT 20) AS blocked
+  LEFT JOIN LATERAL (SELECT outbox_id, first_failed_at, due_at, last_error
+                     FROM courier.parked
+                     WHERE parked.sink = blocked.sink AND parked.lane = blocked.lane
+                       AND parked.outbox_id = blocked.head_id) AS head ON true
+), holders AS (
+  -- Who keeps the oldest rows from being removed. Sessions of other databases do not.
+  SELECT pid, greatest(age(backend_xmin), age(backend_xid)) AS age_xids,
+         (SELECT at FROM moment) - coalesce(xact_start, query_start) AS age,
+         concat_ws(', ', coalesce(state, 'a session'), 'application ' || nullif(application_name, ''),
+                   'user ' || usename) AS what
+  FROM pg_catalog.pg_stat_activity
+  WHERE pid <> pg_backend_pid() AND coalesce(backend_xmin, backend_xid) IS NOT NULL
+    AND coalesce(datname, current_database()) = current_database()
+    AND backend_type IS DISTINCT FROM 'autovacuum worker'
+  UNION ALL
+  SELECT NULL, age(transaction), (SELECT at FROM moment) - prepared,
+         format('prepared transaction %s, user %s', gid, owner)
+  FROM pg_catalog.pg_prepared_xacts WHERE database = current_database()
+  UNION ALL
+  SELECT active_pid, age(xmin), NULL, format('replication slot %s', slot_name)
+  FROM pg_catalog.pg_replication_slots WHERE xmin IS NOT NULL
+), tables AS (
+  SELECT 'courier.outbox'::regclass AS relid, false AS is_partition
+  UNION ALL
+  SELECT relid, true FROM pg_partition_tree('courier.outbox') WHERE isleaf
+), held AS (
+  -- What is over and still needed, as maintenance last found it. For whom is asked of the oldest alone.
+  SELECT count(*) AS n, coalesce(sum(bytes), 0) AS bytes, min(held_since) AS since,
+         (array_agg(name ORDER BY lower))[1] AS oldest
+  FROM courier.retention WHERE held_by IS NOT NULL AND emptied_at IS NULL
+), needs_it AS MATERIALIZED (
+  SELECT needs.who, needs.n, split_part(needs.who, '/', 1) AS sink
+  FROM held JOIN courier.outbox_partition AS of_oldest ON of_oldest.name = held.oldest,
+       unnest(of_oldest.held_by) WITH ORDINALITY AS needs (who, n)
+), orphans AS (
+  SELECT sink, count(*) AS lanes, max(top_id - greatest(from_floor, last_id)) AS behind, max(settled_at) AS settled_at
+  FROM moment, courier.cursor
+  WHERE $1::json IS NOT NULL AND sink NOT IN (SELECT sink FROM asked) AND sink NOT IN (SELECT sink FROM owners)
+  GROUP BY sink
+), unserved AS (
+  -- Receivers of a sink that is not there, or has no receivers.
+  SELECT sink, count(*) AS receivers, min(name) AS first
+  FROM courier.endpoint
+  WHERE $1::json IS NOT NULL AND sink NOT IN (SELECT sink FROM asked WHERE fans_out)
+    AND sink NOT IN (SELECT owners.sink FROM owners JOIN courier.sink AS noted ON noted.name = owners.sink
+                     WHERE noted.fans_out)
+  GROUP BY sink
+)
+SELECT json_build_object(
+  'now', to_char(moment.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+  'source', json_build_object(
+    'database', current_database(),
+    'server', CASE WHEN inet_server_addr() IS NULL THEN 'unix socket, port ' || current_setting('port')
+                   ELSE host(inet_server_addr()) || ':' || inet_server_port() END,
+    'address', host(inet_server_addr()),
+    'port', current_setting('port')::integer,
+    'server_version', current_setting('server_version'),
+    'schema', (SELECT max(version) FROM courier.schema_version),
+    'notify_queue_usage', pg_notification_queue_usage(),
+    'sequence', (SELECT CASE WHEN trouble IS NOT NULL
+                             THEN json_build_object('trouble', trouble, 'remedy', remedy) END
+                 FROM courier.outbox_sequence_trouble(courier.outbox_reached())),
+    'oldest_xmin', (SELECT json_build_object('age_xids', age_xids,
+                      'age', round(extract(epoch FROM age)::numeric, 3), 'pid', pid, 'what', what)
+                    FROM holders ORDER BY age_xids DESC, age DESC NULLS LAST LIMIT 1),
+    'outbox_bytes', (SELECT sum(pg_total_relation_size(relid)) FROM tables),
+    'outbox_dead_tuples', (SELECT sum(pg_stat_get_dead_tuples(relid)) FROM tables),
+    'outbox_partitions', (SELECT count(*) FROM tables WHERE is_partition),
+    'retention', (SELECT json_build_object(
+        'held_partitions', n, 'held_bytes', bytes,
+        'held_for', greatest(0, coalesce(round(extract(epoch FROM moment.at - since)::numeric, 3), 0)),
+        'held_by', (SELECT coalesce(json_agg(who ORDER BY needs_it.n), '[]') FROM needs_it WHERE needs_it.n <= 8),
+        'holders', (SELECT count(*) FROM needs_it),
+        'lost_events', (SELECT coalesce(sum(events), 0)
+                        FROM (SELECT events FROM courier.outbox_loss WHERE lost_at > moment.at - interval '1 day'
+                              ORDER BY lost_at DESC LIMIT 10000) AS lost),
+        'default_bytes', pg_relation_size('courier.outbox_default')) FROM held),
+    'owner_pid', (SELECT min(pid) FROM owners JOIN sinks USING (sink)),
+    'foreign_locks', (SELECT coalesce(json_agg(json_build_object('pid', pid, 'user', usename,
+        'application_name', application_name,
+        'since', to_char(backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+        'locks', n, 'sinks', coalesce(sinks, '{}'), 'maintenance', has_maintenance, 'doorbell', has_doorbell)
+        ORDER BY n DESC, pid), '[]') FROM strangers)),
+  'sinks', (SELECT coalesce(json_object_agg(sink, document ORDER BY sink), '{}') FROM sink_rows),
+  'blocked_keys', (SELECT coalesce(json_agg(json_build_object(
+      'sink', sink, 'lane', lane, 'key', key, 'waiting', waiting, 'behind_id', outbox_id,
+      'since', to_char(first_failed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+      'next_retry_at', to_char(nullif(due_at, 'infinity') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+      'error', last_error) ORDER BY waiting DESC, sink, lane, key), '[]') FROM blocked_keys),
+  'orphans', (SELECT coalesce(json_agg(json_build_object('sink', sink, 'lanes', lanes, 'behind', behind,
+      'settled_at', to_char(settled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) ORDER BY sink), '[]')
+    FROM orphans),
+  'unserved', (SELECT coalesce(json_agg(json_build_object('sink', sink, 'receivers', receivers, 'first', first)
+                                        ORDER BY sink), '[]') FROM unserved))
+FROM moment

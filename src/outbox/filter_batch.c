@@ -1,0 +1,100 @@
+#include "base/alloc.h"
+#include "outbox/filter_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void sieve_batch_clear(struct sieve_batch *batch)
+{
+        for (size_t i = 0; i < batch->n_filters; i++)
+                free(batch->filters[i]);
+        batch->n_filters = 0;
+        batch->n_ids = 0;
+        batch->n_bytes = 0;
+}
+
+/* Where the text is, or would be. */
+bool sieve_batch_has(const struct sieve_batch *batch, const char *text, size_t *out_place)
+{
+        size_t low = 0, high = batch->n_filters;
+
+        while (low < high) {
+                size_t middle = (low + high) / 2;
+                int order = strcmp(text, batch->filters[middle]);
+
+                if (order == 0) {
+                        *out_place = middle;
+                        return true;
+                }
+                if (order < 0)
+                        high = middle;
+                else
+                        low = middle + 1;
+        }
+        *out_place = low;
+        return false;
+}
+
+bool sieve_batch_add_filter(struct sieve_batch *batch, const char *text)
+{
+        size_t place;
+
+        if (sieve_batch_has(batch, text, &place))
+                return true;
+        if (batch->n_filters == SIEVE_FILTERS_MAX)
+                return false;
+        memmove(&batch->filters[place + 1], &batch->filters[place],
+            (batch->n_filters - place) * sizeof *batch->filters);
+        batch->filters[place] = xstrdup(text);
+        batch->n_filters++;
+        return true;
+}
+
+void sieve_batch_add_ids(
+    struct sieve_batch *batch, const struct sieve_ask *ask, int64_t from, int64_t to, size_t n_max)
+{
+        for (size_t i = ask->n_sifted, n = 0; i < ask->n_events && n < n_max; i++) {
+                int64_t id = ask->events[i].id;
+
+                if (id < from || id > to)
+                        continue;
+                if (batch->n_ids == batch->n_ids_max) {
+                        batch->n_ids_max = batch->n_ids_max == 0 ? 64 : 2 * batch->n_ids_max;
+                        batch->ids = xrealloc(batch->ids, batch->n_ids_max * sizeof *batch->ids);
+                }
+                batch->ids[batch->n_ids++] = id;
+                batch->n_bytes += ask->events[i].payload_bytes;
+                n++;
+        }
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+        int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+
+        return left < right ? -1 : left > right;
+}
+
+void sieve_batch_close(struct sieve_batch *batch)
+{
+        size_t n_all = batch->n_ids, n = 0;
+
+        qsort(batch->ids, batch->n_ids, sizeof *batch->ids, compare_ids);
+        for (size_t i = 0; i < batch->n_ids; i++)
+                if (n == 0 || batch->ids[i] != batch->ids[n - 1])
+                        batch->ids[n++] = batch->ids[i];
+        batch->n_ids = n;
+        batch->n_bytes = batch->n_bytes / n_all * n;
+}
+
+ptrdiff_t sieve_batch_find(const struct sieve_batch *batch, int64_t id)
+{
+        const int64_t *at = bsearch(&id, batch->ids, batch->n_ids, sizeof *batch->ids, compare_ids);
+
+        return at == NULL ? -1 : at - batch->ids;
+}
+
+int64_t sieve_batch_reading_ms(const struct sieve_batch *batch)
+{
+        return (int64_t)(batch->n_bytes / SIEVE_BYTES_PER_MS);
+}

@@ -1,0 +1,199 @@
+#include "pg/dsn_check.h"
+
+#include "base/alloc.h"
+#include "base/regular_file.h"
+#include "config/suggest.h"
+
+#include <arpa/inet.h>
+#include <libpq-fe.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const schemes[] = {"postgresql://", "postgres://"};
+
+/* Behind the scheme; NULL: it consists of options. */
+static const char *find_authority(const char *dsn)
+{
+        for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+                if (strncmp(dsn, schemes[i], strlen(schemes[i])) == 0)
+                        return dsn + strlen(schemes[i]);
+        return NULL;
+}
+
+#define FORMS                                                                                      \
+        "Write postgresql://USER@HOST:PORT/DATABASE or host=HOST port=PORT dbname=DATABASE "       \
+        "user=USER"
+
+static bool refuse(struct error *error, const char *what)
+{
+        return error_set(error, ERROR_CONFIG,
+            "the dsn is not valid: %s. No part of it is shown, as that may be a part of a "
+            "password. " FORMS,
+            what);
+}
+
+/* The usual cause of whatever libpq finds in a URI where it cannot be. */
+static bool refuse_uri(struct error *error, const char *what)
+{
+        return error_set(error, ERROR_CONFIG,
+            "the dsn is not valid: %s. In a URI a password must be percent-encoded: write / as "
+            "%%2F, @ as %%40, : as %%3A, ? as %%3F, # as %%23, %% as %%25; or leave it out, and "
+            "give postgres.password_file. No part of the dsn is shown",
+            what);
+}
+
+/* The known option that one which libpq does not know was probably meant to be. */
+static const char *suggest_option(const char *reason)
+{
+        static const char before[] = "invalid connection option \"";
+        PQconninfoOption *known = PQconndefaults();
+        const char *nearest = NULL;
+        char *word;
+
+        if (known == NULL)
+                out_of_memory();
+        if (strncmp(reason, before, strlen(before)) == 0) {
+                word = xstrndup(reason + strlen(before), strcspn(reason + strlen(before), "\"\n"));
+                for (const PQconninfoOption *option = known; option->keyword != NULL; option++)
+                        nearest = suggest_nearer(word, nearest, option->keyword);
+                free(word);
+        }
+        PQconninfoFree(known); /* their names are constants of libpq */
+        return nearest;
+}
+
+static bool refuse_syntax(const char *dsn, const char *reason, struct error *error)
+{
+        const char *meant;
+
+        if (find_authority(dsn) != NULL)
+                return refuse_uri(error, "libpq does not understand this URI");
+        if (strchr(dsn, '=') == NULL)
+                return refuse(error,
+                    "it is neither a URI nor a list of options. If it is a password alone, it "
+                    "belongs to postgres.password or password_file");
+        meant = suggest_option(reason);
+        if (meant == NULL)
+                return refuse(error,
+                    "libpq does not understand its options. A value with blanks, quotes or "
+                    "backslashes stands in single quotes, and \\ before each of ' and \\ in it");
+        return error_set(error, ERROR_CONFIG,
+            "the dsn is not valid: libpq does not know one of its options; did you mean \"%s\"? "
+            "No part of the dsn is shown, as that may be a part of a password",
+            meant);
+}
+
+typedef bool piece_is_right_fn(const char *piece);
+
+/* Of an option that may have several values, with commas between them. */
+static bool all_are_right(const char *values, piece_is_right_fn *is_right)
+{
+        for (const char *at = values;; at++) {
+                size_t length = strcspn(at, ",");
+                char *piece = xstrndup(at, length);
+                bool ok = length == 0 || is_right(piece);
+
+                explicit_bzero(piece, length);
+                free(piece);
+                if (!ok || at[length] == '\0')
+                        return ok;
+                at += length;
+        }
+}
+
+static bool is_host(const char *host)
+{
+        static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                      "0123456789-._:%";
+
+        if (host[0] == '/' || host[0] == '@') /* a socket, in the file system or abstract */
+                return strchr(host + 1, '@') == NULL;
+        for (const char *at = host; *at != '\0'; at++)
+                if ((unsigned char)*at < 0x80 && strchr(letters, *at) == NULL)
+                        return false;
+        return true;
+}
+
+static bool is_port(const char *port)
+{
+        return strspn(port, "0123456789") == strlen(port) && strlen(port) <= 5 &&
+               strtol(port, NULL, 10) >= 1 && strtol(port, NULL, 10) <= 65535;
+}
+
+static bool is_address(const char *address)
+{
+        unsigned char binary[sizeof(struct in6_addr)];
+        char *plain = xstrndup(address, strcspn(address, "%")); /* without a zone */
+        bool is = inet_pton(AF_INET, plain, binary) == 1 || inet_pton(AF_INET6, plain, binary) == 1;
+
+        free(plain);
+        return is;
+}
+
+static bool check_options(const PQconninfoOption *options, bool is_uri, struct error *error)
+{
+        static const struct {
+                const char *keyword;
+                piece_is_right_fn *is_right;
+                const char *wrong;
+        } rules[] = {{"host", is_host, "the host is no name, address or folder of a socket"},
+            {"hostaddr", is_address, "hostaddr is no IP address"},
+            {"port", is_port, "the port is no number from 1 to 65535"}};
+
+        for (const PQconninfoOption *option = options; option->keyword != NULL; option++)
+                for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+                        if (option->val != NULL && strcmp(option->keyword, rules[i].keyword) == 0 &&
+                            !all_are_right(option->val, rules[i].is_right))
+                                return is_uri ? refuse_uri(error, rules[i].wrong)
+                                              : refuse(error, rules[i].wrong);
+        return true;
+}
+
+/* A database's name may hold it, but not as it is: a password that holds / cuts the URI short. */
+static bool has_at_sign_in_path(const char *authority)
+{
+        const char *path = strchr(authority, '/');
+
+        return path != NULL && memchr(path, '@', strcspn(path, "?")) != NULL;
+}
+
+/* libpq opens them in the loop. */
+static bool check_files(const PQconninfoOption *options, struct error *error)
+{
+        static const char *const keywords[] = {
+            "sslrootcert", "sslcert", "sslkey", "sslcrl"}; /* it looks at passfile itself */
+        struct error why;
+
+        for (; options->keyword != NULL; options++)
+                for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+                        if (options->val != NULL && strcmp(options->keyword, keywords[i]) == 0 &&
+                            !regular_file_check(options->val, &why))
+                                return error_set(error, why.kind, "the dsn: %s: '%.400s' %s",
+                                    keywords[i], options->val, why.text);
+        return true;
+}
+
+bool dsn_check(const char *dsn, struct error *error)
+{
+        const char *authority = find_authority(dsn);
+        char *reason = NULL;
+        PQconninfoOption *options = PQconninfoParse(dsn, &reason);
+        bool ok;
+
+        if (options == NULL) {
+                if (reason == NULL ||
+                    strncmp(reason, "out of memory", strlen("out of memory")) == 0)
+                        out_of_memory();
+                ok = refuse_syntax(dsn, reason, error);
+                PQfreemem(reason);
+                return ok;
+        }
+        if (!check_options(options, authority != NULL, error))
+                ok = false;
+        else if (authority != NULL && has_at_sign_in_path(authority))
+                ok = refuse_uri(error, "there is an @ behind the host");
+        else
+                ok = check_files(options, error); /* the last, as it names what the dsn says */
+        PQconninfoFree(options);
+        return ok;
+}

@@ -1,0 +1,597 @@
+#include "pg/pg_conn.h"
+
+#include "base/alloc.h"
+#include "base/backoff.h"
+#include "base/instance.h"
+#include "base/list.h"
+#include "base/random.h"
+#include "log/log.h"
+#include "loop/socket_watch.h"
+#include "loop/timer.h"
+#include "pg/pg_error.h"
+#include "pg/tls_default.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum pg_conn_state {
+        PG_CONN_CLOSED,
+        PG_CONN_WAITING,
+        PG_CONN_CONNECTING,
+        PG_CONN_GREETING,
+        PG_CONN_READY,
+};
+
+/* An answer that the server owes us: of a statement, or of the sync that ends its transaction. */
+struct expected {
+        struct list link;
+        bool is_sync;
+        pg_result_fn *on_result; /* NULL: nobody wants it */
+        pg_result_fn *on_failed; /* NULL: it does not fail without the connection */
+        void *owner;
+};
+
+struct pg_conn {
+        const char *name;
+        char instance[INSTANCE_SHORT_SIZE]; /* so that people know whose session it is */
+        struct postgres_config config;
+        struct pg_conn_events events;
+        void *owner; /* borrowed */
+        uv_loop_t *loop;
+
+        enum pg_conn_state state;
+        bool is_outdated; /* it connects with settings that are not in force any more */
+        struct tls_default tls;
+        PGconn *pq; /* owned; NULL while CLOSED or WAITING */
+        struct socket_watch *watch;
+        struct timer *timer;    /* the deadline of the state, or the end of the backoff */
+        struct list expected;   /* expected::link, in the order the answers will come */
+        struct list free_slots; /* expected::link, for reuse */
+        PGresult *failed; /* owned; of the first of them, to be told when it has ended; or NULL */
+        uint32_t n_failures; /* since the last complete greeting */
+
+        /* A failure found inside a call of the owner's; told from the loop, never inside the call. */
+        struct error failed_sending;
+};
+
+static const struct backoff reconnect_backoff = {.first_ms = 100, .factor = 2, .max_ms = 5000};
+/* A refused login does not mend itself in a moment, and servers count them. */
+static const struct backoff login_backoff = {.first_ms = 1000, .factor = 2, .max_ms = 5000};
+
+static void on_socket_ready(void *owner, int events);
+
+static const char *state_name(enum pg_conn_state state)
+{
+        static const char *const names[] = {"closed", "waiting", "connecting", "greeting", "ready"};
+        return names[state];
+}
+
+static bool is_open(const struct pg_conn *conn)
+{
+        return conn->state == PG_CONN_GREETING || conn->state == PG_CONN_READY;
+}
+
+static void forget_expected(struct pg_conn *conn)
+{
+        list_for_each (link, &conn->expected) {
+                list_remove(link);
+                list_push_back(&conn->free_slots, link);
+        }
+}
+
+static void unwatch_socket(struct pg_conn *conn)
+{
+        socket_watch_destroy(conn->watch);
+        conn->watch = NULL;
+}
+
+static void drop_session(struct pg_conn *conn)
+{
+        PQclear(conn->failed);
+        conn->failed = NULL;
+        unwatch_socket(conn); /* before PQfinish() closes the socket */
+        PQfinish(conn->pq);
+        conn->pq = NULL;
+        forget_expected(conn);
+}
+
+/* The only place that assigns conn->state. */
+static void enter(struct pg_conn *conn, enum pg_conn_state next)
+{
+        log_debug("connection_state", kv_text("connection", conn->name),
+            kv_text("from", state_name(conn->state)), kv_text("to", state_name(next)));
+        conn->state = next;
+
+        switch (next) {
+        case PG_CONN_CLOSED:
+        case PG_CONN_WAITING:
+                timer_disarm(conn->timer);
+                drop_session(conn);
+                conn->failed_sending.kind = ERROR_NONE;
+                break;
+        case PG_CONN_CONNECTING:
+                timer_arm(conn->timer, (uint64_t)conn->config.connect_timeout_ms);
+                break;
+        case PG_CONN_GREETING:
+                timer_arm(conn->timer, (uint64_t)conn->config.query_timeout_ms);
+                break;
+        case PG_CONN_READY:
+                conn->n_failures = 0;
+                if (list_is_empty(&conn->expected))
+                        timer_disarm(conn->timer);
+                break;
+        }
+}
+
+void pg_conn_fail(struct pg_conn *conn, const struct error *error)
+{
+        const struct error reason = *error; /* it may be our own, which the next attempt clears */
+        int64_t retry_ms;
+
+        if (conn->state == PG_CONN_CLOSED || conn->state == PG_CONN_WAITING)
+                return;
+        if (conn->state == PG_CONN_CONNECTING &&
+            conn->is_outdated) { /* tells nothing of those in force */
+                enter(conn, PG_CONN_WAITING);
+                timer_arm(conn->timer, 0);
+                return;
+        }
+        conn->n_failures++;
+        retry_ms = backoff_ms(reason.kind == ERROR_LOGIN ? &login_backoff : &reconnect_backoff,
+            conn->n_failures, random_u32());
+        enter(conn, PG_CONN_WAITING);
+        timer_arm(conn->timer, (uint64_t)retry_ms);
+        conn->events.on_lost(conn->owner, &reason, retry_ms);
+}
+
+static void fail_with(struct pg_conn *conn, const char *doing, const char *words)
+{
+        struct error error;
+
+        if (conn->state == PG_CONN_CONNECTING) {
+                connect_words_set_error(&error, doing, words);
+                tls_default_explain(&conn->tls, &error);
+        } else {
+                pg_words_set_error(&error, doing, words);
+        }
+        pg_conn_fail(conn, &error);
+}
+
+static bool has_failed_sending(const struct pg_conn *conn)
+{
+        return conn->failed_sending.kind != ERROR_NONE;
+}
+
+/* libpq may have closed its socket: a loop that still watched it would abort when next it waits. */
+static void fail_later(struct pg_conn *conn)
+{
+        unwatch_socket(conn);
+        pg_words_set_error(&conn->failed_sending, "cannot send", PQerrorMessage(conn->pq));
+        timer_arm(conn->timer, 0);
+}
+
+void pg_conn_describe(const PGresult *failed, struct error *out_error)
+{
+        const char *sqlstate = PQresultErrorField(failed, PG_DIAG_SQLSTATE);
+
+        pg_words_set_error(out_error, "refused by the server", PQresultErrorMessage(failed));
+        if (sqlstate != NULL)
+                out_error->kind = sqlstate_kind(sqlstate);
+}
+
+static void fail_with_result(struct pg_conn *conn, const PGresult *result)
+{
+        struct error error;
+
+        pg_conn_describe(result, &error);
+        pg_conn_fail(conn, &error);
+}
+
+/* Takes the result of a statement that is allowed to fail by itself. It is told when the statement has ended:
+ * whoever hears of it may send the next one, and a statement that is sent between an error and the end would
+ * have libpq leave out the latter. */
+static bool take_failure(struct pg_conn *conn, const struct expected *expected, PGresult *result)
+{
+        const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+        if (expected->on_failed == NULL || sqlstate == NULL || !sqlstate_is_of_statement(sqlstate))
+                return false;
+        conn->failed = result;
+        return true;
+}
+
+static bool watch_socket(struct pg_conn *conn, int events)
+{
+        if (conn->watch == NULL)
+                conn->watch =
+                    socket_watch_create(conn->loop, PQsocket(conn->pq), on_socket_ready, conn);
+        if (conn->watch == NULL) {
+                fail_with(conn, "cannot watch the socket", "refused by the event loop");
+                return false;
+        }
+        socket_watch_set(conn->watch, events);
+        return true;
+}
+
+static void start_connecting(struct pg_conn *conn)
+{
+        /* Later entries win, and so does what the DSN says over what stands before it. */
+        const char *keywords[13];
+        const char *values[13];
+        int n = 0;
+
+        enter(conn, PG_CONN_CONNECTING);
+        conn->is_outdated = false;
+        conn->tls = tls_default_choose(conn->config.dsn);
+#define OPTION(name, value) (keywords[n] = (name), values[n] = (value), n++)
+        OPTION("fallback_application_name", conn->instance);
+        OPTION("keepalives_idle", "10");
+        OPTION("keepalives_interval", "5");
+        OPTION("keepalives_count", "3");
+        OPTION("tcp_user_timeout", "20000");
+        OPTION("target_session_attrs", "read-write");
+        if (conn->tls.sslmode != NULL)
+                OPTION("sslmode", conn->tls.sslmode);
+        if (conn->tls.sslrootcert != NULL)
+                OPTION("sslrootcert", conn->tls.sslrootcert);
+        OPTION("dbname", conn->config.dsn);
+        OPTION("client_encoding", "UTF8");
+        if (conn->config.password != NULL)
+                OPTION("password", conn->config.password);
+        OPTION(NULL, NULL);
+#undef OPTION
+
+        conn->pq = PQconnectStartParams(keywords, values, 1);
+        if (conn->pq == NULL || PQstatus(conn->pq) == CONNECTION_BAD) {
+                fail_with(conn, "cannot connect",
+                    conn->pq != NULL ? PQerrorMessage(conn->pq) : "out of memory");
+                return;
+        }
+        PQsetErrorVerbosity(conn->pq, PQERRORS_VERBOSE); /* why it is refused, in any language */
+        watch_socket(conn, SOCKET_WRITABLE);
+}
+
+static void ignore_notice(void *owner, const PGresult *notice)
+{
+        (void)owner;
+        (void)notice;
+}
+
+static void become_connected(struct pg_conn *conn)
+{
+        PQsetNoticeReceiver(conn->pq, ignore_notice, NULL);
+        PQsetErrorVerbosity(conn->pq, PQERRORS_DEFAULT);
+        if (PQsetnonblocking(conn->pq, 1) != 0 || PQenterPipelineMode(conn->pq) != 1) {
+                fail_with(conn, "cannot use the connection", PQerrorMessage(conn->pq));
+                return;
+        }
+        if (!watch_socket(conn, SOCKET_READABLE))
+                return;
+        enter(conn, PG_CONN_GREETING);
+        conn->events.on_connected(conn->owner);
+}
+
+/* libpq may close its socket in here and open another (another host or address, TLS refused), even
+ * one with the same number; libuv must never watch a socket that was closed under it. */
+static void continue_connecting(struct pg_conn *conn)
+{
+        unwatch_socket(conn);
+        switch (PQconnectPoll(conn->pq)) {
+        case PGRES_POLLING_READING:
+                watch_socket(conn, SOCKET_READABLE);
+                return;
+        case PGRES_POLLING_WRITING:
+                watch_socket(conn, SOCKET_WRITABLE);
+                return;
+        case PGRES_POLLING_OK:
+                become_connected(conn);
+                return;
+        case PGRES_POLLING_FAILED:
+        case PGRES_POLLING_ACTIVE: /* never returned; kept by libpq for old programs */
+                fail_with(conn, "cannot connect", PQerrorMessage(conn->pq));
+                return;
+        }
+}
+
+static void flush(struct pg_conn *conn)
+{
+        int left = PQflush(conn->pq);
+
+        if (left < 0)
+                fail_later(conn);
+        else
+                socket_watch_set(
+                    conn->watch, left > 0 ? SOCKET_READABLE | SOCKET_WRITABLE : SOCKET_READABLE);
+}
+
+static void note_progress(struct pg_conn *conn)
+{
+        if (has_failed_sending(conn))
+                return;
+        if (list_is_empty(&conn->expected) && conn->state == PG_CONN_READY)
+                timer_disarm(conn->timer);
+        else
+                timer_arm(conn->timer, (uint64_t)conn->config.query_timeout_ms);
+}
+
+static void pop_expected(struct pg_conn *conn)
+{
+        struct list *first = conn->expected.next;
+
+        assert(!list_is_empty(&conn->expected));
+        list_remove(first);
+        list_push_front(&conn->free_slots, first);
+}
+
+/* False once the connection has been lost or closed, be it by the receiver of a result. */
+static bool take_result(struct pg_conn *conn, PGresult *result)
+{
+        const struct expected *first = list_owner(conn->expected.next, struct expected, link);
+
+        switch (PQresultStatus(result)) {
+        case PGRES_COMMAND_OK:
+        case PGRES_TUPLES_OK:
+                if (first->on_result != NULL)
+                        first->on_result(first->owner, result);
+                else
+                        PQclear(result);
+                return is_open(conn);
+        case PGRES_PIPELINE_SYNC:
+                assert(first->is_sync);
+                pop_expected(conn);
+                break;
+        case PGRES_EMPTY_QUERY:
+        case PGRES_COPY_OUT:
+        case PGRES_COPY_IN:
+        case PGRES_COPY_BOTH:
+        case PGRES_BAD_RESPONSE:
+        case PGRES_NONFATAL_ERROR:
+        case PGRES_FATAL_ERROR:
+        case PGRES_SINGLE_TUPLE:
+        case PGRES_PIPELINE_ABORTED:
+                if (take_failure(conn, first, result))
+                        return true;
+                fail_with_result(conn, result);
+                break;
+        }
+        PQclear(result);
+        return is_open(conn);
+}
+
+/* The first statement has no more results. False once the connection has been lost or closed. */
+static bool end_first(struct pg_conn *conn)
+{
+        const struct expected first = *list_owner(conn->expected.next, struct expected, link);
+        PGresult *failed = conn->failed;
+
+        conn->failed = NULL;
+        pop_expected(conn);
+        if (failed != NULL)
+                first.on_failed(first.owner, failed);
+        return is_open(conn);
+}
+
+static void take_results(struct pg_conn *conn)
+{
+        bool progress = false;
+
+        while (!list_is_empty(&conn->expected) && !PQisBusy(conn->pq)) {
+                PGresult *result = PQgetResult(conn->pq);
+
+                progress = true;
+                if (result == NULL ? !end_first(conn) : !take_result(conn, result))
+                        return;
+        }
+        if (progress)
+                note_progress(conn);
+}
+
+static void take_notifications(struct pg_conn *conn)
+{
+        PGnotify *notification;
+
+        while (is_open(conn) && (notification = PQnotifies(conn->pq)) != NULL) {
+                if (conn->events.on_notification != NULL)
+                        conn->events.on_notification(conn->owner, notification->relname);
+                PQfreemem(notification);
+        }
+}
+
+static void exchange(struct pg_conn *conn)
+{
+        if (PQconsumeInput(conn->pq) != 1) {
+                fail_with(conn, "connection lost", PQerrorMessage(conn->pq));
+                return;
+        }
+        take_results(conn);
+        /* After the results: libpq finds what stands behind one only when that has been taken. */
+        if (is_open(conn))
+                take_notifications(conn);
+        if (is_open(conn) && !has_failed_sending(conn))
+                flush(conn);
+}
+
+static void on_socket_ready(void *owner, int events)
+{
+        struct pg_conn *conn = owner;
+
+        (void)events; /* libpq finds out by itself what it can do */
+        switch (conn->state) {
+        case PG_CONN_CONNECTING:
+                continue_connecting(conn);
+                return;
+        case PG_CONN_GREETING:
+        case PG_CONN_READY:
+                exchange(conn);
+                return;
+        case PG_CONN_CLOSED:
+        case PG_CONN_WAITING:
+                assert(!"a dead connection watches no socket");
+        }
+}
+
+static void on_timer(void *owner)
+{
+        struct pg_conn *conn = owner;
+
+        if (has_failed_sending(conn)) {
+                pg_conn_fail(conn, &conn->failed_sending);
+                return;
+        }
+        switch (conn->state) {
+        case PG_CONN_WAITING:
+                start_connecting(conn);
+                return;
+        case PG_CONN_CONNECTING:
+                fail_with(conn, "cannot connect", "no answer within postgres.connect_timeout");
+                return;
+        case PG_CONN_GREETING:
+        case PG_CONN_READY:
+                fail_with(conn, "connection lost", "no answer within postgres.query_timeout");
+                return;
+        case PG_CONN_CLOSED:
+                assert(!"a closed connection waits for nothing");
+        }
+}
+
+struct pg_conn *pg_conn_create(uv_loop_t *loop, const char *name,
+    const struct postgres_config *config, const struct pg_conn_events *events, void *owner)
+{
+        struct pg_conn *conn = xcalloc(1, sizeof *conn);
+
+        conn->name = name;
+        instance_name(conn->instance, sizeof conn->instance, "pgcourier ");
+        conn->config = *config;
+        conn->events = *events;
+        conn->owner = owner;
+        conn->loop = loop;
+        conn->timer = timer_create_on(loop, on_timer, conn);
+        list_init(&conn->expected);
+        list_init(&conn->free_slots);
+        return conn;
+}
+
+void pg_conn_configure(struct pg_conn *conn, const struct postgres_config *config)
+{
+        conn->config = *config;
+        conn->is_outdated = conn->state == PG_CONN_CONNECTING;
+        if (conn->state == PG_CONN_WAITING)
+                timer_arm(conn->timer, 0);
+}
+
+void pg_conn_open(struct pg_conn *conn)
+{
+        assert(conn->state == PG_CONN_CLOSED);
+        enter(conn, PG_CONN_WAITING);
+        timer_arm(conn->timer, 0); /* what fails at once is told from the loop as well */
+}
+
+void pg_conn_close(struct pg_conn *conn)
+{
+        if (conn->state != PG_CONN_CLOSED)
+                enter(conn, PG_CONN_CLOSED);
+}
+
+void pg_conn_destroy(struct pg_conn *conn)
+{
+        if (conn == NULL)
+                return;
+        pg_conn_close(conn);
+        timer_destroy(conn->timer);
+        list_for_each (link, &conn->free_slots)
+                free(list_owner(link, struct expected, link));
+        free(conn);
+}
+
+void pg_conn_greeted(struct pg_conn *conn)
+{
+        assert(conn->state == PG_CONN_GREETING);
+        enter(conn, PG_CONN_READY);
+}
+
+bool pg_conn_is_ready(const struct pg_conn *conn)
+{
+        return conn->state == PG_CONN_READY;
+}
+
+int pg_conn_backend_pid(const struct pg_conn *conn)
+{
+        return is_open(conn) ? PQbackendPID(conn->pq) : 0;
+}
+
+static void expect(struct pg_conn *conn, const struct expected *answer)
+{
+        struct expected *slot;
+
+        if (list_is_empty(&conn->free_slots)) {
+                slot = xcalloc(1, sizeof *slot);
+                list_init(&slot->link);
+        } else {
+                slot = list_owner(conn->free_slots.next, struct expected, link);
+                list_remove(&slot->link);
+        }
+        if (list_is_empty(&conn->expected))
+                timer_arm(conn->timer, (uint64_t)conn->config.query_timeout_ms);
+        slot->is_sync = answer->is_sync;
+        slot->on_result = answer->on_result;
+        slot->on_failed = answer->on_failed;
+        slot->owner = answer->owner;
+        list_push_back(&conn->expected, &slot->link);
+}
+
+/* Each statement is a transaction of its own. */
+static void end_statement(struct pg_conn *conn, int sent, const struct expected *answer)
+{
+        static const struct expected sync = {.is_sync = true};
+
+        if (sent != 1 || PQpipelineSync(conn->pq) != 1) {
+                fail_later(conn);
+                return;
+        }
+        expect(conn, answer);
+        expect(conn, &sync);
+        flush(conn);
+}
+
+void pg_conn_prepare(struct pg_conn *conn, const struct pg_statement *statement)
+{
+        static const struct expected nothing;
+
+        if (!is_open(conn) || has_failed_sending(conn))
+                return;
+        end_statement(conn,
+            PQsendPrepare(conn->pq, statement->name, statement->sql, statement->n_params, NULL),
+            &nothing);
+}
+
+void pg_conn_try(struct pg_conn *conn, const struct pg_statement *statement,
+    const char *const *values, bool binary_result, pg_result_fn *on_result, pg_result_fn *on_failed,
+    void *owner)
+{
+        const struct expected answer = {
+            .on_result = on_result, .on_failed = on_failed, .owner = owner};
+
+        if (!is_open(conn) || has_failed_sending(conn))
+                return;
+        end_statement(conn,
+            PQsendQueryPrepared(conn->pq, statement->name, statement->n_params, values, NULL, NULL,
+                binary_result ? 1 : 0),
+            &answer);
+}
+
+void pg_conn_execute(struct pg_conn *conn, const struct pg_statement *statement,
+    const char *const *values, bool binary_result, pg_result_fn *on_result, void *owner)
+{
+        pg_conn_try(conn, statement, values, binary_result, on_result, NULL, owner);
+}
+
+void pg_conn_ask(struct pg_conn *conn, const char *sql, pg_result_fn *on_result, void *owner)
+{
+        const struct expected answer = {.on_result = on_result, .owner = owner};
+
+        if (!is_open(conn) || has_failed_sending(conn))
+                return;
+        end_statement(
+            conn, PQsendQueryParams(conn->pq, sql, 0, NULL, NULL, NULL, NULL, 0), &answer);
+}

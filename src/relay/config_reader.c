@@ -1,0 +1,216 @@
+/*
+ * Two threads share a `job`. Whoever comes last frees it: the loop after it has joined the thread,
+ * or, if the loop has given up, the thread.
+ */
+#include "relay/config_reader.h"
+
+#include "base/alloc.h"
+#include "base/regular_file.h"
+#include "config/secret.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct job {
+        char *path;
+        char *text; /* owned; NULL: the file's */
+        size_t length;
+        reading_load_fn *load;
+        struct config *config; /* owned; the thread's until is_over */
+        struct error error;
+
+        uv_mutex_t lock; /* of all that follows */
+        bool is_over;
+        bool is_given_up;
+        uv_async_t *wakes;      /* the loop's; until it has given up */
+        char touched[PATH_MAX]; /* the file that it reads, or looks at */
+};
+
+struct reading {
+        uv_async_t wakes;
+        uv_thread_t thread;
+        struct job *job;
+        reading_done_fn *on_done;
+        void *owner; /* borrowed */
+};
+
+/* At most one: there is no other reading before it has ended. It is what its thread still waits for. */
+static struct {
+        uv_once_t once;
+        uv_mutex_t lock;
+        struct job *job; /* NULL: none */
+} left = {.once = UV_ONCE_INIT};
+
+static void init_lock(uv_mutex_t *lock)
+{
+        if (uv_mutex_init(lock) != 0)
+                out_of_memory();
+}
+
+static void init_left(void)
+{
+        init_lock(&left.lock);
+}
+
+static void job_free(struct job *job)
+{
+        uv_mutex_destroy(&job->lock);
+        config_free(job->config);
+        secret_free_bytes(job->text, job->length);
+        free(job->path);
+        free(job);
+}
+
+static void on_touch(void *owner, const char *path)
+{
+        struct job *job = owner;
+
+        uv_mutex_lock(&job->lock);
+        snprintf(job->touched, sizeof job->touched, "%s", path);
+        uv_mutex_unlock(&job->lock);
+}
+
+static void work(void *owner)
+{
+        struct job *job = owner;
+        bool is_given_up;
+
+        regular_file_watch(on_touch, job);
+        job->config = job->load(job->path, job->text, job->length, &job->error);
+        uv_mutex_lock(&job->lock);
+        job->is_over = true;
+        is_given_up = job->is_given_up;
+        if (!is_given_up)
+                uv_async_send(job->wakes);
+        uv_mutex_unlock(&job->lock);
+        if (!is_given_up)
+                return;
+        uv_mutex_lock(&left.lock);
+        left.job = NULL;
+        uv_mutex_unlock(&left.lock);
+        job_free(job);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+        free(handle->data);
+}
+
+static void close_reading(struct reading *reading)
+{
+        reading->job = NULL;
+        uv_close((uv_handle_t *)&reading->wakes, on_closed);
+}
+
+static void finish(struct reading *reading)
+{
+        struct job *job = reading->job;
+        struct config *config = job->config;
+
+        uv_thread_join(&reading->thread);
+        job->config = NULL;
+        close_reading(reading);
+        reading->on_done(reading->owner, config, &job->error);
+        job_free(job);
+}
+
+static void on_wake(uv_async_t *wakes)
+{
+        struct reading *reading = wakes->data;
+
+        if (reading->job != NULL)
+                finish(reading);
+}
+
+static void say_what_waits(struct job *job, struct error *error)
+{
+        uv_mutex_lock(&job->lock);
+        error_set(error, ERROR_TEMPORARY, "the file system of %s does not answer", job->touched);
+        uv_mutex_unlock(&job->lock);
+}
+
+static struct job *job_create(
+    const char *path, const struct config *same, reading_load_fn *load, uv_async_t *wakes)
+{
+        struct job *job = xcalloc(1, sizeof *job);
+
+        job->path = xstrdup(path);
+        if (same != NULL) {
+                job->length = same->text_length;
+                job->text = xcalloc(same->text_length + 1, 1);
+                memcpy(job->text, same->text, same->text_length);
+        }
+        job->load = load;
+        job->wakes = wakes;
+        init_lock(&job->lock);
+        return job;
+}
+
+static bool check_none_is_left(struct error *error)
+{
+        bool is_left;
+
+        uv_once(&left.once, init_left);
+        uv_mutex_lock(&left.lock);
+        is_left = left.job != NULL;
+        if (is_left)
+                say_what_waits(left.job, error);
+        uv_mutex_unlock(&left.lock);
+        return !is_left;
+}
+
+struct reading *reading_start(uv_loop_t *loop, const char *path, const struct config *same,
+    reading_load_fn *load, reading_done_fn *on_done, void *owner, struct error *error)
+{
+        struct reading *reading;
+        int status;
+
+        if (!check_none_is_left(error))
+                return NULL;
+        reading = xcalloc(1, sizeof *reading);
+        reading->on_done = on_done;
+        reading->owner = owner;
+        reading->wakes.data = reading;
+        status = uv_async_init(loop, &reading->wakes, on_wake);
+        if (status != 0) {
+                free(reading);
+                error_set(error, ERROR_TEMPORARY, "the configuration cannot be read aside: %s",
+                    uv_strerror(status));
+                return NULL;
+        }
+        reading->job = job_create(path, same, load, &reading->wakes);
+        status = uv_thread_create(&reading->thread, work, reading->job);
+        if (status == 0)
+                return reading;
+        job_free(reading->job);
+        close_reading(reading);
+        error_set(error, ERROR_TEMPORARY, "no thread can be started to read the configuration: %s",
+            uv_strerror(status));
+        return NULL;
+}
+
+void reading_give_up(struct reading *reading, struct error *error)
+{
+        struct job *job = reading->job;
+        bool is_over;
+
+        if (error != NULL)
+                say_what_waits(job, error);
+        uv_mutex_lock(&left.lock);
+        uv_mutex_lock(&job->lock);
+        is_over = job->is_over;
+        job->is_given_up = true;
+        if (!is_over)
+                left.job = job;
+        uv_mutex_unlock(&job->lock);
+        uv_mutex_unlock(&left.lock);
+        if (is_over) {
+                uv_thread_join(&reading->thread);
+                job_free(job);
+        } else {
+                pthread_detach(reading->thread);
+        }
+        close_reading(reading);
+}

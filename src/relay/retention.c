@@ -1,0 +1,137 @@
+#include "relay/retention.h"
+
+#include "base/alloc.h"
+#include "log/log.h"
+#include "loop/timer.h"
+#include "operator/maintenance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUND_MS 30000
+
+/* What is held stays so for long: it is said when it becomes so, and each hour. */
+#define ROUNDS_PER_REPORT 120
+
+struct keeper {
+        struct maintenance *maintenance; /* owned */
+        struct timer *round;             /* owned */
+        struct keeper_events events;
+        void *owner; /* borrowed */
+        unsigned n_rounds;
+        char *held_by;   /* owned; as said last, of the oldest that is held; NULL: none is */
+        bool is_held;    /* any is, in this round */
+        bool is_refused; /* this round had the wrong credentials, and perhaps there are others */
+};
+
+static void on_round(void *owner)
+{
+        struct keeper *keeper = owner;
+
+        if (!keeper->is_held || keeper->n_rounds % ROUNDS_PER_REPORT == 0) {
+                free(keeper->held_by);
+                keeper->held_by = NULL;
+        }
+        keeper->is_held = false;
+        keeper->is_refused = false;
+        keeper->n_rounds++;
+        maintenance_run(keeper->maintenance);
+        timer_arm(keeper->round, ROUND_MS);
+}
+
+static int64_t number(const char *const *columns, enum maintenance_column column)
+{
+        return strtoll(columns[column], NULL, 10);
+}
+
+/* The oldest comes first, and who holds that holds the others, or nearly. */
+static void report_held(struct keeper *keeper, const char *const *columns)
+{
+        const char *held_by = columns[MAINTENANCE_HELD_BY];
+        bool is_first = !keeper->is_held;
+
+        keeper->is_held = true;
+        if (!is_first || (keeper->held_by != NULL && strcmp(keeper->held_by, held_by) == 0))
+                return;
+        free(keeper->held_by);
+        keeper->held_by = xstrdup(held_by);
+        log_warn("retention_held", kv_text("partition", columns[MAINTENANCE_PARTITION]),
+            kv_int("bytes", number(columns, MAINTENANCE_BYTES)), kv_text("by", held_by));
+}
+
+static void on_news(void *owner, const char *const *columns)
+{
+        const char *action = columns[MAINTENANCE_ACTION];
+        int64_t first_id = number(columns, MAINTENANCE_LOWER);
+        int64_t last_id = number(columns, MAINTENANCE_UPPER) - 1;
+
+        if (strcmp(action, "held") == 0)
+                report_held(owner, columns);
+        else if (strcmp(action, "lost") == 0)
+                log_error("events_lost", kv_text("sink", columns[MAINTENANCE_SINK]),
+                    kv_int("events", number(columns, MAINTENANCE_EVENTS)),
+                    kv_int("first_id", first_id), kv_int("last_id", last_id),
+                    kv_text("reason", "outbox.retention_max was over before the sink had them"));
+        else if (strcmp(action, "waits") == 0)
+                log_debug("partitions_wait", kv_text("for", "a moment in which nobody publishes"));
+        else if (strcmp(action, "stray") == 0)
+                log_warn("outbox_default_stays",
+                    kv_text("reason", "it holds events whose ids were not drawn in order"),
+                    kv_int("bytes", number(columns, MAINTENANCE_BYTES)));
+        else
+                log_info(strcmp(action, "made") == 0      ? "partition_made"
+                         : strcmp(action, "emptied") == 0 ? "partition_emptied"
+                                                          : "partition_dropped",
+                    kv_text("partition", columns[MAINTENANCE_PARTITION]),
+                    kv_int("first_id", first_id), kv_int("last_id", last_id),
+                    kv_text("bytes",
+                        columns[MAINTENANCE_BYTES][0] != '\0' ? columns[MAINTENANCE_BYTES] : NULL));
+}
+
+static void on_failed(void *owner, const struct error *error)
+{
+        struct keeper *keeper = owner;
+
+        keeper->is_refused =
+            error->kind == ERROR_LOGIN && keeper->events.on_login_refused(keeper->owner);
+        if (!keeper->is_refused)
+                log_warn("maintenance_failed", kv_text("error", error->text));
+}
+
+struct keeper *keeper_create(uv_loop_t *loop, const struct config *config,
+    const struct keeper_events *keeper_events, void *owner)
+{
+        static const struct maintenance_events events = {
+            .on_news = on_news, .on_failed = on_failed};
+        struct keeper *keeper = xcalloc(1, sizeof *keeper);
+
+        keeper->events = *keeper_events;
+        keeper->owner = owner;
+        keeper->round = timer_create_on(loop, on_round, keeper);
+        keeper->maintenance = maintenance_create(loop, config, &events, keeper);
+        return keeper;
+}
+
+void keeper_configure(struct keeper *keeper, const struct postgres_config *config)
+{
+        maintenance_configure(keeper->maintenance, config);
+        if (keeper->is_refused)
+                maintenance_run(keeper->maintenance);
+        keeper->is_refused = false;
+}
+
+void keeper_destroy(struct keeper *keeper)
+{
+        if (keeper == NULL)
+                return;
+        maintenance_destroy(keeper->maintenance);
+        timer_destroy(keeper->round);
+        free(keeper->held_by);
+        free(keeper);
+}
+
+void keeper_start(struct keeper *keeper)
+{
+        if (!timer_is_armed(keeper->round))
+                timer_arm(keeper->round, 0);
+}

@@ -1,0 +1,29 @@
+/*
+ * Sees to it that the outbox is maintained (operator/maintenance.h): a round every
+ * half a minute, whoever owns the lanes, because a table that nobody keeps grows.
+ * Says in the log what was done, and who keeps what is over from going.
+ */
+#pragma once
+
+#include "config/config.h"
+
+#include <stdbool.h>
+#include <uv.h>
+
+struct keeper;
+
+struct keeper_events {
+        /* True: nothing is to be told now, as there may be other credentials: keeper_configure() has the round
+         * tried again with them. */
+        bool (*on_login_refused)(void *owner);
+};
+
+struct keeper *keeper_create(
+    uv_loop_t *loop, const struct config *config, const struct keeper_events *events, void *owner);
+
+/* From the next round on. */
+void keeper_configure(struct keeper *keeper, const struct postgres_config *config);
+void keeper_destroy(struct keeper *keeper); /* NULL is allowed; a round under way is given up */
+
+/* The outbox is there: the first round begins, unless one did before. */
+void keeper_start(struct keeper *keeper);

@@ -1,0 +1,352 @@
+/*
+ * The answer is the status, and it is given when the final headers have come.
+ * What follows is only read so that the connection can be used again and for
+ * the peer's words: for a few bytes and BODY_MAX_MS, then the connection
+ * is dropped and the answer stands.
+ *
+ * A pooled connection may be dead without our knowing. libcurl by itself repeats
+ * the request on the next one, but gives up after six (and before 8.0 it takes
+ * even those for living that the peer has long closed): then one more try is
+ * made here, on a new connection. So one attempt may arrive more than once.
+ *
+ * Setting a handle up takes longer than what is different from one request to
+ * the next, so its options are kept. But only for the next request to the same
+ * receiver, and only after an answer as it should be (2xx): in all other cases
+ * the handle forgets everything first, and with it what libcurl may have noted.
+ */
+#include "sinks/http/http_exchange.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "config/config.h"
+#include "loop/curl_driver.h"
+#include "loop/timer.h"
+#include "sinks/guarded_socket.h"
+#include "sinks/http/http_fixed_headers.h"
+#include "sinks/http/http_response.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define BODY_MAX_MS          1000
+#define CONNECTION_MAX_AGE_S 600 /* so that a changed address or certificate is noticed */
+#define OLD_LIBCURL_IDLE_S   10  /* before 8.0 dead connections pass for living ones */
+#define IDLE_S               118 /* libcurl's own */
+/* At a time. libcurl allocates so much anew for each request, and answers are short: of this size
+ * malloc() has one at hand. */
+#define READ_BYTES 1024L
+
+struct http_exchange {
+        struct curl_driver *driver;       /* borrowed */
+        const struct http_config *config; /* borrowed */
+        http_exchange_done_fn *on_done;
+        void *owner; /* borrowed */
+
+        CURL *easy;
+        struct curl_transfer *transfer; /* NULL: not running */
+        uint64_t receiver;              /* whom its options are for; 0: to be set */
+        struct curl_slist *pin;
+        struct timer *body_deadline;
+        bool is_second_try;
+        struct guarded_socket sockets;
+
+        struct http_response response;
+};
+
+static void forget_answer(struct http_exchange *exchange)
+{
+        http_response_forget(&exchange->response);
+        guarded_socket_forget(&exchange->sockets);
+}
+
+static struct http_result result_of(const struct http_exchange *exchange, CURLcode code)
+{
+        struct http_result result = http_response_result(&exchange->response, exchange->easy, code);
+
+        result.refusal = guarded_socket_refusal(&exchange->sockets);
+        return result;
+}
+
+static void end(struct http_exchange *exchange)
+{
+        timer_disarm(exchange->body_deadline);
+        exchange->transfer = NULL;
+        curl_slist_free_all(exchange->pin);
+        exchange->pin = NULL;
+}
+
+/* True if only pooled connections were tried and none of them answered. */
+static bool met_dead_connections(const struct http_exchange *exchange, CURLcode code)
+{
+        long n_new_connections = 0;
+
+        curl_easy_getinfo(exchange->easy, CURLINFO_NUM_CONNECTS, &n_new_connections);
+        return (code == CURLE_SEND_ERROR || code == CURLE_GOT_NOTHING) && n_new_connections == 0 &&
+               exchange->response.header_bytes == 0;
+}
+
+static void on_transfer_done(void *owner, CURLcode code)
+{
+        struct http_exchange *exchange = owner;
+        struct http_result result;
+
+        exchange->transfer = NULL;
+        if (!exchange->is_second_try && met_dead_connections(exchange, code) &&
+            curl_easy_setopt(exchange->easy, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK) {
+                exchange->is_second_try = true;
+                forget_answer(exchange);
+                exchange->transfer =
+                    curl_driver_start(exchange->driver, exchange->easy, on_transfer_done, exchange);
+                if (exchange->transfer != NULL)
+                        return;
+        }
+        end(exchange);
+        result = result_of(exchange, code);
+        if (code != CURLE_OK || exchange->is_second_try || result.status < 200 ||
+            result.status > 299)
+                exchange->receiver = 0;
+        exchange->on_done(exchange->owner, &result);
+}
+
+static void break_off(struct http_exchange *exchange)
+{
+        curl_driver_stop(exchange->transfer);
+        end(exchange);
+        exchange->receiver = 0;
+}
+
+static void on_body_deadline(void *owner)
+{
+        struct http_exchange *exchange = owner;
+        struct http_result result;
+
+        break_off(exchange);
+        result = result_of(exchange, CURLE_OK);
+        exchange->on_done(exchange->owner, &result);
+}
+
+static size_t on_header(char *data, size_t size, size_t count, void *owner)
+{
+        struct http_exchange *exchange = owner;
+        size_t bytes = size * count;
+        bool had_status = exchange->response.has_status;
+
+        if (!http_response_take_header(&exchange->response, exchange->easy, data, bytes))
+                return 0; /* makes libcurl give up */
+        if (exchange->response.has_status && !had_status)
+                timer_arm(exchange->body_deadline, BODY_MAX_MS);
+        return bytes;
+}
+
+static size_t on_body(char *data, size_t size, size_t count, void *owner)
+{
+        struct http_exchange *exchange = owner;
+
+        return http_response_take_body(&exchange->response, data, size * count) ? size * count : 0;
+}
+
+/* Sets one option unless an earlier one was refused; remembers which was. */
+#define SET(option, value)                                                                         \
+        do {                                                                                       \
+                if (code == CURLE_OK) {                                                            \
+                        code = curl_easy_setopt(easy, option, value);                              \
+                        name = #option;                                                            \
+                }                                                                                  \
+        } while (0)
+
+/* False, with *error set, if `code`, which came of setting the option `name`, is not good. */
+static bool check_set(CURLcode code, const char *name, struct error *error)
+{
+        return code == CURLE_OK || error_set(error, ERROR_SINK, "libcurl %s refuses %s: %s",
+                                       curl_version(), name, curl_easy_strerror(code));
+}
+
+/* What is the same with each request, to whomever. Nothing of the environment's takes part: no
+ * proxy, no netrc. */
+static bool set_common_options(struct http_exchange *exchange, struct error *error)
+{
+        const struct http_config *config = exchange->config;
+        bool has_idle_bug = curl_version_info(CURLVERSION_NOW)->version_num < 0x080000;
+        CURL *easy = exchange->easy;
+        CURLcode code = CURLE_OK;
+        const char *name = NULL;
+
+        SET(CURLOPT_PROTOCOLS_STR, "http,https");
+        switch (config->http_version) {
+        case HTTP_VERSION_1_1:
+                SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+                break;
+        case HTTP_VERSION_2:
+                SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+                SET(CURLOPT_PIPEWAIT, 1L); /* for a connection to share, not one for each */
+                break;
+        }
+        SET(CURLOPT_FOLLOWLOCATION, 0L);
+        SET(CURLOPT_PROXY, config->proxy != NULL ? config->proxy : "");
+        SET(CURLOPT_NOPROXY, "");
+        if (config->proxy != NULL)
+                SET(CURLOPT_USERAGENT,
+                    HTTP_USER_AGENT);              /* for the proxy; the receiver's is a line */
+        SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* the proxy's answer is not the receiver's */
+        /* Each request brings its addresses; to look for old ones would take longer the more
+         * receivers there are. */
+        SET(CURLOPT_DNS_CACHE_TIMEOUT, -1L);
+        SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+        SET(CURLOPT_NOSIGNAL, 1L);
+        SET(CURLOPT_BUFFERSIZE, READ_BYTES);
+        SET(CURLOPT_NOPROGRESS, 1L);
+        SET(CURLOPT_CONNECTTIMEOUT_MS, (long)config->connect_timeout_ms);
+        SET(CURLOPT_TIMEOUT_MS, (long)config->timeout_ms);
+        SET(CURLOPT_TCP_KEEPALIVE, 1L);
+        SET(CURLOPT_MAXAGE_CONN, (long)(has_idle_bug ? OLD_LIBCURL_IDLE_S : IDLE_S));
+        SET(CURLOPT_MAXLIFETIME_CONN, (long)CONNECTION_MAX_AGE_S);
+        SET(CURLOPT_SSL_VERIFYPEER, 1L);
+        SET(CURLOPT_SSL_VERIFYHOST, 2L);
+        SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+        if (config->ca_file != NULL)
+                SET(CURLOPT_CAINFO, config->ca_file);
+        if (config->cert_file != NULL) {
+                SET(CURLOPT_SSLCERT, config->cert_file);
+                SET(CURLOPT_SSLKEY, config->key_file);
+                SET(CURLOPT_KEYPASSWD, ""); /* without one OpenSSL would ask the terminal */
+        }
+        if (config->fresh_connections) {
+                SET(CURLOPT_FRESH_CONNECT, 1L);
+                SET(CURLOPT_FORBID_REUSE, 1L);
+        }
+        SET(CURLOPT_OPENSOCKETFUNCTION, guarded_socket_open);
+        SET(CURLOPT_OPENSOCKETDATA, &exchange->sockets);
+        SET(CURLOPT_ERRORBUFFER, exchange->response.failure);
+        SET(CURLOPT_HEADERFUNCTION, on_header);
+        SET(CURLOPT_HEADERDATA, exchange);
+        SET(CURLOPT_WRITEFUNCTION, on_body);
+        SET(CURLOPT_WRITEDATA, exchange);
+        return check_set(code, name, error);
+}
+
+/* What stays while requests go to the same receiver. */
+static bool set_receiver(
+    struct http_exchange *exchange, const struct http_post *post, struct error *error)
+{
+        CURL *easy = exchange->easy;
+        CURLcode code = CURLE_OK;
+        const char *name = NULL;
+
+        if (exchange->receiver == post->receiver)
+                return true;
+        exchange->receiver = 0;
+        curl_easy_reset(easy); /* keeps the connections, forgets the options */
+        if (!set_common_options(exchange, error))
+                return false;
+        SET(CURLOPT_CURLU, post->url);
+        SET(CURLOPT_POST, 1L);
+        if (!check_set(code, name, error))
+                return false;
+        exchange->receiver = post->receiver;
+        return true;
+}
+
+/* All that differs from one request to the next: set for each, also where it is nothing. */
+static bool set_request(
+    struct http_exchange *exchange, const struct http_post *post, struct error *error)
+{
+        CURL *easy = exchange->easy;
+        CURLcode code = CURLE_OK;
+        const char *name = NULL;
+
+        SET(CURLOPT_RESOLVE, post->pin);
+        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->body_bytes);
+        SET(CURLOPT_POSTFIELDS, post->body_bytes > 0 ? post->body : "");
+        SET(CURLOPT_HTTPHEADER, post->headers);
+        return check_set(code, name, error);
+}
+
+static bool start(struct http_exchange *exchange, struct error *error)
+{
+        exchange->transfer =
+            curl_driver_start(exchange->driver, exchange->easy, on_transfer_done, exchange);
+        return exchange->transfer != NULL ||
+               error_set(error, ERROR_SINK, "libcurl cannot start another transfer");
+}
+
+static void begin(struct http_exchange *exchange, struct curl_slist *pin)
+{
+        assert(exchange->transfer == NULL);
+        forget_answer(exchange);
+        exchange->is_second_try = false;
+        exchange->pin = pin;
+}
+
+bool http_exchange_post(
+    struct http_exchange *exchange, const struct http_post *post, struct error *error)
+{
+        assert(post->receiver != 0);
+        begin(exchange, post->pin);
+        if (set_receiver(exchange, post, error) && set_request(exchange, post, error) &&
+            start(exchange, error))
+                return true;
+        end(exchange);
+        exchange->receiver = 0;
+        return false;
+}
+
+bool http_exchange_connect(
+    struct http_exchange *exchange, const char *url, struct curl_slist *pin, struct error *error)
+{
+        CURL *easy = exchange->easy;
+        CURLcode code = CURLE_OK;
+        const char *name = NULL;
+
+        begin(exchange, pin);
+        exchange->receiver = 0;
+        curl_easy_reset(easy);
+        if (set_common_options(exchange, error)) {
+                SET(CURLOPT_URL, url);
+                SET(CURLOPT_RESOLVE, pin);
+                SET(CURLOPT_CONNECT_ONLY, 1L);
+                if (check_set(code, name, error) && start(exchange, error))
+                        return true;
+        }
+        end(exchange);
+        return false;
+}
+
+bool http_exchange_stop(struct http_exchange *exchange, struct outcome *out_outcome)
+{
+        struct http_result result;
+
+        break_off(exchange);
+        if (!exchange->response.has_status)
+                return false;
+        result = result_of(exchange, CURLE_OK);
+        *out_outcome = http_result_classify(&result, exchange->config);
+        return true;
+}
+
+struct http_exchange *http_exchange_create(uv_loop_t *loop, struct curl_driver *driver,
+    const struct http_config *config, const struct address_guard *guard,
+    http_exchange_done_fn *on_done, void *owner)
+{
+        struct http_exchange *exchange = xcalloc(1, sizeof *exchange);
+
+        exchange->driver = driver;
+        exchange->config = config;
+        exchange->sockets.guard = guard;
+        exchange->on_done = on_done;
+        exchange->owner = owner;
+        exchange->body_deadline = timer_create_on(loop, on_body_deadline, exchange);
+        exchange->easy = curl_easy_init();
+        if (exchange->easy == NULL)
+                out_of_memory();
+        return exchange;
+}
+
+void http_exchange_destroy(struct http_exchange *exchange)
+{
+        if (exchange == NULL)
+                return;
+        assert(exchange->transfer == NULL);
+        timer_destroy(exchange->body_deadline);
+        curl_easy_cleanup(exchange->easy);
+        free(exchange);
+}

@@ -1,0 +1,34 @@
+/* One POST as it will be sent: body, then the headers that describe and sign exactly that body. */
+#pragma once
+
+#include "base/bytes.h"
+#include "pgcourier/outcome.h"
+#include "pgcourier/sink.h"
+#include "sinks/http/http_lines.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct http_config;
+struct http_target;
+
+struct http_message {
+        const void *body; /* the event's payload, or built */
+        size_t body_bytes;
+        struct bytes built;
+        struct curl_slist *headers; /* in `lines`, and at their end the target's */
+        struct http_lines lines;
+};
+
+/*
+ * `now_s` is the time of sending. False, with *out_rejected set, if an event
+ * cannot be sent. The message borrows from events and target. It may be made
+ * again and again; http_message_clear() in between frees the body.
+ */
+bool http_message_make(struct http_message *message, const struct http_config *config,
+    const struct http_target *target, struct attempt *const *attempts, size_t n_attempts,
+    int64_t now_s, struct outcome *out_rejected);
+
+void http_message_clear(struct http_message *message);
+void http_message_deinit(struct http_message *message);

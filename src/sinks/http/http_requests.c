@@ -1,0 +1,367 @@
+/*
+ * A request: IDLE -> TAKEN -> RUNNING -> IDLE
+ *                      -> WAITING (for the host's addresses) -> RUNNING -> IDLE
+ *
+ * The message is made, and signed, when the request really runs: the time in it
+ * is the time of sending, however long the addresses took.
+ *
+ * Requests are spread over several curl_drivers: before and after each transfer
+ * libcurl walks through the connections of its driver until it finds the one,
+ * which with many of them takes longer than all else. Receivers from a table
+ * always have the same driver; to a single url all drivers send. With HTTP/2 that
+ * is one, for one connection is meant to serve them all.
+ */
+#include "sinks/http/http_requests.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "config/config.h"
+#include "loop/curl_driver.h"
+#include "loop/timer.h"
+#include "sinks/http/http_exchange.h"
+#include "sinks/http/http_host.h"
+#include "sinks/http/http_message.h"
+#include "sinks/http/http_target.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SHARDS            32
+#define CONNECTIONS_PER_SHARD 64
+
+enum request_state { REQUEST_IDLE, REQUEST_TAKEN, REQUEST_WAITING, REQUEST_RUNNING };
+
+struct shard {
+        struct curl_driver *driver; /* owned */
+        struct list idle;           /* request::link; see idle_of() */
+};
+
+struct http_requests {
+        uv_loop_t *loop;                   /* borrowed */
+        const struct http_config *config;  /* borrowed */
+        const struct address_guard *guard; /* borrowed */
+        struct shard *shards;
+        size_t n_shards;
+        size_t n_made; /* requests */
+        http_request_done_fn *on_done;
+        void *owner; /* borrowed */
+        unsigned n_busy;
+
+        /* request::link, by state, oldest first */
+        struct list waiting;
+        struct list running;
+
+        struct timer *probe_timer; /* carries an outcome that was known at once to a later turn */
+        struct outcome probe_outcome;
+        struct http_target *probe_target;
+};
+
+struct request {
+        struct list link;
+        struct list beside; /* in target->waiting, while WAITING */
+        enum request_state state;
+        struct http_requests *requests;
+        struct shard *shard;
+        struct http_target *target;
+        struct attempt **attempts; /* the relay's; the array is ours */
+        size_t n_attempts;         /* 0: a probe, or idle */
+        struct http_message message;
+        struct http_exchange *exchange;
+};
+
+static bool is_by_host(const struct http_requests *requests)
+{
+        return requests->config->endpoints == HTTP_ENDPOINTS_TABLE;
+}
+
+/* Where requests of this shard rest: if all go to one url, it does not matter which is taken next. */
+static struct list *idle_of(const struct http_requests *requests, struct shard *shard)
+{
+        return is_by_host(requests) ? &shard->idle : &requests->shards[0].idle;
+}
+
+/* The only place that assigns request->state. */
+static void enter(struct request *request, enum request_state next)
+{
+        struct http_requests *requests = request->requests;
+
+        request->state = next;
+        list_remove(&request->link);
+        list_remove(&request->beside);
+
+        switch (next) {
+        case REQUEST_IDLE:
+                requests->n_busy--;
+                http_message_clear(&request->message);
+                free(request->attempts);
+                request->attempts = NULL;
+                request->n_attempts = 0;
+                list_push_front(idle_of(requests, request->shard), &request->link);
+                break;
+        case REQUEST_TAKEN:
+                requests->n_busy++;
+                break;
+        case REQUEST_WAITING:
+                list_push_back(&requests->waiting, &request->link);
+                list_push_back(&request->target->waiting, &request->beside);
+                break;
+        case REQUEST_RUNNING:
+                list_push_back(&requests->running, &request->link);
+                break;
+        }
+}
+
+/* Ends a request from inside a call of ours. */
+static void answer_later(struct request *request, const struct outcome *outcome)
+{
+        struct http_requests *requests = request->requests;
+
+        for (size_t i = 0; i < request->n_attempts; i++)
+                attempt_finish_later(request->attempts[i], outcome);
+        if (request->n_attempts == 0) {
+                requests->probe_outcome = *outcome;
+                requests->probe_target = request->target;
+                timer_arm(requests->probe_timer, 0);
+        }
+        enter(request, REQUEST_IDLE);
+}
+
+static void on_probe_answered(void *owner)
+{
+        struct http_requests *requests = owner;
+
+        requests->on_done(
+            requests->owner, requests->probe_target, NULL, 0, &requests->probe_outcome);
+}
+
+static void on_exchange_done(void *owner, const struct http_result *result)
+{
+        struct request *request = owner;
+        struct http_requests *requests = request->requests;
+        struct http_target *target = request->target;
+        struct attempt **attempts = request->attempts;
+        size_t n_attempts = request->n_attempts;
+        bool is_connected = n_attempts == 0 && result->code == CURLE_OK;
+        struct outcome outcome =
+            is_connected ? outcome_delivered : http_result_classify(result, requests->config);
+
+        if (result->status == 0 && !result->is_sent && !is_connected)
+                http_host_doubt(target->host);
+        /* Whoever hears of it may start the next one, or cancel all: so it is idle first. */
+        request->attempts = NULL;
+        enter(request, REQUEST_IDLE);
+        requests->on_done(requests->owner, target, attempts, n_attempts, &outcome);
+        free(attempts);
+}
+
+/* By host, so that targets of one host can share connections; or else in turn, so that no shard
+ * ever has more requests than connections. */
+static struct shard *shard_of(const struct http_requests *requests, const char *url)
+{
+        const char *host = strstr(url, "://");
+        uint32_t hash = 2166136261; /* FNV-1a */
+
+        if (!is_by_host(requests))
+                return &requests->shards[requests->n_made % requests->n_shards];
+        if (host != NULL)
+                host += strlen("://");
+        else
+                host = url;
+        for (size_t i = 0, n = strcspn(host, "/?#"); i < n; i++)
+                hash = (hash ^ (unsigned char)host[i]) * 16777619;
+        return &requests->shards[hash % requests->n_shards];
+}
+
+static struct request *take(struct http_requests *requests, struct http_target *target)
+{
+        struct shard *shard = shard_of(requests, target->url);
+        struct list *idle = idle_of(requests, shard);
+        struct request *request;
+
+        if (!list_is_empty(idle)) {
+                request = list_owner(idle->next, struct request, link);
+        } else {
+                requests->n_made++;
+                request = xcalloc(1, sizeof *request);
+                list_init(&request->link);
+                list_init(&request->beside);
+                request->requests = requests;
+                request->shard = shard;
+                request->exchange = http_exchange_create(requests->loop, shard->driver,
+                    requests->config, requests->guard, on_exchange_done, request);
+        }
+        request->target = target;
+        enter(request, REQUEST_TAKEN);
+        return request;
+}
+
+static bool post(struct request *request, struct error *error)
+{
+        const struct http_post post = {.receiver = request->target->number,
+            .url = request->target->parsed,
+            .headers = request->message.headers,
+            .pin = http_host_pin(request->target->host),
+            .body = request->message.body,
+            .body_bytes = request->message.body_bytes};
+
+        return http_exchange_post(request->exchange, &post, error);
+}
+
+static bool connect_only(struct request *request, struct error *error)
+{
+        return http_exchange_connect(
+            request->exchange, request->target->url, http_host_pin(request->target->host), error);
+}
+
+static void run(struct request *request)
+{
+        struct error error;
+        struct outcome outcome;
+
+        if (request->n_attempts > 0 &&
+            !http_message_make(&request->message, request->requests->config, request->target,
+                request->attempts, request->n_attempts, clock_wall_us() / 1000000, &outcome)) {
+                answer_later(request, &outcome);
+        } else if (request->n_attempts > 0 ? post(request, &error)
+                                           : connect_only(request, &error)) {
+                enter(request, REQUEST_RUNNING);
+        } else {
+                outcome = outcome_make(OUTCOME_SINK_DOWN, "%s", error.text);
+                answer_later(request, &outcome);
+        }
+}
+
+static void run_when_ready(struct request *request)
+{
+        if (http_host_is_ready(request->target->host))
+                run(request);
+        else
+                enter(request, REQUEST_WAITING);
+}
+
+unsigned http_requests_count(const struct http_requests *requests)
+{
+        return requests->n_busy;
+}
+
+void http_requests_start(struct http_requests *requests, struct http_target *target,
+    struct attempt *const *attempts, size_t n_attempts)
+{
+        struct request *request = take(requests, target);
+
+        request->attempts = xcalloc(n_attempts, sizeof *request->attempts);
+        memcpy(request->attempts, attempts, n_attempts * sizeof *request->attempts);
+        request->n_attempts = n_attempts;
+        run_when_ready(request);
+}
+
+void http_requests_probe(struct http_requests *requests, struct http_target *target)
+{
+        run_when_ready(take(requests, target));
+}
+
+void http_requests_host_settled(
+    struct http_requests *requests, struct http_target *target, const char *failure)
+{
+        struct outcome outcome;
+
+        if (failure != NULL) {
+                outcome = outcome_make(OUTCOME_SINK_DOWN, "the host of %s has no address: %s",
+                    requests->config->proxy != NULL ? "the sink's proxy"
+                    : requests->config->url != NULL ? "the sink's url"
+                                                    : "the endpoint's url",
+                    failure);
+                outcome.fault = OUTCOME_FAULT_DNS;
+        }
+        list_for_each (link, &target->waiting) {
+                struct request *request = list_owner(link, struct request, beside);
+
+                if (failure == NULL)
+                        run(request);
+                else
+                        answer_later(request, &outcome);
+        }
+}
+
+void http_requests_cancel(struct http_requests *requests)
+{
+        list_for_each (link, &requests->waiting) {
+                struct request *request = list_owner(link, struct request, link);
+
+                if (request->n_attempts > 0) /* a probe has its own deadline */
+                        answer_later(request, &outcome_cancelled);
+        }
+        list_for_each (running, &requests->running) {
+                struct request *request = list_owner(running, struct request, link);
+                struct outcome outcome = outcome_cancelled;
+
+                if (request->n_attempts == 0)
+                        continue;
+                http_exchange_stop(request->exchange, &outcome);
+                /* Of a refused batch it is not known which event was meant. */
+                if (request->n_attempts > 1 && outcome.kind != OUTCOME_DELIVERED)
+                        outcome = outcome_cancelled;
+                answer_later(request, &outcome);
+        }
+}
+
+static size_t shards_for(const struct http_config *config, unsigned max_connections)
+{
+        size_t n_shards = (max_connections + CONNECTIONS_PER_SHARD - 1) / CONNECTIONS_PER_SHARD;
+
+        if (config->endpoints == HTTP_ENDPOINTS_TABLE)
+                return MAX_SHARDS;
+        if (config->http_version == HTTP_VERSION_2 || n_shards == 0)
+                return 1;
+        return n_shards < MAX_SHARDS ? n_shards : MAX_SHARDS;
+}
+
+struct http_requests *http_requests_create(uv_loop_t *loop, const struct http_config *config,
+    const struct address_guard *guard, unsigned max_connections, http_request_done_fn *on_done,
+    void *owner)
+{
+        struct http_requests *requests = xcalloc(1, sizeof *requests);
+
+        requests->loop = loop;
+        requests->config = config;
+        requests->guard = guard;
+        requests->on_done = on_done;
+        requests->owner = owner;
+        requests->n_shards = shards_for(config, max_connections);
+        requests->shards = xcalloc(requests->n_shards, sizeof *requests->shards);
+        for (size_t i = 0; i < requests->n_shards; i++) {
+                requests->shards[i].driver = curl_driver_create(
+                    loop, 1 + (max_connections - 1) / (unsigned)requests->n_shards);
+                list_init(&requests->shards[i].idle);
+        }
+        requests->probe_timer = timer_create_on(loop, on_probe_answered, requests);
+        list_init(&requests->waiting);
+        list_init(&requests->running);
+        return requests;
+}
+
+static void destroy_idle(struct shard *shard)
+{
+        list_for_each (link, &shard->idle) {
+                struct request *request = list_owner(link, struct request, link);
+
+                http_exchange_destroy(request->exchange);
+                http_message_deinit(&request->message);
+                free(request);
+        }
+}
+
+void http_requests_destroy(struct http_requests *requests)
+{
+        assert(list_is_empty(&requests->waiting) && list_is_empty(&requests->running));
+        for (size_t i = 0; i < requests->n_shards; i++)
+                destroy_idle(&requests->shards[i]);
+        for (size_t i = 0; i < requests->n_shards; i++)
+                curl_driver_destroy(requests->shards[i].driver);
+        free(requests->shards);
+        timer_destroy(requests->probe_timer);
+        free(requests);
+}

@@ -1,0 +1,321 @@
+/*
+ * Webhooks: each event is one POST, or with `batch` several are. The relay keeps
+ * to max_concurrent and to one event of a key at a time; requests run side by
+ * side on kept-alive connections, and none waits inside libcurl (but, with
+ * HTTP/2, for a connection that is being made), so the timestamp that is signed
+ * is the time of sending.
+ *
+ * With `batch` the attempts first gather at their target. A target that has
+ * something to send is `due`, and gets the next place that is free: one request
+ * for each in turn, so that no receiver waits for all of another's.
+ */
+#include "pgcourier/sink.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "config/config.h"
+#include "loop/timer.h"
+#include "sinks/address_guard.h"
+#include "sinks/http/http_batcher.h"
+#include "sinks/http/http_body.h"
+#include "sinks/http/http_fixed_headers.h"
+#include "sinks/http/http_requests.h"
+#include "sinks/http/http_target.h"
+#include "text/utf8.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+extern const struct sink_ops http_sink_ops;
+
+#define TABLE_CONNECTIONS 16384 /* kept open for them, most of them idle */
+
+struct http_sink {
+        struct sink base;
+        const struct http_config *config; /* borrowed */
+        struct address_guard *guard;      /* owned */
+        struct http_requests *requests;
+        struct http_target *only; /* NULL with endpoints: table */
+        struct list targets;      /* http_target::among */
+        struct list due;          /* http_target::due */
+        unsigned max_requests;
+        struct attempt **batch; /* for a moment; NULL without batch */
+
+        sink_probed_fn *on_probed;
+        void *probe_owner;            /* borrowed */
+        struct timer *nothing_to_try; /* answers a probe where there is no receiver */
+
+        uv_timer_t farewell; /* the last handle to go */
+        sink_closed_fn *on_closed;
+        void *close_owner; /* borrowed */
+};
+
+static struct http_sink *http_sink_from(struct sink *sink)
+{
+        assert(sink->ops == &http_sink_ops);
+        return (struct http_sink *)sink;
+}
+
+static void send_due(struct http_sink *sink)
+{
+        while (!list_is_empty(&sink->due) &&
+               http_requests_count(sink->requests) < sink->max_requests) {
+                struct http_target *target = list_owner(sink->due.next, struct http_target, due);
+                size_t n_attempts = http_batcher_take(target->batcher, sink->batch);
+
+                list_remove(&target->due);
+                if (http_batcher_is_due(target->batcher))
+                        list_push_back(&sink->due, &target->due);
+                http_requests_start(sink->requests, target, sink->batch, n_attempts);
+        }
+}
+
+static void on_batch_due(void *owner)
+{
+        struct http_target *target = owner;
+        struct http_sink *sink = http_sink_from(target->sink);
+
+        if (list_is_empty(&target->due))
+                list_push_back(&sink->due, &target->due);
+        send_due(sink);
+}
+
+/* The receiver did not want this body: perhaps only for one of its events, so find out which. */
+static bool must_be_split(size_t n_attempts, const struct outcome *outcome)
+{
+        return n_attempts > 1 && (outcome->kind == OUTCOME_REJECTED ||
+                                     (outcome->kind == OUTCOME_RETRY && outcome->max_attempts > 0));
+}
+
+static void on_request_done(void *owner, struct http_target *target,
+    struct attempt *const *attempts, size_t n_attempts, const struct outcome *outcome)
+{
+        struct http_sink *sink = owner;
+
+        if (n_attempts == 0) {
+                sink->on_probed(sink->probe_owner, outcome);
+        } else if (must_be_split(n_attempts, outcome)) {
+                http_batcher_add_alone(target->batcher, attempts, n_attempts);
+        } else {
+                send_due(sink);
+                for (size_t i = 0; i < n_attempts; i++)
+                        attempt_finish(attempts[i], outcome);
+        }
+}
+
+static void on_host_settled(void *owner, const char *failure)
+{
+        struct http_target *target = owner;
+        struct http_sink *sink = http_sink_from(target->sink);
+
+        http_requests_host_settled(sink->requests, target, failure);
+        send_due(sink);
+}
+
+static void http_sink_deliver(struct sink *base, struct attempt *attempt)
+{
+        struct http_sink *sink = http_sink_from(base);
+        struct http_target *target = sink->only != NULL ? sink->only : attempt->target;
+        struct outcome rejected;
+
+        assert(target != NULL);
+        if (sink->config->batch == NULL)
+                http_requests_start(sink->requests, target, &attempt, 1);
+        else if (http_body_can_carry(sink->config, attempt->event, &rejected))
+                http_batcher_add(target->batcher, attempt);
+        else
+                attempt_finish_later(attempt, &rejected);
+}
+
+static void on_nothing_to_try(void *owner)
+{
+        struct http_sink *sink = owner;
+
+        sink->on_probed(sink->probe_owner, &outcome_delivered);
+}
+
+static void http_sink_probe(struct sink *base, sink_probed_fn *on_probed, void *owner)
+{
+        struct http_sink *sink = http_sink_from(base);
+
+        sink->on_probed = on_probed;
+        sink->probe_owner = owner;
+        if (sink->only != NULL)
+                http_requests_probe(sink->requests, sink->only);
+        else
+                timer_arm(sink->nothing_to_try, 0);
+}
+
+static void cancel_gathered(struct http_sink *sink, struct http_target *target)
+{
+        size_t n;
+
+        while ((n = http_batcher_take(target->batcher, sink->batch)) > 0)
+                for (size_t i = 0; i < n; i++)
+                        attempt_finish_later(sink->batch[i], &outcome_cancelled);
+        list_remove(&target->due);
+}
+
+static void http_sink_cancel(struct sink *base)
+{
+        struct http_sink *sink = http_sink_from(base);
+
+        if (sink->config->batch != NULL)
+                list_for_each (link, &sink->targets)
+                        cancel_gathered(sink, list_owner(link, struct http_target, among));
+        http_requests_cancel(sink->requests);
+}
+
+static void *adopt(struct http_sink *sink, struct http_target *target)
+{
+        if (target == NULL)
+                return NULL;
+        list_push_back(&sink->targets, &target->among);
+        if (sink->config->batch != NULL)
+                target->batcher =
+                    http_batcher_create(sink->base.loop, sink->config->batch, on_batch_due, target);
+        return target;
+}
+
+static void *http_sink_open_target(
+    struct sink *base, const struct target_settings *settings, struct error *error)
+{
+        struct http_sink *sink = http_sink_from(base);
+
+        return adopt(sink,
+            http_target_create(base, sink->config, settings, sink->guard, on_host_settled, error));
+}
+
+static void http_sink_close_target(struct sink *base, void *target)
+{
+        (void)base;
+        http_target_destroy(target);
+}
+
+static void on_farewell_closed(uv_handle_t *handle)
+{
+        struct http_sink *sink = handle->data;
+        sink_closed_fn *on_closed = sink->on_closed;
+        void *owner = sink->close_owner;
+
+        free(sink);
+        on_closed(owner);
+}
+
+static void free_parts(struct http_sink *sink)
+{
+        http_requests_destroy(sink->requests);
+        http_target_destroy(sink->only);
+        assert(list_is_empty(&sink->targets)); /* the relay closes what it opened */
+        address_guard_destroy(sink->guard);
+        timer_destroy(sink->nothing_to_try);
+        free(sink->batch);
+        sink_deinit(&sink->base);
+}
+
+static void on_farewell(uv_timer_t *timer)
+{
+        free_parts(timer->data);
+        uv_close((uv_handle_t *)timer, on_farewell_closed);
+}
+
+static void http_sink_close(struct sink *base, sink_closed_fn *on_closed, void *owner)
+{
+        struct http_sink *sink = http_sink_from(base);
+
+        sink->on_closed = on_closed;
+        sink->close_owner = owner;
+        /* The caller may be told of the last attempt by curl_driver, which is still to return. */
+        uv_timer_start(&sink->farewell, on_farewell, 0, 0);
+}
+
+static void http_sink_describe_target(
+    const struct sink *base, const struct event *event, const void *target, char *text, size_t size)
+{
+        const struct http_sink *sink = (const struct http_sink *)base;
+        const struct http_target *its = sink->only != NULL ? sink->only : target;
+
+        (void)event;
+        utf8_copy(text, size, its != NULL ? its->description : "");
+}
+
+/* So many that a receiver's connection is there when its next event comes; to make room in a full
+ * pool libcurl looks at every connection. Half of the descriptors are left for all else. */
+static unsigned pool_size(const struct http_config *config, unsigned max_requests)
+{
+        struct rlimit files;
+        rlim_t size = TABLE_CONNECTIONS;
+
+        if (config->endpoints == HTTP_ENDPOINTS_NONE)
+                return max_requests;
+        if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 2 < size)
+                size = files.rlim_cur / 2;
+        return size > max_requests ? (unsigned)size : max_requests;
+}
+
+static unsigned requests_allowed(
+    const struct http_config *config, const struct sink_settings *settings)
+{
+        if (settings->concurrency != 0)
+                return settings->concurrency;
+        return config->endpoints == HTTP_ENDPOINTS_TABLE ? HTTP_TABLE_CONCURRENCY
+                                                         : HTTP_CONCURRENCY;
+}
+
+static struct sink *http_sink_open(const struct sink_settings *settings, struct error *error)
+{
+        const struct http_config *config = settings->options;
+        struct http_sink *sink;
+        struct http_target *only;
+
+        if (!http_headers_check_names(config, error))
+                return NULL;
+        sink = xcalloc(1, sizeof *sink);
+        sink->base.loop = settings->loop;
+        sink->base.name = settings->name;
+        sink->base.ops = &http_sink_ops;
+        sink->config = config;
+        sink->guard = address_guard_create(
+            config, config->endpoints == HTTP_ENDPOINTS_TABLE ? URL_OF_TABLE : URL_OF_CONFIG);
+        list_init(&sink->targets);
+        list_init(&sink->due);
+        if (config->endpoints == HTTP_ENDPOINTS_NONE) {
+                only = http_target_create_fixed(
+                    &sink->base, config, sink->guard, on_host_settled, error);
+                if (only == NULL) {
+                        address_guard_destroy(sink->guard);
+                        free(sink);
+                        return NULL;
+                }
+                sink->only = adopt(sink, only);
+        }
+
+        sink_init(&sink->base, &http_sink_ops, settings);
+        sink->max_requests = requests_allowed(config, settings);
+        sink->base.max_concurrent = sink->max_requests;
+        if (config->batch != NULL) {
+                sink->batch = xcalloc(config->batch->events, sizeof(struct attempt *));
+                sink->base.max_concurrent *= config->batch->events;
+        }
+        sink->requests = http_requests_create(settings->loop, config, sink->guard,
+            pool_size(config, sink->max_requests), on_request_done, sink);
+        sink->nothing_to_try = timer_create_on(settings->loop, on_nothing_to_try, sink);
+        uv_timer_init(settings->loop, &sink->farewell);
+        sink->farewell.data = sink;
+        return &sink->base;
+}
+
+const struct sink_ops http_sink_ops = {
+    .kind = "http",
+    .keeps_order = false,
+    .open = http_sink_open,
+    .deliver = http_sink_deliver,
+    .describe_target = http_sink_describe_target,
+    .open_target = http_sink_open_target,
+    .close_target = http_sink_close_target,
+    .cancel = http_sink_cancel,
+    .close = http_sink_close,
+    .probe = http_sink_probe,
+};

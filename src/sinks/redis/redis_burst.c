@@ -1,0 +1,246 @@
+/*
+ * Within EXEC nothing fails for lack of memory or for being a replica: Redis
+ * checks that before it begins, for all. What can still fail alone is a stream
+ * of the wrong type and an entry that is too large, and both are final.
+ */
+#include "sinks/redis/redis_burst.h"
+
+#include "pgcourier/event.h"
+#include "pgcourier/sink.h"
+#include "sinks/redis/redis_keys.h"
+#include "sinks/redis/redis_ring.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* A burst stays in Redis' memory until EXEC; and a single value of this size passes everywhere, as
+ * no proto-max-bulk-len can be below 1 MiB. */
+enum { MAX_BYTES = 1024 * 1024 - 4096 };
+
+/* A transaction costs Redis the more the longer it is, as all of it is kept until EXEC; a short burst
+ * costs a turn of both processes. */
+enum { MAX_REPEATING = REDIS_BURST_MAX / 2 };
+
+static size_t event_bytes(const struct event *event)
+{
+        size_t bytes = event->payload_bytes + strlen(event->topic);
+
+        if (event->key != NULL)
+                bytes += strlen(event->key);
+        if (event->type != NULL)
+                bytes += strlen(event->type);
+        for (size_t i = 0; i < event->n_headers; i++)
+                bytes += strlen(event->headers[i].name) + strlen(event->headers[i].value);
+        return bytes;
+}
+
+bool redis_event_is_large(const struct event *event)
+{
+        return event_bytes(event) > MAX_BYTES;
+}
+
+static bool is_transaction_anyway(const struct redis_burst_policy *policy, size_t n)
+{
+        return !policy->is_script && (policy->wait_replicas > 0 || (policy->is_cluster && n > 1));
+}
+
+struct redis_burst redis_burst_plan(const struct redis_ring *ring,
+    const struct redis_burst_policy *policy, struct redis_keys *keys, bool is_alone)
+{
+        size_t max = is_alone ? 1 : REDIS_BURST_MAX;
+        bool is_watched =
+            policy->by_key && !policy->is_script && !is_transaction_anyway(policy, max);
+        bool is_repeating = false;
+        size_t bytes = 0;
+        size_t n = 0;
+
+        redis_keys_start_burst(keys);
+        redis_keys_forget_others(keys);
+        for (; n < ring->n && n < max; n++) {
+                const struct attempt *attempt = redis_ring_at(ring, n)->attempt;
+
+                if (attempt == NULL)
+                        break;
+                bytes += event_bytes(attempt->event);
+                if (n > 0 && bytes > MAX_BYTES)
+                        break;
+                if (!is_watched || is_repeating || attempt->event->key == NULL ||
+                    redis_keys_add(keys, attempt->event->key))
+                        continue;
+                if (n >= MAX_REPEATING)
+                        break; /* those before it need no transaction */
+                is_repeating = true;
+                max = MAX_REPEATING;
+        }
+        /* A probe goes alone, as does what is too large for any burst. */
+        if (n == 0)
+                return (struct redis_burst){.n = 1, .is_open = true};
+        return (struct redis_burst){.n = n,
+            .bytes = bytes,
+            .is_open = true,
+            .is_script = policy->is_script,
+            .wait_replicas = policy->wait_replicas,
+            .is_transaction = is_repeating || is_transaction_anyway(policy, n)};
+}
+
+/* Whoever waits for replicas, or whose answers come all at once, needs them before anything else. */
+static bool may_be_followed(
+    const struct redis_burst *burst, const struct redis_burst_policy *policy)
+{
+        return !burst->is_transaction && !is_transaction_anyway(policy, REDIS_BURST_MAX) &&
+               !policy->is_script;
+}
+
+struct redis_burst redis_burst_plan_behind(const struct redis_ring *ring,
+    const struct redis_burst_policy *policy, struct redis_keys *keys,
+    const struct redis_burst *front)
+{
+        size_t n_waiting = ring->n - ring->n_sent;
+        struct redis_burst burst = {0};
+
+        if (!may_be_followed(front, policy))
+                return burst;
+        redis_keys_start_burst(keys);
+        for (; burst.n < n_waiting && burst.n < REDIS_BURST_MAX; burst.n++) {
+                const struct attempt *attempt =
+                    redis_ring_at(ring, ring->n_sent + burst.n)->attempt;
+                size_t bytes;
+
+                if (attempt == NULL)
+                        break;
+                bytes = event_bytes(attempt->event);
+                if (front->bytes + burst.bytes + bytes > MAX_BYTES)
+                        break;
+                if (policy->by_key && attempt->event->key != NULL &&
+                    !redis_keys_add(keys, attempt->event->key))
+                        break;
+                burst.bytes += bytes;
+        }
+        burst.is_open = burst.n > 0;
+        return burst;
+}
+
+static void refuse(struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event)
+{
+        /* What follows the first refusal (EXECABORT) has less to say. */
+        if (burst->is_refused)
+                return;
+        burst->is_refused = true;
+        burst->refusal = redis_reply_judge(reply, is_stream_per_event);
+}
+
+/* The answers to all of them are there. */
+static enum redis_burst_step end(struct redis_burst *burst)
+{
+        burst->is_executed = true;
+        burst->is_open = burst->wait_replicas > 0;
+        return burst->is_open ? BURST_EXECUTED : BURST_ANSWERS_ALL;
+}
+
+static enum redis_burst_step take_exec(
+    struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event)
+{
+        if (burst->is_unprotected) {
+                burst->is_open = false;
+                return BURST_LOST_MULTI;
+        }
+        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != burst->n)
+                refuse(burst, reply, is_stream_per_event);
+        return end(burst);
+}
+
+/* A script stops at the first error: those behind it have no answer. */
+static enum redis_burst_step take_script(
+    struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event)
+{
+        if (reply->type == REDIS_REPLY_NIL) {
+                burst->is_refused = true;
+                burst->refusal = (struct redis_verdict){
+                    .outcome = outcome_make(OUTCOME_SINK_DOWN,
+                        "another connection has claimed the stream; claiming it again"),
+                    .leaves_server = true};
+        } else if (reply->type != REDIS_REPLY_ARRAY || reply->elements > burst->n ||
+                   reply->elements == 0) {
+                refuse(burst, reply, is_stream_per_event);
+        }
+        return end(burst);
+}
+
+struct redis_verdict redis_wait_judge(const redisReply *reply, uint32_t wait_replicas)
+{
+        if (reply->type == REDIS_REPLY_ERROR)
+                return redis_reply_judge(reply, false);
+        if (reply->integer >= wait_replicas)
+                return (struct redis_verdict){.outcome = outcome_delivered};
+        return (struct redis_verdict){
+            .outcome = outcome_make(OUTCOME_SINK_DOWN,
+                "%lld of the %" PRIu32 " replicas that wait_replicas asks for have it",
+                reply->integer, wait_replicas)};
+}
+
+static enum redis_burst_step take_wait(struct redis_burst *burst, const redisReply *reply)
+{
+        const struct redis_verdict verdict = redis_wait_judge(reply, burst->wait_replicas);
+
+        burst->is_open = false;
+        if (verdict.outcome.kind == OUTCOME_DELIVERED)
+                return BURST_WAITED;
+        burst->is_refused = true;
+        burst->refusal = verdict;
+        /* Marked events are not sent again: the next claim asks for the replicas once more. */
+        burst->refusal.leaves_server |= burst->is_script;
+        return BURST_WAITED;
+}
+
+enum redis_burst_step redis_burst_take(
+    struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event)
+{
+        bool is_error = reply->type == REDIS_REPLY_ERROR;
+        size_t place = burst->n_replies++;
+
+        if (burst->is_executed)
+                return take_wait(burst, reply);
+        if (burst->is_script)
+                return take_script(burst, reply, is_stream_per_event);
+        if (!burst->is_transaction) {
+                burst->is_open = burst->n_replies < burst->n;
+                return BURST_ANSWERS_ONE;
+        }
+        if (place == burst->n + 1)
+                return take_exec(burst, reply, is_stream_per_event);
+        /* With WAIT to come nobody can be answered yet: what was executed comes again. */
+        if (place == 0 && is_error && burst->wait_replicas == 0) {
+                burst->is_unprotected = true;
+                return BURST_GOES_ON;
+        }
+        if (place > 0 && burst->is_unprotected)
+                return BURST_ANSWERS_ONE;
+        if (!is_error)
+                return BURST_GOES_ON; /* OK, QUEUED */
+        refuse(burst, reply, is_stream_per_event);
+        if (!burst->refusal.ends_connection)
+                return BURST_GOES_ON;
+        burst->is_open = false; /* EXEC will not be answered */
+        return BURST_ANSWERS_ALL;
+}
+
+bool redis_burst_is_delivered(const struct redis_burst *burst, const redisReply *reply, size_t i)
+{
+        return !burst->is_refused && i < reply->elements &&
+               (reply->element[i]->type == REDIS_REPLY_STRING ||
+                   reply->element[i]->type == REDIS_REPLY_INTEGER);
+}
+
+struct redis_verdict redis_burst_verdict(
+    const struct redis_burst *burst, const redisReply *reply, size_t i, bool is_stream_per_event)
+{
+        struct redis_verdict verdict = burst->refusal;
+
+        if (!burst->is_refused && i < reply->elements)
+                return redis_reply_judge(reply->element[i], is_stream_per_event);
+        /* Which of them was meant, and whether one of its key stands before it, is found out by
+         * sending each alone. Behind a script's first error nothing was tried. */
+        if (verdict.outcome.kind != OUTCOME_SINK_DOWN || !burst->is_refused)
+                verdict.outcome = outcome_cancelled;
+        return verdict;
+}

@@ -1,0 +1,90 @@
+/*
+ * How many events go to Redis together, and what their answers mean. Pure.
+ *
+ * If a key comes twice in a burst, it is a transaction, MULTI XADD... EXEC,
+ * which Redis executes as a whole or not at all. That is what keeps the order
+ * of a key: of plain commands in a pipeline Redis may refuse one (out of memory,
+ * read only) and take the next. Where all keys differ that does no harm, and
+ * plain commands cost Redis less. For the same reason a second burst may follow
+ * one of plain commands before that is answered, if they share no key: Redis is
+ * then not idle while answers are read and commands are made.
+ *
+ * A burst of marked events is one script instead (redis_marks.h). One that waits
+ * for replicas has WAIT behind it, whose answer counts for all of it: so it is
+ * a transaction even of one event.
+ */
+#pragma once
+
+#include "sinks/redis/redis_replies.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct event;
+struct redis_keys;
+struct redis_ring;
+
+enum { REDIS_BURST_MAX = 500 /* Redis does nothing else while it executes them */ };
+
+struct redis_burst_policy {
+        bool by_key; /* the order of a key is to be kept */
+        bool is_script;
+        bool is_cluster;        /* it redirects a burst as a whole or not at all */
+        uint32_t wait_replicas; /* 0: no WAIT */
+};
+
+struct redis_burst {
+        size_t n;     /* requests */
+        size_t bytes; /* about what they take */
+        bool is_open; /* Redis still owes it answers */
+        bool is_transaction;
+        bool is_script;
+        uint32_t wait_replicas;
+        size_t n_replies;
+        bool is_executed;    /* only WAIT's answer is outstanding */
+        bool is_unprotected; /* MULTI was refused: each command was executed on its own */
+        bool is_refused; /* nothing was executed, and `refusal` says why; or not as configured */
+        struct redis_verdict refusal;
+};
+
+enum redis_burst_step {
+        BURST_GOES_ON,
+        BURST_ANSWERS_ONE, /* the first request without an answer has got it: this reply */
+        BURST_ANSWERS_ALL, /* redis_burst_verdict() has the answers */
+        BURST_EXECUTED,    /* likewise, but they hold only with WAIT's answer */
+        BURST_WAITED,      /* that came: if is_refused, `refusal` stands for all that were taken */
+        BURST_LOST_MULTI,  /* all are answered, but the next burst would not be protected */
+};
+
+/* True for an event so large that Redis may hang up on it: it goes alone, so that nothing else can
+ * be blamed. */
+bool redis_event_is_large(const struct event *event);
+
+/* Plans a burst of the first requests in the ring, none of which is in flight; of one only if
+ * `is_alone`. */
+struct redis_burst redis_burst_plan(const struct redis_ring *ring,
+    const struct redis_burst_policy *policy, struct redis_keys *keys, bool is_alone);
+
+/* Plans a burst of plain commands that is sent behind `front`, which is in flight and the last one that
+ * was planned: it holds no key that is in flight, so whatever becomes of the first one does not matter to
+ * it. Not open: there is none for now. */
+struct redis_burst redis_burst_plan_behind(const struct redis_ring *ring,
+    const struct redis_burst_policy *policy, struct redis_keys *keys,
+    const struct redis_burst *front);
+
+/* Takes the next reply; is_open is false once it was the last. */
+enum redis_burst_step redis_burst_take(
+    struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event);
+
+/* Judges the answer to WAIT: DELIVERED, or why not. */
+struct redis_verdict redis_wait_judge(const redisReply *reply, uint32_t wait_replicas);
+
+/* True if request `i` of the burst that `reply` has ended was taken: the usual case, in which nothing
+ * needs to be judged. */
+bool redis_burst_is_delivered(const struct redis_burst *burst, const redisReply *reply, size_t i);
+
+/* The verdict on request `i`. CANCELLED: nothing is known against it; another of the burst was refused
+ * for a reason of its own. */
+struct redis_verdict redis_burst_verdict(
+    const struct redis_burst *burst, const redisReply *reply, size_t i, bool is_stream_per_event);

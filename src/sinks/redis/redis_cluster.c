@@ -1,0 +1,284 @@
+/*
+ * The map is read from any node that answers (CLUSTER SLOTS), when there is none yet and when there
+ * is reason to doubt it; until then queues wait. MOVED corrects it by one slot. ASK does not touch
+ * it: it holds for one burst of one stream, which the node that is receiving the slot takes behind
+ * ASKING.
+ *
+ * A queue for each stream rather than for each slot is what makes ASK simple: while a slot moves,
+ * its streams move one by one, and a burst that held two of them could belong to neither node.
+ */
+#include "sinks/redis/redis_cluster.h"
+
+#include "base/alloc.h"
+#include "config/config.h"
+#include "sinks/redis/redis_discovery.h"
+#include "sinks/redis/redis_endpoints.h"
+#include "sinks/redis/redis_internal.h"
+#include "sinks/redis/redis_slots.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLUSTER_PORT = 6379 };
+
+struct redis_cluster {
+        struct redis_sink *sink;
+        struct redis_endpoints seeds;
+        struct redis_inquiry *inquiry;
+        bool is_known; /* the map, as far as we know */
+        struct redis_node **nodes;
+        size_t n_nodes;
+        struct redis_node *map[REDIS_SLOTS];     /* NULL: nobody has it */
+        struct redis_queue *queues[REDIS_SLOTS]; /* of the streams in the slot */
+        struct list all;                         /* all queues */
+        struct list waiting;                     /* those that wait for the map */
+};
+
+static struct redis_node *find_node(struct redis_cluster *cluster, const char *host, uint16_t port)
+{
+        struct redis_endpoint endpoint = {.port = port};
+
+        for (size_t i = 0; i < cluster->n_nodes; i++) {
+                struct redis_node *node = cluster->nodes[i];
+                if (node->endpoint.port == port && strcmp(node->endpoint.host, host) == 0)
+                        return node;
+        }
+        cluster->nodes =
+            xrealloc(cluster->nodes, (cluster->n_nodes + 1) * sizeof(struct redis_node *));
+        endpoint.host = xstrdup(host);
+        cluster->nodes[cluster->n_nodes] = redis_node_create(cluster->sink, &endpoint);
+        free(endpoint.host);
+        return cluster->nodes[cluster->n_nodes++];
+}
+
+/* [first, last, [host, port, ...], replica...]. The host is "" or nil for the one that was asked, and
+ * "?" if the node does not know its own name. */
+static bool read_range(struct redis_cluster *cluster, const redisReply *range, const char *asked)
+{
+        const redisReply *master;
+        const char *host;
+
+        if (range->type != REDIS_REPLY_ARRAY || range->elements < 3 ||
+            range->element[0]->type != REDIS_REPLY_INTEGER ||
+            range->element[1]->type != REDIS_REPLY_INTEGER)
+                return false;
+        master = range->element[2];
+        if (master->type != REDIS_REPLY_ARRAY || master->elements < 2 ||
+            master->element[1]->type != REDIS_REPLY_INTEGER || master->element[1]->integer < 1 ||
+            master->element[1]->integer > UINT16_MAX || range->element[0]->integer < 0 ||
+            range->element[1]->integer >= REDIS_SLOTS)
+                return false;
+        host = master->element[0]->str;
+        if (host == NULL || host[0] == '\0' || strcmp(host, "?") == 0)
+                host = asked;
+        for (long long slot = range->element[0]->integer; slot <= range->element[1]->integer;
+             slot++)
+                cluster->map[slot] =
+                    find_node(cluster, host, (uint16_t)master->element[1]->integer);
+        return true;
+}
+
+static bool has_slots(const struct redis_cluster *cluster, const struct redis_node *node)
+{
+        for (size_t slot = 0; slot < REDIS_SLOTS; slot++)
+                if (cluster->map[slot] == node)
+                        return true;
+        return false;
+}
+
+/* Connections to nodes that have gone are not kept. */
+static void leave_the_rest(struct redis_cluster *cluster)
+{
+        for (size_t i = 0; i < cluster->n_nodes; i++)
+                if (!has_slots(cluster, cluster->nodes[i]))
+                        redis_node_leave(cluster->nodes[i]);
+}
+
+static void route_waiting(struct redis_cluster *cluster)
+{
+        struct list waiting;
+
+        /* Those whose slot nobody has must not come round again. */
+        list_init(&waiting);
+        while (!list_is_empty(&cluster->waiting)) {
+                struct list *first = cluster->waiting.next;
+                list_remove(first);
+                list_push_back(&waiting, first);
+        }
+        while (!list_is_empty(&waiting)) {
+                struct redis_queue *queue = list_owner(waiting.next, struct redis_queue, link);
+                list_remove(&queue->link);
+                redis_cluster_route(cluster, queue);
+        }
+}
+
+static bool on_answer(void *owner, const redisReply *reply, const struct redis_endpoint *asked,
+    char *refusal, size_t size)
+{
+        struct redis_cluster *cluster = owner;
+        bool is_read = reply->type == REDIS_REPLY_ARRAY && reply->elements > 0;
+
+        if (reply->type == REDIS_REPLY_ERROR) {
+                snprintf(refusal, size, "refused CLUSTER SLOTS: %s", reply->str);
+                return false;
+        }
+        memset(cluster->map, 0, sizeof cluster->map);
+        for (size_t i = 0; is_read && i < reply->elements; i++)
+                is_read = read_range(cluster, reply->element[i], asked->host);
+        if (!is_read) {
+                snprintf(refusal, size, "knows of no node with slots");
+                return false;
+        }
+        cluster->is_known = true;
+        leave_the_rest(cluster);
+        route_waiting(cluster);
+        return true;
+}
+
+static void on_failed(void *owner, bool needs_operator, const char *reason)
+{
+        struct redis_cluster *cluster = owner;
+        char text[640];
+
+        snprintf(text, sizeof text, "no node of the cluster could be asked: %s", reason);
+        while (!list_is_empty(&cluster->waiting))
+                redis_queue_lose(list_owner(cluster->waiting.next, struct redis_queue, link),
+                    OUTCOME_FAULT_REFUSED, needs_operator, text);
+}
+
+/* The nodes that are known come after the seeds: those may have gone since. */
+static void read_map(struct redis_cluster *cluster)
+{
+        struct redis_endpoints endpoints = {0};
+
+        for (size_t i = 0; i < cluster->seeds.n; i++)
+                redis_endpoints_add(
+                    &endpoints, cluster->seeds.items[i].host, cluster->seeds.items[i].port);
+        for (size_t i = 0; i < cluster->n_nodes; i++)
+                redis_endpoints_add(
+                    &endpoints, cluster->nodes[i]->endpoint.host, cluster->nodes[i]->endpoint.port);
+        redis_inquiry_start(cluster->inquiry, endpoints.items, endpoints.n, 0);
+        redis_endpoints_deinit(&endpoints);
+}
+
+struct redis_cluster *redis_cluster_create(struct redis_sink *sink, struct error *error)
+{
+        static const struct redis_inquiry_events events = {
+            .on_answer = on_answer, .on_failed = on_failed};
+        const struct redis_session session = {
+            .config = sink->config, .tls = sink->tls, .peer = REDIS_PEER_DIRECTORY};
+        struct redis_cluster *cluster = xcalloc(1, sizeof *cluster);
+
+        list_init(&cluster->all);
+        list_init(&cluster->waiting);
+        cluster->sink = sink;
+        if (!redis_endpoints_read(&cluster->seeds, sink->config->cluster, sink->config->n_cluster,
+                CLUSTER_PORT, error)) {
+                redis_cluster_destroy(cluster);
+                return NULL;
+        }
+        cluster->inquiry = redis_inquiry_create(
+            sink->base.loop, &session, "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n", &events, cluster);
+        return cluster;
+}
+
+void redis_cluster_destroy(struct redis_cluster *cluster)
+{
+        if (cluster == NULL)
+                return;
+        redis_inquiry_destroy(cluster->inquiry);
+        while (!list_is_empty(&cluster->all)) /* they may be in lists of the nodes */
+                redis_queue_destroy(list_owner(cluster->all.next, struct redis_queue, all_link));
+        for (size_t i = 0; i < cluster->n_nodes; i++)
+                redis_node_destroy(cluster->nodes[i]);
+        free(cluster->nodes);
+        redis_endpoints_deinit(&cluster->seeds);
+        free(cluster);
+}
+
+struct redis_queue *redis_cluster_queue(
+    struct redis_cluster *cluster, const char *stream, size_t length)
+{
+        unsigned slot = redis_slot_of(stream, length);
+        struct redis_queue *queue = cluster->queues[slot];
+
+        for (; queue != NULL; queue = queue->next)
+                if (queue->stream.length == length &&
+                    memcmp(queue->stream.data, stream, length) == 0)
+                        return queue;
+        queue = redis_queue_create(cluster->sink);
+        bytes_append(&queue->stream, stream, length);
+        queue->slot = slot;
+        queue->next = cluster->queues[slot];
+        cluster->queues[slot] = queue;
+        list_push_back(&cluster->all, &queue->all_link);
+        return queue;
+}
+
+void redis_cluster_forget(struct redis_cluster *cluster, struct redis_queue *queue)
+{
+        struct redis_queue **place = &cluster->queues[queue->slot];
+
+        while (*place != queue)
+                place = &(*place)->next;
+        *place = queue->next;
+        list_remove(&queue->all_link);
+}
+
+void redis_cluster_route(struct redis_cluster *cluster, struct redis_queue *queue)
+{
+        struct redis_node *node = queue->asked != NULL ? queue->asked : cluster->map[queue->slot];
+
+        if (queue->asked == NULL && !cluster->is_known) {
+                list_push_back(&cluster->waiting, &queue->link);
+                if (!redis_inquiry_is_running(cluster->inquiry))
+                        read_map(cluster);
+                return;
+        }
+        if (node == NULL) {
+                const struct outcome down = outcome_make(
+                    OUTCOME_SINK_DOWN, "no node of the cluster has slot %u", queue->slot);
+                redis_cluster_doubt(cluster);
+                redis_queue_give_back(queue, &down);
+                return;
+        }
+        redis_node_serve(node, queue);
+}
+
+void redis_cluster_redirect(
+    struct redis_cluster *cluster, struct redis_queue *queue, const struct redis_redirect *redirect)
+{
+        const char *host = redirect->host[0] != '\0' && strcmp(redirect->host, "?") != 0
+                               ? redirect->host
+                               : queue->node->endpoint.host;
+        struct redis_node *node = find_node(cluster, host, redirect->port);
+
+        if (redirect->kind == REDIRECT_ASK)
+                queue->asked = node;
+        else
+                cluster->map[redirect->slot] = node;
+}
+
+void redis_cluster_doubt(struct redis_cluster *cluster)
+{
+        cluster->is_known = false;
+}
+
+void redis_cluster_flush(struct redis_cluster *cluster)
+{
+        list_for_each (link, &cluster->all)
+                redis_queue_advance(list_owner(link, struct redis_queue, all_link));
+        for (size_t i = 0; i < cluster->n_nodes; i++)
+                redis_node_flush(cluster->nodes[i]);
+}
+
+void redis_cluster_cancel(struct redis_cluster *cluster)
+{
+        redis_inquiry_stop(cluster->inquiry);
+        for (size_t i = 0; i < cluster->n_nodes; i++)
+                redis_connection_close(cluster->nodes[i]->connection);
+        list_for_each (link, &cluster->all)
+                redis_queue_give_back(
+                    list_owner(link, struct redis_queue, all_link), &outcome_cancelled);
+}

@@ -1,0 +1,154 @@
+#include "sinks/redis/redis_discovery.h"
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "loop/timer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct redis_inquiry {
+        struct redis_connection *connection;
+        const char *question;
+        const struct redis_inquiry_events *events;
+        void *owner;
+        struct redis_endpoint *endpoints; /* owned, with their hosts */
+        size_t n_endpoints;
+        size_t first;
+        size_t n_asked; /* the last of them may still answer */
+        bool is_running;
+        bool needs_operator; /* any of them said so */
+        struct timer *next;  /* asks the next one: not inside a callback of the connection's */
+        char reason[512];
+};
+
+static size_t place(const struct redis_inquiry *inquiry)
+{
+        return (inquiry->first + inquiry->n_asked - 1) % inquiry->n_endpoints;
+}
+
+/* What each of them came to: one that is down must not hide what another had to say. */
+static void note(struct redis_inquiry *inquiry, const char *reason)
+{
+        size_t length = strlen(inquiry->reason);
+
+        snprintf(inquiry->reason + length, sizeof inquiry->reason - length, "%s%s",
+            length > 0 ? "; " : "", reason);
+}
+
+static void on_next(void *owner)
+{
+        struct redis_inquiry *inquiry = owner;
+
+        if (inquiry->n_asked == inquiry->n_endpoints) {
+                inquiry->is_running = false;
+                inquiry->events->on_failed(
+                    inquiry->owner, inquiry->needs_operator, inquiry->reason);
+                return;
+        }
+        inquiry->n_asked++;
+        redis_connection_open(inquiry->connection, &inquiry->endpoints[place(inquiry)]);
+}
+
+static void on_ready(void *owner)
+{
+        struct redis_inquiry *inquiry = owner;
+
+        bytes_append_text(redis_connection_out(inquiry->connection), inquiry->question);
+        redis_connection_note_sent(inquiry->connection, 1);
+}
+
+static void on_reply(void *owner, const redisReply *reply)
+{
+        struct redis_inquiry *inquiry = owner;
+        const struct redis_endpoint *asked = &inquiry->endpoints[place(inquiry)];
+        char refusal[256] = "";
+        char reason[520];
+
+        redis_connection_close(inquiry->connection);
+        inquiry->is_running = false; /* so that on_answer() may start it again */
+        if (inquiry->events->on_answer(inquiry->owner, reply, asked, refusal, sizeof refusal))
+                return;
+        inquiry->is_running = true;
+        snprintf(reason, sizeof reason, "%s:%u %s", asked->host, asked->port, refusal);
+        note(inquiry, reason);
+        timer_arm(inquiry->next, 0);
+}
+
+static void on_lost(void *owner, bool needs_operator, const char *reason)
+{
+        struct redis_inquiry *inquiry = owner;
+
+        inquiry->needs_operator |= needs_operator;
+        note(inquiry, reason);
+        timer_arm(inquiry->next, 0);
+}
+
+struct redis_inquiry *redis_inquiry_create(uv_loop_t *loop, const struct redis_session *session,
+    const char *question, const struct redis_inquiry_events *events, void *owner)
+{
+        static const struct redis_connection_events connection_events = {
+            .on_ready = on_ready, .on_reply = on_reply, .on_lost = on_lost};
+        struct redis_inquiry *inquiry = xcalloc(1, sizeof *inquiry);
+
+        inquiry->connection = redis_connection_create(loop, session, &connection_events, inquiry);
+        inquiry->question = question;
+        inquiry->events = events;
+        inquiry->owner = owner;
+        inquiry->next = timer_create_on(loop, on_next, inquiry);
+        return inquiry;
+}
+
+static void forget_endpoints(struct redis_inquiry *inquiry)
+{
+        for (size_t i = 0; i < inquiry->n_endpoints; i++)
+                free(inquiry->endpoints[i].host);
+        free(inquiry->endpoints);
+        inquiry->endpoints = NULL;
+        inquiry->n_endpoints = 0;
+}
+
+void redis_inquiry_destroy(struct redis_inquiry *inquiry)
+{
+        if (inquiry == NULL)
+                return;
+        redis_connection_destroy(inquiry->connection);
+        timer_destroy(inquiry->next);
+        forget_endpoints(inquiry);
+        free(inquiry);
+}
+
+void redis_inquiry_start(struct redis_inquiry *inquiry, const struct redis_endpoint *endpoints,
+    size_t n_endpoints, size_t first)
+{
+        forget_endpoints(inquiry);
+        inquiry->endpoints = xcalloc(n_endpoints, sizeof *inquiry->endpoints);
+        inquiry->n_endpoints = n_endpoints;
+        for (size_t i = 0; i < n_endpoints; i++)
+                inquiry->endpoints[i] = (struct redis_endpoint){
+                    .host = xstrdup(endpoints[i].host), .port = endpoints[i].port};
+        inquiry->first = first;
+        inquiry->n_asked = 0;
+        inquiry->reason[0] = '\0';
+        inquiry->needs_operator = false;
+        inquiry->is_running = true;
+        timer_arm(inquiry->next, 0);
+}
+
+bool redis_inquiry_is_running(const struct redis_inquiry *inquiry)
+{
+        return inquiry->is_running;
+}
+
+void redis_inquiry_stop(struct redis_inquiry *inquiry)
+{
+        inquiry->is_running = false;
+        redis_connection_close(inquiry->connection);
+        timer_disarm(inquiry->next);
+}
+
+size_t redis_inquiry_place(const struct redis_inquiry *inquiry)
+{
+        return place(inquiry);
+}

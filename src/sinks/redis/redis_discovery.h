@@ -1,0 +1,33 @@
+/*
+ * One question put to several servers in turn, on short-lived connections, until one gives an answer
+ * that will do: to sentinels who is master, to nodes of a cluster who has which slots.
+ */
+#pragma once
+
+#include "sinks/redis/redis_connection.h"
+
+struct redis_inquiry;
+
+struct redis_inquiry_events {
+        /* True if the answer will do: the inquiry is over. Else it says what is wrong with it. */
+        bool (*on_answer)(void *owner, const redisReply *reply, const struct redis_endpoint *asked,
+            char *refusal, size_t size);
+
+        /* None of them will do, and it is over. `reason` is what each came to. */
+        void (*on_failed)(void *owner, bool needs_operator, const char *reason);
+};
+
+/* `question` is an encoded command. All but the loop is borrowed; of the session, what it points
+ * at. */
+struct redis_inquiry *redis_inquiry_create(uv_loop_t *loop, const struct redis_session *session,
+    const char *question, const struct redis_inquiry_events *events, void *owner);
+void redis_inquiry_destroy(struct redis_inquiry *inquiry); /* NULL is allowed */
+
+/* Whom to ask, copied; not while it runs. The first one to ask is `first`. */
+void redis_inquiry_start(struct redis_inquiry *inquiry, const struct redis_endpoint *endpoints,
+    size_t n_endpoints, size_t first);
+bool redis_inquiry_is_running(const struct redis_inquiry *inquiry);
+void redis_inquiry_stop(struct redis_inquiry *inquiry);
+
+/* The place of the one who gave the last answer. */
+size_t redis_inquiry_place(const struct redis_inquiry *inquiry);

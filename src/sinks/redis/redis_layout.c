@@ -1,0 +1,212 @@
+/* This runs once for each event, so it goes without printf where the native layout does: the second
+ * that most neighbouring events share is formatted once. */
+#include "sinks/redis/redis_layout.h"
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "config/config.h"
+#include "pgcourier/event.h"
+#include "sinks/format/cloudevents.h"
+#include "sinks/redis/resp_write.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+/* What Debezium Server writes for a record without a key. */
+#define NO_KEY "default"
+
+#define FRACTION ".000000Z"
+
+struct redis_layout {
+        const struct redis_config *config; /* borrowed */
+        struct bytes json;                 /* of the event at hand */
+        int64_t second;                    /* the one that `time` shows */
+        size_t n_second;                   /* the length of its text; 0: none yet */
+        char time[48];                     /* "2024-01-31T23:59:59.123456Z" */
+};
+
+struct redis_layout *redis_layout_create(const struct redis_config *config)
+{
+        struct redis_layout *layout = xcalloc(1, sizeof *layout);
+
+        layout->config = config;
+        return layout;
+}
+
+void redis_layout_destroy(struct redis_layout *layout)
+{
+        if (layout == NULL)
+                return;
+        bytes_deinit(&layout->json);
+        free(layout);
+}
+
+static void format_second(struct redis_layout *layout, int64_t second)
+{
+        time_t when = second;
+        struct tm utc = {0};
+
+        gmtime_r(&when, &utc);
+        layout->n_second =
+            strftime(layout->time, sizeof layout->time, "%Y-%m-%dT%H:%M:%S" FRACTION, &utc) -
+            (sizeof FRACTION - 1);
+        layout->second = second;
+}
+
+/* The field "time": ISO 8601 in UTC, to the microsecond. */
+static void append_time(struct redis_layout *layout, struct bytes *out, int64_t us)
+{
+        int64_t second = us / 1000000;
+        int64_t rest = us % 1000000;
+
+        if (rest < 0) {
+                second--;
+                rest += 1000000;
+        }
+        if (layout->n_second == 0 || second != layout->second)
+                format_second(layout, second);
+        for (size_t digit = layout->n_second + 6; digit > layout->n_second; digit--, rest /= 10)
+                layout->time[digit] = (char)('0' + rest % 10);
+        REDIS_APPEND_FIELD(out, 4, "time", layout->time, layout->n_second + sizeof FRACTION - 1);
+}
+
+static void append_header(struct bytes *out, const struct event_header *header)
+{
+        static const char prefix[] = "header:";
+        size_t length = strlen(header->name);
+
+        redis_append_count(out, '$', sizeof prefix - 1 + length);
+        bytes_append(out, prefix, sizeof prefix - 1);
+        bytes_append(out, header->name, length);
+        bytes_append(out, "\r\n", 2);
+        redis_append_text(out, header->value);
+}
+
+static void append_native(struct redis_layout *layout, const struct event *event, struct bytes *out)
+{
+        REDIS_APPEND_FIELD(out, 2, "id", event->event_id, strlen(event->event_id));
+        REDIS_APPEND_FIELD(out, 5, "topic", event->topic, strlen(event->topic));
+        if (event->key != NULL)
+                REDIS_APPEND_FIELD(out, 3, "key", event->key, strlen(event->key));
+        if (event->type != NULL)
+                REDIS_APPEND_FIELD(out, 4, "type", event->type, strlen(event->type));
+        append_time(layout, out, event->created_us);
+        REDIS_APPEND_FIELD(out, 7, "payload", event->payload, event->payload_bytes);
+        for (size_t i = 0; i < event->n_headers; i++)
+                append_header(out, &event->headers[i]);
+        if (event->is_redriven) {
+                REDIS_APPEND_WORD(out, 8, "redriven");
+                REDIS_APPEND_WORD(out, 1, "1");
+        }
+}
+
+void redis_layout_append_message(
+    struct redis_layout *layout, const struct event *event, struct bytes *out)
+{
+        switch (layout->config->format) {
+        case FORMAT_NATIVE:
+                redis_append_word(out, event->payload, event->payload_bytes);
+                return;
+        case FORMAT_CLOUDEVENTS:
+                bytes_clear(&layout->json);
+                cloudevents_append_json(&layout->json, event, layout->config->source);
+                redis_append_word(out, layout->json.data, layout->json.length);
+                return;
+        }
+        abort();
+}
+
+/* The entry's own field ID holds the event's id. */
+static bool is_passed_on(const struct event_header *header)
+{
+        return strcasecmp(header->name, "id") != 0;
+}
+
+static void append_upper_case(struct bytes *out, const char *name)
+{
+        size_t length = strlen(name);
+
+        redis_append_count(out, '$', length);
+        for (size_t i = 0; i < length; i++) {
+                char byte =
+                    name[i] >= 'a' && name[i] <= 'z' ? (char)(name[i] - 'a' + 'A') : name[i];
+                bytes_append(out, &byte, 1);
+        }
+        bytes_append(out, "\r\n", 2);
+}
+
+static void append_extended(
+    struct redis_layout *layout, const struct event *event, struct bytes *out)
+{
+        REDIS_APPEND_WORD(out, 3, "key");
+        redis_append_text(out, event->key != NULL ? event->key : NO_KEY);
+        REDIS_APPEND_WORD(out, 5, "value");
+        redis_layout_append_message(layout, event, out);
+        REDIS_APPEND_WORD(out, 2, "ID");
+        redis_append_text(out, event->event_id);
+        for (size_t i = 0; i < event->n_headers; i++) {
+                if (!is_passed_on(&event->headers[i]))
+                        continue;
+                append_upper_case(out, event->headers[i].name);
+                redis_append_text(out, event->headers[i].value);
+        }
+        if (event->is_redriven) {
+                REDIS_APPEND_WORD(out, 8, "REDRIVEN");
+                REDIS_APPEND_WORD(out, 1, "1");
+        }
+}
+
+static size_t n_native_fields(const struct redis_layout *layout, const struct event *event)
+{
+        if (layout->config->format == FORMAT_CLOUDEVENTS)
+                return 1;
+        return 4 + (event->key != NULL) + (event->type != NULL) + event->n_headers +
+               event->is_redriven;
+}
+
+static size_t n_extended_fields(const struct event *event)
+{
+        size_t n = 3 + event->is_redriven;
+
+        for (size_t i = 0; i < event->n_headers; i++)
+                n += is_passed_on(&event->headers[i]);
+        return n;
+}
+
+size_t redis_layout_n_words(const struct redis_layout *layout, const struct event *event)
+{
+        switch (layout->config->layout) {
+        case LAYOUT_NATIVE:
+                return 2 * n_native_fields(layout, event);
+        case LAYOUT_DEBEZIUM_EXTENDED:
+                return 2 * n_extended_fields(event);
+        case LAYOUT_DEBEZIUM_COMPACT:
+                return 2;
+        }
+        abort();
+}
+
+void redis_layout_append_fields(
+    struct redis_layout *layout, const struct event *event, struct bytes *out)
+{
+        switch (layout->config->layout) {
+        case LAYOUT_NATIVE:
+                if (layout->config->format == FORMAT_NATIVE) {
+                        append_native(layout, event, out);
+                        return;
+                }
+                REDIS_APPEND_WORD(out, 4, "data");
+                redis_layout_append_message(layout, event, out);
+                return;
+        case LAYOUT_DEBEZIUM_EXTENDED:
+                append_extended(layout, event, out);
+                return;
+        case LAYOUT_DEBEZIUM_COMPACT:
+                redis_append_text(out, event->key != NULL ? event->key : NO_KEY);
+                redis_layout_append_message(layout, event, out);
+                return;
+        }
+}

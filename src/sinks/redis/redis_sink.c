@@ -1,0 +1,338 @@
+/*
+ * Redis: each event becomes one XADD, or one PUBLISH. How the parts of the sink hang together:
+ * redis_parts.h.
+ */
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "config/config.h"
+#include "loop/timer.h"
+#include "loop/tls_session.h"
+#include "pgcourier/sink.h"
+#include "sinks/redis/redis_cluster.h"
+#include "sinks/redis/redis_command.h"
+#include "sinks/redis/redis_dedup.h"
+#include "sinks/redis/redis_internal.h"
+#include "sinks/redis/redis_sentinel.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+enum { MAX_VALUE_BYTES = 512 * 1024 * 1024 /* Redis hangs up on more: proto-max-bulk-len */ };
+
+extern const struct sink_ops redis_sink_ops;
+
+static struct redis_sink *redis_sink_from(struct sink *sink)
+{
+        assert(sink->ops == &redis_sink_ops);
+        return (struct redis_sink *)sink;
+}
+
+static void on_probe_due(void *owner)
+{
+        struct redis_sink *sink = owner;
+        struct redis_probe *probe = &sink->probe;
+        sink_probed_fn *on_probed = probe->on_probed;
+        struct outcome outcome = probe->outcome;
+
+        if (probe->step == PROBE_WRITING && outcome.kind == OUTCOME_DELIVERED) {
+                probe->step = PROBE_MEMORY;
+                redis_probe_queue(sink);
+                redis_sink_ops.flush(&sink->base);
+                return;
+        }
+        probe->on_probed = NULL;
+        on_probed(probe->owner, &outcome);
+}
+
+void redis_sink_finish_later(
+    struct redis_sink *sink, const struct redis_request *request, const struct outcome *outcome)
+{
+        if (request->attempt != NULL) {
+                attempt_finish_later(request->attempt, outcome);
+                return;
+        }
+        sink->probe.outcome = *outcome;
+        timer_arm(sink->probe.answer, 0);
+}
+
+void redis_sink_route(struct redis_queue *queue)
+{
+        struct redis_sink *sink = queue->sink;
+
+        if (sink->cluster != NULL)
+                redis_cluster_route(sink->cluster, queue);
+        else
+                redis_node_serve(sink->node, queue);
+}
+
+static struct redis_queue *queue_of(struct redis_sink *sink, const struct event *event)
+{
+        const struct bytes *stream;
+
+        if (sink->cluster == NULL)
+                return sink->queue;
+        stream = redis_command_target(sink->encoder, event);
+        return redis_cluster_queue(sink->cluster, stream->data, stream->length);
+}
+
+static bool may_be_sent(
+    struct redis_sink *sink, const struct event *event, struct outcome *out_refusal)
+{
+        if (event->payload_bytes > MAX_VALUE_BYTES) {
+                *out_refusal = outcome_make(OUTCOME_REJECTED,
+                    "the payload has %zu bytes; Redis takes at most %d in one value",
+                    event->payload_bytes, MAX_VALUE_BYTES);
+                return false;
+        }
+        if (sink->marks != NULL &&
+            redis_command_n_words(sink->encoder, event) > REDIS_MARKS_MAX_WORDS) {
+                *out_refusal = outcome_make(OUTCOME_REJECTED,
+                    "the event has %zu headers, too many for exactly_once", event->n_headers);
+                return false;
+        }
+        return redis_command_admit(sink->encoder, event, out_refusal);
+}
+
+static void redis_deliver(struct sink *base, struct attempt *attempt)
+{
+        struct redis_sink *sink = redis_sink_from(base);
+        struct outcome refusal;
+
+        assert(sink->marks == NULL || redis_marks_is_owned(sink->marks));
+        if (sink_owes_answers(base)) {
+                attempt_finish_later(attempt, &outcome_cancelled);
+                return;
+        }
+        if (!may_be_sent(sink, attempt->event, &refusal)) {
+                attempt_finish_later(attempt, &refusal);
+                return;
+        }
+        redis_ring_push(&queue_of(sink, attempt->event)->ring,
+            (struct redis_request){.attempt = attempt}); /* flush() sends it */
+}
+
+static void redis_describe_target(
+    const struct sink *base, const struct event *event, const void *target, char *text, size_t size)
+{
+        (void)target;
+        redis_command_describe(((const struct redis_sink *)base)->encoder, event, text, size);
+}
+
+static void redis_flush(struct sink *base)
+{
+        struct redis_sink *sink = redis_sink_from(base);
+
+        if (sink->cluster != NULL) {
+                redis_cluster_flush(sink->cluster);
+                return;
+        }
+        redis_queue_advance(sink->queue);
+        redis_node_flush(sink->node);
+}
+
+/* Whatever former connections still have on the way is shut out by the next claim. */
+static void redis_owned(struct sink *base, uint64_t epoch)
+{
+        struct redis_sink *sink = redis_sink_from(base);
+
+        assert(sink->marks != NULL);
+        sink->claimed_on = 0;
+        redis_marks_own(sink->marks, epoch);
+}
+
+/* At once: the sink may be closed next, and then it leaves nothing behind. */
+static void redis_settled(struct sink *base, const int64_t *event_ids, size_t n_events)
+{
+        struct redis_sink *sink = redis_sink_from(base);
+
+        assert(sink->marks != NULL);
+        redis_marks_settle(sink->marks, event_ids, n_events);
+        if (sink->cluster != NULL)
+                (void)redis_cluster_queue(
+                    sink->cluster, sink->config->stream, strlen(sink->config->stream));
+        redis_flush(base);
+}
+
+static void redis_cancel(struct sink *base)
+{
+        struct redis_sink *sink = redis_sink_from(base);
+
+        if (sink->cluster != NULL) {
+                redis_cluster_cancel(sink->cluster);
+                return;
+        }
+        if (sink->queue->ring.n == 0)
+                return;
+        if (sink->sentinel != NULL)
+                redis_sentinel_stop(sink->sentinel);
+        redis_connection_close(sink->node->connection);
+        redis_queue_give_back(sink->queue, &outcome_cancelled);
+}
+
+static void redis_probe(struct sink *base, sink_probed_fn *on_probed, void *owner)
+{
+        struct redis_sink *sink = redis_sink_from(base);
+
+        assert(sink->probe.on_probed == NULL);
+        sink->probe.on_probed = on_probed;
+        sink->probe.owner = owner;
+        sink->probe.step = PROBE_WRITING;
+        redis_probe_queue(sink);
+        redis_flush(base);
+}
+
+/* What is left of a closed sink: the news that it is gone. */
+struct farewell {
+        uv_timer_t timer; /* runs out after the sink's own handles are closed */
+        sink_closed_fn *on_closed;
+        void *owner;
+};
+
+static void on_farewell_closed(uv_handle_t *handle)
+{
+        struct farewell farewell = *(struct farewell *)handle->data;
+
+        free(handle->data);
+        farewell.on_closed(farewell.owner);
+}
+
+static void on_farewell(uv_timer_t *timer)
+{
+        uv_close((uv_handle_t *)timer, on_farewell_closed);
+}
+
+static void destroy(struct redis_sink *sink)
+{
+        redis_queue_destroy(sink->queue); /* it may be in a list of the node's */
+        redis_node_destroy(sink->node);
+        redis_sentinel_destroy(sink->sentinel);
+        redis_cluster_destroy(sink->cluster);
+        tls_context_destroy(sink->tls);
+        redis_command_destroy(sink->encoder);
+        redis_marks_destroy(sink->marks);
+        timer_destroy(sink->probe.answer);
+        sink_deinit(&sink->base);
+        free(sink->answered);
+        free(sink->judgements);
+        free(sink);
+}
+
+static void redis_close(struct sink *base, sink_closed_fn *on_closed, void *owner)
+{
+        struct redis_sink *sink = redis_sink_from(base);
+        struct farewell *farewell = xcalloc(1, sizeof *farewell);
+
+        assert(sink->probe.on_probed == NULL);
+        uv_timer_init(base->loop, &farewell->timer);
+        farewell->timer.data = farewell;
+        farewell->on_closed = on_closed;
+        farewell->owner = owner;
+        uv_timer_start(&farewell->timer, on_farewell, 1, 0);
+        destroy(sink);
+}
+
+static bool check_options(const char *name, const struct redis_config *config, struct error *error)
+{
+        const struct sockaddr_un address = {0};
+
+        const char *target = config->mode == REDIS_PUBSUB ? config->channel : config->stream;
+
+        if (target[0] == '\0')
+                return error_set(error, ERROR_CONFIG,
+                    "sink '%s': redis.%s is empty; give it a name", name,
+                    config->mode == REDIS_PUBSUB ? "channel" : "stream");
+        if (config->socket_path != NULL && strlen(config->socket_path) >= sizeof address.sun_path)
+                return error_set(error, ERROR_CONFIG,
+                    "sink '%s': the socket path '%s' is longer than the %zu bytes that the system "
+                    "allows",
+                    name, config->socket_path, sizeof address.sun_path - 1);
+        return true;
+}
+
+/* Names the sink in an error that only says what is wrong. */
+static bool blame_sink(const char *name, const char *what, struct error *error)
+{
+        const struct error cause = *error;
+
+        return error_set(error, cause.kind, "sink '%s': redis: %s%s", name, what, cause.text);
+}
+
+static bool open_tls(struct redis_sink *sink, struct error *error)
+{
+        const struct tls_files files = {.ca_file = sink->config->ca_file,
+            .cert_file = sink->config->cert_file,
+            .key_file = sink->config->key_file};
+
+        if (!sink->config->tls)
+                return true;
+        sink->tls = tls_context_create(&files, error);
+        return sink->tls != NULL || blame_sink(sink->base.name, "", error);
+}
+
+static bool open_nodes(struct redis_sink *sink, struct error *error)
+{
+        const struct redis_config *config = sink->config;
+        const struct redis_endpoint endpoint = {
+            .host = config->host, .port = config->port, .socket_path = config->socket_path};
+
+        if (config->n_cluster > 0) {
+                sink->cluster = redis_cluster_create(sink, error);
+                return sink->cluster != NULL || blame_sink(sink->base.name, "cluster: ", error);
+        }
+        if (config->n_sentinels > 0) {
+                sink->sentinel = redis_sentinel_create(sink->base.loop, config, sink->tls, error);
+                if (sink->sentinel == NULL)
+                        return blame_sink(sink->base.name, "sentinels: ", error);
+        }
+        sink->queue = redis_queue_create(sink);
+        sink->node = redis_node_create(sink, &endpoint);
+        return true;
+}
+
+static struct sink *redis_open(const struct sink_settings *settings, struct error *error)
+{
+        const struct redis_config *config = settings->options;
+        struct redis_command *encoder;
+        struct redis_sink *sink;
+
+        if (!check_options(settings->name, config, error))
+                return NULL;
+        encoder = redis_command_create(config, error);
+        if (encoder == NULL)
+                return NULL;
+        sink = xcalloc(1, sizeof *sink);
+        sink_init(&sink->base, &redis_sink_ops, settings);
+        sink->config = config;
+        sink->encoder = encoder;
+        sink->policy = (struct redis_burst_policy){.by_key = settings->by_key,
+            .is_script = config->exactly_once,
+            .is_cluster = config->n_cluster > 0,
+            .wait_replicas = config->wait_replicas};
+        sink->base.remembers = config->exactly_once;
+        if (config->exactly_once)
+                sink->marks = redis_marks_create(config->stream, settings->name);
+        sink->judgements = xcalloc(REDIS_BURST_MAX, sizeof *sink->judgements);
+        sink->answered = xcalloc(REDIS_BURST_MAX, sizeof *sink->answered);
+        sink->probe.answer = timer_create_on(settings->loop, on_probe_due, sink);
+        if (open_tls(sink, error) && open_nodes(sink, error))
+                return &sink->base;
+        destroy(sink);
+        return NULL;
+}
+
+const struct sink_ops redis_sink_ops = {
+    .kind = "redis",
+    .keeps_order = true,
+    .open = redis_open,
+    .deliver = redis_deliver,
+    .describe_target = redis_describe_target,
+    .owned = redis_owned,
+    .settled = redis_settled,
+    .flush = redis_flush,
+    .cancel = redis_cancel,
+    .close = redis_close,
+    .probe = redis_probe,
+};

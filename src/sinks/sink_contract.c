@@ -1,0 +1,161 @@
+#include "sinks/sink_contract.h"
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "loop/timer.h"
+
+#include <stdlib.h>
+
+/* Modules are code of others: what they break is to end here, in every build. */
+#undef NDEBUG
+#include <assert.h>
+
+/* The answers that were known too early; given in the next turn of the loop. */
+struct deferred {
+        struct list answers; /* deferred_answer::link, oldest first */
+        struct list due;     /* of these, those being given */
+        struct timer *timer;
+};
+
+struct deferred_answer {
+        struct list link;
+        struct attempt *attempt; /* lent by the relay until it is finished */
+        struct outcome outcome;
+};
+
+static void give_deferred_answers(void *owner)
+{
+        struct sink *sink = owner;
+        struct list *due = &sink->deferred->due;
+
+        /* Finishing an attempt may start another that fails at once: that one waits its turn. */
+        while (!list_is_empty(&sink->deferred->answers)) {
+                struct list *first = sink->deferred->answers.next;
+                list_remove(first);
+                list_push_back(due, first);
+        }
+        while (!list_is_empty(due)) {
+                struct deferred_answer *answer =
+                    list_owner(due->next, struct deferred_answer, link);
+                const struct deferred_answer given = *answer;
+                bool is_last;
+
+                list_remove(&answer->link);
+                free(answer);
+                is_last = list_is_empty(due);
+                attempt_finish(given.attempt, &given.outcome); /* with the last one it may close */
+                if (is_last)
+                        return;
+        }
+}
+
+void sink_init(struct sink *sink, const struct sink_ops *ops, const struct sink_settings *settings)
+{
+        *sink = (struct sink){.ops = ops,
+            .name = settings->name,
+            .loop = settings->loop,
+            .max_concurrent = settings->concurrency};
+        sink->deferred = xcalloc(1, sizeof *sink->deferred);
+        list_init(&sink->deferred->answers);
+        list_init(&sink->deferred->due);
+        sink->deferred->timer = timer_create_on(settings->loop, give_deferred_answers, sink);
+}
+
+void sink_deinit(struct sink *sink)
+{
+        assert(list_is_empty(&sink->deferred->answers));
+        timer_destroy(sink->deferred->timer);
+        free(sink->deferred);
+        sink->deferred = NULL;
+}
+
+void attempt_finish(struct attempt *attempt, const struct outcome *outcome)
+{
+        struct sink *sink = attempt->sink;
+
+        assert(sink != NULL);      /* finished twice, or never started */
+        assert(!sink->is_calling); /* finished inside the call that started or hurried it */
+        assert(sink->n_in_flight > 0);
+        sink->n_in_flight--;
+        attempt->sink = NULL;
+        attempt->on_finished(attempt, outcome);
+}
+
+void attempt_finish_later(struct attempt *attempt, const struct outcome *outcome)
+{
+        struct deferred *deferred = attempt->sink->deferred;
+        struct deferred_answer *answer = xcalloc(1, sizeof *answer);
+
+        answer->attempt = attempt;
+        answer->outcome = *outcome;
+        list_push_back(&deferred->answers, &answer->link);
+        if (!timer_is_armed(deferred->timer))
+                timer_arm(deferred->timer, 0);
+}
+
+bool sink_owes_answers(const struct sink *sink)
+{
+        return !list_is_empty(&sink->deferred->answers) || !list_is_empty(&sink->deferred->due);
+}
+
+struct sink *sink_open(
+    const struct sink_ops *ops, const struct sink_settings *settings, struct error *error)
+{
+        struct sink *sink;
+
+        error->kind = ERROR_NONE;
+        sink = ops->open(settings, error);
+        if (sink == NULL) {
+                if (error->kind == ERROR_NONE)
+                        error_set(error, ERROR_SINK, "the kind %s did not say why", ops->kind);
+                return NULL;
+        }
+        if (sink->deferred == NULL || (sink->remembers && ops->settled == NULL)) {
+                error_set(error, ERROR_SINK, "the kind %s %s", ops->kind,
+                    sink->deferred == NULL ? "has not called sink_init() in its open()"
+                                           : "sets `remembers` without owned() and settled()");
+                return NULL;
+        }
+        /* A module's own may be shorter than what is called here. */
+        sink->ops = ops;
+        return sink;
+}
+
+void sink_deliver(struct sink *sink, struct attempt *attempt)
+{
+        assert(attempt->sink == NULL);
+        attempt->sink = sink;
+        attempt->sink_data = NULL;
+        sink->n_in_flight++;
+        sink->is_calling = true;
+        sink->ops->deliver(sink, attempt);
+        sink->is_calling = false;
+}
+
+void sink_flush(struct sink *sink)
+{
+        if (sink->ops->flush == NULL)
+                return;
+        sink->is_calling = true;
+        sink->ops->flush(sink);
+        sink->is_calling = false;
+}
+
+void sink_cancel(struct sink *sink)
+{
+        sink->is_calling = true;
+        sink->ops->cancel(sink);
+        sink->is_calling = false;
+}
+
+void sink_probe(struct sink *sink, sink_probed_fn *on_probed, void *owner)
+{
+        assert(sink->n_in_flight == 0);
+        sink->ops->probe(sink, on_probed, owner);
+}
+
+void sink_close(struct sink *sink, sink_closed_fn *on_closed, void *owner)
+{
+        assert(sink->n_in_flight == 0);
+        sink->ops->close(sink, on_closed, owner);
+}

@@ -1,0 +1,267 @@
+#include "wakeup/bell.h"
+
+#include <assert.h>
+
+/* Between two looks while awake, and so about what an event waits then. */
+#define POLL_US 2000
+
+/* Looks that find nothing may take one part in five of the session's time; those that find something are
+ * not for nothing, and come sooner: events that come in a stream are not to wait for each other. */
+#define PAUSE_PER_LOOK 4
+#define NEWS_POLL_US   1000
+
+/* So many rings in a moment, some 400/s, are too many. Up to that an event is here soonest if it is rung
+ * for, and a NOTIFY for each transaction hurts nobody: */
+#define OFTEN     8
+#define MOMENT_US 20000
+
+/* unless commits are slow, and writers wait for each other. They ring seldom just because of that, so it
+ * has to be looked for, now and then, when one ring follows another. */
+#define CROWD_RING_US  500000
+#define CROWD_PAUSE_US 100000
+
+/* With less news than that in a while it is time to sleep. Commits come in groups, so it is a long one. */
+#define LITTLE   15
+#define WHILE_US 100000
+
+/* While somebody keeps K for long, all others ring: a wait that lasts no longer than the quiet before
+ * it leaves them in peace soon after they have come in numbers. */
+#define WAIT_MIN_MS 100
+
+static const char *const state_names[] = {"off", "awake", "drowsy", "asleep"};
+
+const char *bell_state_name(enum bell_state state)
+{
+        return state_names[state];
+}
+
+void bell_init(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms)
+{
+        *bell = (struct bell){.sweep_us = sweep_ms * 1000,
+            .poll_interval_us = poll_interval_ms * 1000,
+            .state = BELL_OFF,
+            .lock = BELL_LOCK_UNREACHABLE,
+            .look_due_us = -1,
+            .rung_us = -CROWD_RING_US,
+            .crowd_asked_us = -CROWD_PAUSE_US};
+}
+
+void bell_configure(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms)
+{
+        bell->sweep_us = sweep_ms * 1000;
+        bell->poll_interval_us = poll_interval_ms * 1000;
+}
+
+/* From here on newcomers ring, or will soon; who came before may still end without. */
+static void begin_drowsing(struct bell *bell, int64_t now_us)
+{
+        bell->drowsy_since_us = now_us;
+        bell->is_look_wanted = true;
+}
+
+/* The only place that assigns bell->state. Whatever comes next begins with a look. */
+static void enter(struct bell *bell, enum bell_state next, int64_t now_us)
+{
+        bell->state = next;
+        bell->is_look_wanted = next != BELL_OFF;
+        bell->look_due_us = -1;
+        bell->news_since_us = now_us;
+        bell->n_news = 0;
+        bell->n_rings = 0;
+        bell->is_crowd_wanted = false;
+        bell->wait_ms = WAIT_MIN_MS;
+        if (next == BELL_DROWSY)
+                begin_drowsing(bell, now_us);
+}
+
+static void fall_asleep(struct bell *bell, int64_t now_us)
+{
+        /* K may be ours still, from a wait that ended when nobody wanted it any more. */
+        enter(bell, bell->lock == BELL_LOCK_HELD ? BELL_ASLEEP : BELL_DROWSY, now_us);
+}
+
+void bell_own(struct bell *bell, bool is_any, int64_t now_us)
+{
+        if (is_any && bell->state == BELL_OFF)
+                fall_asleep(bell, now_us);
+        else if (!is_any && bell->state != BELL_OFF)
+                enter(bell, BELL_OFF, now_us);
+}
+
+static bool is_rung_often(struct bell *bell, int64_t now_us)
+{
+        if (bell->n_rings == 0 || now_us - bell->rings_since_us > MOMENT_US) {
+                bell->rings_since_us = now_us;
+                bell->n_rings = 0;
+        }
+        return ++bell->n_rings >= OFTEN;
+}
+
+static void watch_crowd(struct bell *bell, int64_t now_us)
+{
+        if (now_us - bell->rung_us < CROWD_RING_US &&
+            now_us - bell->crowd_asked_us > CROWD_PAUSE_US)
+                bell->is_crowd_wanted = true;
+        bell->rung_us = now_us;
+}
+
+void bell_rung(struct bell *bell, int64_t now_us)
+{
+        switch (bell->state) {
+        case BELL_OFF:
+        case BELL_AWAKE:
+                return;
+        case BELL_DROWSY:
+        case BELL_ASLEEP:
+                bell->is_look_wanted = true;
+                watch_crowd(bell, now_us);
+                if (is_rung_often(bell, now_us))
+                        enter(bell, BELL_AWAKE, now_us);
+                return;
+        }
+}
+
+void bell_crowded(struct bell *bell, bool is_crowded, int64_t now_us)
+{
+        if (is_crowded && (bell->state == BELL_DROWSY || bell->state == BELL_ASLEEP))
+                enter(bell, BELL_AWAKE, now_us);
+}
+
+void bell_connected(struct bell *bell, int64_t now_us)
+{
+        bell->lock = BELL_LOCK_FREE;
+        if (bell->state == BELL_DROWSY)
+                begin_drowsing(bell, now_us);
+}
+
+void bell_lost(struct bell *bell, int64_t now_us)
+{
+        bell->lock = BELL_LOCK_UNREACHABLE;
+        if (bell->state == BELL_DROWSY || bell->state == BELL_ASLEEP)
+                enter(bell, BELL_DROWSY, now_us);
+}
+
+void bell_granted(struct bell *bell, int64_t now_us)
+{
+        assert(bell->lock == BELL_LOCK_AWAITED);
+        bell->lock = BELL_LOCK_HELD;
+        if (bell->state == BELL_DROWSY)
+                enter(bell, BELL_ASLEEP, now_us);
+}
+
+void bell_refused(struct bell *bell, int64_t now_us)
+{
+        assert(bell->lock == BELL_LOCK_AWAITED);
+        bell->lock = BELL_LOCK_FREE;
+        if (bell->state != BELL_DROWSY)
+                return;
+        /* Until it is asked for again, nobody waits, and newcomers skip the bell. */
+        begin_drowsing(bell, now_us);
+        bell->wait_ms = bell->wait_ms * 2 < BELL_WAIT_MAX_MS ? bell->wait_ms * 2 : BELL_WAIT_MAX_MS;
+}
+
+void bell_looking(struct bell *bell, int64_t now_us)
+{
+        bell->looking_since_us = now_us;
+}
+
+static int64_t longer(int64_t a_us, int64_t b_us)
+{
+        return a_us > b_us ? a_us : b_us;
+}
+
+static void look_after(struct bell *bell, int64_t pause_us, int64_t now_us)
+{
+        int64_t took_us = now_us - bell->looking_since_us;
+
+        bell->look_due_us = now_us + longer(longer(pause_us, POLL_US), PAUSE_PER_LOOK * took_us);
+}
+
+static void look_soon(struct bell *bell, int64_t now_us)
+{
+        bell->look_due_us = now_us + longer(NEWS_POLL_US, now_us - bell->looking_since_us);
+}
+
+/* As long again as it has been so far: so nobody waits longer than their transaction was open. */
+static int64_t drowsy_pause_us(const struct bell *bell, int64_t now_us)
+{
+        int64_t most_us =
+            bell->lock == BELL_LOCK_UNREACHABLE ? bell->poll_interval_us : bell->sweep_us;
+        int64_t so_far_us = now_us - bell->drowsy_since_us;
+
+        return so_far_us < most_us ? so_far_us : most_us;
+}
+
+static bool is_little(struct bell *bell, uint64_t n_news, int64_t now_us)
+{
+        bool is_over = now_us - bell->news_since_us > WHILE_US, is_enough;
+
+        bell->n_news += n_news;
+        is_enough = bell->n_news >= LITTLE;
+        if (is_over) {
+                bell->news_since_us = now_us;
+                bell->n_news = 0;
+        }
+        return is_over && !is_enough;
+}
+
+void bell_looked(struct bell *bell, uint64_t n_news, int64_t now_us)
+{
+        switch (bell->state) {
+        case BELL_OFF:
+        case BELL_ASLEEP:
+                return;
+        case BELL_AWAKE:
+                if (is_little(bell, n_news, now_us))
+                        fall_asleep(bell, now_us);
+                else if (n_news > 0)
+                        look_soon(bell, now_us);
+                else
+                        look_after(bell, POLL_US, now_us);
+                return;
+        case BELL_DROWSY:
+                if (n_news > 0 && bell->lock == BELL_LOCK_UNREACHABLE)
+                        enter(bell, BELL_AWAKE, now_us);
+                else
+                        look_after(bell, drowsy_pause_us(bell, now_us), now_us);
+                return;
+        }
+}
+
+enum bell_wish bell_next_wish(struct bell *bell, int64_t *out_wait_ms)
+{
+        bool is_wanted = bell->state == BELL_DROWSY || bell->state == BELL_ASLEEP;
+
+        if (bell->is_crowd_wanted &&
+            (bell->lock == BELL_LOCK_FREE || bell->lock == BELL_LOCK_HELD)) {
+                bell->is_crowd_wanted = false;
+                bell->crowd_asked_us = bell->rung_us;
+                return BELL_LOOK_FOR_CROWD;
+        }
+        if (bell->lock == BELL_LOCK_FREE && is_wanted) {
+                bell->lock = BELL_LOCK_AWAITED;
+                *out_wait_ms = bell->wait_ms;
+                return BELL_AWAIT;
+        }
+        if (bell->lock == BELL_LOCK_HELD && !is_wanted) {
+                bell->lock = BELL_LOCK_FREE;
+                return BELL_GIVE_UP;
+        }
+        return BELL_NOTHING;
+}
+
+bool bell_wants_look(struct bell *bell, int64_t now_us)
+{
+        bool is_due = bell->look_due_us >= 0 && bell->look_due_us <= now_us;
+
+        if (!bell->is_look_wanted && !is_due)
+                return false;
+        bell->is_look_wanted = false;
+        bell->look_due_us = -1;
+        return true;
+}
+
+int64_t bell_next_due(const struct bell *bell)
+{
+        return bell->look_due_us;
+}

@@ -1,0 +1,159 @@
+/*
+ * The wait blocks in the server, in courier.await_quiet(): while it lasts, the
+ * lock cannot be got shared by anybody who comes. It is bounded there, because
+ * libpq can take back a statement only by waiting for that itself.
+ */
+#include "wakeup/doorbell.h"
+
+#include "base/alloc.h"
+#include "pg/pg_conn.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct doorbell {
+        struct pg_conn *conn; /* owned */
+        int64_t wait_max_ms;
+        struct doorbell_events events;
+        void *owner; /* borrowed */
+};
+
+static const struct pg_statement prepare_session = {
+    .name = "prepare_session",
+    .sql = "SELECT set_config('search_path', 'pg_catalog', false),"
+           " set_config('default_transaction_isolation', 'read committed', false),"
+           " set_config('statement_timeout', '0', false),"
+           " set_config('idle_session_timeout', '0', false)",
+};
+static const struct pg_statement await_statement = {
+    .name = "await", .sql = "SELECT courier.await_quiet($1)", .n_params = 1};
+/* Of this session's locks there is no other; and it may be held twice, if a wait was granted in the
+ * very moment in which its time was up. */
+static const struct pg_statement give_up_statement = {
+    .name = "give_up", .sql = "SELECT pg_advisory_unlock_all()"};
+/* NOTIFY holds the lock of "the database 0" through the flush of the commit. */
+static const struct pg_statement crowd_statement = {.name = "crowd",
+    .sql = "SELECT count(*) > 1 FROM pg_locks WHERE locktype = 'object' AND database = 0"
+           " AND classid = 'pg_database'::regclass AND objid = 0 AND NOT granted"};
+static const struct pg_statement check_statement = {.name = "check", .sql = "SELECT"};
+
+static void on_prepared(void *owner, PGresult *result)
+{
+        struct doorbell *doorbell = owner;
+
+        PQclear(result);
+        pg_conn_prepare(doorbell->conn, &await_statement);
+        pg_conn_prepare(doorbell->conn, &give_up_statement);
+        pg_conn_prepare(doorbell->conn, &crowd_statement);
+        pg_conn_prepare(doorbell->conn, &check_statement);
+        pg_conn_greeted(doorbell->conn);
+        doorbell->events.on_connected(doorbell->owner);
+}
+
+static void on_connected(void *owner)
+{
+        struct doorbell *doorbell = owner;
+
+        pg_conn_prepare(doorbell->conn, &prepare_session);
+        pg_conn_execute(doorbell->conn, &prepare_session, NULL, false, on_prepared, doorbell);
+}
+
+static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
+{
+        struct doorbell *doorbell = owner;
+
+        doorbell->events.on_lost(doorbell->owner, error, retry_ms);
+}
+
+/* Longer than the longest wait. */
+static struct postgres_config be_patient(
+    const struct doorbell *doorbell, const struct postgres_config *config)
+{
+        struct postgres_config patient = *config;
+
+        patient.query_timeout_ms += doorbell->wait_max_ms;
+        return patient;
+}
+
+struct doorbell *doorbell_create(uv_loop_t *loop, const struct postgres_config *config,
+    int64_t wait_max_ms, const struct doorbell_events *events, void *owner)
+{
+        struct doorbell *doorbell = xcalloc(1, sizeof *doorbell);
+        const struct pg_conn_events conn_events = {
+            .on_connected = on_connected, .on_lost = on_lost};
+        struct postgres_config patient;
+
+        doorbell->wait_max_ms = wait_max_ms;
+        patient = be_patient(doorbell, config);
+        doorbell->events = *events;
+        doorbell->owner = owner;
+        doorbell->conn = pg_conn_create(loop, "doorbell", &patient, &conn_events, doorbell);
+        return doorbell;
+}
+
+void doorbell_configure(struct doorbell *doorbell, const struct postgres_config *config)
+{
+        const struct postgres_config patient = be_patient(doorbell, config);
+
+        pg_conn_configure(doorbell->conn, &patient);
+}
+
+void doorbell_open(struct doorbell *doorbell)
+{
+        pg_conn_open(doorbell->conn);
+}
+
+void doorbell_destroy(struct doorbell *doorbell)
+{
+        if (doorbell == NULL)
+                return;
+        pg_conn_destroy(doorbell->conn);
+        free(doorbell);
+}
+
+static void on_awaited(void *owner, PGresult *result)
+{
+        struct doorbell *doorbell = owner;
+        bool is_granted = PQgetvalue(result, 0, 0)[0] == 't';
+
+        PQclear(result);
+        if (is_granted)
+                doorbell->events.on_granted(doorbell->owner);
+        else
+                doorbell->events.on_refused(doorbell->owner);
+}
+
+void doorbell_await(struct doorbell *doorbell, int64_t wait_ms)
+{
+        char at_most_ms[24];
+
+        snprintf(at_most_ms, sizeof at_most_ms, "%" PRId64, wait_ms);
+        pg_conn_execute(doorbell->conn, &await_statement, (const char *const[]){at_most_ms}, false,
+            on_awaited, doorbell);
+}
+
+void doorbell_give_up(struct doorbell *doorbell)
+{
+        pg_conn_execute(doorbell->conn, &give_up_statement, NULL, false, NULL, NULL);
+}
+
+static void on_crowd(void *owner, PGresult *result)
+{
+        struct doorbell *doorbell = owner;
+        bool is_crowded = PQgetvalue(result, 0, 0)[0] == 't';
+
+        PQclear(result);
+        doorbell->events.on_crowd(doorbell->owner, is_crowded);
+}
+
+void doorbell_look_for_crowd(struct doorbell *doorbell)
+{
+        pg_conn_execute(doorbell->conn, &crowd_statement, NULL, false, on_crowd, doorbell);
+}
+
+void doorbell_check(struct doorbell *doorbell)
+{
+        if (pg_conn_is_ready(doorbell->conn))
+                pg_conn_execute(doorbell->conn, &check_statement, NULL, false, NULL, NULL);
+}

@@ -1,0 +1,41 @@
+/*
+ * The connection that holds the doorbell's lock, waits for it and gives it up,
+ * and does nothing else. Who holds or awaits it makes every writer ring, which
+ * the `work` session hears (outbox.h); src/wakeup/bell.h knows when to.
+ */
+#pragma once
+
+#include "config/config.h"
+
+#include <uv.h>
+
+struct doorbell;
+
+struct doorbell_events {
+        void (*on_connected)(void *owner); /* the lock is not held */
+        void (*on_lost)(
+            void *owner, const struct error *error, int64_t retry_ms); /* and with it the lock */
+        /* Each answers doorbell_await(). */
+        void (*on_granted)(void *owner);
+        void (*on_refused)(void *owner);
+        /* Answers doorbell_look_for_crowd(). */
+        void (*on_crowd)(void *owner, bool is_crowded);
+};
+
+/* No wait is longer than `wait_max_ms`. */
+struct doorbell *doorbell_create(uv_loop_t *loop, const struct postgres_config *config,
+    int64_t wait_max_ms, const struct doorbell_events *events, void *owner);
+void doorbell_open(struct doorbell *doorbell);
+void doorbell_configure(struct doorbell *doorbell, const struct postgres_config *config);
+void doorbell_destroy(struct doorbell *doorbell); /* NULL is allowed; gives up the lock */
+
+/* Waits for the lock, but no longer than that: every transaction that wrote events without having to
+ * ring has ended when it is granted. To be called when connected, and not while another wait lasts. */
+void doorbell_await(struct doorbell *doorbell, int64_t wait_ms);
+void doorbell_give_up(struct doorbell *doorbell);
+
+/* Do transactions wait for each other in order to notify? Anywhere in the cluster. */
+void doorbell_look_for_crowd(struct doorbell *doorbell);
+
+/* Makes the server answer, so that a connection that died in silence is found out. */
+void doorbell_check(struct doorbell *doorbell);

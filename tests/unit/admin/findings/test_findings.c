@@ -1,0 +1,436 @@
+/* What needs somebody's attention (src/admin/findings/findings.h), out of a status document alone. */
+#include "admin/findings/findings.h"
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The text is a status document with ' for ". */
+static json_t *parse(const char *text)
+{
+        char *document = strdup(text);
+        json_error_t fault;
+        json_t *status;
+
+        for (char *at = document; *at != '\0'; at++)
+                if (*at == '\'')
+                        *at = '"';
+        status = json_loads(document, 0, &fault);
+        cr_assert_not_null(status, "%s in %s", fault.text, document);
+        free(document);
+        return status;
+}
+
+static const char *text_of(const json_t *finding, const char *name)
+{
+        const char *text = json_string_value(json_object_get(finding, name));
+
+        return text != NULL ? text : "-";
+}
+
+/* Of each finding "level id lasts: title | why | remedy | command | action", a line each. */
+static const char *find(const char *text)
+{
+        static char lines[8192];
+        json_t *status = parse(text);
+        json_t *findings = attention_find(status);
+        const json_t *finding;
+        size_t i;
+
+        lines[0] = '\0';
+        json_array_foreach(findings, i, finding)
+        {
+                const json_t *lasts = json_object_get(finding, "lasts");
+                const json_t *action = json_object_get(finding, "action");
+                size_t length = strlen(lines);
+
+                snprintf(lines + length, sizeof lines - length,
+                    "%s %s %.0f: %s | %s | %s | %s | %s\n", text_of(finding, "level"),
+                    text_of(finding, "id"), json_is_number(lasts) ? json_number_value(lasts) : -1,
+                    text_of(finding, "title"), text_of(finding, "why"), text_of(finding, "remedy"),
+                    text_of(finding, "command"), text_of(action, "kind"));
+        }
+        json_decref(findings);
+        json_decref(status);
+        return lines;
+}
+
+/* The findings of this document have these parts, in that order; up to the NULL. */
+static void expect(const char *text, ...) __attribute__((sentinel));
+static void expect(const char *text, ...)
+{
+        const char *lines = find(text);
+        const char *at = lines;
+        const char *part;
+        va_list parts;
+
+        va_start(parts, text);
+        while ((part = va_arg(parts, const char *)) != NULL && at != NULL) {
+                at = strstr(at, part);
+                cr_expect_not_null(at, "there is no \"%s\" (or not there) in\n%s", part, lines);
+        }
+        va_end(parts);
+}
+
+static void expect_lines(const char *text, unsigned n)
+{
+        const char *lines = find(text);
+        unsigned n_found = 0;
+
+        for (const char *at = lines; *at != '\0'; at++)
+                n_found += *at == '\n';
+        cr_expect_eq(n_found, n, "%u lines instead of %u:\n%s", n_found, n, lines);
+}
+
+#define NOW       "'now': '2026-11-21T08:10:00.500Z'"
+#define FILE_PART "'config': {'file': '/etc/p.yaml', 'last_reload_ok': true}"
+#define BACKLOG(events, age)                                                                       \
+        "'backlog': {'events': " events ", 'is_exact': true, 'oldest_age': " age                   \
+        ", 'overdue_age': " age "}"
+#define SINK(members) "{" NOW ", " FILE_PART ", 'sinks': [{'name': 'a', " members "}]}"
+#define SINCE         "'state_since': '2026-11-21T08:00:00.500Z'"
+
+Test(attention, has_nothing_to_say_when_all_is_well)
+{
+        cr_expect_str_empty(find("{}"));
+        cr_expect_str_empty(
+            find("{'source': null, 'sinks': [{'name': 'a', 'state': 'starting', 'backlog': null}],"
+                 " 'blocked_keys': null, 'orphans': null, 'config': null}"));
+        cr_expect_str_empty(find(
+            "{" NOW ", " FILE_PART ", 'ready': true, 'not_ready': [], 'look_error': null, 'source':"
+            " {'up': true, 'notify_queue_usage': 0.049, 'oldest_xmin':"
+            " {'age_xids': 100000, 'age': 299, 'pid': 9, 'what': 'active'}}, 'sinks': [{"
+            "'name': 'a', 'state': 'running', " BACKLOG("3",
+                "299") ", 'pauses': [], 'dead': "
+                       "0, 'retrying': 0, 'endpoints': {'total': 5, 'failing': 0, 'disabled': 0}}],"
+                       " 'blocked_keys': [], 'orphans': []}"));
+}
+
+Test(attention, has_one_shape)
+{
+        static const char *const members[] = {
+            "id", "level", "sink", "title", "lasts", "why", "remedy", "command", "action"};
+        json_t *status = parse("{'sinks': [{'name': 'a', 'state': 'running', " BACKLOG(
+            "3", "300") "}, {'name': 'b', 'state': 'paused'}], 'source': {'up': false}}");
+        json_t *findings = attention_find(status);
+        const json_t *finding;
+        size_t i;
+
+        cr_expect_eq(json_array_size(findings), 3);
+        json_array_foreach(findings, i, finding)
+        {
+                for (size_t j = 0; j < sizeof members / sizeof *members; j++)
+                        cr_expect_not_null(json_object_get(finding, members[j]), "%s", members[j]);
+                cr_expect_eq(json_object_size(finding), sizeof members / sizeof *members);
+        }
+        finding = json_object_get(json_array_get(findings, 2), "action");
+        cr_expect_str_eq(text_of(finding, "kind"), "resume");
+        cr_expect_str_eq(text_of(finding, "sink"), "b");
+        json_decref(findings);
+        json_decref(status);
+}
+
+Test(attention, says_why_a_sink_stands_still_since_when_and_what_helps)
+{
+        cr_expect_str_eq(
+            find(SINK("'state': 'down', " SINCE ", 'state_reason': 'refused', 'last_error': "
+                      "{'fault': 'refused'}, 'pauses': [], " BACKLOG("1500", "65"))),
+            "error down:a 600: a is down | refused. 1,500 events wait, the oldest for 1 min 5 s. | "
+            "Bring the destination back. The relay tries it every few seconds and then goes on by "
+            "itself; nothing is lost and no attempt is counted. | pgcourier doctor -c /etc/p.yaml "
+            "| -\n");
+        expect(SINK("'state': 'down', 'state_reason': null, 'last_error': {'words': 'no route'}"),
+            "down:a -1: a is down | no route. Its events wait. |", NULL);
+        expect(SINK("'state': 'down', 'last_error': {'fault': 'redis', 'words': 'OOM'}"),
+            "| It is there, and takes nothing for the reason that it gives: mend that. The relay",
+            "| pgcourier doctor -c /etc/p.yaml |", NULL);
+        expect(SINK("'state': 'down', 'last_error': {'fault': 'http_5xx', 'words': '503'}"),
+            "| It takes nothing for the reason above", "| pgcourier tail --sink a -c /etc/p.yaml |",
+            NULL);
+        expect(SINK("'state': 'refused', " SINCE
+                    ", 'state_reason': 'HTTP 401', " BACKLOG("20", "9000")),
+            "error refused:a 600: a refuses us | HTTP 401. 20 events wait, the oldest for 2 h 30 "
+            "min. | ",
+            "| pgcourier resume a -c /etc/p.yaml | resume", NULL);
+        expect(SINK("'state': 'refused', 'state_reason': 'its filter takes too long: 400 ms'"),
+            "a stands still | its filter takes too long: 400 ms.",
+            "| Nothing is read for it any more. Change",
+            "| pgcourier resume a -c /etc/p.yaml | resume", NULL);
+        expect(SINK("'state': 'stalled', 'last_error': {'words': '500'}, " BACKLOG("2", "200000")),
+            "error stalled:a -1: a stands still | Nothing was delivered although nobody paused it. "
+            "The last error: 500. 2 events wait, the oldest for 2 d 7 h. | The doctor",
+            "| pgcourier doctor -c /etc/p.yaml | -", NULL);
+        expect(SINK("'state': 'stalled', 'blocked': 2"), "Look at the keys", "| blocked\n", NULL);
+        expect(SINK("'state': 'unowned', " BACKLOG("1", "3600")),
+            "error unowned:a -1: No relay delivers a | 1 event waits, the oldest for 1 h. | Start "
+            "a",
+            "| pgcourier run -c /etc/p.yaml | -", NULL);
+}
+
+Test(attention, tells_who_paused_a_sink)
+{
+        expect(SINK("'state': 'paused', 'state_reason': 'tea', " SINCE ", " BACKLOG("0", "0")),
+            "warning paused:a 600: a is paused | By an operator: tea. Nothing waits. | Resume it",
+            "| pgcourier resume a -c /etc/p.yaml | resume", NULL);
+        expect(SINK("'state': 'paused'"), "| By an operator, who gave no reason. Its", NULL);
+        expect(SINK("'state': 'paused', " SINCE ", 'pauses': [{'by': 'operator', 'reason': 'tea',"
+                    " 'since': '2026-11-21T08:10:00Z'}]"),
+            "paused:a 0: a is paused | By an operator: tea.", NULL);
+}
+
+/* A pause does not hide that nobody is there to obey it. The relay that runs a sink knows better
+ * than the last look at the database. */
+Test(attention, names_both_when_a_paused_sink_has_no_relay)
+{
+        expect(SINK("'state': 'unowned', 'pauses': [{'by': 'relay', 'reason': 'no', 'since':"
+                    " '2026-11-21T08:09:50.500Z'}]"),
+            "error unowned:a -1", "error refused:a 10: a refuses us | no. Its events wait.", NULL);
+        cr_expect_str_empty(find(SINK("'state': 'running', 'pauses': [{'by': 'operator'}]")));
+}
+
+Test(attention, tells_how_far_a_sink_is_behind)
+{
+        expect(SINK("'state': 'running', 'rate': 100, 'backlog': {'events': 24500, 'is_exact':"
+                    " false, 'oldest_age': 400, 'overdue_age': 300}"),
+            "warning behind:a -1: a is behind | About 24,500 events wait, the oldest for 6 min 40 "
+            "s. | "
+            "At the present rate that is at least 4 min 5 s of work. | - | -",
+            NULL);
+        expect(SINK("'state': 'running', 'rate': 0, " BACKLOG("9", "300")), "5 min. |  | -", NULL);
+        expect(SINK("'state': 'unowned', 'retrying': 1, 'unfinished': 1, 'blocked': 1, " BACKLOG(
+                   "1", "10")),
+            "| 1 event and 3 parked deliveries wait, the oldest for 10 s.", NULL);
+}
+
+Test(attention, tells_what_was_given_up_and_what_waits_for_another_attempt)
+{
+        const char *status =
+            SINK("'state': 'running', 'dead': 1, 'retrying': 2, 'counts_are_exact': false,"
+                 " 'next_retry_at': '2026-11-21T08:10:12.500Z',"
+                 " 'endpoints': {'total': 5, 'failing': 2, 'disabled': 1}");
+
+        expect_lines(status, 3);
+        expect(status,
+            "warning endpoints:a -1: Receivers of a: 2 failing, 1 disabled | 2 others are served "
+            "all the same. | The list",
+            "| pgcourier endpoint list --sink a -c /etc/p.yaml | -",
+            "warning dead:a -1: At least 1 dead letter of a | Given up",
+            "| pgcourier dead list --sink a -c /etc/p.yaml | dead",
+            "note retrying:a -1: At least 2 deliveries of a failed | They are tried again, the "
+            "next "
+            "one in 12 s.",
+            "| pgcourier parked list --sink a -c /etc/p.yaml | -", NULL);
+        expect(
+            SINK("'state': 'running', 'retrying': 1, 'next_retry_at': '2026-11-21T08:10:01.500Z'"),
+            ": 1 delivery of a failed | It is tried again in 1.0 s.", NULL);
+        expect(SINK("'state': 'running', 'dead': 2, 'counts_are_exact': true, 'endpoints':"
+                    " {'total': 1, 'failing': 0, 'disabled': 1}"),
+            "Receivers of a: 1 disabled |", ": 2 dead letters of a |", NULL);
+}
+
+#define KEY(sink, key, waiting, behind)                                                            \
+        "{'sink': '" sink "', 'key': '" key "', 'waiting': " waiting ", 'behind_id': " behind      \
+        ", 'since': '2026-11-21T08:09:30.500Z', 'error': 'HTTP 500'}"
+
+Test(attention, names_of_blocked_keys_the_one_that_most_wait_for)
+{
+        const char *several = "{" NOW ", 'blocked_keys': [" KEY("a", "k", "3", "17") "," KEY(
+            "b", "m", "1", "20") "," KEY("a", "l", "2000", "18") "]}";
+
+        cr_expect_str_eq(find("{" NOW ", " FILE_PART ", 'blocked_keys': [" KEY(
+                             "a", "k", "3", "17") "," KEY("a", "l", "9", "null") "]}"),
+            "warning blocked:a 30: Key k of a is blocked | 3 events of key k wait behind event 17, "
+            "which fails. HTTP 500. | It goes on when that event is delivered: mend the cause and "
+            "try it at once, or skip it (it becomes a dead letter). | pgcourier parked retry "
+            "--sink a 17 -c /etc/p.yaml | blocked\n");
+        expect_lines(several, 2);
+        expect(several,
+            "blocked:a 30: 2 keys of a are blocked | 2,000 events of key l wait behind "
+            "event 18,",
+            "blocked:b 30: Key m of b is blocked | 1 event of key m waits behind", NULL);
+        cr_expect_str_empty(find("{'blocked_keys': [" KEY("a", "l", "1", "null") "]}"));
+}
+
+/* Cut between two bytes of a letter it would be no JSON, and no finding. */
+Test(attention, cuts_long_words_between_letters)
+{
+        expect("{'blocked_keys': [{'sink': 'a', 'waiting': 1, 'behind_id': 2, 'key':"
+               " 'xääääääääääääääääääääääääääääääääääääääääääääääääää'}]}",
+            "Key xäääääääääääääääääääääääääääääää of a is", NULL);
+        for (int n = 490; n < 530; n++) {
+                char *text;
+
+                cr_assert(
+                    asprintf(&text, "{'source': {'up': false, 'error': '%0*dää'}}", n, 1) > 0);
+                expect_lines(text, 1);
+                free(text);
+        }
+}
+
+Test(attention, tells_what_ails_the_server)
+{
+        expect("{" FILE_PART ", 'look_error': 'no', 'source': {'up': false, 'error': 'no route',"
+               " 'notify_queue_usage': 0.05}}",
+            "error source -1: PostgreSQL cannot be reached | no route. | Nothing is delivered "
+            "until",
+            "| pgcourier doctor -c /etc/p.yaml | -",
+            "error queue -1: The notification queue is 5 % full | ",
+            "| pgcourier doctor -c /etc/p.yaml | -", NULL);
+        expect_lines("{'look_error': 'no', 'source': {'up': false}}", 1);
+        expect("{'look_error': 'too many connections', 'source': {'up': true}}",
+            "warning look -1: The database could not be looked at | too many connections. | "
+            "Deliveries go on",
+            NULL);
+}
+
+Test(attention, tells_who_holds_a_snapshot)
+{
+        expect("{'source': {'oldest_xmin': {'age_xids': 1200, 'age': 300, 'pid': 77,"
+               " 'what': 'idle in transaction, user app'}}}",
+            "warning xmin 300: A snapshot is held by process 77 | idle in transaction, user app. "
+            "Delivery goes on",
+            "(1,200 transactions so far)", "| psql -c 'SELECT pg_terminate_backend(77)' | -", NULL);
+        expect(
+            "{'source': {'database': 'my shop', 'address': '10.0.0.7', 'port': 5433, 'oldest_xmin':"
+            " {'age_xids': 1, 'age': 300, 'pid': 77, 'what': 'x'}}}",
+            "| psql -h 10.0.0.7 -p 5433 -d 'my shop' -c 'SELECT pg_terminate_backend(77)' |", NULL);
+        expect("{'source': {'oldest_xmin': {'age_xids': 100000, 'age': null, 'pid':"
+               " null, 'what': 'replication slot s'}}}",
+            "warning xmin -1: A snapshot is held | replication slot s.",
+            "or drop what holds it. | - | -", NULL);
+        cr_expect_str_empty(find("{'source': {'oldest_xmin': {'age_xids': 99999, 'age': null}}}"));
+}
+
+Test(attention, tells_that_filters_cannot_be_asked)
+{
+        expect("{" NOW ", 'source': {'up': true, 'filters': {'error': 'too many connections',"
+               " 'since': '2026-11-21T08:09:30.500Z'}}}",
+            "error filters 30: Filters cannot be asked | too many connections. Sinks and receivers",
+            "| pgcourier doctor |", NULL);
+}
+
+Test(attention, tells_of_cursors_and_configurations)
+{
+        expect("{" NOW ", " FILE_PART
+               ", 'orphans': [{'sink': 'old one', 'lanes': 1, 'behind': 4000,"
+               " 'settled_at': '2026-11-19T04:10:00Z'}]}",
+            "warning orphan:old one -1: The cursor of old one holds the log | ",
+            "its cursor is 4,000 ids behind. It has not moved for 2 d 4 h. |",
+            "| pgcourier cursor drop 'old one' -c /etc/p.yaml | -", NULL);
+        expect("{'config': {'file': 'f', 'last_reload_ok': false, 'last_reload_error': 'typo'}}",
+            "warning config -1: The last reload failed | typo. | The configuration before it stays",
+            "| pgcourier check -c f | reload", NULL);
+}
+
+Test(attention, writes_commands_that_survive_a_shell)
+{
+        expect("{'config': {'file': '/a b/$(c).yaml'}, 'orphans': [{'sink': 'x'}]}",
+            "| pgcourier cursor drop x -c '/a b/$(c).yaml' |", NULL);
+        expect("{'sinks': [{'name': 'a', 'state': 'unowned'}, {'name': 'b', 'state': 'paused'}]}",
+            "| pgcourier run |", "| pgcourier resume b |", NULL);
+}
+
+Test(attention, takes_a_standby_for_well)
+{
+        json_t *status = parse("{'sinks': [{'name': 'a', 'state': 'standby', 'owner': {'pid': 7,"
+                               " 'client': '10.0.0.4'}}]}");
+        json_t *findings = attention_find(status);
+
+        cr_expect_eq(attention_count(findings), 0);
+        json_decref(findings);
+        json_decref(status);
+        expect("{'sinks': [{'name': 'a', 'state': 'standby', 'owner': {'pid': 7, 'client':"
+               " '10.0.0.4'}}]}",
+            "note standby -1: This relay stands by | Another one delivers (process 7 of the "
+            "database, from 10.0.0.4).",
+            NULL);
+        expect("{'sinks': [{'name': 'a', 'state': 'standby'}, {'name': 'b', 'state': 'running'}]}",
+            "This relay stands by for a | Another one delivers. |", NULL);
+}
+
+Test(attention, tells_that_a_relay_is_not_ready_unless_that_is_explained)
+{
+        expect("{'ready': false, 'not_ready': ['relay: the schema is too old', 'more']}",
+            "error ready:0 -1: The relay is not ready | relay: the schema is too old. |",
+            "error ready:1", NULL);
+        expect_lines(
+            "{'ready': false, 'not_ready': ['no connection'], 'source': {'up': false}}", 1);
+        expect_lines("{'ready': null, 'not_ready': null}", 0);
+}
+
+Test(attention, puts_the_worst_first)
+{
+        expect(
+            "{'source': {'up': false}, 'sinks': [{'name': 'a', 'state': 'running', 'retrying': 1,"
+            " 'dead': 1}, {'name': 'b', 'state': 'down'}]}",
+            "error source", "error down:b", "warning dead:a", "note retrying:a", NULL);
+}
+
+Test(attention, tells_who_keeps_the_outbox_from_being_cut)
+{
+        cr_expect_str_empty(find("{'source': {'retention': {'held_partitions': 1, 'held_bytes': 9,"
+                                 " 'held_for': 299, 'held_by': ['a'], 'holders': 1,"
+                                 " 'lost_events': 0, 'default_bytes': 0}}}"));
+        expect("{'source': {'retention': {'held_partitions': 1, 'held_bytes': 2500000,"
+               " 'held_for': 7200, 'held_by': ['a', 'hooks/7'], 'holders': 12}}}",
+            "warning held 7200: The outbox keeps what should have gone",
+            "1 partition (2.5 MB), needed by a, hooks/7 and 10 more.", "see to what stops them.",
+            "| pgcourier doctor |", NULL);
+        expect("{'source': {'retention': {'held_partitions': 2, 'held_for': 300,"
+               " 'held_by': ['a', 'old'], 'holders': 2}}, 'orphans': [{'sink': 'old'}]}",
+            "2 partitions (0.0 MB), needed by a, old.", "| pgcourier cursor drop old |", NULL);
+        expect("{'source': {'retention': {'lost_events': 1, 'default_bytes': 8192}}}",
+            "error lost -1: 1 event lost", "| psql -c 'SELECT * FROM courier.outbox_loss",
+            "warning default -1: Events are in the outbox's default partition",
+            "| pgcourier maintain |", NULL);
+}
+
+Test(attention, counts_what_somebody_should_do_something_about)
+{
+        json_t *findings = json_pack(
+            "[{s:s}, {s:s}, {s:s}]", "level", "error", "level", "warning", "level", "note");
+
+        cr_expect_eq(attention_count(findings), 2);
+        json_decref(findings);
+}
+
+/* A relay that delivers has its own settings; of others it is known while they own the lane. */
+Test(attention, warns_of_a_takeover_that_would_go_elsewhere)
+{
+#define DIFFERS "'owner': {'pid': 7}, 'settings_differ': 'destination: A there, B here'"
+        expect("{'is_live': true, 'sinks': [{'name': 'a', 'state': 'standby', " DIFFERS "}]}",
+            "warning settings:a -1: The relay that delivers a has other settings for it | "
+            "destination: A there, B here. | If these here",
+            NULL);
+        expect("{'is_live': false, 'sinks': [{'name': 'a', 'state': 'running', " DIFFERS "}]}",
+            "warning settings:a", NULL);
+        cr_expect_str_empty(
+            find("{'is_live': true, 'sinks': [{'name': 'a', 'state': 'running', " DIFFERS "}]}"));
+        cr_expect_str_empty(find("{'is_live': false, 'sinks': [{'name': 'a', 'state': 'running',"
+                                 " 'owner': null, 'settings_differ': 'x'}]}"));
+}
+
+Test(attention, names_a_filter_that_is_slow)
+{
+        expect(SINK("'state': 'running', 'slow_filters': {'count': 1, 'endpoint': 'acme'}"),
+            "note slow_filter:a -1: The filter of a/acme is slow | What is slow",
+            "| pgcourier endpoint show acme --sink a -c /etc/p.yaml |", NULL);
+        expect(SINK("'state': 'running', 'slow_filters': {'count': 3, 'endpoint': 'acme'}"),
+            "note slow_filter:a -1: 3 filters of a are slow | acme and 2 more. What", NULL);
+        expect(SINK("'state': 'running', 'slow_filters': {'count': 1, 'endpoint': null}"),
+            "note slow_filter:a -1: The filter of a is slow | What is slow", "| - | -", NULL);
+}
+
+Test(attention, names_receivers_in_trouble_and_those_that_nobody_serves)
+{
+        expect(SINK("'state': 'running', 'endpoints': {'total': 9, 'failing': 5, 'disabled': 1,"
+                    " 'troubled': ['acme', 'b', 'c', 'd']}"),
+            "Receivers of a: 5 failing, 1 disabled | acme, b, c, d and 2 more. 3 others are "
+            "served all the same.",
+            NULL);
+        expect("{'unserved': [{'sink': 'hoks', 'receivers': 1, 'first': 'acme'}]}",
+            "warning unserved:hoks -1: 1 receiver of hoks gets nothing | No relay serves",
+            "first of them is acme. |", "| pgcourier endpoint list --sink hoks |", NULL);
+}
