@@ -154,7 +154,7 @@ CREATE TABLE courier.cursor (
   until_xid         xid8,
   last_id           bigint      NOT NULL DEFAULT 0,
   settled_at        timestamptz NOT NULL DEFAULT now(),
-  is_gate           boolean     NOT NULL DEFAULT false,
+  is_owner_lane     boolean     NOT NULL DEFAULT false,
 
   CONSTRAINT cursor_pkey PRIMARY KEY (sink, lane),
   CONSTRAINT cursor_lock_id_key UNIQUE (lock_id),
@@ -165,7 +165,7 @@ COMMENT ON TABLE courier.cursor IS 'How far each sink has durably come in the ou
 COMMENT ON COLUMN courier.cursor.lock_id IS 'Second key of the advisory lock that the lane''s owner holds; the first is 1668248946';
 COMMENT ON COLUMN courier.cursor.epoch IS 'Raised whenever a relay takes the lane; a settle of an older epoch changes nothing';
 COMMENT ON COLUMN courier.cursor.system_identifier IS 'The cluster whose transaction ids the snapshots speak of';
-COMMENT ON COLUMN courier.cursor.is_gate IS 'Nothing is delivered from here: its lock covers the sink''s other lanes, and it keeps no events';
+COMMENT ON COLUMN courier.cursor.is_owner_lane IS 'Nothing is delivered from here: its lock covers the sink''s other lanes, and it keeps no events';
 
 -- The doorbell. A relay that is busy looks for news by itself; one that sleeps has to be woken, and
 -- holds the advisory lock (1668248946, 0), or waits for it. A writer that gets the lock shared knows

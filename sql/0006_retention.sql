@@ -49,7 +49,7 @@ COMMENT ON COLUMN courier.outbox_loss.events IS 'So many that the lane had not r
 -- snapshot of its row; one that begins with whatever is there needs nothing in particular.
 CREATE VIEW courier.outbox_reader AS
   SELECT sink, lane, system_identifier, from_snapshot, until_snapshot, last_id
-  FROM courier.cursor WHERE NOT is_gate
+  FROM courier.cursor WHERE NOT is_owner_lane
   UNION ALL
   SELECT e.sink, e.id, NULL, e.start_snapshot, NULL, 0
   FROM courier.endpoint AS e

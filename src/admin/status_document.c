@@ -116,7 +116,7 @@ json_t *status_document(struct admin *admin)
             "recent", recent_part(&telemetry->recent), "orphans", json_member(look, "orphans"),
             "unserved", json_member(look, "unserved"));
         json_decref(conditions);
-        json_object_set_new(document, "attention", attention_find(document));
+        json_object_set_new(document, "attention", findings_find(document));
         return document;
 }
 

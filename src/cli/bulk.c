@@ -128,16 +128,16 @@ static bool check_aim(const struct bulk *bulk, struct error *error)
 {
         bool is_aimed = bulk->has_filter || bulk->selection.ids != NULL;
         const char *command = bulk->arguments->command->name;
-        const char *verb = bulk->arguments->operands[0];
+        const char *subcommand = bulk->arguments->operands[0];
 
         if (is_aimed == !arguments_has(bulk->arguments, BULK_ALL))
                 return true;
         if (is_aimed)
                 return error_set(error, ERROR_USAGE,
                     "%s %s: --all stands for no ID and no filter; give one or the other", command,
-                    verb);
+                    subcommand);
         return error_set(error, ERROR_USAGE,
-            "%s %s: which %s? Give IDs, filters such as --sink NAME, or --all", command, verb,
+            "%s %s: which %s? Give IDs, filters such as --sink NAME, or --all", command, subcommand,
             bulk->subject->nouns);
 }
 
@@ -193,14 +193,14 @@ static bool ask(const struct bulk *bulk, int64_t n)
 
 bool bulk_confirm(const struct bulk *bulk, int64_t n, struct error *error)
 {
-        const char *verb = bulk->arguments->operands[0];
+        const char *subcommand = bulk->arguments->operands[0];
 
         if (bulk->selection.ids != NULL || arguments_has(bulk->arguments, BULK_YES))
                 return true;
         if (!confirm_can_ask())
                 return error_set(error, ERROR_USAGE,
                     "%s %s: that would %s %" PRId64 " %s; add --yes, or --dry-run to only count",
-                    bulk->arguments->command->name, verb, verb, n, noun(bulk, n));
+                    bulk->arguments->command->name, subcommand, subcommand, n, noun(bulk, n));
         return ask(bulk, n) || error_set(error, ERROR_SYSTEM, "nothing was changed");
 }
 

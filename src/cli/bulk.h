@@ -28,7 +28,7 @@ enum bulk_option {
         BULK_N,
 };
 
-/* Sets of them, as in struct verb. */
+/* Sets of them, as in struct subcommand. */
 #define BULK_BIT(option) (UINT32_C(1) << (option))
 #define BULK_CONNECT     (BULK_BIT(BULK_DSN) | BULK_BIT(BULK_CONFIG))
 #define BULK_FILTERS                                                                               \
@@ -80,7 +80,7 @@ struct bulk {
 
 typedef bool bulk_step_fn(struct blocking_conn *conn, const struct bulk *bulk, struct error *error);
 
-/* One verb from the first to the last: reads IDs (the operands behind the verb) and filters,
+/* One subcommand from the first to the last: reads IDs (the operands behind the subcommand) and filters,
  * connects and does the step. The one that changes rows refuses to run without any of them, unless
  * --all says so. */
 bool bulk_read_rows(const struct arguments *arguments, const struct bulk_subject *subject,

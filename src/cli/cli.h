@@ -17,7 +17,7 @@ struct blocking_conn;
 struct bytes;
 
 struct command;
-struct verb;
+struct subcommand;
 
 /* What the command line gave; borrows argv. */
 struct arguments {
@@ -46,9 +46,10 @@ struct command {
         const char *usage;   /* what follows `pgcourier NAME ` */
         const char *details; /* for `help NAME`: what it does and what it prints; ends with '\n' */
         const struct command_option *options; /* --help is everybody's and in no table */
-        const struct verb
-            *verbs;          /* cli/subcommand.h: who takes which of the options; NULL: no verbs */
-        const char *no_verb; /* what to do where no verb does it; NULL: no more than they do */
+        const struct subcommand *
+            subcommands; /* cli/subcommand.h: who takes which of the options; NULL: no subcommands */
+        const char
+            *no_subcommand; /* what to do where no subcommand does it; NULL: no more than they do */
         unsigned min_operands;
         unsigned max_operands;
         bool is_hidden; /* for programs: in no list that people read */

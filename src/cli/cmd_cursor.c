@@ -41,7 +41,7 @@ static const struct command_option options[] = {
     {0},
 };
 
-static const struct listing_column columns[] = {
+static const struct table_column columns[] = {
     {"SINK", CURSOR_ROW_SINK, CELL_WORD},
     {"LANE", CURSOR_ROW_LANE, CELL_NUMBER},
     {"ENDPOINT", CURSOR_ROW_ENDPOINT, CELL_OPTIONAL},
@@ -87,9 +87,9 @@ static bool print_list(
         if (rows_count(rows) == 0)
                 fputs("there is no cursor: no relay has run here yet\n", stderr);
         else if (arguments_has(arguments, JSON))
-                listing_print_json(rows, CURSOR_ROW_JSON);
+                table_print_json(rows, CURSOR_ROW_JSON);
         else
-                return listing_print_table(columns, rows, error);
+                return table_print(columns, rows, error);
         return true;
 }
 
@@ -285,7 +285,7 @@ static bool run_drop(const struct arguments *arguments, struct error *error)
 }
 
 #define BIT(option) (UINT32_C(1) << (option))
-static const struct verb verbs[] = {
+static const struct subcommand subcommands[] = {
     {"list", BIT(JSON) | BIT(FAIL_EMPTY) | BIT(DSN) | BIT(CONFIG), 0, 0, run_list},
     {"drop", BIT(LANE) | BIT(PARKED) | BIT(FORCE) | BIT(YES) | BIT(DSN) | BIT(CONFIG), 1, 1,
         run_drop},
@@ -294,7 +294,7 @@ static const struct verb verbs[] = {
 
 static bool run_cursor(const struct arguments *arguments, struct error *error)
 {
-        return verbs_run(arguments, error);
+        return subcommands_run(arguments, error);
 }
 
 extern const struct command cursor_command;
@@ -316,7 +316,7 @@ const struct command cursor_command = {
         "The role must be a member of courier_relay. With neither --dsn nor -c the environment\n"
         "names the database (PGHOST, PGUSER …).\n",
     .options = options,
-    .verbs = verbs,
+    .subcommands = subcommands,
     .max_operands = 2,
     .run = run_cursor,
 };

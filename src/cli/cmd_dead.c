@@ -22,7 +22,7 @@ static const struct command_option options[] = {
     {0},
 };
 
-static const struct listing_column columns[] = {
+static const struct table_column columns[] = {
     {"ID", DEAD_ID, CELL_NUMBER},
     {"SINK", DEAD_SINK, CELL_WORD},
     {"ENDPOINT", DEAD_ENDPOINT, CELL_OPTIONAL},
@@ -54,9 +54,9 @@ static bool list(struct blocking_conn *conn, const struct bulk *bulk, struct err
                 n_rows = rows_count(rows);
                 n_left -= n_rows;
                 if (n_rows > 0 && as_json)
-                        listing_print_json(rows, DEAD_JSON);
+                        table_print_json(rows, DEAD_JSON);
                 else if (n_rows > 0)
-                        ok = listing_print_table(columns, rows, error);
+                        ok = table_print(columns, rows, error);
                 else if (last_id == 0)
                         ok = bulk_found_none(bulk, error);
                 if (n_rows > 0)
@@ -78,9 +78,9 @@ static bool show(struct blocking_conn *conn, const struct bulk *bulk, struct err
         if (rows_count(rows) == 0)
                 ok = bulk_check_missing(bulk, id, error);
         else if (as_json)
-                listing_print_json(rows, 0);
+                table_print_json(rows, 0);
         else
-                listing_print_fields(rows);
+                table_print_fields(rows);
         rows_free(rows);
         return ok;
 }
@@ -175,7 +175,7 @@ static bool run_drop(const struct arguments *arguments, struct error *error)
         return bulk_change_rows(arguments, &subject, change_by_drop, error);
 }
 
-static const struct verb verbs[] = {
+static const struct subcommand subcommands[] = {
     {"list", BULK_READ, 0, UINT_MAX, run_list},
     {"show", BULK_CONNECT | BULK_BIT(BULK_JSON), 1, 1, run_show},
     {"redrive", BULK_CHANGE, 0, UINT_MAX, run_redrive},
@@ -185,7 +185,7 @@ static const struct verb verbs[] = {
 
 static bool run_dead(const struct arguments *arguments, struct error *error)
 {
-        return verbs_run(arguments, error);
+        return subcommands_run(arguments, error);
 }
 
 extern const struct command dead_command;
@@ -212,7 +212,7 @@ const struct command dead_command = {
         "still parked for the same sink. The role must be a member of courier_relay. With\n"
         "neither --dsn nor -c the environment names the database (PGHOST, PGUSER …).\n",
     .options = options,
-    .verbs = verbs,
+    .subcommands = subcommands,
     .max_operands = UINT_MAX,
     .run = run_dead,
 };

@@ -23,7 +23,7 @@ static const struct command_option options[] = {
     {0},
 };
 
-static const struct listing_column columns[] = {
+static const struct table_column columns[] = {
     {"ID", PARKED_ROW_ID, CELL_NUMBER},
     {"SINK", PARKED_ROW_SINK, CELL_WORD},
     {"ENDPOINT", PARKED_ROW_ENDPOINT, CELL_OPTIONAL},
@@ -36,7 +36,7 @@ static const struct listing_column columns[] = {
     {0},
 };
 
-static const struct listing_column blocked_columns[] = {
+static const struct table_column blocked_columns[] = {
     {"SINK", BLOCKED_SINK, CELL_WORD},
     {"ENDPOINT", BLOCKED_ENDPOINT, CELL_OPTIONAL},
     {"KEY", BLOCKED_KEY, CELL_LONG},
@@ -51,12 +51,12 @@ static const struct listing_column blocked_columns[] = {
 static const struct bulk_subject subject = {"parked delivery", "parked deliveries", states};
 static const struct bulk_subject key_subject = {"blocked key", "blocked keys", states};
 
-static bool print_page(const struct bulk *bulk, const struct listing_column *table, int json_column,
+static bool print_page(const struct bulk *bulk, const struct table_column *table, int json_column,
     const struct rows *rows, struct error *error)
 {
         if (!arguments_has(bulk->arguments, BULK_JSON))
-                return listing_print_table(table, rows, error);
-        listing_print_json(rows, json_column);
+                return table_print(table, rows, error);
+        table_print_json(rows, json_column);
         return true;
 }
 
@@ -184,7 +184,7 @@ static bool run_retry(const struct arguments *arguments, struct error *error)
                bulk_change_rows(arguments, &subject, retry, error);
 }
 
-static const struct verb verbs[] = {
+static const struct subcommand subcommands[] = {
     {"list", BULK_READ | BULK_BIT(BLOCKED), 0, UINT_MAX, run_list},
     {"skip", BULK_CHANGE, 0, UINT_MAX, run_skip},
     {"retry", BULK_CHANGE, 0, UINT_MAX, run_retry},
@@ -193,7 +193,7 @@ static const struct verb verbs[] = {
 
 static bool run_parked(const struct arguments *arguments, struct error *error)
 {
-        return verbs_run(arguments, error);
+        return subcommands_run(arguments, error);
 }
 
 extern const struct command parked_command;
@@ -219,7 +219,7 @@ const struct command parked_command = {
         "courier_relay. With neither --dsn nor -c the environment names the database (PGHOST,\n"
         "PGUSER …).\n",
     .options = options,
-    .verbs = verbs,
+    .subcommands = subcommands,
     .max_operands = UINT_MAX,
     .run = run_parked,
 };

@@ -22,7 +22,7 @@ static const struct command_option options[] = {
     {0},
 };
 
-static const struct listing_column columns[] = {
+static const struct table_column columns[] = {
     {"SINK", PAUSE_SINK, CELL_WORD},
     {"BY", PAUSE_BY, CELL_WORD},
     {"SINCE", PAUSE_PAUSED_AT, CELL_WORD},
@@ -44,9 +44,9 @@ static bool list(struct blocking_conn *conn, const struct arguments *arguments, 
         else if (rows_count(rows) == 0)
                 fputs("nothing is paused\n", stderr);
         else if (as_json)
-                listing_print_json(rows, PAUSE_JSON);
+                table_print_json(rows, PAUSE_JSON);
         else
-                ok = listing_print_table(columns, rows, error);
+                ok = table_print(columns, rows, error);
         rows_free(rows);
         return ok;
 }

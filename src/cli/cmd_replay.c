@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/confirm.h"
+#include "cli/destinations.h"
 #include "cli/log_position.h"
-#include "cli/matching_sinks.h"
 #include "cli/operate.h"
 #include "cli/replay_reader.h"
 #include "config/config.h"
@@ -53,8 +53,8 @@ static const struct command_option options[] = {
 struct replay {
         const struct arguments *arguments;
         struct blocking_conn *conn;
-        struct takers takers;
-        const struct taker *taker;
+        struct destinations destinations;
+        const struct destination *destination;
         struct history_range range;
         struct replay_reader reader;
         double rate; /* a second */
@@ -120,20 +120,22 @@ static bool read_words(struct replay *replay, struct error *error)
         replay->range.topic = topic;
         replay->range.key = arguments_value(arguments, KEY);
         return read_rate(arguments, &replay->rate, error) &&
-               moment_parse(&replay->range.from, "from", arguments_value(arguments, FROM), error) &&
-               moment_parse(&replay->range.to, "to", arguments_value(arguments, TO), error);
+               log_position_parse(
+                   &replay->range.from, "from", arguments_value(arguments, FROM), error) &&
+               log_position_parse(&replay->range.to, "to", arguments_value(arguments, TO), error);
 }
 
-static bool is_wanted(const struct taker *taker, const char *sink, const char *endpoint)
+static bool is_wanted(const struct destination *destination, const char *sink, const char *endpoint)
 {
-        if (strcmp(taker->sink, sink) != 0)
+        if (strcmp(destination->sink, sink) != 0)
                 return false;
-        return taker->endpoint == NULL
+        return destination->endpoint == NULL
                    ? endpoint == NULL
-                   : endpoint != NULL && strcmp(taker->endpoint->name, endpoint) == 0;
+                   : endpoint != NULL && strcmp(destination->endpoint->name, endpoint) == 0;
 }
 
-static bool find_taker(struct replay *replay, const struct config *config, struct error *error)
+static bool find_destination(
+    struct replay *replay, const struct config *config, struct error *error)
 {
         const char *sink = replay->range.sink;
         const char *endpoint = arguments_value(replay->arguments, ENDPOINT);
@@ -151,17 +153,18 @@ static bool find_taker(struct replay *replay, const struct config *config, struc
         if (fans_out && endpoint == NULL)
                 return error_set(error, ERROR_USAGE,
                     "sink %s has many receivers: which one? --endpoint NAME", sink);
-        for (size_t i = 0; i < replay->takers.n_takers; i++)
-                if (is_wanted(&replay->takers.takers[i], sink, endpoint))
-                        replay->taker = &replay->takers.takers[i];
-        return replay->taker != NULL ||
+        for (size_t i = 0; i < replay->destinations.n_destinations; i++)
+                if (is_wanted(&replay->destinations.destinations[i], sink, endpoint))
+                        replay->destination = &replay->destinations.destinations[i];
+        return replay->destination != NULL ||
                error_set(error, ERROR_USAGE, "sink %s has no endpoint \"%.64s\"", sink, endpoint);
 }
 
 static void begin_reading(struct replay *replay, int n_rows)
 {
         replay_reader_deinit(&replay->reader);
-        replay_reader_init(&replay->reader, replay->conn, &replay->range, replay->taker, n_rows);
+        replay_reader_init(
+            &replay->reader, replay->conn, &replay->range, replay->destination, n_rows);
 }
 
 static bool count(struct replay *replay, struct error *error)
@@ -314,16 +317,16 @@ static bool run_steps(struct replay *replay, const struct config *config, struct
         char *name;
         bool ok;
 
-        if (!takers_load(&replay->takers, config, replay->conn, error))
+        if (!destinations_load(&replay->destinations, config, replay->conn, error))
                 return operate_refused(replay->conn, error);
-        if (!find_taker(replay, config, error))
+        if (!find_destination(replay, config, error))
                 return false;
-        replay->range.lane = replay->taker->lane;
+        replay->range.lane = replay->destination->lane;
         if (!history_fix(replay->conn, &replay->range, error))
-                return moment_refused(replay->conn, error);
+                return log_position_refused(replay->conn, error);
         if (!count(replay, error))
                 return false;
-        name = taker_name(replay->taker);
+        name = destination_name(replay->destination);
         if (replay->n_total == 0 && replay->reader.n_left_out > 0)
                 ok = error_set(error, ERROR_EMPTY,
                     "%s has got such events, but its filter takes longer than %d ms for each: "
@@ -356,7 +359,7 @@ static bool run_replay(const struct arguments *arguments, struct error *error)
         watch_signals();
         if (replay.conn != NULL)
                 ok = run_steps(&replay, config, error);
-        takers_deinit(&replay.takers);
+        destinations_deinit(&replay.destinations);
         replay_reader_deinit(&replay.reader);
         blocking_conn_close(replay.conn);
         config_free(config);

@@ -37,7 +37,7 @@ struct rewind {
         const struct arguments *arguments;
         const char *sink;
         int lane;
-        struct moment to;
+        struct log_position to;
 };
 
 static bool read_words(struct rewind *rewind, struct error *error)
@@ -58,7 +58,7 @@ static bool read_words(struct rewind *rewind, struct error *error)
                 rewind->lane = (int)number;
         }
         return sink_name_check_form(rewind->sink, error) &&
-               moment_parse(&rewind->to, "to", arguments_value(arguments, TO), error);
+               log_position_parse(&rewind->to, "to", arguments_value(arguments, TO), error);
 }
 
 static bool check_held(
@@ -108,7 +108,7 @@ static bool go_back(struct blocking_conn *conn, const struct rewind *rewind, str
         int64_t id, n_events, n_lanes;
 
         if (!history_find(conn, &rewind->to, &id, error))
-                return moment_refused(conn, error);
+                return log_position_refused(conn, error);
         if (!cursors_hold(conn, rewind->sink, rewind->lane, &belongings, error))
                 return operate_refused(conn, error);
         if (!check_held(rewind, &belongings, error))

@@ -23,7 +23,7 @@ static const struct command_option options[] = {
     {0},
 };
 
-static const struct listing_column columns[] = {
+static const struct table_column columns[] = {
     {"NAME", SCHEDULE_NAME, CELL_LONG},
     {"TICKS", SCHEDULE_TIMING, CELL_WORD},
     {"NEXT", SCHEDULE_NEXT, CELL_WORD},
@@ -59,9 +59,9 @@ static bool print(const struct rows *rows, const struct arguments *arguments, st
         if (rows_count(rows) == 0)
                 fputs("there are no schedules; SELECT courier.schedule(…) makes one\n", stderr);
         else if (arguments_has(arguments, JSON))
-                listing_print_json(rows, SCHEDULE_JSON);
+                table_print_json(rows, SCHEDULE_JSON);
         else
-                return listing_print_table(columns, rows, error);
+                return table_print(columns, rows, error);
         return true;
 }
 
@@ -105,7 +105,7 @@ static bool run_remove(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-static const struct verb verbs[] = {
+static const struct subcommand subcommands[] = {
     {"list", CONNECT | 1U << JSON | 1U << FAIL_EMPTY, 0, 0, run_list},
     {"remove", CONNECT, 1, 1, run_remove},
     {0},
@@ -113,7 +113,7 @@ static const struct verb verbs[] = {
 
 static bool run_schedule(const struct arguments *arguments, struct error *error)
 {
-        return verbs_run(arguments, error);
+        return subcommands_run(arguments, error);
 }
 
 extern const struct command schedule_command;
@@ -132,7 +132,7 @@ const struct command schedule_command = {
         "The role must be a member of courier_publisher or courier_relay. With neither --dsn nor\n"
         "-c the environment names the database (PGHOST, PGUSER, PGDATABASE …).\n",
     .options = options,
-    .verbs = verbs,
+    .subcommands = subcommands,
     .max_operands = UINT_MAX,
     .run = run_schedule,
 };

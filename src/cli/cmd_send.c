@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/matching_sinks.h"
+#include "cli/destinations.h"
 #include "cli/operate.h"
 #include "cli/publish_args.h"
 #include "cli/remedy.h"
@@ -67,7 +67,7 @@ enum stage {
 };
 
 struct lane {
-        const struct taker *taker;
+        const struct destination *destination;
         char *name;
         enum stage stage;
         char attempt[16]; /* of a parked one: another attempt is news */
@@ -78,7 +78,7 @@ struct lane {
 struct sending {
         struct blocking_conn *conn;
         struct followed event;
-        struct takers takers;
+        struct destinations destinations;
         struct lane *lanes;
         size_t n_lanes;
 };
@@ -114,9 +114,10 @@ static bool check_mails(const struct sending *sending, const struct arguments *a
         const char *sink = NULL;
 
         for (size_t i = 0; i < sending->n_lanes; i++) {
-                const struct taker *taker = sending->lanes[i].taker;
-                if (taker->is_email && taker_judge(taker, &event) == TAKER_TAKES)
-                        sink = taker->sink;
+                const struct destination *destination = sending->lanes[i].destination;
+                if (destination->is_email &&
+                    destination_judge(destination, &event) == DESTINATION_TAKES)
+                        sink = destination->sink;
         }
         event_headers_deinit(&parsed);
         if (sink == NULL && arguments_has(arguments, TO))
@@ -143,16 +144,16 @@ static void not_taken(struct lane *lane, const char *why)
  * not active waits, whatever they say later. */
 static bool ask_filters(struct sending *sending, struct lane *lane, struct error *error)
 {
-        const struct endpoint *endpoint = lane->taker->endpoint;
+        const struct endpoint *endpoint = lane->destination->endpoint;
         struct array_literal ids = {0};
         struct bytes filters = {0};
         struct rows *rows;
         bool ok;
 
-        if (!taker_has_filter(lane->taker))
+        if (!destination_has_filter(lane->destination))
                 return true;
         array_add_int(&ids, strtoll(sending->event.id, NULL, 10));
-        taker_append_filters(lane->taker, &filters);
+        destination_append_filters(lane->destination, &filters);
         ok = filters_ask(sending->conn, array_end(&ids), filters.data, &rows, error);
         array_deinit(&ids);
         bytes_deinit(&filters);
@@ -177,20 +178,20 @@ static bool judge(struct sending *sending, const struct arguments *arguments, co
         const struct event event = make_event(arguments, headers, &parsed);
         bool ok = true;
 
-        for (size_t i = 0; ok && i < sending->takers.n_takers; i++) {
+        for (size_t i = 0; ok && i < sending->destinations.n_destinations; i++) {
                 struct lane *lane = &sending->lanes[i];
 
-                switch (taker_judge(lane->taker, &event)) {
-                case TAKER_TAKES:
+                switch (destination_judge(lane->destination, &event)) {
+                case DESTINATION_TAKES:
                         ok = ask_filters(sending, lane, error);
                         break;
-                case TAKER_NOT_TOPIC:
+                case DESTINATION_NOT_TOPIC:
                         not_taken(lane, "none of its topics matches, or one excludes it");
                         break;
-                case TAKER_NOT_TYPE:
+                case DESTINATION_NOT_TYPE:
                         not_taken(lane, "none of its types matches");
                         break;
-                case TAKER_NOT_HEADERS:
+                case DESTINATION_NOT_HEADERS:
                         not_taken(lane, "the event does not have the headers that it asks for");
                         break;
                 }
@@ -208,7 +209,7 @@ static void say_parked(const struct lane *lane, const struct rows *rows)
                 remedy_print(
                     "%s: %s ms: waits behind an earlier event of its key: `pgcourier parked "
                     "list --blocked --sink %s`",
-                    lane->name, ms, lane->taker->sink);
+                    lane->name, ms, lane->destination->sink);
         else
                 remedy_print("%s: %s ms: attempt %s failed: %s; tried again at %sZ", lane->name, ms,
                     rows_text(rows, 0, FOLLOW_PARKED_ATTEMPTS),
@@ -219,7 +220,7 @@ static void say_parked(const struct lane *lane, const struct rows *rows)
 static void say(const struct lane *lane, const struct rows *rows)
 {
         const char *ms = rows_text(rows, 0, FOLLOW_MS);
-        const struct endpoint *endpoint = lane->taker->endpoint;
+        const struct endpoint *endpoint = lane->destination->endpoint;
 
         switch (lane->stage) {
         case STAGE_READING:
@@ -233,7 +234,8 @@ static void say(const struct lane *lane, const struct rows *rows)
                 else
                         remedy_print("%s: waits: paused by the %s (%s): `pgcourier resume %s`",
                             lane->name, rows_text(rows, 0, FOLLOW_PAUSED_BY),
-                            or_dash(rows_text(rows, 0, FOLLOW_PAUSED_WHY)), lane->taker->sink);
+                            or_dash(rows_text(rows, 0, FOLLOW_PAUSED_WHY)),
+                            lane->destination->sink);
                 break;
         case STAGE_UNOWNED:
                 remedy_print("%s: waits: no relay %s: `pgcourier run`", lane->name,
@@ -257,7 +259,7 @@ static void say(const struct lane *lane, const struct rows *rows)
 
 static enum stage stage_of(const struct lane *lane, const struct rows *rows)
 {
-        const struct endpoint *endpoint = lane->taker->endpoint;
+        const struct endpoint *endpoint = lane->destination->endpoint;
 
         if (rows_text(rows, 0, FOLLOW_DEAD_ID) != NULL)
                 return STAGE_DEAD;
@@ -275,8 +277,8 @@ static enum stage stage_of(const struct lane *lane, const struct rows *rows)
 
 static bool look(struct sending *sending, struct lane *lane, struct error *error)
 {
-        struct rows *rows = follow_look(
-            sending->conn, &sending->event, lane->taker->sink, lane->taker->lane, error);
+        struct rows *rows = follow_look(sending->conn, &sending->event, lane->destination->sink,
+            lane->destination->lane, error);
         const char *attempt;
         enum stage stage;
 
@@ -336,11 +338,12 @@ static bool follow(struct sending *sending, int64_t timeout_ms, struct error *er
 static void sum_up(const struct sending *sending)
 {
         for (size_t i = 0, end; i < sending->n_lanes; i = end) {
-                const char *sink = sending->lanes[i].taker->sink;
+                const char *sink = sending->lanes[i].destination->sink;
                 size_t n_delivered = 0, n_not_taken = 0;
                 long first_ms = 0, last_ms = 0;
 
-                for (end = i; end < sending->n_lanes && sending->lanes[end].taker->sink == sink;
+                for (end = i;
+                     end < sending->n_lanes && sending->lanes[end].destination->sink == sink;
                      end++) {
                         const struct lane *lane = &sending->lanes[end];
                         n_not_taken += lane->stage == STAGE_NOT_TAKEN;
@@ -365,12 +368,12 @@ static void sum_up(const struct sending *sending)
 
 static void say_reading(const struct lane *lane)
 {
-        const struct endpoint *endpoint = lane->taker->endpoint;
+        const struct endpoint *endpoint = lane->destination->endpoint;
 
         remedy_print("%s: not delivered yet: its destination is slow or down, or other events come "
                      "first; `pgcourier %s %s` says which",
             lane->name, endpoint != NULL ? "endpoint show" : "status",
-            endpoint != NULL ? endpoint->name : lane->taker->sink);
+            endpoint != NULL ? endpoint->name : lane->destination->sink);
 }
 
 static bool conclude(const struct sending *sending, struct error *error)
@@ -448,26 +451,27 @@ static bool publish(struct sending *sending, const struct arguments *arguments, 
         return true;
 }
 
-static size_t count_of_sink(const struct takers *takers, size_t place)
+static size_t count_of_sink(const struct destinations *destinations, size_t place)
 {
         size_t n = 0;
 
-        for (size_t i = 0; i < takers->n_takers; i++)
-                n += takers->takers[i].sink == takers->takers[place].sink;
+        for (size_t i = 0; i < destinations->n_destinations; i++)
+                n += destinations->destinations[i].sink == destinations->destinations[place].sink;
         return n;
 }
 
 static bool send_event(struct sending *sending, const struct arguments *arguments,
     const struct config *config, const char *headers, int64_t timeout_ms, struct error *error)
 {
-        if (!takers_load(&sending->takers, config, sending->conn, error))
+        if (!destinations_load(&sending->destinations, config, sending->conn, error))
                 return operate_refused(sending->conn, error);
-        sending->n_lanes = sending->takers.n_takers;
+        sending->n_lanes = sending->destinations.n_destinations;
         sending->lanes = xcalloc(sending->n_lanes + 1, sizeof *sending->lanes);
         for (size_t i = 0; i < sending->n_lanes; i++)
-                sending->lanes[i] = (struct lane){.taker = &sending->takers.takers[i],
-                    .name = taker_name(&sending->takers.takers[i]),
-                    .is_one_of_many = count_of_sink(&sending->takers, i) > MANY};
+                sending->lanes[i] =
+                    (struct lane){.destination = &sending->destinations.destinations[i],
+                        .name = destination_name(&sending->destinations.destinations[i]),
+                        .is_one_of_many = count_of_sink(&sending->destinations, i) > MANY};
         return check_mails(sending, arguments, headers, error) &&
                publish(sending, arguments, headers, error) &&
                judge(sending, arguments, headers, error) && follow(sending, timeout_ms, error) &&
@@ -479,7 +483,7 @@ static void sending_deinit(struct sending *sending)
         for (size_t i = 0; i < sending->n_lanes; i++)
                 free(sending->lanes[i].name);
         free(sending->lanes);
-        takers_deinit(&sending->takers);
+        destinations_deinit(&sending->destinations);
         blocking_conn_close(sending->conn);
 }
 

@@ -43,14 +43,14 @@ static const char *const bash_kinds[] = {[COMPLETES_NOTHING] = "nothing",
     [COMPLETES_ENDPOINT] = "endpoints",
     [COMPLETES_COMMAND] = "commands"};
 
-static void print_verbs(const struct command *command, const char *separator)
+static void print_subcommands(const struct command *command, const char *separator)
 {
         const char *at = command->usage;
-        const char *verb;
+        const char *subcommand;
         unsigned length;
 
-        while ((length = usage_next_verb(command, &at, &verb)) > 0)
-                printf("%.*s%s", (int)length, verb, separator);
+        while ((length = usage_next_subcommand(command, &at, &subcommand)) > 0)
+                printf("%.*s%s", (int)length, subcommand, separator);
 }
 
 static void print_bash_operands(enum completes completes)
@@ -59,17 +59,18 @@ static void print_bash_operands(enum completes completes)
                 printf(" operands=%s", bash_kinds[completes]);
 }
 
-/* Once the verb stands there, only its own options are offered. */
-static void print_bash_verbs(const struct command *command)
+/* Once the subcommand stands there, only its own options are offered. */
+static void print_bash_subcommands(const struct command *command)
 {
         puts("      ((COMP_CWORD == 2)) || case ${COMP_WORDS[2]} in");
-        for (const struct verb *verb = command->verbs; verb->name != NULL; verb++) {
-                printf("        %s) words='", verb->name);
+        for (const struct subcommand *subcommand = command->subcommands; subcommand->name != NULL;
+             subcommand++) {
+                printf("        %s) words='", subcommand->name);
                 for (unsigned i = 0; command->options[i].name != NULL; i++)
-                        if (verb->options >> i & 1)
+                        if (subcommand->options >> i & 1)
                                 printf("--%s ", command->options[i].name);
                 fputs("--help'", stdout);
-                print_bash_operands(verb_completes(command, verb->name));
+                print_bash_operands(subcommand_completes(command, subcommand->name));
                 puts(" ;;");
         }
         puts("      esac");
@@ -87,14 +88,14 @@ static void print_bash_commands(void)
 static void print_bash_case(const struct command *command)
 {
         printf("    %s)\n      words='", command->name);
-        print_verbs(command, " ");
+        print_subcommands(command, " ");
         for (const struct command_option *option = command->options; option->name != NULL; option++)
                 printf("--%s ", option->name);
         fputs("--help'", stdout);
         print_bash_operands(operand_completes(command));
         puts("");
-        if (command->verbs != NULL)
-                print_bash_verbs(command);
+        if (command->subcommands != NULL)
+                print_bash_subcommands(command);
         puts("      case $previous in");
         for (const struct command_option *option = command->options; option->name != NULL;
              option++) {
@@ -191,15 +192,15 @@ static void print_zsh_option(const struct command_option *option)
 static void print_zsh_case(const struct command *command)
 {
         const char *at = command->usage;
-        const char *verb;
+        const char *subcommand;
 
         printf("    %s)\n      _arguments -S \\\n", command->name);
         for (const struct command_option *option = command->options; option->name != NULL; option++)
                 print_zsh_option(option);
         puts("        '(-h --help)'{-h,--help}'[print this]' \\");
-        if (usage_next_verb(command, &at, &verb) > 0) {
-                fputs("        '1:verb:(", stdout);
-                print_verbs(command, " ");
+        if (usage_next_subcommand(command, &at, &subcommand) > 0) {
+                fputs("        '1:subcommand:(", stdout);
+                print_subcommands(command, " ");
                 puts(")' ;;");
         } else if (operand_completes(command) == COMPLETES_SINK) {
                 puts("        '1:sink:_pgcourier_sinks' ;;");
@@ -282,7 +283,7 @@ static void print_fish(void)
         for (size_t i = 0; commands[i] != NULL; i++) {
                 const struct command *command = commands[i];
                 const char *at = command->usage;
-                const char *verb;
+                const char *subcommand;
                 if (command->is_hidden)
                         continue;
                 printf("complete -c pgcourier -n __fish_use_subcommand -a %s -d '", command->name);
@@ -298,10 +299,10 @@ static void print_fish(void)
                         printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -a "
                                "'(__pgcourier_sinks)'\n",
                             command->name);
-                if (usage_next_verb(command, &at, &verb) > 0) {
+                if (usage_next_subcommand(command, &at, &subcommand) > 0) {
                         printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -a '",
                             command->name);
-                        print_verbs(command, " ");
+                        print_subcommands(command, " ");
                         puts("'");
                 }
         }

@@ -21,7 +21,8 @@ static const char *next_line(const struct command *command, const char *at)
         return NULL;
 }
 
-unsigned usage_next_verb(const struct command *command, const char **at, const char **out_verb)
+unsigned usage_next_subcommand(
+    const struct command *command, const char **at, const char **out_subcommand)
 {
         const char *word = *at;
 
@@ -33,11 +34,11 @@ unsigned usage_next_verb(const struct command *command, const char **at, const c
                 word = next_line(command, word);
         if (word == NULL)
                 return 0;
-        *out_verb = word;
+        *out_subcommand = word;
         while (is_verb_letter(*word))
                 word++;
         *at = word;
-        return (unsigned)(word - *out_verb);
+        return (unsigned)(word - *out_subcommand);
 }
 
 static enum completes value_completes(const char *value)
@@ -77,19 +78,19 @@ enum completes operand_completes(const struct command *command)
         return word_completes(command->usage);
 }
 
-enum completes verb_completes(const struct command *command, const char *verb)
+enum completes subcommand_completes(const struct command *command, const char *subcommand)
 {
         const char *at = command->usage;
         const char *found;
         unsigned length;
 
-        while ((length = usage_next_verb(command, &at, &found)) > 0)
-                if (strlen(verb) == length && strncmp(verb, found, length) == 0)
+        while ((length = usage_next_subcommand(command, &at, &found)) > 0)
+                if (strlen(subcommand) == length && strncmp(subcommand, found, length) == 0)
                         break;
         if (length == 0 || found[length] != ' ')
                 return COMPLETES_NOTHING;
         /* What is added has a name that nobody has. */
-        if (strcmp(command->name, "endpoint") == 0 && strcmp(verb, "add") != 0 &&
+        if (strcmp(command->name, "endpoint") == 0 && strcmp(subcommand, "add") != 0 &&
             strncmp(found + length + 1, "NAME", 4) == 0)
                 return COMPLETES_ENDPOINT;
         return word_completes(found + length + 1);

@@ -9,26 +9,26 @@
 
 #define MAX_AGO_MS (INT64_C(36500) * 24 * 60 * 60 * 1000)
 
-bool moment_parse(
-    struct moment *out_moment, const char *option, const char *word, struct error *error)
+bool log_position_parse(
+    struct log_position *out_position, const char *option, const char *word, struct error *error)
 {
         uint64_t id;
 
-        *out_moment = (struct moment){.ago_ms = -1};
+        *out_position = (struct log_position){.ago_ms = -1};
         if (word == NULL)
                 return true;
         if (strcmp(word, "beginning") == 0) {
-                out_moment->id = 1;
+                out_position->id = 1;
                 return true;
         }
         if (units_parse_integer(word, &id) && id > 0 && id <= INT64_MAX) {
-                out_moment->id = (int64_t)id;
+                out_position->id = (int64_t)id;
                 return true;
         }
-        if (units_parse_duration(word, &out_moment->ago_ms) && out_moment->ago_ms <= MAX_AGO_MS)
+        if (units_parse_duration(word, &out_position->ago_ms) && out_position->ago_ms <= MAX_AGO_MS)
                 return true;
-        out_moment->ago_ms = -1;
-        out_moment->time = word;
+        out_position->ago_ms = -1;
+        out_position->time = word;
         /* The server knows times; but what it would take besides (now, infinity) is none here. */
         return isdigit((unsigned char)*word) ||
                error_set(error, ERROR_USAGE,
@@ -37,7 +37,7 @@ bool moment_parse(
                    option, word);
 }
 
-bool moment_refused(struct blocking_conn *conn, struct error *error)
+bool log_position_refused(struct blocking_conn *conn, struct error *error)
 {
         if (strncmp(blocking_conn_sqlstate(conn), "2200", 4) == 0)
                 return error_set(error, ERROR_USAGE, "%s; write it as 2026-11-21T08:00Z",

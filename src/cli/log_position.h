@@ -5,8 +5,8 @@
 #include "operator/history.h"
 
 /* `option` is for messages. The moment borrows `word`. */
-bool moment_parse(
-    struct moment *out_moment, const char *option, const char *word, struct error *error);
+bool log_position_parse(
+    struct log_position *out_position, const char *option, const char *word, struct error *error);
 
 /* Puts the server's refusal of a time into the words of the command line. Returns false. */
-bool moment_refused(struct blocking_conn *conn, struct error *error);
+bool log_position_refused(struct blocking_conn *conn, struct error *error);

@@ -2,8 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "cli/destinations.h"
 #include "cli/log_position.h"
-#include "cli/matching_sinks.h"
 #include "cli/operate.h"
 #include "operator/filter_check.h"
 #include "outbox/event_headers.h"
@@ -17,14 +17,14 @@ struct ids {
 };
 
 void replay_reader_init(struct replay_reader *reader, struct blocking_conn *conn,
-    const struct history_range *range, const struct taker *taker, int n_rows)
+    const struct history_range *range, const struct destination *destination, int n_rows)
 {
         *reader = (struct replay_reader){.conn = conn,
             .range = range,
-            .taker = taker,
+            .destination = destination,
             .after_id = range->from.id > 0 ? range->from.id - 1 : 0,
             .n_rows = n_rows};
-        taker_append_filters(taker, &reader->filters);
+        destination_append_filters(destination, &reader->filters);
 }
 
 void replay_reader_deinit(struct replay_reader *reader)
@@ -32,7 +32,7 @@ void replay_reader_deinit(struct replay_reader *reader)
         bytes_deinit(&reader->filters);
 }
 
-static bool takes(const struct taker *taker, const struct rows *rows, int row)
+static bool takes(const struct destination *destination, const struct rows *rows, int row)
 {
         struct event event = {.topic = rows_text(rows, row, HISTORY_TOPIC),
             .type = rows_text(rows, row, HISTORY_TYPE)};
@@ -45,7 +45,7 @@ static bool takes(const struct taker *taker, const struct rows *rows, int row)
         if (headers != NULL)
                 bytes_append_text(&jsonb, headers);
         event_headers_read(&parsed, jsonb.data, jsonb.length, &event);
-        is_taken = taker_judge(taker, &event) == TAKER_TAKES;
+        is_taken = destination_judge(destination, &event) == DESTINATION_TAKES;
         event_headers_deinit(&parsed);
         bytes_deinit(&jsonb);
         return is_taken;
@@ -57,12 +57,12 @@ static int64_t id_of(const struct rows *rows, int row)
 }
 
 /* Unless a filter says no. */
-static struct ids choose(const struct taker *taker, const struct rows *rows)
+static struct ids choose(const struct destination *destination, const struct rows *rows)
 {
         struct ids chosen = {.ids = xcalloc((size_t)rows_count(rows) + 1, sizeof *chosen.ids)};
 
         for (int i = 0; i < rows_count(rows); i++)
-                if (takes(taker, rows, i))
+                if (takes(destination, rows, i))
                         chosen.ids[chosen.n++] = id_of(rows, i);
         return chosen;
 }
@@ -99,13 +99,13 @@ static bool leave_out(struct replay_reader *reader, int64_t id, struct error *er
         char *name;
 
         reader->n_left_out++;
-        if (++reader->n_too_slow < SIEVE_STRIKES)
+        if (++reader->n_too_slow < FILTER_QUEUE_STRIKES)
                 return true;
-        name = taker_name(reader->taker);
+        name = destination_name(reader->destination);
         error_set(error, ERROR_SINK,
             "%s: its filter takes too long: more than %d ms for each of %d events in a row, the "
             "last with the id %" PRId64 "; simplify it",
-            name, FILTERS_LIMIT_MS, SIEVE_STRIKES, id);
+            name, FILTERS_LIMIT_MS, FILTER_QUEUE_STRIKES, id);
         free(name);
         return false;
 }
@@ -113,7 +113,7 @@ static bool leave_out(struct replay_reader *reader, int64_t id, struct error *er
 /* As many at once as they answer for in good time, and as it takes to find enough. */
 static void note_time(struct replay_reader *reader, int64_t took_us, bool is_enough)
 {
-        if (is_enough || took_us >= SIEVE_LIMIT_MS * 1000)
+        if (is_enough || took_us >= FILTER_QUEUE_LIMIT_MS * 1000)
                 return;
         reader->n_rows *= 2;
         if (reader->n_rows > REPLAY_PAGE_ROWS)
@@ -123,7 +123,7 @@ static void note_time(struct replay_reader *reader, int64_t took_us, bool is_eno
 static bool read_rows(struct replay_reader *reader, const struct rows *rows, struct ids *chosen,
     int n_max, bool *out_is_end, struct error *error)
 {
-        bool asks = chosen->n > 0 && taker_has_filter(reader->taker);
+        bool asks = chosen->n > 0 && destination_has_filter(reader->destination);
         int64_t first = asks ? chosen->ids[0] : 0;
         bool is_too_slow = false;
         int64_t took_us = 0;
@@ -163,9 +163,9 @@ bool replay_reader_read(struct replay_reader *reader, int n_max, struct array_li
         bool ok;
 
         if (rows == NULL)
-                return moment_refused(reader->conn, error);
+                return log_position_refused(reader->conn, error);
         *out_is_end = false;
-        chosen = choose(reader->taker, rows);
+        chosen = choose(reader->destination, rows);
         ok = read_rows(reader, rows, &chosen, n_max, out_is_end, error);
         if (ok) {
                 for (int i = 0; i < chosen.n; i++)

@@ -16,12 +16,12 @@
 
 #define REPLAY_PAGE_ROWS 1000
 
-struct taker;
+struct destination;
 
 struct replay_reader {
         struct blocking_conn *conn;        /* the first three are borrowed */
         const struct history_range *range; /* fixed */
-        const struct taker *taker;
+        const struct destination *destination;
         struct bytes filters;
         int64_t after_id;    /* up to here the events are looked at */
         int64_t n_left_out;  /* the filters took too long for them */
@@ -31,7 +31,7 @@ struct replay_reader {
 
 /* From the beginning of the range; at most REPLAY_PAGE_ROWS are looked at at first. */
 void replay_reader_init(struct replay_reader *reader, struct blocking_conn *conn,
-    const struct history_range *range, const struct taker *taker, int n_rows);
+    const struct history_range *range, const struct destination *destination, int n_rows);
 void replay_reader_deinit(struct replay_reader *reader);
 
 /* Adds the ids of the next events that are taken, n_max at most and perhaps none. No call takes long

@@ -23,7 +23,7 @@ static void learn_character_set(void)
         done = true;
 }
 
-static int column_flags(enum listing_kind kind)
+static int column_flags(enum table_kind kind)
 {
         switch (kind) {
         case CELL_WORD:
@@ -37,7 +37,7 @@ static int column_flags(enum listing_kind kind)
         abort();
 }
 
-static bool is_shown(const struct listing_column *column, const struct rows *rows)
+static bool is_shown(const struct table_column *column, const struct rows *rows)
 {
         if (column->kind != CELL_OPTIONAL)
                 return true;
@@ -48,14 +48,14 @@ static bool is_shown(const struct listing_column *column, const struct rows *row
 }
 
 static bool fill_table(
-    struct libscols_table *table, const struct listing_column *columns, const struct rows *rows)
+    struct libscols_table *table, const struct table_column *columns, const struct rows *rows)
 {
         size_t n_shown = 0;
 
         for (int row = 0; row < rows_count(rows); row++)
                 if (scols_table_new_line(table, NULL) == NULL)
                         return false;
-        for (const struct listing_column *column = columns; column->heading != NULL; column++) {
+        for (const struct table_column *column = columns; column->heading != NULL; column++) {
                 if (!is_shown(column, rows))
                         continue;
                 if (scols_table_new_column(
@@ -70,8 +70,7 @@ static bool fill_table(
         return true;
 }
 
-bool listing_print_table(
-    const struct listing_column *columns, const struct rows *rows, struct error *error)
+bool table_print(const struct table_column *columns, const struct rows *rows, struct error *error)
 {
         struct libscols_table *table;
         bool ok;
@@ -83,7 +82,7 @@ bool listing_print_table(
         return ok || error_set(error, ERROR_SYSTEM, "cannot print a table: out of memory");
 }
 
-static bool fill_cells(struct libscols_table *table, const struct listing_column *columns,
+static bool fill_cells(struct libscols_table *table, const struct table_column *columns,
     const char *const *cells, size_t n_lines, const char *const *colours)
 {
         size_t n_columns = 0;
@@ -107,8 +106,8 @@ static bool fill_cells(struct libscols_table *table, const struct listing_column
         return true;
 }
 
-bool listing_print_cells(const struct listing_column *columns, const char *const *cells,
-    size_t n_lines, const char *const *colours, struct error *error)
+bool table_print_cells(const struct table_column *columns, const char *const *cells, size_t n_lines,
+    const char *const *colours, struct error *error)
 {
         struct libscols_table *table;
         bool ok;
@@ -145,14 +144,14 @@ static void print_object(const char *object)
         putchar('\n');
 }
 
-void listing_print_json(const struct rows *rows, int column)
+void table_print_json(const struct rows *rows, int column)
 {
         for (int row = 0; row < rows_count(rows); row++)
                 print_object(rows_text(rows, row, column));
 }
 
 /* Further lines are indented, so that none can pass for a field of its own. */
-void listing_print_text(const char *text, int indent)
+void table_print_text(const char *text, int indent)
 {
         for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
                 unsigned late = late_control(at);
@@ -167,7 +166,7 @@ void listing_print_text(const char *text, int indent)
         }
 }
 
-void listing_print_fields(const struct rows *rows)
+void table_print_fields(const struct rows *rows)
 {
         int width = 0;
 
@@ -178,7 +177,7 @@ void listing_print_fields(const struct rows *rows)
                 if (rows_text(rows, row, 1) == NULL)
                         continue;
                 printf("%-*s  ", width, rows_text(rows, row, 0));
-                listing_print_text(rows_text(rows, row, 1), width + 2);
+                table_print_text(rows_text(rows, row, 1), width + 2);
                 putchar('\n');
         }
 }

@@ -12,10 +12,10 @@
 
 struct rows;
 
-struct listing_column {
+struct table_column {
         const char *heading; /* NULL ends a table */
         int column;          /* in the rows */
-        enum listing_kind {
+        enum table_kind {
                 CELL_WORD,
                 CELL_NUMBER,
                 CELL_LONG,     /* cut on a terminal that is too narrow */
@@ -23,20 +23,19 @@ struct listing_column {
         } kind;
 };
 
-bool listing_print_table(const struct listing_column *columns, const struct rows *rows,
-    struct error *error) __attribute__((warn_unused_result));
+bool table_print(const struct table_column *columns, const struct rows *rows, struct error *error)
+    __attribute__((warn_unused_result));
 
 /* One cell after the other, a line after the other; NULL: empty. Colours are libsmartcols' words
  * ("red"), one for each line and of its second cell, or NULL: none at all. */
-bool listing_print_cells(const struct listing_column *columns, const char *const *cells,
-    size_t n_lines, const char *const *colours, struct error *error)
-    __attribute__((warn_unused_result));
+bool table_print_cells(const struct table_column *columns, const char *const *cells, size_t n_lines,
+    const char *const *colours, struct error *error) __attribute__((warn_unused_result));
 
 /* Text of others; what would move the cursor is printed as \\x1b, further lines are indented. */
-void listing_print_text(const char *text, int indent);
+void table_print_text(const char *text, int indent);
 
 /* The JSON objects in that column, one a line. */
-void listing_print_json(const struct rows *rows, int column);
+void table_print_json(const struct rows *rows, int column);
 
 /* Rows of a name and a value; those without a value are left out. */
-void listing_print_fields(const struct rows *rows);
+void table_print_fields(const struct rows *rows);

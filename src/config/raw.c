@@ -69,7 +69,7 @@ static cyaml_schema_value_t value_schema(struct raw_schema **all, const struct c
                 block = schema_build(all, key->block);
                 block->value.flags = CYAML_FLAG_DEFAULT; /* in a row, not each on its own */
                 return list_of(&block->value, block->value.data_size);
-        case SHAPE_OPTIONS: /* options.c reads them */
+        case SHAPE_OPTIONS: /* module_options.c reads them */
                 return (cyaml_schema_value_t){.type = CYAML_IGNORE};
         }
         abort();

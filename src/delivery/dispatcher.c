@@ -17,37 +17,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t carrier_now_ms(void)
+int64_t dispatcher_now_ms(void)
 {
         return clock_monotonic_us() / 1000;
 }
 
-static struct route *route_of_link(struct list *link)
+static struct runner *runner_of_link(struct list *link)
 {
-        return list_owner(link, struct route, link);
+        return list_owner(link, struct runner, link);
 }
 
-/* The only route of a sink that does not fan out. */
-static struct route *only_route(const struct carrier *carrier)
+/* The only runner of a sink that does not fan out. */
+static struct runner *only_runner(const struct dispatcher *dispatcher)
 {
-        return route_of_link(carrier->routes.next);
+        return runner_of_link(dispatcher->runners.next);
 }
 
-static bool may_claim(const struct carrier *carrier)
+static bool may_claim(const struct dispatcher *dispatcher)
 {
-        if (!carrier->is_session_up || carrier->is_claiming || carrier->is_draining ||
-            carrier->is_owned || timer_is_armed(carrier->standby))
+        if (!dispatcher->is_session_up || dispatcher->is_claiming || dispatcher->is_draining ||
+            dispatcher->is_owned || timer_is_armed(dispatcher->standby))
                 return false;
         /* It starts anew only without what was in flight. */
-        return carrier->fanout != NULL || only_route(carrier)->lane.state == LANE_UNOWNED;
+        return dispatcher->fanout != NULL || only_runner(dispatcher)->lane.state == LANE_UNOWNED;
 }
 
-static void claim(struct carrier *carrier)
+static void claim(struct dispatcher *dispatcher)
 {
-        if (!may_claim(carrier))
+        if (!may_claim(dispatcher))
                 return;
-        carrier->is_claiming = true;
-        lane_store_claim(carrier->gate);
+        dispatcher->is_claiming = true;
+        lane_store_claim(dispatcher->owner_lane);
 }
 
 static void on_standby_due(void *owner)
@@ -57,191 +57,193 @@ static void on_standby_due(void *owner)
 
 /* They are noted by whoever takes the lane. A warning while that is somebody else: then it is to be seen
  * before he ends that events would go elsewhere. Afterwards it is what somebody wanted, and news. */
-void carrier_note_settings(struct carrier *carrier, const char *theirs)
+void dispatcher_note_settings(struct dispatcher *dispatcher, const char *theirs)
 {
         struct bytes words = {0};
 
         if (theirs != NULL)
-                sink_settings_compare(&words, carrier->settings, theirs);
+                sink_settings_compare(&words, dispatcher->settings, theirs);
         if (words.data != NULL &&
-            (carrier->differences == NULL || strcmp(carrier->differences, words.data) != 0))
-                carrier->are_differences_news = true;
-        free(carrier->differences);
-        carrier->differences = words.data;
+            (dispatcher->differences == NULL || strcmp(dispatcher->differences, words.data) != 0))
+                dispatcher->are_differences_news = true;
+        free(dispatcher->differences);
+        dispatcher->differences = words.data;
 }
 
-void carrier_note_owned(struct carrier *carrier)
+void dispatcher_note_owned(struct dispatcher *dispatcher)
 {
-        carrier->is_claiming = false;
-        carrier->is_standby = false;
-        carrier->is_owned = true;
-        if (carrier->differences != NULL)
-                log_info("sink_settings_changed", kv_text("sink", carrier->config->name),
-                    kv_text("differences", carrier->differences));
-        free(carrier->differences);
-        carrier->differences = NULL;
-        if (carrier->fanout != NULL)
-                fanout_owned(carrier->fanout);
-        carrier->events.on_dirty(carrier->owner);
+        dispatcher->is_claiming = false;
+        dispatcher->is_standby = false;
+        dispatcher->is_owned = true;
+        if (dispatcher->differences != NULL)
+                log_info("sink_settings_changed", kv_text("sink", dispatcher->config->name),
+                    kv_text("differences", dispatcher->differences));
+        free(dispatcher->differences);
+        dispatcher->differences = NULL;
+        if (dispatcher->fanout != NULL)
+                fanout_owned(dispatcher->fanout);
+        dispatcher->events.on_dirty(dispatcher->owner);
 }
 
-void carrier_note_owned_elsewhere(struct carrier *carrier)
+void dispatcher_note_owned_elsewhere(struct dispatcher *dispatcher)
 {
-        carrier->is_claiming = false;
-        if (!carrier->is_standby)
-                log_info("lane_owned_elsewhere", kv_text("sink", carrier->config->name),
-                    kv_int("retry_ms", carrier->standby_ms));
-        if (carrier->differences != NULL && carrier->are_differences_news)
-                log_warn("sink_settings_differ", kv_text("sink", carrier->config->name),
-                    kv_text("differences", carrier->differences),
+        dispatcher->is_claiming = false;
+        if (!dispatcher->is_standby)
+                log_info("lane_owned_elsewhere", kv_text("sink", dispatcher->config->name),
+                    kv_int("retry_ms", dispatcher->standby_ms));
+        if (dispatcher->differences != NULL && dispatcher->are_differences_news)
+                log_warn("sink_settings_differ", kv_text("sink", dispatcher->config->name),
+                    kv_text("differences", dispatcher->differences),
                     kv_text("hint",
                         "the relay that delivers has other settings; when it ends, ours "
                         "are in force"));
-        carrier->are_differences_news = false;
-        carrier->is_standby = true;
-        timer_arm(carrier->standby, (uint64_t)carrier->standby_ms);
-        carrier->events.on_standby(carrier->owner);
+        dispatcher->are_differences_news = false;
+        dispatcher->is_standby = true;
+        timer_arm(dispatcher->standby, (uint64_t)dispatcher->standby_ms);
+        dispatcher->events.on_standby(dispatcher->owner);
 }
 
-void carrier_note_released(struct carrier *carrier)
+void dispatcher_note_released(struct dispatcher *dispatcher)
 {
-        carrier->is_owned = false;
-        carrier->events.on_dirty(carrier->owner);
+        dispatcher->is_owned = false;
+        dispatcher->events.on_dirty(dispatcher->owner);
 }
 
 /* `by` is whose pause it was. */
-static void log_resumed(const struct carrier *carrier, const char *by)
+static void log_resumed(const struct dispatcher *dispatcher, const char *by)
 {
-        log_info("sink_resumed", kv_text("sink", carrier->config->name), kv_text("by", by));
+        log_info("sink_resumed", kv_text("sink", dispatcher->config->name), kv_text("by", by));
 }
 
-static void pause_by_relay(struct carrier *carrier, const char *reason, const char *hint)
+static void pause_by_relay(struct dispatcher *dispatcher, const char *reason, const char *hint)
 {
-        carrier->is_paused_by_relay = true;
-        log_error("sink_paused", kv_text("sink", carrier->config->name), kv_text("by", "relay"),
+        dispatcher->is_paused_by_relay = true;
+        log_error("sink_paused", kv_text("sink", dispatcher->config->name), kv_text("by", "relay"),
             kv_text("reason", reason), kv_text("hint", hint));
-        carrier->events.on_refused(carrier->owner, carrier->config->name, reason);
+        dispatcher->events.on_refused(dispatcher->owner, dispatcher->config->name, reason);
 }
 
 /* A destination that refuses us until somebody changes something is told where people look. */
-void carrier_show_pause(struct carrier *carrier, const struct lane *lane, const char *reason)
+void dispatcher_show_pause(
+    struct dispatcher *dispatcher, const struct lane *lane, const char *reason)
 {
         const struct breaker *breaker = &lane->breaker;
 
-        if (breaker->state == BREAKER_CLOSED && carrier->is_paused_by_relay &&
-            !carrier_is_filter_given_up(carrier)) {
-                carrier->is_paused_by_relay = false;
-                log_resumed(carrier, "relay");
-                carrier->events.on_recovered(carrier->owner, carrier->config->name);
+        if (breaker->state == BREAKER_CLOSED && dispatcher->is_paused_by_relay &&
+            !dispatcher_is_filter_given_up(dispatcher)) {
+                dispatcher->is_paused_by_relay = false;
+                log_resumed(dispatcher, "relay");
+                dispatcher->events.on_recovered(dispatcher->owner, dispatcher->config->name);
         } else if (breaker->state != BREAKER_CLOSED && breaker->needs_operator &&
-                   !carrier->is_paused_by_relay) {
-                pause_by_relay(carrier, reason,
+                   !dispatcher->is_paused_by_relay) {
+                pause_by_relay(dispatcher, reason,
                     "mend it; it is tried now and then, and at once after `pgcourier resume`");
         }
 }
 
-static void update_pauses(struct carrier *carrier)
+static void update_pauses(struct dispatcher *dispatcher)
 {
-        list_for_each (link, &carrier->routes)
-                route_update_pause(route_of_link(link));
+        list_for_each (link, &dispatcher->runners)
+                runner_update_pause(runner_of_link(link));
 }
 
 static void on_filter_given_up(void *owner, const char *words)
 {
-        struct carrier *carrier = owner;
+        struct dispatcher *dispatcher = owner;
 
-        snprintf(carrier->filter_reason, sizeof carrier->filter_reason, "%s", words);
-        pause_by_relay(carrier, words,
+        snprintf(dispatcher->filter_reason, sizeof dispatcher->filter_reason, "%s", words);
+        pause_by_relay(dispatcher, words,
             "nothing is read for it; change its filter and reload, or `pgcourier resume` tries "
             "again");
-        update_pauses(carrier);
+        update_pauses(dispatcher);
 }
 
-static void open_filter(struct carrier *carrier)
+static void open_filter(struct dispatcher *dispatcher)
 {
-        carrier->filter_reason[0] = '\0';
-        if (carrier->config->filter != NULL)
-                carrier->filter = sieve_filter_open(outbox_sieve(carrier->outbox),
-                    carrier->config->filter, on_filter_given_up, carrier);
+        dispatcher->filter_reason[0] = '\0';
+        if (dispatcher->config->filter != NULL)
+                dispatcher->filter = filter_open(outbox_filter_queue(dispatcher->outbox),
+                    dispatcher->config->filter, on_filter_given_up, dispatcher);
 }
 
 /* Somebody wants it to be tried again. */
-static void renew_filter(struct carrier *carrier)
+static void renew_filter(struct dispatcher *dispatcher)
 {
-        if (!carrier_is_filter_given_up(carrier))
+        if (!dispatcher_is_filter_given_up(dispatcher))
                 return;
-        sieve_filter_close(carrier->filter);
-        open_filter(carrier);
-        update_pauses(carrier);
+        filter_close(dispatcher->filter);
+        open_filter(dispatcher);
+        update_pauses(dispatcher);
 }
 
 /* Not more often than it makes sense to look at files: a receiver of many may refuse us all the time. */
-static void retry_login(struct carrier *carrier)
+static void retry_login(struct dispatcher *dispatcher)
 {
-        int64_t now_ms = carrier_now_ms();
+        int64_t now_ms = dispatcher_now_ms();
 
-        if (carrier->is_login_retried || carrier->is_draining ||
-            (carrier->login_retried_ms != 0 && now_ms < carrier->login_retried_ms + 1000))
+        if (dispatcher->is_login_retried || dispatcher->is_draining ||
+            (dispatcher->login_retried_ms != 0 && now_ms < dispatcher->login_retried_ms + 1000))
                 return;
-        carrier->login_retried_ms = now_ms;
-        carrier->is_login_retried =
-            carrier->events.on_login_refused(carrier->owner, carrier->config->name);
+        dispatcher->login_retried_ms = now_ms;
+        dispatcher->is_login_retried =
+            dispatcher->events.on_login_refused(dispatcher->owner, dispatcher->config->name);
 }
 
 /* Of one receiver among many its health is noted in any case, and told by that. */
-bool carrier_withhold(struct carrier *carrier, const struct outcome *outcome, bool was_closed)
+bool dispatcher_withhold(
+    struct dispatcher *dispatcher, const struct outcome *outcome, bool was_closed)
 {
-        retry_login(carrier);
-        if (carrier->is_draining)
+        retry_login(dispatcher);
+        if (dispatcher->is_draining)
                 return true;
-        if (!carrier->is_login_retried || carrier->fanout != NULL)
+        if (!dispatcher->is_login_retried || dispatcher->fanout != NULL)
                 return false;
-        if (carrier->withheld.kind != OUTCOME_SINK_DOWN)
-                carrier->was_closed = was_closed;
-        carrier->withheld = *outcome;
+        if (dispatcher->withheld.kind != OUTCOME_SINK_DOWN)
+                dispatcher->was_closed = was_closed;
+        dispatcher->withheld = *outcome;
         return true;
 }
 
-void carrier_retry_login(struct carrier *carrier)
+void dispatcher_retry_login(struct dispatcher *dispatcher)
 {
-        if (carrier->is_paused_by_relay)
-                retry_login(carrier);
+        if (dispatcher->is_paused_by_relay)
+                retry_login(dispatcher);
 }
 
-void carrier_tell_refused(struct carrier *carrier)
+void dispatcher_tell_refused(struct dispatcher *dispatcher)
 {
-        const struct outcome outcome = carrier->withheld;
+        const struct outcome outcome = dispatcher->withheld;
 
-        carrier->is_login_retried = false;
-        carrier->withheld = outcome_delivered;
+        dispatcher->is_login_retried = false;
+        dispatcher->withheld = outcome_delivered;
         if (outcome.kind == OUTCOME_SINK_DOWN)
-                route_tell_refused(only_route(carrier), &outcome, carrier->was_closed);
+                runner_tell_refused(only_runner(dispatcher), &outcome, dispatcher->was_closed);
 }
 
-void carrier_pump(struct carrier *carrier)
+void dispatcher_pump(struct dispatcher *dispatcher)
 {
-        int64_t now_ms = carrier_now_ms();
+        int64_t now_ms = dispatcher_now_ms();
         struct list dirty;
 
-        claim(carrier);
+        claim(dispatcher);
         list_init(&dirty);
-        while (!list_is_empty(&carrier->dirty)) {
-                struct list *link = carrier->dirty.next;
+        while (!list_is_empty(&dispatcher->dirty)) {
+                struct list *link = dispatcher->dirty.next;
                 list_remove(link);
                 list_push_back(&dirty, link);
         }
         while (!list_is_empty(&dirty)) {
-                struct route *route = list_owner(dirty.next, struct route, dirty_link);
-                list_remove(&route->dirty_link);
-                route_pump(route, now_ms);
+                struct runner *runner = list_owner(dirty.next, struct runner, dirty_link);
+                list_remove(&runner->dirty_link);
+                runner_pump(runner, now_ms);
         }
-        if (carrier->fanout != NULL)
-                fanout_serve(carrier->fanout);
+        if (dispatcher->fanout != NULL)
+                fanout_serve(dispatcher->fanout);
 }
 
-struct carrier *carrier_create(uv_loop_t *loop, const struct sink_config *config,
+struct dispatcher *dispatcher_create(uv_loop_t *loop, const struct sink_config *config,
     const struct relay_config *relay, struct outbox *outbox, struct telemetry *telemetry,
-    const struct carrier_events *events, void *owner, struct error *error)
+    const struct dispatcher_events *events, void *owner, struct error *error)
 {
         const struct sink_settings settings = {.name = config->name,
             .options = sink_config_options(config),
@@ -249,206 +251,206 @@ struct carrier *carrier_create(uv_loop_t *loop, const struct sink_config *config
             .by_key = config->order == ORDER_KEY,
             .concurrency = config->concurrency};
         struct sink *sink = sink_open(sink_kind_of(config), &settings, error);
-        struct carrier *carrier;
+        struct dispatcher *dispatcher;
 
         if (sink == NULL)
                 return NULL;
-        carrier = xcalloc(1, sizeof *carrier);
-        carrier->loop = loop;
-        carrier->outbox = outbox;
-        carrier->config = config;
-        carrier->routing = (struct routing){.topics = config->topics,
+        dispatcher = xcalloc(1, sizeof *dispatcher);
+        dispatcher->loop = loop;
+        dispatcher->outbox = outbox;
+        dispatcher->config = config;
+        dispatcher->routing = (struct routing){.topics = config->topics,
             .n_topics = config->n_topics,
             .types = config->types,
             .n_types = config->n_types,
             .headers = config->match_headers,
             .n_headers = config->n_match_headers,
             .filter = config->filter};
-        carrier->only_routing = &carrier->routing;
-        carrier->events = *events;
-        carrier->owner = owner;
-        carrier->sink = sink;
-        carrier->seen = telemetry_open_sink(
+        dispatcher->only_routing = &dispatcher->routing;
+        dispatcher->events = *events;
+        dispatcher->owner = owner;
+        dispatcher->sink = sink;
+        dispatcher->seen = telemetry_open_sink(
             telemetry, config->name, sink_config_kind(config), clock_monotonic_us());
-        telemetry_set_target(carrier->seen, sink_config_target(config));
-        list_init(&carrier->routes);
-        list_init(&carrier->dirty);
-        list_init(&carrier->starved);
-        open_filter(carrier);
-        carrier->settings = sink_settings(config);
-        carrier->standby_ms = relay->standby_ms;
-        carrier->standby = timer_create_on(loop, on_standby_due, carrier);
+        telemetry_set_target(dispatcher->seen, sink_config_target(config));
+        list_init(&dispatcher->runners);
+        list_init(&dispatcher->dirty);
+        list_init(&dispatcher->starved);
+        open_filter(dispatcher);
+        dispatcher->settings = sink_settings(config);
+        dispatcher->standby_ms = relay->standby_ms;
+        dispatcher->standby = timer_create_on(loop, on_standby_due, dispatcher);
         if (sink_config_fans_out(config))
-                carrier->fanout = fanout_create(carrier);
+                dispatcher->fanout = fanout_create(dispatcher);
         else
-                carrier->gate = route_create(carrier, NULL)->store;
-        return carrier;
+                dispatcher->owner_lane = runner_create(dispatcher, NULL)->store;
+        return dispatcher;
 }
 
-void carrier_session_up(struct carrier *carrier)
+void dispatcher_session_up(struct dispatcher *dispatcher)
 {
-        carrier->is_session_up = true;
-        carrier->events.on_dirty(carrier->owner);
+        dispatcher->is_session_up = true;
+        dispatcher->events.on_dirty(dispatcher->owner);
 }
 
-void carrier_session_down(struct carrier *carrier)
+void dispatcher_session_down(struct dispatcher *dispatcher)
 {
-        carrier->is_session_up = false;
-        carrier->is_claiming = false;
-        carrier->is_owned = false;
-        timer_disarm(carrier->standby);
-        if (carrier->fanout != NULL)
-                fanout_session_down(carrier->fanout);
-        list_for_each (link, &carrier->routes)
-                route_session_down(route_of_link(link));
+        dispatcher->is_session_up = false;
+        dispatcher->is_claiming = false;
+        dispatcher->is_owned = false;
+        timer_disarm(dispatcher->standby);
+        if (dispatcher->fanout != NULL)
+                fanout_session_down(dispatcher->fanout);
+        list_for_each (link, &dispatcher->runners)
+                runner_session_down(runner_of_link(link));
         /* Nobody could settle what is in flight, and a lane starts anew only without it. */
-        carrier_cancel(carrier);
+        dispatcher_cancel(dispatcher);
 }
 
-bool carrier_is_owned(const struct carrier *carrier)
+bool dispatcher_is_owned(const struct dispatcher *dispatcher)
 {
-        return carrier->is_owned;
+        return dispatcher->is_owned;
 }
 
-void carrier_ring(struct carrier *carrier)
+void dispatcher_ring(struct dispatcher *dispatcher)
 {
-        if (carrier->fanout != NULL)
-                fanout_ring(carrier->fanout);
+        if (dispatcher->fanout != NULL)
+                fanout_ring(dispatcher->fanout);
         else
-                route_ring(only_route(carrier));
+                runner_ring(only_runner(dispatcher));
 }
 
-void carrier_control(struct carrier *carrier)
+void dispatcher_control(struct dispatcher *dispatcher)
 {
-        if (carrier->fanout != NULL)
-                fanout_control(carrier->fanout);
+        if (dispatcher->fanout != NULL)
+                fanout_control(dispatcher->fanout);
         else
-                route_ring_parked(only_route(carrier));
+                runner_ring_parked(only_runner(dispatcher));
 }
 
-static void pause_by_operator(struct carrier *carrier, const struct pause *pause)
+static void pause_by_operator(struct dispatcher *dispatcher, const struct pause *pause)
 {
-        if (carrier->is_paused_by_operator == (pause != NULL))
+        if (dispatcher->is_paused_by_operator == (pause != NULL))
                 return;
-        carrier->is_paused_by_operator = pause != NULL;
-        snprintf(carrier->pause_reason, sizeof carrier->pause_reason, "%s",
+        dispatcher->is_paused_by_operator = pause != NULL;
+        snprintf(dispatcher->pause_reason, sizeof dispatcher->pause_reason, "%s",
             pause != NULL && pause->reason != NULL ? pause->reason : "");
         if (pause != NULL)
-                log_warn("sink_paused", kv_text("sink", carrier->config->name),
+                log_warn("sink_paused", kv_text("sink", dispatcher->config->name),
                     kv_text("by", "operator"), kv_text("reason", pause->reason));
         else
-                log_resumed(carrier, "operator");
-        update_pauses(carrier);
+                log_resumed(dispatcher, "operator");
+        update_pauses(dispatcher);
 }
 
-void carrier_take_pauses(struct carrier *carrier, const struct pause_list *pauses)
+void dispatcher_take_pauses(struct dispatcher *dispatcher, const struct pause_list *pauses)
 {
         const struct pause *by_operator = NULL;
         bool by_relay = false;
 
         for (size_t i = 0; i < pauses->n_pauses; i++) {
                 const struct pause *pause = &pauses->pauses[i];
-                if (strcmp(pause->sink, carrier->config->name) != 0)
+                if (strcmp(pause->sink, dispatcher->config->name) != 0)
                         continue;
                 if (pause->by == PAUSED_BY_OPERATOR)
                         by_operator = pause;
                 else
                         by_relay = true;
         }
-        pause_by_operator(carrier, by_operator);
-        if (carrier->is_paused_by_relay && !by_relay) {
-                log_resumed(carrier, "relay");
-                renew_filter(carrier);
+        pause_by_operator(dispatcher, by_operator);
+        if (dispatcher->is_paused_by_relay && !by_relay) {
+                log_resumed(dispatcher, "relay");
+                renew_filter(dispatcher);
         }
-        list_for_each (link, &carrier->routes) {
-                struct route *route = route_of_link(link);
-                if (carrier->is_paused_by_relay && !by_relay) /* somebody has resumed it */
-                        lane_probe_now(&route->lane, carrier_now_ms());
-                route_mark_dirty(route);
+        list_for_each (link, &dispatcher->runners) {
+                struct runner *runner = runner_of_link(link);
+                if (dispatcher->is_paused_by_relay && !by_relay) /* somebody has resumed it */
+                        lane_probe_now(&runner->lane, dispatcher_now_ms());
+                runner_mark_dirty(runner);
         }
-        carrier->is_paused_by_relay = by_relay;
+        dispatcher->is_paused_by_relay = by_relay;
 }
 
-void carrier_drain(struct carrier *carrier)
+void dispatcher_drain(struct dispatcher *dispatcher)
 {
-        carrier->is_draining = true;
-        timer_disarm(carrier->standby);
-        list_for_each (link, &carrier->routes)
-                route_drain(route_of_link(link));
+        dispatcher->is_draining = true;
+        timer_disarm(dispatcher->standby);
+        list_for_each (link, &dispatcher->runners)
+                runner_drain(runner_of_link(link));
 }
 
-void carrier_cancel(struct carrier *carrier)
+void dispatcher_cancel(struct dispatcher *dispatcher)
 {
-        if (carrier->sink->n_in_flight > 0)
-                sink_cancel(carrier->sink);
+        if (dispatcher->sink->n_in_flight > 0)
+                sink_cancel(dispatcher->sink);
 }
 
-bool carrier_is_at_rest(const struct carrier *carrier)
+bool dispatcher_is_at_rest(const struct dispatcher *dispatcher)
 {
-        list_for_each (link, &carrier->routes)
-                if (!lane_is_at_rest(&route_of_link(link)->lane))
+        list_for_each (link, &dispatcher->runners)
+                if (!lane_is_at_rest(&runner_of_link(link)->lane))
                         return false;
         return true;
 }
 
-bool carrier_is_idle(const struct carrier *carrier)
+bool dispatcher_is_idle(const struct dispatcher *dispatcher)
 {
-        if (carrier->is_claiming || !carrier_is_at_rest(carrier))
+        if (dispatcher->is_claiming || !dispatcher_is_at_rest(dispatcher))
                 return false;
-        list_for_each (link, &carrier->routes)
-                if (!route_is_idle(route_of_link(link)))
+        list_for_each (link, &dispatcher->runners)
+                if (!runner_is_idle(runner_of_link(link)))
                         return false;
-        return carrier->fanout == NULL || fanout_is_idle(carrier->fanout);
+        return dispatcher->fanout == NULL || fanout_is_idle(dispatcher->fanout);
 }
 
-void carrier_release(struct carrier *carrier)
+void dispatcher_release(struct dispatcher *dispatcher)
 {
-        lane_store_release(carrier->gate);
+        lane_store_release(dispatcher->owner_lane);
 }
 
-void carrier_configure(
-    struct carrier *carrier, const struct sink_config *config, const struct relay_config *relay)
+void dispatcher_configure(struct dispatcher *dispatcher, const struct sink_config *config,
+    const struct relay_config *relay)
 {
-        carrier->config = config;
-        carrier->standby_ms = relay->standby_ms;
+        dispatcher->config = config;
+        dispatcher->standby_ms = relay->standby_ms;
 }
 
-bool carrier_is_caught_up(const struct carrier *carrier)
+bool dispatcher_is_caught_up(const struct dispatcher *dispatcher)
 {
-        int64_t now_ms = carrier_now_ms();
+        int64_t now_ms = dispatcher_now_ms();
 
-        if (carrier->fanout != NULL && !fanout_is_caught_up(carrier->fanout))
+        if (dispatcher->fanout != NULL && !fanout_is_caught_up(dispatcher->fanout))
                 return false;
-        list_for_each (link, &carrier->routes)
-                if (!lane_is_caught_up(&route_of_link(link)->lane, now_ms))
+        list_for_each (link, &dispatcher->runners)
+                if (!lane_is_caught_up(&runner_of_link(link)->lane, now_ms))
                         return false;
         return true;
 }
 
 static void on_sink_closed(void *owner)
 {
-        struct carrier *carrier = owner;
-        const struct carrier_events events = carrier->events;
-        void *carrier_owner = carrier->owner;
+        struct dispatcher *dispatcher = owner;
+        const struct dispatcher_events events = dispatcher->events;
+        void *dispatcher_owner = dispatcher->owner;
 
-        telemetry_close_sink(carrier->seen);
-        free(carrier->settings);
-        free(carrier->differences);
-        free(carrier);
-        events.on_closed(carrier_owner);
+        telemetry_close_sink(dispatcher->seen);
+        free(dispatcher->settings);
+        free(dispatcher->differences);
+        free(dispatcher);
+        events.on_closed(dispatcher_owner);
 }
 
-void carrier_close(struct carrier *carrier)
+void dispatcher_close(struct dispatcher *dispatcher)
 {
-        struct sink *sink = carrier->sink;
+        struct sink *sink = dispatcher->sink;
 
-        timer_destroy(carrier->standby);
-        if (carrier->fanout != NULL)
-                fanout_session_down(carrier->fanout);
-        list_for_each (link, &carrier->routes)
-                route_destroy(route_of_link(link));
-        fanout_destroy(carrier->fanout);
-        sieve_filter_close(carrier->filter);
+        timer_destroy(dispatcher->standby);
+        if (dispatcher->fanout != NULL)
+                fanout_session_down(dispatcher->fanout);
+        list_for_each (link, &dispatcher->runners)
+                runner_destroy(runner_of_link(link));
+        fanout_destroy(dispatcher->fanout);
+        filter_close(dispatcher->filter);
         assert(sink->n_in_flight == 0);
-        sink_close(sink, on_sink_closed, carrier);
+        sink_close(sink, on_sink_closed, dispatcher);
 }

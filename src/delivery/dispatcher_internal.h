@@ -1,41 +1,42 @@
-/* The parts of a carrier, among themselves: carrier.c, carrier_show.c, route.c and fanout.c. */
+/* The parts of a dispatcher, among themselves: dispatcher.c, dispatcher_status.c, runner.c and fanout.c. */
 #pragma once
 
 #include "base/list.h"
 #include "delivery/dispatcher.h"
 #include "outbox/filter_queue.h"
-#include "outbox/match.h"
+#include "outbox/routing.h"
 #include "pgcourier/outcome.h"
 
 struct fanout;
 struct lane;
-struct route;
+struct runner;
 struct sink_telemetry;
 
-/* relay owns carriers; a carrier owns its sink and its routes; a route its lane and its lane's
+/* relay owns dispatchers; a dispatcher owns its sink and its runners; a runner its lane and its lane's
  * store; the lane owns pages, a page its events; a delivery borrows its event, and its attempt is
  * lent to the sink. */
-struct carrier {
+struct dispatcher {
         uv_loop_t *loop;                  /* borrowed */
         struct outbox *outbox;            /* borrowed */
         const struct sink_config *config; /* borrowed */
-        struct carrier_events events;
+        struct dispatcher_events events;
         void *owner; /* borrowed */
 
         struct routing routing; /* what may go there at all */
         const struct routing *only_routing;
-        struct sieve_filter *filter; /* owned; of the sink; NULL: it has none */
+        struct filter *filter;       /* owned; of the sink; NULL: it has none */
         char filter_reason[256];     /* why it was given up; else empty */
         struct sink *sink;           /* owned */
-        struct list routes;          /* route::link */
-        struct list dirty;           /* route::dirty_link: those with something to do */
-        struct list starved;         /* route::starved_link: those that wait for a free attempt */
-        struct fanout *fanout;       /* owned; NULL: there is one route */
+        struct list runners;         /* runner::link */
+        struct list dirty;           /* runner::dirty_link: those with something to do */
+        struct list starved;         /* runner::starved_link: those that wait for a free attempt */
+        struct fanout *fanout;       /* owned; NULL: there is one runner */
         struct sink_telemetry *seen; /* one reference */
 
-        char *settings;          /* owned: sink_settings() */
-        char *differences;       /* owned: of what another relay noted of the sink; NULL: none */
-        struct lane_store *gate; /* whoever has this lane's lock has all of the sink's lanes */
+        char *settings;    /* owned: sink_settings() */
+        char *differences; /* owned: of what another relay noted of the sink; NULL: none */
+        struct lane_store
+            *owner_lane; /* whoever has this lane's lock has all of the sink's lanes */
         int64_t standby_ms;
         struct timer *standby; /* the next try for a lock that another relay has */
         bool is_session_up;
@@ -58,22 +59,24 @@ struct carrier {
 };
 
 /* Then nothing is read for the sink until somebody resumes it, or changes its configuration. */
-static inline bool carrier_is_filter_given_up(const struct carrier *carrier)
+static inline bool dispatcher_is_filter_given_up(const struct dispatcher *dispatcher)
 {
-        return carrier->filter_reason[0] != '\0';
+        return dispatcher->filter_reason[0] != '\0';
 }
 
-/* The gate's answers; the first one comes before each of the next two. */
-void carrier_note_settings(struct carrier *carrier, const char *theirs);
-void carrier_note_owned(struct carrier *carrier);
-void carrier_note_owned_elsewhere(struct carrier *carrier);
-void carrier_note_released(struct carrier *carrier);
+/* The owner_lane's answers; the first one comes before each of the next two. */
+void dispatcher_note_settings(struct dispatcher *dispatcher, const char *theirs);
+void dispatcher_note_owned(struct dispatcher *dispatcher);
+void dispatcher_note_owned_elsewhere(struct dispatcher *dispatcher);
+void dispatcher_note_released(struct dispatcher *dispatcher);
 
-/* The sink's only route: its destination refuses us until somebody does something, or takes events
+/* The sink's only runner: its destination refuses us until somebody does something, or takes events
  * again. */
-void carrier_show_pause(struct carrier *carrier, const struct lane *lane, const char *reason);
+void dispatcher_show_pause(
+    struct dispatcher *dispatcher, const struct lane *lane, const char *reason);
 
-/* The destination refuses us. True: nothing is to be told now; see carrier_events. */
-bool carrier_withhold(struct carrier *carrier, const struct outcome *outcome, bool was_closed);
+/* The destination refuses us. True: nothing is to be told now; see dispatcher_events. */
+bool dispatcher_withhold(
+    struct dispatcher *dispatcher, const struct outcome *outcome, bool was_closed);
 
-int64_t carrier_now_ms(void);
+int64_t dispatcher_now_ms(void);

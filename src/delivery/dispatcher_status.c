@@ -35,9 +35,9 @@ static void add_lane(struct sink_telemetry *seen, const struct lane *lane)
 }
 
 static void add_filter(
-    struct sink_telemetry *seen, const struct sieve_filter *filter, const char *endpoint)
+    struct sink_telemetry *seen, const struct filter *filter, const char *endpoint)
 {
-        if (filter == NULL || !sieve_filter_is_slow(filter))
+        if (filter == NULL || !filter_is_slow(filter))
                 return;
         if (seen->n_slow_filters++ == 0)
                 snprintf(seen->slow_filter, sizeof seen->slow_filter, "%s", endpoint);
@@ -45,23 +45,23 @@ static void add_filter(
 
 /* What waits for a receiver that has just begun to fail, or for a slow filter, is known to us and not yet
  * to the database. */
-static bool is_any_ailing(const struct carrier *carrier)
+static bool is_any_ailing(const struct dispatcher *dispatcher)
 {
-        if (carrier->seen->n_slow_filters > 0)
+        if (dispatcher->seen->n_slow_filters > 0)
                 return true;
-        list_for_each (link, &carrier->routes)
-                if (list_owner(link, struct route, link)->health.state == HEALTH_AILING)
+        list_for_each (link, &dispatcher->runners)
+                if (list_owner(link, struct runner, link)->health.state == HEALTH_AILING)
                         return true;
         return false;
 }
 
-static bool is_stalled(const struct carrier *carrier, int64_t now_us)
+static bool is_stalled(const struct dispatcher *dispatcher, int64_t now_us)
 {
-        const struct sink_telemetry *seen = carrier->seen;
+        const struct sink_telemetry *seen = dispatcher->seen;
         int64_t since_us = seen->last_delivery_us > seen->state_since_us ? seen->last_delivery_us
                                                                          : seen->state_since_us;
 
-        if (is_any_ailing(carrier))
+        if (is_any_ailing(dispatcher))
                 return false;
         if (seen->state == SINK_STALLED)
                 return seen->last_delivery_us <= seen->state_since_us &&
@@ -72,67 +72,67 @@ static bool is_stalled(const struct carrier *carrier, int64_t now_us)
 }
 
 static enum sink_state find_state(
-    const struct carrier *carrier, const char **out_reason, int64_t now_us)
+    const struct dispatcher *dispatcher, const char **out_reason, int64_t now_us)
 {
-        const struct sink_telemetry *seen = carrier->seen;
+        const struct sink_telemetry *seen = dispatcher->seen;
 
         *out_reason = "";
-        if (carrier->is_draining)
+        if (dispatcher->is_draining)
                 return SINK_DRAINING;
-        if (!carrier->is_session_up) {
+        if (!dispatcher->is_session_up) {
                 *out_reason = "not connected to PostgreSQL";
                 return SINK_DISCONNECTED;
         }
-        if (carrier->is_standby) {
-                *out_reason = carrier->differences == NULL
+        if (dispatcher->is_standby) {
+                *out_reason = dispatcher->differences == NULL
                                   ? "another relay owns it"
                                   : "another relay owns it, and has other settings for it";
                 return SINK_STANDBY;
         }
-        if (carrier->is_paused_by_operator) {
-                *out_reason = carrier->pause_reason;
+        if (dispatcher->is_paused_by_operator) {
+                *out_reason = dispatcher->pause_reason;
                 return SINK_PAUSED;
         }
-        if (!carrier->is_owned)
+        if (!dispatcher->is_owned)
                 return SINK_STARTING;
-        if (carrier->is_paused_by_relay) {
-                *out_reason = carrier_is_filter_given_up(carrier) ? carrier->filter_reason
-                                                                  : seen->last_error.words;
+        if (dispatcher->is_paused_by_relay) {
+                *out_reason = dispatcher_is_filter_given_up(dispatcher) ? dispatcher->filter_reason
+                                                                        : seen->last_error.words;
                 return SINK_REFUSED;
         }
         if (seen->breaker > 0) {
                 *out_reason = seen->last_error.words;
                 return SINK_DOWN;
         }
-        if (is_stalled(carrier, now_us)) {
+        if (is_stalled(dispatcher, now_us)) {
                 *out_reason = "events wait, and none has been delivered for a minute";
                 return SINK_STALLED;
         }
         return SINK_RUNNING;
 }
 
-void carrier_show(const struct carrier *carrier, int64_t now_us)
+void dispatcher_show(const struct dispatcher *dispatcher, int64_t now_us)
 {
-        struct sink_telemetry *seen = carrier->seen;
+        struct sink_telemetry *seen = dispatcher->seen;
         enum sink_state state;
         const char *reason;
 
         seen->in_flight = 0;
         seen->window = 0;
-        seen->sending = carrier->sink->n_in_flight;
-        seen->breaker = list_is_empty(&carrier->routes) ? 0 : 2;
+        seen->sending = dispatcher->sink->n_in_flight;
+        seen->breaker = list_is_empty(&dispatcher->runners) ? 0 : 2;
         seen->n_slow_filters = 0;
         seen->slow_filter[0] = '\0';
-        add_filter(seen, carrier->filter, "");
-        list_for_each (link, &carrier->routes) {
-                const struct route *route = list_owner(link, struct route, link);
-                add_lane(seen, &route->lane);
+        add_filter(seen, dispatcher->filter, "");
+        list_for_each (link, &dispatcher->runners) {
+                const struct runner *runner = list_owner(link, struct runner, link);
+                add_lane(seen, &runner->lane);
                 add_filter(
-                    seen, route->filter, route->endpoint != NULL ? route->endpoint->name : "");
+                    seen, runner->filter, runner->endpoint != NULL ? runner->endpoint->name : "");
         }
-        seen->is_paused = carrier->is_paused_by_operator || carrier->is_paused_by_relay;
-        seen->is_owned = carrier->is_owned;
-        seen->is_up = carrier->is_owned && seen->breaker == 0;
-        state = find_state(carrier, &reason, now_us);
+        seen->is_paused = dispatcher->is_paused_by_operator || dispatcher->is_paused_by_relay;
+        seen->is_owned = dispatcher->is_owned;
+        seen->is_up = dispatcher->is_owned && seen->breaker == 0;
+        state = find_state(dispatcher, &reason, now_us);
         telemetry_set_state(seen, state, reason, now_us);
 }

@@ -11,15 +11,15 @@
 #define KEPT_PAGES     64
 #define KEPT_BYTES_MAX (8u << 20)
 
-struct page_desk {
+struct page_cache {
         struct lane_store *store; /* borrowed */
-        struct page_desk_events events;
+        struct page_cache_events events;
         const struct routing *const *routings; /* borrowed */
         size_t n_routings;
 
-        struct list asking;  /* page_ask::link */
-        struct list missing; /* page_ask::link: what they ask for is not in memory */
-        struct list reading; /* page_ask::link: those whom the page under way answers */
+        struct list asking;  /* page_waiter::link */
+        struct list missing; /* page_waiter::link: what they ask for is not in memory */
+        struct list reading; /* page_waiter::link: those whom the page under way answers */
         bool is_reading;
         bool is_opening;   /* the page under way opens a difference that ends now */
         bool is_outdated;  /* the routings have changed since it was asked for */
@@ -33,105 +33,107 @@ struct page_desk {
         size_t n_kept, bytes_kept;
 };
 
-struct page_desk *page_desk_create(struct lane_store *store, const struct page_desk_events *events)
+struct page_cache *page_cache_create(
+    struct lane_store *store, const struct page_cache_events *events)
 {
-        struct page_desk *desk = xcalloc(1, sizeof *desk);
+        struct page_cache *cache = xcalloc(1, sizeof *cache);
 
-        desk->store = store;
-        desk->events = *events;
-        desk->n_rings = 1;
-        list_init(&desk->asking);
-        list_init(&desk->missing);
-        list_init(&desk->reading);
-        list_init(&desk->kept);
-        return desk;
+        cache->store = store;
+        cache->events = *events;
+        cache->n_rings = 1;
+        list_init(&cache->asking);
+        list_init(&cache->missing);
+        list_init(&cache->reading);
+        list_init(&cache->kept);
+        return cache;
 }
 
-static void stop_keeping(struct page_desk *desk, struct shared_page *shared)
+static void stop_keeping(struct page_cache *cache, struct shared_page *shared)
 {
         list_remove(&shared->link);
-        desk->n_kept--;
-        desk->bytes_kept -= shared->page->bytes;
+        cache->n_kept--;
+        cache->bytes_kept -= shared->page->bytes;
         shared_page_unref(shared);
 }
 
-static void forget_pages(struct page_desk *desk)
+static void forget_pages(struct page_cache *cache)
 {
-        list_for_each (link, &desk->kept)
-                stop_keeping(desk, list_owner(link, struct shared_page, link));
+        list_for_each (link, &cache->kept)
+                stop_keeping(cache, list_owner(link, struct shared_page, link));
 }
 
-static void forget_ask(struct page_ask *ask)
+static void forget_ask(struct page_waiter *ask)
 {
         list_remove(&ask->link);
         cursor_deinit(&ask->start);
 }
 
-void page_desk_reset(struct page_desk *desk)
+void page_cache_reset(struct page_cache *cache)
 {
-        forget_pages(desk);
-        list_for_each (asking, &desk->asking)
-                forget_ask(list_owner(asking, struct page_ask, link));
-        list_for_each (missing, &desk->missing)
-                forget_ask(list_owner(missing, struct page_ask, link));
-        list_for_each (reading, &desk->reading)
-                forget_ask(list_owner(reading, struct page_ask, link));
-        if (desk->page != NULL)
-                desk->page->release(desk->page);
-        desk->page = NULL;
-        desk->is_reading = false;
-        frame_unref(desk->newest);
-        desk->newest = NULL;
+        forget_pages(cache);
+        list_for_each (asking, &cache->asking)
+                forget_ask(list_owner(asking, struct page_waiter, link));
+        list_for_each (missing, &cache->missing)
+                forget_ask(list_owner(missing, struct page_waiter, link));
+        list_for_each (reading, &cache->reading)
+                forget_ask(list_owner(reading, struct page_waiter, link));
+        if (cache->page != NULL)
+                cache->page->release(cache->page);
+        cache->page = NULL;
+        cache->is_reading = false;
+        frame_unref(cache->newest);
+        cache->newest = NULL;
 }
 
-void page_desk_destroy(struct page_desk *desk)
+void page_cache_destroy(struct page_cache *cache)
 {
-        page_desk_reset(desk);
-        free(desk);
+        page_cache_reset(cache);
+        free(cache);
 }
 
-void page_desk_set_routings(
-    struct page_desk *desk, const struct routing *const *routings, size_t n_routings)
+void page_cache_set_routings(
+    struct page_cache *cache, const struct routing *const *routings, size_t n_routings)
 {
-        desk->routings = routings;
-        desk->n_routings = n_routings;
-        desk->is_outdated = desk->is_reading;
-        forget_pages(desk);
+        cache->routings = routings;
+        cache->n_routings = n_routings;
+        cache->is_outdated = cache->is_reading;
+        forget_pages(cache);
 }
 
-struct frame *page_desk_newest(const struct page_desk *desk)
+struct frame *page_cache_newest(const struct page_cache *cache)
 {
-        return desk->newest;
+        return cache->newest;
 }
 
-bool page_desk_is_idle(const struct page_desk *desk)
+bool page_cache_is_idle(const struct page_cache *cache)
 {
-        return !desk->is_reading && desk->page == NULL;
+        return !cache->is_reading && cache->page == NULL;
 }
 
-void page_desk_ring(struct page_desk *desk)
+void page_cache_ring(struct page_cache *cache)
 {
-        desk->n_rings++;
+        cache->n_rings++;
 }
 
-void page_ask_init(struct page_ask *ask)
+void page_waiter_init(struct page_waiter *ask)
 {
-        *ask = (struct page_ask){0};
+        *ask = (struct page_waiter){0};
         list_init(&ask->link);
 }
 
-bool page_ask_is_under_way(const struct page_ask *ask)
+bool page_waiter_is_under_way(const struct page_waiter *ask)
 {
         return !list_is_empty(&ask->link);
 }
 
-void page_desk_ask(struct page_desk *desk, struct page_ask *ask, const struct page_request *request)
+void page_cache_ask(
+    struct page_cache *cache, struct page_waiter *ask, const struct page_request *request)
 {
-        assert(!page_ask_is_under_way(ask));
+        assert(!page_waiter_is_under_way(ask));
         cursor_assign(&ask->start, &request->start);
         ask->max_events = request->max_events;
         ask->max_bytes = request->max_event_bytes * request->max_events;
-        list_push_back(&desk->asking, &ask->link);
+        list_push_back(&cache->asking, &ask->link);
 }
 
 static bool frames_are_equal(const struct frame *a, const struct frame *b)
@@ -157,18 +159,18 @@ static bool are_together(const struct cursor *a, const struct cursor *b)
 }
 
 static void answer(
-    struct page_desk *desk, struct page_ask *ask, struct shared_page *shared, bool is_old)
+    struct page_cache *cache, struct page_waiter *ask, struct shared_page *shared, bool is_old)
 {
         struct page *view =
-            page_view_create(shared, ask->max_events, ask->max_bytes, desk->events.takes, ask);
+            page_view_create(shared, ask->max_events, ask->max_bytes, cache->events.takes, ask);
 
         forget_ask(ask);
-        desk->events.on_view(ask, view, is_old);
+        cache->events.on_view(ask, view, is_old);
 }
 
-static struct shared_page *find_kept(const struct page_desk *desk, const struct cursor *start)
+static struct shared_page *find_kept(const struct page_cache *cache, const struct cursor *start)
 {
-        list_for_each (link, &desk->kept) {
+        list_for_each (link, &cache->kept) {
                 struct shared_page *shared = list_owner(link, struct shared_page, link);
                 if (begins_at(shared->page, start))
                         return shared;
@@ -186,37 +188,38 @@ static void move_all(struct list *from, struct list *to)
 }
 
 /* Who waits for a page that begins here can have this one. */
-static void offer(struct page_desk *desk, const struct shared_page *shared)
+static void offer(struct page_cache *cache, const struct shared_page *shared)
 {
-        list_for_each (link, &desk->missing) {
-                if (!begins_at(shared->page, &list_owner(link, struct page_ask, link)->start))
+        list_for_each (link, &cache->missing) {
+                if (!begins_at(shared->page, &list_owner(link, struct page_waiter, link)->start))
                         continue;
                 list_remove(link);
-                list_push_back(&desk->asking, link);
+                list_push_back(&cache->asking, link);
         }
 }
 
-static void keep(struct page_desk *desk, struct shared_page *shared)
+static void keep(struct page_cache *cache, struct shared_page *shared)
 {
-        offer(desk, shared);
+        offer(cache, shared);
         shared->n_references++;
-        list_push_front(&desk->kept, &shared->link);
-        desk->n_kept++;
-        desk->bytes_kept += shared->page->bytes;
-        while (desk->n_kept > KEPT_PAGES || (desk->n_kept > 1 && desk->bytes_kept > KEPT_BYTES_MAX))
-                stop_keeping(desk, list_owner(desk->kept.prev, struct shared_page, link));
+        list_push_front(&cache->kept, &shared->link);
+        cache->n_kept++;
+        cache->bytes_kept += shared->page->bytes;
+        while (
+            cache->n_kept > KEPT_PAGES || (cache->n_kept > 1 && cache->bytes_kept > KEPT_BYTES_MAX))
+                stop_keeping(cache, list_owner(cache->kept.prev, struct shared_page, link));
 }
 
 /* Everybody at the same place, and as little as the most modest of them asked for. */
-static void gather(struct page_desk *desk, struct page_request *request)
+static void gather(struct page_cache *cache, struct page_request *request)
 {
-        struct page_ask *first = list_owner(desk->missing.next, struct page_ask, link);
+        struct page_waiter *first = list_owner(cache->missing.next, struct page_waiter, link);
         uint64_t max_bytes = first->max_bytes;
 
         request->start = first->start;
         request->max_events = first->max_events;
-        list_for_each (link, &desk->missing) {
-                struct page_ask *ask = list_owner(link, struct page_ask, link);
+        list_for_each (link, &cache->missing) {
+                struct page_waiter *ask = list_owner(link, struct page_waiter, link);
                 if (!are_together(&ask->start, &first->start))
                         continue;
                 if (ask->max_events < request->max_events)
@@ -224,84 +227,85 @@ static void gather(struct page_desk *desk, struct page_request *request)
                 if (ask->max_bytes < max_bytes)
                         max_bytes = ask->max_bytes;
                 list_remove(&ask->link);
-                list_push_back(&desk->reading, &ask->link);
+                list_push_back(&cache->reading, &ask->link);
         }
         request->max_event_bytes = max_bytes / request->max_events;
 }
 
-static void read_page(struct page_desk *desk)
+static void read_page(struct page_cache *cache)
 {
-        struct page_request request = {.routings = desk->routings, .n_routings = desk->n_routings};
+        struct page_request request = {
+            .routings = cache->routings, .n_routings = cache->n_routings};
 
-        gather(desk, &request);
-        desk->is_opening = request.start.until == NULL;
-        if (desk->is_opening && desk->newest != NULL && desk->n_rings_then == desk->n_rings &&
-            !frames_are_equal(desk->newest, request.start.from)) {
-                request.start.until = desk->newest;
-                desk->is_opening = false;
+        gather(cache, &request);
+        cache->is_opening = request.start.until == NULL;
+        if (cache->is_opening && cache->newest != NULL && cache->n_rings_then == cache->n_rings &&
+            !frames_are_equal(cache->newest, request.start.from)) {
+                request.start.until = cache->newest;
+                cache->is_opening = false;
         }
-        desk->is_reading = true;
-        desk->is_outdated = false;
-        desk->n_rings_asked = desk->n_rings;
-        lane_store_read(desk->store, &request);
+        cache->is_reading = true;
+        cache->is_outdated = false;
+        cache->n_rings_asked = cache->n_rings;
+        lane_store_read(cache->store, &request);
 }
 
-void page_desk_serve(struct page_desk *desk)
+void page_cache_serve(struct page_cache *cache)
 {
         /* Who is answered may ask again at once: that is for the next time. */
         struct list asking;
 
         list_init(&asking);
-        move_all(&desk->asking, &asking);
+        move_all(&cache->asking, &asking);
         while (!list_is_empty(&asking)) {
-                struct page_ask *ask = list_owner(asking.next, struct page_ask, link);
-                struct shared_page *shared = find_kept(desk, &ask->start);
+                struct page_waiter *ask = list_owner(asking.next, struct page_waiter, link);
+                struct shared_page *shared = find_kept(cache, &ask->start);
                 list_remove(&ask->link);
                 if (shared != NULL)
-                        answer(desk, ask, shared,
-                            desk->n_rings_then != desk->n_rings ||
-                                shared->page->start.until != desk->newest);
+                        answer(cache, ask, shared,
+                            cache->n_rings_then != cache->n_rings ||
+                                shared->page->start.until != cache->newest);
                 else
-                        list_push_back(&desk->missing, &ask->link);
+                        list_push_back(&cache->missing, &ask->link);
         }
-        if (!desk->is_reading && !list_is_empty(&desk->missing))
-                read_page(desk);
+        if (!cache->is_reading && !list_is_empty(&cache->missing))
+                read_page(cache);
 }
 
 /* A frame without a transaction id is nobody's next start: nothing was new. Then the newest one is
  * as good as this. */
-static void note_opened(struct page_desk *desk, const struct page *page)
+static void note_opened(struct page_cache *cache, const struct page *page)
 {
-        if (!desk->is_opening)
+        if (!cache->is_opening)
                 return;
         if (page->start.until->xid != 0) {
-                frame_unref(desk->newest);
-                desk->newest = frame_ref(page->start.until);
-                desk->n_rings_then = desk->n_rings_asked;
-        } else if (frames_are_equal(page->start.from, desk->newest)) {
-                desk->n_rings_then = desk->n_rings_asked;
+                frame_unref(cache->newest);
+                cache->newest = frame_ref(page->start.until);
+                cache->n_rings_then = cache->n_rings_asked;
+        } else if (frames_are_equal(page->start.from, cache->newest)) {
+                cache->n_rings_then = cache->n_rings_asked;
         }
 }
 
-static void hand_out(struct page_desk *desk, struct page *page)
+static void hand_out(struct page_cache *cache, struct page *page)
 {
         struct shared_page *shared = shared_page_create(page);
         struct list readers;
 
         list_init(&readers);
-        desk->is_reading = false;
-        note_opened(desk, page);
-        move_all(&desk->reading, &readers);
+        cache->is_reading = false;
+        note_opened(cache, page);
+        move_all(&cache->reading, &readers);
         /* Under other routings the page may lack what somebody takes: it has to be read again. */
-        if (!desk->is_outdated && page->start.until->xid != 0)
-                keep(desk, shared);
+        if (!cache->is_outdated && page->start.until->xid != 0)
+                keep(cache, shared);
         while (!list_is_empty(&readers)) {
-                struct page_ask *ask = list_owner(readers.next, struct page_ask, link);
-                if (desk->is_outdated) {
+                struct page_waiter *ask = list_owner(readers.next, struct page_waiter, link);
+                if (cache->is_outdated) {
                         list_remove(&ask->link);
-                        list_push_back(&desk->asking, &ask->link);
+                        list_push_back(&cache->asking, &ask->link);
                 } else {
-                        answer(desk, ask, shared, false);
+                        answer(cache, ask, shared, false);
                 }
         }
         shared_page_unref(shared);
@@ -314,38 +318,38 @@ static bool needs_xid(const struct page *page)
                (page->n_events > 0 || page->start.until->floor != page->start.from->floor);
 }
 
-void page_desk_take_page(struct page_desk *desk, struct page *page)
+void page_cache_take_page(struct page_cache *cache, struct page *page)
 {
-        assert(desk->is_reading && desk->page == NULL);
+        assert(cache->is_reading && cache->page == NULL);
         if (needs_xid(page)) {
-                desk->page = page;
-                lane_store_draw_xid(desk->store);
+                cache->page = page;
+                lane_store_draw_xid(cache->store);
         } else {
-                hand_out(desk, page);
+                hand_out(cache, page);
         }
 }
 
 /* Those who stand elsewhere in the log may be luckier. */
-void page_desk_fail_page(struct page_desk *desk, const struct error *error)
+void page_cache_fail_page(struct page_cache *cache, const struct error *error)
 {
         struct list readers;
 
-        assert(desk->is_reading && desk->page == NULL);
+        assert(cache->is_reading && cache->page == NULL);
         list_init(&readers);
-        desk->is_reading = false;
-        move_all(&desk->reading, &readers);
+        cache->is_reading = false;
+        move_all(&cache->reading, &readers);
         while (!list_is_empty(&readers)) {
-                struct page_ask *ask = list_owner(readers.next, struct page_ask, link);
+                struct page_waiter *ask = list_owner(readers.next, struct page_waiter, link);
                 forget_ask(ask);
-                desk->events.on_failed(ask, error);
+                cache->events.on_failed(ask, error);
         }
 }
 
-void page_desk_take_xid(struct page_desk *desk, uint64_t xid)
+void page_cache_take_xid(struct page_cache *cache, uint64_t xid)
 {
-        struct page *page = desk->page;
+        struct page *page = cache->page;
 
-        desk->page = NULL;
+        cache->page = NULL;
         page->start.until->xid = xid;
-        hand_out(desk, page);
+        hand_out(cache, page);
 }

@@ -13,8 +13,8 @@
 #include "outbox/filter_queue.h"
 
 /* What attempts in flight may still use after the receiver has changed. */
-struct route_target {
-        struct list link; /* route::targets, the newest first */
+struct runner_target {
+        struct list link; /* runner::targets, the newest first */
         void *handle;     /* of the sink */
         unsigned n_in_flight;
 };
@@ -22,18 +22,18 @@ struct route_target {
 /* A page between the database and the lane, while filters are asked about its events. */
 struct sift_state {
         struct page *page; /* owned; NULL: none */
-        struct sieve_ask ask;
+        struct filter_request ask;
         enum sift *sifts; /* owned; of the ask */
         unsigned stage;   /* 0: the sink's filter, 1: the receiver's */
         bool is_old;      /* there may be more than it says */
 };
 
-struct route {
-        struct carrier *carrier;  /* borrowed */
-        struct list link;         /* carrier::routes, in order of their lanes' numbers */
-        struct list dirty_link;   /* carrier::dirty */
-        struct list starved_link; /* carrier::starved */
-        char *label;              /* owned; "webhooks" or "webhooks/acme", for the log */
+struct runner {
+        struct dispatcher *dispatcher; /* borrowed */
+        struct list link;              /* dispatcher::runners, in order of their lanes' numbers */
+        struct list dirty_link;        /* dispatcher::dirty */
+        struct list starved_link;      /* dispatcher::starved */
+        char *label;                   /* owned; "webhooks" or "webhooks/acme", for the log */
         int32_t lane_number;
 
         struct lane lane;
@@ -46,11 +46,11 @@ struct route {
         int64_t read_again_ms;   /* then, after one failed */
 
         /* Of a receiver; else NULL and empty. */
-        struct endpoint *endpoint;   /* one reference */
-        struct list targets;         /* route_target::link */
-        struct sieve_filter *filter; /* owned; NULL: it has none */
+        struct endpoint *endpoint; /* one reference */
+        struct list targets;       /* runner_target::link */
+        struct filter *filter;     /* owned; NULL: it has none */
         struct health health;
-        struct page_ask ask;
+        struct page_waiter ask;
         bool is_leaving; /* it is gone: ends as soon as nothing is under way */
 
         struct delivered *delivered; /* owned; from the stream, and not settled yet */
@@ -61,38 +61,38 @@ struct route {
 };
 
 /* `endpoint` NULL: the sink's only one. */
-struct route *route_create(struct carrier *carrier, const struct endpoint *endpoint);
+struct runner *runner_create(struct dispatcher *dispatcher, const struct endpoint *endpoint);
 
 /* Nothing of it is under way, and the session is closed or never knew it. */
-void route_destroy(struct route *route);
+void runner_destroy(struct runner *runner);
 
-/* Something about it may be to be done: route_pump() is called before the loop waits. */
-void route_mark_dirty(struct route *route);
+/* Something about it may be to be done: runner_pump() is called before the loop waits. */
+void runner_mark_dirty(struct runner *runner);
 
-/* For a route of its own sink: takes the lane whose lock covers it. */
-void route_claim(struct route *route);
+/* For a runner of its own sink: takes the lane whose lock covers it. */
+void runner_claim(struct runner *runner);
 
-/* lane_store_events, for the sink's only route. */
-extern const struct lane_store_events route_store_events;
+/* lane_store_events, for the sink's only runner. */
+extern const struct lane_store_events runner_store_events;
 
-void route_pump(struct route *route, int64_t now_ms);
+void runner_pump(struct runner *runner, int64_t now_ms);
 
-void route_ring(struct route *route);
-void route_ring_parked(struct route *route);
-void route_session_down(struct route *route);
-void route_drain(struct route *route);
+void runner_ring(struct runner *runner);
+void runner_ring_parked(struct runner *runner);
+void runner_session_down(struct runner *runner);
+void runner_drain(struct runner *runner);
 
 /* Somebody paused or resumed the sink or the receiver. */
-void route_update_pause(struct route *route);
+void runner_update_pause(struct runner *runner);
 
-/* The destination refuses us: what carrier_withhold() had this route wait with. */
-void route_tell_refused(struct route *route, const struct outcome *outcome, bool was_closed);
+/* The destination refuses us: what dispatcher_withhold() had this runner wait with. */
+void runner_tell_refused(struct runner *runner, const struct outcome *outcome, bool was_closed);
 
 /* The receiver has changed; the same row of courier.endpoint. */
-void route_update(struct route *route, const struct endpoint *endpoint);
+void runner_update(struct runner *runner, const struct endpoint *endpoint);
 
 /* Nothing is under way: it may be destroyed while the sink goes on. */
-bool route_is_idle(const struct route *route);
+bool runner_is_idle(const struct runner *runner);
 
-/* page_desk_events */
-extern const struct page_desk_events route_desk_events;
+/* page_cache_events */
+extern const struct page_cache_events runner_page_cache_events;

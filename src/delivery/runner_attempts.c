@@ -16,147 +16,147 @@
  * busy one still gets a third of all. (Dynamic thresholds, as switches
  * share their buffers: Choudhury and Hahne, 1998.)
  */
-static bool has_share(const struct route *route)
+static bool has_share(const struct runner *runner)
 {
-        const struct sink *sink = route->carrier->sink;
+        const struct sink *sink = runner->dispatcher->sink;
         unsigned n_free;
 
-        if (route->endpoint == NULL || sink->max_concurrent == 0)
+        if (runner->endpoint == NULL || sink->max_concurrent == 0)
                 return true;
         if (sink->n_in_flight >= sink->max_concurrent)
                 return false;
         n_free = sink->max_concurrent - sink->n_in_flight;
-        return route->lane.n_in_flight == 0 || route->lane.n_in_flight < n_free / 2;
+        return runner->lane.n_in_flight == 0 || runner->lane.n_in_flight < n_free / 2;
 }
 
 /* One attempt is free: those go on who waited for it, as long as there is room. */
-static void wake_starved(struct carrier *carrier)
+static void wake_starved(struct dispatcher *dispatcher)
 {
-        list_for_each (link, &carrier->starved) {
-                struct route *route = list_owner(link, struct route, starved_link);
-                if (!has_share(route))
+        list_for_each (link, &dispatcher->starved) {
+                struct runner *runner = list_owner(link, struct runner, starved_link);
+                if (!has_share(runner))
                         continue;
                 list_remove(link);
-                route_mark_dirty(route);
+                runner_mark_dirty(runner);
         }
 }
 
-static void watch_health(struct route *route, const struct outcome *outcome)
+static void watch_health(struct runner *runner, const struct outcome *outcome)
 {
-        const struct carrier *carrier = route->carrier;
-        enum health_news news = health_note(
-            &route->health, outcome, carrier_now_ms(), fanout_disable_after_ms(carrier->fanout));
+        const struct dispatcher *dispatcher = runner->dispatcher;
+        enum health_news news = health_note(&runner->health, outcome, dispatcher_now_ms(),
+            fanout_disable_after_ms(dispatcher->fanout));
 
         if (news != HEALTH_NO_NEWS)
-                fanout_note_health(carrier->fanout, route, news, outcome->reason);
+                fanout_note_health(dispatcher->fanout, runner, news, outcome->reason);
 }
 
 /* What is delivered is told at once. Of all else the lane decides first, and what is kept of it until then
  * would cost a delivery dearly. */
 static __attribute__((noinline)) struct lane_result finish_undelivered(
-    struct route *route, struct delivery *delivery, const struct outcome *outcome, int64_t now_us)
+    struct runner *runner, struct delivery *delivery, const struct outcome *outcome, int64_t now_us)
 {
         struct attempt_kept kept;
         struct lane_result result;
 
-        route_keep_attempt(&kept, delivery, now_us);
-        result = lane_finish(&route->lane, delivery, outcome, now_us / 1000, random_u32());
-        route_see_failed(route, &kept, outcome, &result);
+        runner_keep_attempt(&kept, delivery, now_us);
+        result = lane_finish(&runner->lane, delivery, outcome, now_us / 1000, random_u32());
+        runner_see_failed(runner, &kept, outcome, &result);
         return result;
 }
 
 static struct lane_result finish(
-    struct route *route, struct delivery *delivery, const struct outcome *outcome, int64_t now_us)
+    struct runner *runner, struct delivery *delivery, const struct outcome *outcome, int64_t now_us)
 {
-        if (outcome->kind != OUTCOME_DELIVERED || route->lane.state != LANE_OWNED)
-                return finish_undelivered(route, delivery, outcome, now_us);
-        report_delivered(route->label, &delivery->attempt);
-        route_note_delivered(route, delivery, now_us);
-        route_see_delivered(route, delivery, now_us);
-        return lane_finish(&route->lane, delivery, outcome, now_us / 1000, random_u32());
+        if (outcome->kind != OUTCOME_DELIVERED || runner->lane.state != LANE_OWNED)
+                return finish_undelivered(runner, delivery, outcome, now_us);
+        report_delivered(runner->label, &delivery->attempt);
+        runner_note_delivered(runner, delivery, now_us);
+        runner_see_delivered(runner, delivery, now_us);
+        return lane_finish(&runner->lane, delivery, outcome, now_us / 1000, random_u32());
 }
 
-static void tell(struct route *route, const struct outcome *outcome, bool was_closed)
+static void tell(struct runner *runner, const struct outcome *outcome, bool was_closed)
 {
-        const struct lane *lane = &route->lane;
+        const struct lane *lane = &runner->lane;
 
-        report_breaker(route->label, was_closed, lane->breaker.state == BREAKER_CLOSED, outcome);
-        if (route->endpoint == NULL)
-                carrier_show_pause(route->carrier, lane, outcome->reason);
+        report_breaker(runner->label, was_closed, lane->breaker.state == BREAKER_CLOSED, outcome);
+        if (runner->endpoint == NULL)
+                dispatcher_show_pause(runner->dispatcher, lane, outcome->reason);
         else
-                watch_health(route, outcome);
+                watch_health(runner, outcome);
 }
 
-void route_tell_refused(struct route *route, const struct outcome *outcome, bool was_closed)
+void runner_tell_refused(struct runner *runner, const struct outcome *outcome, bool was_closed)
 {
-        if (route->lane.state == LANE_OWNED && route->lane.breaker.state != BREAKER_CLOSED)
-                tell(route, outcome, was_closed);
+        if (runner->lane.state == LANE_OWNED && runner->lane.breaker.state != BREAKER_CLOSED)
+                tell(runner, outcome, was_closed);
 }
 
 static void on_attempt_finished(struct attempt *attempt, const struct outcome *outcome)
 {
         struct delivery *delivery = list_owner(attempt, struct delivery, attempt);
-        struct route *route = attempt->owner;
-        struct lane *lane = &route->lane;
+        struct runner *runner = attempt->owner;
+        struct lane *lane = &runner->lane;
         bool was_closed = lane->breaker.state == BREAKER_CLOSED;
         bool is_owned = lane->state == LANE_OWNED;
         const struct attempt finished = *attempt; /* its batch may go with the lane's answer */
-        struct lane_result result = finish(route, delivery, outcome, clock_monotonic_us());
+        struct lane_result result = finish(runner, delivery, outcome, clock_monotonic_us());
 
-        route_return_target(route, finished.target);
+        runner_return_target(runner, finished.target);
         if (is_owned) {
                 if (result.decision == LANE_PARKED && !outcome->is_postponed)
-                        report_parked(route->label, &finished, outcome, result.retry_ms);
+                        report_parked(runner->label, &finished, outcome, result.retry_ms);
                 if (!outcome->needs_operator ||
-                    !carrier_withhold(route->carrier, outcome, was_closed))
-                        tell(route, outcome, was_closed);
+                    !dispatcher_withhold(runner->dispatcher, outcome, was_closed))
+                        tell(runner, outcome, was_closed);
         }
-        wake_starved(route->carrier);
-        route_mark_dirty(route);
+        wake_starved(runner->dispatcher);
+        runner_mark_dirty(runner);
 }
 
 /* A receiver whose url is none has no target, but may have dead letters: skipped ones. */
-static bool has_target(const struct route *route)
+static bool has_target(const struct runner *runner)
 {
-        return route->endpoint == NULL || route_target(route) != NULL;
+        return runner->endpoint == NULL || runner_target(runner) != NULL;
 }
 
-void route_complete_verdicts(struct route *route, const struct list *verdicts)
+void runner_complete_verdicts(struct runner *runner, const struct list *verdicts)
 {
-        const struct sink *sink = route->carrier->sink;
+        const struct sink *sink = runner->dispatcher->sink;
 
         list_for_each (link, verdicts) {
                 struct verdict *verdict = list_owner(link, struct verdict, link);
                 if (verdict->kind != VERDICT_DEAD)
                         continue;
-                if (sink->ops->describe_target != NULL && has_target(route))
-                        sink->ops->describe_target(sink, verdict->event, route_target(route),
+                if (sink->ops->describe_target != NULL && has_target(runner))
+                        sink->ops->describe_target(sink, verdict->event, runner_target(runner),
                             verdict->target, sizeof verdict->target);
-                report_dead_letter(route->label, verdict);
-                route_see_dead(route, verdict, clock_monotonic_us());
+                report_dead_letter(runner->label, verdict);
+                runner_see_dead(runner, verdict, clock_monotonic_us());
         }
 }
 
-void route_start_deliveries(struct route *route, int64_t now_ms)
+void runner_start_deliveries(struct runner *runner, int64_t now_ms)
 {
-        struct carrier *carrier = route->carrier;
+        struct dispatcher *dispatcher = runner->dispatcher;
         struct delivery *delivery;
         bool any = false;
 
-        list_remove(&route->starved_link);
-        while (has_share(route) && (delivery = lane_start_next(&route->lane, now_ms)) != NULL) {
+        list_remove(&runner->starved_link);
+        while (has_share(runner) && (delivery = lane_start_next(&runner->lane, now_ms)) != NULL) {
                 delivery->started_us = clock_monotonic_us();
-                delivery->attempt.owner = route;
+                delivery->attempt.owner = runner;
                 delivery->attempt.on_finished = on_attempt_finished;
-                delivery->attempt.target = route_borrow_target(route);
+                delivery->attempt.target = runner_borrow_target(runner);
                 crash_point("before_send");
-                sink_deliver(carrier->sink, &delivery->attempt);
+                sink_deliver(dispatcher->sink, &delivery->attempt);
                 any = true;
         }
-        if (!has_share(route) && lane_may_start(&route->lane))
-                list_push_back(&carrier->starved, &route->starved_link);
+        if (!has_share(runner) && lane_may_start(&runner->lane))
+                list_push_back(&dispatcher->starved, &runner->starved_link);
         if (any) {
-                sink_flush(carrier->sink);
+                sink_flush(dispatcher->sink);
                 crash_point("after_send");
         }
 }

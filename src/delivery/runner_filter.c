@@ -1,6 +1,6 @@
 /*
  * What stands between a page and its lane: the filters of the sink and of the
- * receiver, one after the other, are asked about its events (sieve.h). A page that
+ * receiver, one after the other, are asked about its events (filter_queue.h). A page that
  * cannot be sifted to its end is cut: what is known goes to the lane, and the rest
  * is read again when the lane wants to.
  */
@@ -14,19 +14,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void give(struct route *route)
+static void give(struct runner *runner)
 {
-        struct page *page = route->sift.page;
+        struct page *page = runner->sift.page;
 
-        route->sift.page = NULL;
-        free(route->sift.sifts);
-        route->sift.sifts = NULL;
-        telemetry_see_page(
-            route->carrier->seen, page->events, page->n_events, page->is_delayed, page->arrived_us);
-        lane_take_page(&route->lane, page, carrier_now_ms());
-        if (route->sift.is_old)
-                lane_ring(&route->lane);
-        route_mark_dirty(route);
+        runner->sift.page = NULL;
+        free(runner->sift.sifts);
+        runner->sift.sifts = NULL;
+        telemetry_see_page(runner->dispatcher->seen, page->events, page->n_events, page->is_delayed,
+            page->arrived_us);
+        lane_take_page(&runner->lane, page, dispatcher_now_ms());
+        if (runner->sift.is_old)
+                lane_ring(&runner->lane);
+        runner_mark_dirty(runner);
 }
 
 /* The events from the first that is not known on are as if they had not been read: the lane is to look
@@ -58,7 +58,7 @@ static void note_unjudged(struct page *page, size_t n_events, size_t i)
 /* Leaves out what the filter has stopped. */
 static void take_sifts(struct sift_state *sift)
 {
-        const struct sieve_ask *ask = &sift->ask;
+        const struct filter_request *ask = &sift->ask;
         struct page *page = sift->page;
         size_t n_events, n_kept = 0;
 
@@ -79,81 +79,81 @@ static void take_sifts(struct sift_state *sift)
         page->n_events = n_kept;
 }
 
-static struct sieve_filter *filter_at(const struct route *route, unsigned stage)
+static struct filter *filter_at(const struct runner *runner, unsigned stage)
 {
-        return stage == 0 ? route->carrier->filter : route->filter;
+        return stage == 0 ? runner->dispatcher->filter : runner->filter;
 }
 
 /* A lane that ends has no use for the page, and nobody waits for the answer. */
-static bool is_ending(const struct route *route)
+static bool is_ending(const struct runner *runner)
 {
-        return route->is_leaving || route->lane.is_draining;
+        return runner->is_leaving || runner->lane.is_draining;
 }
 
-static void go_on(struct route *route)
+static void go_on(struct runner *runner)
 {
-        struct sift_state *sift = &route->sift;
+        struct sift_state *sift = &runner->sift;
 
-        if (is_ending(route) && route_has_filter(route))
+        if (is_ending(runner) && runner_has_filter(runner))
                 cut(sift, 0);
         while (sift->stage < 2 && sift->page->n_events > 0) {
-                struct sieve_filter *filter = filter_at(route, sift->stage);
+                struct filter *filter = filter_at(runner, sift->stage);
 
-                if (filter != NULL && sieve_filter_is_given_up(filter)) {
+                if (filter != NULL && filter_is_given_up(filter)) {
                         cut(sift, 0);
                 } else if (filter != NULL) {
                         sift->ask.events = sift->page->events;
                         sift->ask.n_events = sift->page->n_events;
                         sift->ask.sifts = sift->sifts;
-                        sieve_ask(filter, &sift->ask);
+                        filter_queue_ask(filter, &sift->ask);
                         return;
                 }
                 sift->stage++;
         }
-        give(route);
+        give(runner);
 }
 
-static void on_sifted(struct sieve_ask *ask)
+static void on_sifted(struct filter_request *ask)
 {
-        struct route *route = list_owner(ask, struct route, sift.ask);
+        struct runner *runner = list_owner(ask, struct runner, sift.ask);
 
-        take_sifts(&route->sift);
-        route->sift.stage++;
-        go_on(route);
+        take_sifts(&runner->sift);
+        runner->sift.stage++;
+        go_on(runner);
 }
 
-void route_sift(struct route *route, struct page *page, bool is_old)
+void runner_sift(struct runner *runner, struct page *page, bool is_old)
 {
         crash_point("after_claim");
-        route->sift.page = page;
-        route->sift.is_old = is_old;
-        route->sift.stage = 0;
-        if (page->n_events > 0 && route_has_filter(route))
-                route->sift.sifts = xcalloc(page->n_events, sizeof *route->sift.sifts);
-        go_on(route);
+        runner->sift.page = page;
+        runner->sift.is_old = is_old;
+        runner->sift.stage = 0;
+        if (page->n_events > 0 && runner_has_filter(runner))
+                runner->sift.sifts = xcalloc(page->n_events, sizeof *runner->sift.sifts);
+        go_on(runner);
 }
 
 /* What the receiver's filter has not been asked is not known, whatever the sink's says. */
-void route_stop_sifting(struct route *route)
+void runner_stop_sifting(struct runner *runner)
 {
-        struct sift_state *sift = &route->sift;
+        struct sift_state *sift = &runner->sift;
 
         if (sift->page == NULL)
                 return;
-        sieve_withdraw(&sift->ask);
+        filter_queue_withdraw(&sift->ask);
         take_sifts(sift);
-        if (sift->stage == 0 && route->filter != NULL)
+        if (sift->stage == 0 && runner->filter != NULL)
                 cut(sift, 0);
-        give(route);
+        give(runner);
 }
 
-void route_forget_sifting(struct route *route)
+void runner_forget_sifting(struct runner *runner)
 {
-        struct sift_state *sift = &route->sift;
+        struct sift_state *sift = &runner->sift;
 
         if (sift->page == NULL)
                 return;
-        sieve_withdraw(&sift->ask);
+        filter_queue_withdraw(&sift->ask);
         sift->page->release(sift->page);
         sift->page = NULL;
         free(sift->sifts);
@@ -162,34 +162,34 @@ void route_forget_sifting(struct route *route)
 
 static void on_given_up(void *owner, const char *words)
 {
-        struct route *route = owner;
+        struct runner *runner = owner;
 
-        fanout_give_up(route->carrier->fanout, route, words);
+        fanout_give_up(runner->dispatcher->fanout, runner, words);
 }
 
-void route_open_filter(struct route *route)
+void runner_open_filter(struct runner *runner)
 {
-        const struct endpoint *endpoint = route->endpoint;
+        const struct endpoint *endpoint = runner->endpoint;
 
         if (endpoint == NULL || endpoint->routing.filter == NULL)
                 return;
-        route->filter = sieve_filter_open(
-            outbox_sieve(route->carrier->outbox), endpoint->routing.filter, on_given_up, route);
+        runner->filter = filter_open(outbox_filter_queue(runner->dispatcher->outbox),
+            endpoint->routing.filter, on_given_up, runner);
 }
 
-void route_close_filter(struct route *route)
+void runner_close_filter(struct runner *runner)
 {
-        route_stop_sifting(route);
-        sieve_filter_close(route->filter);
-        route->filter = NULL;
+        runner_stop_sifting(runner);
+        filter_close(runner->filter);
+        runner->filter = NULL;
 }
 
-void route_init_sift(struct route *route)
+void runner_init_sift(struct runner *runner)
 {
-        sieve_ask_init(&route->sift.ask, on_sifted);
+        filter_request_init(&runner->sift.ask, on_sifted);
 }
 
-bool route_has_filter(const struct route *route)
+bool runner_has_filter(const struct runner *runner)
 {
-        return route->carrier->filter != NULL || route->filter != NULL;
+        return runner->dispatcher->filter != NULL || runner->filter != NULL;
 }

@@ -32,12 +32,13 @@ static uint32_t receiver_window(const struct sink_config *config, uint32_t concu
         return size < config->max_in_flight ? size : config->max_in_flight;
 }
 
-struct lane_policy route_policy(const struct carrier *carrier, const struct endpoint *endpoint)
+struct lane_policy runner_policy(
+    const struct dispatcher *dispatcher, const struct endpoint *endpoint)
 {
-        const struct sink_config *config = carrier->config;
+        const struct sink_config *config = dispatcher->config;
         struct lane_policy policy = {.by_key = config->order == ORDER_KEY,
-            .sink_keeps_order = carrier->sink->ops->keeps_order,
-            .max_concurrent = carrier->sink->max_concurrent,
+            .sink_keeps_order = dispatcher->sink->ops->keeps_order,
+            .max_concurrent = dispatcher->sink->max_concurrent,
             .max_in_flight = config->max_in_flight,
             .max_in_flight_bytes = config->max_in_flight_bytes,
             .max_event_bytes = config->max_event_bytes,

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *endpoint_of(const struct route *route)
+static const char *endpoint_of(const struct runner *runner)
 {
-        return route->endpoint != NULL ? route->endpoint->name : NULL;
+        return runner->endpoint != NULL ? runner->endpoint->name : NULL;
 }
 
 static struct attempt_seen seen_of(const struct delivery *delivery, int64_t now_us)
@@ -19,16 +19,16 @@ static struct attempt_seen seen_of(const struct delivery *delivery, int64_t now_
             .now_us = now_us};
 }
 
-void route_see_delivered(struct route *route, const struct delivery *delivery, int64_t now_us)
+void runner_see_delivered(struct runner *runner, const struct delivery *delivery, int64_t now_us)
 {
         struct attempt_seen seen = seen_of(delivery, now_us);
 
         seen.outcome = TELEMETRY_DELIVERED;
-        seen.endpoint = endpoint_of(route);
-        telemetry_see_attempt(route->carrier->seen, &seen);
+        seen.endpoint = endpoint_of(runner);
+        telemetry_see_attempt(runner->dispatcher->seen, &seen);
 }
 
-void route_keep_attempt(struct attempt_kept *kept, const struct delivery *delivery, int64_t now_us)
+void runner_keep_attempt(struct attempt_kept *kept, const struct delivery *delivery, int64_t now_us)
 {
         const struct event *event = delivery->event;
 
@@ -73,10 +73,10 @@ static bool may_have_arrived(const struct outcome *outcome, const struct lane_re
                (result->decision == LANE_PARKED || result->decision == LANE_AGAIN);
 }
 
-void route_see_failed(struct route *route, struct attempt_kept *kept, const struct outcome *outcome,
-    const struct lane_result *result)
+void runner_see_failed(struct runner *runner, struct attempt_kept *kept,
+    const struct outcome *outcome, const struct lane_result *result)
 {
-        struct sink_telemetry *sink = route->carrier->seen;
+        struct sink_telemetry *sink = runner->dispatcher->seen;
 
         /* Not its turn: nothing has been tried. */
         if (outcome->kind == OUTCOME_RETRY && outcome->is_postponed)
@@ -84,7 +84,7 @@ void route_see_failed(struct route *route, struct attempt_kept *kept, const stru
         kept->seen.outcome = outcome_seen(outcome, result);
         kept->seen.fault = outcome->fault;
         kept->seen.words = outcome->reason;
-        kept->seen.endpoint = endpoint_of(route);
+        kept->seen.endpoint = endpoint_of(runner);
         telemetry_see_attempt(sink, &kept->seen);
         if (may_have_arrived(outcome, result))
                 telemetry_see_redelivery(sink, REDELIVERY_TIMEOUT, 1);
@@ -93,11 +93,11 @@ void route_see_failed(struct route *route, struct attempt_kept *kept, const stru
                 telemetry_see_redelivery(sink, REDELIVERY_CRASH, 1);
 }
 
-void route_see_dead(struct route *route, const struct verdict *verdict, int64_t now_us)
+void runner_see_dead(struct runner *runner, const struct verdict *verdict, int64_t now_us)
 {
         struct attempt_seen seen = {.outcome = TELEMETRY_DEAD,
             .event = verdict->event,
-            .endpoint = endpoint_of(route),
+            .endpoint = endpoint_of(runner),
             .attempt = verdict->n_attempts,
             .now_us = now_us};
 
@@ -117,5 +117,5 @@ void route_see_dead(struct route *route, const struct verdict *verdict, int64_t 
         case DEAD_SKIPPED:
                 break;
         }
-        telemetry_see_attempt(route->carrier->seen, &seen);
+        telemetry_see_attempt(runner->dispatcher->seen, &seen);
 }

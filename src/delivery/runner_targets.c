@@ -6,30 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void close_target(struct route *route, struct route_target *target)
+static void close_target(struct runner *runner, struct runner_target *target)
 {
-        struct sink *sink = route->carrier->sink;
+        struct sink *sink = runner->dispatcher->sink;
 
         list_remove(&target->link);
         sink->ops->close_target(sink, target->handle);
         free(target);
 }
 
-static struct route_target *newest(const struct route *route)
+static struct runner_target *newest(const struct runner *runner)
 {
-        return list_owner(route->targets.next, struct route_target, link);
+        return list_owner(runner->targets.next, struct runner_target, link);
 }
 
-static void close_if_outdated(struct route *route, struct route_target *target)
+static void close_if_outdated(struct runner *runner, struct runner_target *target)
 {
-        if (target->n_in_flight == 0 && target != newest(route))
-                close_target(route, target);
+        if (target->n_in_flight == 0 && target != newest(runner))
+                close_target(runner, target);
 }
 
-void route_open_target(struct route *route)
+void runner_open_target(struct runner *runner)
 {
-        const struct endpoint *endpoint = route->endpoint;
-        struct sink *sink = route->carrier->sink;
+        const struct endpoint *endpoint = runner->endpoint;
+        struct sink *sink = runner->dispatcher->sink;
         const struct target_settings settings = {.name = endpoint->name,
             .url = endpoint->url,
             .secrets = endpoint->secrets,
@@ -38,46 +38,47 @@ void route_open_target(struct route *route)
             .n_headers = endpoint->n_headers};
         struct error error;
         void *handle = sink->ops->open_target(sink, &settings, &error);
-        struct route_target *target;
+        struct runner_target *target;
 
         if (handle == NULL) {
-                fanout_disable(route->carrier->fanout, route, error.text);
+                fanout_disable(runner->dispatcher->fanout, runner, error.text);
                 return;
         }
         target = xcalloc(1, sizeof *target);
         target->handle = handle;
-        list_push_front(&route->targets, &target->link);
-        if (target->link.next != &route->targets)
-                close_if_outdated(route, list_owner(target->link.next, struct route_target, link));
+        list_push_front(&runner->targets, &target->link);
+        if (target->link.next != &runner->targets)
+                close_if_outdated(
+                    runner, list_owner(target->link.next, struct runner_target, link));
 }
 
-void route_close_targets(struct route *route)
+void runner_close_targets(struct runner *runner)
 {
-        list_for_each (link, &route->targets)
-                close_target(route, list_owner(link, struct route_target, link));
+        list_for_each (link, &runner->targets)
+                close_target(runner, list_owner(link, struct runner_target, link));
 }
 
-const void *route_target(const struct route *route)
+const void *runner_target(const struct runner *runner)
 {
-        return list_is_empty(&route->targets) ? NULL : newest(route)->handle;
+        return list_is_empty(&runner->targets) ? NULL : newest(runner)->handle;
 }
 
-void *route_borrow_target(struct route *route)
+void *runner_borrow_target(struct runner *runner)
 {
-        if (route->endpoint == NULL)
+        if (runner->endpoint == NULL)
                 return NULL;
-        newest(route)->n_in_flight++;
-        return newest(route)->handle;
+        newest(runner)->n_in_flight++;
+        return newest(runner)->handle;
 }
 
-void route_return_target(struct route *route, const void *handle)
+void runner_return_target(struct runner *runner, const void *handle)
 {
-        list_for_each (link, &route->targets) {
-                struct route_target *target = list_owner(link, struct route_target, link);
+        list_for_each (link, &runner->targets) {
+                struct runner_target *target = list_owner(link, struct runner_target, link);
                 if (target->handle != handle)
                         continue;
                 target->n_in_flight--;
-                close_if_outdated(route, target);
+                close_if_outdated(runner, target);
                 return;
         }
 }

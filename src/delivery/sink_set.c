@@ -1,5 +1,5 @@
 /*
- * A carrier has a berth:
+ * A dispatcher has a slot:
  *
  *   WAITING -its place is free-> SERVING -retire-> LEAVING -idle-> RELEASING -not its own any more-> CLOSING
  *   LEAVING -idle, owns nothing-> CLOSING        WAITING -discarded-> CLOSING
@@ -18,400 +18,400 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum berth_state { BERTH_WAITING, BERTH_SERVING, BERTH_LEAVING, BERTH_RELEASING, BERTH_CLOSING };
+enum sink_slot_state { SLOT_WAITING, SLOT_SERVING, SLOT_LEAVING, SLOT_RELEASING, SLOT_CLOSING };
 
-struct berth {
-        struct list link; /* fleet::berths */
-        struct fleet *fleet;
-        char *name;              /* owned; the sink's */
-        struct carrier *carrier; /* owned until CLOSING */
-        enum berth_state state;
+struct sink_slot {
+        struct list link; /* sink_set::slots */
+        struct sink_set *sink_set;
+        char *name;                    /* owned; the sink's */
+        struct dispatcher *dispatcher; /* owned until CLOSING */
+        enum sink_slot_state state;
         bool knows_pauses; /* so that nothing paused ever starts */
 };
 
-struct fleet {
+struct sink_set {
         uv_loop_t *loop;             /* borrowed */
         struct outbox *outbox;       /* borrowed */
         struct telemetry *telemetry; /* borrowed */
-        struct list berths;          /* berth::link, in the order in which they were added */
-        struct fleet_events events;
+        struct list slots;           /* slot::link, in the order in which they were added */
+        struct sink_set_events events;
         void *owner; /* borrowed */
         bool is_session_up;
         bool is_held;
         bool is_ending;
 };
 
-static struct berth *berth_of(struct list *link)
+static struct sink_slot *slot_of(struct list *link)
 {
-        return list_owner(link, struct berth, link);
+        return list_owner(link, struct sink_slot, link);
 }
 
-static void mark_dirty(struct fleet *fleet)
+static void mark_dirty(struct sink_set *sink_set)
 {
-        fleet->events.on_dirty(fleet->owner);
+        sink_set->events.on_dirty(sink_set->owner);
 }
 
-/* The only place that assigns berth->state after its creation. */
-static void enter(struct berth *berth, enum berth_state state)
+/* The only place that assigns slot->state after its creation. */
+static void enter(struct sink_slot *slot, enum sink_slot_state state)
 {
-        struct carrier *carrier = berth->carrier;
+        struct dispatcher *dispatcher = slot->dispatcher;
 
-        berth->state = state;
-        mark_dirty(berth->fleet);
+        slot->state = state;
+        mark_dirty(slot->sink_set);
         switch (state) {
-        case BERTH_WAITING:
+        case SLOT_WAITING:
                 return;
-        case BERTH_SERVING:
-                if (berth->fleet->is_session_up)
-                        carrier_session_up(carrier);
-                carrier_ring(carrier);
+        case SLOT_SERVING:
+                if (slot->sink_set->is_session_up)
+                        dispatcher_session_up(dispatcher);
+                dispatcher_ring(dispatcher);
                 return;
-        case BERTH_LEAVING:
-                carrier_drain(carrier);
+        case SLOT_LEAVING:
+                dispatcher_drain(dispatcher);
                 return;
-        case BERTH_RELEASING:
-                carrier_release(carrier);
+        case SLOT_RELEASING:
+                dispatcher_release(dispatcher);
                 return;
-        case BERTH_CLOSING:
-                berth->carrier = NULL;
-                carrier_close(carrier); /* the berth may be gone when this returns */
+        case SLOT_CLOSING:
+                slot->dispatcher = NULL;
+                dispatcher_close(dispatcher); /* the slot may be gone when this returns */
                 return;
         }
 }
 
 static void on_dirty(void *owner)
 {
-        const struct berth *berth = owner;
+        const struct sink_slot *slot = owner;
 
-        mark_dirty(berth->fleet);
+        mark_dirty(slot->sink_set);
 }
 
 static void on_standby(void *owner)
 {
-        const struct berth *berth = owner;
+        const struct sink_slot *slot = owner;
 
-        berth->fleet->events.on_standby(berth->fleet->owner);
+        slot->sink_set->events.on_standby(slot->sink_set->owner);
 }
 
 static bool on_login_refused(void *owner, const char *sink)
 {
-        const struct berth *berth = owner;
+        const struct sink_slot *slot = owner;
 
-        return berth->fleet->events.on_login_refused(berth->fleet->owner, sink);
+        return slot->sink_set->events.on_login_refused(slot->sink_set->owner, sink);
 }
 
 static void on_refused(void *owner, const char *sink, const char *reason)
 {
-        const struct berth *berth = owner;
+        const struct sink_slot *slot = owner;
 
-        berth->fleet->events.on_refused(berth->fleet->owner, sink, reason);
+        slot->sink_set->events.on_refused(slot->sink_set->owner, sink, reason);
 }
 
 static void on_recovered(void *owner, const char *sink)
 {
-        const struct berth *berth = owner;
+        const struct sink_slot *slot = owner;
 
-        berth->fleet->events.on_recovered(berth->fleet->owner, sink);
+        slot->sink_set->events.on_recovered(slot->sink_set->owner, sink);
 }
 
 static void on_closed(void *owner)
 {
-        struct berth *berth = owner;
-        struct fleet *fleet = berth->fleet;
+        struct sink_slot *slot = owner;
+        struct sink_set *sink_set = slot->sink_set;
 
-        list_remove(&berth->link);
-        free(berth->name);
-        free(berth);
-        mark_dirty(fleet);
-        if (list_is_empty(&fleet->berths))
-                fleet->events.on_empty(fleet->owner);
+        list_remove(&slot->link);
+        free(slot->name);
+        free(slot);
+        mark_dirty(sink_set);
+        if (list_is_empty(&sink_set->slots))
+                sink_set->events.on_empty(sink_set->owner);
 }
 
-struct fleet *fleet_create(uv_loop_t *loop, struct outbox *outbox, struct telemetry *telemetry,
-    const struct fleet_events *events, void *owner)
+struct sink_set *sink_set_create(uv_loop_t *loop, struct outbox *outbox,
+    struct telemetry *telemetry, const struct sink_set_events *events, void *owner)
 {
-        struct fleet *fleet = xcalloc(1, sizeof *fleet);
+        struct sink_set *sink_set = xcalloc(1, sizeof *sink_set);
 
-        fleet->loop = loop;
-        fleet->outbox = outbox;
-        fleet->telemetry = telemetry;
-        fleet->events = *events;
-        fleet->owner = owner;
-        list_init(&fleet->berths);
-        return fleet;
+        sink_set->loop = loop;
+        sink_set->outbox = outbox;
+        sink_set->telemetry = telemetry;
+        sink_set->events = *events;
+        sink_set->owner = owner;
+        list_init(&sink_set->slots);
+        return sink_set;
 }
 
-void fleet_destroy(struct fleet *fleet)
+void sink_set_destroy(struct sink_set *sink_set)
 {
-        free(fleet);
+        free(sink_set);
 }
 
-bool fleet_add(struct fleet *fleet, const struct sink_config *config,
+bool sink_set_add(struct sink_set *sink_set, const struct sink_config *config,
     const struct relay_config *relay, struct error *error)
 {
-        static const struct carrier_events events = {.on_dirty = on_dirty,
+        static const struct dispatcher_events events = {.on_dirty = on_dirty,
             .on_standby = on_standby,
             .on_login_refused = on_login_refused,
             .on_refused = on_refused,
             .on_recovered = on_recovered,
             .on_closed = on_closed};
-        struct berth *berth = xcalloc(1, sizeof *berth);
+        struct sink_slot *slot = xcalloc(1, sizeof *slot);
 
-        berth->fleet = fleet;
-        list_init(&berth->link);
-        berth->carrier = carrier_create(
-            fleet->loop, config, relay, fleet->outbox, fleet->telemetry, &events, berth, error);
-        if (berth->carrier == NULL) {
-                free(berth);
+        slot->sink_set = sink_set;
+        list_init(&slot->link);
+        slot->dispatcher = dispatcher_create(sink_set->loop, config, relay, sink_set->outbox,
+            sink_set->telemetry, &events, slot, error);
+        if (slot->dispatcher == NULL) {
+                free(slot);
                 return false;
         }
-        berth->name = xstrdup(config->name);
-        list_push_back(&fleet->berths, &berth->link);
-        outbox_read_pauses(fleet->outbox);
-        mark_dirty(fleet);
+        slot->name = xstrdup(config->name);
+        list_push_back(&sink_set->slots, &slot->link);
+        outbox_read_pauses(sink_set->outbox);
+        mark_dirty(sink_set);
         return true;
 }
 
 /* NULL: nobody of that name serves. */
-static struct berth *find_serving(const struct fleet *fleet, const char *name)
+static struct sink_slot *find_serving(const struct sink_set *sink_set, const char *name)
 {
-        for (struct list *link = fleet->berths.next; link != &fleet->berths; link = link->next)
-                if (berth_of(link)->state == BERTH_SERVING &&
-                    strcmp(berth_of(link)->name, name) == 0)
-                        return berth_of(link);
+        for (struct list *link = sink_set->slots.next; link != &sink_set->slots; link = link->next)
+                if (slot_of(link)->state == SLOT_SERVING && strcmp(slot_of(link)->name, name) == 0)
+                        return slot_of(link);
         return NULL;
 }
 
-void fleet_discard_waiting(struct fleet *fleet)
+void sink_set_discard_waiting(struct sink_set *sink_set)
 {
-        list_for_each (link, &fleet->berths)
-                if (berth_of(link)->state == BERTH_WAITING)
-                        enter(berth_of(link), BERTH_CLOSING);
+        list_for_each (link, &sink_set->slots)
+                if (slot_of(link)->state == SLOT_WAITING)
+                        enter(slot_of(link), SLOT_CLOSING);
 }
 
-void fleet_retire(struct fleet *fleet, const char *name)
+void sink_set_retire(struct sink_set *sink_set, const char *name)
 {
-        list_for_each (link, &fleet->berths) {
-                struct berth *berth = berth_of(link);
-                if (berth->state == BERTH_SERVING &&
-                    (name == NULL || strcmp(berth->name, name) == 0))
-                        enter(berth, BERTH_LEAVING);
+        list_for_each (link, &sink_set->slots) {
+                struct sink_slot *slot = slot_of(link);
+                if (slot->state == SLOT_SERVING && (name == NULL || strcmp(slot->name, name) == 0))
+                        enter(slot, SLOT_LEAVING);
         }
 }
 
-void fleet_configure(struct fleet *fleet, const char *name, const struct sink_config *config,
-    const struct relay_config *relay)
+void sink_set_configure(struct sink_set *sink_set, const char *name,
+    const struct sink_config *config, const struct relay_config *relay)
 {
-        struct berth *berth = find_serving(fleet, name);
+        struct sink_slot *slot = find_serving(sink_set, name);
 
-        if (berth != NULL)
-                carrier_configure(berth->carrier, config, relay);
+        if (slot != NULL)
+                dispatcher_configure(slot->dispatcher, config, relay);
 }
 
-void fleet_hold(struct fleet *fleet, bool is_held)
+void sink_set_hold(struct sink_set *sink_set, bool is_held)
 {
-        fleet->is_held = is_held;
-        mark_dirty(fleet);
+        sink_set->is_held = is_held;
+        mark_dirty(sink_set);
 }
 
-bool fleet_is_held(const struct fleet *fleet)
+bool sink_set_is_held(const struct sink_set *sink_set)
 {
-        return fleet->is_held;
+        return sink_set->is_held;
 }
 
-static unsigned count(const struct fleet *fleet, enum berth_state first, enum berth_state last)
+static unsigned count(
+    const struct sink_set *sink_set, enum sink_slot_state first, enum sink_slot_state last)
 {
         unsigned n = 0;
 
-        for (struct list *link = fleet->berths.next; link != &fleet->berths; link = link->next)
-                n += berth_of(link)->state >= first && berth_of(link)->state <= last;
+        for (struct list *link = sink_set->slots.next; link != &sink_set->slots; link = link->next)
+                n += slot_of(link)->state >= first && slot_of(link)->state <= last;
         return n;
 }
 
-bool fleet_has_made_way(const struct fleet *fleet)
+bool sink_set_has_made_way(const struct sink_set *sink_set)
 {
-        return count(fleet, BERTH_LEAVING, BERTH_CLOSING) == 0;
+        return count(sink_set, SLOT_LEAVING, SLOT_CLOSING) == 0;
 }
 
-bool fleet_is_settled(const struct fleet *fleet)
+bool sink_set_is_settled(const struct sink_set *sink_set)
 {
-        return fleet_has_made_way(fleet) && count(fleet, BERTH_WAITING, BERTH_WAITING) == 0;
+        return sink_set_has_made_way(sink_set) && count(sink_set, SLOT_WAITING, SLOT_WAITING) == 0;
 }
 
-/* Those whose carrier lives in the session, or might soon. */
-static bool is_at_work(const struct berth *berth)
+/* Those whose dispatcher lives in the session, or might soon. */
+static bool is_at_work(const struct sink_slot *slot)
 {
-        return berth->state == BERTH_SERVING || berth->state == BERTH_LEAVING ||
-               berth->state == BERTH_RELEASING;
+        return slot->state == SLOT_SERVING || slot->state == SLOT_LEAVING ||
+               slot->state == SLOT_RELEASING;
 }
 
-void fleet_session_up(struct fleet *fleet)
+void sink_set_session_up(struct sink_set *sink_set)
 {
-        fleet->is_session_up = true;
-        list_for_each (link, &fleet->berths)
-                if (is_at_work(berth_of(link)))
-                        carrier_session_up(berth_of(link)->carrier);
-        mark_dirty(fleet);
+        sink_set->is_session_up = true;
+        list_for_each (link, &sink_set->slots)
+                if (is_at_work(slot_of(link)))
+                        dispatcher_session_up(slot_of(link)->dispatcher);
+        mark_dirty(sink_set);
 }
 
-void fleet_session_down(struct fleet *fleet)
+void sink_set_session_down(struct sink_set *sink_set)
 {
-        fleet->is_session_up = false;
-        list_for_each (link, &fleet->berths)
-                if (is_at_work(berth_of(link)))
-                        carrier_session_down(berth_of(link)->carrier);
-        mark_dirty(fleet);
+        sink_set->is_session_up = false;
+        list_for_each (link, &sink_set->slots)
+                if (is_at_work(slot_of(link)))
+                        dispatcher_session_down(slot_of(link)->dispatcher);
+        mark_dirty(sink_set);
 }
 
-void fleet_take_pauses(struct fleet *fleet, const struct pause_list *pauses)
+void sink_set_take_pauses(struct sink_set *sink_set, const struct pause_list *pauses)
 {
-        list_for_each (link, &fleet->berths) {
-                struct berth *berth = berth_of(link);
-                if (berth->state == BERTH_CLOSING)
+        list_for_each (link, &sink_set->slots) {
+                struct sink_slot *slot = slot_of(link);
+                if (slot->state == SLOT_CLOSING)
                         continue;
-                berth->knows_pauses = true;
-                carrier_take_pauses(berth->carrier, pauses);
+                slot->knows_pauses = true;
+                dispatcher_take_pauses(slot->dispatcher, pauses);
         }
-        mark_dirty(fleet);
+        mark_dirty(sink_set);
 }
 
-void fleet_ring(struct fleet *fleet)
+void sink_set_ring(struct sink_set *sink_set)
 {
-        list_for_each (link, &fleet->berths)
-                if (berth_of(link)->state == BERTH_SERVING)
-                        carrier_ring(berth_of(link)->carrier);
+        list_for_each (link, &sink_set->slots)
+                if (slot_of(link)->state == SLOT_SERVING)
+                        dispatcher_ring(slot_of(link)->dispatcher);
 }
 
-void fleet_retry_logins(struct fleet *fleet)
+void sink_set_retry_logins(struct sink_set *sink_set)
 {
-        list_for_each (link, &fleet->berths)
-                if (berth_of(link)->state == BERTH_SERVING)
-                        carrier_retry_login(berth_of(link)->carrier);
+        list_for_each (link, &sink_set->slots)
+                if (slot_of(link)->state == SLOT_SERVING)
+                        dispatcher_retry_login(slot_of(link)->dispatcher);
 }
 
-void fleet_tell_refused(struct fleet *fleet, const char *name)
+void sink_set_tell_refused(struct sink_set *sink_set, const char *name)
 {
-        struct berth *berth = find_serving(fleet, name);
+        struct sink_slot *slot = find_serving(sink_set, name);
 
-        if (berth != NULL)
-                carrier_tell_refused(berth->carrier);
+        if (slot != NULL)
+                dispatcher_tell_refused(slot->dispatcher);
 }
 
-void fleet_control(struct fleet *fleet)
+void sink_set_control(struct sink_set *sink_set)
 {
-        list_for_each (link, &fleet->berths)
-                if (berth_of(link)->state == BERTH_SERVING)
-                        carrier_control(berth_of(link)->carrier);
+        list_for_each (link, &sink_set->slots)
+                if (slot_of(link)->state == SLOT_SERVING)
+                        dispatcher_control(slot_of(link)->dispatcher);
 }
 
-bool fleet_is_any_owned(const struct fleet *fleet)
+bool sink_set_is_any_owned(const struct sink_set *sink_set)
 {
-        for (struct list *link = fleet->berths.next; link != &fleet->berths; link = link->next)
-                if (berth_of(link)->state == BERTH_SERVING &&
-                    carrier_is_owned(berth_of(link)->carrier))
+        for (struct list *link = sink_set->slots.next; link != &sink_set->slots; link = link->next)
+                if (slot_of(link)->state == SLOT_SERVING &&
+                    dispatcher_is_owned(slot_of(link)->dispatcher))
                         return true;
         return false;
 }
 
 /* One that waits has the name of one that serves, who is the one to be shown. */
-void fleet_show(const struct fleet *fleet, int64_t now_us)
+void sink_set_show(const struct sink_set *sink_set, int64_t now_us)
 {
-        for (struct list *link = fleet->berths.next; link != &fleet->berths; link = link->next)
-                if (is_at_work(berth_of(link)))
-                        carrier_show(berth_of(link)->carrier, now_us);
+        for (struct list *link = sink_set->slots.next; link != &sink_set->slots; link = link->next)
+                if (is_at_work(slot_of(link)))
+                        dispatcher_show(slot_of(link)->dispatcher, now_us);
 }
 
-bool fleet_is_caught_up(const struct fleet *fleet)
+bool sink_set_is_caught_up(const struct sink_set *sink_set)
 {
-        for (struct list *link = fleet->berths.next; link != &fleet->berths; link = link->next)
-                if (berth_of(link)->state != BERTH_SERVING ||
-                    !carrier_is_caught_up(berth_of(link)->carrier))
+        for (struct list *link = sink_set->slots.next; link != &sink_set->slots; link = link->next)
+                if (slot_of(link)->state != SLOT_SERVING ||
+                    !dispatcher_is_caught_up(slot_of(link)->dispatcher))
                         return false;
         return true;
 }
 
 /* Nobody of its name is still there, and it cannot start what is paused: while there is no session, the
  * pauses come before the next one is up. */
-static bool may_serve(const struct berth *berth)
+static bool may_serve(const struct sink_slot *slot)
 {
-        const struct fleet *fleet = berth->fleet;
+        const struct sink_set *sink_set = slot->sink_set;
 
-        if (fleet->is_held || fleet->is_ending || (fleet->is_session_up && !berth->knows_pauses))
+        if (sink_set->is_held || sink_set->is_ending ||
+            (sink_set->is_session_up && !slot->knows_pauses))
                 return false;
-        for (struct list *link = fleet->berths.next; link != &fleet->berths; link = link->next)
-                if (berth_of(link) != berth && strcmp(berth_of(link)->name, berth->name) == 0 &&
-                    is_at_work(berth_of(link)))
+        for (struct list *link = sink_set->slots.next; link != &sink_set->slots; link = link->next)
+                if (slot_of(link) != slot && strcmp(slot_of(link)->name, slot->name) == 0 &&
+                    is_at_work(slot_of(link)))
                         return false;
         return true;
 }
 
-static void leave(struct berth *berth)
+static void leave(struct sink_slot *slot)
 {
-        carrier_pump(berth->carrier);
-        if (berth->fleet->is_ending || !carrier_is_idle(berth->carrier))
+        dispatcher_pump(slot->dispatcher);
+        if (slot->sink_set->is_ending || !dispatcher_is_idle(slot->dispatcher))
                 return;
-        enter(berth, carrier_is_owned(berth->carrier) ? BERTH_RELEASING : BERTH_CLOSING);
+        enter(slot, dispatcher_is_owned(slot->dispatcher) ? SLOT_RELEASING : SLOT_CLOSING);
 }
 
-static void serve(struct berth *berth)
+static void serve(struct sink_slot *slot)
 {
-        switch (berth->state) {
-        case BERTH_WAITING:
-                if (may_serve(berth))
-                        enter(berth, BERTH_SERVING);
+        switch (slot->state) {
+        case SLOT_WAITING:
+                if (may_serve(slot))
+                        enter(slot, SLOT_SERVING);
                 return;
-        case BERTH_SERVING:
-                carrier_pump(berth->carrier);
+        case SLOT_SERVING:
+                dispatcher_pump(slot->dispatcher);
                 return;
-        case BERTH_LEAVING:
-                leave(berth);
+        case SLOT_LEAVING:
+                leave(slot);
                 return;
-        case BERTH_RELEASING:
-                if (!carrier_is_owned(berth->carrier) && !berth->fleet->is_ending)
-                        enter(berth, BERTH_CLOSING);
+        case SLOT_RELEASING:
+                if (!dispatcher_is_owned(slot->dispatcher) && !slot->sink_set->is_ending)
+                        enter(slot, SLOT_CLOSING);
                 return;
-        case BERTH_CLOSING:
+        case SLOT_CLOSING:
                 return;
         }
 }
 
-void fleet_serve(struct fleet *fleet)
+void sink_set_serve(struct sink_set *sink_set)
 {
-        list_for_each (link, &fleet->berths)
-                serve(berth_of(link));
+        list_for_each (link, &sink_set->slots)
+                serve(slot_of(link));
 }
 
-void fleet_drain(struct fleet *fleet)
+void sink_set_drain(struct sink_set *sink_set)
 {
-        fleet->is_ending = true;
-        fleet_discard_waiting(fleet);
-        fleet_retire(fleet, NULL);
+        sink_set->is_ending = true;
+        sink_set_discard_waiting(sink_set);
+        sink_set_retire(sink_set, NULL);
 }
 
-void fleet_hurry(struct fleet *fleet)
+void sink_set_hurry(struct sink_set *sink_set)
 {
-        list_for_each (link, &fleet->berths)
-                if (berth_of(link)->state == BERTH_LEAVING)
-                        carrier_cancel(berth_of(link)->carrier);
+        list_for_each (link, &sink_set->slots)
+                if (slot_of(link)->state == SLOT_LEAVING)
+                        dispatcher_cancel(slot_of(link)->dispatcher);
 }
 
-bool fleet_is_at_rest(const struct fleet *fleet)
+bool sink_set_is_at_rest(const struct sink_set *sink_set)
 {
-        for (struct list *link = fleet->berths.next; link != &fleet->berths; link = link->next)
-                if (berth_of(link)->state == BERTH_LEAVING &&
-                    !carrier_is_at_rest(berth_of(link)->carrier))
+        for (struct list *link = sink_set->slots.next; link != &sink_set->slots; link = link->next)
+                if (slot_of(link)->state == SLOT_LEAVING &&
+                    !dispatcher_is_at_rest(slot_of(link)->dispatcher))
                         return false;
         return true;
 }
 
-void fleet_close(struct fleet *fleet)
+void sink_set_close(struct sink_set *sink_set)
 {
-        list_for_each (link, &fleet->berths)
-                if (berth_of(link)->state != BERTH_CLOSING)
-                        enter(berth_of(link), BERTH_CLOSING);
+        list_for_each (link, &sink_set->slots)
+                if (slot_of(link)->state != SLOT_CLOSING)
+                        enter(slot_of(link), SLOT_CLOSING);
 }
 
-bool fleet_is_empty(const struct fleet *fleet)
+bool sink_set_is_empty(const struct sink_set *sink_set)
 {
-        return list_is_empty(&fleet->berths);
+        return list_is_empty(&sink_set->slots);
 }

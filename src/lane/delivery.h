@@ -36,7 +36,7 @@ struct delivery {
         int64_t started_ms;  /* while IN_FLIGHT */
         int64_t started_us;  /* the route's: the same, monotonic clock */
         uint64_t sequence;   /* its place in the delivery order of its lane; from the stream only */
-        struct list link;    /* turns.c's, while READY */
+        struct list link;    /* ready_queue.c's, while READY */
         struct list claimed_link; /* lane::claimed, while it is parked and in memory */
 
         /* For suspicion: an unanswered attempt is charged only if the sink answered others since. */

@@ -14,7 +14,7 @@ static void init_lists(struct lane *lane)
         list_init(&lane->claimed);
         list_init(&lane->verdicts);
         list_init(&lane->settling);
-        turns_init(&lane->turns);
+        ready_queue_init(&lane->ready);
 }
 
 void lane_init(struct lane *lane, const struct lane_policy *policy)

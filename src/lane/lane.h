@@ -1,6 +1,6 @@
 /*
  * What one lane does next. Pure: no I/O, no clock, no randomness of its own,
- * so that a simulator can run it through any history. The carrier asks what
+ * so that a simulator can run it through any history. The dispatcher asks what
  * is wanted, does it, and tells the lane how it went:
  *
  *   UNOWNED -own-> OWNED -lose-> LEAVING -nothing in flight-> UNOWNED
@@ -79,7 +79,7 @@ struct lane {
         struct key_order order;
         struct breaker breaker;
         struct rate rate;
-        struct turns turns;
+        struct ready_queue ready;
         uint32_t n_in_flight; /* attempts with the sink */
         uint64_t n_answers;   /* attempts that prove the destination to be up */
 

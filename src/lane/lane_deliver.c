@@ -11,7 +11,7 @@ static bool has_free_slot(const struct lane *lane)
 
 bool lane_may_start(const struct lane *lane)
 {
-        return !lane_is_idle(lane) && has_free_slot(lane) && turns_is_any_ready(&lane->turns);
+        return !lane_is_idle(lane) && has_free_slot(lane) && ready_queue_is_any_ready(&lane->ready);
 }
 
 struct delivery *lane_start_next(struct lane *lane, int64_t now_ms)
@@ -21,7 +21,7 @@ struct delivery *lane_start_next(struct lane *lane, int64_t now_ms)
         if (!lane_may_start(lane) || rate_due_ms(&lane->rate) > now_ms ||
             !breaker_admits(&lane->breaker, now_ms, lane->n_in_flight))
                 return NULL;
-        while ((delivery = turns_take_next(&lane->turns)) != NULL) {
+        while ((delivery = ready_queue_take_next(&lane->ready)) != NULL) {
                 if (!key_order_may_start(&lane->order, delivery)) {
                         key_order_block(delivery);
                         lane->is_settle_awaited |= key_order_awaits_dead(delivery);
@@ -46,7 +46,7 @@ void lane_resume_delivery(void *owner, struct delivery *delivery)
 {
         struct lane *lane = owner;
 
-        turns_resume(&lane->turns, delivery);
+        ready_queue_resume(&lane->ready, delivery);
 }
 
 /* The destination works. */
@@ -54,7 +54,7 @@ static void note_up(struct lane *lane)
 {
         breaker_note_up(&lane->breaker);
         if (lane->breaker.state == BREAKER_CLOSED)
-                turns_clear_suspicion(&lane->turns);
+                ready_queue_clear_suspicion(&lane->ready);
 }
 
 static bool is_behind_parked(const struct delivery *delivery)
@@ -78,9 +78,9 @@ static void take_back(struct lane *lane, struct delivery *delivery, int64_t now_
         } else if (!key_order_is_first(delivery)) {
                 key_order_block(delivery);
         } else if (delivery->is_suspect) {
-                turns_add_suspect(&lane->turns, delivery);
+                ready_queue_add_suspect(&lane->ready, delivery);
         } else {
-                turns_resume(&lane->turns, delivery);
+                ready_queue_resume(&lane->ready, delivery);
         }
 }
 
@@ -146,7 +146,7 @@ static struct lane_result finish_retry(struct lane *lane, struct delivery *deliv
         if (!outcome->is_unanswered) {
                 (void)breaker_note_failed(&lane->breaker, delivery->event->id, now_ms, jitter);
                 if (lane->breaker.state == BREAKER_CLOSED)
-                        turns_clear_suspicion(&lane->turns);
+                        ready_queue_clear_suspicion(&lane->ready);
         }
 
         decision = retry_decide(

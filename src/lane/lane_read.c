@@ -158,7 +158,7 @@ static void admit_from_stream(
         else if (key_order_has_joined_parked(delivery))
                 lane_decide_parked(lane, delivery, now_ms, NULL, now_ms);
         else
-                turns_add_fresh(&lane->turns, delivery);
+                ready_queue_add_fresh(&lane->ready, delivery);
 }
 
 void lane_see_page(struct lane *lane, const struct page *page)
@@ -224,7 +224,7 @@ bool lane_may_claim(const struct lane *lane)
         /* While the destination is down they may as well stay where they are; but if nothing else
          * is at hand, one of them has to find out when it is back. */
         return !lane_is_idle(lane) && !lane->is_reading_parked && parked_room(lane) > 0 &&
-               (lane->breaker.state == BREAKER_CLOSED || !turns_is_any_ready(&lane->turns));
+               (lane->breaker.state == BREAKER_CLOSED || !ready_queue_is_any_ready(&lane->ready));
 }
 
 static size_t list_excluded(struct lane *lane)
@@ -294,7 +294,7 @@ static void admit_parked(
         else if (!is_stored && key_order_has_joined_parked(delivery))
                 lane_decide_last(lane, delivery, now_ms);
         else
-                turns_add_parked(&lane->turns, delivery);
+                ready_queue_add_parked(&lane->ready, delivery);
 }
 
 static void note_fetched(struct lane *lane, const struct parked_batch *parked)

@@ -7,13 +7,13 @@ static struct delivery *delivery_of(struct list *link)
         return list_owner(link, struct delivery, link);
 }
 
-void turns_init(struct turns *turns)
+void ready_queue_init(struct ready_queue *ready)
 {
-        list_init(&turns->resumed);
-        list_init(&turns->parked);
-        list_init(&turns->fresh);
-        list_init(&turns->suspects);
-        turns->is_turn_of_parked = false;
+        list_init(&ready->resumed);
+        list_init(&ready->parked);
+        list_init(&ready->fresh);
+        list_init(&ready->suspects);
+        ready->is_turn_of_parked = false;
 }
 
 static void add(struct list *list, struct delivery *delivery)
@@ -22,19 +22,19 @@ static void add(struct list *list, struct delivery *delivery)
         list_push_back(list, &delivery->link);
 }
 
-void turns_add_fresh(struct turns *turns, struct delivery *delivery)
+void ready_queue_add_fresh(struct ready_queue *ready, struct delivery *delivery)
 {
-        add(&turns->fresh, delivery);
+        add(&ready->fresh, delivery);
 }
 
-void turns_add_parked(struct turns *turns, struct delivery *delivery)
+void ready_queue_add_parked(struct ready_queue *ready, struct delivery *delivery)
 {
-        add(&turns->parked, delivery);
+        add(&ready->parked, delivery);
 }
 
-void turns_add_suspect(struct turns *turns, struct delivery *delivery)
+void ready_queue_add_suspect(struct ready_queue *ready, struct delivery *delivery)
 {
-        add(&turns->suspects, delivery);
+        add(&ready->suspects, delivery);
 }
 
 /* Those that were parked have no place in the stream: they stand before it. */
@@ -46,48 +46,48 @@ static bool is_before(const struct delivery *a, const struct delivery *b)
 }
 
 /* Most come back in delivery order, so their place is at the end or near it. */
-void turns_resume(struct turns *turns, struct delivery *delivery)
+void ready_queue_resume(struct ready_queue *ready, struct delivery *delivery)
 {
-        struct list *place = &turns->resumed;
+        struct list *place = &ready->resumed;
 
-        while (place->prev != &turns->resumed && is_before(delivery, delivery_of(place->prev)))
+        while (place->prev != &ready->resumed && is_before(delivery, delivery_of(place->prev)))
                 place = place->prev;
         delivery->state = DELIVERY_READY;
         list_insert_before(place, &delivery->link);
 }
 
-void turns_clear_suspicion(struct turns *turns)
+void ready_queue_clear_suspicion(struct ready_queue *ready)
 {
-        list_for_each (link, &turns->suspects) {
+        list_for_each (link, &ready->suspects) {
                 list_remove(link);
-                turns_resume(turns, delivery_of(link));
+                ready_queue_resume(ready, delivery_of(link));
         }
 }
 
-bool turns_is_any_ready(const struct turns *turns)
+bool ready_queue_is_any_ready(const struct ready_queue *ready)
 {
-        return !list_is_empty(&turns->resumed) || !list_is_empty(&turns->parked) ||
-               !list_is_empty(&turns->fresh) || !list_is_empty(&turns->suspects);
+        return !list_is_empty(&ready->resumed) || !list_is_empty(&ready->parked) ||
+               !list_is_empty(&ready->fresh) || !list_is_empty(&ready->suspects);
 }
 
-static struct list *next_list(struct turns *turns)
+static struct list *next_list(struct ready_queue *ready)
 {
-        if (!list_is_empty(&turns->resumed))
-                return &turns->resumed;
-        if (!list_is_empty(&turns->parked) &&
-            (turns->is_turn_of_parked || list_is_empty(&turns->fresh)))
-                return &turns->parked;
-        return list_is_empty(&turns->fresh) ? &turns->suspects : &turns->fresh;
+        if (!list_is_empty(&ready->resumed))
+                return &ready->resumed;
+        if (!list_is_empty(&ready->parked) &&
+            (ready->is_turn_of_parked || list_is_empty(&ready->fresh)))
+                return &ready->parked;
+        return list_is_empty(&ready->fresh) ? &ready->suspects : &ready->fresh;
 }
 
-struct delivery *turns_take_next(struct turns *turns)
+struct delivery *ready_queue_take_next(struct ready_queue *ready)
 {
-        struct list *list = next_list(turns);
+        struct list *list = next_list(ready);
         struct delivery *delivery;
 
         if (list_is_empty(list))
                 return NULL;
-        turns->is_turn_of_parked = list != &turns->parked;
+        ready->is_turn_of_parked = list != &ready->parked;
         delivery = delivery_of(list->next);
         list_remove(&delivery->link);
         return delivery;

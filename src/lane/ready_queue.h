@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 /* delivery::link of each; none is owned. */
-struct turns {
+struct ready_queue {
         struct list resumed; /* in delivery order; those that were parked at the front */
         struct list parked;
         struct list fresh; /* in delivery order */
@@ -23,18 +23,18 @@ struct turns {
         bool is_turn_of_parked;
 };
 
-void turns_init(struct turns *turns);
+void ready_queue_init(struct ready_queue *ready);
 
 /* Behind all others of its list. */
-void turns_add_fresh(struct turns *turns, struct delivery *delivery);
-void turns_add_parked(struct turns *turns, struct delivery *delivery);
-void turns_add_suspect(struct turns *turns, struct delivery *delivery);
+void ready_queue_add_fresh(struct ready_queue *ready, struct delivery *delivery);
+void ready_queue_add_parked(struct ready_queue *ready, struct delivery *delivery);
+void ready_queue_add_suspect(struct ready_queue *ready, struct delivery *delivery);
 
 /* It was started before, or was blocked, and may start now. */
-void turns_resume(struct turns *turns, struct delivery *delivery);
+void ready_queue_resume(struct ready_queue *ready, struct delivery *delivery);
 
 /* The destination has answered: suspects are tried as others are. */
-void turns_clear_suspicion(struct turns *turns);
+void ready_queue_clear_suspicion(struct ready_queue *ready);
 
-bool turns_is_any_ready(const struct turns *turns);
-struct delivery *turns_take_next(struct turns *turns); /* NULL if none is ready */
+bool ready_queue_is_any_ready(const struct ready_queue *ready);
+struct delivery *ready_queue_take_next(struct ready_queue *ready); /* NULL if none is ready */

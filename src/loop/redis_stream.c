@@ -130,7 +130,7 @@ static size_t give_simple_replies(struct redis_stream *stream, char *data, size_
 
         while (stream->state == STREAM_OPEN && !stream->is_destroyed) {
                 redisReply reply;
-                size_t n = redis_simple_read(data + n_used, size - n_used, &reply);
+                size_t n = resp_fast_read(data + n_used, size - n_used, &reply);
 
                 if (n == 0)
                         break;

@@ -57,7 +57,7 @@ static size_t read_integer(const char *data, size_t size, redisReply *reply)
         return n;
 }
 
-size_t redis_simple_read(char *data, size_t size, redisReply *reply)
+size_t resp_fast_read(char *data, size_t size, redisReply *reply)
 {
         size_t n = 0;
 

@@ -11,4 +11,4 @@
 /* Reads the answer at the front, if it is a whole string, status or integer: fills *reply, whose text
  * lies in `data` (a NUL is put behind it), and returns how many bytes it has. Else 0, and nothing
  * was changed. */
-size_t redis_simple_read(char *data, size_t size, redisReply *reply);
+size_t resp_fast_read(char *data, size_t size, redisReply *reply);

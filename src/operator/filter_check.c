@@ -27,7 +27,7 @@ static bool set_limit(
         struct rows *rows;
 
         snprintf(least, sizeof least, "%d", FILTERS_LIMIT_MS);
-        snprintf(bytes, sizeof bytes, "%d", SIEVE_BYTES_PER_MS);
+        snprintf(bytes, sizeof bytes, "%d", FILTER_QUEUE_BYTES_PER_MS);
         rows = blocking_conn_query(conn, limit_sql, parameters, 3, error);
         if (rows == NULL)
                 return false;

@@ -1,6 +1,6 @@
 /*
  * Asks filters for commands, which have one connection and wait for the answer.
- * A filter has as long as the relay gives it at last (sieve.h), so what no relay
+ * A filter has as long as the relay gives it at last (filter_queue.h), so what no relay
  * would judge, no command does, and no command keeps the server busy without end.
  */
 #pragma once
@@ -9,11 +9,11 @@
 #include "outbox/filter_queue.h"
 #include "pg/blocking_conn.h"
 
-#define FILTERS_LIMIT_MS (SIEVE_LIMIT_MS << (SIEVE_TRIES - 1))
+#define FILTERS_LIMIT_MS (FILTER_QUEUE_LIMIT_MS << (FILTER_QUEUE_TRIES - 1))
 
 /* Which of these events all of these filters are true of: a row for each, its id, in order. Both are
  * array literals: of ids, which are in order, and of jsonpath. *out_rows is to be freed; it is NULL if
  * they took longer than FILTERS_LIMIT_MS for all the events together (longer for large payloads, see
- * sieve.h). After false a transaction may be open. */
+ * filter_queue.h). After false a transaction may be open. */
 bool filters_ask(struct blocking_conn *conn, const char *ids, const char *filters,
     struct rows **out_rows, struct error *error) __attribute__((warn_unused_result));

@@ -58,7 +58,7 @@ static const char *number(char *text, size_t size, int64_t n)
         return text;
 }
 
-static const char *ago(char *text, size_t size, const struct moment *moment)
+static const char *ago(char *text, size_t size, const struct log_position *moment)
 {
         return moment->ago_ms < 0 ? NULL : number(text, size, moment->ago_ms);
 }
@@ -146,8 +146,8 @@ bool history_count_due(struct blocking_conn *conn, const struct history_range *r
         return true;
 }
 
-bool history_find(
-    struct blocking_conn *conn, const struct moment *moment, int64_t *out_id, struct error *error)
+bool history_find(struct blocking_conn *conn, const struct log_position *moment, int64_t *out_id,
+    struct error *error)
 {
         char id[24], ms[24];
         const struct parameter parameters[] = {

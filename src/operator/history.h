@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* One of the three. */
-struct moment {
+struct log_position {
         int64_t id;       /* 0: none */
         const char *time; /* as text, in UTC unless it says otherwise; NULL: none; borrowed */
         int64_t ago_ms;   /* -1: none */
@@ -22,10 +22,10 @@ struct moment {
 struct history_range {
         const char *sink;
         int32_t lane;
-        struct moment from;
-        struct moment to;  /* none: what the lane has passed now */
-        const char *topic; /* a pattern; NULL: any */
-        const char *key;   /* NULL: any */
+        struct log_position from;
+        struct log_position to; /* none: what the lane has passed now */
+        const char *topic;      /* a pattern; NULL: any */
+        const char *key;        /* NULL: any */
         /* From history_fix(). */
         char from_time[48], to_time[48]; /* "" for none */
         int64_t upto;
@@ -36,7 +36,7 @@ struct history_range {
 bool history_fix(struct blocking_conn *conn, struct history_range *range, struct error *error)
     __attribute__((warn_unused_result));
 
-/* At most max_rows of them with an id above after_id, in order; no filter is asked (filters.h). */
+/* At most max_rows of them with an id above after_id, in order; no filter is asked (filter_check.h). */
 enum history_column { HISTORY_ID, HISTORY_TOPIC, HISTORY_TYPE, HISTORY_HEADERS };
 struct rows *history_read(struct blocking_conn *conn, const struct history_range *range,
     int64_t after_id, int max_rows, struct error *error) __attribute__((warn_unused_result));
@@ -52,7 +52,7 @@ bool history_count_due(struct blocking_conn *conn, const struct history_range *r
     int64_t *out_n_due, struct error *error) __attribute__((warn_unused_result));
 
 /* The first id at or after the moment; 0: there is none. */
-bool history_find(struct blocking_conn *conn, const struct moment *moment, int64_t *out_id,
+bool history_find(struct blocking_conn *conn, const struct log_position *moment, int64_t *out_id,
     struct error *error) __attribute__((warn_unused_result));
 
 enum { HISTORY_ALL_LANES = -1 };

@@ -58,11 +58,11 @@ static const struct pg_statement statements[N_STATEMENTS] = {
 enum action_state { ACTION_ACTING, ACTION_COUNTING, ACTION_BATCH, ACTION_ANSWERED };
 
 struct action {
-        struct list link; /* in watch->actions */
-        struct watch *watch;
+        struct list link; /* in session->actions */
+        struct operator_session *session;
         enum action_state state;
         enum statement statement;
-        watch_answer_fn *on_answer; /* NULL: forgotten */
+        operator_session_answer_fn *on_answer; /* NULL: forgotten */
         void *owner;
 
         char *sink; /* owned; NULL: any */
@@ -72,8 +72,8 @@ struct action {
         int64_t last_id;  /* dead letters up to here were counted */
         int64_t after_id; /* and up to here have had their turn */
 
-        struct watch_answer answer; /* its rows are owned */
-        char *failure;              /* owned */
+        struct operator_session_answer answer; /* its rows are owned */
+        char *failure;                         /* owned */
 };
 
 static void action_free(struct action *action)
@@ -91,7 +91,7 @@ static void enter(struct action *action, enum action_state next)
 {
         action->state = next;
         if (next == ACTION_ANSWERED)
-                timer_arm(action->watch->tell, 0);
+                timer_arm(action->session->tell, 0);
 }
 
 static void fail(struct action *action, const char *words)
@@ -103,19 +103,19 @@ static void fail(struct action *action, const char *words)
         enter(action, ACTION_ANSWERED);
 }
 
-static struct action *begin(struct watch *watch, enum statement statement, enum action_state state,
-    const char *sink, watch_answer_fn *on_answer, void *owner)
+static struct action *begin(struct operator_session *session, enum statement statement,
+    enum action_state state, const char *sink, operator_session_answer_fn *on_answer, void *owner)
 {
         struct action *action = xcalloc(1, sizeof *action);
 
-        action->watch = watch;
+        action->session = session;
         action->statement = statement;
         action->state = state;
         action->sink = sink != NULL ? xstrdup(sink) : NULL;
         action->on_answer = on_answer;
         action->owner = owner;
         list_init(&action->link);
-        list_push_back(&watch->actions, &action->link);
+        list_push_back(&session->actions, &action->link);
         return action;
 }
 
@@ -123,10 +123,10 @@ static bool is_connected(struct action *action)
 {
         struct bytes words = {0};
 
-        if (pg_conn_is_ready(action->watch->conn))
+        if (pg_conn_is_ready(action->session->conn))
                 return true;
         bytes_printf(&words, "PostgreSQL is not connected now, try again later: %s",
-            action->watch->failure.text);
+            action->session->failure.text);
         fail(action, words.data);
         bytes_deinit(&words);
         return false;
@@ -136,7 +136,7 @@ static void run(struct action *action, enum statement statement, const char *con
     pg_result_fn *on_result)
 {
         pg_conn_execute(
-            action->watch->conn, &statements[statement], values, false, on_result, action);
+            action->session->conn, &statements[statement], values, false, on_result, action);
 }
 
 /* A selection is planned with its values, so that what was not asked for costs nothing; the look is
@@ -173,10 +173,10 @@ static void on_paused(void *owner, PGresult *result)
         enter(action, ACTION_ANSWERED);
 }
 
-void watch_pause(struct watch *watch, const char *sink, const char *reason,
-    watch_answer_fn *on_answer, void *owner)
+void operator_session_pause(struct operator_session *session, const char *sink, const char *reason,
+    operator_session_answer_fn *on_answer, void *owner)
 {
-        struct action *action = begin(watch, PAUSE, ACTION_ACTING, sink, on_answer, owner);
+        struct action *action = begin(session, PAUSE, ACTION_ACTING, sink, on_answer, owner);
         struct error error;
 
         if (!pause_check_reason(reason, "the reason", &error))
@@ -194,9 +194,10 @@ static void on_resumed(void *owner, PGresult *result)
         enter(action, ACTION_ANSWERED);
 }
 
-void watch_resume(struct watch *watch, const char *sink, watch_answer_fn *on_answer, void *owner)
+void operator_session_resume(struct operator_session *session, const char *sink,
+    operator_session_answer_fn *on_answer, void *owner)
 {
-        struct action *action = begin(watch, RESUME, ACTION_ACTING, sink, on_answer, owner);
+        struct action *action = begin(session, RESUME, ACTION_ACTING, sink, on_answer, owner);
 
         if (is_connected(action))
                 execute(action, RESUME, (const char *const[]){sink}, on_resumed);
@@ -221,10 +222,10 @@ static void on_dead_listed(void *owner, PGresult *result)
         enter(action, ACTION_ANSWERED);
 }
 
-void watch_list_dead(struct watch *watch, const char *sink, int64_t before_id, int limit,
-    watch_answer_fn *on_answer, void *owner)
+void operator_session_list_dead(struct operator_session *session, const char *sink,
+    int64_t before_id, int limit, operator_session_answer_fn *on_answer, void *owner)
 {
-        struct action *action = begin(watch, LIST_DEAD, ACTION_ACTING, sink, on_answer, owner);
+        struct action *action = begin(session, LIST_DEAD, ACTION_ACTING, sink, on_answer, owner);
         const char *values[SELECTION_PARAMETERS + 2];
         char before[24], n_rows[24];
 
@@ -287,11 +288,11 @@ static void on_counted(void *owner, PGresult *result)
         run_batch(action);
 }
 
-static void change_dead(struct watch *watch, enum statement statement,
-    const struct watch_dead *which, watch_answer_fn *on_answer, void *owner)
+static void change_dead(struct operator_session *session, enum statement statement,
+    const struct operator_session_dead *which, operator_session_answer_fn *on_answer, void *owner)
 {
         struct action *action =
-            begin(watch, statement, ACTION_COUNTING, which->sink, on_answer, owner);
+            begin(session, statement, ACTION_COUNTING, which->sink, on_answer, owner);
         const char *values[SELECTION_PARAMETERS + 1];
 
         assert(which->sink != NULL || which->n_ids > 0);
@@ -306,21 +307,21 @@ static void change_dead(struct watch *watch, enum statement statement,
         execute(action, COUNT_DEAD, values, on_counted);
 }
 
-void watch_redrive(
-    struct watch *watch, const struct watch_dead *which, watch_answer_fn *on_answer, void *owner)
+void operator_session_redrive(struct operator_session *session,
+    const struct operator_session_dead *which, operator_session_answer_fn *on_answer, void *owner)
 {
-        change_dead(watch, REDRIVE, which, on_answer, owner);
+        change_dead(session, REDRIVE, which, on_answer, owner);
 }
 
-void watch_drop(
-    struct watch *watch, const struct watch_dead *which, watch_answer_fn *on_answer, void *owner)
+void operator_session_drop(struct operator_session *session,
+    const struct operator_session_dead *which, operator_session_answer_fn *on_answer, void *owner)
 {
-        change_dead(watch, DROP, which, on_answer, owner);
+        change_dead(session, DROP, which, on_answer, owner);
 }
 
-void watch_forget(struct watch *watch, const void *owner)
+void operator_session_forget(struct operator_session *session, const void *owner)
 {
-        list_for_each (link, &watch->actions) {
+        list_for_each (link, &session->actions) {
                 struct action *action = list_owner(link, struct action, link);
 
                 if (action->owner == owner)
@@ -328,22 +329,22 @@ void watch_forget(struct watch *watch, const void *owner)
         }
 }
 
-void watch_prepare_actions(struct watch *watch)
+void operator_session_prepare_actions(struct operator_session *session)
 {
         for (int i = 0; i < N_STATEMENTS; i++)
-                pg_conn_prepare(watch->conn, &statements[i]);
+                pg_conn_prepare(session->conn, &statements[i]);
 }
 
-void watch_fail_actions(struct watch *watch, const char *words)
+void operator_session_fail_actions(struct operator_session *session, const char *words)
 {
-        list_for_each (link, &watch->actions)
+        list_for_each (link, &session->actions)
                 fail(list_owner(link, struct action, link), words);
 }
 
 /* An answer's receiver may ask for more, or close the watch: each time from the first on. */
-static struct action *first_answered(struct watch *watch)
+static struct action *first_answered(struct operator_session *session)
 {
-        list_for_each (link, &watch->actions) {
+        list_for_each (link, &session->actions) {
                 struct action *action = list_owner(link, struct action, link);
 
                 if (action->state == ACTION_ANSWERED)
@@ -352,13 +353,13 @@ static struct action *first_answered(struct watch *watch)
         return NULL;
 }
 
-void watch_tell_actions(void *owner)
+void operator_session_tell_actions(void *owner)
 {
-        struct watch *watch = owner;
+        struct operator_session *session = owner;
         struct action *action;
 
-        while ((action = first_answered(watch)) != NULL) {
-                watch_answer_fn *on_answer = action->on_answer;
+        while ((action = first_answered(session)) != NULL) {
+                operator_session_answer_fn *on_answer = action->on_answer;
 
                 list_remove(&action->link);
                 if (on_answer != NULL)
@@ -367,8 +368,8 @@ void watch_tell_actions(void *owner)
         }
 }
 
-void watch_drop_actions(struct watch *watch)
+void operator_session_drop_actions(struct operator_session *session)
 {
-        list_for_each (link, &watch->actions)
+        list_for_each (link, &session->actions)
                 action_free(list_owner(link, struct action, link));
 }

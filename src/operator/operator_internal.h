@@ -1,13 +1,13 @@
-/* What the two halves of the watch share: watch.c looks, watch_actions.c acts. */
+/* What the two halves of the operators' session share: operator_session.c looks, operator_actions.c acts. */
 #pragma once
 
 #include "base/list.h"
 #include "operator/operator_session.h"
 #include "pg/pg_conn.h"
 
-struct watch {
+struct operator_session {
         struct pg_conn *conn; /* owned */
-        struct watch_events events;
+        struct operator_session_events events;
         void *owner; /* borrowed */
         char *dsn;   /* owned, as the next */
         char *password;
@@ -26,10 +26,10 @@ struct watch {
 };
 
 /* Prepares the statements of the actions in a new session. */
-void watch_prepare_actions(struct watch *watch);
+void operator_session_prepare_actions(struct operator_session *session);
 /* What was under way has failed; told from the loop. */
-void watch_fail_actions(struct watch *watch, const char *words);
+void operator_session_fail_actions(struct operator_session *session, const char *words);
 /* Answers those that are to be. */
-void watch_tell_actions(void *watch);
+void operator_session_tell_actions(void *session);
 /* Without an answer. */
-void watch_drop_actions(struct watch *watch);
+void operator_session_drop_actions(struct operator_session *session);

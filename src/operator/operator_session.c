@@ -22,90 +22,90 @@ static int64_t now_ms(void)
         return clock_monotonic_us() / 1000;
 }
 
-static void arm(struct watch *watch, int64_t gap_ms)
+static void arm(struct operator_session *session, int64_t gap_ms)
 {
-        int64_t left_ms = watch->asked_ms + gap_ms - now_ms();
+        int64_t left_ms = session->asked_ms + gap_ms - now_ms();
 
-        timer_arm(watch->next, left_ms > 0 ? (uint64_t)left_ms : 0);
+        timer_arm(session->next, left_ms > 0 ? (uint64_t)left_ms : 0);
 }
 
-static void take_look(struct watch *watch, const PGresult *result)
+static void take_look(struct operator_session *session, const PGresult *result)
 {
         json_t *look = json_loads(PQgetvalue(result, 0, 0), JSON_ALLOW_NUL, NULL);
 
         if (look == NULL) /* the server's own JSON */
                 out_of_memory();
-        json_decref(watch->look);
-        watch->look = look;
-        watch->looked_ms = now_ms();
-        watch->failure.kind = ERROR_NONE;
+        json_decref(session->look);
+        session->look = look;
+        session->looked_ms = now_ms();
+        session->failure.kind = ERROR_NONE;
 }
 
 static void on_looked(void *owner, PGresult *result)
 {
-        struct watch *watch = owner;
+        struct operator_session *session = owner;
 
-        take_look(watch, result);
+        take_look(session, result);
         PQclear(result);
-        if (!pg_conn_is_ready(watch->conn))
-                pg_conn_greeted(watch->conn);
-        watch->is_asking = false;
-        arm(watch, watch->is_wanted ? AT_MOST_MS : EVERY_MS);
-        watch->is_wanted = false;
-        watch->events.on_look(watch->owner);
+        if (!pg_conn_is_ready(session->conn))
+                pg_conn_greeted(session->conn);
+        session->is_asking = false;
+        arm(session, session->is_wanted ? AT_MOST_MS : EVERY_MS);
+        session->is_wanted = false;
+        session->events.on_look(session->owner);
 }
 
-static void look(struct watch *watch)
+static void look(struct operator_session *session)
 {
-        const char *const values[] = {watch->sinks};
+        const char *const values[] = {session->sinks};
 
-        watch->is_asking = true;
-        watch->asked_ms = now_ms();
-        pg_conn_execute(watch->conn, &look_statement, values, false, on_looked, watch);
+        session->is_asking = true;
+        session->asked_ms = now_ms();
+        pg_conn_execute(session->conn, &look_statement, values, false, on_looked, session);
 }
 
 static void on_next(void *owner)
 {
-        struct watch *watch = owner;
+        struct operator_session *session = owner;
 
-        if (pg_conn_is_ready(watch->conn) && !watch->is_asking)
-                look(watch);
+        if (pg_conn_is_ready(session->conn) && !session->is_asking)
+                look(session);
 }
 
 /* The first look is part of the greeting: what cannot look is no session. */
 static void on_connected(void *owner)
 {
-        struct watch *watch = owner;
+        struct operator_session *session = owner;
 
-        pg_conn_prepare(watch->conn, &prepare_session);
-        pg_conn_execute(watch->conn, &prepare_session, NULL, false, NULL, NULL);
-        pg_conn_prepare(watch->conn, &look_statement);
-        watch_prepare_actions(watch);
-        look(watch);
+        pg_conn_prepare(session->conn, &prepare_session);
+        pg_conn_execute(session->conn, &prepare_session, NULL, false, NULL, NULL);
+        pg_conn_prepare(session->conn, &look_statement);
+        operator_session_prepare_actions(session);
+        look(session);
 }
 
 static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
 {
-        struct watch *watch = owner;
+        struct operator_session *session = owner;
 
         (void)retry_ms;
-        watch->is_asking = false;
-        watch->is_wanted = false;
-        timer_disarm(watch->next);
-        if (error->kind == ERROR_LOGIN && watch->events.on_login_refused != NULL &&
-            watch->events.on_login_refused(watch->owner))
+        session->is_asking = false;
+        session->is_wanted = false;
+        timer_disarm(session->next);
+        if (error->kind == ERROR_LOGIN && session->events.on_login_refused != NULL &&
+            session->events.on_login_refused(session->owner))
                 return;
-        watch->failure = *error;
-        watch_fail_actions(watch, error->text);
-        if (watch->events.on_no_look != NULL)
-                watch->events.on_no_look(watch->owner);
+        session->failure = *error;
+        operator_session_fail_actions(session, error->text);
+        if (session->events.on_no_look != NULL)
+                session->events.on_no_look(session->owner);
 }
 
-void watch_set_sinks(struct watch *watch, const struct config *config)
+void operator_session_set_sinks(struct operator_session *session, const struct config *config)
 {
-        free(watch->sinks);
-        watch->sinks = look_sinks(config);
-        watch_ask(watch);
+        free(session->sinks);
+        session->sinks = look_sinks(config);
+        operator_session_ask(session);
 }
 
 static void free_secret(char *text)
@@ -117,107 +117,108 @@ static void free_secret(char *text)
 
 /* Copies of what is a text in them, which are kept. */
 static struct postgres_config take_settings(
-    struct watch *watch, const struct postgres_config *config)
+    struct operator_session *session, const struct postgres_config *config)
 {
         struct postgres_config postgres = *config;
 
-        watch->dsn = postgres.dsn = postgres.dsn != NULL ? xstrdup(postgres.dsn) : NULL;
-        watch->password = postgres.password =
+        session->dsn = postgres.dsn = postgres.dsn != NULL ? xstrdup(postgres.dsn) : NULL;
+        session->password = postgres.password =
             postgres.password != NULL ? xstrdup(postgres.password) : NULL;
         return postgres;
 }
 
-void watch_configure(struct watch *watch, const struct postgres_config *config)
+void operator_session_configure(
+    struct operator_session *session, const struct postgres_config *config)
 {
-        char *old_dsn = watch->dsn;
-        char *old_password = watch->password;
-        struct postgres_config postgres = take_settings(watch, config);
+        char *old_dsn = session->dsn;
+        char *old_password = session->password;
+        struct postgres_config postgres = take_settings(session, config);
 
-        pg_conn_configure(watch->conn, &postgres);
+        pg_conn_configure(session->conn, &postgres);
         free_secret(old_dsn);
         free_secret(old_password);
 }
 
-void watch_reopen(struct watch *watch, const struct config *config)
+void operator_session_reopen(struct operator_session *session, const struct config *config)
 {
         struct error error;
 
         error_set(&error, ERROR_DATABASE, "the settings of the connection have changed");
-        pg_conn_fail(watch->conn, &error); /* tells those who wait */
-        pg_conn_close(watch->conn);
-        watch_configure(watch, &config->postgres);
-        pg_conn_open(watch->conn);
+        pg_conn_fail(session->conn, &error); /* tells those who wait */
+        pg_conn_close(session->conn);
+        operator_session_configure(session, &config->postgres);
+        pg_conn_open(session->conn);
 }
 
-struct watch *watch_create(
-    uv_loop_t *loop, const struct config *config, const struct watch_events *events, void *owner)
+struct operator_session *operator_session_create(uv_loop_t *loop, const struct config *config,
+    const struct operator_session_events *events, void *owner)
 {
         static const struct pg_conn_events conn_events = {
             .on_connected = on_connected, .on_lost = on_lost};
-        struct watch *watch = xcalloc(1, sizeof *watch);
+        struct operator_session *session = xcalloc(1, sizeof *session);
         struct postgres_config postgres;
 
-        watch->events = *events;
-        watch->owner = owner;
-        list_init(&watch->actions);
-        postgres = take_settings(watch, &config->postgres);
-        watch->sinks = look_sinks(config);
-        watch->asked_ms = now_ms() - AT_MOST_MS;
-        watch->next = timer_create_on(loop, on_next, watch);
-        watch->tell = timer_create_on(loop, watch_tell_actions, watch);
-        watch->conn = pg_conn_create(loop, "watch", &postgres, &conn_events, watch);
-        error_set(&watch->failure, ERROR_DATABASE, "not connected to PostgreSQL yet");
-        return watch;
+        session->events = *events;
+        session->owner = owner;
+        list_init(&session->actions);
+        postgres = take_settings(session, &config->postgres);
+        session->sinks = look_sinks(config);
+        session->asked_ms = now_ms() - AT_MOST_MS;
+        session->next = timer_create_on(loop, on_next, session);
+        session->tell = timer_create_on(loop, operator_session_tell_actions, session);
+        session->conn = pg_conn_create(loop, "watch", &postgres, &conn_events, session);
+        error_set(&session->failure, ERROR_DATABASE, "not connected to PostgreSQL yet");
+        return session;
 }
 
-void watch_open(struct watch *watch)
+void operator_session_open(struct operator_session *session)
 {
-        pg_conn_open(watch->conn);
+        pg_conn_open(session->conn);
 }
 
-void watch_close(struct watch *watch)
+void operator_session_close(struct operator_session *session)
 {
-        pg_conn_close(watch->conn);
-        timer_disarm(watch->next);
-        timer_disarm(watch->tell);
-        watch->is_asking = false;
-        watch_drop_actions(watch);
+        pg_conn_close(session->conn);
+        timer_disarm(session->next);
+        timer_disarm(session->tell);
+        session->is_asking = false;
+        operator_session_drop_actions(session);
 }
 
-void watch_destroy(struct watch *watch)
+void operator_session_destroy(struct operator_session *session)
 {
-        if (watch == NULL)
+        if (session == NULL)
                 return;
-        watch_close(watch);
-        pg_conn_destroy(watch->conn);
-        timer_destroy(watch->next);
-        timer_destroy(watch->tell);
-        json_decref(watch->look);
-        free_secret(watch->password);
-        free_secret(watch->dsn);
-        free(watch->sinks);
-        free(watch);
+        operator_session_close(session);
+        pg_conn_destroy(session->conn);
+        timer_destroy(session->next);
+        timer_destroy(session->tell);
+        json_decref(session->look);
+        free_secret(session->password);
+        free_secret(session->dsn);
+        free(session->sinks);
+        free(session);
 }
 
-const json_t *watch_look(const struct watch *watch)
+const json_t *operator_session_ask_status(const struct operator_session *session)
 {
-        return watch->look;
+        return session->look;
 }
 
-int64_t watch_age_ms(const struct watch *watch)
+int64_t operator_session_age_ms(const struct operator_session *session)
 {
-        return watch->look != NULL ? now_ms() - watch->looked_ms : -1;
+        return session->look != NULL ? now_ms() - session->looked_ms : -1;
 }
 
-const char *watch_failure(const struct watch *watch)
+const char *operator_session_failure(const struct operator_session *session)
 {
-        return watch->failure.kind != ERROR_NONE ? watch->failure.text : NULL;
+        return session->failure.kind != ERROR_NONE ? session->failure.text : NULL;
 }
 
-void watch_ask(struct watch *watch)
+void operator_session_ask(struct operator_session *session)
 {
-        if (watch->is_asking)
-                watch->is_wanted = true;
-        else if (pg_conn_is_ready(watch->conn))
-                arm(watch, AT_MOST_MS);
+        if (session->is_asking)
+                session->is_wanted = true;
+        else if (pg_conn_is_ready(session->conn))
+                arm(session, AT_MOST_MS);
 }

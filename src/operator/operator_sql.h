@@ -1,7 +1,7 @@
 /*
  * What operators do, as statements: the commands run them on a connection that
  * waits for its answers (dead_letters.c, pause_rows.c), the relay on the one that
- * its admin endpoint uses (watch.c).
+ * its admin endpoint uses (operator_session.c).
  */
 #pragma once
 

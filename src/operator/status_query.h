@@ -1,7 +1,7 @@
 /*
  * The state of everything, as the database knows it: one statement that returns
- * one JSON document (look.sql). The relay asks it on its connection `watch`
- * (watch.h), `pgcourier status` on one of its own.
+ * one JSON document (status_query.sql). The relay asks it on its operators' connection
+ * (operator_session.h), `pgcourier status` on one of its own.
  *
  *   {"now",
  *    "source": {"database", "server", "address" | null: a unix socket, "port", "server_version", "schema", "notify_queue_usage",

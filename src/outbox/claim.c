@@ -73,7 +73,7 @@ const struct pg_statement claim_statements[] = {
         /* Nothing, if the database came from another cluster: then the cursors that came along
          * name it, or an event that we can see is from the future. */
         .sql =
-            "UPDATE courier.cursor SET epoch = epoch + 1, is_gate = $3::boolean"
+            "UPDATE courier.cursor SET epoch = epoch + 1, is_owner_lane = $3::boolean"
             " WHERE sink = $1 AND lane = $2::integer"
             " AND NOT EXISTS (SELECT FROM courier.cursor AS any_lane, pg_control_system() AS here"
             " WHERE any_lane.system_identifier <> here.system_identifier)"
@@ -189,7 +189,7 @@ static void on_sink_noted(void *owner, PGresult *result)
 static void tell_settings(struct lane_store *store, const PGresult *result, bool granted)
 {
         const char *const values[] = {
-            store->sink, store->is_gate ? "true" : "false", store->settings};
+            store->sink, store->is_owner_lane ? "true" : "false", store->settings};
         bool are_ours = !PQgetisnull(result, 0, 2) && PQgetvalue(result, 0, 2)[0] == 't';
 
         if (store->settings == NULL)
@@ -204,7 +204,8 @@ static void tell_settings(struct lane_store *store, const PGresult *result, bool
 static void on_lock_tried(void *owner, PGresult *result)
 {
         struct lane_store *store = owner;
-        const char *const lane[] = {store->sink, store->lane, store->is_gate ? "true" : "false"};
+        const char *const lane[] = {
+            store->sink, store->lane, store->is_owner_lane ? "true" : "false"};
         bool exists = PQntuples(result) == 1;
         bool granted = exists && PQgetvalue(result, 0, 0)[0] == 't';
 
@@ -229,7 +230,7 @@ static void on_lock_tried(void *owner, PGresult *result)
 static void try_lock(struct lane_store *store)
 {
         const char *const lane[] = {
-            store->sink, store->lane, store->is_gate ? "true" : "false", store->settings};
+            store->sink, store->lane, store->is_owner_lane ? "true" : "false", store->settings};
 
         execute(store, store->is_covered ? FIND_CURSOR : TRY_LOCK, lane, on_lock_tried);
 }
@@ -246,7 +247,7 @@ static void on_filter_checked(void *owner, PGresult *result)
                 try_lock(store);
                 return;
         }
-        pg_words_append(&words, PQgetvalue(result, 0, 0));
+        pg_error_append(&words, PQgetvalue(result, 0, 0));
         PQclear(result);
         error_set(&error, ERROR_CONFIG,
             "the filter of sink %s is no jsonpath predicate that PostgreSQL accepts: %s",
@@ -285,7 +286,7 @@ static void on_new_filter_checked(void *owner, PGresult *result)
         struct bytes words = {0};
 
         if (!PQgetisnull(result, 0, 0))
-                pg_words_append(&words, PQgetvalue(result, 0, 0));
+                pg_error_append(&words, PQgetvalue(result, 0, 0));
         PQclear(result);
         outbox->events.on_filter_checked(outbox->owner, words.data);
         bytes_deinit(&words);

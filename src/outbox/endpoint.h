@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "outbox/match.h"
+#include "outbox/routing.h"
 #include "pgcourier/event.h"
 
 #include <stdbool.h>

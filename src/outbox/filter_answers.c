@@ -28,7 +28,7 @@
 #define REFUSALS   5
 #define REFUSED_MS 1000
 
-static bool is_done(const struct sieve_ask *ask)
+static bool is_done(const struct filter_request *ask)
 {
         return ask->n_sifted == ask->n_events;
 }
@@ -36,13 +36,13 @@ static bool is_done(const struct sieve_ask *ask)
 static void tell_sifted(struct list *done)
 {
         while (!list_is_empty(done)) {
-                struct sieve_ask *ask = sieve_ask_of(done->next);
+                struct filter_request *ask = filter_request_of(done->next);
                 list_remove(&ask->link);
                 ask->on_sifted(ask);
         }
 }
 
-static void give_up(struct sieve_filter *filter, int64_t id, struct list *done)
+static void give_up(struct filter *filter, int64_t id, struct list *done)
 {
         char words[250];
 
@@ -51,22 +51,21 @@ static void give_up(struct sieve_filter *filter, int64_t id, struct list *done)
             "its filter takes too long: more than %d ms for each of %d events in a row, the last "
             "with "
             "the id %" PRId64 "; simplify it",
-            SIEVE_LIMIT_MS << (SIEVE_TRIES - 1), SIEVE_STRIKES, id);
+            FILTER_QUEUE_LIMIT_MS << (FILTER_QUEUE_TRIES - 1), FILTER_QUEUE_STRIKES, id);
         list_for_each (link, &filter->asks) {
                 list_remove(link);
                 list_push_back(done, link);
         }
-        sieve_stand_in_line(filter);
+        filter_queue_stand_in_line(filter);
         filter->on_given_up(filter->owner, words);
 }
 
 /* The event is not judged, and its filter has one chance less, unless `is_its_fault` is false. */
-static void note_too_slow(
-    struct sieve_filter *filter, int64_t id, bool is_its_fault, struct list *done)
+static void note_too_slow(struct filter *filter, int64_t id, bool is_its_fault, struct list *done)
 {
         list_for_each (link, &filter->asks) {
-                struct sieve_ask *ask = sieve_ask_of(link);
-                if (sieve_next_id(ask) != id)
+                struct filter_request *ask = filter_request_of(link);
+                if (filter_queue_next_id(ask) != id)
                         continue;
                 ask->sifts[ask->n_sifted++] = SIFT_UNJUDGED;
                 if (is_done(ask)) {
@@ -77,25 +76,25 @@ static void note_too_slow(
         filter->n_tries = 0;
         filter->n_refusals = 0;
         filter->n_strikes += is_its_fault;
-        if (filter->n_strikes == SIEVE_STRIKES)
+        if (filter->n_strikes == FILTER_QUEUE_STRIKES)
                 give_up(filter, id, done);
 }
 
 struct answer {
-        const struct sieve_batch *batch;
-        const struct judgement *judgement;
-        size_t *
-            rows; /* of the judgement, in the order of the batch's ids; SIZE_MAX: it is not there */
+        const struct filter_batch *batch;
+        const struct filter_result *result;
+        size_t
+            *rows; /* of the result, in the order of the batch's ids; SIZE_MAX: it is not there */
 };
 
-static size_t *order_rows(const struct sieve_batch *batch, const struct judgement *judgement)
+static size_t *order_rows(const struct filter_batch *batch, const struct filter_result *result)
 {
         size_t *rows = xcalloc(batch->n_ids, sizeof *rows);
 
         for (size_t i = 0; i < batch->n_ids; i++)
                 rows[i] = SIZE_MAX;
-        for (size_t i = 0; i < judgement_n_events(judgement); i++) {
-                rows[sieve_batch_find(batch, judgement_event(judgement, i))] = i;
+        for (size_t i = 0; i < filter_result_n_events(result); i++) {
+                rows[filter_batch_find(batch, filter_result_event(result, i))] = i;
         }
         return rows;
 }
@@ -106,14 +105,14 @@ static enum sift sift_of(const struct answer *answer, size_t at, size_t filter)
 
         if (row == SIZE_MAX)
                 return SIFT_UNJUDGED;
-        return judgement_holds(answer->judgement, row, filter) ? SIFT_PASSED : SIFT_STOPPED;
+        return filter_result_holds(answer->result, row, filter) ? SIFT_PASSED : SIFT_STOPPED;
 }
 
 /* As far as the answer goes. */
-static void fill_in(struct sieve_ask *ask, const struct answer *answer, size_t filter)
+static void fill_in(struct filter_request *ask, const struct answer *answer, size_t filter)
 {
         while (!is_done(ask)) {
-                ptrdiff_t at = sieve_batch_find(answer->batch, sieve_next_id(ask));
+                ptrdiff_t at = filter_batch_find(answer->batch, filter_queue_next_id(ask));
 
                 if (at < 0)
                         return;
@@ -121,16 +120,16 @@ static void fill_in(struct sieve_ask *ask, const struct answer *answer, size_t f
         }
 }
 
-static void take_answer(struct sieve_bench *bench, const struct answer *answer, struct list *done)
+static void take_answer(struct filter_bench *bench, const struct answer *answer, struct list *done)
 {
         list_for_each (filter_link, &bench->waiting) {
-                struct sieve_filter *filter = sieve_filter_of(filter_link);
+                struct filter *filter = filter_of(filter_link);
                 size_t place;
-                if (!sieve_batch_has(answer->batch, filter->text, &place))
+                if (!filter_batch_has(answer->batch, filter->text, &place))
                         continue;
                 list_for_each (link, &filter->asks) {
-                        fill_in(sieve_ask_of(link), answer, place);
-                        if (!is_done(sieve_ask_of(link)))
+                        fill_in(filter_request_of(link), answer, place);
+                        if (!is_done(filter_request_of(link)))
                                 continue;
                         list_remove(link);
                         list_push_back(done, link);
@@ -139,28 +138,28 @@ static void take_answer(struct sieve_bench *bench, const struct answer *answer, 
 }
 
 /* Calls it for each filter of the bench that was asked; these stand in line anew. */
-static void for_each_asked(struct sieve_bench *bench,
-    void (*fn)(struct sieve_filter *filter, const void *context), const void *context)
+static void for_each_asked(struct filter_bench *bench,
+    void (*fn)(struct filter *filter, const void *context), const void *context)
 {
         struct list asked;
 
         list_init(&asked);
         list_for_each (link, &bench->waiting) {
                 size_t place;
-                if (!sieve_batch_has(&bench->batch, sieve_filter_of(link)->text, &place))
+                if (!filter_batch_has(&bench->batch, filter_of(link)->text, &place))
                         continue;
                 list_remove(link);
                 list_push_back(&asked, link);
         }
         while (!list_is_empty(&asked)) {
-                struct sieve_filter *filter = sieve_filter_of(asked.next);
+                struct filter *filter = filter_of(asked.next);
                 if (fn != NULL)
                         fn(filter, context);
-                sieve_stand_in_line(filter);
+                filter_queue_stand_in_line(filter);
         }
 }
 
-static void become_unproven(struct sieve_filter *filter, const void *context)
+static void become_unproven(struct filter *filter, const void *context)
 {
         (void)context;
         filter->is_proven = false;
@@ -168,14 +167,14 @@ static void become_unproven(struct sieve_filter *filter, const void *context)
         filter->n_tries = 0;
 }
 
-static void note_on_record(struct sieve_filter *filter)
+static void note_on_record(struct filter *filter)
 {
         if (filter->record < RECORD_MAX)
                 filter->record++;
         filter->n_good = 0;
 }
 
-static void become_slow(struct sieve_filter *filter)
+static void become_slow(struct filter *filter)
 {
         if (!filter->is_slow)
                 note_on_record(filter);
@@ -183,29 +182,29 @@ static void become_slow(struct sieve_filter *filter)
         filter->n_good = 0;
 }
 
-static int64_t slow_us(const struct sieve_batch *batch)
+static int64_t slow_us(const struct filter_batch *batch)
 {
         return SLOW_FROM_US + SLOW_US * (int64_t)(batch->n_ids * batch->n_filters) +
-               sieve_batch_reading_ms(batch) * 1000;
+               filter_batch_reading_ms(batch) * 1000;
 }
 
 /* Taken together they were slow: each has to show by itself that it was not the one. */
-static void note_time_together(struct sieve *sieve, int64_t took_us)
+static void note_time_together(struct filter_queue *queue, int64_t took_us)
 {
-        const struct sieve_batch *batch = &sieve->proven.batch;
+        const struct filter_batch *batch = &queue->proven.batch;
         double each_us = (double)took_us / (double)(batch->n_ids * batch->n_filters);
 
-        sieve->n_tries = 0;
-        sieve->n_found_out = 0;
-        if (sieve->n_halved > 0)
-                sieve->n_halved--;
-        sieve->evaluation_us = (3 * sieve->evaluation_us + each_us) / 4;
-        for_each_asked(&sieve->proven, took_us > slow_us(batch) ? become_unproven : NULL, NULL);
+        queue->n_tries = 0;
+        queue->n_found_out = 0;
+        if (queue->n_halved > 0)
+                queue->n_halved--;
+        queue->evaluation_us = (3 * queue->evaluation_us + each_us) / 4;
+        for_each_asked(&queue->proven, took_us > slow_us(batch) ? become_unproven : NULL, NULL);
 }
 
-static void note_time_alone(struct sieve_filter *filter, const void *context)
+static void note_time_alone(struct filter *filter, const void *context)
 {
-        const struct sieve_batch *batch = &filter->sieve->unproven.batch;
+        const struct filter_batch *batch = &filter->queue->unproven.batch;
         const int64_t *took_us = context;
 
         filter->n_tries = 0;
@@ -221,23 +220,22 @@ static void note_time_alone(struct sieve_filter *filter, const void *context)
         }
         if (*took_us < ALONE_US && filter->n_events < ALONE_EVENTS)
                 filter->n_events *= 2;
-        else if (*took_us > SIEVE_LIMIT_MS * 1000 / 2 && filter->n_events > 1)
+        else if (*took_us > FILTER_QUEUE_LIMIT_MS * 1000 / 2 && filter->n_events > 1)
                 filter->n_events /= 2;
 }
 
 /* However many slow filters there are, they have a part of one connection's time. */
-static void rest(struct sieve_bench *bench, int64_t took_us)
+static void rest(struct filter_bench *bench, int64_t took_us)
 {
-        if (bench == &bench->sieve->unproven && took_us > REST_FROM_US &&
+        if (bench == &bench->queue->unproven && took_us > REST_FROM_US &&
             !timer_is_armed(bench->rest))
                 timer_arm(bench->rest, (uint64_t)(REST_FACTOR * took_us / 1000));
 }
 
-void sieve_take_judgement(struct sieve_bench *bench, const struct judgement *judgement)
+void filter_queue_take_result(struct filter_bench *bench, const struct filter_result *result)
 {
-        struct answer answer = {.batch = &bench->batch,
-            .judgement = judgement,
-            .rows = order_rows(&bench->batch, judgement)};
+        struct answer answer = {
+            .batch = &bench->batch, .result = result, .rows = order_rows(&bench->batch, result)};
         int64_t took_us = clock_monotonic_us() - bench->batch.asked_us;
         struct list done;
 
@@ -245,59 +243,61 @@ void sieve_take_judgement(struct sieve_bench *bench, const struct judgement *jud
         bench->is_refused = false;
         take_answer(bench, &answer, &done);
         free(answer.rows);
-        if (bench == &bench->sieve->proven)
-                note_time_together(bench->sieve, took_us);
+        if (bench == &bench->queue->proven)
+                note_time_together(bench->queue, took_us);
         else
                 for_each_asked(bench, note_time_alone, &took_us);
         rest(bench, took_us);
         tell_sifted(&done);
 }
 
-static void find_out(struct sieve *sieve, const char *text)
+static void find_out(struct filter_queue *queue, const char *text)
 {
-        struct sieve_bench *bench = &sieve->proven;
+        struct filter_bench *bench = &queue->proven;
 
-        sieve->n_found_out++;
+        queue->n_found_out++;
         list_for_each (link, &bench->waiting) {
-                struct sieve_filter *filter = sieve_filter_of(link);
+                struct filter *filter = filter_of(link);
                 if (strcmp(filter->text, text) != 0)
                         continue;
                 become_unproven(filter, NULL);
                 note_on_record(filter);
-                sieve_stand_in_line(filter);
+                filter_queue_stand_in_line(filter);
         }
 }
 
-static void fail_proven(struct sieve *sieve, const struct judge_failure *failure, struct list *done)
+static void fail_proven(
+    struct filter_queue *queue, const struct filter_query_failure *failure, struct list *done)
 {
-        struct sieve_bench *bench = &sieve->proven;
-        const struct sieve_batch *batch = &bench->batch;
+        struct filter_bench *bench = &queue->proven;
+        const struct filter_batch *batch = &bench->batch;
 
         if (failure->filter >= 0) {
-                find_out(sieve, batch->filters[failure->filter]);
+                find_out(queue, batch->filters[failure->filter]);
                 return;
         }
         if (batch->n_ids > 1) {
-                sieve->n_halved++;
+                queue->n_halved++;
         } else if (!failure->is_time_up) { /* nobody else is to wait for the server */
                 for_each_asked(bench, become_unproven, NULL);
                 return;
-        } else if (++sieve->n_tries == SIEVE_TRIES) { /* the event itself, whatever it is asked */
-                sieve->n_tries = 0;
+        } else if (++queue->n_tries ==
+                   FILTER_QUEUE_TRIES) { /* the event itself, whatever it is asked */
+                queue->n_tries = 0;
                 list_for_each (link, &bench->waiting)
-                        note_too_slow(sieve_filter_of(link), batch->ids[0], false, done);
+                        note_too_slow(filter_of(link), batch->ids[0], false, done);
         }
         for_each_asked(bench, NULL, NULL);
 }
 
 struct slowness {
-        const struct judge_failure *failure;
+        const struct filter_query_failure *failure;
         struct list *done;
 };
 
-static void note_refusal(struct sieve_filter *filter, const struct slowness *slowness)
+static void note_refusal(struct filter *filter, const struct slowness *slowness)
 {
-        struct sieve_bench *bench = &filter->sieve->unproven;
+        struct filter_bench *bench = &filter->queue->unproven;
         uint64_t retry_ms = (uint64_t)REFUSED_MS << filter->n_refusals;
 
         filter->is_slow = true;
@@ -307,17 +307,17 @@ static void note_refusal(struct sieve_filter *filter, const struct slowness *slo
         }
         timer_arm(bench->rest, retry_ms);
         bench->is_refused = true;
-        sieve_note_trouble(bench, &slowness->failure->error, (int64_t)retry_ms);
+        filter_queue_note_trouble(bench, &slowness->failure->error, (int64_t)retry_ms);
 }
 
-static void note_failure_alone(struct sieve_filter *filter, const void *context)
+static void note_failure_alone(struct filter *filter, const void *context)
 {
         const struct slowness *slowness = context;
-        const struct sieve_batch *batch = &filter->sieve->unproven.batch;
-        const struct judge_failure *failure = slowness->failure;
+        const struct filter_batch *batch = &filter->queue->unproven.batch;
+        const struct filter_query_failure *failure = slowness->failure;
 
         if (list_is_empty(&filter->asks) ||
-            sieve_next_id(sieve_ask_of(filter->asks.next)) != batch->ids[0])
+            filter_queue_next_id(filter_request_of(filter->asks.next)) != batch->ids[0])
                 return; /* withdrawn, or another one's filter, of the same words */
         if (failure->is_time_up)
                 become_slow(filter);
@@ -325,20 +325,21 @@ static void note_failure_alone(struct sieve_filter *filter, const void *context)
                 filter->n_events = 1;
         else if (!failure->is_time_up)
                 note_refusal(filter, slowness);
-        else if (++filter->n_tries == SIEVE_TRIES)
+        else if (++filter->n_tries == FILTER_QUEUE_TRIES)
                 note_too_slow(filter, batch->ids[0], failure->id == 0 || failure->filter >= 0,
                     slowness->done);
 }
 
-void sieve_take_failure(struct sieve_bench *bench, const struct judge_failure *failure)
+void filter_queue_take_failure(
+    struct filter_bench *bench, const struct filter_query_failure *failure)
 {
         int64_t took_us = clock_monotonic_us() - bench->batch.asked_us;
         struct list done;
 
         list_init(&done);
         bench->is_refused = false;
-        if (bench == &bench->sieve->proven) {
-                fail_proven(bench->sieve, failure, &done);
+        if (bench == &bench->queue->proven) {
+                fail_proven(bench->queue, failure, &done);
         } else {
                 const struct slowness slowness = {.failure = failure, .done = &done};
                 for_each_asked(bench, note_failure_alone, &slowness);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void sieve_batch_clear(struct sieve_batch *batch)
+void filter_batch_clear(struct filter_batch *batch)
 {
         for (size_t i = 0; i < batch->n_filters; i++)
                 free(batch->filters[i]);
@@ -14,7 +14,7 @@ void sieve_batch_clear(struct sieve_batch *batch)
 }
 
 /* Where the text is, or would be. */
-bool sieve_batch_has(const struct sieve_batch *batch, const char *text, size_t *out_place)
+bool filter_batch_has(const struct filter_batch *batch, const char *text, size_t *out_place)
 {
         size_t low = 0, high = batch->n_filters;
 
@@ -35,13 +35,13 @@ bool sieve_batch_has(const struct sieve_batch *batch, const char *text, size_t *
         return false;
 }
 
-bool sieve_batch_add_filter(struct sieve_batch *batch, const char *text)
+bool filter_batch_add_filter(struct filter_batch *batch, const char *text)
 {
         size_t place;
 
-        if (sieve_batch_has(batch, text, &place))
+        if (filter_batch_has(batch, text, &place))
                 return true;
-        if (batch->n_filters == SIEVE_FILTERS_MAX)
+        if (batch->n_filters == FILTER_QUEUE_FILTERS_MAX)
                 return false;
         memmove(&batch->filters[place + 1], &batch->filters[place],
             (batch->n_filters - place) * sizeof *batch->filters);
@@ -50,8 +50,8 @@ bool sieve_batch_add_filter(struct sieve_batch *batch, const char *text)
         return true;
 }
 
-void sieve_batch_add_ids(
-    struct sieve_batch *batch, const struct sieve_ask *ask, int64_t from, int64_t to, size_t n_max)
+void filter_batch_add_ids(struct filter_batch *batch, const struct filter_request *ask,
+    int64_t from, int64_t to, size_t n_max)
 {
         for (size_t i = ask->n_sifted, n = 0; i < ask->n_events && n < n_max; i++) {
                 int64_t id = ask->events[i].id;
@@ -75,7 +75,7 @@ static int compare_ids(const void *a, const void *b)
         return left < right ? -1 : left > right;
 }
 
-void sieve_batch_close(struct sieve_batch *batch)
+void filter_batch_close(struct filter_batch *batch)
 {
         size_t n_all = batch->n_ids, n = 0;
 
@@ -87,14 +87,14 @@ void sieve_batch_close(struct sieve_batch *batch)
         batch->n_bytes = batch->n_bytes / n_all * n;
 }
 
-ptrdiff_t sieve_batch_find(const struct sieve_batch *batch, int64_t id)
+ptrdiff_t filter_batch_find(const struct filter_batch *batch, int64_t id)
 {
         const int64_t *at = bsearch(&id, batch->ids, batch->n_ids, sizeof *batch->ids, compare_ids);
 
         return at == NULL ? -1 : at - batch->ids;
 }
 
-int64_t sieve_batch_reading_ms(const struct sieve_batch *batch)
+int64_t filter_batch_reading_ms(const struct filter_batch *batch)
 {
-        return (int64_t)(batch->n_bytes / SIEVE_BYTES_PER_MS);
+        return (int64_t)(batch->n_bytes / FILTER_QUEUE_BYTES_PER_MS);
 }

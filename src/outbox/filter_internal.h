@@ -1,5 +1,5 @@
-/* The parts of the sieve, among themselves: sieve.c, whose turn it is; sieve_batch.c, what is asked at once;
- * sieve_answers.c, what the answer says of the events, and the time that it took of the filters. */
+/* The parts of the queue, among themselves: filter_queue.c, whose turn it is; filter_batch.c, what is asked at once;
+ * filter_answers.c, what the answer says of the events, and the time that it took of the filters. */
 #pragma once
 
 #include "base/list.h"
@@ -7,14 +7,14 @@
 #include "outbox/filter_queue.h"
 
 enum {
-        SIEVE_FILTERS_MAX = 64, /* in a question */
+        FILTER_QUEUE_FILTERS_MAX = 64, /* in a question */
 };
 
-struct sieve_filter {
-        struct list link; /* sieve_bench::waiting, while anything is asked */
-        struct sieve *sieve;
+struct filter {
+        struct list link; /* filter_bench::waiting, while anything is asked */
+        struct filter_queue *queue;
         char *text;
-        struct list asks; /* sieve_ask::link */
+        struct list asks; /* filter_request::link */
         bool is_proven, is_given_up;
         bool is_slow;        /* it was, when it was asked by itself last */
         unsigned record;     /* so often it has been found to be slow */
@@ -28,31 +28,31 @@ struct sieve_filter {
 };
 
 /* What is being asked, without pointers to what may be gone when the answer comes. */
-struct sieve_batch {
+struct filter_batch {
         int64_t *ids; /* ascending, each once */
         size_t n_ids, n_ids_max;
-        size_t n_bytes;                   /* of the payloads, about */
-        char *filters[SIEVE_FILTERS_MAX]; /* owned; ascending, each once */
+        size_t n_bytes;                          /* of the payloads, about */
+        char *filters[FILTER_QUEUE_FILTERS_MAX]; /* owned; ascending, each once */
         size_t n_filters;
         int64_t asked_us;
 };
 
 /* One connection, with the filters that are asked there. */
-struct sieve_bench {
-        struct sieve *sieve;
-        struct judge *judge;
-        struct list waiting; /* sieve_filter::link */
-        struct sieve_batch batch;
+struct filter_bench {
+        struct filter_queue *queue;
+        struct filter_query *query;
+        struct list waiting; /* filter::link */
+        struct filter_batch batch;
         struct timer *rest; /* armed: slow filters have to wait */
         struct timer *idle; /* armed while nothing waits */
         bool is_in_trouble; /* and that has been told */
         bool is_refused;    /* by the server, at the last question */
 };
 
-struct sieve {
-        struct sieve_bench proven, unproven;
+struct filter_queue {
+        struct filter_bench proven, unproven;
         char *server; /* owned; NULL: the session is down */
-        struct sieve_events events;
+        struct filter_queue_events events;
         void *owner; /* borrowed */
 
         /* Of proven filters. */
@@ -61,41 +61,43 @@ struct sieve {
         unsigned n_found_out; /* slow ones in a row, without an answer between them */
 };
 
-/* sieve.c */
-void sieve_stand_in_line(
-    struct sieve_filter *filter); /* where it belongs now, if it is asked anything */
+/* filter_queue.c */
+void filter_queue_stand_in_line(
+    struct filter *filter); /* where it belongs now, if it is asked anything */
 
-void sieve_note_trouble(struct sieve_bench *bench, const struct error *error, int64_t retry_ms);
-void sieve_end_trouble(struct sieve_bench *bench);
+void filter_queue_note_trouble(
+    struct filter_bench *bench, const struct error *error, int64_t retry_ms);
+void filter_queue_end_trouble(struct filter_bench *bench);
 
-/* sieve_batch.c */
-void sieve_batch_clear(struct sieve_batch *batch);
-bool sieve_batch_has(const struct sieve_batch *batch, const char *text, size_t *out_place);
-bool sieve_batch_add_filter(
-    struct sieve_batch *batch, const char *text); /* false: there is no room */
+/* filter_batch.c */
+void filter_batch_clear(struct filter_batch *batch);
+bool filter_batch_has(const struct filter_batch *batch, const char *text, size_t *out_place);
+bool filter_batch_add_filter(
+    struct filter_batch *batch, const char *text); /* false: there is no room */
 /* What the ask still wants to know of the events from..to; at most n_max of them. */
-void sieve_batch_add_ids(
-    struct sieve_batch *batch, const struct sieve_ask *ask, int64_t from, int64_t to, size_t n_max);
-void sieve_batch_close(struct sieve_batch *batch);                       /* nothing more is added */
-ptrdiff_t sieve_batch_find(const struct sieve_batch *batch, int64_t id); /* its place, or -1 */
-int64_t sieve_batch_reading_ms(
-    const struct sieve_batch *batch); /* for PostgreSQL to read the payloads */
+void filter_batch_add_ids(struct filter_batch *batch, const struct filter_request *ask,
+    int64_t from, int64_t to, size_t n_max);
+void filter_batch_close(struct filter_batch *batch); /* nothing more is added */
+ptrdiff_t filter_batch_find(const struct filter_batch *batch, int64_t id); /* its place, or -1 */
+int64_t filter_batch_reading_ms(
+    const struct filter_batch *batch); /* for PostgreSQL to read the payloads */
 
-/* sieve_answers.c: events of the judge. */
-void sieve_take_judgement(struct sieve_bench *bench, const struct judgement *judgement);
-void sieve_take_failure(struct sieve_bench *bench, const struct judge_failure *failure);
+/* filter_answers.c: what the query answers. */
+void filter_queue_take_result(struct filter_bench *bench, const struct filter_result *result);
+void filter_queue_take_failure(
+    struct filter_bench *bench, const struct filter_query_failure *failure);
 
-static inline int64_t sieve_next_id(const struct sieve_ask *ask)
+static inline int64_t filter_queue_next_id(const struct filter_request *ask)
 {
         return ask->events[ask->n_sifted].id;
 }
 
-static inline struct sieve_ask *sieve_ask_of(struct list *link)
+static inline struct filter_request *filter_request_of(struct list *link)
 {
-        return list_owner(link, struct sieve_ask, link);
+        return list_owner(link, struct filter_request, link);
 }
 
-static inline struct sieve_filter *sieve_filter_of(struct list *link)
+static inline struct filter *filter_of(struct list *link)
 {
-        return list_owner(link, struct sieve_filter, link);
+        return list_owner(link, struct filter, link);
 }

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct judge {
+struct filter_query {
         struct pg_conn *conn; /* owned */
-        struct judge_events events;
+        struct filter_query_events events;
         void *owner;  /* borrowed */
         char *server; /* owned */
         bool is_open, is_asking;
@@ -45,25 +45,25 @@ static const struct pg_statement ask_statement = {.name = "ask",
            " WHERE id >= $1::bigint AND id <= $2::bigint AND id = ANY ($3::bigint[])",
     .n_params = 4};
 
-size_t judgement_n_events(const struct judgement *judgement)
+size_t filter_result_n_events(const struct filter_result *result)
 {
-        return (size_t)PQntuples(judgement->rows);
+        return (size_t)PQntuples(result->rows);
 }
 
-int64_t judgement_event(const struct judgement *judgement, size_t i)
+int64_t filter_result_event(const struct filter_result *result, size_t i)
 {
         uint64_t id;
 
-        memcpy(&id, PQgetvalue(judgement->rows, (int)i, 0), sizeof id);
+        memcpy(&id, PQgetvalue(result->rows, (int)i, 0), sizeof id);
         return (int64_t)be64toh(id);
 }
 
-bool judgement_holds(const struct judgement *judgement, size_t i, size_t filter)
+bool filter_result_holds(const struct filter_result *result, size_t i, size_t filter)
 {
         /* An integer[]: dimensions, flags, type, length and lower bound, then length and value. */
         enum { HEADER_BYTES = 20, ELEMENT_BYTES = 8 };
-        int n_bytes = PQgetlength(judgement->rows, (int)i, 1);
-        const char *array = PQgetvalue(judgement->rows, (int)i, 1);
+        int n_bytes = PQgetlength(result->rows, (int)i, 1);
+        const char *array = PQgetvalue(result->rows, (int)i, 1);
 
         for (int at = HEADER_BYTES; at + ELEMENT_BYTES <= n_bytes; at += ELEMENT_BYTES) {
                 uint32_t number;
@@ -75,161 +75,161 @@ bool judgement_holds(const struct judgement *judgement, size_t i, size_t filter)
         return false;
 }
 
-static void be_ready(struct judge *judge)
+static void be_ready(struct filter_query *query)
 {
-        judge->is_asking = false;
-        judge->events.on_ready(judge->owner);
+        query->is_asking = false;
+        query->events.on_ready(query->owner);
 }
 
-static void on_judged(void *owner, PGresult *result)
+static void on_judged(void *owner, PGresult *rows)
 {
-        struct judge *judge = owner;
-        const struct judgement judgement = {.rows = result, .n_filters = judge->n_filters};
+        struct filter_query *query = owner;
+        const struct filter_result result = {.rows = rows, .n_filters = query->n_filters};
 
-        judge->events.on_judged(judge->owner, &judgement);
-        PQclear(result);
-        be_ready(judge);
+        query->events.on_judged(query->owner, &result);
+        PQclear(rows);
+        be_ready(query);
 }
 
 /* courier.true_filters() says in the error's detail what it was at. */
 static void on_failed(void *owner, PGresult *result)
 {
-        struct judge *judge = owner;
+        struct filter_query *query = owner;
         const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
         const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-        struct judge_failure failure = {
+        struct filter_query_failure failure = {
             .filter = -1, .is_time_up = sqlstate != NULL && strcmp(sqlstate, "57014") == 0};
         int64_t id;
         unsigned filter;
 
         pg_conn_describe(result, &failure.error);
         if (detail != NULL && sscanf(detail, "event %" SCNd64 ", filter %u", &id, &filter) == 2 &&
-            filter <= judge->n_filters) {
+            filter <= query->n_filters) {
                 failure.id = id;
                 failure.filter = (ptrdiff_t)filter - 1;
         }
         PQclear(result);
-        judge->events.on_failed(judge->owner, &failure);
-        be_ready(judge);
+        query->events.on_failed(query->owner, &failure);
+        be_ready(query);
 }
 
 static void on_server(void *owner, PGresult *result)
 {
-        struct judge *judge = owner;
-        bool is_the_same = strcmp(PQgetvalue(result, 0, 0), judge->server) == 0;
+        struct filter_query *query = owner;
+        bool is_the_same = strcmp(PQgetvalue(result, 0, 0), query->server) == 0;
         struct error error;
 
         PQclear(result);
         if (!is_the_same) {
                 error_set(&error, ERROR_DATABASE,
                     "it led to another server than the connection that events are read from");
-                pg_conn_fail(judge->conn, &error);
+                pg_conn_fail(query->conn, &error);
                 return;
         }
-        pg_conn_prepare(judge->conn, &limit_statement);
-        pg_conn_prepare(judge->conn, &ask_statement);
-        pg_conn_greeted(judge->conn);
-        be_ready(judge);
+        pg_conn_prepare(query->conn, &limit_statement);
+        pg_conn_prepare(query->conn, &ask_statement);
+        pg_conn_greeted(query->conn);
+        be_ready(query);
 }
 
 static void on_connected(void *owner)
 {
-        struct judge *judge = owner;
+        struct filter_query *query = owner;
 
-        judge->limit_ms = 0;
-        pg_conn_prepare(judge->conn, &prepare_session);
-        pg_conn_execute(judge->conn, &prepare_session, NULL, false, NULL, NULL);
-        pg_conn_prepare(judge->conn, &find_server);
-        pg_conn_execute(judge->conn, &find_server, NULL, false, on_server, judge);
+        query->limit_ms = 0;
+        pg_conn_prepare(query->conn, &prepare_session);
+        pg_conn_execute(query->conn, &prepare_session, NULL, false, NULL, NULL);
+        pg_conn_prepare(query->conn, &find_server);
+        pg_conn_execute(query->conn, &find_server, NULL, false, on_server, query);
 }
 
 static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
 {
-        struct judge *judge = owner;
+        struct filter_query *query = owner;
 
-        judge->is_asking = false;
-        judge->events.on_lost(judge->owner, error, retry_ms);
+        query->is_asking = false;
+        query->events.on_lost(query->owner, error, retry_ms);
 }
 
-struct judge *judge_create(uv_loop_t *loop, const char *name, const struct postgres_config *config,
-    const struct judge_events *events, void *owner)
+struct filter_query *filter_query_create(uv_loop_t *loop, const char *name,
+    const struct postgres_config *config, const struct filter_query_events *events, void *owner)
 {
         static const struct pg_conn_events conn_events = {
             .on_connected = on_connected, .on_lost = on_lost};
-        struct judge *judge = xcalloc(1, sizeof *judge);
+        struct filter_query *query = xcalloc(1, sizeof *query);
 
-        judge->events = *events;
-        judge->owner = owner;
-        judge->conn = pg_conn_create(loop, name, config, &conn_events, judge);
-        return judge;
+        query->events = *events;
+        query->owner = owner;
+        query->conn = pg_conn_create(loop, name, config, &conn_events, query);
+        return query;
 }
 
-void judge_destroy(struct judge *judge)
+void filter_query_destroy(struct filter_query *query)
 {
-        if (judge == NULL)
+        if (query == NULL)
                 return;
-        pg_conn_destroy(judge->conn);
-        free(judge->server);
-        free(judge);
+        pg_conn_destroy(query->conn);
+        free(query->server);
+        free(query);
 }
 
-void judge_configure(struct judge *judge, const struct postgres_config *config)
+void filter_query_configure(struct filter_query *query, const struct postgres_config *config)
 {
-        pg_conn_configure(judge->conn, config);
+        pg_conn_configure(query->conn, config);
 }
 
-void judge_open(struct judge *judge, const char *server)
+void filter_query_open(struct filter_query *query, const char *server)
 {
-        if (judge->is_open)
+        if (query->is_open)
                 return;
-        judge->is_open = true;
-        free(judge->server);
-        judge->server = xstrdup(server);
-        pg_conn_open(judge->conn);
+        query->is_open = true;
+        free(query->server);
+        query->server = xstrdup(server);
+        pg_conn_open(query->conn);
 }
 
-void judge_close(struct judge *judge)
+void filter_query_close(struct filter_query *query)
 {
-        judge->is_open = false;
-        judge->is_asking = false;
-        pg_conn_close(judge->conn);
+        query->is_open = false;
+        query->is_asking = false;
+        pg_conn_close(query->conn);
 }
 
-bool judge_is_ready(const struct judge *judge)
+bool filter_query_is_ready(const struct filter_query *query)
 {
-        return !judge->is_asking && pg_conn_is_ready(judge->conn);
+        return !query->is_asking && pg_conn_is_ready(query->conn);
 }
 
-static void set_limit(struct judge *judge, int64_t limit_ms)
+static void set_limit(struct filter_query *query, int64_t limit_ms)
 {
         char text[24];
 
-        if (limit_ms == judge->limit_ms)
+        if (limit_ms == query->limit_ms)
                 return;
-        judge->limit_ms = limit_ms;
+        query->limit_ms = limit_ms;
         snprintf(text, sizeof text, "%" PRId64, limit_ms);
         pg_conn_execute(
-            judge->conn, &limit_statement, (const char *const[]){text}, false, NULL, NULL);
+            query->conn, &limit_statement, (const char *const[]){text}, false, NULL, NULL);
 }
 
-void judge_ask(struct judge *judge, const struct judge_question *question)
+void filter_query_ask(struct filter_query *query, const struct filter_query_question *question)
 {
         struct array_literal ids = {0}, filters = {0};
         char first[24], last[24];
 
-        assert(judge_is_ready(judge) && question->n_ids > 0);
-        judge->is_asking = true;
-        judge->n_filters = question->n_filters;
+        assert(filter_query_is_ready(query) && question->n_ids > 0);
+        query->is_asking = true;
+        query->n_filters = question->n_filters;
         for (size_t i = 0; i < question->n_ids; i++)
                 array_add_int(&ids, question->ids[i]);
         for (size_t i = 0; i < question->n_filters; i++)
                 array_add_text(&filters, question->filters[i]);
         snprintf(first, sizeof first, "%" PRId64, question->ids[0]);
         snprintf(last, sizeof last, "%" PRId64, question->ids[question->n_ids - 1]);
-        set_limit(judge, question->limit_ms);
-        pg_conn_try(judge->conn, &ask_statement,
+        set_limit(query, question->limit_ms);
+        pg_conn_try(query->conn, &ask_statement,
             (const char *const[]){first, last, array_end(&ids), array_end(&filters)}, true,
-            on_judged, on_failed, judge);
+            on_judged, on_failed, query);
         array_deinit(&ids);
         array_deinit(&filters);
 }

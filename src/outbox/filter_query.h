@@ -18,9 +18,9 @@
 #include <stdint.h>
 #include <uv.h>
 
-struct judge;
+struct filter_query;
 
-struct judge_question {
+struct filter_query_question {
         const int64_t *ids; /* of events; ascending */
         size_t n_ids;
         const char *const *filters; /* jsonpath predicates */
@@ -29,16 +29,16 @@ struct judge_question {
 };
 
 /* Of the events that were found, in no order. */
-struct judgement {
+struct filter_result {
         const PGresult *rows;
         size_t n_filters;
 };
-size_t judgement_n_events(const struct judgement *judgement);
-int64_t judgement_event(const struct judgement *judgement, size_t i);
-bool judgement_holds(const struct judgement *judgement, size_t i, size_t filter);
+size_t filter_result_n_events(const struct filter_result *result);
+int64_t filter_result_event(const struct filter_result *result, size_t i);
+bool filter_result_holds(const struct filter_result *result, size_t i, size_t filter);
 
 /* No answer: the time was up, or the server could not do it (memory, a disk). */
-struct judge_failure {
+struct filter_query_failure {
         struct error error;
         bool is_time_up;
         /* What was being asked then. Not always known: then 0 and -1. */
@@ -46,25 +46,25 @@ struct judge_failure {
         ptrdiff_t filter; /* -1 with an id: no filter was asked yet */
 };
 
-struct judge_events {
+struct filter_query_events {
         void (*on_ready)(void *owner); /* may be asked; also after each answer */
-        void (*on_judged)(void *owner, const struct judgement *judgement);   /* borrowed */
-        void (*on_failed)(void *owner, const struct judge_failure *failure); /* borrowed */
+        void (*on_judged)(void *owner, const struct filter_result *result);         /* borrowed */
+        void (*on_failed)(void *owner, const struct filter_query_failure *failure); /* borrowed */
         void (*on_lost)(void *owner, const struct error *error, int64_t retry_ms);
 };
 
 /* `name` is for logs. The strings are borrowed. */
-struct judge *judge_create(uv_loop_t *loop, const char *name, const struct postgres_config *config,
-    const struct judge_events *events, void *owner);
-void judge_destroy(struct judge *judge); /* NULL is allowed */
+struct filter_query *filter_query_create(uv_loop_t *loop, const char *name,
+    const struct postgres_config *config, const struct filter_query_events *events, void *owner);
+void filter_query_destroy(struct filter_query *query); /* NULL is allowed */
 
-void judge_configure(struct judge *judge, const struct postgres_config *config);
+void filter_query_configure(struct filter_query *query, const struct postgres_config *config);
 
 /* `server` says since when the one runs that the events were read from: another one would have others.
  * Copied. Nothing happens if it is open. */
-void judge_open(struct judge *judge, const char *server);
-void judge_close(struct judge *judge);
+void filter_query_open(struct filter_query *query, const char *server);
+void filter_query_close(struct filter_query *query);
 
 /* Neither connecting nor at work. */
-bool judge_is_ready(const struct judge *judge);
-void judge_ask(struct judge *judge, const struct judge_question *question);
+bool filter_query_is_ready(const struct filter_query *query);
+void filter_query_ask(struct filter_query *query, const struct filter_query_question *question);

@@ -17,20 +17,20 @@
 /* The connections are there only while they are needed. */
 #define IDLE_MS 10000
 
-static struct sieve_bench *bench_of(const struct sieve_filter *filter)
+static struct filter_bench *bench_of(const struct filter *filter)
 {
-        return filter->is_proven ? &filter->sieve->proven : &filter->sieve->unproven;
+        return filter->is_proven ? &filter->queue->proven : &filter->queue->unproven;
 }
 
 /* One that had too little time for an event goes on with it, until that is decided; the others have turns. */
-static bool keeps_its_place(const struct sieve_filter *filter)
+static bool keeps_its_place(const struct filter *filter)
 {
         return !filter->is_proven && (filter->n_tries > 1 || filter->n_strikes > 0);
 }
 
-void sieve_stand_in_line(struct sieve_filter *filter)
+void filter_queue_stand_in_line(struct filter *filter)
 {
-        struct sieve_bench *bench = bench_of(filter);
+        struct filter_bench *bench = bench_of(filter);
 
         list_remove(&filter->link);
         if (list_is_empty(&filter->asks))
@@ -41,75 +41,76 @@ void sieve_stand_in_line(struct sieve_filter *filter)
                 list_push_back(&bench->waiting, &filter->link);
 }
 
-static void bench_send(struct sieve_bench *bench, int64_t limit_ms)
+static void bench_send(struct filter_bench *bench, int64_t limit_ms)
 {
-        struct sieve_batch *batch = &bench->batch;
+        struct filter_batch *batch = &bench->batch;
 
-        sieve_batch_close(batch);
+        filter_batch_close(batch);
         batch->asked_us = clock_monotonic_us();
-        judge_ask(bench->judge, &(struct judge_question){.ids = batch->ids,
-                                    .n_ids = batch->n_ids,
-                                    .filters = (const char *const *)batch->filters,
-                                    .n_filters = batch->n_filters,
-                                    .limit_ms = limit_ms + sieve_batch_reading_ms(batch)});
+        filter_query_ask(bench->query, &(struct filter_query_question){.ids = batch->ids,
+                                           .n_ids = batch->n_ids,
+                                           .filters = (const char *const *)batch->filters,
+                                           .n_filters = batch->n_filters,
+                                           .limit_ms = limit_ms + filter_batch_reading_ms(batch)});
 }
 
 /* How many events may be asked about, if that many filters are. */
-static size_t n_events_together(const struct sieve *sieve, size_t n_filters)
+static size_t n_events_together(const struct filter_queue *queue, size_t n_filters)
 {
-        double n = TOGETHER_US / (sieve->evaluation_us * (double)n_filters);
+        double n = TOGETHER_US / (queue->evaluation_us * (double)n_filters);
         size_t n_events = n < 1 ? 1 : n > EVENTS_MAX ? EVENTS_MAX : (size_t)n;
 
-        n_events >>= sieve->n_halved;
+        n_events >>= queue->n_halved;
         return n_events > 0 ? n_events : 1;
 }
 
 /* Where one event makes many filters slow, the others wait for each to be found out: less and less. */
-static int64_t together_limit_ms(const struct sieve *sieve)
+static int64_t together_limit_ms(const struct filter_queue *queue)
 {
-        int64_t limit_ms = TOGETHER_LIMIT_MS >> (sieve->n_found_out < 8 ? sieve->n_found_out : 8);
+        int64_t limit_ms = TOGETHER_LIMIT_MS >> (queue->n_found_out < 8 ? queue->n_found_out : 8);
 
         return limit_ms > LEAST_LIMIT_MS ? limit_ms : LEAST_LIMIT_MS;
 }
 
 /* All that wait for events of the same stretch of the log, which most do. */
-static void ask_proven(struct sieve *sieve)
+static void ask_proven(struct filter_queue *queue)
 {
-        struct sieve_bench *bench = &sieve->proven;
-        struct sieve_ask *first = sieve_ask_of(sieve_filter_of(bench->waiting.next)->asks.next);
+        struct filter_bench *bench = &queue->proven;
+        struct filter_request *first = filter_request_of(filter_of(bench->waiting.next)->asks.next);
         size_t n_filters = 0, n_left = first->n_events - first->n_sifted, n_events;
-        int64_t from = sieve_next_id(first), to;
+        int64_t from = filter_queue_next_id(first), to;
 
         list_for_each (link, &bench->waiting)
-                if (++n_filters == SIEVE_FILTERS_MAX)
+                if (++n_filters == FILTER_QUEUE_FILTERS_MAX)
                         break;
-        n_events = n_events_together(sieve, n_filters);
+        n_events = n_events_together(queue, n_filters);
         if (n_events > n_left)
                 n_events = n_left;
         to = first->events[first->n_sifted + n_events - 1].id;
         list_for_each (filter_link, &bench->waiting) {
-                struct sieve_filter *filter = sieve_filter_of(filter_link);
+                struct filter *filter = filter_of(filter_link);
                 list_for_each (ask_link, &filter->asks) {
-                        const struct sieve_ask *ask = sieve_ask_of(ask_link);
-                        if (sieve_next_id(ask) > to || ask->events[ask->n_events - 1].id < from ||
+                        const struct filter_request *ask = filter_request_of(ask_link);
+                        if (filter_queue_next_id(ask) > to ||
+                            ask->events[ask->n_events - 1].id < from ||
                             bench->batch.n_ids >= 4 * EVENTS_MAX ||
-                            !sieve_batch_add_filter(&bench->batch, filter->text))
+                            !filter_batch_add_filter(&bench->batch, filter->text))
                                 continue;
-                        sieve_batch_add_ids(&bench->batch, ask, from, to, n_events);
+                        filter_batch_add_ids(&bench->batch, ask, from, to, n_events);
                 }
         }
-        bench_send(bench, together_limit_ms(sieve));
+        bench_send(bench, together_limit_ms(queue));
 }
 
 /* After a rest it is the turn of a slow one, and while the connection rests, of the others: first of those
  * that have never been slow. So nobody waits for all of those that are. */
-static struct sieve_filter *next_in_line(const struct sieve_bench *bench)
+static struct filter *next_in_line(const struct filter_bench *bench)
 {
         bool is_rested = !timer_is_armed(bench->rest);
-        struct sieve_filter *slow = NULL, *quick = NULL;
+        struct filter *slow = NULL, *quick = NULL;
 
         list_for_each (link, &bench->waiting) {
-                struct sieve_filter *filter = sieve_filter_of(link);
+                struct filter *filter = filter_of(link);
                 if (filter->is_slow && slow == NULL)
                         slow = filter;
                 if (!filter->is_slow && (quick == NULL || quick->record > filter->record))
@@ -119,57 +120,59 @@ static struct sieve_filter *next_in_line(const struct sieve_bench *bench)
 }
 
 /* One filter, by itself. */
-static void ask_unproven(struct sieve *sieve)
+static void ask_unproven(struct filter_queue *queue)
 {
-        struct sieve_bench *bench = &sieve->unproven;
-        struct sieve_filter *filter = next_in_line(bench);
-        const struct sieve_ask *ask;
+        struct filter_bench *bench = &queue->unproven;
+        struct filter *filter = next_in_line(bench);
+        const struct filter_request *ask;
 
         if (filter == NULL)
                 return;
-        ask = sieve_ask_of(filter->asks.next);
-        sieve_batch_add_filter(&bench->batch, filter->text);
-        sieve_batch_add_ids(&bench->batch, ask, sieve_next_id(ask), INT64_MAX, filter->n_events);
-        bench_send(bench, SIEVE_LIMIT_MS << filter->n_tries);
+        ask = filter_request_of(filter->asks.next);
+        filter_batch_add_filter(&bench->batch, filter->text);
+        filter_batch_add_ids(
+            &bench->batch, ask, filter_queue_next_id(ask), INT64_MAX, filter->n_events);
+        bench_send(bench, FILTER_QUEUE_LIMIT_MS << filter->n_tries);
 }
 
-static void bench_serve(struct sieve_bench *bench)
+static void bench_serve(struct filter_bench *bench)
 {
-        struct sieve *sieve = bench->sieve;
+        struct filter_queue *queue = bench->queue;
 
         list_for_each (link, &bench->waiting)
-                if (list_is_empty(&sieve_filter_of(link)->asks)) /* withdrawn */
+                if (list_is_empty(&filter_of(link)->asks)) /* withdrawn */
                         list_remove(link);
-        if (sieve->server == NULL)
+        if (queue->server == NULL)
                 return;
         if (list_is_empty(&bench->waiting)) {
-                if (bench == &sieve->unproven && !timer_is_armed(bench->idle))
+                if (bench == &queue->unproven && !timer_is_armed(bench->idle))
                         timer_arm(bench->idle, IDLE_MS);
                 return;
         }
         timer_disarm(bench->idle);
-        judge_open(bench->judge, sieve->server);
-        if (!judge_is_ready(bench->judge))
+        filter_query_open(bench->query, queue->server);
+        if (!filter_query_is_ready(bench->query))
                 return;
-        sieve_batch_clear(&bench->batch);
-        if (bench == &sieve->proven)
-                ask_proven(sieve);
+        filter_batch_clear(&bench->batch);
+        if (bench == &queue->proven)
+                ask_proven(queue);
         else
-                ask_unproven(sieve);
+                ask_unproven(queue);
 }
 
-void sieve_note_trouble(struct sieve_bench *bench, const struct error *error, int64_t retry_ms)
+void filter_queue_note_trouble(
+    struct filter_bench *bench, const struct error *error, int64_t retry_ms)
 {
         bench->is_in_trouble = true;
-        bench->sieve->events.on_trouble(bench->sieve->owner, error, retry_ms);
+        bench->queue->events.on_trouble(bench->queue->owner, error, retry_ms);
 }
 
-void sieve_end_trouble(struct sieve_bench *bench)
+void filter_queue_end_trouble(struct filter_bench *bench)
 {
         if (!bench->is_in_trouble)
                 return;
         bench->is_in_trouble = false;
-        bench->sieve->events.on_back(bench->sieve->owner);
+        bench->queue->events.on_back(bench->queue->owner);
 }
 
 static void on_rested(void *owner)
@@ -179,121 +182,121 @@ static void on_rested(void *owner)
 
 static void on_idle(void *owner)
 {
-        struct sieve_bench *bench = owner;
+        struct filter_bench *bench = owner;
 
-        judge_close(bench->judge);
-        sieve_end_trouble(bench);
+        filter_query_close(bench->query);
+        filter_queue_end_trouble(bench);
 }
 
 static void on_ready(void *owner)
 {
-        struct sieve_bench *bench = owner;
-        struct sieve *sieve = bench->sieve;
+        struct filter_bench *bench = owner;
+        struct filter_queue *queue = bench->queue;
 
         if (!bench->is_refused)
-                sieve_end_trouble(bench);
-        bench_serve(&sieve->proven); /* filters may have moved from one to the other */
-        bench_serve(&sieve->unproven);
+                filter_queue_end_trouble(bench);
+        bench_serve(&queue->proven); /* filters may have moved from one to the other */
+        bench_serve(&queue->unproven);
 }
 
-static void on_judged(void *owner, const struct judgement *judgement)
+static void on_judged(void *owner, const struct filter_result *result)
 {
-        sieve_take_judgement(owner, judgement);
+        filter_queue_take_result(owner, result);
 }
 
-static void on_failed(void *owner, const struct judge_failure *failure)
+static void on_failed(void *owner, const struct filter_query_failure *failure)
 {
-        sieve_take_failure(owner, failure);
+        filter_queue_take_failure(owner, failure);
 }
 
 static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
 {
-        sieve_note_trouble(owner, error, retry_ms);
+        filter_queue_note_trouble(owner, error, retry_ms);
 }
 
-static void bench_init(struct sieve_bench *bench, struct sieve *sieve, uv_loop_t *loop,
+static void bench_init(struct filter_bench *bench, struct filter_queue *queue, uv_loop_t *loop,
     const char *name, const struct postgres_config *config)
 {
-        static const struct judge_events events = {.on_ready = on_ready,
+        static const struct filter_query_events events = {.on_ready = on_ready,
             .on_judged = on_judged,
             .on_failed = on_failed,
             .on_lost = on_lost};
 
-        bench->sieve = sieve;
-        bench->judge = judge_create(loop, name, config, &events, bench);
+        bench->queue = queue;
+        bench->query = filter_query_create(loop, name, config, &events, bench);
         list_init(&bench->waiting);
         bench->rest = timer_create_on(loop, on_rested, bench);
         bench->idle = timer_create_on(loop, on_idle, bench);
 }
 
-static void bench_deinit(struct sieve_bench *bench)
+static void bench_deinit(struct filter_bench *bench)
 {
         assert(list_is_empty(&bench->waiting));
-        judge_destroy(bench->judge);
+        filter_query_destroy(bench->query);
         timer_destroy(bench->rest);
         timer_destroy(bench->idle);
-        sieve_batch_clear(&bench->batch);
+        filter_batch_clear(&bench->batch);
         free(bench->batch.ids);
 }
 
-static void bench_close(struct sieve_bench *bench)
+static void bench_close(struct filter_bench *bench)
 {
-        judge_close(bench->judge);
+        filter_query_close(bench->query);
         timer_disarm(bench->rest);
         timer_disarm(bench->idle);
         bench->is_in_trouble = false;
         bench->is_refused = false;
 }
 
-struct sieve *sieve_create(uv_loop_t *loop, const struct postgres_config *config,
-    const struct sieve_events *events, void *owner)
+struct filter_queue *filter_queue_create(uv_loop_t *loop, const struct postgres_config *config,
+    const struct filter_queue_events *events, void *owner)
 {
-        struct sieve *sieve = xcalloc(1, sizeof *sieve);
+        struct filter_queue *queue = xcalloc(1, sizeof *queue);
 
-        sieve->events = *events;
-        sieve->owner = owner;
-        sieve->evaluation_us = 20;
-        bench_init(&sieve->proven, sieve, loop, "filters", config);
-        bench_init(&sieve->unproven, sieve, loop, "slow_filters", config);
-        return sieve;
+        queue->events = *events;
+        queue->owner = owner;
+        queue->evaluation_us = 20;
+        bench_init(&queue->proven, queue, loop, "filters", config);
+        bench_init(&queue->unproven, queue, loop, "slow_filters", config);
+        return queue;
 }
 
-void sieve_destroy(struct sieve *sieve)
+void filter_queue_destroy(struct filter_queue *queue)
 {
-        if (sieve == NULL)
+        if (queue == NULL)
                 return;
-        bench_deinit(&sieve->proven);
-        bench_deinit(&sieve->unproven);
-        free(sieve->server);
-        free(sieve);
+        bench_deinit(&queue->proven);
+        bench_deinit(&queue->unproven);
+        free(queue->server);
+        free(queue);
 }
 
-void sieve_configure(struct sieve *sieve, const struct postgres_config *config)
+void filter_queue_configure(struct filter_queue *queue, const struct postgres_config *config)
 {
-        judge_configure(sieve->proven.judge, config);
-        judge_configure(sieve->unproven.judge, config);
+        filter_query_configure(queue->proven.query, config);
+        filter_query_configure(queue->unproven.query, config);
 }
 
-void sieve_session_up(struct sieve *sieve, const char *server)
+void filter_queue_session_up(struct filter_queue *queue, const char *server)
 {
-        free(sieve->server);
-        sieve->server = xstrdup(server);
+        free(queue->server);
+        queue->server = xstrdup(server);
 }
 
-void sieve_session_down(struct sieve *sieve)
+void filter_queue_session_down(struct filter_queue *queue)
 {
-        free(sieve->server);
-        sieve->server = NULL;
-        bench_close(&sieve->proven);
-        bench_close(&sieve->unproven);
+        free(queue->server);
+        queue->server = NULL;
+        bench_close(&queue->proven);
+        bench_close(&queue->unproven);
 }
 
-struct sieve_filter *sieve_filter_open(struct sieve *sieve, const char *text,
+struct filter *filter_open(struct filter_queue *queue, const char *text,
     void (*on_given_up)(void *owner, const char *words), void *owner)
 {
-        struct sieve_filter *filter = xcalloc(1, sizeof *filter);
+        struct filter *filter = xcalloc(1, sizeof *filter);
 
-        filter->sieve = sieve;
+        filter->queue = queue;
         filter->text = xstrdup(text);
         filter->n_events = 1;
         filter->on_given_up = on_given_up;
@@ -303,7 +306,7 @@ struct sieve_filter *sieve_filter_open(struct sieve *sieve, const char *text,
         return filter;
 }
 
-void sieve_filter_close(struct sieve_filter *filter)
+void filter_close(struct filter *filter)
 {
         if (filter == NULL)
                 return;
@@ -313,38 +316,38 @@ void sieve_filter_close(struct sieve_filter *filter)
         free(filter);
 }
 
-bool sieve_filter_is_given_up(const struct sieve_filter *filter)
+bool filter_is_given_up(const struct filter *filter)
 {
         return filter->is_given_up;
 }
 
-bool sieve_filter_is_slow(const struct sieve_filter *filter)
+bool filter_is_slow(const struct filter *filter)
 {
         return filter->is_slow && !filter->is_given_up;
 }
 
-void sieve_ask_init(struct sieve_ask *ask, void (*on_sifted)(struct sieve_ask *ask))
+void filter_request_init(struct filter_request *ask, void (*on_sifted)(struct filter_request *ask))
 {
-        *ask = (struct sieve_ask){.on_sifted = on_sifted};
+        *ask = (struct filter_request){.on_sifted = on_sifted};
         list_init(&ask->link);
 }
 
-bool sieve_ask_is_under_way(const struct sieve_ask *ask)
+bool filter_request_is_under_way(const struct filter_request *ask)
 {
         return !list_is_empty(&ask->link);
 }
 
-void sieve_ask(struct sieve_filter *filter, struct sieve_ask *ask)
+void filter_queue_ask(struct filter *filter, struct filter_request *ask)
 {
-        assert(!sieve_ask_is_under_way(ask) && ask->n_events > 0 && !filter->is_given_up);
+        assert(!filter_request_is_under_way(ask) && ask->n_events > 0 && !filter->is_given_up);
         ask->n_sifted = 0;
         list_push_back(&filter->asks, &ask->link);
         if (list_is_empty(&filter->link))
-                sieve_stand_in_line(filter);
+                filter_queue_stand_in_line(filter);
         bench_serve(bench_of(filter));
 }
 
-void sieve_withdraw(struct sieve_ask *ask)
+void filter_queue_withdraw(struct filter_request *ask)
 {
         list_remove(&ask->link);
 }

@@ -1,7 +1,7 @@
 /*
  * Which events the filters of sinks and receivers let through. A filter may be a
  * customer's, and what it costs depends on the events, too: so it is asked apart
- * from all else (judge.h), and what it may cost is bounded.
+ * from all else (filter_query.h), and what it may cost is bounded.
  *
  *   UNPROVEN  -answers in good time-> PROVEN    asked together with the other proven ones
  *   PROVEN    -is slow-> UNPROVEN               asked by itself, on another connection
@@ -9,7 +9,7 @@
  *                                               meanwhile those have their turn that are not slow
  *   SLOW      -too slow for 3 events in a row-> GIVEN UP
  *
- * It is too slow for an event if it had SIEVE_LIMIT_MS, then twice and then four times as long for this
+ * It is too slow for an event if it had FILTER_QUEUE_LIMIT_MS, then twice and then four times as long for this
  * event alone; a large payload may take longer, because PostgreSQL has to read it first. Such an event is
  * not judged. So nobody waits for a slow filter but whose it is; a proven one may cost the others, once, the
  * moment until it is found out.
@@ -26,13 +26,13 @@
 #include <stdint.h>
 #include <uv.h>
 
-#define SIEVE_LIMIT_MS     100
-#define SIEVE_TRIES        3     /* for an event, each with twice the time of the last */
-#define SIEVE_STRIKES      3     /* events in a row */
-#define SIEVE_BYTES_PER_MS 20000 /* of JSON: PostgreSQL reads so many in that time */
+#define FILTER_QUEUE_LIMIT_MS     100
+#define FILTER_QUEUE_TRIES        3     /* for an event, each with twice the time of the last */
+#define FILTER_QUEUE_STRIKES      3     /* events in a row */
+#define FILTER_QUEUE_BYTES_PER_MS 20000 /* of JSON: PostgreSQL reads so many in that time */
 
-struct sieve;
-struct sieve_filter;
+struct filter_queue;
+struct filter;
 
 enum sift {
         SIFT_STOPPED, /* by the filter: not for its owner */
@@ -41,48 +41,48 @@ enum sift {
 };
 
 /* A question about one filter; embedded in the object that asks. */
-struct sieve_ask {
+struct filter_request {
         struct list link;           /* of the filter's, while under way */
         const struct event *events; /* in the order of their ids; borrowed */
         enum sift *sifts;           /* for each, once it is known; borrowed */
         size_t n_events;
         size_t n_sifted; /* so many are known, the first ones */
         /* All are known, or the filter has been given up. Not inside a call; the ask may be used again. */
-        void (*on_sifted)(struct sieve_ask *ask);
+        void (*on_sifted)(struct filter_request *ask);
 };
 
-struct sieve_events {
+struct filter_queue_events {
         /* Filters cannot be asked: a connection is lost, or the server cannot answer. It is tried again. */
         void (*on_trouble)(void *owner, const struct error *error, int64_t retry_ms);
         void (*on_back)(void *owner);
 };
 
 /* The strings of the configuration are borrowed. */
-struct sieve *sieve_create(uv_loop_t *loop, const struct postgres_config *config,
-    const struct sieve_events *events, void *owner);
-void sieve_destroy(struct sieve *sieve); /* no filter is open; NULL is allowed */
-void sieve_configure(struct sieve *sieve, const struct postgres_config *config);
+struct filter_queue *filter_queue_create(uv_loop_t *loop, const struct postgres_config *config,
+    const struct filter_queue_events *events, void *owner);
+void filter_queue_destroy(struct filter_queue *queue); /* no filter is open; NULL is allowed */
+void filter_queue_configure(struct filter_queue *queue, const struct postgres_config *config);
 
-/* Where the events come from can be reached; `server`: see judge_open(). Connections are made when they are
+/* Where the events come from can be reached; `server`: see filter_query_open(). Connections are made when they are
  * needed first. */
-void sieve_session_up(struct sieve *sieve, const char *server);
+void filter_queue_session_up(struct filter_queue *queue, const char *server);
 
 /* No answer comes any more; asks that are under way are to be withdrawn. */
-void sieve_session_down(struct sieve *sieve);
+void filter_queue_session_down(struct filter_queue *queue);
 
 /* A jsonpath predicate (courier.filter_error()); copied. on_given_up says why in words; then every ask ends
  * at once. Comes from the loop, before the on_sifted of the asks, and may close nothing. */
-struct sieve_filter *sieve_filter_open(struct sieve *sieve, const char *text,
+struct filter *filter_open(struct filter_queue *queue, const char *text,
     void (*on_given_up)(void *owner, const char *words), void *owner);
-void sieve_filter_close(struct sieve_filter *filter); /* nothing is asked; NULL is allowed */
-bool sieve_filter_is_given_up(const struct sieve_filter *filter);
-bool sieve_filter_is_slow(const struct sieve_filter *filter); /* was, when it was asked last */
+void filter_close(struct filter *filter); /* nothing is asked; NULL is allowed */
+bool filter_is_given_up(const struct filter *filter);
+bool filter_is_slow(const struct filter *filter); /* was, when it was asked last */
 
-void sieve_ask_init(struct sieve_ask *ask, void (*on_sifted)(struct sieve_ask *ask));
+void filter_request_init(struct filter_request *ask, void (*on_sifted)(struct filter_request *ask));
 
 /* At least one event; the filter has not been given up. */
-void sieve_ask(struct sieve_filter *filter, struct sieve_ask *ask);
-bool sieve_ask_is_under_way(const struct sieve_ask *ask);
+void filter_queue_ask(struct filter *filter, struct filter_request *ask);
+bool filter_request_is_under_way(const struct filter_request *ask);
 
 /* What is known stays known. */
-void sieve_withdraw(struct sieve_ask *ask);
+void filter_queue_withdraw(struct filter_request *ask);

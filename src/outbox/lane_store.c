@@ -19,7 +19,7 @@ struct lane_store *lane_store_create(struct outbox *outbox,
         store->settings = settings->settings;
         snprintf(store->lane, sizeof store->lane, "%" PRId32, settings->lane);
         store->is_covered = settings->is_covered;
-        store->is_gate = settings->is_gate;
+        store->is_owner_lane = settings->is_owner_lane;
         store->start = settings->start;
         if (settings->start_snapshot != NULL)
                 store->start_snapshot = xstrdup(settings->start_snapshot);
@@ -36,7 +36,7 @@ void lane_store_destroy(struct lane_store *store)
         cursor_deinit(&store->request.start);
         cursor_deinit(&store->claimed);
         free(store->start_snapshot);
-        route_params_deinit(&store->route);
+        routing_params_deinit(&store->route);
         free(store);
 }
 

@@ -23,7 +23,7 @@
 
 struct outbox;
 struct lane_store;
-struct sieve;
+struct filter_queue;
 
 struct outbox_events {
         void (*on_up)(void *owner); /* a session that may be used */
@@ -38,7 +38,7 @@ struct outbox_events {
         void (*on_control)(void *owner);
         /* Answers outbox_tick(): until the next tick of a schedule; 0: at once, -1: none. */
         void (*on_tick)(void *owner, int64_t next_ms);
-        /* Filters cannot be asked, or can be again; the sieve goes on by itself. */
+        /* Filters cannot be asked, or can be again; the queue goes on by itself. */
         void (*on_filters_down)(void *owner, const struct error *error, int64_t retry_ms);
         void (*on_filters_up)(void *owner);
         /* Answers outbox_check_filter(): why not, in words, or NULL. */
@@ -68,7 +68,7 @@ void outbox_configure(struct outbox *outbox, const struct postgres_config *confi
 bool outbox_is_up(const struct outbox *outbox);
 
 /* What filters are asked through, in this session as long as it lasts. */
-struct sieve *outbox_sieve(struct outbox *outbox);
+struct filter_queue *outbox_filter_queue(struct outbox *outbox);
 
 /* Does PostgreSQL take the text for a jsonpath predicate? Answered by on_filter_checked. */
 void outbox_check_filter(struct outbox *outbox, const char *filter);
@@ -100,7 +100,7 @@ struct lane_store_settings {
         /* Another lane's lock covers it: whoever has that one may claim this one. */
         bool is_covered;
         /* Its lock covers others, and nothing is delivered from its cursor, which keeps no events. */
-        bool is_gate;
+        bool is_owner_lane;
         /* Its settles are on disk when they are answered, whatever happens to the server then. */
         bool is_durable;
         enum start start; /* where a lane begins that has no cursor yet */

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "outbox/event_headers.h"
 #include "outbox/event_row.h"
-#include "outbox/match.h"
+#include "outbox/routing.h"
 #include "outbox/session.h"
 #include "outbox/stragglers.h"
 
@@ -350,8 +350,8 @@ void lane_store_read(struct lane_store *store, const struct page_request *reques
         store->request.max_event_bytes = request->max_event_bytes;
         store->request.routings = request->routings;
         store->request.n_routings = request->n_routings;
-        route_params_deinit(&store->route);
-        route_params_init(&store->route, request->routings, request->n_routings);
+        routing_params_deinit(&store->route);
+        routing_params_init(&store->route, request->routings, request->n_routings);
         if (request->start.until == NULL)
                 session_note_looking(store->outbox);
         send_request(store);

@@ -215,7 +215,7 @@ void page_text_deinit(struct page_text *text)
         *text = (struct page_text){0};
 }
 
-struct page_shape page_shape_of(const struct route_params *route)
+struct page_shape page_shape_of(const struct routing_params *route)
 {
         struct page_shape shape = {.is_any_topic = route->is_any_topic};
 

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "outbox/match_params.h"
+#include "outbox/routing_params.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,5 +51,5 @@ void page_text_render(struct page_text *text, const struct page_shape *shape);
 void page_text_deinit(struct page_text *text);
 
 /* Of a page that is read with these. */
-struct page_shape page_shape_of(const struct route_params *route);
+struct page_shape page_shape_of(const struct routing_params *route);
 bool page_shapes_are_equal(const struct page_shape *a, const struct page_shape *b);

@@ -111,7 +111,7 @@ static void forget_session(struct outbox *outbox)
         pooling_forget(outbox->pooling);
         outbox->pooling = NULL;
         session_drop_settle_batches(outbox);
-        sieve_session_down(outbox->sieve);
+        filter_queue_session_down(outbox->queue);
         outbox->n_looking = 0;
 }
 
@@ -158,7 +158,7 @@ static void on_first_pauses(void *owner, PGresult *result)
         session_tell_pauses(outbox, result);
         if (!pg_conn_is_ready(outbox->conn)) /* its receiver may have closed the session */
                 return;
-        sieve_session_up(outbox->sieve, outbox->server);
+        filter_queue_session_up(outbox->queue, outbox->server);
         outbox->events.on_up(outbox->owner);
 }
 
@@ -287,7 +287,7 @@ struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *conf
         struct outbox *outbox = xcalloc(1, sizeof *outbox);
         const struct pg_conn_events conn_events = {
             .on_connected = on_connected, .on_lost = on_lost, .on_notification = on_notification};
-        static const struct sieve_events sieve_events = {
+        static const struct filter_queue_events filter_queue_events = {
             .on_trouble = on_filters_down, .on_back = on_filters_up};
 
         outbox->events = *events;
@@ -296,13 +296,13 @@ struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *conf
         outbox->loop = loop;
         outbox->postgres = *config;
         outbox->conn = pg_conn_create(loop, "work", config, &conn_events, outbox);
-        outbox->sieve = sieve_create(loop, config, &sieve_events, outbox);
+        outbox->queue = filter_queue_create(loop, config, &filter_queue_events, outbox);
         return outbox;
 }
 
-struct sieve *outbox_sieve(struct outbox *outbox)
+struct filter_queue *outbox_filter_queue(struct outbox *outbox)
 {
-        return outbox->sieve;
+        return outbox->queue;
 }
 
 void outbox_listen(struct outbox *outbox, const struct outbox_news *news, void *owner)
@@ -322,7 +322,7 @@ void outbox_configure(struct outbox *outbox, const struct postgres_config *confi
 {
         outbox->postgres = *config;
         pg_conn_configure(outbox->conn, config);
-        sieve_configure(outbox->sieve, config);
+        filter_queue_configure(outbox->queue, config);
 }
 
 bool outbox_is_up(const struct outbox *outbox)
@@ -340,7 +340,7 @@ void outbox_destroy(struct outbox *outbox)
 {
         if (outbox == NULL)
                 return;
-        sieve_destroy(outbox->sieve);
+        filter_queue_destroy(outbox->queue);
         pooling_forget(outbox->pooling);
         pg_conn_destroy(outbox->conn);
         page_statements_deinit(&outbox->pages);

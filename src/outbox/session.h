@@ -7,9 +7,9 @@
 
 #include "base/list.h"
 #include "outbox/frame_marks.h"
-#include "outbox/match_params.h"
 #include "outbox/outbox.h"
 #include "outbox/page_statements.h"
+#include "outbox/routing_params.h"
 #include "pg/array_literal.h"
 #include "pg/pg_conn.h"
 #include "pg/pooling.h"
@@ -23,11 +23,11 @@ struct outbox {
         struct settle_batch *settling; /* of these, the one being gathered; or NULL */
         struct page_statements pages;
         struct frame_marks marks;
-        struct sieve *sieve; /* owned */
-        char server[64];     /* since when it runs */
-        char role[136];      /* of the session, as SQL writes it */
-        unsigned n_looking;  /* pages under way that open a difference */
-        uint64_t n_news;     /* events that these found, by the one with most */
+        struct filter_queue *queue; /* owned */
+        char server[64];            /* since when it runs */
+        char role[136];             /* of the session, as SQL writes it */
+        unsigned n_looking;         /* pages under way that open a difference */
+        uint64_t n_news;            /* events that these found, by the one with most */
         struct outbox_events events;
         void *owner; /* borrowed */
 
@@ -46,7 +46,7 @@ struct lane_store {
         const char *settings; /* borrowed; NULL: not to be noted */
         char lane[16];        /* as a parameter */
         bool is_covered;      /* by another lane's lock */
-        bool is_gate;         /* its cursor is for others to see */
+        bool is_owner_lane;   /* its cursor is for others to see */
         enum start start;
         char *start_snapshot; /* owned; NULL: start says it */
         char start_floor[24]; /* as a parameter */
@@ -56,10 +56,10 @@ struct lane_store {
 
         struct cursor claimed;       /* between its two answers; owns its frames */
         struct page_request request; /* the page being read; owns its frames */
-        struct page *page;         /* it was empty, and what comes behind it is asked for; owned */
-        struct route_params route; /* its routings */
-        int64_t upto;              /* it looks no further */
-        unsigned n_halved;         /* so many times it looks at less, because pages failed */
+        struct page *page; /* it was empty, and what comes behind it is asked for; owned */
+        struct routing_params route;   /* its routings */
+        int64_t upto;                  /* it looks no further */
+        unsigned n_halved;             /* so many times it looks at less, because pages failed */
         int64_t asked_us, answered_us; /* of the last page; monotonic clock */
 };
 

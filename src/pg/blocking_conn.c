@@ -123,7 +123,7 @@ void blocking_conn_close(struct blocking_conn *conn)
 
 static bool connection_failed(struct blocking_conn *conn, struct error *error)
 {
-        pg_words_append(&conn->message, PQerrorMessage(conn->pg));
+        pg_error_append(&conn->message, PQerrorMessage(conn->pg));
         return error_set(error, ERROR_DATABASE, "lost the connection to PostgreSQL: %s",
             conn->message.data != NULL ? conn->message.data : "libpq gives no reason");
 }
@@ -197,16 +197,16 @@ static bool statement_failed(
         keep_field(conn->sqlstate, sizeof conn->sqlstate, result, PG_DIAG_SQLSTATE);
         keep_field(conn->constraint, sizeof conn->constraint, result, PG_DIAG_CONSTRAINT_NAME);
 
-        pg_words_append(&conn->message, primary);
+        pg_error_append(&conn->message, primary);
         /* Class 23 quotes the whole row that broke a constraint: somebody's payload. */
         shows_row = strncmp(conn->sqlstate, "23", 2) == 0;
         if (detail != NULL && !shows_row) {
                 bytes_append_text(&conn->message, ": ");
-                pg_words_append(&conn->message, detail);
+                pg_error_append(&conn->message, detail);
         }
         if (hint != NULL) {
                 bytes_append_text(&conn->message, ". ");
-                pg_words_append(&conn->message, hint);
+                pg_error_append(&conn->message, hint);
         }
         return error_set(error, sqlstate_kind(conn->sqlstate), "%s", conn->message.data);
 }

@@ -153,7 +153,7 @@ static void fail_with(struct pg_conn *conn, const char *doing, const char *words
                 connect_words_set_error(&error, doing, words);
                 tls_default_explain(&conn->tls, &error);
         } else {
-                pg_words_set_error(&error, doing, words);
+                pg_error_set_error(&error, doing, words);
         }
         pg_conn_fail(conn, &error);
 }
@@ -167,7 +167,7 @@ static bool has_failed_sending(const struct pg_conn *conn)
 static void fail_later(struct pg_conn *conn)
 {
         unwatch_socket(conn);
-        pg_words_set_error(&conn->failed_sending, "cannot send", PQerrorMessage(conn->pq));
+        pg_error_set_error(&conn->failed_sending, "cannot send", PQerrorMessage(conn->pq));
         timer_arm(conn->timer, 0);
 }
 
@@ -175,7 +175,7 @@ void pg_conn_describe(const PGresult *failed, struct error *out_error)
 {
         const char *sqlstate = PQresultErrorField(failed, PG_DIAG_SQLSTATE);
 
-        pg_words_set_error(out_error, "refused by the server", PQresultErrorMessage(failed));
+        pg_error_set_error(out_error, "refused by the server", PQresultErrorMessage(failed));
         if (sqlstate != NULL)
                 out_error->kind = sqlstate_kind(sqlstate);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void pg_words_append(struct bytes *line, const char *text)
+void pg_error_append(struct bytes *line, const char *text)
 {
         size_t length = strlen(text);
 
@@ -23,12 +23,12 @@ void pg_words_append(struct bytes *line, const char *text)
         }
 }
 
-void pg_words_set_error(struct error *error, const char *doing, const char *text)
+void pg_error_set_error(struct error *error, const char *doing, const char *text)
 {
         struct bytes line = {0};
 
         bytes_printf(&line, "%s: ", doing);
-        pg_words_append(&line, text);
+        pg_error_append(&line, text);
         error_set(error, ERROR_DATABASE, "%s", line.data);
         bytes_deinit(&line);
 }
@@ -140,7 +140,7 @@ void connect_words_set_error(struct error *error, const char *doing, const char 
         } else {
                 bytes_append_text(&words, text);
         }
-        pg_words_set_error(error, doing, words.data);
+        pg_error_set_error(error, doing, words.data);
         if (refuses_login(text, sqlstate))
                 error->kind = ERROR_LOGIN;
         bytes_deinit(&words);

@@ -6,10 +6,10 @@
 struct bytes;
 
 /* Appends their words, which end with a newline and may have several, as a part of one line. */
-void pg_words_append(struct bytes *line, const char *text);
+void pg_error_append(struct bytes *line, const char *text);
 
 /* ERROR_DATABASE: what was being done, and libpq's words about it. */
-void pg_words_set_error(struct error *error, const char *doing, const char *text);
+void pg_error_set_error(struct error *error, const char *doing, const char *text);
 
 /* What a failed statement means to a program; ERROR_DATABASE if nothing special. */
 enum error_kind sqlstate_kind(const char *sqlstate);

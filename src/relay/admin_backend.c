@@ -13,16 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct overseer {
-        struct telemetry *telemetry; /* borrowed */
-        struct watch *watch;         /* owned */
+struct admin_backend {
+        struct telemetry *telemetry;      /* borrowed */
+        struct operator_session *session; /* owned */
         struct errands errands;
         struct admin *admin;    /* owned */
         struct list reloaders;  /* reloader::link */
         struct list onlookers;  /* onlooker::link */
         struct timer *patience; /* theirs */
         json_int_t foreign_pid; /* who holds our locks and is no relay; as said last; 0: nobody */
-        struct overseer_events events;
+        struct admin_backend_events events;
         void *owner; /* borrowed */
 };
 
@@ -46,22 +46,22 @@ struct reloader {
 
 static const json_t *look(void *owner)
 {
-        const struct overseer *overseer = owner;
+        const struct admin_backend *admin_backend = owner;
 
-        return watch_look(overseer->watch);
+        return operator_session_ask_status(admin_backend->session);
 }
 
 static const char *look_failure(void *owner)
 {
-        const struct overseer *overseer = owner;
+        const struct admin_backend *admin_backend = owner;
 
-        return watch_failure(overseer->watch);
+        return operator_session_failure(admin_backend->session);
 }
 
-static void tell_onlookers(struct overseer *overseer, const struct error *error)
+static void tell_onlookers(struct admin_backend *admin_backend, const struct error *error)
 {
-        timer_disarm(overseer->patience);
-        list_for_each (link, &overseer->onlookers) {
+        timer_disarm(admin_backend->patience);
+        list_for_each (link, &admin_backend->onlookers) {
                 struct onlooker *onlooker = list_owner(link, struct onlooker, link);
 
                 list_remove(link);
@@ -77,74 +77,76 @@ static void on_impatient(void *owner)
 
 static bool look_again(void *owner, admin_done_fn *on_done, void *context)
 {
-        struct overseer *overseer = owner;
-        int64_t age_ms = watch_age_ms(overseer->watch);
+        struct admin_backend *admin_backend = owner;
+        int64_t age_ms = operator_session_age_ms(admin_backend->session);
         struct onlooker *onlooker;
 
-        if (watch_failure(overseer->watch) != NULL || (age_ms >= 0 && age_ms < FRESH_MS))
+        if (operator_session_failure(admin_backend->session) != NULL ||
+            (age_ms >= 0 && age_ms < FRESH_MS))
                 return false;
-        watch_ask(overseer->watch);
+        operator_session_ask(admin_backend->session);
         if (on_done == NULL)
                 return true;
         onlooker = xcalloc(1, sizeof *onlooker);
         onlooker->on_done = on_done;
         onlooker->context = context;
         list_init(&onlooker->link);
-        list_push_back(&overseer->onlookers, &onlooker->link);
-        if (!timer_is_armed(overseer->patience))
-                timer_arm(overseer->patience, LOOK_WAIT_MS);
+        list_push_back(&admin_backend->onlookers, &onlooker->link);
+        if (!timer_is_armed(admin_backend->patience))
+                timer_arm(admin_backend->patience, LOOK_WAIT_MS);
         return true;
 }
 
 static void pause_sink(
     void *owner, const char *sink, const char *reason, admin_done_fn *on_done, void *context)
 {
-        struct overseer *overseer = owner;
+        struct admin_backend *admin_backend = owner;
 
-        errand_pause(&overseer->errands, sink, reason, on_done, context);
+        errand_pause(&admin_backend->errands, sink, reason, on_done, context);
 }
 
 static void resume_sink(void *owner, const char *sink, admin_done_fn *on_done, void *context)
 {
-        struct overseer *overseer = owner;
+        struct admin_backend *admin_backend = owner;
 
-        errand_resume(&overseer->errands, sink, on_done, context);
+        errand_resume(&admin_backend->errands, sink, on_done, context);
 }
 
 static void list_dead(void *owner, const char *sink, int64_t before, unsigned limit,
     admin_done_fn *on_done, void *context)
 {
-        struct overseer *overseer = owner;
+        struct admin_backend *admin_backend = owner;
 
-        errand_list_dead(&overseer->errands, sink, before, limit, on_done, context);
+        errand_list_dead(&admin_backend->errands, sink, before, limit, on_done, context);
 }
 
 static void redrive(
     void *owner, const struct admin_selection *selection, admin_done_fn *on_done, void *context)
 {
-        struct overseer *overseer = owner;
+        struct admin_backend *admin_backend = owner;
 
-        errand_redrive(&overseer->errands, selection, on_done, context);
+        errand_redrive(&admin_backend->errands, selection, on_done, context);
 }
 
 static void drop(
     void *owner, const struct admin_selection *selection, admin_done_fn *on_done, void *context)
 {
-        struct overseer *overseer = owner;
+        struct admin_backend *admin_backend = owner;
 
-        errand_drop(&overseer->errands, selection, on_done, context);
+        errand_drop(&admin_backend->errands, selection, on_done, context);
 }
 
 static void reload(void *owner, admin_done_fn *on_done, void *context)
 {
-        struct overseer *overseer = owner;
+        struct admin_backend *admin_backend = owner;
         struct reloader *reloader = xcalloc(1, sizeof *reloader);
 
-        *reloader = (struct reloader){.number = overseer->events.on_reload(overseer->owner),
-            .on_done = on_done,
-            .context = context};
+        *reloader =
+            (struct reloader){.number = admin_backend->events.on_reload(admin_backend->owner),
+                .on_done = on_done,
+                .context = context};
         list_init(&reloader->link);
-        list_push_back(&overseer->reloaders, &reloader->link);
+        list_push_back(&admin_backend->reloaders, &reloader->link);
 }
 
 static void tell_reloader(struct list *link, json_t *result, const struct error *error)
@@ -169,28 +171,28 @@ static json_t *json_names(const char *names)
         return array;
 }
 
-void overseer_reloaded(struct overseer *overseer, const struct reload_result *result)
+void admin_backend_reloaded(struct admin_backend *admin_backend, const struct reload_result *result)
 {
         json_t *answer;
 
-        if (overseer == NULL)
+        if (admin_backend == NULL)
                 return;
         answer = json_pack("{s:o s:o s:o s:i s:b}", "added", json_names(result->added), "changed",
             json_names(result->changed), "removed", json_names(result->removed), "unchanged",
             (int)result->n_unchanged, "reopened", (int)result->is_reopened);
-        list_for_each (link, &overseer->reloaders)
+        list_for_each (link, &admin_backend->reloaders)
                 if (list_owner(link, struct reloader, link)->number <= result->number)
                         tell_reloader(link, result->error == NULL ? answer : NULL, result->error);
         json_decref(answer);
 }
 
-static void end_waiting(struct overseer *overseer)
+static void end_waiting(struct admin_backend *admin_backend)
 {
         struct error error;
 
         error_set(&error, ERROR_TEMPORARY, "the relay is stopping");
-        tell_onlookers(overseer, &error);
-        list_for_each (link, &overseer->reloaders)
+        tell_onlookers(admin_backend, &error);
+        list_for_each (link, &admin_backend->reloaders)
                 tell_reloader(link, NULL, &error);
 }
 
@@ -217,29 +219,30 @@ static const struct admin_operations operations = {.look = look,
     .set_log_level = set_log_level};
 
 /* Once of each who comes first; the looks go on. */
-static void log_foreign_locks(struct overseer *overseer, const json_t *look)
+static void log_foreign_locks(struct admin_backend *admin_backend, const json_t *look)
 {
         const json_t *source = json_object_get(look, "source");
         const json_t *holder = json_array_get(json_object_get(source, "foreign_locks"), 0);
         json_int_t pid = json_integer_value(json_object_get(holder, "pid"));
 
-        if (pid != 0 && pid != overseer->foreign_pid)
+        if (pid != 0 && pid != admin_backend->foreign_pid)
                 log_error("foreign_locks", kv_int("pid", pid),
                     kv_text("user", json_string_value(json_object_get(holder, "user"))),
                     kv_int("locks", json_integer_value(json_object_get(holder, "locks"))),
                     kv_text("hint", "it is no relay and keeps them from working: SELECT "
                                     "pg_terminate_backend(pid)"));
-        overseer->foreign_pid = pid;
+        admin_backend->foreign_pid = pid;
 }
 
 /* What waits is known to the database alone. */
 static void on_look(void *owner)
 {
-        struct overseer *overseer = owner;
-        const json_t *sinks = json_object_get(watch_look(overseer->watch), "sinks");
+        struct admin_backend *admin_backend = owner;
+        const json_t *sinks =
+            json_object_get(operator_session_ask_status(admin_backend->session), "sinks");
         int64_t now_us = clock_monotonic_us();
 
-        list_for_each (link, &overseer->telemetry->sinks) {
+        list_for_each (link, &admin_backend->telemetry->sinks) {
                 struct sink_telemetry *sink = list_owner(link, struct sink_telemetry, link);
                 const json_t *backlog =
                     json_object_get(json_object_get(sinks, sink->name), "backlog");
@@ -250,92 +253,93 @@ static void on_look(void *owner)
                             json_number_value(json_object_get(backlog, "oldest_age")),
                             json_number_value(json_object_get(backlog, "overdue_age")), now_us);
         }
-        log_foreign_locks(overseer, watch_look(overseer->watch));
+        log_foreign_locks(admin_backend, operator_session_ask_status(admin_backend->session));
         /* A state begins when somebody sees it: now, then, and not only when people look. */
-        telemetry_refresh(overseer->telemetry, now_us);
-        tell_onlookers(overseer, NULL);
+        telemetry_refresh(admin_backend->telemetry, now_us);
+        tell_onlookers(admin_backend, NULL);
 }
 
 static void on_no_look(void *owner)
 {
-        struct overseer *overseer = owner;
+        struct admin_backend *admin_backend = owner;
         int64_t now_us = clock_monotonic_us();
 
-        list_for_each (link, &overseer->telemetry->sinks)
+        list_for_each (link, &admin_backend->telemetry->sinks)
                 telemetry_set_backlog(
                     list_owner(link, struct sink_telemetry, link), MINUTES_UNKNOWN, -1, -1, now_us);
-        telemetry_refresh(overseer->telemetry, now_us);
-        tell_onlookers(overseer, NULL);
+        telemetry_refresh(admin_backend->telemetry, now_us);
+        tell_onlookers(admin_backend, NULL);
 }
 
 static bool on_login_refused(void *owner)
 {
-        struct overseer *overseer = owner;
+        struct admin_backend *admin_backend = owner;
 
-        return overseer->events.on_login_refused(overseer->owner);
+        return admin_backend->events.on_login_refused(admin_backend->owner);
 }
 
-struct overseer *overseer_create(uv_loop_t *loop, const struct config *config,
+struct admin_backend *admin_backend_create(uv_loop_t *loop, const struct config *config,
     const char *config_file, struct telemetry *telemetry,
-    const struct overseer_events *overseer_events, void *owner, struct error *error)
+    const struct admin_backend_events *admin_backend_events, void *owner, struct error *error)
 {
-        static const struct watch_events events = {
+        static const struct operator_session_events events = {
             .on_look = on_look, .on_no_look = on_no_look, .on_login_refused = on_login_refused};
-        struct overseer *overseer = xcalloc(1, sizeof *overseer);
+        struct admin_backend *admin_backend = xcalloc(1, sizeof *admin_backend);
 
-        overseer->telemetry = telemetry;
-        overseer->events = *overseer_events;
-        overseer->owner = owner;
-        list_init(&overseer->reloaders);
-        list_init(&overseer->onlookers);
-        overseer->admin = admin_create(loop,
+        admin_backend->telemetry = telemetry;
+        admin_backend->events = *admin_backend_events;
+        admin_backend->owner = owner;
+        list_init(&admin_backend->reloaders);
+        list_init(&admin_backend->onlookers);
+        admin_backend->admin = admin_create(loop,
             &(struct admin_options){.config = config->admin,
                 .config_file = config_file,
                 .telemetry = telemetry,
                 .operations = &operations,
-                .owner = overseer},
+                .owner = admin_backend},
             error);
-        if (overseer->admin == NULL) {
-                free(overseer);
+        if (admin_backend->admin == NULL) {
+                free(admin_backend);
                 return NULL;
         }
-        overseer->patience = timer_create_on(loop, on_impatient, overseer);
-        overseer->watch = watch_create(loop, config, &events, overseer);
-        errands_init(&overseer->errands, overseer->watch);
-        watch_open(overseer->watch);
+        admin_backend->patience = timer_create_on(loop, on_impatient, admin_backend);
+        admin_backend->session = operator_session_create(loop, config, &events, admin_backend);
+        errands_init(&admin_backend->errands, admin_backend->session);
+        operator_session_open(admin_backend->session);
         log_info("admin_listening", kv_text("address", config->admin->listen));
-        return overseer;
+        return admin_backend;
 }
 
-void overseer_take_config(struct overseer *overseer, const struct config *config)
+void admin_backend_take_config(struct admin_backend *admin_backend, const struct config *config)
 {
-        if (overseer == NULL)
+        if (admin_backend == NULL)
                 return;
         if (config->admin != NULL)
-                admin_take_config(overseer->admin, config->admin);
-        watch_set_sinks(overseer->watch, config);
+                admin_take_config(admin_backend->admin, config->admin);
+        operator_session_set_sinks(admin_backend->session, config);
 }
 
-void overseer_configure(struct overseer *overseer, const struct postgres_config *config)
+void admin_backend_configure(
+    struct admin_backend *admin_backend, const struct postgres_config *config)
 {
-        if (overseer != NULL)
-                watch_configure(overseer->watch, config);
+        if (admin_backend != NULL)
+                operator_session_configure(admin_backend->session, config);
 }
 
-void overseer_reopen(struct overseer *overseer, const struct config *config)
+void admin_backend_reopen(struct admin_backend *admin_backend, const struct config *config)
 {
-        if (overseer != NULL)
-                watch_reopen(overseer->watch, config);
+        if (admin_backend != NULL)
+                operator_session_reopen(admin_backend->session, config);
 }
 
-void overseer_destroy(struct overseer *overseer)
+void admin_backend_destroy(struct admin_backend *admin_backend)
 {
-        if (overseer == NULL)
+        if (admin_backend == NULL)
                 return;
-        end_waiting(overseer);
-        errands_end(&overseer->errands);
-        admin_destroy(overseer->admin);
-        watch_destroy(overseer->watch);
-        timer_destroy(overseer->patience);
-        free(overseer);
+        end_waiting(admin_backend);
+        errands_end(&admin_backend->errands);
+        admin_destroy(admin_backend->admin);
+        operator_session_destroy(admin_backend->session);
+        timer_destroy(admin_backend->patience);
+        free(admin_backend);
 }

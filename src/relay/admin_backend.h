@@ -11,30 +11,32 @@
 #include <stdbool.h>
 #include <uv.h>
 
-struct overseer;
+struct admin_backend;
 struct reload_result;
 struct telemetry;
 
-struct overseer_events {
+struct admin_backend_events {
         /* Somebody wants the configuration loaded anew: the number of the reload that will do it. */
         uint64_t (*on_reload)(void *owner);
-        bool (*on_login_refused)(void *owner); /* as watch_events */
+        bool (*on_login_refused)(void *owner); /* as operator_session_events */
 };
 
 /* NULL and *error if the endpoint cannot listen. config->admin is not NULL. */
-struct overseer *overseer_create(uv_loop_t *loop, const struct config *config,
-    const char *config_file, struct telemetry *telemetry, const struct overseer_events *events,
+struct admin_backend *admin_backend_create(uv_loop_t *loop, const struct config *config,
+    const char *config_file, struct telemetry *telemetry, const struct admin_backend_events *events,
     void *owner, struct error *error);
 
 /* Another configuration is in force: other tokens and hosts. Where it listens stays as it is. */
-void overseer_take_config(struct overseer *overseer, const struct config *config);
+void admin_backend_take_config(struct admin_backend *admin_backend, const struct config *config);
 
 /* Other settings of PostgreSQL are in force, from the next connection on; or at once. NULL is allowed,
  * here and below. */
-void overseer_configure(struct overseer *overseer, const struct postgres_config *config);
-void overseer_reopen(struct overseer *overseer, const struct config *config);
+void admin_backend_configure(
+    struct admin_backend *admin_backend, const struct postgres_config *config);
+void admin_backend_reopen(struct admin_backend *admin_backend, const struct config *config);
 
 /* A reload is over: whoever asked for it is told. */
-void overseer_reloaded(struct overseer *overseer, const struct reload_result *result);
+void admin_backend_reloaded(
+    struct admin_backend *admin_backend, const struct reload_result *result);
 
-void overseer_destroy(struct overseer *overseer);
+void admin_backend_destroy(struct admin_backend *admin_backend);

@@ -9,10 +9,10 @@
 #include "relay/admin_backend.h"
 #include "relay/relay_internal.h"
 #include "relay/reload.h"
-#include "relay/retention.h"
-#include "wakeup/wakeup.h"
+#include "relay/retention_timer.h"
+#include "wakeup/waker.h"
 
-/* A refusal after that is another matter. Longer than the keeper's rounds, whose login comes rarely. */
+/* A refusal after that is another matter. Longer than the retention_timer's rounds, whose login comes rarely. */
 enum { KNOWN_MS = 60 * 1000 };
 
 /* Every connection: those that are there stay, those that wait are tried at once. */
@@ -25,9 +25,9 @@ static void use_postgres(struct relay *relay, struct config *other)
         outbox_configure(relay->outbox, &relay->config->postgres);
         if (relay->waker != NULL)
                 waker_configure_connection(relay->waker, &relay->config->postgres);
-        if (relay->keeper != NULL)
-                keeper_configure(relay->keeper, &relay->config->postgres);
-        overseer_configure(relay->overseer, &relay->config->postgres);
+        if (relay->retention_timer != NULL)
+                retention_timer_configure(relay->retention_timer, &relay->config->postgres);
+        admin_backend_configure(relay->admin_backend, &relay->config->postgres);
 }
 
 bool relay_postgres_refused(void *owner)

@@ -14,9 +14,9 @@ struct errand {
         void *context; /* borrowed */
 };
 
-void errands_init(struct errands *errands, struct watch *watch)
+void errands_init(struct errands *errands, struct operator_session *session)
 {
-        errands->watch = watch;
+        errands->session = session;
         list_init(&errands->open);
 }
 
@@ -50,13 +50,13 @@ void errands_end(struct errands *errands)
         list_for_each (link, &errands->open) {
                 struct errand *errand = list_owner(link, struct errand, link);
 
-                watch_forget(errands->watch, errand);
+                operator_session_forget(errands->session, errand);
                 end(errand, NULL, &error);
         }
 }
 
 /* A new reference. */
-static json_t *result_of(enum errand_kind kind, const struct watch_answer *answer)
+static json_t *result_of(enum errand_kind kind, const struct operator_session_answer *answer)
 {
         json_int_t n = (json_int_t)answer->n;
 
@@ -81,7 +81,7 @@ static json_t *result_of(enum errand_kind kind, const struct watch_answer *answe
         abort();
 }
 
-static void on_answer(void *owner, const struct watch_answer *answer)
+static void on_answer(void *owner, const struct operator_session_answer *answer)
 {
         struct errand *errand = owner;
         struct errands *errands = errand->errands;
@@ -98,48 +98,49 @@ static void on_answer(void *owner, const struct watch_answer *answer)
                 json_decref(result);
         }
         if (has_changed)
-                watch_ask(errands->watch);
+                operator_session_ask(errands->session);
 }
 
 void errand_pause(struct errands *errands, const char *sink, const char *reason,
     admin_done_fn *on_done, void *context)
 {
-        watch_pause(errands->watch, sink, reason, on_answer,
+        operator_session_pause(errands->session, sink, reason, on_answer,
             begin(errands, ERRAND_PAUSE, on_done, context));
 }
 
 void errand_resume(struct errands *errands, const char *sink, admin_done_fn *on_done, void *context)
 {
-        watch_resume(
-            errands->watch, sink, on_answer, begin(errands, ERRAND_RESUME, on_done, context));
+        operator_session_resume(
+            errands->session, sink, on_answer, begin(errands, ERRAND_RESUME, on_done, context));
 }
 
 void errand_list_dead(struct errands *errands, const char *sink, int64_t before, unsigned limit,
     admin_done_fn *on_done, void *context)
 {
-        watch_list_dead(errands->watch, sink, before, (int)limit, on_answer,
+        operator_session_list_dead(errands->session, sink, before, (int)limit, on_answer,
             begin(errands, ERRAND_LIST_DEAD, on_done, context));
 }
 
-static struct watch_dead which(const struct admin_selection *selection)
+static struct operator_session_dead which(const struct admin_selection *selection)
 {
-        return (struct watch_dead){
+        return (struct operator_session_dead){
             .sink = selection->sink, .ids = selection->ids, .n_ids = selection->n_ids};
 }
 
 void errand_redrive(struct errands *errands, const struct admin_selection *selection,
     admin_done_fn *on_done, void *context)
 {
-        const struct watch_dead dead = which(selection);
+        const struct operator_session_dead dead = which(selection);
 
-        watch_redrive(
-            errands->watch, &dead, on_answer, begin(errands, ERRAND_REDRIVE, on_done, context));
+        operator_session_redrive(
+            errands->session, &dead, on_answer, begin(errands, ERRAND_REDRIVE, on_done, context));
 }
 
 void errand_drop(struct errands *errands, const struct admin_selection *selection,
     admin_done_fn *on_done, void *context)
 {
-        const struct watch_dead dead = which(selection);
+        const struct operator_session_dead dead = which(selection);
 
-        watch_drop(errands->watch, &dead, on_answer, begin(errands, ERRAND_DROP, on_done, context));
+        operator_session_drop(
+            errands->session, &dead, on_answer, begin(errands, ERRAND_DROP, on_done, context));
 }

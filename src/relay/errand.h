@@ -10,13 +10,13 @@
 #include "operator/operator_session.h"
 
 struct errands {
-        struct watch *watch; /* borrowed */
-        struct list open;    /* errand::link */
+        struct operator_session *session; /* borrowed */
+        struct list open;                 /* errand::link */
 };
 
-void errands_init(struct errands *errands, struct watch *watch);
+void errands_init(struct errands *errands, struct operator_session *session);
 
-/* Ends those that are open: the relay stops. Before watch_destroy(). */
+/* Ends those that are open: the relay stops. Before operator_session_destroy(). */
 void errands_end(struct errands *errands);
 
 void errand_pause(struct errands *errands, const char *sink, const char *reason,

@@ -1,10 +1,10 @@
 /*
  * Owns everything that runs and wires it: the loop, the outbox's session, what
- * wakes it, the carriers of the sinks, the timers and the signals.
+ * wakes it, the dispatchers of the sinks, the timers and the signals.
  *
  *   RUNNING -signal, done (once) or refused-> DRAINING -all at rest-> CLOSING -all closed-> end
  *
- * Each turn of the loop ends with one look at what the carriers want, so a
+ * Each turn of the loop ends with one look at what the dispatchers want, so a
  * thousand answers in one turn cost one round of questions.
  */
 #include "relay/relay_internal.h"
@@ -21,13 +21,13 @@
 #include "pgcourier/version.h"
 #include "relay/admin_backend.h"
 #include "relay/reload.h"
-#include "relay/retention.h"
+#include "relay/retention_timer.h"
 #include "relay/signals.h"
 #include "relay/systemd.h"
 #include "relay/systemd_status.h"
 #include "telemetry/telemetry.h"
 #include "wakeup/schedule_timer.h"
-#include "wakeup/wakeup.h"
+#include "wakeup/waker.h"
 
 void relay_mark_dirty(void *owner)
 {
@@ -42,7 +42,7 @@ void relay_ring_all(void *owner)
 
         if (relay->state != RELAY_RUNNING)
                 return;
-        fleet_ring(relay->fleet);
+        sink_set_ring(relay->sink_set);
 }
 
 void relay_look(void *owner, bool is_rung)
@@ -63,8 +63,8 @@ static void on_control(void *owner)
         telemetry_see_wakeup(relay->telemetry, WAKEUP_BY_CONTROL);
         relay->controlled_ms = uv_now(&relay->loop);
         outbox_read_pauses(relay->outbox);
-        ticker_look(relay->ticker);
-        fleet_control(relay->fleet);
+        schedule_timer_look(relay->schedule_timer);
+        sink_set_control(relay->sink_set);
 }
 
 /* The look that needs no notification: after reconnects, behind poolers, without the trigger. */
@@ -82,7 +82,7 @@ static void on_sweep(void *owner)
         log_tell_repeats(false);
         if (relay->waker != NULL)
                 waker_check(relay->waker);
-        fleet_retry_logins(relay->fleet);
+        sink_set_retry_logins(relay->sink_set);
         relay_ring_all(relay);
         /* A poll looks for new events only; what people do by hand can wait for a sweep. */
         if (uv_now(&relay->loop) >= relay->controlled_ms + (uint64_t)config->sweep_ms * 7 / 8)
@@ -96,7 +96,7 @@ static void on_drain_limit(void *owner)
 
         log_warn("drain_limit_reached",
             kv_text("consequence", "what was in flight is delivered again by the next relay"));
-        fleet_hurry(relay->fleet);
+        sink_set_hurry(relay->sink_set);
 }
 
 static void drain(struct relay *relay)
@@ -105,14 +105,14 @@ static void drain(struct relay *relay)
                 return;
         relay->state = RELAY_DRAINING;
         telemetry_set_ready(relay->telemetry, "stopping");
-        service_stopping(relay->service);
+        systemd_stopping(relay->systemd);
         timer_disarm(relay->sweep);
-        ticker_stop(relay->ticker);
-        keeper_destroy(relay->keeper);
-        relay->keeper = NULL;
+        schedule_timer_stop(relay->schedule_timer);
+        retention_timer_destroy(relay->retention_timer);
+        relay->retention_timer = NULL;
         timer_arm(relay->drain_limit, (uint64_t)relay->config->relay.drain_ms);
         reload_stop(relay->reload);
-        fleet_drain(relay->fleet);
+        sink_set_drain(relay->sink_set);
         relay_mark_dirty(relay);
 }
 
@@ -153,18 +153,18 @@ static void on_up(void *owner)
         telemetry_see_source_up(relay->telemetry);
         if (relay->state == RELAY_RUNNING)
                 telemetry_set_ready(relay->telemetry, NULL);
-        fleet_session_up(relay->fleet);
-        ticker_session_up(relay->ticker);
-        service_ready(relay->service);
-        if (relay->keeper != NULL && relay->state == RELAY_RUNNING)
-                keeper_start(relay->keeper);
+        sink_set_session_up(relay->sink_set);
+        schedule_timer_session_up(relay->schedule_timer);
+        systemd_ready(relay->systemd);
+        if (relay->retention_timer != NULL && relay->state == RELAY_RUNNING)
+                retention_timer_start(relay->retention_timer);
 }
 
 static void on_tick(void *owner, int64_t next_ms)
 {
         struct relay *relay = owner;
 
-        ticker_answer(relay->ticker, next_ms);
+        schedule_timer_answer(relay->schedule_timer, next_ms);
         if (relay->once)
                 relay_ring_all(relay); /* nobody else does */
 }
@@ -173,7 +173,7 @@ static void on_pauses(void *owner, const struct pause_list *pauses)
 {
         struct relay *relay = owner;
 
-        fleet_take_pauses(relay->fleet, pauses);
+        sink_set_take_pauses(relay->sink_set, pauses);
 }
 
 static void on_sink_refused(void *owner, const char *sink, const char *reason)
@@ -195,9 +195,9 @@ void relay_sessions_down(struct relay *relay, const char *why)
         telemetry_see_source_down(relay->telemetry, why);
         if (relay->state == RELAY_RUNNING)
                 telemetry_set_ready(relay->telemetry, "not connected to PostgreSQL");
-        fleet_session_down(relay->fleet);
+        sink_set_session_down(relay->sink_set);
         reload_session_down(relay->reload);
-        ticker_session_down(relay->ticker);
+        schedule_timer_session_down(relay->schedule_timer);
 }
 
 static void on_down(void *owner, const struct error *error, int64_t retry_ms)
@@ -214,7 +214,7 @@ static void on_down(void *owner, const struct error *error, int64_t retry_ms)
         }
         log_warn(
             "outbox_connection_lost", kv_text("error", error->text), kv_int("retry_ms", retry_ms));
-        service_waiting(relay->service, error->text);
+        systemd_waiting(relay->systemd, error->text);
 }
 
 static void on_refused(void *owner, const struct error *error)
@@ -243,10 +243,10 @@ static void ignore_close(uv_handle_t *handle)
 
 static void end(struct relay *relay)
 {
-        ticker_destroy(relay->ticker);
-        service_destroy(relay->service);
+        schedule_timer_destroy(relay->schedule_timer);
+        systemd_destroy(relay->systemd);
         reload_destroy(relay->reload);
-        fleet_destroy(relay->fleet);
+        sink_set_destroy(relay->sink_set);
         outbox_destroy(relay->outbox);
         timer_destroy(relay->sweep);
         timer_destroy(relay->drain_limit);
@@ -264,18 +264,18 @@ static void on_empty(void *owner)
 
 static void close_all(struct relay *relay)
 {
-        bool is_empty = fleet_is_empty(relay->fleet); /* nobody would say so */
+        bool is_empty = sink_set_is_empty(relay->sink_set); /* nobody would say so */
 
-        overseer_destroy(relay->overseer);
-        overseer_destroy(relay->next_overseer);
-        relay->overseer = NULL;
-        relay->next_overseer = NULL;
+        admin_backend_destroy(relay->admin_backend);
+        admin_backend_destroy(relay->next_admin_backend);
+        relay->admin_backend = NULL;
+        relay->next_admin_backend = NULL;
         timer_disarm(relay->drain_limit);
         waker_destroy(relay->waker);
         relay->waker = NULL;
         outbox_close(relay->outbox); /* no answer comes from here on */
         relay->state = RELAY_CLOSING;
-        fleet_close(relay->fleet);
+        sink_set_close(relay->sink_set);
         if (is_empty)
                 end(relay);
 }
@@ -285,7 +285,8 @@ static void serve_waker(struct relay *relay)
 {
         if (relay->waker == NULL)
                 return;
-        waker_own(relay->waker, relay->state == RELAY_RUNNING && fleet_is_any_owned(relay->fleet));
+        waker_own(
+            relay->waker, relay->state == RELAY_RUNNING && sink_set_is_any_owned(relay->sink_set));
         waker_serve(relay->waker);
 }
 
@@ -306,7 +307,7 @@ static void on_refresh(void *owner, int64_t now_us)
         const struct relay *relay = owner;
 
         if (relay->state != RELAY_CLOSING)
-                fleet_show(relay->fleet, now_us);
+                sink_set_show(relay->sink_set, now_us);
 }
 
 static void pump(struct relay *relay)
@@ -316,13 +317,14 @@ static void pump(struct relay *relay)
                 serve_waker(relay);
                 if (relay->state == RELAY_RUNNING)
                         reload_serve(relay->reload);
-                fleet_serve(relay->fleet);
+                sink_set_serve(relay->sink_set);
                 outbox_flush(relay->outbox);
 
                 if (relay->state == RELAY_RUNNING && relay->once &&
-                    ticker_is_caught_up(relay->ticker) && fleet_is_caught_up(relay->fleet))
+                    schedule_timer_is_caught_up(relay->schedule_timer) &&
+                    sink_set_is_caught_up(relay->sink_set))
                         drain(relay);
-                if (relay->state == RELAY_DRAINING && fleet_is_at_rest(relay->fleet))
+                if (relay->state == RELAY_DRAINING && sink_set_is_at_rest(relay->sink_set))
                         close_all(relay);
         }
 }
@@ -340,7 +342,7 @@ static void say_in_words(void *owner, struct bytes *out_words)
 {
         const struct relay *relay = owner;
 
-        service_words_append(out_words, relay->telemetry, clock_monotonic_us());
+        systemd_status_append(out_words, relay->telemetry, clock_monotonic_us());
 }
 
 static void on_filter_checked(void *owner, const char *words)
@@ -373,14 +375,14 @@ static bool open_sinks(struct relay *relay)
         const struct config *config = relay->config;
 
         for (unsigned i = 0; i < config->n_sinks; i++)
-                if (!fleet_add(relay->fleet, &config->sinks[i], &config->relay, relay->error))
+                if (!sink_set_add(relay->sink_set, &config->sinks[i], &config->relay, relay->error))
                         return false;
         return true;
 }
 
 static void start(struct relay *relay)
 {
-        static const struct fleet_events fleet_events = {.on_dirty = relay_mark_dirty,
+        static const struct sink_set_events sink_set_events = {.on_dirty = relay_mark_dirty,
             .on_standby = on_standby,
             .on_login_refused = relay_sink_refused,
             .on_refused = on_sink_refused,
@@ -406,12 +408,12 @@ static void start(struct relay *relay)
         relay->drain_limit = timer_create_on(&relay->loop, on_drain_limit, relay);
         relay->outbox = outbox_create(&relay->loop, &relay->config->postgres, &events, relay);
         relay_create_waker(relay);
-        relay->fleet =
-            fleet_create(&relay->loop, relay->outbox, relay->telemetry, &fleet_events, relay);
+        relay->sink_set =
+            sink_set_create(&relay->loop, relay->outbox, relay->telemetry, &sink_set_events, relay);
         relay_create_reload(relay);
-        relay->ticker = ticker_create(&relay->loop, relay->outbox);
-        relay->service = service_create(&relay->loop, say_in_words, relay);
-        relay_create_keeper(relay);
+        relay->schedule_timer = schedule_timer_create(&relay->loop, relay->outbox);
+        relay->systemd = systemd_create(&relay->loop, say_in_words, relay);
+        relay_create_retention_timer(relay);
 }
 
 static bool run(struct relay *relay)
@@ -434,7 +436,7 @@ static bool run(struct relay *relay)
         log_info("starting", kv_text("version", PGCOURIER_VERSION),
             kv_int("sinks", relay->config->n_sinks));
         if (open_sinks(relay) &&
-            relay_open_overseer(relay, relay->config, &relay->overseer, relay->error)) {
+            relay_open_admin_backend(relay, relay->config, &relay->admin_backend, relay->error)) {
                 outbox_open(relay->outbox);
                 on_sweep(relay);
                 if (relay->waker != NULL)

@@ -17,21 +17,22 @@ struct relay {
         enum relay_state state;
         struct error *error; /* the caller's; kind ERROR_NONE while all is well */
 
-        struct telemetry *telemetry;    /* owned */
-        int64_t turned_us;              /* the last turn of the loop ended then */
-        uint64_t idle_ns;               /* and it had waited for so long in all */
-        struct overseer *overseer;      /* owned; NULL without a block `admin`, or once */
-        struct overseer *next_overseer; /* owned; of a configuration that is to come into force */
-        bool is_overseer_moved;         /* it takes over when the reload is done */
+        struct telemetry *telemetry;         /* owned */
+        int64_t turned_us;                   /* the last turn of the loop ended then */
+        uint64_t idle_ns;                    /* and it had waited for so long in all */
+        struct admin_backend *admin_backend; /* owned; NULL without a block `admin`, or once */
+        struct admin_backend
+            *next_admin_backend; /* owned; of a configuration that is to come into force */
+        bool is_overseer_moved;  /* it takes over when the reload is done */
 
-        struct outbox *outbox;   /* owned */
-        struct ticker *ticker;   /* owned */
-        struct service *service; /* owned */
-        struct waker *waker;     /* owned; NULL with wakeup: poll, or once */
-        struct keeper *keeper;   /* owned; NULL with once */
-        struct fleet *fleet;     /* owned; the carriers */
-        struct reload *reload;   /* owned */
-        bool is_dirty;           /* some carrier has something to do */
+        struct outbox *outbox;                   /* owned */
+        struct schedule_timer *schedule_timer;   /* owned */
+        struct systemd *systemd;                 /* owned */
+        struct waker *waker;                     /* owned; NULL with wakeup: poll, or once */
+        struct retention_timer *retention_timer; /* owned; NULL with once */
+        struct sink_set *sink_set;               /* owned; the dispatchers */
+        struct reload *reload;                   /* owned */
+        bool is_dirty;                           /* some dispatcher has something to do */
 
         uint64_t controlled_ms; /* loop time of the last on_control() */
         /* And when the files had last no other credentials than what PostgreSQL refuses; 0: never. */
@@ -58,8 +59,8 @@ void relay_postgres_read(void *relay, struct config *other); /* reload_events */
 /* relay_reload.c */
 void relay_create_reload(struct relay *relay);
 void relay_create_waker(struct relay *relay); /* before the session is opened */
-void relay_create_keeper(struct relay *relay);
+void relay_create_retention_timer(struct relay *relay);
 
 /* The endpoint of `config`, if it has one. */
-bool relay_open_overseer(struct relay *relay, const struct config *config,
-    struct overseer **out_overseer, struct error *error);
+bool relay_open_admin_backend(struct relay *relay, const struct config *config,
+    struct admin_backend **out_admin_backend, struct error *error);

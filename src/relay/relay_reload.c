@@ -6,10 +6,10 @@
 #include "relay/admin_backend.h"
 #include "relay/relay_internal.h"
 #include "relay/reload.h"
-#include "relay/retention.h"
+#include "relay/retention_timer.h"
 #include "relay/systemd.h"
 #include "telemetry/telemetry.h"
-#include "wakeup/wakeup.h"
+#include "wakeup/waker.h"
 
 #include <string.h>
 
@@ -26,12 +26,14 @@ void relay_create_waker(struct relay *relay)
                 outbox_listen(relay->outbox, NULL, NULL);
 }
 
-void relay_create_keeper(struct relay *relay)
+void relay_create_retention_timer(struct relay *relay)
 {
-        static const struct keeper_events events = {.on_login_refused = relay_postgres_refused};
+        static const struct retention_timer_events events = {
+            .on_login_refused = relay_postgres_refused};
 
         if (!relay->once)
-                relay->keeper = keeper_create(&relay->loop, relay->config, &events, relay);
+                relay->retention_timer =
+                    retention_timer_create(&relay->loop, relay->config, &events, relay);
 }
 
 static uint64_t ask_reload(void *owner)
@@ -41,24 +43,24 @@ static uint64_t ask_reload(void *owner)
         return reload_ask(relay->reload);
 }
 
-bool relay_open_overseer(struct relay *relay, const struct config *config,
-    struct overseer **out_overseer, struct error *error)
+bool relay_open_admin_backend(struct relay *relay, const struct config *config,
+    struct admin_backend **out_admin_backend, struct error *error)
 {
-        static const struct overseer_events events = {
+        static const struct admin_backend_events events = {
             .on_reload = ask_reload, .on_login_refused = relay_postgres_refused};
 
         if (config->admin == NULL || relay->once)
                 return true;
-        *out_overseer = overseer_create(&relay->loop, config, relay->options->config_path,
+        *out_admin_backend = admin_backend_create(&relay->loop, config, relay->options->config_path,
             relay->telemetry, &events, relay, error);
-        return *out_overseer != NULL;
+        return *out_admin_backend != NULL;
 }
 
 static void on_begin(void *owner)
 {
         struct relay *relay = owner;
 
-        service_reloading(relay->service);
+        systemd_reloading(relay->systemd);
 }
 
 /* One listens already where the new configuration wants it. */
@@ -74,15 +76,15 @@ static bool on_prepare(void *owner, const struct config *config, struct error *e
 
         return relay->options->prepare(relay->options->owner, config, error) &&
                (listens_alike(relay->config, config) ||
-                   relay_open_overseer(relay, config, &relay->next_overseer, error));
+                   relay_open_admin_backend(relay, config, &relay->next_admin_backend, error));
 }
 
 static void on_discard(void *owner)
 {
         struct relay *relay = owner;
 
-        overseer_destroy(relay->next_overseer);
-        relay->next_overseer = NULL;
+        admin_backend_destroy(relay->next_admin_backend);
+        relay->next_admin_backend = NULL;
 }
 
 /* Another configuration is in force. Everything that follows the file and belongs to no sink does so
@@ -93,16 +95,17 @@ static void on_applied(void *owner, const struct config *old)
 
         relay->options->apply(relay->options->owner, relay->config);
         if (listens_alike(old, relay->config))
-                overseer_take_config(relay->overseer, relay->config);
+                admin_backend_take_config(relay->admin_backend, relay->config);
         else
                 relay->is_overseer_moved = true; /* whoever asked for this gets his answer first */
         if (relay->waker != NULL)
                 waker_configure(relay->waker, &relay->config->relay);
-        keeper_destroy(relay->keeper); /* a round under way has the settings of before */
-        relay->keeper = NULL;
-        relay_create_keeper(relay);
-        if (relay->keeper != NULL)
-                keeper_start(relay->keeper);
+        retention_timer_destroy(
+            relay->retention_timer); /* a round under way has the settings of before */
+        relay->retention_timer = NULL;
+        relay_create_retention_timer(relay);
+        if (relay->retention_timer != NULL)
+                retention_timer_start(relay->retention_timer);
         timer_arm(relay->sweep, 0);
 }
 
@@ -120,7 +123,7 @@ static void on_reopen(void *owner)
         outbox_open(relay->outbox);
         if (relay->waker != NULL)
                 waker_open(relay->waker);
-        overseer_reopen(relay->overseer, relay->config);
+        admin_backend_reopen(relay->admin_backend, relay->config);
 }
 
 static void on_reloaded(void *owner, const struct reload_result *result)
@@ -129,14 +132,14 @@ static void on_reloaded(void *owner, const struct reload_result *result)
 
         telemetry_see_reload(relay->telemetry, result->error != NULL ? result->error->text : NULL,
             clock_monotonic_us());
-        overseer_reloaded(relay->overseer, result);
-        service_reloaded(relay->service);
+        admin_backend_reloaded(relay->admin_backend, result);
+        systemd_reloaded(relay->systemd);
         if (!relay->is_overseer_moved)
                 return;
         relay->is_overseer_moved = false;
-        overseer_destroy(relay->overseer);
-        relay->overseer = relay->next_overseer;
-        relay->next_overseer = NULL;
+        admin_backend_destroy(relay->admin_backend);
+        relay->admin_backend = relay->next_admin_backend;
+        relay->next_admin_backend = NULL;
 }
 
 void relay_create_reload(struct relay *relay)
@@ -152,7 +155,7 @@ void relay_create_reload(struct relay *relay)
 
         relay->reload = reload_create(&(struct reload_settings){.loop = &relay->loop,
                                           .outbox = relay->outbox,
-                                          .fleet = relay->fleet,
+                                          .sink_set = relay->sink_set,
                                           .config = &relay->config,
                                           .path = relay->options->config_path,
                                           .load = relay->options->load},

@@ -91,7 +91,7 @@ static void on_limit(void *owner)
         log_warn("drain_limit_reached",
             kv_text("consequence", "what sinks that are replaced had in flight is cut off and "
                                    "delivered again"));
-        fleet_hurry(reload->is.fleet);
+        sink_set_hurry(reload->is.sink_set);
 }
 
 struct reload *reload_create(
@@ -140,7 +140,7 @@ static void report_unusable(const struct reload *reload)
         log_warn("credentials_unusable", kv_text("error", reload->error.text));
         for (unsigned i = 0; i < config->n_sinks; i++)
                 if (reload->only[i])
-                        fleet_tell_refused(reload->is.fleet, config->sinks[i].name);
+                        sink_set_tell_refused(reload->is.sink_set, config->sinks[i].name);
 }
 
 static void fail(struct reload *reload)
@@ -148,7 +148,7 @@ static void fail(struct reload *reload)
         timer_disarm(reload->limit);
         if (reload->probe != NULL)
                 outbox_close(reload->probe);
-        fleet_discard_waiting(reload->is.fleet);
+        sink_set_discard_waiting(reload->is.sink_set);
         reload->events.on_discard(reload->owner);
         enter(reload, RELOAD_DISCARDING);
         if (reload->only != NULL) {
@@ -174,7 +174,7 @@ static void take_along(struct reload *reload, struct config *old, struct config 
                 same = *before;
                 *before = new->sinks[i];
                 new->sinks[i] = same;
-                fleet_configure(reload->is.fleet, same.name, &new->sinks[i], &new->relay);
+                sink_set_configure(reload->is.sink_set, same.name, &new->sinks[i], &new->relay);
         }
         if (!reload->plan.reopens && reload->only == NULL) {
                 struct postgres_config same = old->postgres;
@@ -197,10 +197,10 @@ static void retire(struct reload *reload, const struct config *old, const struct
 {
         for (unsigned i = 0; i < new->n_sinks; i++)
                 if (reload->plan.changes[i] == SINK_CHANGED)
-                        fleet_retire(reload->is.fleet, new->sinks[i].name);
+                        sink_set_retire(reload->is.sink_set, new->sinks[i].name);
         for (unsigned i = 0; i < old->n_sinks; i++)
                 if (reload->plan.is_removed[i])
-                        fleet_retire(reload->is.fleet, old->sinks[i].name);
+                        sink_set_retire(reload->is.sink_set, old->sinks[i].name);
 }
 
 /* The point of no return. */
@@ -212,7 +212,7 @@ static void swap(struct reload *reload)
         drop_probe(reload);
         take_along(reload, old, new);
         retire(reload, old, new);
-        fleet_hold(reload->is.fleet, reload->plan.reopens);
+        sink_set_hold(reload->is.sink_set, reload->plan.reopens);
         if (reload->only != NULL) {
                 exchange_sinks(old, new);
         } else {
@@ -328,10 +328,10 @@ static bool open_sinks(struct reload *reload)
 {
         const struct config *new = reload->other;
 
-        fleet_hold(reload->is.fleet, true);
+        sink_set_hold(reload->is.sink_set, true);
         for (unsigned i = 0; i < new->n_sinks; i++)
                 if (reload->plan.changes[i] != SINK_UNCHANGED &&
-                    !fleet_add(reload->is.fleet, &new->sinks[i], &new->relay, &reload->error))
+                    !sink_set_add(reload->is.sink_set, &new->sinks[i], &new->relay, &reload->error))
                         return false;
         return true;
 }
@@ -441,7 +441,7 @@ static bool keep_mended(struct reload *reload)
                 if (reload->other == NULL ||
                     sink_configs_are_equal(sink, &reload->other->sinks[i])) {
                         reload->only[i] = false;
-                        fleet_tell_refused(reload->is.fleet, sink->name);
+                        sink_set_tell_refused(reload->is.sink_set, sink->name);
                         continue;
                 }
                 log_info("credentials_read", kv_text("of", sink->name));
@@ -460,7 +460,7 @@ static void end(struct reload *reload)
         free(reload->only);
         reload->only = NULL;
         reload->is_of_postgres = false;
-        fleet_hold(reload->is.fleet, false);
+        sink_set_hold(reload->is.sink_set, false);
         enter(reload, RELOAD_IDLE);
 }
 
@@ -511,13 +511,13 @@ static void report_success(struct reload *reload)
 
 static void serve_swapping(struct reload *reload)
 {
-        struct fleet *fleet = reload->is.fleet;
+        struct sink_set *sink_set = reload->is.sink_set;
 
-        if (reload->plan.reopens && fleet_is_held(fleet) && fleet_has_made_way(fleet)) {
+        if (reload->plan.reopens && sink_set_is_held(sink_set) && sink_set_has_made_way(sink_set)) {
                 reload->events.on_reopen(reload->owner);
-                fleet_hold(fleet, false);
+                sink_set_hold(sink_set, false);
         }
-        if (!fleet_is_settled(fleet))
+        if (!sink_set_is_settled(sink_set))
                 return;
         if (reload->only == NULL)
                 report_success(reload);
@@ -553,7 +553,7 @@ void reload_serve(struct reload *reload)
                 serve_swapping(reload);
                 return;
         case RELOAD_DISCARDING:
-                if (fleet_is_settled(reload->is.fleet))
+                if (sink_set_is_settled(reload->is.sink_set))
                         end(reload);
                 return;
         }

@@ -57,7 +57,7 @@ struct reload_events {
 struct reload_settings {
         uv_loop_t *loop;       /* borrowed, as all of them */
         struct outbox *outbox; /* the session in use */
-        struct fleet *fleet;
+        struct sink_set *sink_set;
         struct config **config; /* the one in force; a reload puts another one there */
         const char *path;       /* of the file */
         reading_load_fn *load;
@@ -65,13 +65,13 @@ struct reload_settings {
 
 struct reload *reload_create(
     const struct reload_settings *settings, const struct reload_events *events, void *owner);
-void reload_destroy(struct reload *reload); /* the fleet is empty; NULL is allowed */
+void reload_destroy(struct reload *reload); /* the sink_set is empty; NULL is allowed */
 
 /* As soon as the one under way, if any, is over. Returns the number of the one that will do it. */
 uint64_t reload_ask(struct reload *reload);
 
 /* A login is refused: by PostgreSQL, or by the destination of a sink. True: the files are read for other
- * credentials. Then on_postgres_read() follows; and the sink is replaced, or fleet_tell_refused() says that
+ * credentials. Then on_postgres_read() follows; and the sink is replaced, or sink_set_tell_refused() says that
  * there is nothing to replace it with. False: not now, as a reload is under way. */
 bool reload_postgres_refused(struct reload *reload);
 bool reload_sink_refused(struct reload *reload, const char *sink);
@@ -80,9 +80,9 @@ bool reload_sink_refused(struct reload *reload, const char *sink);
 void reload_filter_checked(struct reload *reload, const char *words);
 void reload_session_down(struct reload *reload);
 
-/* The end of a turn of the loop, before fleet_serve(). */
+/* The end of a turn of the loop, before sink_set_serve(). */
 void reload_serve(struct reload *reload);
 
-/* The relay ends: no other one begins, and one that has changed nothing yet is given up. The fleet is
+/* The relay ends: no other one begins, and one that has changed nothing yet is given up. The sink_set is
  * drained next. */
 void reload_stop(struct reload *reload);

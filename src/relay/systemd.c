@@ -22,11 +22,11 @@
 /* How old the status may be; a sign of life is due at least three times in the watchdog's interval. */
 #define TICK_MS 5000
 
-enum service_state { SERVICE_STARTING, SERVICE_READY, SERVICE_RELOADING, SERVICE_STOPPING };
+enum systemd_state { SERVICE_STARTING, SERVICE_READY, SERVICE_RELOADING, SERVICE_STOPPING };
 
-struct service {
-        enum service_state state;
-        service_words_fn *words;
+struct systemd {
+        enum systemd_state state;
+        systemd_status_fn *words;
         void *owner;
         struct timer *tick; /* owned; NULL: nobody listens */
         uint64_t tick_ms;
@@ -36,127 +36,127 @@ struct service {
         struct bytes words_sent;
 };
 
-static void tell(struct service *service, const char *lines)
+static void tell(struct systemd *systemd, const char *lines)
 {
-        if (sd_notify_send(lines) || service->is_told)
+        if (sd_notify_send(lines) || systemd->is_told)
                 return;
-        service->is_told = true;
+        systemd->is_told = true;
         log_warn("service_manager_unreachable", kv_text("error", strerror(errno)),
             kv_text("hint", "NOTIFY_SOCKET is set, but nobody takes messages there"));
 }
 
 /* One line whatever is in it: a line of a peer's could be taken for one of ours. */
-static void append_words(struct service *service, struct bytes *message)
+static void append_words(struct systemd *systemd, struct bytes *message)
 {
         struct bytes words = {0};
 
-        if (service->state == SERVICE_STOPPING)
+        if (systemd->state == SERVICE_STOPPING)
                 bytes_append_text(&words, "stopping: finishing what is in flight");
-        else if (service->waiting_for != NULL)
-                bytes_printf(&words, "waiting: %s", service->waiting_for);
-        else if (service->state == SERVICE_STARTING)
+        else if (systemd->waiting_for != NULL)
+                bytes_printf(&words, "waiting: %s", systemd->waiting_for);
+        else if (systemd->state == SERVICE_STARTING)
                 bytes_append_text(&words, "connecting to the database");
         else
-                service->words(service->owner, &words);
+                systemd->words(systemd->owner, &words);
         for (size_t i = 0; i < words.length; i++)
                 if ((unsigned char)words.data[i] < ' ')
                         words.data[i] = ' ';
         if (words.length > 0 &&
-            (service->words_sent.data == NULL || strcmp(words.data, service->words_sent.data) != 0))
+            (systemd->words_sent.data == NULL || strcmp(words.data, systemd->words_sent.data) != 0))
                 bytes_printf(message, "STATUS=%s\n", words.data);
-        bytes_deinit(&service->words_sent);
-        service->words_sent = words;
+        bytes_deinit(&systemd->words_sent);
+        systemd->words_sent = words;
 }
 
-static void say(struct service *service, const char *lines)
+static void say(struct systemd *systemd, const char *lines)
 {
         struct bytes message = {0};
 
         bytes_append_text(&message, lines);
-        append_words(service, &message);
+        append_words(systemd, &message);
         if (message.length > 0)
-                tell(service, message.data);
+                tell(systemd, message.data);
         bytes_deinit(&message);
 }
 
 static void on_tick(void *owner)
 {
-        struct service *service = owner;
+        struct systemd *systemd = owner;
 
-        say(service, service->has_watchdog ? "WATCHDOG=1\n" : "");
-        timer_arm(service->tick, service->tick_ms);
+        say(systemd, systemd->has_watchdog ? "WATCHDOG=1\n" : "");
+        timer_arm(systemd->tick, systemd->tick_ms);
 }
 
-struct service *service_create(uv_loop_t *loop, service_words_fn *words, void *owner)
+struct systemd *systemd_create(uv_loop_t *loop, systemd_status_fn *words, void *owner)
 {
         const int64_t watchdog_us = sd_notify_watchdog_us();
-        struct service *service = xcalloc(1, sizeof *service);
+        struct systemd *systemd = xcalloc(1, sizeof *systemd);
 
-        service->words = words;
-        service->owner = owner;
+        systemd->words = words;
+        systemd->owner = owner;
         if (!sd_notify_is_wanted())
-                return service;
-        service->has_watchdog = watchdog_us > 0;
-        service->tick_ms = TICK_MS;
-        if (service->has_watchdog && watchdog_us / 3000 < TICK_MS)
-                service->tick_ms = (uint64_t)(watchdog_us / 3000) + 1;
-        service->tick = timer_create_on(loop, on_tick, service);
-        on_tick(service);
-        return service;
+                return systemd;
+        systemd->has_watchdog = watchdog_us > 0;
+        systemd->tick_ms = TICK_MS;
+        if (systemd->has_watchdog && watchdog_us / 3000 < TICK_MS)
+                systemd->tick_ms = (uint64_t)(watchdog_us / 3000) + 1;
+        systemd->tick = timer_create_on(loop, on_tick, systemd);
+        on_tick(systemd);
+        return systemd;
 }
 
-void service_destroy(struct service *service)
+void systemd_destroy(struct systemd *systemd)
 {
-        timer_destroy(service->tick);
-        bytes_deinit(&service->words_sent);
-        free(service->waiting_for);
-        free(service);
+        timer_destroy(systemd->tick);
+        bytes_deinit(&systemd->words_sent);
+        free(systemd->waiting_for);
+        free(systemd);
 }
 
-void service_waiting(struct service *service, const char *reason)
+void systemd_waiting(struct systemd *systemd, const char *reason)
 {
-        if (service->tick == NULL)
+        if (systemd->tick == NULL)
                 return;
-        free(service->waiting_for);
-        service->waiting_for = xstrdup(reason);
-        say(service, "");
+        free(systemd->waiting_for);
+        systemd->waiting_for = xstrdup(reason);
+        say(systemd, "");
 }
 
-void service_ready(struct service *service)
+void systemd_ready(struct systemd *systemd)
 {
-        if (service->tick == NULL || service->state == SERVICE_STOPPING)
+        if (systemd->tick == NULL || systemd->state == SERVICE_STOPPING)
                 return;
-        service->state = SERVICE_READY;
-        free(service->waiting_for);
-        service->waiting_for = NULL;
-        say(service, "READY=1\n");
+        systemd->state = SERVICE_READY;
+        free(systemd->waiting_for);
+        systemd->waiting_for = NULL;
+        say(systemd, "READY=1\n");
 }
 
-void service_reloaded(struct service *service)
+void systemd_reloaded(struct systemd *systemd)
 {
-        if (service->state != SERVICE_RELOADING)
+        if (systemd->state != SERVICE_RELOADING)
                 return;
-        service->state = SERVICE_READY;
-        say(service, "READY=1\n");
+        systemd->state = SERVICE_READY;
+        say(systemd, "READY=1\n");
 }
 
-void service_reloading(struct service *service)
+void systemd_reloading(struct systemd *systemd)
 {
         struct bytes message = {0};
 
-        if (service->tick == NULL || service->state != SERVICE_READY)
+        if (systemd->tick == NULL || systemd->state != SERVICE_READY)
                 return;
-        service->state = SERVICE_RELOADING;
+        systemd->state = SERVICE_RELOADING;
         bytes_printf(
             &message, "RELOADING=1\nMONOTONIC_USEC=%lld\n", (long long)clock_monotonic_us());
-        say(service, message.data);
+        say(systemd, message.data);
         bytes_deinit(&message);
 }
 
-void service_stopping(struct service *service)
+void systemd_stopping(struct systemd *systemd)
 {
-        if (service->tick == NULL)
+        if (systemd->tick == NULL)
                 return;
-        service->state = SERVICE_STOPPING;
-        say(service, "STOPPING=1\n");
+        systemd->state = SERVICE_STOPPING;
+        say(systemd, "STOPPING=1\n");
 }

@@ -10,22 +10,22 @@
 #include <uv.h>
 
 struct bytes;
-struct service;
+struct systemd;
 
 /* Appends what the relay is doing now, in words, for one line. */
-typedef void service_words_fn(void *owner, struct bytes *out_words);
+typedef void systemd_status_fn(void *owner, struct bytes *out_words);
 
-struct service *service_create(uv_loop_t *loop, service_words_fn *words, void *owner);
-void service_destroy(struct service *service);
+struct systemd *systemd_create(uv_loop_t *loop, systemd_status_fn *words, void *owner);
+void systemd_destroy(struct systemd *systemd);
 
 /* Not ready yet, or not any more, because of this. Borrowed for the call. */
-void service_waiting(struct service *service, const char *reason);
+void systemd_waiting(struct systemd *systemd, const char *reason);
 
 /* Connected, and all is checked. May be said again. */
-void service_ready(struct service *service);
+void systemd_ready(struct systemd *systemd);
 
 /* The configuration is being loaded again; and that is over, well or not. Nothing before it is ready. */
-void service_reloading(struct service *service);
-void service_reloaded(struct service *service);
+void systemd_reloading(struct systemd *systemd);
+void systemd_reloaded(struct systemd *systemd);
 
-void service_stopping(struct service *service);
+void systemd_stopping(struct systemd *systemd);

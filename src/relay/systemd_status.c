@@ -61,7 +61,7 @@ static void append_backlog(struct bytes *words, struct telemetry *telemetry, int
                     words, "; %" PRId64 " events wait, the oldest for %.0f s", n_waiting, oldest_s);
 }
 
-void service_words_append(struct bytes *words, struct telemetry *telemetry, int64_t now_us)
+void systemd_status_append(struct bytes *words, struct telemetry *telemetry, int64_t now_us)
 {
         unsigned n_sinks = 0;
         unsigned n_owned = 0;

@@ -15,23 +15,29 @@
 
 #include <stdlib.h>
 
-enum ticker_state { TICKER_DOWN, TICKER_ASKING, TICKER_STALE, TICKER_WAITING, TICKER_STOPPED };
+enum schedule_timer_state {
+        TICKER_DOWN,
+        TICKER_ASKING,
+        TICKER_STALE,
+        TICKER_WAITING,
+        TICKER_STOPPED
+};
 
-struct ticker {
+struct schedule_timer {
         struct outbox *outbox; /* borrowed */
-        enum ticker_state state;
+        enum schedule_timer_state state;
         struct timer *due; /* owned; armed while WAITING for a tick */
 };
 
-static void enter(struct ticker *ticker, enum ticker_state state)
+static void enter(struct schedule_timer *schedule_timer, enum schedule_timer_state state)
 {
-        if (ticker->state == TICKER_STOPPED)
+        if (schedule_timer->state == TICKER_STOPPED)
                 return;
-        ticker->state = state;
+        schedule_timer->state = state;
         if (state != TICKER_WAITING)
-                timer_disarm(ticker->due);
+                timer_disarm(schedule_timer->due);
         if (state == TICKER_ASKING)
-                outbox_tick(ticker->outbox);
+                outbox_tick(schedule_timer->outbox);
 }
 
 static void on_due(void *owner)
@@ -39,41 +45,41 @@ static void on_due(void *owner)
         enter(owner, TICKER_ASKING);
 }
 
-struct ticker *ticker_create(uv_loop_t *loop, struct outbox *outbox)
+struct schedule_timer *schedule_timer_create(uv_loop_t *loop, struct outbox *outbox)
 {
-        struct ticker *ticker = xcalloc(1, sizeof *ticker);
+        struct schedule_timer *schedule_timer = xcalloc(1, sizeof *schedule_timer);
 
-        ticker->outbox = outbox;
-        ticker->due = timer_create_on(loop, on_due, ticker);
-        return ticker;
+        schedule_timer->outbox = outbox;
+        schedule_timer->due = timer_create_on(loop, on_due, schedule_timer);
+        return schedule_timer;
 }
 
-void ticker_destroy(struct ticker *ticker)
+void schedule_timer_destroy(struct schedule_timer *schedule_timer)
 {
-        if (ticker == NULL)
+        if (schedule_timer == NULL)
                 return;
-        timer_destroy(ticker->due);
-        free(ticker);
+        timer_destroy(schedule_timer->due);
+        free(schedule_timer);
 }
 
-void ticker_session_up(struct ticker *ticker)
+void schedule_timer_session_up(struct schedule_timer *schedule_timer)
 {
-        enter(ticker, TICKER_ASKING);
+        enter(schedule_timer, TICKER_ASKING);
 }
 
-void ticker_session_down(struct ticker *ticker)
+void schedule_timer_session_down(struct schedule_timer *schedule_timer)
 {
-        enter(ticker, TICKER_DOWN);
+        enter(schedule_timer, TICKER_DOWN);
 }
 
-void ticker_look(struct ticker *ticker)
+void schedule_timer_look(struct schedule_timer *schedule_timer)
 {
-        switch (ticker->state) {
+        switch (schedule_timer->state) {
         case TICKER_ASKING:
-                enter(ticker, TICKER_STALE);
+                enter(schedule_timer, TICKER_STALE);
                 break;
         case TICKER_WAITING:
-                enter(ticker, TICKER_ASKING);
+                enter(schedule_timer, TICKER_ASKING);
                 break;
         case TICKER_DOWN:
         case TICKER_STALE:
@@ -82,23 +88,23 @@ void ticker_look(struct ticker *ticker)
         }
 }
 
-void ticker_answer(struct ticker *ticker, int64_t next_ms)
+void schedule_timer_answer(struct schedule_timer *schedule_timer, int64_t next_ms)
 {
-        bool is_stale = ticker->state == TICKER_STALE;
+        bool is_stale = schedule_timer->state == TICKER_STALE;
 
-        if (ticker->state == TICKER_STOPPED)
+        if (schedule_timer->state == TICKER_STOPPED)
                 return;
-        enter(ticker, is_stale || next_ms == 0 ? TICKER_ASKING : TICKER_WAITING);
-        if (ticker->state == TICKER_WAITING && next_ms > 0)
-                timer_arm(ticker->due, (uint64_t)next_ms);
+        enter(schedule_timer, is_stale || next_ms == 0 ? TICKER_ASKING : TICKER_WAITING);
+        if (schedule_timer->state == TICKER_WAITING && next_ms > 0)
+                timer_arm(schedule_timer->due, (uint64_t)next_ms);
 }
 
-void ticker_stop(struct ticker *ticker)
+void schedule_timer_stop(struct schedule_timer *schedule_timer)
 {
-        enter(ticker, TICKER_STOPPED);
+        enter(schedule_timer, TICKER_STOPPED);
 }
 
-bool ticker_is_caught_up(const struct ticker *ticker)
+bool schedule_timer_is_caught_up(const struct schedule_timer *schedule_timer)
 {
-        return ticker->state == TICKER_WAITING;
+        return schedule_timer->state == TICKER_WAITING;
 }

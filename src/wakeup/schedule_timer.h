@@ -10,23 +10,23 @@
 #include <uv.h>
 
 struct outbox;
-struct ticker;
+struct schedule_timer;
 
-struct ticker *ticker_create(uv_loop_t *loop, struct outbox *outbox);
-void ticker_destroy(struct ticker *ticker); /* NULL is allowed */
+struct schedule_timer *schedule_timer_create(uv_loop_t *loop, struct outbox *outbox);
+void schedule_timer_destroy(struct schedule_timer *schedule_timer); /* NULL is allowed */
 
 /* The session can be used, or cannot any more. */
-void ticker_session_up(struct ticker *ticker);
-void ticker_session_down(struct ticker *ticker);
+void schedule_timer_session_up(struct schedule_timer *schedule_timer);
+void schedule_timer_session_down(struct schedule_timer *schedule_timer);
 
 /* Some schedule was changed, or may have been; or the server's clock was. */
-void ticker_look(struct ticker *ticker);
+void schedule_timer_look(struct schedule_timer *schedule_timer);
 
 /* outbox_events::on_tick. */
-void ticker_answer(struct ticker *ticker, int64_t next_ms);
+void schedule_timer_answer(struct schedule_timer *schedule_timer, int64_t next_ms);
 
 /* For good. An answer may still come. */
-void ticker_stop(struct ticker *ticker);
+void schedule_timer_stop(struct schedule_timer *schedule_timer);
 
 /* Since the session is up, all that was due has been published. */
-bool ticker_is_caught_up(const struct ticker *ticker);
+bool schedule_timer_is_caught_up(const struct schedule_timer *schedule_timer);

@@ -39,15 +39,15 @@ static void check_greeting(const redisReply *reply, unsigned switches)
         static char password[] = "swordfish-27";
         const struct redis_config config = {
             .password = password, .sentinel_password = password, .db = 1};
-        struct redis_greeting greeting;
+        struct redis_handshake greeting;
         struct bytes commands = {0};
         char refusal[256] = "";
         bool needs_operator = false;
 
-        redis_greeting_start(&greeting, &config, switches % 4, &commands);
+        redis_handshake_start(&greeting, &config, switches % 4, &commands);
         bytes_deinit(&commands);
         greeting.n_answers = switches / 4 % greeting.n_steps;
-        if (redis_greeting_judge(&greeting, reply, refusal, sizeof refusal, &needs_operator) !=
+        if (redis_handshake_judge(&greeting, reply, refusal, sizeof refusal, &needs_operator) !=
             GREETING_REFUSED)
                 return;
         fuzz_require(reply->type == REDIS_REPLY_ERROR || reply->type == REDIS_REPLY_ARRAY,
@@ -122,7 +122,7 @@ static void check_simple(const uint8_t *data, size_t size)
         size_t n;
 
         memcpy(rest, data, size);
-        for (size_t at = 0; (n = redis_simple_read(rest + at, size - at, &reply)) > 0; at += n) {
+        for (size_t at = 0; (n = resp_fast_read(rest + at, size - at, &reply)) > 0; at += n) {
                 redisReply *full = NULL;
 
                 redisReaderFeed(reader, (const char *)data + at, n);

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "fuzz.h"
-#include "outbox/match.h"
+#include "outbox/routing.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include "outbox/match.h"
 #include "outbox/outbox.h"
+#include "outbox/routing.h"
 #include "support/postgres.h"
 
 #include <stdbool.h>

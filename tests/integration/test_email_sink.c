@@ -493,20 +493,20 @@ Test(email_sink, leaves_the_loop_free_while_the_server_thinks)
         struct event event = sample_event(1, SIMPLE_MAIL("slow2000@b.c"));
         unsigned n_data = 2;
         unsigned n_ticks = 0;
-        uv_timer_t ticker;
+        uv_timer_t schedule_timer;
 
         start(NULL);
         /* Two at a time: the second need not wait for the first. */
         sink_driver_start(&driver, &event);
         sink_driver_start(&driver, &event);
         sink_driver_run_until(&driver, is_content_sent, &n_data, "the content at the server");
-        uv_timer_init(&driver.loop, &ticker);
-        ticker.data = &n_ticks;
-        uv_timer_start(&ticker, on_tick, 1, 1);
+        uv_timer_init(&driver.loop, &schedule_timer);
+        schedule_timer.data = &n_ticks;
+        uv_timer_start(&schedule_timer, on_tick, 1, 1);
         sink_driver_run_until(&driver, has_ticked_often, &n_ticks, "ticks");
 
         cr_assert_eq(driver.n_finished, 0);
-        uv_close((uv_handle_t *)&ticker, NULL);
+        uv_close((uv_handle_t *)&schedule_timer, NULL);
         sink_driver_finish(&driver);
         assert_delivered(driver.attempts[0].outcome);
         assert_delivered(driver.attempts[1].outcome);

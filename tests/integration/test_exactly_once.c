@@ -32,7 +32,7 @@ static bool has_no_marks(void *redis)
 
 static void expect_each_once(struct relay_fixture *fixture, struct relay_process *relay)
 {
-        const struct judgement verdict = relay_fixture_check(fixture, relay);
+        const struct filter_result verdict = relay_fixture_check(fixture, relay);
 
         cr_expect_eq(verdict.n_lost, 0, "%zu events are lost", verdict.n_lost);
         cr_expect_eq(verdict.n_repeated, 0, "%zu events came twice", verdict.n_repeated);

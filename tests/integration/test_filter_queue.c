@@ -1,4 +1,4 @@
-/* The sieve by itself, on a real server: what filters say, and what those may cost that take long. */
+/* The queue by itself, on a real server: what filters say, and what those may cost that take long. */
 #include "base/alloc.h"
 #include "outbox/filter_internal.h" /* what a filter has to do to be proven */
 #include "support/dear_filter.h"
@@ -18,8 +18,8 @@ enum { N_EVENTS_MAX = 1000 };
         " AND state = 'active' AND query LIKE '%true_filters%' AND pid <> pg_backend_pid()"
 
 struct asker {
-        struct sieve_filter *filter;
-        struct sieve_ask ask;
+        struct filter *filter;
+        struct filter_request ask;
         enum sift sifts[N_EVENTS_MAX];
         bool is_done;
         char given_up[256];
@@ -30,7 +30,7 @@ struct rig {
         char *dsn, *relay;
         PGconn *admin;
         struct postgres_config config;
-        struct sieve *sieve;
+        struct filter_queue *queue;
         struct event events[N_EVENTS_MAX]; /* with the ids 1, 2, 3 … */
         unsigned n_lost, n_back;
         struct error trouble;
@@ -54,7 +54,8 @@ static void on_back(void *owner)
 
 static void begin(struct rig *rig)
 {
-        static const struct sieve_events events = {.on_trouble = on_lost, .on_back = on_back};
+        static const struct filter_queue_events events = {
+            .on_trouble = on_lost, .on_back = on_back};
         char *server;
 
         *rig = (struct rig){.dsn = postgres_new_database(postgres_shared())};
@@ -63,18 +64,18 @@ static void begin(struct rig *rig)
         rig->config = (struct postgres_config){
             .dsn = rig->relay, .connect_timeout_ms = 30000, .query_timeout_ms = 30000};
         uv_loop_init(&rig->loop);
-        rig->sieve = sieve_create(&rig->loop, &rig->config, &events, rig);
+        rig->queue = filter_queue_create(&rig->loop, &rig->config, &events, rig);
         for (int i = 0; i < N_EVENTS_MAX; i++)
                 rig->events[i].id = i + 1;
         server = database_value(rig->admin, "SELECT pg_postmaster_start_time()");
-        sieve_session_up(rig->sieve, server);
+        filter_queue_session_up(rig->queue, server);
         free(server);
 }
 
 static void end(struct rig *rig)
 {
-        sieve_session_down(rig->sieve);
-        sieve_destroy(rig->sieve);
+        filter_queue_session_down(rig->queue);
+        filter_queue_destroy(rig->queue);
         uv_run(&rig->loop, UV_RUN_DEFAULT);
         uv_loop_close(&rig->loop);
         PQfinish(rig->admin);
@@ -89,7 +90,7 @@ static void on_given_up(void *owner, const char *words)
         snprintf(asker->given_up, sizeof asker->given_up, "%s", words);
 }
 
-static void on_sifted(struct sieve_ask *ask)
+static void on_sifted(struct filter_request *ask)
 {
         list_owner(ask, struct asker, ask)->is_done = true;
 }
@@ -97,14 +98,14 @@ static void on_sifted(struct sieve_ask *ask)
 static void open_asker(struct rig *rig, struct asker *asker, const char *filter)
 {
         *asker = (struct asker){0};
-        asker->filter = sieve_filter_open(rig->sieve, filter, on_given_up, asker);
-        sieve_ask_init(&asker->ask, on_sifted);
+        asker->filter = filter_open(rig->queue, filter, on_given_up, asker);
+        filter_request_init(&asker->ask, on_sifted);
 }
 
 static void close_asker(struct asker *asker)
 {
-        sieve_withdraw(&asker->ask);
-        sieve_filter_close(asker->filter);
+        filter_queue_withdraw(&asker->ask);
+        filter_close(asker->filter);
 }
 
 /* About the events from..to. */
@@ -114,7 +115,7 @@ static void ask(struct rig *rig, struct asker *asker, size_t from, size_t to)
         asker->ask.events = &rig->events[from - 1];
         asker->ask.n_events = to - from + 1;
         asker->ask.sifts = asker->sifts;
-        sieve_ask(asker->filter, &asker->ask);
+        filter_queue_ask(asker->filter, &asker->ask);
 }
 
 static void await(struct rig *rig, const struct asker *asker)
@@ -174,7 +175,7 @@ static void publish_all_kinds(struct rig *rig)
             "INSERT INTO courier.outbox (topic, data) VALUES ('t', '{\"amount\": 150}')");
 }
 
-Test(sieve, answers_each_filter_and_never_fails)
+Test(queue, answers_each_filter_and_never_fails)
 {
         struct rig rig;
 
@@ -194,7 +195,7 @@ Test(sieve, answers_each_filter_and_never_fails)
         end(&rig);
 }
 
-Test(sieve, answers_a_thousand_filters_of_many_events)
+Test(queue, answers_a_thousand_filters_of_many_events)
 {
         enum { N = 1000 };
         struct rig rig;
@@ -224,7 +225,7 @@ Test(sieve, answers_a_thousand_filters_of_many_events)
         end(&rig);
 }
 
-Test(sieve, gives_up_a_filter_that_takes_too_long_while_others_are_answered)
+Test(queue, gives_up_a_filter_that_takes_too_long_while_others_are_answered)
 {
         struct rig rig;
         struct asker dear, good;
@@ -239,7 +240,7 @@ Test(sieve, gives_up_a_filter_that_takes_too_long_while_others_are_answered)
                 cr_expect_str_eq(answers(&rig, &good, 1, 10), "YYYYYYYYYY");
         cr_expect_not(dear.is_done, "the others did not wait for it");
         await(&rig, &dear);
-        cr_expect(sieve_filter_is_given_up(dear.filter));
+        cr_expect(filter_is_given_up(dear.filter));
         cr_expect_eq(dear.ask.n_sifted, 3, "three in a row are enough");
         for (int i = 0; i < 3; i++)
                 cr_expect_eq(dear.sifts[i], SIFT_UNJUDGED);
@@ -270,11 +271,11 @@ static int n_given_up(const struct asker *askers, int n)
         int n_given_up = 0;
 
         for (int i = 0; i < n; i++)
-                n_given_up += sieve_filter_is_given_up(askers[i].filter);
+                n_given_up += filter_is_given_up(askers[i].filter);
         return n_given_up;
 }
 
-Test(sieve, answers_newcomers_while_many_slow_ones_wait)
+Test(queue, answers_newcomers_while_many_slow_ones_wait)
 {
         enum { N_DEAR = 6, N_NEW = 10 };
         struct rig rig;
@@ -297,7 +298,7 @@ Test(sieve, answers_newcomers_while_many_slow_ones_wait)
         end(&rig);
 }
 
-Test(sieve, decides_about_slow_ones_one_after_the_other)
+Test(queue, decides_about_slow_ones_one_after_the_other)
 {
         enum { N_DEAR = 3 };
         struct rig rig;
@@ -310,7 +311,7 @@ Test(sieve, decides_about_slow_ones_one_after_the_other)
                 uv_run(&rig.loop, UV_RUN_ONCE);
         for (int i = 0; i < N_DEAR; i++) {
                 cr_expect_eq(dear[i].ask.n_sifted, i == 0 ? 3 : 0, "of %d", i);
-                cr_expect_eq(sieve_filter_is_slow(dear[i].filter), i > 0, "it has been found out");
+                cr_expect_eq(filter_is_slow(dear[i].filter), i > 0, "it has been found out");
         }
         for (int i = 0; i < N_DEAR; i++)
                 close_asker(&dear[i]);
@@ -318,7 +319,7 @@ Test(sieve, decides_about_slow_ones_one_after_the_other)
 }
 
 /* Else each event that makes it slow would be the others', too. */
-Test(sieve, asks_more_of_a_filter_that_was_slow_before_it_is_asked_with_others)
+Test(queue, asks_more_of_a_filter_that_was_slow_before_it_is_asked_with_others)
 {
         struct rig rig;
         struct asker asker;
@@ -332,13 +333,13 @@ Test(sieve, asks_more_of_a_filter_that_was_slow_before_it_is_asked_with_others)
                 cr_expect_str_eq(answers(&rig, &asker, 1, 5), "YYYYY");
         for (int round = 0, n_good = 4; round < 3; round++, n_good *= 4) {
                 cr_expect_str_eq(answers(&rig, &asker, 6, 6), "?");
-                cr_expect(sieve_filter_is_slow(asker.filter));
+                cr_expect(filter_is_slow(asker.filter));
                 (void)answers(&rig, &asker, 7, 7 + n_good - 3);
                 cr_expect_not(asker.filter->is_proven, "after %d events", n_good - 2);
                 while (!asker.filter->is_proven)
                         (void)answers(&rig, &asker, 7, 8);
         }
-        cr_expect_not(sieve_filter_is_given_up(asker.filter));
+        cr_expect_not(filter_is_given_up(asker.filter));
         close_asker(&asker);
         end(&rig);
 }
@@ -361,7 +362,7 @@ static void lack_memory(struct rig *rig, const char *condition)
 }
 
 /* It is neither true nor false then: it is asked again. */
-Test(sieve, waits_for_a_server_that_cannot_answer)
+Test(queue, waits_for_a_server_that_cannot_answer)
 {
         struct rig rig;
         struct asker asker, other;
@@ -395,7 +396,7 @@ Test(sieve, waits_for_a_server_that_cannot_answer)
 }
 
 /* A payload may be more than the server has memory for, for ever. */
-Test(sieve, leaves_an_event_to_people_that_the_server_can_never_answer_for)
+Test(queue, leaves_an_event_to_people_that_the_server_can_never_answer_for)
 {
         struct rig rig;
         struct asker asker;
@@ -405,13 +406,13 @@ Test(sieve, leaves_an_event_to_people_that_the_server_can_never_answer_for)
         lack_memory(&rig, "$3 = 2");
         open_asker(&rig, &asker, "$.id == 1");
         cr_expect_str_eq(answers(&rig, &asker, 1, 3), "Y?Y");
-        cr_expect_not(sieve_filter_is_given_up(asker.filter));
+        cr_expect_not(filter_is_given_up(asker.filter));
         cr_expect_eq(rig.n_lost, 4, "asked five times");
         close_asker(&asker);
         end(&rig);
 }
 
-Test(sieve, does_not_judge_an_event_that_makes_a_good_filter_slow)
+Test(queue, does_not_judge_an_event_that_makes_a_good_filter_slow)
 {
         struct rig rig;
         struct asker asker;
@@ -423,12 +424,12 @@ Test(sieve, does_not_judge_an_event_that_makes_a_good_filter_slow)
         open_asker(&rig, &asker, "$.id == 1 && !" DEAR);
         cr_expect_str_eq(answers(&rig, &asker, 1, 4), "YYYY");
         cr_expect_str_eq(answers(&rig, &asker, 1, 9), "YYYY?YYYY");
-        cr_expect_not(sieve_filter_is_given_up(asker.filter));
+        cr_expect_not(filter_is_given_up(asker.filter));
         close_asker(&asker);
         end(&rig);
 }
 
-Test(sieve, forgives_what_lies_between_good_answers)
+Test(queue, forgives_what_lies_between_good_answers)
 {
         struct rig rig;
         struct asker asker;
@@ -440,13 +441,13 @@ Test(sieve, forgives_what_lies_between_good_answers)
         }
         open_asker(&rig, &asker, "$.id == 1 && !" DEAR);
         cr_expect_str_eq(answers(&rig, &asker, 1, 8), "?Y?Y?Y?Y");
-        cr_expect_not(sieve_filter_is_given_up(asker.filter));
+        cr_expect_not(filter_is_given_up(asker.filter));
         close_asker(&asker);
         end(&rig);
 }
 
 /* Also where a filter of the same words waits for it, and while others are asked about the same event. */
-Test(sieve, tells_the_slow_one_of_many_that_are_asked_together)
+Test(queue, tells_the_slow_one_of_many_that_are_asked_together)
 {
         enum { N = 20 };
         struct rig rig;
@@ -467,13 +468,13 @@ Test(sieve, tells_the_slow_one_of_many_that_are_asked_together)
         for (int i = 0; i < N; i++) {
                 await(&rig, &askers[i]);
                 cr_expect_eq(askers[i].sifts[3], i == 7 || i == 8 ? SIFT_UNJUDGED : SIFT_PASSED);
-                cr_expect_not(sieve_filter_is_given_up(askers[i].filter));
+                cr_expect_not(filter_is_given_up(askers[i].filter));
                 close_asker(&askers[i]);
         }
         end(&rig);
 }
 
-Test(sieve, does_not_judge_what_is_not_there_any_more)
+Test(queue, does_not_judge_what_is_not_there_any_more)
 {
         struct rig rig;
 
@@ -484,7 +485,7 @@ Test(sieve, does_not_judge_what_is_not_there_any_more)
         end(&rig);
 }
 
-Test(sieve, takes_a_large_payload_for_what_it_is)
+Test(queue, takes_a_large_payload_for_what_it_is)
 {
         struct rig rig;
         struct asker asker;
@@ -498,12 +499,12 @@ Test(sieve, takes_a_large_payload_for_what_it_is)
                 rig.events[i].payload_bytes = 1500000;
         open_asker(&rig, &asker, "$.n > 3");
         cr_expect_str_eq(answers(&rig, &asker, 1, 6), "---YYY");
-        cr_expect_not(sieve_filter_is_given_up(asker.filter));
+        cr_expect_not(filter_is_given_up(asker.filter));
         close_asker(&asker);
         end(&rig);
 }
 
-Test(sieve, asks_again_after_its_connections_were_lost)
+Test(queue, asks_again_after_its_connections_were_lost)
 {
         struct rig rig;
         struct asker dear, good;
@@ -518,7 +519,7 @@ Test(sieve, asks_again_after_its_connections_were_lost)
                                  " WHERE usename = 'relay' AND datname = current_database()");
         cr_expect_str_eq(answers(&rig, &good, 1, 10), "YYYYYYYYYY");
         await(&rig, &dear);
-        cr_expect(sieve_filter_is_given_up(dear.filter));
+        cr_expect(filter_is_given_up(dear.filter));
         cr_expect_gt(rig.n_lost, 0);
         cr_expect_eq(rig.n_back, rig.n_lost);
         close_asker(&dear);
@@ -526,15 +527,15 @@ Test(sieve, asks_again_after_its_connections_were_lost)
         end(&rig);
 }
 
-Test(sieve, asks_no_other_server_than_the_one_that_the_events_are_of)
+Test(queue, asks_no_other_server_than_the_one_that_the_events_are_of)
 {
         struct rig rig;
         struct asker asker;
 
         begin(&rig);
         publish(&rig, A_DOZEN, 1);
-        sieve_session_down(rig.sieve);
-        sieve_session_up(rig.sieve, "2001-01-01 00:00:00+00");
+        filter_queue_session_down(rig.queue);
+        filter_queue_session_up(rig.queue, "2001-01-01 00:00:00+00");
         open_asker(&rig, &asker, "$.id == 1");
         ask(&rig, &asker, 1, 1);
         while (rig.n_lost == 0 && !asker.is_done)
@@ -546,7 +547,7 @@ Test(sieve, asks_no_other_server_than_the_one_that_the_events_are_of)
 }
 
 /* The answer finds nobody who wants it. */
-Test(sieve, forgets_a_slow_filter_whose_ask_was_withdrawn)
+Test(queue, forgets_a_slow_filter_whose_ask_was_withdrawn)
 {
         struct rig rig;
         struct asker dear, good;
@@ -559,17 +560,17 @@ Test(sieve, forgets_a_slow_filter_whose_ask_was_withdrawn)
         while (database_integer(rig.admin, IS_ASKED) == 0)
                 uv_run(&rig.loop, UV_RUN_NOWAIT);
         ask(&rig, &good, 1, 10); /* waits for it */
-        sieve_withdraw(&dear.ask);
+        filter_queue_withdraw(&dear.ask);
         await(&rig, &good);
         cr_expect_eq(good.ask.n_sifted, 10);
         cr_expect_eq(dear.ask.n_sifted, 0);
-        cr_expect_not(sieve_filter_is_given_up(dear.filter));
+        cr_expect_not(filter_is_given_up(dear.filter));
         close_asker(&dear);
         close_asker(&good);
         end(&rig);
 }
 
-Test(sieve, lets_an_ask_be_withdrawn_while_it_is_under_way)
+Test(queue, lets_an_ask_be_withdrawn_while_it_is_under_way)
 {
         struct rig rig;
         struct asker asker;
@@ -579,8 +580,8 @@ Test(sieve, lets_an_ask_be_withdrawn_while_it_is_under_way)
         open_asker(&rig, &asker, "$.id == 1");
         ask(&rig, &asker, 1, 10);
         uv_run(&rig.loop, UV_RUN_NOWAIT);
-        sieve_withdraw(&asker.ask);
-        cr_expect_not(sieve_ask_is_under_way(&asker.ask));
+        filter_queue_withdraw(&asker.ask);
+        cr_expect_not(filter_request_is_under_way(&asker.ask));
         cr_expect_str_eq(answers(&rig, &asker, 5, 10), "YYYYYY");
         close_asker(&asker);
         end(&rig);

@@ -567,7 +567,7 @@ Test(reader, never_reads_a_floor_above_what_was_drawn)
 static void check_history(const struct writers *writers, const struct reader *reader)
 {
         struct history history = {0};
-        struct judgement verdict;
+        struct filter_result verdict;
 
         for (size_t i = 0; i < reader->n_deliveries; i++)
                 history_note(&history, reader->payloads[i]);

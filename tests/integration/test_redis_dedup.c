@@ -62,7 +62,7 @@ static bool has_three_marks(void *server)
         return redis_server_count(server, "SCARD " MARKS) == 3;
 }
 
-Test(redis_marks, are_kept_until_their_events_are_settled)
+Test(redis_dedup, are_kept_until_their_events_are_settled)
 {
         struct redis_server server;
         struct rig rig;
@@ -86,7 +86,7 @@ Test(redis_marks, are_kept_until_their_events_are_settled)
         redis_server_destroy(&server);
 }
 
-Test(redis_marks, tell_what_was_delivered_when_the_answer_was_lost)
+Test(redis_dedup, tell_what_was_delivered_when_the_answer_was_lost)
 {
         struct redis_server server;
         struct rig rig;
@@ -112,7 +112,7 @@ Test(redis_marks, tell_what_was_delivered_when_the_answer_was_lost)
         redis_server_destroy(&server);
 }
 
-Test(redis_marks, are_read_by_the_next_owner)
+Test(redis_dedup, are_read_by_the_next_owner)
 {
         struct redis_server server;
         struct rig first;
@@ -137,7 +137,7 @@ Test(redis_marks, are_read_by_the_next_owner)
         redis_server_destroy(&server);
 }
 
-Test(redis_marks, shut_a_former_owner_out)
+Test(redis_dedup, shut_a_former_owner_out)
 {
         struct redis_server server;
         struct rig former;
@@ -172,7 +172,7 @@ Test(redis_marks, shut_a_former_owner_out)
         redis_server_destroy(&server);
 }
 
-Test(redis_marks, are_not_set_for_what_the_stream_refuses)
+Test(redis_dedup, are_not_set_for_what_the_stream_refuses)
 {
         struct redis_server server;
         struct rig rig;
@@ -200,7 +200,7 @@ Test(redis_marks, are_not_set_for_what_the_stream_refuses)
 }
 
 /* The mark is that of its first delivery: a killed relay left it, or has not removed it yet. */
-Test(redis_marks, hold_back_nothing_that_is_sent_on_its_way_again)
+Test(redis_dedup, hold_back_nothing_that_is_sent_on_its_way_again)
 {
         struct redis_server server;
         struct rig first;
@@ -226,7 +226,7 @@ Test(redis_marks, hold_back_nothing_that_is_sent_on_its_way_again)
 }
 
 /* A restored database gives ids out anew. */
-Test(redis_marks, do_not_mistake_another_event_of_the_same_number)
+Test(redis_dedup, do_not_mistake_another_event_of_the_same_number)
 {
         struct redis_server server;
         struct rig rig;
@@ -243,7 +243,7 @@ Test(redis_marks, do_not_mistake_another_event_of_the_same_number)
         redis_server_destroy(&server);
 }
 
-Test(redis_marks, leave_the_stream_to_its_owner_when_the_sink_is_only_probed)
+Test(redis_dedup, leave_the_stream_to_its_owner_when_the_sink_is_only_probed)
 {
         struct redis_server server;
         struct outcome outcome;
@@ -258,7 +258,7 @@ Test(redis_marks, leave_the_stream_to_its_owner_when_the_sink_is_only_probed)
         redis_server_destroy(&server);
 }
 
-Test(redis_marks, ask_for_the_permissions_that_they_need)
+Test(redis_dedup, ask_for_the_permissions_that_they_need)
 {
         static const char *const options[] = {
             "--user", "default", "on", "nopass", "~*", "+@all", "-eval", NULL};
@@ -339,7 +339,7 @@ static void deliver_window(struct rig *rig, const struct event *events, bool *is
         }
 }
 
-Test(redis_marks, let_nothing_be_lost_or_repeated_while_connections_die)
+Test(redis_dedup, let_nothing_be_lost_or_repeated_while_connections_die)
 {
         struct redis_server server;
         struct rig rig;

@@ -31,7 +31,7 @@ static bool has_no_marks(void *node)
         return redis_server_count(node, "EXISTS {events}:delivered:driven") == 0;
 }
 
-Test(redis_marks_cluster, are_found_where_their_slot_has_moved_to)
+Test(redis_dedup_cluster, are_found_where_their_slot_has_moved_to)
 {
         struct redis_cluster_rig cluster;
         struct rig first;

@@ -58,7 +58,7 @@ static void lose_nothing_when_memory_runs_out(const char *options)
 {
         struct relay_fixture fixture;
         struct relay_process *relay;
-        struct judgement verdict;
+        struct filter_result verdict;
 
         relay_fixture_begin(&fixture, postgres_shared());
         relay = start(&fixture, options);

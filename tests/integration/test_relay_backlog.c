@@ -36,7 +36,7 @@ Test(relay_backlog, delays_nobody_for_the_sake_of_an_open_transaction)
         struct relay_process *relay;
         PGconn *open;
         PGconn *looking;
-        struct judgement verdict;
+        struct filter_result verdict;
 
         relay_fixture_begin(&fixture, postgres_shared());
         relay = relay_fixture_start(&fixture, "");

@@ -122,7 +122,7 @@ static void expect_no_duplicate_after(int signal, unsigned seed)
 {
         struct relay_fixture fixture;
         struct relay_process *relay;
-        struct judgement verdict;
+        struct filter_result verdict;
 
         relay_fixture_begin(&fixture, postgres_shared());
         relay = relay_fixture_start(&fixture, "");

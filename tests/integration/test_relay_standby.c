@@ -52,7 +52,7 @@ static void destroy_pair(struct pair *pair)
 Test(relay_standby, delivers_nothing_twice_when_the_owner_is_stopped)
 {
         struct relay_fixture fixture;
-        struct judgement verdict;
+        struct filter_result verdict;
         struct pair pair;
 
         relay_fixture_begin(&fixture, postgres_shared());
@@ -75,7 +75,7 @@ Test(relay_standby, delivers_nothing_twice_when_the_owner_is_stopped)
 Test(relay_standby, takes_over_when_the_owner_is_killed)
 {
         struct relay_fixture fixture;
-        struct judgement verdict;
+        struct filter_result verdict;
         struct pair pair;
 
         relay_fixture_begin(&fixture, postgres_shared());

@@ -87,7 +87,7 @@ static void expect_at_hook(struct fixture *fixture)
 /* Stops it, too. */
 static void expect_each_once(struct fixture *fixture)
 {
-        const struct judgement verdict = relay_fixture_check(&fixture->relay, fixture->process);
+        const struct filter_result verdict = relay_fixture_check(&fixture->relay, fixture->process);
 
         cr_expect_eq(verdict.n_lost, 0);
         cr_expect_eq(verdict.n_repeated, 0, "%zu events came twice", verdict.n_repeated);

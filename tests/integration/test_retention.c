@@ -694,7 +694,7 @@ Test(retention, loses_nothing_of_sixteen_writers)
         struct fixture fixture = set_up();
         struct hurry hurry = {.dsn = fixture.relay};
         struct history history = {0};
-        struct judgement verdict;
+        struct filter_result verdict;
         struct writers *writers;
         struct reader *reader = reader_open(fixture.relay, &from_the_beginning);
         pthread_t thread;

@@ -255,7 +255,7 @@ Test(rewind, loses_nothing_while_writers_do_their_worst)
             app, &(struct writer_options){
                      .n_writers = 8, .n_transactions = 60, .pause_us = 3000, .seed = 42});
         struct history history = {0};
-        struct judgement judgement;
+        struct filter_result judgement;
         struct leg leg = {.writers = writers};
         int64_t id = 0;
         char *sql;

@@ -3,7 +3,7 @@
  * say, and what only the database can judge, the filters.
  */
 #include "base/alloc.h"
-#include "outbox/match_params.h"
+#include "outbox/routing_params.h"
 #include "outbox/session.h"
 #include "store_rig.h"
 #include "support/reader.h"
@@ -177,7 +177,7 @@ static void invent(char *text, bool is_pattern)
 
 enum { N_EVENTS = 60, N_PATTERNS = 4 };
 
-static PGresult *read_all(PGconn *connection, const struct route_params *route)
+static PGresult *read_all(PGconn *connection, const struct routing_params *route)
 {
         const char *by_param[N_PAGE_PARAMS] = {[PAGE_FROM_FLOOR] = "0",
             [PAGE_FROM_XID] = "3",
@@ -204,11 +204,11 @@ static PGresult *read_all(PGconn *connection, const struct route_params *route)
 static void expect_agreement(PGconn *connection, const struct routing *routing,
     const char *const *topics, const char *const *types)
 {
-        struct route_params params;
+        struct routing_params params;
         PGresult *result;
         int row = 1;
 
-        route_params_init(&params, &routing, 1);
+        routing_params_init(&params, &routing, 1);
         cr_assert(params.is_exact);
         result = read_all(connection, &params);
         for (int i = 0; i < N_EVENTS; i++) {
@@ -223,7 +223,7 @@ static void expect_agreement(PGconn *connection, const struct routing *routing,
         }
         cr_assert_eq(row, PQntuples(result));
         PQclear(result);
-        route_params_deinit(&params);
+        routing_params_deinit(&params);
 }
 
 Test(routing_sql, agrees_with_the_rules_in_c)

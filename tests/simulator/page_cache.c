@@ -1,5 +1,5 @@
 /*
- * The page desk alone, among lanes that are quick and slow, in a log that
+ * The page cache alone, among lanes that are quick and slow, in a log that
  * grows: each lane must get what it takes, once and in the order of commits of
  * each writer, and when nothing more is published all must come to rest. What
  * happens follows from the seed.
@@ -8,7 +8,7 @@
  *
  * An event is seen in a frame if it was committed before that; so a frame's
  * snapshot is a number of commits. What a lane takes is a set of topics, kept
- * where the desk does not look: in n_topics.
+ * where the cache does not look: in n_topics.
  */
 #include "delivery/page_cache.h"
 
@@ -35,7 +35,7 @@ struct event_state {
 };
 
 struct lane_state {
-        struct page_ask ask;
+        struct page_waiter ask;
         struct routing routing;
         bool is_owned, is_reading, is_rung;
         unsigned laziness; /* asks in one of so many steps */
@@ -54,7 +54,7 @@ static struct {
         uint64_t xid;
         struct lane_state lanes[N_LANES];
         const struct routing *routings[N_LANES];
-        struct page_desk *desk;
+        struct page_cache *cache;
         bool is_bell_ringing;
 
         /* What the database was asked. */
@@ -144,7 +144,7 @@ static struct page *read_page(void)
 
 /* ---- the lanes ---------------------------------------------------------------------------------- */
 
-static struct lane_state *lane_of(struct page_ask *ask)
+static struct lane_state *lane_of(struct page_waiter *ask)
 {
         return list_owner(ask, struct lane_state, ask);
 }
@@ -177,7 +177,7 @@ static void see(struct lane_state *lane, unsigned event)
 }
 
 /* As lane_take_page() does. */
-static void on_view(struct page_ask *ask, struct page *view, bool is_old)
+static void on_view(struct page_waiter *ask, struct page *view, bool is_old)
 {
         struct lane_state *lane = lane_of(ask);
         bool is_nothing_new = lane->next.until == NULL && view->start.until->xid == 0 &&
@@ -204,7 +204,7 @@ static void on_view(struct page_ask *ask, struct page *view, bool is_old)
 }
 
 /* As lane_fail_page() does. */
-static void on_failed(struct page_ask *ask, const struct error *error)
+static void on_failed(struct page_waiter *ask, const struct error *error)
 {
         struct lane_state *lane = lane_of(ask);
 
@@ -229,7 +229,7 @@ static void ask(struct lane_state *lane)
         if (lane->next.until == NULL)
                 lane->is_rung = false;
         lane->is_reading = true;
-        page_desk_ask(sim.desk, &lane->ask, &request);
+        page_cache_ask(sim.cache, &lane->ask, &request);
 }
 
 static struct frame *read_frame(const struct frame *frame)
@@ -248,7 +248,7 @@ static void own(struct lane_state *lane)
         lane->next = next;
         lane->is_owned = lane->is_rung = true;
         memcpy(lane->was_seen, lane->was_seen_then, sizeof lane->was_seen);
-        page_desk_ring(sim.desk);
+        page_cache_ring(sim.cache);
 }
 
 static void settle(struct lane_state *lane)
@@ -261,7 +261,7 @@ static void settle(struct lane_state *lane)
 
 static void lose_session(void)
 {
-        page_desk_reset(sim.desk);
+        page_cache_reset(sim.cache);
         sim.is_reading = sim.is_drawing = false;
         for (unsigned i = 0; i < N_LANES; i++)
                 sim.lanes[i].is_owned = sim.lanes[i].is_reading = false;
@@ -295,7 +295,7 @@ static void change_routing(struct lane_state *lane)
                 lane->ever[i] |= takes(lane, i);
                 lane->always[i] = takes(lane, i) && (lane->always[i] || !was_passed);
         }
-        page_desk_set_routings(sim.desk, sim.routings, N_LANES);
+        page_cache_set_routings(sim.cache, sim.routings, N_LANES);
 }
 
 /* ---- what happens ------------------------------------------------------------------------------- */
@@ -303,7 +303,7 @@ static void change_routing(struct lane_state *lane)
 static void ring(void)
 {
         sim.is_bell_ringing = false;
-        page_desk_ring(sim.desk);
+        page_cache_ring(sim.cache);
         for (unsigned i = 0; i < N_LANES; i++)
                 sim.lanes[i].is_rung = true;
 }
@@ -337,14 +337,14 @@ static bool answer_database(void)
 {
         if (sim.is_drawing) {
                 sim.is_drawing = false;
-                page_desk_take_xid(sim.desk, ++sim.xid);
+                page_cache_take_xid(sim.cache, ++sim.xid);
         } else if (sim.is_reading && dice_one_in(&sim.dice, 20)) {
                 const struct error error = {.kind = ERROR_TEMPORARY};
                 sim.is_reading = false;
-                page_desk_fail_page(sim.desk, &error);
+                page_cache_fail_page(sim.cache, &error);
         } else if (sim.is_reading) {
                 sim.is_reading = false;
-                page_desk_take_page(sim.desk, read_page());
+                page_cache_take_page(sim.cache, read_page());
         } else {
                 return false;
         }
@@ -361,7 +361,7 @@ static bool pump(bool all)
                         ask(&sim.lanes[i]);
                         any = true;
                 }
-        page_desk_serve(sim.desk);
+        page_cache_serve(sim.cache);
         /* Who was served may want more. */
         for (unsigned i = 0; i < N_LANES; i++)
                 any |= wants_page(&sim.lanes[i]);
@@ -413,15 +413,15 @@ static void come_to_rest(void)
 
 static void begin(uint64_t seed)
 {
-        static const struct page_desk_events events = {
+        static const struct page_cache_events events = {
             .on_view = on_view, .on_failed = on_failed, .takes = on_takes};
 
         memset(&sim, 0, sizeof sim);
         sim.seed = sim.dice.state = seed;
-        sim.desk = page_desk_create(NULL, &events);
+        sim.cache = page_cache_create(NULL, &events);
         for (unsigned i = 0; i < N_LANES; i++) {
                 struct lane_state *lane = &sim.lanes[i];
-                page_ask_init(&lane->ask);
+                page_waiter_init(&lane->ask);
                 lane->laziness = dice_one_in(&sim.dice, 3) ? 12 : 1;
                 lane->max_events = 1 + dice_below(&sim.dice, 8);
                 lane->max_event_bytes = dice_one_in(&sim.dice, 2) ? 60 : 1000;
@@ -430,12 +430,12 @@ static void begin(uint64_t seed)
                 sim.routings[i] = &lane->routing;
         }
         sim.xid = 1;
-        page_desk_set_routings(sim.desk, sim.routings, N_LANES);
+        page_cache_set_routings(sim.cache, sim.routings, N_LANES);
 }
 
 static void end(void)
 {
-        page_desk_destroy(sim.desk);
+        page_cache_destroy(sim.cache);
         cursor_deinit(&sim.read_from);
         for (unsigned i = 0; i < N_LANES; i++) {
                 cursor_deinit(&sim.lanes[i].next);

@@ -5,7 +5,7 @@
  *
  *   people.c    applications write, commit, roll back; operators skip, redrive, pause
  *   database.c, shelf.c, session.c   snapshots, pages, parked rows, settles, the lane's lock
- *   relay.c, relay_pump.c   one or two relays, which do with their lane what carrier.c does
+ *   relay.c, relay_pump.c   one or two relays, which do with their lane what dispatcher.c does
  *   destination.c, burst.c  a destination that answers, refuses, falls silent; one like Redis
  *   history.c, climate.c    what happens next
  *   checks.c, checks_attempts.c   what must be true, seen from outside at each step

@@ -21,7 +21,8 @@ void history_note(struct history *history, const char *payload)
         history->arrivals[history->n_arrivals++] = arrival;
 }
 
-static void fault(struct judgement *verdict, size_t *count, const char *what, struct arrival event)
+static void fault(
+    struct filter_result *verdict, size_t *count, const char *what, struct arrival event)
 {
         if (verdict->first_fault[0] == '\0')
                 snprintf(verdict->first_fault, sizeof verdict->first_fault,
@@ -35,7 +36,7 @@ struct seen {
         unsigned next;     /* one beyond the highest number that has arrived */
 };
 
-static void judge_arrival(struct judgement *verdict, const struct writers *writers,
+static void judge_arrival(struct filter_result *verdict, const struct writers *writers,
     struct seen *seen, struct arrival arrival)
 {
         if (arrival.number >= writers_n_events(writers, arrival.writer) ||
@@ -54,11 +55,11 @@ static void judge_arrival(struct judgement *verdict, const struct writers *write
                 seen->next = arrival.number + 1;
 }
 
-struct judgement history_judge(const struct history *history, const struct writers *writers)
+struct filter_result history_judge(const struct history *history, const struct writers *writers)
 {
         unsigned n_writers = writers_count(writers);
         struct seen *seen = xcalloc(n_writers, sizeof *seen);
-        struct judgement verdict = {0};
+        struct filter_result verdict = {0};
 
         for (unsigned w = 0; w < n_writers; w++)
                 seen[w].has_arrived = xcalloc(writers_n_events(writers, w) + 1, sizeof(bool));

@@ -18,7 +18,7 @@ struct history {
         char last_read[48]; /* history_stream.c: the last entry read */
 };
 
-struct judgement {
+struct filter_result {
         size_t n_lost;        /* committed, and did not arrive */
         size_t n_repeated;    /* arrivals beyond the first of their event */
         size_t n_misordered;  /* first arrivals after a later event of their writer */
@@ -30,7 +30,7 @@ struct judgement {
 void history_note(struct history *history, const char *payload);
 
 /* The writers have stopped. */
-struct judgement history_judge(const struct history *history, const struct writers *writers);
+struct filter_result history_judge(const struct history *history, const struct writers *writers);
 
 void history_deinit(struct history *history);
 

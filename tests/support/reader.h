@@ -5,8 +5,8 @@
 #pragma once
 
 #include "lane/lane.h"
-#include "outbox/match.h"
 #include "outbox/outbox.h"
+#include "outbox/routing.h"
 
 #include <stdbool.h>
 #include <stdint.h>

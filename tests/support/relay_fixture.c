@@ -88,9 +88,9 @@ static bool nothing_is_missing(void *context)
         return history_judge(&fixture->history, fixture->writers).n_lost == 0;
 }
 
-struct judgement relay_fixture_check(struct relay_fixture *fixture, struct relay_process *relay)
+struct filter_result relay_fixture_check(struct relay_fixture *fixture, struct relay_process *relay)
 {
-        struct judgement verdict;
+        struct filter_result verdict;
 
         writers_stop(fixture->writers);
         wait_until(

@@ -43,7 +43,8 @@ void relay_fixture_await_more(struct relay_fixture *fixture, long long n_entries
 
 /* Stops the writers, waits until everything that they committed has arrived, and stops the relay.
  * Aborts the test if anything was lost, out of order or never committed. */
-struct judgement relay_fixture_check(struct relay_fixture *fixture, struct relay_process *relay);
+struct filter_result relay_fixture_check(
+    struct relay_fixture *fixture, struct relay_process *relay);
 
 /* Publishes '"text"' with that topic and key (NULL: without one); in a transaction of its own unless one is open. */
 void publish(PGconn *connection, const char *topic, const char *key, const char *text);

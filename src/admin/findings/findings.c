@@ -12,12 +12,12 @@
 
 static const char *const level_names[N_ATTENTION_LEVELS] = {"error", "warning", "note"};
 
-struct finding finding_of(enum attention_level level, const char *kind, const char *sink)
+struct finding finding_of(enum findings_level level, const char *kind, const char *sink)
 {
         return (struct finding){.kind = kind, .level = level, .sink = sink, .lasts_s = -1};
 }
 
-static const char *action_name(enum attention_action action)
+static const char *action_name(enum findings_action action)
 {
         switch (action) {
         case ACTION_NONE:
@@ -296,7 +296,7 @@ static void add_orphan(struct findings *findings, const json_t *orphan)
             "it: its cursor is %s behind",
             words_counted(status_number(orphan, "behind"), "id", "ids").text);
         if (unmoved_s >= 0) {
-                attention_duration(unmoved, sizeof unmoved, unmoved_s);
+                findings_duration(unmoved, sizeof unmoved, unmoved_s);
                 sentence_append(&finding.why, "It has not moved for %s", unmoved);
         }
         sentence_append(&finding.remedy, "Configure the sink again, or drop its cursor");
@@ -447,7 +447,7 @@ static json_t *sorted(json_t *list)
         return result;
 }
 
-json_t *attention_find(const json_t *status)
+json_t *findings_find(const json_t *status)
 {
         struct findings findings = {.status = status, .list = json_array()};
 
@@ -463,7 +463,7 @@ json_t *attention_find(const json_t *status)
         return sorted(findings.list);
 }
 
-unsigned attention_count(const json_t *list)
+unsigned findings_count(const json_t *list)
 {
         const json_t *one;
         unsigned n = 0;

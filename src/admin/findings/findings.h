@@ -14,10 +14,10 @@
  *   warning  somebody should look at it some time
  *   note     it mends itself
  */
-json_t *attention_find(const json_t *status);
+json_t *findings_find(const json_t *status);
 
 /* How many of them are errors or warnings. */
-unsigned attention_count(const json_t *findings);
+unsigned findings_count(const json_t *findings);
 
 /* A duration for people: "0.4 s", "12 s", "4 min 10 s", "3 h", "2 d 4 h". */
-void attention_duration(char *text, size_t size, double seconds);
+void findings_duration(char *text, size_t size, double seconds);

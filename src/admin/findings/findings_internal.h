@@ -6,18 +6,18 @@
 #include <jansson.h>
 #include <stddef.h>
 
-enum attention_level { ATTENTION_ERROR, ATTENTION_WARNING, ATTENTION_NOTE, N_ATTENTION_LEVELS };
+enum findings_level { ATTENTION_ERROR, ATTENTION_WARNING, ATTENTION_NOTE, N_ATTENTION_LEVELS };
 
 /* What a button beside it does. */
-enum attention_action { ACTION_NONE, ACTION_RESUME, ACTION_DEAD, ACTION_BLOCKED, ACTION_RELOAD };
+enum findings_action { ACTION_NONE, ACTION_RESUME, ACTION_DEAD, ACTION_BLOCKED, ACTION_RELOAD };
 
 struct finding {
         const char *kind; /* and so the id: "kind:sink", or the kind alone */
-        enum attention_level level;
+        enum findings_level level;
         const char *sink; /* NULL: it concerns all of them */
         double lasts_s;   /* negative: not known */
         struct bytes title, why, remedy, command;
-        enum attention_action action;
+        enum findings_action action;
 };
 
 struct findings {
@@ -26,7 +26,7 @@ struct findings {
 };
 
 /* To be filled, and then added. */
-struct finding finding_of(enum attention_level level, const char *kind, const char *sink);
+struct finding finding_of(enum findings_level level, const char *kind, const char *sink);
 
 /* Takes what the finding holds. */
 void findings_add(struct findings *findings, struct finding *finding);

@@ -42,7 +42,7 @@ static const char *reason_of(const json_t *sink)
 }
 
 static struct finding of_state(
-    struct findings *findings, enum attention_level level, const char *state, const json_t *sink)
+    struct findings *findings, enum findings_level level, const char *state, const json_t *sink)
 {
         struct finding finding = finding_of(level, state, status_text(sink, "name"));
 
@@ -83,7 +83,7 @@ static void add_paused(struct findings *findings, const json_t *sink, const json
         findings_add(findings, &finding);
 }
 
-/* As sieve.c says it when it gives a filter up. */
+/* As filter_queue.c says it when it gives a filter up. */
 static bool is_about_filter(const char *reason)
 {
         static const char words[] = "its filter takes too long";
@@ -192,7 +192,7 @@ static void add_behind(struct findings *findings, const json_t *sink)
         bytes_printf(&finding.title, "%s is behind", finding.sink);
         waiting_append(&finding.why, sink);
         if (rate > 0) {
-                attention_duration(left, sizeof left, n / rate);
+                findings_duration(left, sizeof left, n / rate);
                 sentence_append(
                     &finding.remedy, "At the present rate that is at least %s of work", left);
         }
@@ -325,7 +325,7 @@ static void add_retrying(struct findings *findings, const json_t *sink)
         bytes_printf(&finding.title, "%s%s of %s failed", at_least(sink),
             words_counted(n, "delivery", "deliveries").text, finding.sink);
         if (due_s > 0)
-                attention_duration(due, sizeof due, due_s);
+                findings_duration(due, sizeof due, due_s);
         if (due_s <= 0)
                 sentence_append(&finding.why, "To be tried again");
         else if (n == 1)

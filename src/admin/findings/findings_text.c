@@ -71,7 +71,7 @@ static void write_pair(
                 snprintf(text, size, "%lld %s", value, unit);
 }
 
-void attention_duration(char *text, size_t size, double seconds)
+void findings_duration(char *text, size_t size, double seconds)
 {
         long long whole = (long long)(seconds + 0.5);
 
@@ -139,7 +139,7 @@ void waiting_append(struct bytes *text, const json_t *sink)
                     words_counted(n_parked, "parked delivery", "parked deliveries").text);
         bytes_printf(&words, " wait%s", n + n_parked == 1 ? "s" : "");
         if (oldest_s > 0) {
-                attention_duration(age, sizeof age, oldest_s);
+                findings_duration(age, sizeof age, oldest_s);
                 bytes_printf(&words, ", the oldest for %s", age);
         }
         sentence_append(text, "%s", words.data);

@@ -1,6 +1,6 @@
 /*
  * What is stuck, why, and what helps, as the status document's `attention` says;
- * the relay decides that, for all who ask (attention.c).
+ * the relay decides that, for all who ask (findings.c).
  */
 import { reloadConfig, resumeSink } from "./actions.mjs";
 import { chooseDeadSink } from "./dead.mjs";

@@ -40,7 +40,7 @@ static bool run_docs(const struct arguments *arguments, struct error *error)
         return config_docs_print(error);
 }
 
-static const struct verb verbs[] = {
+static const struct subcommand subcommands[] = {
     {.name = "show", .options = 1u << CONFIG | 1u << JSON, .run = run_show},
     {.name = "schema", .run = run_schema},
     {.name = "docs", .run = run_docs},
@@ -49,7 +49,7 @@ static const struct verb verbs[] = {
 
 static bool run_config(const struct arguments *arguments, struct error *error)
 {
-        return verbs_run(arguments, error);
+        return subcommands_run(arguments, error);
 }
 
 extern const struct command config_command;
@@ -64,7 +64,7 @@ const struct command config_command = {
         "Secrets, and what a module's options hold, are ***. schema prints a JSON Schema that\n"
         "editors understand; docs prints the tables of docs/configuration.md.\n",
     .options = options,
-    .verbs = verbs,
+    .subcommands = subcommands,
     .min_operands = 1,
     .max_operands = 1,
     .run = run_config,

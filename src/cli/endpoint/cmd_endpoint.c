@@ -188,7 +188,7 @@ const struct sink_config *endpoint_find_sink(
         return NULL;
 }
 
-static const struct verb verbs[] = {
+static const struct subcommand subcommands[] = {
     {"add",
         CONNECT | BIT(OPTION_SINK) | BIT(OPTION_URL) | BIT(OPTION_TOPICS) | BIT(OPTION_TYPES) |
             BIT(OPTION_FILTER) | BIT(OPTION_HEADER) | BIT(OPTION_CONCURRENCY) | BIT(OPTION_RATE) |
@@ -210,7 +210,7 @@ static const struct verb verbs[] = {
 
 static bool run_endpoint(const struct arguments *arguments, struct error *error)
 {
-        return verbs_run(arguments, error);
+        return subcommands_run(arguments, error);
 }
 
 const struct command endpoint_command = {
@@ -246,8 +246,9 @@ const struct command endpoint_command = {
         "courier.endpoint by SQL, which can change all other settings. The role must be a member\n"
         "of courier_relay.\n",
     .options = options,
-    .verbs = verbs,
-    .no_verb = "Other settings are changed by SQL: UPDATE courier.endpoint SET … WHERE name = '…'",
+    .subcommands = subcommands,
+    .no_subcommand =
+        "Other settings are changed by SQL: UPDATE courier.endpoint SET … WHERE name = '…'",
     .max_operands = UINT_MAX,
     .run = run_endpoint,
 };

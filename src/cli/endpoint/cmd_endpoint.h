@@ -1,5 +1,5 @@
 /*
- * `pgcourier endpoint`: the receivers of sinks that fan out. What its verbs,
+ * `pgcourier endpoint`: the receivers of sinks that fan out. What its subcommands,
  * a file for each group of them, have in common.
  */
 #pragma once

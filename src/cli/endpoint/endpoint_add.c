@@ -263,7 +263,7 @@ static bool add(struct blocking_conn *conn, const struct addition *addition, str
         if (rows == NULL)
                 return endpoint_refused(conn, name, error);
         if (as_json) {
-                listing_print_json(rows, 0);
+                table_print_json(rows, 0);
         } else {
                 fprintf(stderr, "added %s to %s%s\n", name, addition->values[ENDPOINT_SINK],
                     addition->secret == NULL ? "; its receiver verifies with this secret:" : "");

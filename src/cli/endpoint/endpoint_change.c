@@ -78,7 +78,7 @@ static bool ask(const char *name)
         return is_yes;
 }
 
-/* "1 dead letter", "up to 7 undelivered events": the verb's form is the caller's. Free it. */
+/* "1 dead letter", "up to 7 undelivered events": the subcommand's form is the caller's. Free it. */
 static char *counted(const char *n, const char *noun, const char *nouns)
 {
         return xasprintf("%s %s", n, strcmp(n, "1") == 0 ? noun : nouns);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct listing_column columns[] = {
+static const struct table_column columns[] = {
     {"NAME", ENDPOINT_ROW_NAME, CELL_LONG},
     {"SINK", ENDPOINT_ROW_SINK, CELL_WORD},
     {"STATE", ENDPOINT_ROW_STATE, CELL_WORD},
@@ -49,9 +49,9 @@ static bool print(
                 fprintf(stderr, "%s%s\n", none,
                     is_any ? "; `pgcourier endpoint add NAME --url URL` makes one" : "");
         else if (arguments_has(arguments, OPTION_JSON))
-                listing_print_json(rows, ENDPOINT_ROW_JSON);
+                table_print_json(rows, ENDPOINT_ROW_JSON);
         else
-                return listing_print_table(columns, rows, error);
+                return table_print(columns, rows, error);
         return true;
 }
 
@@ -98,9 +98,9 @@ static bool show(struct blocking_conn *conn, const struct arguments *arguments, 
         if (rows_count(rows) == 0)
                 ok = endpoint_missing(conn, name, error);
         else if (as_json)
-                listing_print_json(rows, 0);
+                table_print_json(rows, 0);
         else
-                listing_print_fields(rows);
+                table_print_fields(rows);
         rows_free(rows);
         return ok;
 }

@@ -3,7 +3,7 @@
 #include "cli/endpoint/cmd_endpoint.h"
 #include "operator/endpoint_rows.h"
 #include "outbox/endpoint.h"
-#include "outbox/match.h"
+#include "outbox/routing.h"
 #include "pgcourier/event.h"
 
 #include <inttypes.h>

@@ -138,8 +138,8 @@ static bool print(const struct arguments *arguments, const struct status_source 
 
         if (!narrow(arguments, status, error))
                 return false;
-        findings = attention_find(status);
-        *out_n_findings = attention_count(findings);
+        findings = findings_find(status);
+        *out_n_findings = findings_count(findings);
         json_object_set(status, "attention", findings);
         if (arguments_has(arguments, JSON))
                 ok = print_json(status, error);

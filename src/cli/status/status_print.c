@@ -11,7 +11,7 @@
 
 enum column { SINK, STATE, BACKLOG, OLDEST, RATE, P50, P99, RETRYING, DEAD, N_COLUMNS };
 
-static const struct listing_column columns[N_COLUMNS + 1] = {
+static const struct table_column columns[N_COLUMNS + 1] = {
     [SINK] = {"SINK", SINK, CELL_LONG},
     [STATE] = {"STATE", STATE, CELL_WORD},
     [BACKLOG] = {"BACKLOG", BACKLOG, CELL_NUMBER},
@@ -48,7 +48,7 @@ static void write_latency(char *cell, const json_t *seconds)
         else if (value < 1)
                 snprintf(cell, CELL_BYTES, "%.0f ms", value * 1000);
         else
-                attention_duration(cell, CELL_BYTES, value);
+                findings_duration(cell, CELL_BYTES, value);
 }
 
 static void write_count(char *cell, const json_t *number, const char *before, const char *after)
@@ -69,7 +69,7 @@ static void write_line(char (*cells)[CELL_BYTES], const json_t *sink)
         write_count(cells[BACKLOG], get(backlog, "events"),
             json_is_false(get(backlog, "is_exact")) ? "~" : "", "");
         if (json_number_value(get(backlog, "oldest_age")) > 0)
-                attention_duration(
+                findings_duration(
                     cells[OLDEST], CELL_BYTES, json_number_value(get(backlog, "oldest_age")));
         if (json_is_number(get(sink, "rate")))
                 snprintf(cells[RATE], CELL_BYTES, "%.1f/s", json_number_value(get(sink, "rate")));
@@ -104,7 +104,7 @@ static bool print_sinks(const json_t *sinks, bool has_colours, struct error *err
                         cells[i * N_COLUMNS + j] = storage[i][j];
                 colours[i] = state_colour(storage[i][STATE]);
         }
-        ok = listing_print_cells(columns, cells, n, has_colours ? colours : NULL, error);
+        ok = table_print_cells(columns, cells, n, has_colours ? colours : NULL, error);
         free(colours);
         free(cells);
         free(storage);
@@ -138,7 +138,7 @@ static void print_head(const json_t *status, const char *unanswered)
         }
         fputs("from the database alone: ", stdout);
         if (unanswered != NULL)
-                listing_print_text(unanswered, 0);
+                table_print_text(unanswered, 0);
         else
                 fputs("no admin endpoint is configured", stdout);
         if (json_is_number(pid))
@@ -169,7 +169,7 @@ static void print_paragraph(const char *text)
                 }
                 bytes_clear(&word);
                 bytes_append(&word, text, length);
-                listing_print_text(word.data, TEXT_INDENT);
+                table_print_text(word.data, TEXT_INDENT);
                 text += length;
                 is_first = false;
         }
@@ -187,9 +187,9 @@ static void print_finding(const json_t *finding, bool has_colours)
         char lasts[CELL_BYTES];
 
         printf("%s%-7s%s  ", has_colours ? colour : "", level, has_colours ? "\x1b[0m" : "");
-        listing_print_text(text_of(finding, "title"), TEXT_INDENT);
+        table_print_text(text_of(finding, "title"), TEXT_INDENT);
         if (json_number_value(get(finding, "lasts")) > 0) {
-                attention_duration(lasts, sizeof lasts, json_number_value(get(finding, "lasts")));
+                findings_duration(lasts, sizeof lasts, json_number_value(get(finding, "lasts")));
                 printf(" for %s", lasts);
         }
         putchar('\n');
@@ -197,7 +197,7 @@ static void print_finding(const json_t *finding, bool has_colours)
         print_paragraph(text_of(finding, "remedy"));
         if (json_is_string(get(finding, "command"))) {
                 printf("%*shelp: ", TEXT_INDENT, "");
-                listing_print_text(text_of(finding, "command"), TEXT_INDENT);
+                table_print_text(text_of(finding, "command"), TEXT_INDENT);
                 putchar('\n');
         }
 }

@@ -1,6 +1,6 @@
 /*
  * The status document: of a running relay if its admin endpoint answers, else as
- * the database alone knows it. Both have one shape (docs/status.md); what the
+ * the database alone knows it. Both have one shape (docs/admin.md); what the
  * database does not know is null.
  */
 #pragma once
@@ -28,5 +28,5 @@ void status_source_close(struct status_source *source);
 /* The caller's; NULL and *error if neither can be asked. */
 json_t *status_source_read(struct status_source *source, struct error *error);
 
-/* status_database.c: what the database says (look.h), in the shape of a status document. */
+/* status_database.c: what the database says (status_query.h), in the shape of a status document. */
 json_t *status_from_look(const json_t *look, const struct config *config, const char *config_path);

@@ -171,30 +171,30 @@ static enum outcome_fault fault_of_status(long status)
         return OUTCOME_FAULT_PROTOCOL;
 }
 
-struct judgement {
+struct filter_result {
         enum outcome_kind kind;
         bool needs_operator;
         bool is_gone;
         uint32_t max_attempts;
 };
 
-static const struct judgement gone = {
+static const struct filter_result gone = {
     .kind = OUTCOME_SINK_DOWN, .needs_operator = true, .is_gone = true};
 
-static struct judgement judge_gone(const struct http_config *config)
+static struct filter_result judge_gone(const struct http_config *config)
 {
         switch (config->on_410) {
         case HTTP_ON_410_PAUSE:
                 break;
         case HTTP_ON_410_DEAD:
-                return (struct judgement){.kind = OUTCOME_REJECTED};
+                return (struct filter_result){.kind = OUTCOME_REJECTED};
         case HTTP_ON_410_RETRY:
-                return (struct judgement){.kind = OUTCOME_RETRY};
+                return (struct filter_result){.kind = OUTCOME_RETRY};
         }
         return gone;
 }
 
-static struct judgement judge_status(
+static struct filter_result judge_status(
     const struct http_result *result, const struct http_config *config, enum meaning meaning)
 {
         bool is_taken = meaning == TAKEN || (meaning == KNOWN && config->accept_409);
@@ -203,26 +203,26 @@ static struct judgement judge_status(
         if (!is_taken && result->is_disabled)
                 return gone;
         if (!is_taken && result->is_aborted)
-                return (struct judgement){.kind = OUTCOME_REJECTED};
+                return (struct filter_result){.kind = OUTCOME_REJECTED};
         if (is_taken)
-                return (struct judgement){.kind = OUTCOME_DELIVERED};
+                return (struct filter_result){.kind = OUTCOME_DELIVERED};
         switch (meaning) {
         case GONE:
                 return judge_gone(config);
         case WAIT:
-                return (struct judgement){.kind = OUTCOME_SINK_DOWN};
+                return (struct filter_result){.kind = OUTCOME_SINK_DOWN};
         case PAUSE:
-                return (struct judgement){.kind = OUTCOME_SINK_DOWN, .needs_operator = true};
+                return (struct filter_result){.kind = OUTCOME_SINK_DOWN, .needs_operator = true};
         case KNOWN:
         case TRY_A_FEW:
-                return (struct judgement){.kind = OUTCOME_RETRY, .max_attempts = FEW_TRIES};
+                return (struct filter_result){.kind = OUTCOME_RETRY, .max_attempts = FEW_TRIES};
         case TAKEN:
         case TRY_AGAIN:
         case DEPENDS:
         case NONSENSE:
                 break;
         }
-        return (struct judgement){.kind = OUTCOME_RETRY};
+        return (struct filter_result){.kind = OUTCOME_RETRY};
 }
 
 static struct outcome describe_status(
@@ -246,7 +246,7 @@ static struct outcome classify_status(
     const struct http_result *result, const struct http_config *config)
 {
         const struct status_row *row = find_status(result->status);
-        const struct judgement judged = judge_status(result, config, row->meaning);
+        const struct filter_result judged = judge_status(result, config, row->meaning);
         struct outcome outcome;
 
         if (judged.kind == OUTCOME_DELIVERED)

@@ -9,7 +9,7 @@
  * one of plain commands before that is answered, if they share no key: Redis is
  * then not idle while answers are read and commands are made.
  *
- * A burst of marked events is one script instead (redis_marks.h). One that waits
+ * A burst of marked events is one script instead (redis_dedup.h). One that waits
  * for replicas has WAIT behind it, whose answer counts for all of it: so it is
  * a transaction even of one event.
  */

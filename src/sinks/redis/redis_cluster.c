@@ -25,7 +25,7 @@ enum { CLUSTER_PORT = 6379 };
 struct redis_cluster {
         struct redis_sink *sink;
         struct redis_endpoints seeds;
-        struct redis_inquiry *inquiry;
+        struct redis_discovery *inquiry;
         bool is_known; /* the map, as far as we know */
         struct redis_node **nodes;
         size_t n_nodes;
@@ -158,13 +158,13 @@ static void read_map(struct redis_cluster *cluster)
         for (size_t i = 0; i < cluster->n_nodes; i++)
                 redis_endpoints_add(
                     &endpoints, cluster->nodes[i]->endpoint.host, cluster->nodes[i]->endpoint.port);
-        redis_inquiry_start(cluster->inquiry, endpoints.items, endpoints.n, 0);
+        redis_discovery_start(cluster->inquiry, endpoints.items, endpoints.n, 0);
         redis_endpoints_deinit(&endpoints);
 }
 
 struct redis_cluster *redis_cluster_create(struct redis_sink *sink, struct error *error)
 {
-        static const struct redis_inquiry_events events = {
+        static const struct redis_discovery_events events = {
             .on_answer = on_answer, .on_failed = on_failed};
         const struct redis_session session = {
             .config = sink->config, .tls = sink->tls, .peer = REDIS_PEER_DIRECTORY};
@@ -178,7 +178,7 @@ struct redis_cluster *redis_cluster_create(struct redis_sink *sink, struct error
                 redis_cluster_destroy(cluster);
                 return NULL;
         }
-        cluster->inquiry = redis_inquiry_create(
+        cluster->inquiry = redis_discovery_create(
             sink->base.loop, &session, "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n", &events, cluster);
         return cluster;
 }
@@ -187,7 +187,7 @@ void redis_cluster_destroy(struct redis_cluster *cluster)
 {
         if (cluster == NULL)
                 return;
-        redis_inquiry_destroy(cluster->inquiry);
+        redis_discovery_destroy(cluster->inquiry);
         while (!list_is_empty(&cluster->all)) /* they may be in lists of the nodes */
                 redis_queue_destroy(list_owner(cluster->all.next, struct redis_queue, all_link));
         for (size_t i = 0; i < cluster->n_nodes; i++)
@@ -232,7 +232,7 @@ void redis_cluster_route(struct redis_cluster *cluster, struct redis_queue *queu
 
         if (queue->asked == NULL && !cluster->is_known) {
                 list_push_back(&cluster->waiting, &queue->link);
-                if (!redis_inquiry_is_running(cluster->inquiry))
+                if (!redis_discovery_is_running(cluster->inquiry))
                         read_map(cluster);
                 return;
         }
@@ -275,7 +275,7 @@ void redis_cluster_flush(struct redis_cluster *cluster)
 
 void redis_cluster_cancel(struct redis_cluster *cluster)
 {
-        redis_inquiry_stop(cluster->inquiry);
+        redis_discovery_stop(cluster->inquiry);
         for (size_t i = 0; i < cluster->n_nodes; i++)
                 redis_connection_close(cluster->nodes[i]->connection);
         list_for_each (link, &cluster->all)

@@ -44,7 +44,7 @@ struct redis_connection {
         bool is_tls_failure;   /* the last one answered, but not by TLS as it should */
 
         struct redis_stream *stream; /* owned */
-        struct redis_greeting greeting;
+        struct redis_handshake greeting;
         unsigned n_unanswered;    /* the owner's commands */
         uint64_t silent_since_ms; /* uv_now() of the last answer, or of the first command after
                                    * an idle time */
@@ -198,7 +198,7 @@ static void on_connected(void *owner)
         struct bytes greeting = {0};
 
         enter(connection, REDIS_GREETING);
-        redis_greeting_start(
+        redis_handshake_start(
             &connection->greeting, connection->config, connection->session.peer, &greeting);
         redis_stream_send(connection->stream, greeting.data, greeting.length);
         explicit_bzero(greeting.data, greeting.capacity);
@@ -210,7 +210,7 @@ static void take_greeting(struct redis_connection *connection, const redisReply 
         char refusal[256];
         bool needs_operator = false;
 
-        switch (redis_greeting_judge(
+        switch (redis_handshake_judge(
             &connection->greeting, reply, refusal, sizeof refusal, &needs_operator)) {
         case GREETING_GOES_ON:
                 return;

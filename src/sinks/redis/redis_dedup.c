@@ -27,7 +27,7 @@ struct mark {
         char event_id[EVENT_ID_SIZE]; /* ids begin anew in a restored database; these do not */
 };
 
-struct redis_marks {
+struct redis_dedup {
         char *stream_key;
         char *owner_key;
         char *marks_key;
@@ -97,7 +97,7 @@ static struct mark mark_of(const struct event *event)
         return mark;
 }
 
-static void add(struct redis_marks *marks, const struct mark *mark)
+static void add(struct redis_dedup *marks, const struct mark *mark)
 {
         struct mark *kept;
 
@@ -109,15 +109,15 @@ static void add(struct redis_marks *marks, const struct mark *mark)
                 out_of_memory();
 }
 
-static void forget_all(struct redis_marks *marks)
+static void forget_all(struct redis_dedup *marks)
 {
         tdestroy(marks->tree, free);
         marks->tree = NULL;
 }
 
-struct redis_marks *redis_marks_create(const char *stream, const char *sink)
+struct redis_dedup *redis_dedup_create(const char *stream, const char *sink)
 {
-        struct redis_marks *marks = xcalloc(1, sizeof *marks);
+        struct redis_dedup *marks = xcalloc(1, sizeof *marks);
         /* A name with a hash tag of its own stays with its tag, another one becomes the tag. */
         bool is_tagged = strchr(stream, '{') != NULL;
         char *slot = is_tagged ? xstrdup(stream) : xasprintf("{%s}", stream);
@@ -129,7 +129,7 @@ struct redis_marks *redis_marks_create(const char *stream, const char *sink)
         return marks;
 }
 
-void redis_marks_destroy(struct redis_marks *marks)
+void redis_dedup_destroy(struct redis_dedup *marks)
 {
         if (marks == NULL)
                 return;
@@ -141,7 +141,7 @@ void redis_marks_destroy(struct redis_marks *marks)
         free(marks);
 }
 
-void redis_marks_own(struct redis_marks *marks, uint64_t epoch)
+void redis_dedup_own(struct redis_dedup *marks, uint64_t epoch)
 {
         assert(epoch > 0);
         marks->epoch = epoch;
@@ -149,12 +149,12 @@ void redis_marks_own(struct redis_marks *marks, uint64_t epoch)
         forget_all(marks);
 }
 
-bool redis_marks_is_owned(const struct redis_marks *marks)
+bool redis_dedup_is_owned(const struct redis_dedup *marks)
 {
         return marks->epoch > 0;
 }
 
-void redis_marks_encode_claim(struct redis_marks *marks, struct bytes *out)
+void redis_dedup_encode_claim(struct redis_dedup *marks, struct bytes *out)
 {
         char number[24];
         char nonce[40];
@@ -176,7 +176,7 @@ void redis_marks_encode_claim(struct redis_marks *marks, struct bytes *out)
 }
 
 /* What is not a mark of ours was put there by hand, and means nothing. */
-static void take_member(struct redis_marks *marks, const redisReply *member)
+static void take_member(struct redis_dedup *marks, const redisReply *member)
 {
         struct mark mark = {0};
         int length = 0;
@@ -187,8 +187,8 @@ static void take_member(struct redis_marks *marks, const redisReply *member)
                 add(marks, &mark);
 }
 
-bool redis_marks_take_claim(
-    struct redis_marks *marks, const redisReply *reply, char *refusal, size_t size)
+bool redis_dedup_take_claim(
+    struct redis_dedup *marks, const redisReply *reply, char *refusal, size_t size)
 {
         if (reply->type == REDIS_REPLY_STRING) {
                 snprintf(refusal, size,
@@ -202,14 +202,14 @@ bool redis_marks_take_claim(
         return true;
 }
 
-bool redis_marks_has(const struct redis_marks *marks, const struct event *event)
+bool redis_dedup_has(const struct redis_dedup *marks, const struct event *event)
 {
         const struct mark wanted = mark_of(event);
 
         return tfind(&wanted, &marks->tree, compare) != NULL;
 }
 
-static void push_settled(struct redis_marks *marks, const struct mark *mark)
+static void push_settled(struct redis_dedup *marks, const struct mark *mark)
 {
         if (marks->n_settled == marks->settled_capacity) {
                 marks->settled_capacity =
@@ -220,7 +220,7 @@ static void push_settled(struct redis_marks *marks, const struct mark *mark)
         marks->settled[marks->n_settled++] = *mark;
 }
 
-void redis_marks_settle(struct redis_marks *marks, const int64_t *event_ids, size_t n_events)
+void redis_dedup_settle(struct redis_dedup *marks, const int64_t *event_ids, size_t n_events)
 {
         for (size_t i = 0; i < n_events; i++) {
                 const struct mark wanted = {.id = event_ids[i]};
@@ -235,7 +235,7 @@ void redis_marks_settle(struct redis_marks *marks, const int64_t *event_ids, siz
         }
 }
 
-bool redis_marks_has_settled(const struct redis_marks *marks)
+bool redis_dedup_has_settled(const struct redis_dedup *marks)
 {
         return marks->n_settled > 0;
 }
@@ -248,7 +248,7 @@ static void append_mark(struct bytes *out, const struct mark *mark)
         redis_append_text(out, member);
 }
 
-void redis_marks_encode_burst(struct redis_marks *marks, const struct redis_ring *ring, size_t n,
+void redis_dedup_encode_burst(struct redis_dedup *marks, const struct redis_ring *ring, size_t n,
     struct redis_command *command, struct bytes *out)
 {
         size_t n_words = 8;
@@ -280,7 +280,7 @@ void redis_marks_encode_burst(struct redis_marks *marks, const struct redis_ring
         }
 }
 
-void redis_marks_note_executed(struct redis_marks *marks)
+void redis_dedup_note_executed(struct redis_dedup *marks)
 {
         if (marks->n_removing == 0)
                 return;
@@ -290,7 +290,7 @@ void redis_marks_note_executed(struct redis_marks *marks)
         marks->n_removing = 0;
 }
 
-void redis_marks_note_delivered(struct redis_marks *marks, const struct event *event)
+void redis_dedup_note_delivered(struct redis_dedup *marks, const struct event *event)
 {
         const struct mark mark = mark_of(event);
 

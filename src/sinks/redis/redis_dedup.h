@@ -35,41 +35,41 @@
 struct bytes;
 struct event;
 struct redis_command;
-struct redis_marks;
+struct redis_dedup;
 struct redis_ring;
 
 enum { REDIS_MARKS_MAX_WORDS = 7000 /* of one event: Lua's stack takes a few more */ };
 
-struct redis_marks *redis_marks_create(const char *stream, const char *sink);
-void redis_marks_destroy(struct redis_marks *marks); /* NULL is allowed */
+struct redis_dedup *redis_dedup_create(const char *stream, const char *sink);
+void redis_dedup_destroy(struct redis_dedup *marks); /* NULL is allowed */
 
 /* The lane was taken, with this epoch: nothing of what was known holds any more. */
-void redis_marks_own(struct redis_marks *marks, uint64_t epoch);
-bool redis_marks_is_owned(const struct redis_marks *marks);
+void redis_dedup_own(struct redis_dedup *marks, uint64_t epoch);
+bool redis_dedup_is_owned(const struct redis_dedup *marks);
 
 /* Appends the command that claims the stream for a new connection, and forgets all marks: the answer
  * brings them. */
-void redis_marks_encode_claim(struct redis_marks *marks, struct bytes *out);
+void redis_dedup_encode_claim(struct redis_dedup *marks, struct bytes *out);
 
 /* Takes the answer to a claim, unless that is an error. False if a later owner of the lane has claimed
  * the stream: `refusal` says so, and what to do if there is none. */
-bool redis_marks_take_claim(
-    struct redis_marks *marks, const redisReply *reply, char *refusal, size_t size);
+bool redis_dedup_take_claim(
+    struct redis_dedup *marks, const redisReply *reply, char *refusal, size_t size);
 
-bool redis_marks_has(const struct redis_marks *marks, const struct event *event);
+bool redis_dedup_has(const struct redis_dedup *marks, const struct event *event);
 
 /* The marks of these events are to go. Ids without a mark are ignored. */
-void redis_marks_settle(struct redis_marks *marks, const int64_t *event_ids, size_t n_events);
-bool redis_marks_has_settled(const struct redis_marks *marks); /* some are still to go */
+void redis_dedup_settle(struct redis_dedup *marks, const int64_t *event_ids, size_t n_events);
+bool redis_dedup_has_settled(const struct redis_dedup *marks); /* some are still to go */
 
 /* Appends the command that delivers the first `n` requests of the ring, which may be none, and removes
  * marks that are to go. The answer is an array with the answer to each XADD, up to the first error;
  * or nil: the token is not ours, and nothing was done. */
-void redis_marks_encode_burst(struct redis_marks *marks, const struct redis_ring *ring, size_t n,
+void redis_dedup_encode_burst(struct redis_dedup *marks, const struct redis_ring *ring, size_t n,
     struct redis_command *command, struct bytes *out);
 
 /* The last burst was executed: its removals are done. */
-void redis_marks_note_executed(struct redis_marks *marks);
+void redis_dedup_note_executed(struct redis_dedup *marks);
 
 /* And this event of it was taken. */
-void redis_marks_note_delivered(struct redis_marks *marks, const struct event *event);
+void redis_dedup_note_delivered(struct redis_dedup *marks, const struct event *event);

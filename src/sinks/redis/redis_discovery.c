@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct redis_inquiry {
+struct redis_discovery {
         struct redis_connection *connection;
         const char *question;
-        const struct redis_inquiry_events *events;
+        const struct redis_discovery_events *events;
         void *owner;
         struct redis_endpoint *endpoints; /* owned, with their hosts */
         size_t n_endpoints;
@@ -23,13 +23,13 @@ struct redis_inquiry {
         char reason[512];
 };
 
-static size_t place(const struct redis_inquiry *inquiry)
+static size_t place(const struct redis_discovery *inquiry)
 {
         return (inquiry->first + inquiry->n_asked - 1) % inquiry->n_endpoints;
 }
 
 /* What each of them came to: one that is down must not hide what another had to say. */
-static void note(struct redis_inquiry *inquiry, const char *reason)
+static void note(struct redis_discovery *inquiry, const char *reason)
 {
         size_t length = strlen(inquiry->reason);
 
@@ -39,7 +39,7 @@ static void note(struct redis_inquiry *inquiry, const char *reason)
 
 static void on_next(void *owner)
 {
-        struct redis_inquiry *inquiry = owner;
+        struct redis_discovery *inquiry = owner;
 
         if (inquiry->n_asked == inquiry->n_endpoints) {
                 inquiry->is_running = false;
@@ -53,7 +53,7 @@ static void on_next(void *owner)
 
 static void on_ready(void *owner)
 {
-        struct redis_inquiry *inquiry = owner;
+        struct redis_discovery *inquiry = owner;
 
         bytes_append_text(redis_connection_out(inquiry->connection), inquiry->question);
         redis_connection_note_sent(inquiry->connection, 1);
@@ -61,7 +61,7 @@ static void on_ready(void *owner)
 
 static void on_reply(void *owner, const redisReply *reply)
 {
-        struct redis_inquiry *inquiry = owner;
+        struct redis_discovery *inquiry = owner;
         const struct redis_endpoint *asked = &inquiry->endpoints[place(inquiry)];
         char refusal[256] = "";
         char reason[520];
@@ -78,19 +78,19 @@ static void on_reply(void *owner, const redisReply *reply)
 
 static void on_lost(void *owner, bool needs_operator, const char *reason)
 {
-        struct redis_inquiry *inquiry = owner;
+        struct redis_discovery *inquiry = owner;
 
         inquiry->needs_operator |= needs_operator;
         note(inquiry, reason);
         timer_arm(inquiry->next, 0);
 }
 
-struct redis_inquiry *redis_inquiry_create(uv_loop_t *loop, const struct redis_session *session,
-    const char *question, const struct redis_inquiry_events *events, void *owner)
+struct redis_discovery *redis_discovery_create(uv_loop_t *loop, const struct redis_session *session,
+    const char *question, const struct redis_discovery_events *events, void *owner)
 {
         static const struct redis_connection_events connection_events = {
             .on_ready = on_ready, .on_reply = on_reply, .on_lost = on_lost};
-        struct redis_inquiry *inquiry = xcalloc(1, sizeof *inquiry);
+        struct redis_discovery *inquiry = xcalloc(1, sizeof *inquiry);
 
         inquiry->connection = redis_connection_create(loop, session, &connection_events, inquiry);
         inquiry->question = question;
@@ -100,7 +100,7 @@ struct redis_inquiry *redis_inquiry_create(uv_loop_t *loop, const struct redis_s
         return inquiry;
 }
 
-static void forget_endpoints(struct redis_inquiry *inquiry)
+static void forget_endpoints(struct redis_discovery *inquiry)
 {
         for (size_t i = 0; i < inquiry->n_endpoints; i++)
                 free(inquiry->endpoints[i].host);
@@ -109,7 +109,7 @@ static void forget_endpoints(struct redis_inquiry *inquiry)
         inquiry->n_endpoints = 0;
 }
 
-void redis_inquiry_destroy(struct redis_inquiry *inquiry)
+void redis_discovery_destroy(struct redis_discovery *inquiry)
 {
         if (inquiry == NULL)
                 return;
@@ -119,7 +119,7 @@ void redis_inquiry_destroy(struct redis_inquiry *inquiry)
         free(inquiry);
 }
 
-void redis_inquiry_start(struct redis_inquiry *inquiry, const struct redis_endpoint *endpoints,
+void redis_discovery_start(struct redis_discovery *inquiry, const struct redis_endpoint *endpoints,
     size_t n_endpoints, size_t first)
 {
         forget_endpoints(inquiry);
@@ -136,19 +136,19 @@ void redis_inquiry_start(struct redis_inquiry *inquiry, const struct redis_endpo
         timer_arm(inquiry->next, 0);
 }
 
-bool redis_inquiry_is_running(const struct redis_inquiry *inquiry)
+bool redis_discovery_is_running(const struct redis_discovery *inquiry)
 {
         return inquiry->is_running;
 }
 
-void redis_inquiry_stop(struct redis_inquiry *inquiry)
+void redis_discovery_stop(struct redis_discovery *inquiry)
 {
         inquiry->is_running = false;
         redis_connection_close(inquiry->connection);
         timer_disarm(inquiry->next);
 }
 
-size_t redis_inquiry_place(const struct redis_inquiry *inquiry)
+size_t redis_discovery_place(const struct redis_discovery *inquiry)
 {
         return place(inquiry);
 }

@@ -6,9 +6,9 @@
 
 #include "sinks/redis/redis_connection.h"
 
-struct redis_inquiry;
+struct redis_discovery;
 
-struct redis_inquiry_events {
+struct redis_discovery_events {
         /* True if the answer will do: the inquiry is over. Else it says what is wrong with it. */
         bool (*on_answer)(void *owner, const redisReply *reply, const struct redis_endpoint *asked,
             char *refusal, size_t size);
@@ -19,15 +19,15 @@ struct redis_inquiry_events {
 
 /* `question` is an encoded command. All but the loop is borrowed; of the session, what it points
  * at. */
-struct redis_inquiry *redis_inquiry_create(uv_loop_t *loop, const struct redis_session *session,
-    const char *question, const struct redis_inquiry_events *events, void *owner);
-void redis_inquiry_destroy(struct redis_inquiry *inquiry); /* NULL is allowed */
+struct redis_discovery *redis_discovery_create(uv_loop_t *loop, const struct redis_session *session,
+    const char *question, const struct redis_discovery_events *events, void *owner);
+void redis_discovery_destroy(struct redis_discovery *inquiry); /* NULL is allowed */
 
 /* Whom to ask, copied; not while it runs. The first one to ask is `first`. */
-void redis_inquiry_start(struct redis_inquiry *inquiry, const struct redis_endpoint *endpoints,
+void redis_discovery_start(struct redis_discovery *inquiry, const struct redis_endpoint *endpoints,
     size_t n_endpoints, size_t first);
-bool redis_inquiry_is_running(const struct redis_inquiry *inquiry);
-void redis_inquiry_stop(struct redis_inquiry *inquiry);
+bool redis_discovery_is_running(const struct redis_discovery *inquiry);
+void redis_discovery_stop(struct redis_discovery *inquiry);
 
 /* The place of the one who gave the last answer. */
-size_t redis_inquiry_place(const struct redis_inquiry *inquiry);
+size_t redis_discovery_place(const struct redis_discovery *inquiry);

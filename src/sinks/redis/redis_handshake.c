@@ -20,7 +20,7 @@ enum step {
         GREETING_PING,
 };
 
-static void say(struct redis_greeting *greeting, struct bytes *out, enum step step, int n_words,
+static void say(struct redis_handshake *greeting, struct bytes *out, enum step step, int n_words,
     const char **words)
 {
         char *command = NULL;
@@ -34,18 +34,18 @@ static void say(struct redis_greeting *greeting, struct bytes *out, enum step st
 }
 
 static void say_word(
-    struct redis_greeting *greeting, struct bytes *out, enum step step, const char *word)
+    struct redis_handshake *greeting, struct bytes *out, enum step step, const char *word)
 {
         say(greeting, out, step, 1, &word);
 }
 
-static const char *password_of(const struct redis_greeting *greeting)
+static const char *password_of(const struct redis_handshake *greeting)
 {
         return greeting->peer == REDIS_PEER_SENTINEL ? greeting->config->sentinel_password
                                                      : greeting->config->password;
 }
 
-static void authenticate(struct redis_greeting *greeting, struct bytes *out)
+static void authenticate(struct redis_handshake *greeting, struct bytes *out)
 {
         const char *user = greeting->peer == REDIS_PEER_SENTINEL ? greeting->config->sentinel_user
                                                                  : greeting->config->user;
@@ -60,14 +60,14 @@ static void authenticate(struct redis_greeting *greeting, struct bytes *out)
         say(greeting, out, GREETING_AUTH, n_words, words);
 }
 
-void redis_greeting_start(struct redis_greeting *greeting, const struct redis_config *config,
+void redis_handshake_start(struct redis_handshake *greeting, const struct redis_config *config,
     enum redis_peer peer, struct bytes *out)
 {
         char db[16];
         const char *select[] = {"SELECT", db};
         const char *name[] = {"CLIENT", "SETNAME", "pgcourier"};
 
-        *greeting = (struct redis_greeting){.config = config, .peer = peer};
+        *greeting = (struct redis_handshake){.config = config, .peer = peer};
         authenticate(greeting, out);
         if (peer == REDIS_PEER_SINGLE && config->db != 0) {
                 snprintf(db, sizeof db, "%" PRIu32, config->db);
@@ -84,7 +84,7 @@ void redis_greeting_start(struct redis_greeting *greeting, const struct redis_co
         }
 }
 
-static enum redis_greeting_progress refuse(const struct redis_greeting *greeting,
+static enum redis_handshake_progress refuse(const struct redis_handshake *greeting,
     const redisReply *reply, const char *what, char *refusal, size_t size, bool *out_needs_operator)
 {
         const struct outcome outcome = redis_reply_judge(reply, false).outcome;
@@ -109,7 +109,7 @@ static bool is_replica(const redisReply *reply)
                strcmp(reply->element[0]->str, "master") != 0;
 }
 
-enum redis_greeting_progress redis_greeting_judge(struct redis_greeting *greeting,
+enum redis_handshake_progress redis_handshake_judge(struct redis_handshake *greeting,
     const redisReply *reply, char *refusal, size_t size, bool *out_needs_operator)
 {
         static const char *const names[] = {[GREETING_AUTH] = "AUTH",

@@ -22,7 +22,7 @@ enum redis_peer {
         REDIS_PEER_SENTINEL,
 };
 
-struct redis_greeting {
+struct redis_handshake {
         const struct redis_config *config; /* borrowed */
         enum redis_peer peer;
         unsigned n_answers; /* so far */
@@ -30,13 +30,13 @@ struct redis_greeting {
         unsigned n_steps;
 };
 
-enum redis_greeting_progress { GREETING_GOES_ON, GREETING_ACCEPTED, GREETING_REFUSED };
+enum redis_handshake_progress { GREETING_GOES_ON, GREETING_ACCEPTED, GREETING_REFUSED };
 
 /* Appends the commands to `out`. */
-void redis_greeting_start(struct redis_greeting *greeting, const struct redis_config *config,
+void redis_handshake_start(struct redis_handshake *greeting, const struct redis_config *config,
     enum redis_peer peer, struct bytes *out);
 
 /* Judges the next answer. If REFUSED, `refusal` says what was refused, in Redis' words and without
  * the password, and *out_needs_operator whether waiting would help. */
-enum redis_greeting_progress redis_greeting_judge(struct redis_greeting *greeting,
+enum redis_handshake_progress redis_handshake_judge(struct redis_handshake *greeting,
     const redisReply *reply, char *refusal, size_t size, bool *out_needs_operator);

@@ -22,7 +22,7 @@
 struct redis_cluster;
 struct redis_sentinel;
 struct redis_command;
-struct redis_marks;
+struct redis_dedup;
 struct timer;
 struct tls_context;
 
@@ -65,7 +65,7 @@ struct redis_sink {
         struct redis_request *answered; /* those of the last burst, while they are being finished */
         struct redis_judgement *judgements; /* on each of them, as soon as it is known */
 
-        struct redis_marks *marks; /* exactly_once; else NULL */
+        struct redis_dedup *marks; /* exactly_once; else NULL */
         uint64_t n_connections;    /* made so far */
         uint64_t claimed_on;       /* the number of the one that has claimed the stream; 0: none */
 

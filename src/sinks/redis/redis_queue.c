@@ -176,11 +176,11 @@ static void judge_all(struct redis_queue *queue, const redisReply *reply)
                         judgement->verdict =
                             redis_burst_verdict(&queue->burst, reply, i, is_per_event);
                 else if (sink->marks != NULL)
-                        redis_marks_note_delivered(
+                        redis_dedup_note_delivered(
                             sink->marks, redis_ring_at(&queue->ring, i)->attempt->event);
         }
         if (sink->marks != NULL && !queue->burst.is_refused)
-                redis_marks_note_executed(sink->marks);
+                redis_dedup_note_executed(sink->marks);
 }
 
 /* Too few replicas have it: it may be lost with the server, so it is not delivered. */
@@ -259,7 +259,7 @@ static void take_claim(struct redis_queue *queue, const redisReply *reply)
 
         if (reply->type == REDIS_REPLY_ERROR) {
                 take_claim_error(queue, reply);
-        } else if (!redis_marks_take_claim(queue->sink->marks, reply, refusal, sizeof refusal)) {
+        } else if (!redis_dedup_take_claim(queue->sink->marks, reply, refusal, sizeof refusal)) {
                 end_burst(queue);
                 redis_node_drop(queue->node, refusal);
                 redis_queue_lose(queue, OUTCOME_FAULT_REDIS, true, refusal);
@@ -290,7 +290,7 @@ static void take_tidying(struct redis_queue *queue, const redisReply *reply)
 {
         end_burst(queue);
         if (reply->type == REDIS_REPLY_ARRAY) {
-                redis_marks_note_executed(queue->sink->marks);
+                redis_dedup_note_executed(queue->sink->marks);
                 redis_queue_advance(queue);
                 return;
         }

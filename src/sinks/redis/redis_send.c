@@ -41,7 +41,7 @@ static void send_script(struct redis_queue *queue, size_t n)
         struct redis_sink *sink = queue->sink;
         struct bytes *out = redis_connection_out(queue->node->connection);
 
-        redis_marks_encode_burst(sink->marks, &queue->ring, n, sink->encoder, out);
+        redis_dedup_encode_burst(sink->marks, &queue->ring, n, sink->encoder, out);
         redis_connection_note_sent(queue->node->connection, 1);
 }
 
@@ -93,7 +93,7 @@ static void send_claim(struct redis_queue *queue)
 
         queue->phase = MARKS_CLAIMING;
         queue->burst = (struct redis_burst){.is_open = true};
-        redis_marks_encode_claim(sink->marks, redis_connection_out(queue->node->connection));
+        redis_dedup_encode_claim(sink->marks, redis_connection_out(queue->node->connection));
         redis_connection_note_sent(queue->node->connection, 1);
         if (sink->policy.wait_replicas > 0)
                 send_wait(queue);
@@ -111,7 +111,7 @@ static bool is_delivered(const struct redis_queue *queue, const struct redis_req
 {
         const struct event *event = request->attempt != NULL ? request->attempt->event : NULL;
 
-        return event != NULL && !event->is_redriven && redis_marks_has(queue->sink->marks, event);
+        return event != NULL && !event->is_redriven && redis_dedup_has(queue->sink->marks, event);
 }
 
 /* Answers those that an earlier connection, or an earlier owner of the lane, has delivered. */
@@ -131,13 +131,13 @@ static bool wants_claim(const struct redis_queue *queue, const struct redis_node
 {
         const struct redis_sink *sink = queue->sink;
 
-        return sink->marks != NULL && redis_marks_is_owned(sink->marks) &&
+        return sink->marks != NULL && redis_dedup_is_owned(sink->marks) &&
                sink->claimed_on != node->number;
 }
 
 bool redis_queue_wants_tidying(const struct redis_queue *queue)
 {
-        return queue->sink->marks != NULL && redis_marks_has_settled(queue->sink->marks);
+        return queue->sink->marks != NULL && redis_dedup_has_settled(queue->sink->marks);
 }
 
 void redis_queue_send(struct redis_queue *queue, struct redis_node *node)

@@ -14,7 +14,7 @@ enum { SENTINEL_PORT = 26379 };
 
 struct redis_sentinel {
         const struct redis_config *config; /* borrowed */
-        struct redis_inquiry *inquiry;     /* owned */
+        struct redis_discovery *inquiry;   /* owned */
         struct redis_endpoints endpoints;
         struct bytes question;
         size_t first; /* the one to ask first */
@@ -41,7 +41,7 @@ static bool on_answer(void *owner, const redisReply *reply, const struct redis_e
         struct redis_endpoint master;
 
         (void)asked;
-        sentinel->first = redis_inquiry_place(sentinel->inquiry);
+        sentinel->first = redis_discovery_place(sentinel->inquiry);
         if (read_master(reply, &master)) {
                 sentinel->on_found(sentinel->owner, &master);
                 return true;
@@ -65,7 +65,7 @@ static void on_failed(void *owner, bool needs_operator, const char *reason)
 struct redis_sentinel *redis_sentinel_create(uv_loop_t *loop, const struct redis_config *config,
     struct tls_context *tls, struct error *error)
 {
-        static const struct redis_inquiry_events events = {
+        static const struct redis_discovery_events events = {
             .on_answer = on_answer, .on_failed = on_failed};
         const struct redis_session session = {
             .config = config, .tls = tls, .peer = REDIS_PEER_SENTINEL};
@@ -81,7 +81,7 @@ struct redis_sentinel *redis_sentinel_create(uv_loop_t *loop, const struct redis
             "*3\r\n$8\r\nSENTINEL\r\n$23\r\nget-master-addr-by-name\r\n$%zu\r\n%s\r\n",
             strlen(config->master), config->master);
         sentinel->inquiry =
-            redis_inquiry_create(loop, &session, sentinel->question.data, &events, sentinel);
+            redis_discovery_create(loop, &session, sentinel->question.data, &events, sentinel);
         return sentinel;
 }
 
@@ -89,7 +89,7 @@ void redis_sentinel_destroy(struct redis_sentinel *sentinel)
 {
         if (sentinel == NULL)
                 return;
-        redis_inquiry_destroy(sentinel->inquiry);
+        redis_discovery_destroy(sentinel->inquiry);
         redis_endpoints_deinit(&sentinel->endpoints);
         bytes_deinit(&sentinel->question);
         free(sentinel);
@@ -98,18 +98,18 @@ void redis_sentinel_destroy(struct redis_sentinel *sentinel)
 void redis_sentinel_ask(struct redis_sentinel *sentinel, sentinel_found_fn *on_found_,
     sentinel_failed_fn *on_failed_, void *owner)
 {
-        if (redis_inquiry_is_running(sentinel->inquiry))
+        if (redis_discovery_is_running(sentinel->inquiry))
                 return;
         sentinel->on_found = on_found_;
         sentinel->on_failed = on_failed_;
         sentinel->owner = owner;
-        redis_inquiry_start(
+        redis_discovery_start(
             sentinel->inquiry, sentinel->endpoints.items, sentinel->endpoints.n, sentinel->first);
 }
 
 void redis_sentinel_stop(struct redis_sentinel *sentinel)
 {
-        redis_inquiry_stop(sentinel->inquiry);
+        redis_discovery_stop(sentinel->inquiry);
 }
 
 void redis_sentinel_doubt(struct redis_sentinel *sentinel)

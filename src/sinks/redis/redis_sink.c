@@ -1,6 +1,6 @@
 /*
  * Redis: each event becomes one XADD, or one PUBLISH. How the parts of the sink hang together:
- * redis_parts.h.
+ * redis_internal.h.
  */
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -101,7 +101,7 @@ static void redis_deliver(struct sink *base, struct attempt *attempt)
         struct redis_sink *sink = redis_sink_from(base);
         struct outcome refusal;
 
-        assert(sink->marks == NULL || redis_marks_is_owned(sink->marks));
+        assert(sink->marks == NULL || redis_dedup_is_owned(sink->marks));
         if (sink_owes_answers(base)) {
                 attempt_finish_later(attempt, &outcome_cancelled);
                 return;
@@ -140,7 +140,7 @@ static void redis_owned(struct sink *base, uint64_t epoch)
 
         assert(sink->marks != NULL);
         sink->claimed_on = 0;
-        redis_marks_own(sink->marks, epoch);
+        redis_dedup_own(sink->marks, epoch);
 }
 
 /* At once: the sink may be closed next, and then it leaves nothing behind. */
@@ -149,7 +149,7 @@ static void redis_settled(struct sink *base, const int64_t *event_ids, size_t n_
         struct redis_sink *sink = redis_sink_from(base);
 
         assert(sink->marks != NULL);
-        redis_marks_settle(sink->marks, event_ids, n_events);
+        redis_dedup_settle(sink->marks, event_ids, n_events);
         if (sink->cluster != NULL)
                 (void)redis_cluster_queue(
                     sink->cluster, sink->config->stream, strlen(sink->config->stream));
@@ -212,7 +212,7 @@ static void destroy(struct redis_sink *sink)
         redis_cluster_destroy(sink->cluster);
         tls_context_destroy(sink->tls);
         redis_command_destroy(sink->encoder);
-        redis_marks_destroy(sink->marks);
+        redis_dedup_destroy(sink->marks);
         timer_destroy(sink->probe.answer);
         sink_deinit(&sink->base);
         free(sink->answered);
@@ -313,7 +313,7 @@ static struct sink *redis_open(const struct sink_settings *settings, struct erro
             .wait_replicas = config->wait_replicas};
         sink->base.remembers = config->exactly_once;
         if (config->exactly_once)
-                sink->marks = redis_marks_create(config->stream, settings->name);
+                sink->marks = redis_dedup_create(config->stream, settings->name);
         sink->judgements = xcalloc(REDIS_BURST_MAX, sizeof *sink->judgements);
         sink->answered = xcalloc(REDIS_BURST_MAX, sizeof *sink->answered);
         sink->probe.answer = timer_create_on(settings->loop, on_probe_due, sink);

@@ -10,7 +10,7 @@ static size_t read_from(const char *text, size_t size, redisReply *reply, char *
 {
         *out_data = malloc(size > 0 ? size : 1);
         memcpy(*out_data, text, size);
-        return redis_simple_read(*out_data, size, reply);
+        return resp_fast_read(*out_data, size, reply);
 }
 
 static void expect_read(const char *text, int type, const char *expected)
@@ -35,7 +35,7 @@ static void expect_left(const char *text, size_t size)
         free(data);
 }
 
-Test(redis_simple, reads_strings_statuses_and_integers)
+Test(resp_fast, reads_strings_statuses_and_integers)
 {
         redisReply reply;
         char *data;
@@ -53,7 +53,7 @@ Test(redis_simple, reads_strings_statuses_and_integers)
         free(data);
 }
 
-Test(redis_simple, leaves_what_is_not_whole)
+Test(resp_fast, leaves_what_is_not_whole)
 {
         static const char *const whole[] = {
             "$15\r\n1795271089679-0\r\n", "+QUEUED\r\n", ":12\r\n", "$0\r\n\r\n"};
@@ -63,7 +63,7 @@ Test(redis_simple, leaves_what_is_not_whole)
                         expect_left(whole[i], size);
 }
 
-Test(redis_simple, leaves_other_kinds_and_what_is_not_as_it_should_be)
+Test(resp_fast, leaves_other_kinds_and_what_is_not_as_it_should_be)
 {
         static const char *const others[] = {"-ERR no\r\n", "*1\r\n$1\r\na\r\n", "$-1\r\n",
             ":-1\r\n", "$1\r\nab\r\n", "$01\r\na\r\n", "$a\r\n", "$\r\n", "$1a\r\nb\r\n",

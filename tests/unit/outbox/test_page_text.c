@@ -1,5 +1,5 @@
-#include "outbox/match.h"
 #include "outbox/page_text.h"
+#include "outbox/routing.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -35,7 +35,7 @@ static const char *find(const char *text)
 {
         static char lines[8192];
         json_t *status = parse(text);
-        json_t *findings = attention_find(status);
+        json_t *findings = findings_find(status);
         const json_t *finding;
         size_t i;
 
@@ -114,7 +114,7 @@ Test(attention, has_one_shape)
             "id", "level", "sink", "title", "lasts", "why", "remedy", "command", "action"};
         json_t *status = parse("{'sinks': [{'name': 'a', 'state': 'running', " BACKLOG(
             "3", "300") "}, {'name': 'b', 'state': 'paused'}], 'source': {'up': false}}");
-        json_t *findings = attention_find(status);
+        json_t *findings = findings_find(status);
         const json_t *finding;
         size_t i;
 
@@ -336,9 +336,9 @@ Test(attention, takes_a_standby_for_well)
 {
         json_t *status = parse("{'sinks': [{'name': 'a', 'state': 'standby', 'owner': {'pid': 7,"
                                " 'client': '10.0.0.4'}}]}");
-        json_t *findings = attention_find(status);
+        json_t *findings = findings_find(status);
 
-        cr_expect_eq(attention_count(findings), 0);
+        cr_expect_eq(findings_count(findings), 0);
         json_decref(findings);
         json_decref(status);
         expect("{'sinks': [{'name': 'a', 'state': 'standby', 'owner': {'pid': 7, 'client':"
@@ -392,7 +392,7 @@ Test(attention, counts_what_somebody_should_do_something_about)
         json_t *findings = json_pack(
             "[{s:s}, {s:s}, {s:s}]", "level", "error", "level", "warning", "level", "note");
 
-        cr_expect_eq(attention_count(findings), 2);
+        cr_expect_eq(findings_count(findings), 2);
         json_decref(findings);
 }
 

@@ -7,7 +7,7 @@
  * Of several routings the union is asked for: topics that any of them names,
  * types if all name some. Where that would cost more than reading everything
  * (thousands of receivers), everything is read. Filters are asked later, and apart
- * (sieve.h).
+ * (filter_queue.h).
  */
 #pragma once
 
@@ -29,13 +29,13 @@ enum route_param {
         N_ROUTE_PARAMS,
 };
 
-struct route_params {
+struct routing_params {
         const char *values[N_ROUTE_PARAMS]; /* borrowed from `texts`; NULL: no such condition */
         struct array_literal texts[N_ROUTE_PARAMS];
         bool is_any_topic; /* but for those that are left out */
         bool is_exact;     /* what passes is just what one of the routings takes */
 };
 
-void route_params_init(
-    struct route_params *params, const struct routing *const *routings, size_t n_routings);
-void route_params_deinit(struct route_params *params);
+void routing_params_init(
+    struct routing_params *params, const struct routing *const *routings, size_t n_routings);
+void routing_params_deinit(struct routing_params *params);

@@ -1,7 +1,7 @@
-#include "outbox/match_params.h"
+#include "outbox/routing_params.h"
 
 #include "base/alloc.h"
-#include "outbox/match.h"
+#include "outbox/routing.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -106,7 +106,7 @@ static void add_regex(struct bytes *regex, const char *pattern)
 }
 
 /* False if it is too long to be used. */
-static bool end_regex(struct route_params *params, int param)
+static bool end_regex(struct routing_params *params, int param)
 {
         struct bytes *regex = &params->texts[param].bytes;
 
@@ -119,7 +119,7 @@ static bool end_regex(struct route_params *params, int param)
         return true;
 }
 
-static void end_array(struct route_params *params, int param)
+static void end_array(struct routing_params *params, int param)
 {
         params->values[param] = array_end(&params->texts[param]);
 }
@@ -143,7 +143,7 @@ static bool is_within_another(const struct text_set *patterns, size_t i, size_t 
 
 /* Those that exclude, or the others, from `first` on. False if they cannot be asked for. */
 static bool add_patterns(
-    struct route_params *params, int first, const struct text_set *patterns, bool exclude)
+    struct routing_params *params, int first, const struct text_set *patterns, bool exclude)
 {
         for (size_t i = 0; i < patterns->n_texts; i++) {
                 const char *pattern = patterns->texts[i] + exclude;
@@ -168,7 +168,7 @@ static bool add_patterns(
         return end_regex(params, first + REGEX);
 }
 
-static void add_topics(struct route_params *params, const struct text_set *patterns)
+static void add_topics(struct routing_params *params, const struct text_set *patterns)
 {
         if (text_set_has(patterns, "**")) {
                 params->is_any_topic = true;
@@ -178,7 +178,7 @@ static void add_topics(struct route_params *params, const struct text_set *patte
         }
 }
 
-static void add_types(struct route_params *params, const struct text_set *patterns)
+static void add_types(struct routing_params *params, const struct text_set *patterns)
 {
         for (size_t i = 0; i < patterns->n_texts; i++) {
                 const char *pattern = patterns->texts[i];
@@ -196,7 +196,7 @@ static void add_types(struct route_params *params, const struct text_set *patter
                 params->is_exact = false;
 }
 
-static void add_type_exclusions(struct route_params *params, const struct text_set *patterns)
+static void add_type_exclusions(struct routing_params *params, const struct text_set *patterns)
 {
         for (size_t i = 0; i < patterns->n_texts; i++)
                 if (*patterns->texts[i] == '!')
@@ -206,7 +206,7 @@ static void add_type_exclusions(struct route_params *params, const struct text_s
                 params->is_exact = false;
 }
 
-static void add_headers(struct route_params *params, const struct routing *routing)
+static void add_headers(struct routing_params *params, const struct routing *routing)
 {
         if (routing->n_headers == 0)
                 return;
@@ -226,7 +226,7 @@ static void add_headers(struct route_params *params, const struct routing *routi
 
 /* All that one routing says. Of a receiver, the topics that begin with "courier." are left to
  * routing_matches(). */
-static void add_one(struct route_params *params, const struct routing *routing)
+static void add_one(struct routing_params *params, const struct routing *routing)
 {
         struct text_set topics = {0}, types = {0};
 
@@ -248,7 +248,7 @@ static void add_one(struct route_params *params, const struct routing *routing)
 }
 
 static void add_union(
-    struct route_params *params, const struct routing *const *routings, size_t n_routings)
+    struct routing_params *params, const struct routing *const *routings, size_t n_routings)
 {
         struct text_set topics = {0}, types = {0};
         bool have_types = true;
@@ -270,10 +270,10 @@ static void add_union(
         text_set_deinit(&types);
 }
 
-void route_params_init(
-    struct route_params *params, const struct routing *const *routings, size_t n_routings)
+void routing_params_init(
+    struct routing_params *params, const struct routing *const *routings, size_t n_routings)
 {
-        *params = (struct route_params){0};
+        *params = (struct routing_params){0};
         if (n_routings == 0)
                 return;
         if (n_routings == 1)
@@ -282,9 +282,9 @@ void route_params_init(
                 add_union(params, routings, n_routings);
 }
 
-void route_params_deinit(struct route_params *params)
+void routing_params_deinit(struct routing_params *params)
 {
         for (int i = 0; i < N_ROUTE_PARAMS; i++)
                 array_deinit(&params->texts[i]);
-        *params = (struct route_params){0};
+        *params = (struct routing_params){0};
 }

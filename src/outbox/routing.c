@@ -1,4 +1,4 @@
-#include "outbox/match.h"
+#include "outbox/routing.h"
 
 #include "text/topic_pattern.h"
 

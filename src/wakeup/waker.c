@@ -1,4 +1,4 @@
-#include "wakeup/wakeup.h"
+#include "wakeup/waker.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /* Which events a routing takes, and that no pattern is slow to say so. */
-#include "outbox/match.h"
 #include "outbox/page.h"
+#include "outbox/routing.h"
 #include "text/topic_pattern.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-#include "relay/retention.h"
+#include "relay/retention_timer.h"
 
 #include "base/alloc.h"
 #include "log/log.h"
@@ -13,10 +13,10 @@
 /* What is held stays so for long: it is said when it becomes so, and each hour. */
 #define ROUNDS_PER_REPORT 120
 
-struct keeper {
+struct retention_timer {
         struct maintenance *maintenance; /* owned */
         struct timer *round;             /* owned */
-        struct keeper_events events;
+        struct retention_timer_events events;
         void *owner; /* borrowed */
         unsigned n_rounds;
         char *held_by;   /* owned; as said last, of the oldest that is held; NULL: none is */
@@ -26,17 +26,17 @@ struct keeper {
 
 static void on_round(void *owner)
 {
-        struct keeper *keeper = owner;
+        struct retention_timer *retention_timer = owner;
 
-        if (!keeper->is_held || keeper->n_rounds % ROUNDS_PER_REPORT == 0) {
-                free(keeper->held_by);
-                keeper->held_by = NULL;
+        if (!retention_timer->is_held || retention_timer->n_rounds % ROUNDS_PER_REPORT == 0) {
+                free(retention_timer->held_by);
+                retention_timer->held_by = NULL;
         }
-        keeper->is_held = false;
-        keeper->is_refused = false;
-        keeper->n_rounds++;
-        maintenance_run(keeper->maintenance);
-        timer_arm(keeper->round, ROUND_MS);
+        retention_timer->is_held = false;
+        retention_timer->is_refused = false;
+        retention_timer->n_rounds++;
+        maintenance_run(retention_timer->maintenance);
+        timer_arm(retention_timer->round, ROUND_MS);
 }
 
 static int64_t number(const char *const *columns, enum maintenance_column column)
@@ -45,16 +45,17 @@ static int64_t number(const char *const *columns, enum maintenance_column column
 }
 
 /* The oldest comes first, and who holds that holds the others, or nearly. */
-static void report_held(struct keeper *keeper, const char *const *columns)
+static void report_held(struct retention_timer *retention_timer, const char *const *columns)
 {
         const char *held_by = columns[MAINTENANCE_HELD_BY];
-        bool is_first = !keeper->is_held;
+        bool is_first = !retention_timer->is_held;
 
-        keeper->is_held = true;
-        if (!is_first || (keeper->held_by != NULL && strcmp(keeper->held_by, held_by) == 0))
+        retention_timer->is_held = true;
+        if (!is_first ||
+            (retention_timer->held_by != NULL && strcmp(retention_timer->held_by, held_by) == 0))
                 return;
-        free(keeper->held_by);
-        keeper->held_by = xstrdup(held_by);
+        free(retention_timer->held_by);
+        retention_timer->held_by = xstrdup(held_by);
         log_warn("retention_held", kv_text("partition", columns[MAINTENANCE_PARTITION]),
             kv_int("bytes", number(columns, MAINTENANCE_BYTES)), kv_text("by", held_by));
 }
@@ -90,48 +91,50 @@ static void on_news(void *owner, const char *const *columns)
 
 static void on_failed(void *owner, const struct error *error)
 {
-        struct keeper *keeper = owner;
+        struct retention_timer *retention_timer = owner;
 
-        keeper->is_refused =
-            error->kind == ERROR_LOGIN && keeper->events.on_login_refused(keeper->owner);
-        if (!keeper->is_refused)
+        retention_timer->is_refused =
+            error->kind == ERROR_LOGIN &&
+            retention_timer->events.on_login_refused(retention_timer->owner);
+        if (!retention_timer->is_refused)
                 log_warn("maintenance_failed", kv_text("error", error->text));
 }
 
-struct keeper *keeper_create(uv_loop_t *loop, const struct config *config,
-    const struct keeper_events *keeper_events, void *owner)
+struct retention_timer *retention_timer_create(uv_loop_t *loop, const struct config *config,
+    const struct retention_timer_events *retention_timer_events, void *owner)
 {
         static const struct maintenance_events events = {
             .on_news = on_news, .on_failed = on_failed};
-        struct keeper *keeper = xcalloc(1, sizeof *keeper);
+        struct retention_timer *retention_timer = xcalloc(1, sizeof *retention_timer);
 
-        keeper->events = *keeper_events;
-        keeper->owner = owner;
-        keeper->round = timer_create_on(loop, on_round, keeper);
-        keeper->maintenance = maintenance_create(loop, config, &events, keeper);
-        return keeper;
+        retention_timer->events = *retention_timer_events;
+        retention_timer->owner = owner;
+        retention_timer->round = timer_create_on(loop, on_round, retention_timer);
+        retention_timer->maintenance = maintenance_create(loop, config, &events, retention_timer);
+        return retention_timer;
 }
 
-void keeper_configure(struct keeper *keeper, const struct postgres_config *config)
+void retention_timer_configure(
+    struct retention_timer *retention_timer, const struct postgres_config *config)
 {
-        maintenance_configure(keeper->maintenance, config);
-        if (keeper->is_refused)
-                maintenance_run(keeper->maintenance);
-        keeper->is_refused = false;
+        maintenance_configure(retention_timer->maintenance, config);
+        if (retention_timer->is_refused)
+                maintenance_run(retention_timer->maintenance);
+        retention_timer->is_refused = false;
 }
 
-void keeper_destroy(struct keeper *keeper)
+void retention_timer_destroy(struct retention_timer *retention_timer)
 {
-        if (keeper == NULL)
+        if (retention_timer == NULL)
                 return;
-        maintenance_destroy(keeper->maintenance);
-        timer_destroy(keeper->round);
-        free(keeper->held_by);
-        free(keeper);
+        maintenance_destroy(retention_timer->maintenance);
+        timer_destroy(retention_timer->round);
+        free(retention_timer->held_by);
+        free(retention_timer);
 }
 
-void keeper_start(struct keeper *keeper)
+void retention_timer_start(struct retention_timer *retention_timer)
 {
-        if (!timer_is_armed(keeper->round))
-                timer_arm(keeper->round, 0);
+        if (!timer_is_armed(retention_timer->round))
+                timer_arm(retention_timer->round, 0);
 }
