@@ -1,4 +1,4 @@
-#include "cli/completion_words.h"
+#include "completion_words.h"
 
 #include <string.h>
 

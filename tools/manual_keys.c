@@ -1,4 +1,4 @@
-#include "cli/manual_keys.h"
+#include "manual_keys.h"
 
 #include "base/bytes.h"
 #include "cli/config/config_commands.h"

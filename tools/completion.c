@@ -4,8 +4,8 @@
  * `pgcourier completion sinks -c FILE`, with the file that stands on the line.
  */
 #include "cli/cli.h"
-#include "cli/completion_words.h"
 #include "cli/subcommand.h"
+#include "completion_words.h"
 #include "config/config.h"
 #include "operator/endpoint_rows.h"
 #include "pg/blocking_conn.h"

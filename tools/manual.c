@@ -7,7 +7,7 @@
  *   @COMMANDS@, @EXIT_CODES@, @KEYS@  as a line
  */
 #include "cli/cli.h"
-#include "cli/manual_keys.h"
+#include "manual_keys.h"
 #include "pgcourier/version.h"
 
 #include <stdio.h>
