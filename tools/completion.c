@@ -3,26 +3,13 @@
  * option that there is. Names of sinks are asked for when they are wanted:
  * `pgcourier completion sinks -c FILE`, with the file that stands on the line.
  */
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/subcommand.h"
 #include "completion_words.h"
-#include "config/config.h"
-#include "operator/endpoint_rows.h"
-#include "pg/blocking_conn.h"
+#include "tools.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* Somebody has pressed a key, and waits. */
-#define NAMES_TIMEOUT_MS 2000
-
-enum { CONFIG };
-
-static const struct command_option options[] = {
-    [CONFIG] = {"config", 'c', "FILE", false,
-        "the configuration whose sinks, or database, are asked"},
-    {0},
-};
 
 /* The first line of a help text, within single quotes of a shell; `mask` gets a backslash before it. */
 static void print_quoted(const char *text, const char *mask)
@@ -117,7 +104,7 @@ static void print_bash_case(const struct command *command)
 static void print_bash(void)
 {
         puts(
-            "# bash completion of pgcourier; made by `pgcourier completion bash`\n"
+            "# bash completion of pgcourier; made by `pgcourier-tools completion bash`\n"
             "_pgcourier_names() { # sinks|endpoints\n"
             "  local i\n"
             "  for ((i = 1; i + 1 < ${#COMP_WORDS[@]}; i++)); do\n"
@@ -131,7 +118,7 @@ static void print_bash(void)
             "}\n"
             "_pgcourier() {\n"
             "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
-            "  local words= operands= value=\n"
+            "  local words='' operands='' value=''\n"
             "  # --option=value comes as three words\n"
             "  [[ $current != = ]] || { previous='='; current=; COMP_CWORD=$((COMP_CWORD + 1)); }\n"
             "  [[ $previous != = ]] || previous=${COMP_WORDS[COMP_CWORD - 2]}\n"
@@ -213,7 +200,7 @@ static void print_zsh(void)
 {
         puts(
             "#compdef pgcourier\n"
-            "# zsh completion of pgcourier; made by `pgcourier completion zsh`\n"
+            "# zsh completion of pgcourier; made by `pgcourier-tools completion zsh`\n"
             "_pgcourier_sinks() {\n"
             "  local file=${opt_args[-c]:-${opt_args[--config]}}\n"
             "  [[ -n $file ]] || return 1\n"
@@ -270,7 +257,7 @@ static void print_fish_option(const struct command *command, const struct comman
 
 static void print_fish(void)
 {
-        puts("# fish completion of pgcourier; made by `pgcourier completion fish`\n"
+        puts("# fish completion of pgcourier; made by `pgcourier-tools completion fish`\n"
              "function __pgcourier_sinks\n"
              "  set -l words (commandline -opc)\n"
              "  for i in (seq (count $words))\n"
@@ -308,70 +295,16 @@ static void print_fish(void)
         }
 }
 
-static bool print_sinks(const struct arguments *arguments, struct error *error)
+bool completion_print(const char *shell, struct error *error)
 {
-        struct config *config;
-
-        if (!arguments_has(arguments, CONFIG))
-                return error_set(error, ERROR_USAGE,
-                    "completion sinks needs a configuration: pgcourier completion sinks -c FILE");
-        config = config_load(arguments_value(arguments, CONFIG), error);
-        if (config == NULL)
-                return false;
-        for (unsigned i = 0; i < config->n_sinks; i++)
-                puts(config->sinks[i].name);
-        config_free(config);
-        return true;
-}
-
-static bool print_endpoints(const struct arguments *arguments, struct error *error)
-{
-        struct blocking_conn *conn =
-            connect_for_command(NULL, arguments_value(arguments, CONFIG), NAMES_TIMEOUT_MS, error);
-        struct rows *rows = conn != NULL ? endpoint_names(conn, error) : NULL;
-
-        for (int i = 0; rows != NULL && i < rows_count(rows); i++)
-                puts(rows_text(rows, i, 0));
-        rows_free(rows);
-        blocking_conn_close(conn);
-        return rows != NULL;
-}
-
-static bool run_completion(const struct arguments *arguments, struct error *error)
-{
-        const char *wanted = arguments->operands[0];
-
-        if (strcmp(wanted, "sinks") == 0)
-                return print_sinks(arguments, error);
-        if (strcmp(wanted, "endpoints") == 0)
-                return print_endpoints(arguments, error);
-        if (strcmp(wanted, "bash") == 0)
+        if (strcmp(shell, "bash") == 0)
                 print_bash();
-        else if (strcmp(wanted, "zsh") == 0)
+        else if (strcmp(shell, "zsh") == 0)
                 print_zsh();
-        else if (strcmp(wanted, "fish") == 0)
+        else if (strcmp(shell, "fish") == 0)
                 print_fish();
         else
-                return error_set(error, ERROR_USAGE,
-                    "completion: \"%.64s\" is not one of bash, zsh, fish, sinks, endpoints",
-                    wanted);
+                return error_set(
+                    error, ERROR_USAGE, "completion: \"%.64s\" is not bash, zsh or fish", shell);
         return true;
 }
-
-extern const struct command completion_command;
-const struct command completion_command = {
-    .name = "completion",
-    .summary = "print a script that completes command lines in a shell",
-    .usage = "bash|zsh|fish\n"
-             "       pgcourier completion sinks|endpoints -c FILE",
-    .details =
-        "For this shell only: `source <(pgcourier completion bash)`, the same with zsh, or\n"
-        "`pgcourier completion fish | source`. The packages install these scripts.\n"
-        "\n"
-        "`completion sinks` lists the names of the configuration's sinks, `completion endpoints`\n"
-        "those of the receivers in its database; the scripts use both.\n",
-    .options = options,
-    .min_operands = 1,
-    .max_operands = 1,
-    .run = run_completion,
-};

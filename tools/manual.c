@@ -1,14 +1,7 @@
-/*
- * A filter for the build: copies a manual page in the language of scdoc from
- * standard input to standard output, and puts what the tables of the program
- * say where a line asks for it. So the pages know every option and every key.
- *
- *   @VERSION@  anywhere in a line
- *   @COMMANDS@, @EXIT_CODES@, @KEYS@  as a line
- */
-#include "cli/cli.h"
-#include "manual_keys.h"
+/* A manual page, with what the tables of commands and keys say in its places. */
+#include "cli/commands.h"
 #include "pgcourier/version.h"
+#include "tools.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,27 +70,13 @@ static void print_line(const char *line)
                 fputs(line, stdout);
 }
 
-static bool run_manual(const struct arguments *arguments, struct error *error)
+bool manual_print(struct error *error)
 {
         char *line = NULL;
         size_t size = 0;
 
-        (void)arguments;
         while (getline(&line, &size, stdin) > 0)
                 print_line(line);
         free(line);
         return !ferror(stdin) || error_set(error, ERROR_SYSTEM, "standard input cannot be read");
 }
-
-static const struct command_option no_options[] = {{0}};
-
-extern const struct command manual_command;
-const struct command manual_command = {
-    .name = "manual",
-    .summary = "fill in a manual page",
-    .usage = "<PAGE.scd",
-    .details = "For the build: puts the tables of commands and keys where the page has a mark.\n",
-    .options = no_options,
-    .is_hidden = true,
-    .run = run_manual,
-};

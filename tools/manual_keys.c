@@ -1,8 +1,7 @@
-#include "manual_keys.h"
-
+/* The keys of pgcourier.yaml, for its manual page. */
 #include "base/bytes.h"
-#include "cli/config/config_commands.h"
 #include "config/config_keys.h"
+#include "tools.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
  * What the commands share. A command is one file with one `const struct
- * command` and one row in main.c; its options are rows of one table, which
+ * command` and one row in commands.c; its options are rows of one table, which
  * getopt_long and `pgcourier help` both read.
  *
  * Standard output is data, standard error is messages. A command returns false
@@ -56,14 +56,6 @@ struct command {
         bool (*run)(const struct arguments *arguments, struct error *error);
 };
 
-/* Ends with NULL. main.c is the only file that names them all. */
-extern const struct command *const commands[];
-
-const struct command *command_find(const char *name); /* NULL if there is none */
-
-/* ERROR_USAGE: there is no such command, did you mean, the list. */
-bool command_unknown(const char *name, struct error *error);
-
 /* argv[0] is the command's name; the order of argv's words may change. */
 bool arguments_parse(struct arguments *out_arguments, const struct command *command, int argc,
     char **argv, struct error *error);
@@ -80,7 +72,7 @@ extern const struct exit_code {
 } exit_codes[];
 
 /* `pgcourier help`, and `pgcourier help COMMAND`, on standard output. */
-void help_print_overview(void);
+void help_print_overview(const struct command *const commands[]);
 void help_print_command(const struct command *command);
 
 /* Connects as --dsn says, or as the file of --config says, or (both NULL) as libpq's environment

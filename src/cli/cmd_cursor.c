@@ -6,7 +6,7 @@
  * without one nothing is called an orphan and nothing is dropped.
  */
 #include "base/alloc.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/confirm.h"
 #include "cli/operate.h"
 #include "cli/remedy.h"
@@ -297,7 +297,6 @@ static bool run_cursor(const struct arguments *arguments, struct error *error)
         return subcommands_run(arguments, error);
 }
 
-extern const struct command cursor_command;
 const struct command cursor_command = {
     .name = "cursor",
     .summary = "list how far each sink has come, and drop what nobody uses",

@@ -1,5 +1,6 @@
 /* Deliveries given up: what they are, and back on their way or gone. */
 #include "cli/bulk.h"
+#include "cli/commands.h"
 #include "cli/operate.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
@@ -188,7 +189,6 @@ static bool run_dead(const struct arguments *arguments, struct error *error)
         return subcommands_run(arguments, error);
 }
 
-extern const struct command dead_command;
 const struct command dead_command = {
     .name = "dead",
     .summary = "list, show, redrive and drop deliveries that were given up",

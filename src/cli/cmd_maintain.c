@@ -1,4 +1,4 @@
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "config/units.h"
 #include "operator/maintenance.h"
 #include "pg/blocking_conn.h"
@@ -100,7 +100,6 @@ static bool run_maintain(const struct arguments *arguments, struct error *error)
         return true;
 }
 
-extern const struct command maintain_command;
 const struct command maintain_command = {
     .name = "maintain",
     .summary = "make partitions of the outbox and drop old ones",

@@ -1,4 +1,4 @@
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "outbox/schema.h"
 #include "pg/blocking_conn.h"
 
@@ -107,7 +107,6 @@ static bool run_migrate(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command migrate_command;
 const struct command migrate_command = {
     .name = "migrate",
     .summary = "make or update schema courier in the database",

@@ -1,5 +1,6 @@
 /* Deliveries that wait: what for, and not any longer. The relay owns them; this only marks them. */
 #include "cli/bulk.h"
+#include "cli/commands.h"
 #include "cli/operate.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
@@ -196,7 +197,6 @@ static bool run_parked(const struct arguments *arguments, struct error *error)
         return subcommands_run(arguments, error);
 }
 
-extern const struct command parked_command;
 const struct command parked_command = {
     .name = "parked",
     .summary = "list, skip and retry deliveries that wait for another attempt",

@@ -1,5 +1,5 @@
 /* A sink stands still until `resume`, whatever happens to the relay meanwhile. */
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/operate.h"
 #include "cli/sink_name.h"
 #include "cli/table.h"
@@ -99,7 +99,6 @@ static bool run_pause(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command pause_command;
 const struct command pause_command = {
     .name = "pause",
     .summary = "make a sink stand still, or list what is paused",

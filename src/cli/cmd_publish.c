@@ -4,7 +4,7 @@
  * checks it; here its refusals are put into the words of the command line.
  */
 #include "base/bytes.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/publish_args.h"
 #include "pg/blocking_conn.h"
 
@@ -101,7 +101,6 @@ static bool run_publish(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command publish_command;
 const struct command publish_command = {
     .name = "publish",
     .summary = "put one event into the outbox",

@@ -1,4 +1,4 @@
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "operator/rebase.h"
 #include "pg/blocking_conn.h"
 
@@ -34,7 +34,6 @@ static bool run_rebase(const struct arguments *arguments, struct error *error)
         return true;
 }
 
-extern const struct command rebase_command;
 const struct command rebase_command = {
     .name = "rebase",
     .summary = "go on after the database came to another cluster",

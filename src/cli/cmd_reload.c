@@ -2,7 +2,7 @@
  * SIGHUP, which does not. */
 #include "base/alloc.h"
 #include "cli/admin_client.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "config/config.h"
 
 #include <errno.h>
@@ -150,7 +150,6 @@ static bool run_reload(const struct arguments *arguments, struct error *error)
         return pid != NULL ? send_signal(config_path, pid, error) : ask(config_path, error);
 }
 
-extern const struct command reload_command;
 const struct command reload_command = {
     .name = "reload",
     .summary = "have a running relay load its configuration anew",

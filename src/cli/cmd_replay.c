@@ -8,7 +8,7 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/confirm.h"
 #include "cli/destinations.h"
 #include "cli/log_position.h"
@@ -366,7 +366,6 @@ static bool run_replay(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command replay_command;
 const struct command replay_command = {
     .name = "replay",
     .summary = "deliver what a sink has had to it once more",

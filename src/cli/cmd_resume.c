@@ -1,4 +1,4 @@
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/operate.h"
 #include "cli/sink_name.h"
 #include "operator/pause_rows.h"
@@ -62,7 +62,6 @@ static bool run_resume(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command resume_command;
 const struct command resume_command = {
     .name = "resume",
     .summary = "end the pause of a sink",

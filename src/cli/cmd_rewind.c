@@ -5,7 +5,7 @@
  */
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/confirm.h"
 #include "cli/log_position.h"
 #include "cli/operate.h"
@@ -145,7 +145,6 @@ static bool run_rewind(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command rewind_command;
 const struct command rewind_command = {
     .name = "rewind",
     .summary = "let a sink go back, and deliver everything from there on again",

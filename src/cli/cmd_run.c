@@ -1,6 +1,6 @@
 #include "base/alloc.h"
 #include "base/regular_file.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/libraries.h"
 #include "cli/remedy.h"
 #include "cli/resources.h"
@@ -231,7 +231,6 @@ static bool run_run(const struct arguments *arguments, struct error *error)
         return config != NULL && run_config(config, arguments, error);
 }
 
-extern const struct command run_command;
 const struct command run_command = {
     .name = "run",
     .summary = "deliver events until SIGTERM or SIGINT",

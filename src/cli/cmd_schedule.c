@@ -1,5 +1,5 @@
 /* Recurring events: what there is, and away with one. SQL makes them. */
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/subcommand.h"
 #include "cli/table.h"
 #include "operator/schedule_list.h"
@@ -116,7 +116,6 @@ static bool run_schedule(const struct arguments *arguments, struct error *error)
         return subcommands_run(arguments, error);
 }
 
-extern const struct command schedule_command;
 const struct command schedule_command = {
     .name = "schedule",
     .summary = "list and remove recurring events",

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/destinations.h"
 #include "cli/operate.h"
 #include "cli/publish_args.h"
@@ -532,7 +532,6 @@ static bool run_send(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command send_command;
 const struct command send_command = {
     .name = "send",
     .summary = "publish a test event and follow it to each sink",

@@ -1,7 +1,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "cli/admin_client.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/endpoint/cmd_endpoint.h"
 #include "operator/endpoint_rows.h"
 #include "pg/blocking_conn.h"
@@ -202,7 +202,6 @@ static bool run_tail(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command tail_command;
 const struct command tail_command = {
     .name = "tail",
     .summary = "follow the deliveries of a running relay",

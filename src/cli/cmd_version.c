@@ -1,4 +1,4 @@
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "pg/blocking_conn.h"
 #include "pgcourier/version.h"
 #include "sinks/module_loader.h"
@@ -202,7 +202,6 @@ static bool run_version(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command version_command;
 const struct command version_command = {
     .name = "version",
     .summary = "print the versions of pgcourier and of what it is built from",

@@ -19,16 +19,16 @@ const struct exit_code exit_codes[] = {
     {NULL, NULL},
 };
 
-void help_print_overview(void)
+void help_print_overview(const struct command *const commands[])
 {
         puts("pgcourier carries events from a PostgreSQL outbox to the outside world.\n"
              "\n"
              "Usage: pgcourier COMMAND [OPTIONS]\n"
              "\n"
              "Commands:");
-        for (const struct command *const *command = commands; *command != NULL; command++)
-                if (!(*command)->is_hidden)
-                        printf("  %-10s %s\n", (*command)->name, (*command)->summary);
+        for (size_t i = 0; commands[i] != NULL; i++)
+                if (!commands[i]->is_hidden)
+                        printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
         puts("\n"
              "`pgcourier help COMMAND` and `pgcourier COMMAND --help` say more.\n"
              "\n"
@@ -77,31 +77,3 @@ void help_print_command(const struct command *command)
                 print_option(option);
         print_option(&help);
 }
-
-static bool run_help(const struct arguments *arguments, struct error *error)
-{
-        const struct command *command;
-
-        if (arguments->n_operands == 0) {
-                help_print_overview();
-                return true;
-        }
-        command = command_find(arguments->operands[0]);
-        if (command == NULL)
-                return command_unknown(arguments->operands[0], error);
-        help_print_command(command);
-        return true;
-}
-
-static const struct command_option no_options[] = {{0}};
-
-extern const struct command help_command;
-const struct command help_command = {
-    .name = "help",
-    .summary = "say what pgcourier, or one command, can do",
-    .usage = "[COMMAND]",
-    .details = "Lists the commands and the exit codes; with COMMAND, its options.\n",
-    .options = no_options,
-    .max_operands = 1,
-    .run = run_help,
-};

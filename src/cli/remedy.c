@@ -15,6 +15,7 @@
 #define MARK "`pgcourier "
 
 /* For the life of the process; NULL: none. */
+static const struct command *const *commands;
 static char *config;
 static char *dsn; /* without secrets */
 
@@ -52,11 +53,12 @@ char *remedy_absolute(const char *path)
         return absolute;
 }
 
-void remedy_init(const struct arguments *arguments)
+void remedy_init(const struct command *const all[], const struct arguments *arguments)
 {
         const char *path = given(arguments, "config");
         const char *given_dsn = given(arguments, "dsn");
 
+        commands = all;
         if (path != NULL)
                 config = remedy_absolute(path);
         if (given_dsn != NULL)
@@ -68,21 +70,23 @@ const char *remedy_config(void)
         return config;
 }
 
+static const struct command *find_command(const char *name, size_t length)
+{
+        for (size_t i = 0; commands != NULL && commands[i] != NULL; i++)
+                if (strlen(commands[i]->name) == length &&
+                    strncmp(commands[i]->name, name, length) == 0)
+                        return commands[i];
+        return NULL;
+}
+
 /* `at` is behind the mark, `length` up to the backtick. What the command lacks that this one was given. */
 static void complete(struct bytes *out, const char *at, size_t length)
 {
-        char name[32];
-        size_t name_length = strcspn(at, " `");
-        const struct command *command;
+        const struct command *command = find_command(at, strcspn(at, " `"));
         unsigned index;
 
-        if (name_length >= sizeof name || memmem(at, length, " -c ", 4) != NULL ||
+        if (command == NULL || memmem(at, length, " -c ", 4) != NULL ||
             memmem(at, length, " --dsn", 6) != NULL)
-                return;
-        memcpy(name, at, name_length);
-        name[name_length] = '\0';
-        command = command_find(name);
-        if (command == NULL)
                 return;
         if (config != NULL && has_option(command, "config", &index)) {
                 shell_word_append(out, "-c");

@@ -6,10 +6,11 @@
 #pragma once
 
 struct arguments;
+struct command;
 
 /* Remembers --config, made absolute because it is pasted elsewhere, and --dsn of this command line, without
  * its secrets. Once, at the start. */
-void remedy_init(const struct arguments *arguments);
+void remedy_init(const struct command *const commands[], const struct arguments *arguments);
 
 /* The file, absolute; NULL: there was no --config. */
 const char *remedy_config(void);

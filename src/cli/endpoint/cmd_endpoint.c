@@ -2,6 +2,7 @@
 #include "cli/endpoint/cmd_endpoint.h"
 
 #include "base/bytes.h"
+#include "cli/commands.h"
 #include "cli/operate.h"
 #include "cli/subcommand.h"
 #include "config/config.h"

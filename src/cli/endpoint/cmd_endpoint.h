@@ -37,8 +37,6 @@ enum endpoint_option {
         OPTION_CONFIG,
 };
 
-extern const struct command endpoint_command;
-
 bool endpoint_run_add(const struct arguments *arguments, struct error *error);
 bool endpoint_run_list(const struct arguments *arguments, struct error *error);
 bool endpoint_run_show(const struct arguments *arguments, struct error *error);

@@ -5,7 +5,7 @@
  */
 #include "cli/init/cmd_init.h"
 #include "base/alloc.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "pg/dsn_split.h"
 
 #include <stdio.h>
@@ -205,7 +205,6 @@ static bool run_init(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command init_command;
 const struct command init_command = {
     .name = "init",
     .summary = "write a first configuration, and say what the database lacks",
