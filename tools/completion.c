@@ -4,11 +4,11 @@
  * `pgcourier completion sinks -c FILE`, with the file that stands on the line.
  */
 #include "cli/commands.h"
-#include "cli/subcommand.h"
 #include "completion_words.h"
 #include "tools.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The first line of a help text, within single quotes of a shell; `mask` gets a backslash before it. */
@@ -32,12 +32,18 @@ static const char *const bash_kinds[] = {[COMPLETES_NOTHING] = "nothing",
 
 static void print_subcommands(const struct command *command, const char *separator)
 {
-        const char *at = command->usage;
-        const char *subcommand;
-        unsigned length;
+        for (size_t i = 0; command->subcommands != NULL && command->subcommands[i] != NULL; i++)
+                printf("%s%s", command->subcommands[i]->name, separator);
+}
 
-        while ((length = usage_next_subcommand(command, &at, &subcommand)) > 0)
-                printf("%.*s%s", (int)length, subcommand, separator);
+static void print_option_words(const struct command *root, const struct command *command)
+{
+        const struct command_option **options = command_options(root, command);
+
+        for (size_t i = 0; options[i] != NULL; i++)
+                printf("--%s ", options[i]->name);
+        fputs("--help'", stdout);
+        free(options);
 }
 
 static void print_bash_operands(enum completes completes)
@@ -50,14 +56,10 @@ static void print_bash_operands(enum completes completes)
 static void print_bash_subcommands(const struct command *command)
 {
         puts("      ((COMP_CWORD == 2)) || case ${COMP_WORDS[2]} in");
-        for (const struct subcommand *subcommand = command->subcommands; subcommand->name != NULL;
-             subcommand++) {
-                printf("        %s) words='", subcommand->name);
-                for (unsigned i = 0; command->options[i].name != NULL; i++)
-                        if (subcommand->options >> i & 1)
-                                printf("--%s ", command->options[i].name);
-                fputs("--help'", stdout);
-                print_bash_operands(subcommand_completes(command, subcommand->name));
+        for (size_t i = 0; command->subcommands[i] != NULL; i++) {
+                printf("        %s) words='", command->subcommands[i]->name);
+                print_option_words(command, command->subcommands[i]);
+                print_bash_operands(operand_completes(command, command->subcommands[i]));
                 puts(" ;;");
         }
         puts("      esac");
@@ -74,18 +76,18 @@ static void print_bash_commands(void)
 
 static void print_bash_case(const struct command *command)
 {
+        const struct command_option **options = command_options(command, command);
+
         printf("    %s)\n      words='", command->name);
         print_subcommands(command, " ");
-        for (const struct command_option *option = command->options; option->name != NULL; option++)
-                printf("--%s ", option->name);
-        fputs("--help'", stdout);
-        print_bash_operands(operand_completes(command));
+        print_option_words(command, command);
+        print_bash_operands(operand_completes(command, command));
         puts("");
         if (command->subcommands != NULL)
                 print_bash_subcommands(command);
         puts("      case $previous in");
-        for (const struct command_option *option = command->options; option->name != NULL;
-             option++) {
+        for (size_t i = 0; options[i] != NULL; i++) {
+                const struct command_option *option = options[i];
                 const char *choices = option_choices(command, option);
                 if (option->value == NULL)
                         continue;
@@ -99,6 +101,7 @@ static void print_bash_case(const struct command *command)
                             bash_kinds[option_completes(option)]);
         }
         puts("      esac ;;");
+        free(options);
 }
 
 static void print_bash(void)
@@ -178,22 +181,22 @@ static void print_zsh_option(const struct command_option *option)
 
 static void print_zsh_case(const struct command *command)
 {
-        const char *at = command->usage;
-        const char *subcommand;
+        const struct command_option **options = command_options(command, command);
 
         printf("    %s)\n      _arguments -S \\\n", command->name);
-        for (const struct command_option *option = command->options; option->name != NULL; option++)
-                print_zsh_option(option);
+        for (size_t i = 0; options[i] != NULL; i++)
+                print_zsh_option(options[i]);
         puts("        '(-h --help)'{-h,--help}'[print this]' \\");
-        if (usage_next_subcommand(command, &at, &subcommand) > 0) {
+        if (command->subcommands != NULL) {
                 fputs("        '1:subcommand:(", stdout);
                 print_subcommands(command, " ");
                 puts(")' ;;");
-        } else if (operand_completes(command) == COMPLETES_SINK) {
+        } else if (operand_completes(command, command) == COMPLETES_SINK) {
                 puts("        '1:sink:_pgcourier_sinks' ;;");
         } else {
                 puts("        '*:operand: ' ;;");
         }
+        free(options);
 }
 
 static void print_zsh(void)
@@ -269,24 +272,24 @@ static void print_fish(void)
              "complete -c pgcourier -f");
         for (size_t i = 0; commands[i] != NULL; i++) {
                 const struct command *command = commands[i];
-                const char *at = command->usage;
-                const char *subcommand;
+                const struct command_option **options;
                 if (command->is_hidden)
                         continue;
                 printf("complete -c pgcourier -n __fish_use_subcommand -a %s -d '", command->name);
                 print_quoted(command->summary, "\\");
                 puts("'");
-                for (const struct command_option *option = command->options; option->name != NULL;
-                     option++)
-                        print_fish_option(command, option);
+                options = command_options(command, command);
+                for (size_t k = 0; options[k] != NULL; k++)
+                        print_fish_option(command, options[k]);
+                free(options);
                 printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -s h -l help -d "
                        "'print this'\n",
                     command->name);
-                if (operand_completes(command) == COMPLETES_SINK)
+                if (operand_completes(command, command) == COMPLETES_SINK)
                         printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -a "
                                "'(__pgcourier_sinks)'\n",
                             command->name);
-                if (usage_next_subcommand(command, &at, &subcommand) > 0) {
+                if (command->subcommands != NULL) {
                         printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -a '",
                             command->name);
                         print_subcommands(command, " ");

@@ -3,14 +3,6 @@
 
 #include "cli/cli.h"
 
-#include <stdbool.h>
-
-/* The subcommands of a command, `dead list`, stand at the front of the lines of its usage. *at is the place
- * in the usage; start with command->usage. Returns the length of the subcommand that *out_subcommand points to, and
- * moves *at behind it; 0: there are no more. */
-unsigned usage_next_subcommand(
-    const struct command *command, const char **at, const char **out_subcommand);
-
 /* What a value, or an operand, is the name of. */
 enum completes {
         COMPLETES_NOTHING,
@@ -22,10 +14,9 @@ enum completes {
 };
 
 enum completes option_completes(const struct command_option *option);
-enum completes operand_completes(const struct command *command);
 
-/* Of what follows the subcommand. */
-enum completes subcommand_completes(const struct command *command, const char *subcommand);
+/* The operands of a command, or of one of its subcommands. */
+enum completes operand_completes(const struct command *root, const struct command *command);
 
 /* The words that an option's value is one of, with blanks between; NULL: it may be any. */
 const char *option_choices(const struct command *command, const struct command_option *option);

@@ -1,4 +1,5 @@
 /* A manual page, with what the tables of commands and keys say in its places. */
+#include "base/bytes.h"
 #include "cli/commands.h"
 #include "pgcourier/version.h"
 #include "tools.h"
@@ -32,15 +33,21 @@ static void print_commands(void)
 {
         for (size_t i = 0; commands[i] != NULL; i++) {
                 const struct command *command = commands[i];
+                const struct command_option **options;
+                struct bytes usage = {0};
+
                 if (command->is_hidden)
                         continue;
                 printf("## %s\n\n", command->name);
                 manual_print_text(command->summary);
-                printf("\n\n```\npgcourier %s %s\n```\n\n", command->name, command->usage);
+                command_append_usage(&usage, command, "       ");
+                printf("\n\n```\n%s\n```\n\n", usage.data);
+                bytes_deinit(&usage);
                 print_as_it_stands(command->details);
-                for (const struct command_option *option = command->options; option->name != NULL;
-                     option++)
-                        print_option(option);
+                options = command_options(command, command);
+                for (size_t k = 0; options[k] != NULL; k++)
+                        print_option(options[k]);
+                free(options);
         }
 }
 

@@ -1,16 +1,14 @@
 #include "cli/commands.h"
+#include "cli/connect.h"
 #include "config/units.h"
 #include "operator/maintenance.h"
-#include "pg/blocking_conn.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { DSN, CONFIG, RETENTION, RETENTION_MAX };
+enum { RETENTION, RETENTION_MAX };
 
 static const struct command_option options[] = {
-    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
-    [CONFIG] = {"config", 'c', "FILE", false, "the database and settings of this configuration"},
     [RETENTION] = {"retention", 0, "TIME", false,
         "keep events for so long (7d); else as\noutbox.retention of the configuration"},
     [RETENTION_MAX] = {"retention-max", 0, "TIME", false,
@@ -33,7 +31,7 @@ static bool read_duration(
 static bool read_settings(
     const struct arguments *arguments, struct outbox_config *settings, struct error *error)
 {
-        const char *path = arguments_value(arguments, CONFIG);
+        const char *path = arguments->config_path;
         struct config *config;
 
         *settings = (struct outbox_config){.retention_ms = INT64_C(7) * 24 * 60 * 60 * 1000};
@@ -84,12 +82,8 @@ static bool run_maintain(const struct arguments *arguments, struct error *error)
 
         if (!read_settings(arguments, &settings, error))
                 return false;
-        conn = connect_for_command(
-            arguments_value(arguments, DSN), arguments_value(arguments, CONFIG), 0, error);
-        if (conn == NULL)
-                return false;
-        rows = maintenance_run_now(conn, &settings, error);
-        blocking_conn_close(conn);
+        conn = command_connect(arguments, error);
+        rows = conn != NULL ? maintenance_run_now(conn, &settings, error) : NULL;
         if (rows == NULL)
                 return false;
         for (int row = 0; row < rows_count(rows); row++)
@@ -113,4 +107,5 @@ const struct command maintain_command = {
         "--retention-max is given.\n",
     .options = options,
     .run = run_maintain,
+    .database = DATABASE_AND_SETTINGS,
 };

@@ -1,15 +1,13 @@
 /* A sink stands still until `resume`, whatever happens to the relay meanwhile. */
 #include "cli/commands.h"
-#include "cli/operate.h"
+#include "cli/connect.h"
 #include "cli/sink_name.h"
 #include "cli/table.h"
 #include "operator/pause_rows.h"
 
 #include <stdio.h>
 
-#define ANSWER_TIMEOUT_MS 30000
-
-enum { REASON, FORCE, LIST, JSON, FAIL_EMPTY, DSN, CONFIG };
+enum { REASON, FORCE, LIST, JSON, FAIL_EMPTY };
 
 static const struct command_option options[] = {
     [REASON] = {"reason", 0, "TEXT", false, "why; shown wherever the pause is"},
@@ -17,8 +15,6 @@ static const struct command_option options[] = {
     [LIST] = {"list", 0, NULL, false, "print what is paused, and change nothing"},
     [JSON] = {"json", 0, NULL, false, "for --list: print JSON, one object a line"},
     [FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "for --list: end with 8 if nothing is paused"},
-    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
-    [CONFIG] = {"config", 'c', "FILE", false, "the database and the sinks of this configuration"},
     {0},
 };
 
@@ -38,7 +34,7 @@ static bool list(struct blocking_conn *conn, const struct arguments *arguments, 
         bool ok = true;
 
         if (rows == NULL)
-                return operate_refused(conn, error);
+                return false;
         if (rows_count(rows) == 0 && arguments_has(arguments, FAIL_EMPTY))
                 ok = error_set(error, ERROR_EMPTY, "nothing is paused");
         else if (rows_count(rows) == 0)
@@ -58,10 +54,10 @@ static bool pause_sink(
         bool was_paused;
 
         if (!arguments_has(arguments, FORCE) &&
-            !sink_name_check(conn, sink, arguments_value(arguments, CONFIG), error))
-                return operate_refused(conn, error);
+            !sink_name_check(conn, sink, arguments->config_path, error))
+                return false;
         if (!pauses_add(conn, sink, arguments_value(arguments, REASON), &was_paused, error))
-                return operate_refused(conn, error);
+                return false;
         printf("%s %s paused\n", sink, was_paused ? "was already" : "is");
         return true;
 }
@@ -85,18 +81,13 @@ static bool check_words(const struct arguments *arguments, struct error *error)
 
 static bool run_pause(const struct arguments *arguments, struct error *error)
 {
-        struct blocking_conn *conn;
-        bool ok = false;
+        struct blocking_conn *conn =
+            check_words(arguments, error) ? command_connect(arguments, error) : NULL;
 
-        if (!check_words(arguments, error))
+        if (conn == NULL)
                 return false;
-        conn = operate_connect(arguments_value(arguments, DSN), arguments_value(arguments, CONFIG),
-            ANSWER_TIMEOUT_MS, error);
-        if (conn != NULL)
-                ok = arguments_has(arguments, LIST) ? list(conn, arguments, error)
-                                                    : pause_sink(conn, arguments, error);
-        blocking_conn_close(conn);
-        return ok;
+        return arguments_has(arguments, LIST) ? list(conn, arguments, error)
+                                              : pause_sink(conn, arguments, error);
 }
 
 const struct command pause_command = {
@@ -116,4 +107,7 @@ const struct command pause_command = {
     .options = options,
     .max_operands = 1,
     .run = run_pause,
+    .database = DATABASE_AND_SINKS,
+    .needs_schema = true,
+    .answer_timeout_ms = 30000,
 };

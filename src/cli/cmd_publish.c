@@ -5,16 +5,14 @@
  */
 #include "base/bytes.h"
 #include "cli/commands.h"
+#include "cli/connect.h"
 #include "cli/publish_args.h"
-#include "pg/blocking_conn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ANSWER_TIMEOUT_MS 30000
-
-enum { PAYLOAD, DATA, KEY, TYPE, HEADER, DSN, CONFIG };
+enum { PAYLOAD, DATA, KEY, TYPE, HEADER };
 
 static const struct command_option options[] = {
     [PAYLOAD] = {"payload", 0, "JSON|@FILE|-", false,
@@ -23,8 +21,6 @@ static const struct command_option options[] = {
     [KEY] = {"key", 0, "KEY", false, "events of one key are delivered in order"},
     [TYPE] = {"type", 0, "TYPE", false, "the kind of event, for receivers"},
     [HEADER] = {"header", 0, "NAME=VALUE", true, "for receivers; may be given several times"},
-    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
-    [CONFIG] = {"config", 'c', "FILE", false, "the database of this configuration"},
     {0},
 };
 
@@ -76,7 +72,7 @@ static bool publish(struct blocking_conn *conn, const struct arguments *argument
             parameters, sizeof parameters / sizeof *parameters, error);
 
         if (rows == NULL)
-                return publish_refused(conn, error);
+                return false;
         puts(rows_text(rows, 0, 0));
         rows_free(rows);
         return true;
@@ -87,15 +83,12 @@ static bool run_publish(const struct arguments *arguments, struct error *error)
         struct bytes body = {0};
         char *headers = NULL;
         struct blocking_conn *conn = NULL;
-        bool ok = false;
+        bool ok;
 
         if (publish_make_headers(arguments, HEADER, &headers, error) &&
             read_body(arguments, &body, error))
-                conn = connect_for_command(arguments_value(arguments, DSN),
-                    arguments_value(arguments, CONFIG), ANSWER_TIMEOUT_MS, error);
-        if (conn != NULL)
-                ok = publish(conn, arguments, &body, headers, error);
-        blocking_conn_close(conn);
+                conn = command_connect(arguments, error);
+        ok = conn != NULL && publish(conn, arguments, &body, headers, error);
         bytes_deinit(&body);
         free(headers);
         return ok;
@@ -113,4 +106,7 @@ const struct command publish_command = {
     .min_operands = 1,
     .max_operands = 1,
     .run = run_publish,
+    .database = DATABASE,
+    .answer_timeout_ms = 30000,
+    .refused = publish_refused,
 };

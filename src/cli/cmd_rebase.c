@@ -1,29 +1,15 @@
 #include "cli/commands.h"
+#include "cli/connect.h"
 #include "operator/rebase.h"
-#include "pg/blocking_conn.h"
 
 #include <stdio.h>
 
-enum { DSN, CONFIG };
-
-static const struct command_option options[] = {
-    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
-    [CONFIG] = {"config", 'c', "FILE", false, "the database of this configuration"},
-    {0},
-};
-
 static bool run_rebase(const struct arguments *arguments, struct error *error)
 {
-        struct blocking_conn *conn = connect_for_command(
-            arguments_value(arguments, DSN), arguments_value(arguments, CONFIG), 0, error);
+        struct blocking_conn *conn = command_connect(arguments, error);
         struct rebase_result result;
-        bool ok;
 
-        if (conn == NULL)
-                return false;
-        ok = rebase(conn, &result, error);
-        blocking_conn_close(conn);
-        if (!ok)
+        if (conn == NULL || !rebase(conn, &result, error))
                 return false;
         for (int i = 0; i < result.n_lanes; i++)
                 printf("%s: events of all topics not yet passed: %lld\n", result.lanes[i].sink,
@@ -46,6 +32,6 @@ const struct command rebase_command = {
         "\n"
         "Stop all relays first. It needs the owner of schema courier, rewrites the whole outbox\n"
         "in one transaction and keeps publishers waiting meanwhile.\n",
-    .options = options,
     .run = run_rebase,
+    .database = DATABASE,
 };

@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/confirm.h"
+#include "cli/connect.h"
 #include "cli/destinations.h"
 #include "cli/log_position.h"
-#include "cli/operate.h"
 #include "cli/replay_reader.h"
 #include "config/config.h"
 #include "config/units.h"
@@ -45,7 +45,7 @@ static const struct command_option options[] = {
     [KEY] = {"key", 0, "KEY", false, "only those of this key"},
     [RATE] = {"rate", 0, "N/s", false, "events a second; default: 100/s"},
     [DRY_RUN] = {"dry-run", 0, NULL, false, "only count"},
-    [YES] = {"yes", 'y', NULL, false, "do not ask"},
+    [YES] = OPTION_YES,
     [CONFIG] = {"config", 'c', "FILE", false, "the relay's configuration; required"},
     {0},
 };
@@ -107,7 +107,7 @@ static bool read_words(struct replay *replay, struct error *error)
         const char *fault = NULL;
 
         if (!arguments_has(arguments, SINK) || !arguments_has(arguments, FROM) ||
-            !arguments_has(arguments, CONFIG))
+            arguments->config_path == NULL)
                 return error_set(error, ERROR_USAGE,
                     "replay needs --sink NAME, --from ID|TIME and -c FILE, the configuration that "
                     "says what the sink takes");
@@ -211,7 +211,7 @@ static bool await_relay(struct replay *replay, int batch, struct error *error)
 
         do {
                 if (!history_count_due(replay->conn, &replay->range, 2 * batch + 1, &n_due, error))
-                        return operate_refused(replay->conn, error);
+                        return false;
                 if (n_due <= 2 * batch)
                         return true;
                 say_progress(replay, "; waiting for the relay to deliver them: does it run, is the "
@@ -241,8 +241,7 @@ static bool hand_over(struct replay *replay, struct error *error)
                     replay_reader_read(&replay->reader, batch, &ids, &n_taken, &is_end, error);
                 if (ok && n_taken > 0)
                         ok = history_replay(replay->conn, &replay->range, array_end(&ids),
-                                 interval_us, &n_parked, error) ||
-                             operate_refused(replay->conn, error);
+                            interval_us, &n_parked, error);
                 array_deinit(&ids);
                 if (is_interrupted && !ok)
                         return true;
@@ -317,14 +316,11 @@ static bool run_steps(struct replay *replay, const struct config *config, struct
         char *name;
         bool ok;
 
-        if (!destinations_load(&replay->destinations, config, replay->conn, error))
-                return operate_refused(replay->conn, error);
-        if (!find_destination(replay, config, error))
+        if (!destinations_load(&replay->destinations, config, replay->conn, error) ||
+            !find_destination(replay, config, error))
                 return false;
         replay->range.lane = replay->destination->lane;
-        if (!history_fix(replay->conn, &replay->range, error))
-                return log_position_refused(replay->conn, error);
-        if (!count(replay, error))
+        if (!history_fix(replay->conn, &replay->range, error) || !count(replay, error))
                 return false;
         name = destination_name(replay->destination);
         if (replay->n_total == 0 && replay->reader.n_left_out > 0)
@@ -352,16 +348,15 @@ static bool run_replay(const struct arguments *arguments, struct error *error)
 
         if (!read_words(&replay, error))
                 return false;
-        config = config_load(arguments_value(arguments, CONFIG), error);
+        config = config_load(arguments->config_path, error);
         if (config == NULL)
                 return false;
-        replay.conn = operate_connect(NULL, arguments_value(arguments, CONFIG), 0, error);
+        replay.conn = command_connect(arguments, error);
         watch_signals();
         if (replay.conn != NULL)
                 ok = run_steps(&replay, config, error);
         destinations_deinit(&replay.destinations);
         replay_reader_deinit(&replay.reader);
-        blocking_conn_close(replay.conn);
         config_free(config);
         return ok;
 }
@@ -384,4 +379,6 @@ const struct command replay_command = {
         "courier_relay.\n",
     .options = options,
     .run = run_replay,
+    .needs_schema = true,
+    .refused = log_position_refused,
 };

@@ -1,18 +1,14 @@
 #include "cli/commands.h"
-#include "cli/operate.h"
+#include "cli/connect.h"
 #include "cli/sink_name.h"
 #include "operator/pause_rows.h"
 
 #include <stdio.h>
 
-#define ANSWER_TIMEOUT_MS 30000
-
-enum { FAIL_EMPTY, DSN, CONFIG };
+enum { FAIL_EMPTY };
 
 static const struct command_option options[] = {
     [FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "end with 8 if the sink is not paused"},
-    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
-    [CONFIG] = {"config", 'c', "FILE", false, "the database and the sinks of this configuration"},
     {0},
 };
 
@@ -21,7 +17,7 @@ static bool was_not_paused(
     struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
 {
         const char *sink = arguments->operands[0];
-        const char *config_path = arguments_value(arguments, CONFIG);
+        const char *config_path = arguments->config_path;
 
         if (config_path != NULL && !sink_name_check(conn, sink, config_path, error))
                 return false;
@@ -39,7 +35,7 @@ static bool resume(
         bool ok = true;
 
         if (rows == NULL)
-                return operate_refused(conn, error);
+                return false;
         if (rows_count(rows) == 0)
                 ok = was_not_paused(conn, arguments, error);
         else
@@ -50,16 +46,11 @@ static bool resume(
 
 static bool run_resume(const struct arguments *arguments, struct error *error)
 {
-        struct blocking_conn *conn;
-        bool ok;
+        struct blocking_conn *conn = sink_name_check_form(arguments->operands[0], error)
+                                         ? command_connect(arguments, error)
+                                         : NULL;
 
-        if (!sink_name_check_form(arguments->operands[0], error))
-                return false;
-        conn = operate_connect(arguments_value(arguments, DSN), arguments_value(arguments, CONFIG),
-            ANSWER_TIMEOUT_MS, error);
-        ok = conn != NULL && resume(conn, arguments, error);
-        blocking_conn_close(conn);
-        return ok;
+        return conn != NULL && resume(conn, arguments, error);
 }
 
 const struct command resume_command = {
@@ -74,4 +65,7 @@ const struct command resume_command = {
     .min_operands = 1,
     .max_operands = 1,
     .run = run_resume,
+    .database = DATABASE_AND_SINKS,
+    .needs_schema = true,
+    .answer_timeout_ms = 30000,
 };

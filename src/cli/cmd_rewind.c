@@ -7,8 +7,8 @@
 #include "base/bytes.h"
 #include "cli/commands.h"
 #include "cli/confirm.h"
+#include "cli/connect.h"
 #include "cli/log_position.h"
-#include "cli/operate.h"
 #include "cli/remedy.h"
 #include "cli/sink_name.h"
 #include "operator/cursor_rows.h"
@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SINK, LANE, TO, YES, DSN, CONFIG };
+enum { SINK, LANE, TO, YES };
 
 static const struct command_option options[] = {
     [SINK] = {"sink", 0, "NAME", false, "the sink that goes back; required"},
@@ -27,9 +27,7 @@ static const struct command_option options[] = {
     [TO] = {"to", 0, "ID|TIME", false,
         "the first event to come again: an id, 2026-11-21T08:00Z,\n2h (ago) or beginning; "
         "required"},
-    [YES] = {"yes", 'y', NULL, false, "do not ask"},
-    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
-    [CONFIG] = {"config", 'c', "FILE", false, "the database of this configuration"},
+    [YES] = OPTION_YES,
     {0},
 };
 
@@ -107,23 +105,20 @@ static bool go_back(struct blocking_conn *conn, const struct rewind *rewind, str
         struct cursor_belongings belongings;
         int64_t id, n_events, n_lanes;
 
-        if (!history_find(conn, &rewind->to, &id, error))
-                return log_position_refused(conn, error);
-        if (!cursors_hold(conn, rewind->sink, rewind->lane, &belongings, error))
-                return operate_refused(conn, error);
-        if (!check_held(rewind, &belongings, error))
+        if (!history_find(conn, &rewind->to, &id, error) ||
+            !cursors_hold(conn, rewind->sink, rewind->lane, &belongings, error) ||
+            !check_held(rewind, &belongings, error))
                 return false;
         if (id != 0 &&
             !history_count_rewind(conn, rewind->sink, rewind->lane, id, &n_events, error))
-                return operate_refused(conn, error);
+                return false;
         if (id == 0 || n_events == 0)
                 return error_set(error, ERROR_EMPTY,
                     "sink %s has passed no event from there on: there is nothing to go back to",
                     rewind->sink);
-        if (!confirm(rewind, id, n_events, error))
+        if (!confirm(rewind, id, n_events, error) ||
+            !history_rewind(conn, rewind->sink, rewind->lane, id, &n_lanes, error))
                 return false;
-        if (!history_rewind(conn, rewind->sink, rewind->lane, id, &n_lanes, error))
-                return operate_refused(conn, error);
         printf("sink %s: %" PRId64 " of %" PRId64 " cursors moved back to id %" PRId64
                "; up to %" PRId64 " events are delivered again\n",
             rewind->sink, n_lanes, belongings.n_cursors, id, n_events);
@@ -133,16 +128,10 @@ static bool go_back(struct blocking_conn *conn, const struct rewind *rewind, str
 static bool run_rewind(const struct arguments *arguments, struct error *error)
 {
         struct rewind rewind = {.arguments = arguments};
-        struct blocking_conn *conn;
-        bool ok;
+        struct blocking_conn *conn =
+            read_words(&rewind, error) ? command_connect(arguments, error) : NULL;
 
-        if (!read_words(&rewind, error))
-                return false;
-        conn = operate_connect(
-            arguments_value(arguments, DSN), arguments_value(arguments, CONFIG), 0, error);
-        ok = conn != NULL && go_back(conn, &rewind, error);
-        blocking_conn_close(conn);
-        return ok;
+        return conn != NULL && go_back(conn, &rewind, error);
 }
 
 const struct command rewind_command = {
@@ -160,4 +149,7 @@ const struct command rewind_command = {
         "The role must be a member of courier_relay.\n",
     .options = options,
     .run = run_rewind,
+    .database = DATABASE,
+    .needs_schema = true,
+    .refused = log_position_refused,
 };

@@ -10,8 +10,8 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cli/commands.h"
+#include "cli/connect.h"
 #include "cli/destinations.h"
-#include "cli/operate.h"
 #include "cli/publish_args.h"
 #include "cli/remedy.h"
 #include "config/config.h"
@@ -81,6 +81,7 @@ struct sending {
         struct destinations destinations;
         struct lane *lanes;
         size_t n_lanes;
+        bool is_publishing; /* as a publisher; everything else is for the relay's role */
 };
 
 static const char *or_dash(const char *text)
@@ -158,7 +159,7 @@ static bool ask_filters(struct sending *sending, struct lane *lane, struct error
         array_deinit(&ids);
         bytes_deinit(&filters);
         if (!ok)
-                return operate_refused(sending->conn, error);
+                return false;
         if (rows != NULL && rows_count(rows) == 0) {
                 not_taken(lane, "its filter is not true of the payload");
         } else if (rows == NULL && (endpoint == NULL || endpoint->state == ENDPOINT_ACTIVE)) {
@@ -283,7 +284,7 @@ static bool look(struct sending *sending, struct lane *lane, struct error *error
         enum stage stage;
 
         if (rows == NULL)
-                return operate_refused(sending->conn, error);
+                return false;
         stage = stage_of(lane, rows);
         attempt = rows_text(rows, 0, FOLLOW_PARKED_ATTEMPTS);
         if (stage != lane->stage ||
@@ -438,12 +439,14 @@ static bool publish(struct sending *sending, const struct arguments *arguments, 
                 ok = publish_read_payload(data != NULL ? data : DEFAULT_PAYLOAD, &payload, error);
         if (!ok)
                 return false;
+        sending->is_publishing = true;
         ok = follow_publish(sending->conn, arguments->operands[0],
             payload.data != NULL ? payload.data : "", arguments_value(arguments, KEY),
             arguments_value(arguments, TYPE), headers, &sending->event, error);
         bytes_deinit(&payload);
         if (!ok)
-                return publish_refused(sending->conn, error);
+                return false;
+        sending->is_publishing = false;
         printf("published: id %s, event_id %s, transaction %s, committed at %s\n",
             sending->event.id, sending->event.event_id, sending->event.xid,
             sending->event.committed_at);
@@ -464,7 +467,7 @@ static bool send_event(struct sending *sending, const struct arguments *argument
     const struct config *config, const char *headers, int64_t timeout_ms, struct error *error)
 {
         if (!destinations_load(&sending->destinations, config, sending->conn, error))
-                return operate_refused(sending->conn, error);
+                return false;
         sending->n_lanes = sending->destinations.n_destinations;
         sending->lanes = xcalloc(sending->n_lanes + 1, sizeof *sending->lanes);
         for (size_t i = 0; i < sending->n_lanes; i++)
@@ -523,9 +526,12 @@ static bool run_send(const struct arguments *arguments, struct error *error)
         if (config == NULL)
                 return false;
         if (publish_make_headers(arguments, HEADER, &headers, error))
-                sending.conn = operate_connect(NULL, path, ANSWER_TIMEOUT_MS, error);
+                sending.conn = connect_to_schema(NULL, path, ANSWER_TIMEOUT_MS, error);
         if (sending.conn != NULL)
                 ok = send_event(&sending, arguments, config, headers, timeout_ms, error);
+        if (sending.conn != NULL && !ok && *blocking_conn_sqlstate(sending.conn) != '\0')
+                (sending.is_publishing ? publish_refused : command_refused)(
+                    sending.conn, arguments, error);
         sending_deinit(&sending);
         free(headers);
         config_free(config);

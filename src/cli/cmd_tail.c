@@ -2,9 +2,9 @@
 #include "base/bytes.h"
 #include "cli/admin_client.h"
 #include "cli/commands.h"
-#include "cli/endpoint/cmd_endpoint.h"
+#include "cli/connect.h"
+#include "cli/endpoint/endpoint_common.h"
 #include "operator/endpoint_rows.h"
-#include "pg/blocking_conn.h"
 
 #include <curl/curl.h>
 #include <errno.h>

@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 
 #include "base/bytes.h"
+#include "cli/connect.h"
 #include "cli/remedy.h"
 #include "config/suggest.h"
 #include "pgcourier/version.h"
@@ -85,17 +86,34 @@ static bool run_help(const struct arguments *arguments, struct error *error)
         return command != NULL;
 }
 
-static const struct command_option no_options[] = {{0}};
-
 const struct command help_command = {
     .name = "help",
     .summary = "say what pgcourier, or one command, can do",
     .usage = "[COMMAND]",
     .details = "Lists the commands and the exit codes; with COMMAND, its options.\n",
-    .options = no_options,
     .max_operands = 1,
     .run = run_help,
 };
+
+/* With a connection of its own if it asks for one. What the last statement failed by is an error that
+ * may have better words. */
+static bool run(struct arguments *arguments, struct error *error)
+{
+        const struct command *root = arguments->root;
+        struct blocking_conn *conn = NULL;
+        bool ok;
+
+        arguments->conn = &conn;
+        ok = arguments->command->run(arguments, error);
+        if (!ok && conn != NULL && *blocking_conn_sqlstate(conn) != '\0') {
+                if (root->refused != NULL)
+                        root->refused(conn, arguments, error);
+                else if (root->needs_schema)
+                        command_refused(conn, arguments, error);
+        }
+        blocking_conn_close(conn);
+        return ok;
+}
 
 bool commands_run(int argc, char **argv, struct error *error)
 {
@@ -125,7 +143,7 @@ bool commands_run(int argc, char **argv, struct error *error)
         if (arguments.wants_help)
                 help_print_command(command);
         else
-                ok = command->run(&arguments, error);
+                ok = run(&arguments, error);
         arguments_deinit(&arguments);
         return ok;
 }

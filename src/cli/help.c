@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct exit_code exit_codes[] = {
@@ -71,9 +72,14 @@ void help_print_command(const struct command *command)
 {
         static const struct command_option help = {"help", 'h', NULL, false, "print this"};
 
-        printf("Usage: pgcourier %s %s\n\n%s\nOptions:\n", command->name, command->usage,
-            command->details);
-        for (const struct command_option *option = command->options; option->name != NULL; option++)
-                print_option(option);
+        const struct command_option **options = command_options(command, command);
+        struct bytes usage = {0};
+
+        command_append_usage(&usage, command, "       ");
+        printf("Usage: %s\n\n%s\nOptions:\n", usage.data, command->details);
+        for (size_t i = 0; options[i] != NULL; i++)
+                print_option(options[i]);
         print_option(&help);
+        bytes_deinit(&usage);
+        free(options);
 }

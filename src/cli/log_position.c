@@ -1,6 +1,6 @@
 #include "cli/log_position.h"
 
-#include "cli/operate.h"
+#include "cli/connect.h"
 #include "config/units.h"
 
 #include <ctype.h>
@@ -37,10 +37,12 @@ bool log_position_parse(
                    option, word);
 }
 
-bool log_position_refused(struct blocking_conn *conn, struct error *error)
+void log_position_refused(
+    struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
 {
         if (strncmp(blocking_conn_sqlstate(conn), "2200", 4) == 0)
-                return error_set(error, ERROR_USAGE, "%s; write it as 2026-11-21T08:00Z",
+                error_set(error, ERROR_USAGE, "%s; write it as 2026-11-21T08:00Z",
                     blocking_conn_message(conn));
-        return operate_refused(conn, error);
+        else
+                command_refused(conn, arguments, error);
 }

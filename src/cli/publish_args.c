@@ -54,16 +54,17 @@ static bool add_header(json_t *headers, const char *pair, struct error *error)
 bool publish_make_headers(
     const struct arguments *arguments, unsigned option, char **out_json, struct error *error)
 {
+        const char *pair;
         json_t *headers;
+        unsigned at = 0;
         bool ok = true;
 
         *out_json = NULL;
         if (!arguments_has(arguments, option))
                 return true;
         headers = json_object();
-        for (unsigned i = 0; ok && i < arguments->n_given; i++)
-                if (arguments->given[i].index == option)
-                        ok = add_header(headers, arguments->given[i].value, error);
+        while (ok && (pair = arguments_next(arguments, option, &at)) != NULL)
+                ok = add_header(headers, pair, error);
         if (ok)
                 *out_json = json_dumps(headers, JSON_COMPACT);
         json_decref(headers);
@@ -71,7 +72,7 @@ bool publish_make_headers(
 }
 
 /* The table's rules are named as sentences: topic_must_not_be_empty. */
-static bool broken_rule(const char *constraint, struct error *error)
+static void broken_rule(const char *constraint, struct error *error)
 {
         char *sentence = xstrdup(constraint);
 
@@ -80,28 +81,27 @@ static bool broken_rule(const char *constraint, struct error *error)
                         *at = ' ';
         error_set(error, ERROR_USAGE, "%s", sentence);
         free(sentence);
-        return false;
 }
 
-bool publish_refused(struct blocking_conn *conn, struct error *error)
+void publish_refused(
+    struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
 {
         const char *sqlstate = blocking_conn_sqlstate(conn);
         const char *message = blocking_conn_message(conn);
 
+        (void)arguments;
         if (strcmp(sqlstate, "23514") == 0 && *blocking_conn_constraint(conn) != '\0')
-                return broken_rule(blocking_conn_constraint(conn), error);
-        if (strcmp(sqlstate, "22P02") == 0)
-                return error_set(error, ERROR_USAGE, "payload: %s", message);
-        if (strncmp(sqlstate, "22", 2) == 0)
-                return error_set(error, ERROR_USAGE, "the event may not be published: %s", message);
-        if (error->kind == ERROR_PERMISSION)
-                return error_set(error, ERROR_PERMISSION,
+                broken_rule(blocking_conn_constraint(conn), error);
+        else if (strcmp(sqlstate, "22P02") == 0)
+                error_set(error, ERROR_USAGE, "payload: %s", message);
+        else if (strncmp(sqlstate, "22", 2) == 0)
+                error_set(error, ERROR_USAGE, "the event may not be published: %s", message);
+        else if (error->kind == ERROR_PERMISSION)
+                error_set(error, ERROR_PERMISSION,
                     "%s. An administrator can allow it: GRANT courier_publisher TO \"%s\"", message,
                     blocking_conn_user(conn));
-        if (strcmp(sqlstate, "3F000") == 0)
-                return schema_check(conn, 0, error);
-        if (error->kind == ERROR_SCHEMA)
-                return error_set(
-                    error, ERROR_SCHEMA, "%s. See `pgcourier migrate status`", message);
-        return false;
+        else if (strcmp(sqlstate, "3F000") == 0)
+                (void)!schema_check(conn, 0, error);
+        else if (error->kind == ERROR_SCHEMA)
+                error_set(error, ERROR_SCHEMA, "%s. See `pgcourier migrate status`", message);
 }

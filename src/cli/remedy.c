@@ -19,25 +19,15 @@ static const struct command *const *commands;
 static char *config;
 static char *dsn; /* without secrets */
 
-/* Whether the command has the option, and where. */
-static bool has_option(const struct command *command, const char *name, unsigned *out_index)
+static bool has_option(const struct command *command, const char *name)
 {
-        const struct command_option *options = command->options;
+        const struct command_option **options = command_options(command, command);
+        bool has = false;
 
-        for (unsigned i = 0; options != NULL && options[i].name != NULL; i++)
-                if (strcmp(options[i].name, name) == 0) {
-                        *out_index = i;
-                        return true;
-                }
-        return false;
-}
-
-static const char *given(const struct arguments *arguments, const char *name)
-{
-        unsigned index;
-
-        return has_option(arguments->command, name, &index) ? arguments_value(arguments, index)
-                                                            : NULL;
+        for (size_t i = 0; options[i] != NULL; i++)
+                has |= strcmp(options[i]->name, name) == 0;
+        free(options);
+        return has;
 }
 
 char *remedy_absolute(const char *path)
@@ -55,14 +45,11 @@ char *remedy_absolute(const char *path)
 
 void remedy_init(const struct command *const all[], const struct arguments *arguments)
 {
-        const char *path = given(arguments, "config");
-        const char *given_dsn = given(arguments, "dsn");
-
         commands = all;
-        if (path != NULL)
-                config = remedy_absolute(path);
-        if (given_dsn != NULL)
-                dsn = dsn_without_secrets(given_dsn);
+        if (arguments->config_path != NULL)
+                config = remedy_absolute(arguments->config_path);
+        if (arguments->dsn != NULL)
+                dsn = dsn_without_secrets(arguments->dsn);
 }
 
 const char *remedy_config(void)
@@ -83,15 +70,14 @@ static const struct command *find_command(const char *name, size_t length)
 static void complete(struct bytes *out, const char *at, size_t length)
 {
         const struct command *command = find_command(at, strcspn(at, " `"));
-        unsigned index;
 
         if (command == NULL || memmem(at, length, " -c ", 4) != NULL ||
             memmem(at, length, " --dsn", 6) != NULL)
                 return;
-        if (config != NULL && has_option(command, "config", &index)) {
+        if (config != NULL && has_option(command, "config")) {
                 shell_word_append(out, "-c");
                 shell_word_append(out, config);
-        } else if (dsn != NULL && *dsn != '\0' && has_option(command, "dsn", &index)) {
+        } else if (dsn != NULL && *dsn != '\0' && has_option(command, "dsn")) {
                 shell_word_append(out, "--dsn");
                 shell_word_append(out, dsn);
         }

@@ -3,8 +3,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "cli/destinations.h"
-#include "cli/log_position.h"
-#include "cli/operate.h"
 #include "operator/filter_check.h"
 #include "outbox/event_headers.h"
 
@@ -81,7 +79,7 @@ static bool ask(struct replay_reader *reader, struct ids *chosen, bool *out_is_t
         ok = filters_ask(reader->conn, array_end(&asked), reader->filters.data, &rows, error);
         array_deinit(&asked);
         if (!ok)
-                return operate_refused(reader->conn, error);
+                return false;
         *out_took_us = clock_monotonic_us() - asked_us;
         *out_is_too_slow = rows == NULL;
         if (rows == NULL)
@@ -163,7 +161,7 @@ bool replay_reader_read(struct replay_reader *reader, int n_max, struct array_li
         bool ok;
 
         if (rows == NULL)
-                return log_position_refused(reader->conn, error);
+                return false;
         *out_is_end = false;
         chosen = choose(reader->destination, rows);
         ok = read_rows(reader, rows, &chosen, n_max, out_is_end, error);

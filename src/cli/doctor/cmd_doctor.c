@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "cli/admin_client.h"
 #include "cli/commands.h"
+#include "cli/connect.h"
 #include "cli/doctor/check_findings.h"
 #include "config/config.h"
 #include "config/secret.h"

@@ -132,11 +132,12 @@ static bool ask_for_sink(const struct arguments *arguments, struct init *init, s
 
 static bool take_sinks(const struct arguments *arguments, struct init *init, struct error *error)
 {
+        const char *sink;
+        unsigned at = 0;
         bool has_email = false;
 
-        for (unsigned i = 0; i < arguments->n_given; i++)
-                if (arguments->given[i].index == SINK &&
-                    !init_add_sink(init, arguments->given[i].value, error))
+        while ((sink = arguments_next(arguments, SINK, &at)) != NULL)
+                if (!init_add_sink(init, sink, error))
                         return false;
         while (init->n_sinks == 0 ||
                (!arguments_has(arguments, SINK) && ask_whether(arguments, "One more? y or n", "n")))
