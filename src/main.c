@@ -1,6 +1,6 @@
 /* The command line → one command → one exit code. */
 #include "cli/commands.h"
-#include "cli/libraries.h"
+#include "cli/process.h"
 #include "cli/remedy.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
         if (!open_missing_standard_files())
                 return EXIT_FAILURE;
         give_output_a_buffer();
-        libraries_share_allocator();
+        process_share_allocator();
         signal(SIGPIPE, SIG_IGN); /* a closed peer or pipe is an error of that write */
 
         if (!commands_run(argc, argv, &error))

@@ -1,7 +1,7 @@
 #include "cli/admin_client.h"
 
 #include "base/alloc.h"
-#include "cli/libraries.h"
+#include "cli/process.h"
 #include "cli/remedy.h"
 #include "config/config.h"
 #include "config/secret.h"
@@ -57,7 +57,7 @@ struct admin_client *admin_client_create(const struct admin_config *config, stru
 {
         struct admin_client *client;
 
-        if (!libraries_init_curl()) {
+        if (!process_init_curl()) {
                 error_set(error, ERROR_SYSTEM, "libcurl cannot be initialised");
                 return NULL;
         }

@@ -1,8 +1,7 @@
 #include "cli/bulk.h"
 
-#include "base/alloc.h"
-#include "cli/confirm.h"
 #include "cli/connect.h"
+#include "cli/input.h"
 #include "config/suggest.h"
 #include "config/units.h"
 #include "config/values.h"
@@ -10,7 +9,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_AGE_MS (INT64_C(36500) * 24 * 60 * 60 * 1000)
@@ -178,25 +176,11 @@ static const char *noun(const struct bulk *bulk, int64_t n)
         return n == 1 ? bulk->subject->noun : bulk->subject->nouns;
 }
 
-static bool ask(const struct bulk *bulk, int64_t n)
-{
-        char *question =
-            xasprintf("%s %" PRId64 " %s", bulk->arguments->command->name, n, noun(bulk, n));
-        bool is_yes = confirm_ask(question);
-
-        free(question);
-        return is_yes;
-}
-
 bool bulk_confirm(const struct bulk *bulk, int64_t n, struct error *error)
 {
-        if (bulk->selection.ids != NULL || arguments_has(bulk->arguments, BULK_YES))
-                return true;
-        if (!confirm_can_ask())
-                return error_set(error, ERROR_USAGE,
-                    "%s: that would %s %" PRId64 " %s; add --yes, or --dry-run to only count",
-                    bulk->arguments->name, bulk->arguments->command->name, n, noun(bulk, n));
-        return ask(bulk, n) || error_set(error, ERROR_SYSTEM, "nothing was changed");
+        return bulk->selection.ids != NULL ||
+               input_confirm(bulk->arguments, BULK_YES, "add --yes, or --dry-run to only count",
+                   error, "%s %" PRId64 " %s", bulk->arguments->command->name, n, noun(bulk, n));
 }
 
 void bulk_print_result(const struct bulk *bulk, int64_t n_matched, const char *done, int64_t n_done,

@@ -105,16 +105,3 @@ const struct command_option **command_options(
 /* Appends "pgcourier dead show ID" for each way to call it, a line each, without a last '\n'. Lines
  * but the first begin with `indent`. */
 void command_append_usage(struct bytes *text, const struct command *command, const char *indent);
-
-/* Ends with NULL. */
-extern const struct exit_code {
-        const char *code;
-        const char *meaning;
-} exit_codes[];
-
-/* `pgcourier help`, and `pgcourier help COMMAND`, on standard output. */
-void help_print_overview(const struct command *const commands[]);
-void help_print_command(const struct command *command);
-
-/* Reads a whole file, or standard input for "-"; not more than max_bytes. */
-bool read_input(const char *path, size_t max_bytes, struct bytes *out_content, struct error *error);

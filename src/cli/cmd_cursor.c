@@ -7,18 +7,15 @@
  */
 #include "base/alloc.h"
 #include "cli/commands.h"
-#include "cli/confirm.h"
 #include "cli/connect.h"
+#include "cli/input.h"
 #include "cli/remedy.h"
-#include "cli/sink_name.h"
 #include "cli/table.h"
 #include "config/config.h"
-#include "config/units.h"
 #include "operator/cursor_rows.h"
 #include "pg/array_literal.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,21 +110,6 @@ static bool run_list(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-static bool read_lane(const struct arguments *arguments, int *out_lane, struct error *error)
-{
-        const char *value = arguments_value(arguments, LANE);
-        uint64_t lane;
-
-        *out_lane = CURSOR_ALL_LANES;
-        if (value == NULL)
-                return true;
-        if (!units_parse_integer(value, &lane) || lane > INT_MAX)
-                return error_set(
-                    error, ERROR_USAGE, "--lane: \"%.64s\" is not the number of a lane", value);
-        *out_lane = (int)lane;
-        return true;
-}
-
 static bool is_in_config(const struct config *config, const char *sink)
 {
         for (unsigned i = 0; i < config->n_sinks; i++)
@@ -201,22 +183,11 @@ static bool check_belongings(const struct arguments *arguments,
 static bool confirm(const struct arguments *arguments, const struct cursor_belongings *belongings,
     struct error *error)
 {
-        char *cursors, *parked, *question;
-        bool is_yes;
-
-        if (arguments_has(arguments, YES))
-                return true;
-        cursors = counted(belongings->n_cursors, "cursor", "cursors");
-        parked = counted_parked(belongings);
-        question = xasprintf(
+        char *cursors = counted(belongings->n_cursors, "cursor", "cursors");
+        char *parked = counted_parked(belongings);
+        bool is_yes = input_confirm(arguments, YES, "add --yes", error,
             "drop %s and %s of sink %s for good", cursors, parked, arguments->operands[0]);
-        if (confirm_can_ask())
-                is_yes =
-                    confirm_ask(question) || error_set(error, ERROR_SYSTEM, "nothing was changed");
-        else
-                is_yes = error_set(
-                    error, ERROR_USAGE, "cursor drop: that would %s; add --yes", question);
-        free(question);
+
         free(cursors);
         free(parked);
         return is_yes;
@@ -261,8 +232,9 @@ static bool run_drop(const struct arguments *arguments, struct error *error)
         int lane;
         bool ok;
 
-        if (!sink_name_check_form(arguments->operands[0], error) ||
-            !read_lane(arguments, &lane, error) || !load_config(arguments, &config, error))
+        if (!input_sink_name(arguments->operands[0], error) ||
+            !input_lane(arguments_value(arguments, LANE), CURSOR_ALL_LANES, &lane, error) ||
+            !load_config(arguments, &config, error))
                 return false;
         ok = check_unused(arguments, config, error);
         if (ok)

@@ -9,10 +9,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "cli/commands.h"
-#include "cli/confirm.h"
 #include "cli/connect.h"
 #include "cli/destinations.h"
-#include "cli/log_position.h"
+#include "cli/input.h"
 #include "cli/replay_reader.h"
 #include "config/config.h"
 #include "config/units.h"
@@ -120,9 +119,9 @@ static bool read_words(struct replay *replay, struct error *error)
         replay->range.topic = topic;
         replay->range.key = arguments_value(arguments, KEY);
         return read_rate(arguments, &replay->rate, error) &&
-               log_position_parse(
+               input_log_position(
                    &replay->range.from, "from", arguments_value(arguments, FROM), error) &&
-               log_position_parse(&replay->range.to, "to", arguments_value(arguments, TO), error);
+               input_log_position(&replay->range.to, "to", arguments_value(arguments, TO), error);
 }
 
 static bool is_wanted(const struct destination *destination, const char *sink, const char *endpoint)
@@ -259,25 +258,6 @@ static bool hand_over(struct replay *replay, struct error *error)
         return true;
 }
 
-static bool confirm(const struct replay *replay, const char *name, struct error *error)
-{
-        char *question;
-        bool is_yes;
-
-        if (arguments_has(replay->arguments, YES))
-                return true;
-        question = xasprintf("deliver %" PRId64 " event%s to %s once more, %g a second",
-            replay->n_total, replay->n_total == 1 ? "" : "s", name, replay->rate);
-        if (confirm_can_ask())
-                is_yes =
-                    confirm_ask(question) || error_set(error, ERROR_SYSTEM, "nothing was replayed");
-        else
-                is_yes = error_set(error, ERROR_USAGE,
-                    "replay: that would %s; add --yes, or --dry-run to only count", question);
-        free(question);
-        return is_yes;
-}
-
 static void say_left_out(const struct replay *replay)
 {
         int64_t n = replay->reader.n_left_out;
@@ -334,8 +314,10 @@ static bool run_steps(struct replay *replay, const struct config *config, struct
         else if (arguments_has(replay->arguments, DRY_RUN))
                 ok = say_count(replay, name);
         else
-                ok = confirm(replay, name, error) && hand_over(replay, error) &&
-                     conclude(replay, name, error);
+                ok = input_confirm(replay->arguments, YES, "add --yes, or --dry-run to only count",
+                         error, "deliver %" PRId64 " event%s to %s once more, %g a second",
+                         replay->n_total, replay->n_total == 1 ? "" : "s", name, replay->rate) &&
+                     hand_over(replay, error) && conclude(replay, name, error);
         free(name);
         return ok;
 }
@@ -380,5 +362,5 @@ const struct command replay_command = {
     .options = options,
     .run = run_replay,
     .needs_schema = true,
-    .refused = log_position_refused,
+    .refused = input_time_refused,
 };

@@ -3,21 +3,16 @@
  * again. rewind.sql says why nothing is lost. A relay that owns the lane knows
  * where it stands and would go on there, so it must not own it meanwhile.
  */
-#include "base/alloc.h"
 #include "base/bytes.h"
 #include "cli/commands.h"
-#include "cli/confirm.h"
 #include "cli/connect.h"
-#include "cli/log_position.h"
+#include "cli/input.h"
 #include "cli/remedy.h"
-#include "cli/sink_name.h"
 #include "operator/cursor_rows.h"
 #include "text/shell_word.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { SINK, LANE, TO, YES };
 
@@ -41,22 +36,14 @@ struct rewind {
 static bool read_words(struct rewind *rewind, struct error *error)
 {
         const struct arguments *arguments = rewind->arguments;
-        const char *lane = arguments_value(arguments, LANE);
 
         rewind->sink = arguments_value(arguments, SINK);
-        rewind->lane = HISTORY_ALL_LANES;
         if (rewind->sink == NULL || !arguments_has(arguments, TO))
                 return error_set(error, ERROR_USAGE, "rewind needs --sink NAME and --to ID|TIME");
-        if (lane != NULL) {
-                char *end;
-                long number = strtol(lane, &end, 10);
-                if (*lane == '\0' || *end != '\0' || number < 0 || number > INT_MAX)
-                        return error_set(error, ERROR_USAGE,
-                            "--lane: \"%.64s\" is not the number of a lane", lane);
-                rewind->lane = (int)number;
-        }
-        return sink_name_check_form(rewind->sink, error) &&
-               log_position_parse(&rewind->to, "to", arguments_value(arguments, TO), error);
+        return input_lane(
+                   arguments_value(arguments, LANE), HISTORY_ALL_LANES, &rewind->lane, error) &&
+               input_sink_name(rewind->sink, error) &&
+               input_log_position(&rewind->to, "to", arguments_value(arguments, TO), error);
 }
 
 static bool check_held(
@@ -80,26 +67,6 @@ static bool check_held(
         return false;
 }
 
-static bool confirm(const struct rewind *rewind, int64_t id, int64_t n_events, struct error *error)
-{
-        char *question;
-        bool is_yes;
-
-        if (arguments_has(rewind->arguments, YES))
-                return true;
-        question =
-            xasprintf("let sink %s deliver up to %" PRId64 " events again, from id %" PRId64 " on",
-                rewind->sink, n_events, id);
-        if (confirm_can_ask())
-                is_yes =
-                    confirm_ask(question) || error_set(error, ERROR_SYSTEM, "nothing was changed");
-        else
-                is_yes =
-                    error_set(error, ERROR_USAGE, "rewind: that would %s; add --yes", question);
-        free(question);
-        return is_yes;
-}
-
 static bool go_back(struct blocking_conn *conn, const struct rewind *rewind, struct error *error)
 {
         struct cursor_belongings belongings;
@@ -116,7 +83,9 @@ static bool go_back(struct blocking_conn *conn, const struct rewind *rewind, str
                 return error_set(error, ERROR_EMPTY,
                     "sink %s has passed no event from there on: there is nothing to go back to",
                     rewind->sink);
-        if (!confirm(rewind, id, n_events, error) ||
+        if (!input_confirm(rewind->arguments, YES, "add --yes", error,
+                "let sink %s deliver up to %" PRId64 " events again, from id %" PRId64 " on",
+                rewind->sink, n_events, id) ||
             !history_rewind(conn, rewind->sink, rewind->lane, id, &n_lanes, error))
                 return false;
         printf("sink %s: %" PRId64 " of %" PRId64 " cursors moved back to id %" PRId64
@@ -151,5 +120,5 @@ const struct command rewind_command = {
     .run = run_rewind,
     .database = DATABASE,
     .needs_schema = true,
-    .refused = log_position_refused,
+    .refused = input_time_refused,
 };

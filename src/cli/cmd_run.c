@@ -1,9 +1,8 @@
 #include "base/alloc.h"
 #include "base/regular_file.h"
 #include "cli/commands.h"
-#include "cli/libraries.h"
+#include "cli/process.h"
 #include "cli/remedy.h"
-#include "cli/resources.h"
 #include "config/config.h"
 #include "log/log.h"
 #include "loop/resolve.h"
@@ -80,7 +79,7 @@ static uint64_t count_files(const struct config *config)
 
 static void provide_files(const struct config *config)
 {
-        const uint64_t limit = resources_raise_files();
+        const uint64_t limit = process_raise_files();
         const uint64_t wanted = count_files(config);
 
         if (limit < wanted)
@@ -178,15 +177,15 @@ static void apply(void *owner, const struct config *config)
 static bool prepare(struct running *running, const struct config *config, struct error *error)
 {
         apply_log(running, config);
-        resources_keep_to_ourselves();
+        process_keep_memory_private();
         if (!load_modules(config, error))
                 return false;
         provide_files(config);
         running->n_threads = size_thread_pool(config);
-        if (!resources_check(running->n_threads, error))
+        if (!process_check_limits(running->n_threads, error))
                 return false;
         use_name_servers(config);
-        return libraries_init_curl() ||
+        return process_init_curl() ||
                error_set(error, ERROR_SYSTEM, "libcurl cannot be initialised");
 }
 

@@ -12,7 +12,7 @@
 #include "cli/commands.h"
 #include "cli/connect.h"
 #include "cli/destinations.h"
-#include "cli/publish_args.h"
+#include "cli/cmd_publish.h"
 #include "cli/remedy.h"
 #include "config/config.h"
 #include "config/units.h"

@@ -33,6 +33,12 @@ extern const struct command help_command;
 /* All of them; ends with NULL. */
 extern const struct command *const commands[];
 
+/* Ends with NULL. */
+extern const struct exit_code {
+        const char *code;
+        const char *meaning;
+} exit_codes[];
+
 /* Runs the command that the process was started with: argv[1] names it. The order of argv's words may
  * change. */
 bool commands_run(int argc, char **argv, struct error *error);

@@ -7,7 +7,7 @@
 #include "cli/connect.h"
 #include "cli/endpoint/endpoint_common.h"
 #include "cli/endpoint/endpoint_delivery.h"
-#include "cli/sink_name.h"
+#include "cli/input.h"
 #include "cli/table.h"
 #include "config/config.h"
 #include "config/secret.h"
@@ -215,7 +215,7 @@ static bool read_sink(struct addition *addition, struct error *error)
         const char *path = addition->arguments->config_path;
         const char *name = arguments_value(addition->arguments, SINK);
 
-        if (name != NULL && !sink_name_check_form(name, error))
+        if (name != NULL && !input_sink_name(name, error))
                 return false;
         if (path == NULL && name == NULL)
                 return error_set(error, ERROR_USAGE,

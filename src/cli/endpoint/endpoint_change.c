@@ -1,8 +1,8 @@
 /* What is done with a receiver that there is: stand still, go on, go away, a new secret. */
 #include "base/alloc.h"
-#include "cli/confirm.h"
 #include "cli/connect.h"
 #include "cli/endpoint/endpoint_common.h"
+#include "cli/input.h"
 #include "config/secret.h"
 #include "config/units.h"
 #include "operator/endpoint_rows.h"
@@ -101,7 +101,7 @@ static bool confirm(const struct arguments *arguments, const char *name,
 
         if (arguments_has(arguments, REMOVE_YES))
                 return true;
-        if (!confirm_can_ask())
+        if (!input_can_ask())
                 return error_set(error, ERROR_USAGE,
                     "endpoint remove: %s has %s and %s, which would go, and %s, which would stay; "
                     "add --yes",
@@ -109,7 +109,7 @@ static bool confirm(const struct arguments *arguments, const char *name,
         fprintf(stderr, "%s has %s and %s, which go, and %s, which stay\n", name,
             belongings->events, belongings->parked, belongings->dead);
         question = xasprintf("remove %s, its secret and its place in the outbox", name);
-        is_yes = confirm_ask(question) || error_set(error, ERROR_SYSTEM, "nothing was changed");
+        is_yes = input_ask(question) || error_set(error, ERROR_SYSTEM, "nothing was changed");
         free(question);
         return is_yes;
 }

@@ -1,7 +1,7 @@
 #include "cli/endpoint/endpoint_delivery.h"
 
 #include "base/clock.h"
-#include "cli/libraries.h"
+#include "cli/process.h"
 #include "config/config.h"
 #include "sinks/address_guard.h"
 #include "sinks/http/http_url.h"
@@ -84,7 +84,7 @@ static bool run(struct delivery *delivery, const struct sink_config *config,
 {
         bool ok;
 
-        if (!libraries_init_curl())
+        if (!process_init_curl())
                 return error_set(error, ERROR_SYSTEM, "libcurl cannot be initialised");
         if (uv_loop_init(&delivery->loop) != 0) {
                 curl_global_cleanup();
