@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Without this a socket or file of ours could become "standard output" of whoever closed it. */
+/* If the caller closed one of them, a socket or file of ours would take its number and get the output. */
 static bool open_missing_standard_files(void)
 {
         for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
@@ -20,8 +20,8 @@ static bool open_missing_standard_files(void)
         return true;
 }
 
-/* Where glibc has no memory for a buffer it takes one of a single byte, and what then gets lost is no
- * error of the stream. */
+/* Without memory for a buffer glibc uses one of a single byte, and losing output then is no error of the
+ * stream. */
 static void give_output_a_buffer(void)
 {
         static char buffer[BUFSIZ];
@@ -29,7 +29,7 @@ static void give_output_a_buffer(void)
         setvbuf(stdout, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof buffer);
 }
 
-/* Output that did not arrive is a failure, whatever the command did. */
+/* Lost output is a failure, even if the command succeeded. */
 static bool finish_output(struct error *error)
 {
         bool failed_before = ferror(stdout) != 0;
@@ -41,7 +41,7 @@ static bool finish_output(struct error *error)
             errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
 }
 
-/* Some of the text may be a peer's or the caller's: it may not move the terminal's cursor. */
+/* The text may quote a peer or the caller, and must not move the terminal's cursor. */
 static void print_error(const struct error *error)
 {
         char *text = remedy_complete(error->text);

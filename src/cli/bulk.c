@@ -124,7 +124,7 @@ static bool read_filters(struct bulk *bulk, struct error *error)
                read_limit(bulk, error);
 }
 
-/* "Which?" must have an answer, even if it is --all. */
+/* A change names its rows, even if by --all. */
 static bool check_aim(const struct bulk *bulk, struct error *error)
 {
         bool is_aimed = bulk->has_filter || bulk->selection.ids != NULL;

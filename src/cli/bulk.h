@@ -50,7 +50,7 @@ enum bulk_option {
         [BULK_DRY_RUN] = {"dry-run", 0, NULL, false, "change nothing, only count"}
 /* clang-format on */
 
-/* What a command is about. */
+/* What the rows of a command are. */
 struct bulk_subject {
         const char *noun; /* "dead letter" */
         const char *nouns;
@@ -87,7 +87,7 @@ bool bulk_confirm(const struct bulk *bulk, int64_t n, struct error *error)
 void bulk_print_result(const struct bulk *bulk, int64_t n_matched, const char *done, int64_t n_done,
     const char *sentence);
 
-/* After nothing was found: told on standard error; ERROR_EMPTY with --fail-empty. */
+/* Says on standard error that nothing was found; with --fail-empty ERROR_EMPTY. */
 bool bulk_found_none(const struct bulk *bulk, struct error *error)
     __attribute__((warn_unused_result));
 

@@ -1,9 +1,9 @@
 /*
- * Cursors: how far each sink has come, and the end of one that is used no more.
+ * Cursors: how far each sink has come, and dropping those of removed sinks.
  *
- * A sink that was taken out of the configuration leaves its cursor behind, and
- * the outbox keeps every event for it. Only a configuration can tell that, so
- * without one nothing is called an orphan and nothing is dropped.
+ * A sink that was removed from the configuration leaves its cursor behind, and
+ * the outbox keeps every event for it. Only a configuration can tell, so without
+ * a file no cursor is called an orphan, and none is dropped.
  */
 #include "base/alloc.h"
 #include "cli/commands.h"
@@ -118,7 +118,7 @@ static bool is_in_config(const struct config *config, const char *sink)
         return false;
 }
 
-/* Whether the sink is still meant to be delivered to is for a configuration to say. */
+/* The configuration says whether the sink is still in use. */
 static bool check_unused(
     const struct arguments *arguments, const struct config *config, struct error *error)
 {
@@ -133,7 +133,8 @@ static bool check_unused(
                     sink);
         return !is_in_config(config, sink) ||
                error_set(error, ERROR_USAGE,
-                   "sink %s is in that configuration: without its cursor it would begin anew where "
+                   "sink %s is in that configuration: without its cursor it would start again "
+                   "where "
                    "its `start` says, and events that wait for it would be lost or delivered "
                    "again. Take it out of the file first, or add --force",
                    sink);
@@ -156,7 +157,7 @@ static bool refuse_parked(
         char *parked = counted_parked(belongings);
 
         error_set(error, ERROR_USAGE,
-            "sink %s has %s that nobody would ever deliver; see `pgcourier parked list --sink %s`, "
+            "sink %s has %s that would never be delivered; see `pgcourier parked list --sink %s`, "
             "and add --parked to drop them too",
             sink, parked, sink);
         free(parked);
@@ -263,12 +264,12 @@ static const struct command drop_command = {
 
 const struct command cursor_command = {
     .name = "cursor",
-    .summary = "list how far each sink has come, and drop what nobody uses",
+    .summary = "list how far each sink has come, and drop unused cursors",
     .details =
         "list  every sink that has ever run here: the id that it has reached, how many ids were\n"
         "      drawn since (events of all topics, so no more than that wait for it), when that\n"
         "      was last noted, and which session owns it. With -c FILE a sink that is not in the\n"
-        "      file is called ORPHAN: the outbox keeps events for it that nobody will deliver\n"
+        "      file is called ORPHAN: the outbox keeps events for it that will never be delivered\n"
         "drop  removes the cursor of a sink that is not in use any more. Refused while a relay\n"
         "      owns it, while the sink is in the configuration, and while deliveries are parked\n"
         "      for it; --force and --parked say that this is meant. Dead letters stay\n"

@@ -1,4 +1,4 @@
-/* Deliveries given up: what they are, and back on their way or gone. */
+/* Dead letters, the deliveries that were given up: list, show, redrive and drop them. */
 #include "cli/bulk.h"
 #include "cli/commands.h"
 #include "cli/connect.h"
@@ -81,7 +81,7 @@ static bool say_kept(const struct dead_letters_kept *kept, struct error *error)
                     kept->parked.data);
         return kept->orphaned.length == 0 ||
                error_set(error, ERROR_EMPTY,
-                   "kept, because their endpoint was removed: %.400s; nobody is left to take them, "
+                   "kept, because their endpoint was removed: %.400s; they have no destination, "
                    "`pgcourier dead drop` drops them",
                    kept->orphaned.data);
 }
@@ -225,7 +225,7 @@ const struct command dead_command = {
         "         what waits of their keys\n"
         "drop     deletes them for good\n"
         "\n"
-        "redrive and drop ask before they do it by filter or --all; where nobody can be asked\n"
+        "redrive and drop ask before they do it by filter or --all; without a terminal\n"
         "they need --yes. They work in batches, each a transaction: if one is interrupted, what\n"
         "was done is done. redrive ends with 75 if some were kept, because the same event is\n"
         "still parked for the same sink. The role must be a member of courier_relay. With\n"

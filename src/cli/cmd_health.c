@@ -1,4 +1,4 @@
-/* For HEALTHCHECK of containers, which have no curl: one question, and the answer as the exit code. */
+/* A health check for containers, which have no curl: the answer is the exit code. */
 #include "cli/admin_client.h"
 #include "cli/commands.h"
 

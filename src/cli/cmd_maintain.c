@@ -62,7 +62,7 @@ static void print_row(const struct rows *rows, int row)
         else if (strcmp(action, "dropped") == 0 || strcmp(action, "emptied") == 0)
                 printf("%s %s: %s bytes\n", action, partition, bytes);
         else if (strcmp(action, "held") == 0)
-                printf("%s is over, but needed by: %s\n", partition,
+                printf("%s has expired, but is needed by: %s\n", partition,
                     rows_text(rows, row, MAINTENANCE_HELD_BY));
         else if (strcmp(action, "lost") == 0)
                 printf("LOST for %s: %s events of %s\n", rows_text(rows, row, MAINTENANCE_SINK),
@@ -99,11 +99,11 @@ const struct command maintain_command = {
     .summary = "make partitions of the outbox and drop old ones",
     .usage = "[--dsn DSN | -c FILE] [--retention TIME] [--retention-max TIME]",
     .details =
-        "What a running relay does every half a minute, once: partitions of courier.outbox are\n"
+        "Does once what a running relay does every half minute: partitions of courier.outbox are\n"
         "made ahead, and those are dropped that are older than the retention and that no sink\n"
         "needs any more. For databases in which no relay runs; safe beside one that does.\n"
         "\n"
-        "Where it runs by cron while no relay does, events that nobody has had stay, unless\n"
+        "Run by cron without any relay, it keeps events that no sink has had, unless\n"
         "--retention-max is given.\n",
     .options = options,
     .run = run_maintain,

@@ -34,7 +34,7 @@ static bool apply_missing(
                 if (applied)
                         printf("applied %04d_%s\n", at->version, at->name);
                 else
-                        printf("%04d_%s was applied by somebody else meanwhile\n", at->version,
+                        printf("%04d_%s was applied by another session meanwhile\n", at->version,
                             at->name);
                 applied_one = true;
         }
@@ -44,7 +44,7 @@ static bool apply_missing(
         return true;
 }
 
-/* The migrations that this program knows, and those of the database that it does not. */
+/* The missing migrations, then the applied ones, including those that this program does not know. */
 static void print_status(const struct schema_status *status)
 {
         for (const struct migration *at = schema_migrations; at->version != 0; at++)
@@ -144,7 +144,7 @@ const struct command rebase_command = {
         "A cursor speaks of transaction ids, and those of a restored dump mean nothing in the\n"
         "cluster that it was restored to; the relay refuses to run there. This command rewrites\n"
         "them so that every sink goes on exactly where it stood when the dump was made. It also\n"
-        "mends the sequence of ids, if somebody set it back.\n"
+        "mends the sequence of ids if it was set back.\n"
         "\n"
         "Stop all relays first. It needs the owner of schema courier, rewrites the whole outbox\n"
         "in one transaction and keeps publishers waiting meanwhile.\n",

@@ -1,4 +1,5 @@
-/* Deliveries that wait: what for, and not any longer. The relay owns them; this only marks them. */
+/* Parked deliveries: list them, skip them, retry them at once. The relay owns them; these commands only
+ * mark them. */
 #include "cli/bulk.h"
 #include "cli/commands.h"
 #include "cli/table.h"
@@ -105,7 +106,7 @@ static bool list_blocked(struct blocking_conn *conn, const struct bulk *bulk, st
         return ok;
 }
 
-/* The ID of a parked delivery is its event's, and several sinks and endpoints may have parked that. */
+/* The ID is that of the event, which several sinks and endpoints may have parked. */
 static bool check_ids_have_sink(const struct arguments *arguments, struct error *error)
 {
         if (arguments->n_operands == 0 || arguments_has(arguments, BULK_SINK) ||
@@ -229,7 +230,7 @@ const struct command parked_command = {
         "sink\n"
         "with endpoints, --sink means all of them. skip and retry only mark what is to be done:\n"
         "the relay that runs the sink does it, at once if it is up. They ask before they do it by\n"
-        "filter or --all; where nobody can be asked they need --yes. The role must be a member of\n"
+        "filter or --all; without a terminal they need --yes. The role must be a member of\n"
         "courier_relay. With neither --dsn nor -c the environment names the database (PGHOST,\n"
         "PGUSER …).\n",
     .subcommands =

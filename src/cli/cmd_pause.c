@@ -1,4 +1,4 @@
-/* Sinks that stand still until `resume`, whatever happens to the relay meanwhile. */
+/* Sinks that stand still until `resume`, across restarts of the relay. */
 #include "base/bytes.h"
 #include "cli/commands.h"
 #include "cli/connect.h"
@@ -15,7 +15,7 @@ enum { REASON, FORCE, LIST, JSON, FAIL_EMPTY };
 
 static const struct command_option pause_options[] = {
     [REASON] = {"reason", 0, "TEXT", false, "why; shown wherever the pause is"},
-    [FORCE] = {"force", 0, NULL, false, "even if nobody knows a sink of that name"},
+    [FORCE] = {"force", 0, NULL, false, "even if no sink of that name is known"},
     [LIST] = {"list", 0, NULL, false, "print what is paused, and change nothing"},
     [JSON] = {"json", 0, NULL, false, "for --list: print JSON, one object a line"},
     [FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "for --list: end with 8 if nothing is paused"},
@@ -155,7 +155,7 @@ const struct command pause_command = {
         "under way ends as it ends. The sink's events wait in the outbox.\n"
         "\n"
         "--list also shows the pauses that the relay made, because a destination refuses it\n"
-        "until somebody changes its settings or ours. With -c FILE the sink must be in that\n"
+        "until settings change, there or here. With -c FILE the sink must be in that\n"
         "file; else a relay must have run it in this database, or --force says that the name is\n"
         "right. The role must be a member of courier_relay.\n",
     .options = pause_options,
@@ -173,7 +173,7 @@ static const struct command_option resume_options[] = {
     {0},
 };
 
-/* A misspelt name is worth an error; the name of a sink that merely is not paused is not. */
+/* A misspelt name is an error; the name of a sink that is not paused is none. */
 static bool was_not_paused(
     struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
 {
@@ -219,9 +219,9 @@ const struct command resume_command = {
     .summary = "end the pause of a sink",
     .usage = "SINK [--fail-empty] [--dsn DSN | -c FILE]",
     .details =
-        "Removes every pause of the sink, by whomever. Where the relay had paused it, because\n"
-        "its destination refused it, the relay tries at once: do it after the settings were\n"
-        "changed. The role must be a member of courier_relay.\n",
+        "Removes every pause of the sink, whether an operator or the relay made it. If the relay\n"
+        "paused it because its destination refused it, the relay tries again at once: change\n"
+        "the settings first. The role must be a member of courier_relay.\n",
     .options = resume_options,
     .min_operands = 1,
     .max_operands = 1,

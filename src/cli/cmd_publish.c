@@ -1,7 +1,7 @@
 /*
- * One event from the command line: for trying out a setup, and for scripts.
- * Everything reaches the server as a parameter of courier.publish(), which
- * checks it; here its refusals are put into the words of the command line.
+ * Publishes one event, for trials and for scripts. courier.publish() gets all
+ * values as parameters and checks them; this file puts its refusals into the
+ * words of the command line.
  */
 #include "cli/cmd_publish.h"
 

@@ -1,10 +1,10 @@
 /*
- * History for one sink once more, at a pace that it can bear.
+ * Delivers past events to one sink again, at a rate that it can bear.
  *
- * Events are handed over a second's worth at a time, and only while the ones
- * before are being delivered: so whoever interrupts this stops the replay, a
- * sink that is down gets no heap of copies, and the relay's rules (order of a
- * key, retries, dead letters) hold for each of them.
+ * The command hands over one second's worth of events at a time, and only while
+ * the relay delivers the earlier ones. So an interrupt stops the replay, a sink
+ * that is down does not collect copies, and the relay's rules (order of a key,
+ * retries, dead letters) hold for every event.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -70,7 +70,7 @@ static void on_signal(int number)
         is_interrupted = 1;
 }
 
-/* A question that nobody has answered yet ends with them, too: no SA_RESTART. */
+/* Without SA_RESTART, so that they end a question that waits for its answer, too. */
 static void watch_signals(void)
 {
         const struct sigaction action = {.sa_handler = on_signal};
@@ -355,7 +355,7 @@ const struct command replay_command = {
         "being delivered meanwhile, and a replayed one stands behind what waits of its key.\n"
         "Events that the sink's filter takes too long for are left out and counted.\n"
         "\n"
-        "Counts first and asks; where nobody can be asked it needs --yes. Works as long as the\n"
+        "Counts first and asks; without a terminal it needs --yes. Works as long as the\n"
         "rate asks for, and waits while the relay does not deliver. If it is interrupted, it ends\n"
         "with 75 and says with which --from it goes on. The role must be a member of\n"
         "courier_relay.\n",

@@ -1,7 +1,7 @@
 /*
- * A sink goes back to an earlier place, and delivers everything from there on
- * again. rewind.sql says why nothing is lost. A relay that owns the lane knows
- * where it stands and would go on there, so it must not own it meanwhile.
+ * Moves a sink's cursor back, so that everything from there on is delivered
+ * again. rewind.sql says why nothing is lost. A relay that owns the lane keeps
+ * its position in memory and would overwrite the cursor, so none may own it.
  */
 #include "base/bytes.h"
 #include "cli/commands.h"

@@ -39,8 +39,9 @@ static unsigned count_threads(const struct config *config)
         return n_threads;
 }
 
-/* libuv starts its threads at first use and never more. E-mail blocks one for each message on its way,
- * standard output one, a module as many as it says; none of them may wait behind another. Returns how many there will be. */
+/* libuv starts its threads at first use and never more. E-mail blocks one thread for each message under
+ * way, standard output one, a module as many as it says; no sink may wait for the threads of another.
+ * Returns the number of threads. */
 static unsigned size_thread_pool(const struct config *config)
 {
         const unsigned max_threads = 1024; /* libuv's */
@@ -54,8 +55,8 @@ static unsigned size_thread_pool(const struct config *config)
         return n_threads < max_threads ? (unsigned)n_threads : max_threads;
 }
 
-/* How many files may be open at the same time when all is busy; a receiver that keeps its
- * connection open between two events takes one more. */
+/* How many files are open when everything is busy. A receiver that keeps its connection open between two
+ * events takes one more. */
 static uint64_t count_files(const struct config *config)
 {
         const uint64_t of_our_own = 32;
@@ -103,7 +104,7 @@ static bool load_modules(const struct config *config, struct error *error)
         return true;
 }
 
-/* What a relay that runs wants of its process. */
+/* What reloads need to know of the start. */
 struct running {
         bool is_level_given; /* on the command line, which goes before the file */
         unsigned n_threads;  /* of the pool, which never grows */
@@ -127,12 +128,12 @@ static void touch_modules(const struct config *config)
                 if (module == NULL)
                         continue;
                 path = xasprintf("%s/%s", sink_module_folder(config->relay.modules), module->file);
-                (void)regular_file_stat(path, &status); /* what it says matters when it is loaded */
+                (void)regular_file_stat(path, &status); /* the load judges it */
                 free(path);
         }
 }
 
-/* On a thread of its own, which is held up by folders that do not answer before the loop is. */
+/* Runs on a thread of its own, so that a folder that does not answer blocks that thread and not the loop. */
 static struct config *load_again(
     const char *path, const char *text, size_t length, struct error *error)
 {

@@ -1,4 +1,4 @@
-/* Recurring events: what there is, and away with one. SQL makes them. */
+/* Recurring events: list and remove them. SQL makes them. */
 #include "cli/commands.h"
 #include "cli/connect.h"
 #include "cli/table.h"
@@ -27,7 +27,7 @@ static const struct table_column columns[] = {
 };
 
 /* Puts what the server refused into the words of the command line. A publisher may not read the
- * schema's version, so a schema that is too old shows as something that is not there. */
+ * schema's version, so an old schema shows as an object that does not exist. */
 static void refused(
     struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
 {

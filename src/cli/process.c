@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-/* Of OpenSSL, which also passes the line that asks. It means nothing by zero bytes. */
+/* OpenSSL also passes the calling line, and expects NULL for zero bytes. */
 static void *openssl_malloc(size_t size, const char *file, int line)
 {
         (void)file;
@@ -44,7 +44,7 @@ void process_share_allocator(void)
         json_set_alloc_funcs(xmalloc, free);
         ares_library_init_mem(ARES_LIB_INIT_ALL, xmalloc, free, xrealloc);
         uv_replace_allocator(xmalloc, xrealloc, xcalloc, free);
-        /* Refused if something has used OpenSSL already; then that goes on as it did. */
+        /* Refused if OpenSSL has been used already; then it keeps its own allocator. */
         (void)CRYPTO_set_mem_functions(openssl_malloc, openssl_realloc, openssl_free);
 }
 
@@ -54,7 +54,7 @@ bool process_init_curl(void)
                    CURL_GLOBAL_DEFAULT, xmalloc, free, xrealloc, xstrdup, xcalloc) == CURLE_OK;
 }
 
-/* The loop's own, PostgreSQL's two connections, and some for a name to be resolved. */
+/* For the loop, two connections to PostgreSQL, and the resolution of a name. */
 enum { N_FILES = 12 };
 
 static bool check_files(struct error *error)
@@ -94,7 +94,7 @@ static bool check_threads(unsigned n_threads, struct error *error)
         int failure = 0;
         unsigned n = 0;
 
-        pthread_mutex_lock(&gate); /* until all are there at the same time */
+        pthread_mutex_lock(&gate); /* so that all run at the same time */
         while (n < n_threads && failure == 0) {
                 failure = pthread_create(&threads[n], NULL, wait_for_others, &gate);
                 n += failure == 0;
@@ -135,7 +135,7 @@ void process_keep_memory_private(void)
 {
         const struct rlimit none = {0, 0};
 
-        /* A kernel that knows none of these leaves things as they were. */
+        /* A kernel without them changes nothing. */
         (void)setrlimit(RLIMIT_CORE, &none);
         (void)prctl(PR_SET_DUMPABLE, 0);
         (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

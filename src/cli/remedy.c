@@ -34,7 +34,7 @@ char *remedy_absolute(const char *path)
 {
         char *folder, *absolute;
 
-        /* Not realpath(): what is linked to may be replaced. */
+        /* Not realpath(): the target of a link may be replaced. */
         while (strncmp(path, "./", 2) == 0)
                 path += 1 + strspn(path + 1, "/");
         folder = *path != '/' ? getcwd(NULL, 0) : NULL;
@@ -66,7 +66,8 @@ static const struct command *find_command(const char *name, size_t length)
         return NULL;
 }
 
-/* `at` is behind the mark, `length` up to the backtick. What the command lacks that this one was given. */
+/* Adds the option that the command in the text lacks. `at` is behind the mark, `length` ends at the
+ * backtick. */
 static void complete(struct bytes *out, const char *at, size_t length)
 {
         const struct command *command = find_command(at, strcspn(at, " `"));

@@ -1,7 +1,6 @@
 /*
- * `pgcourier endpoint add`. The table checks every rule, and the sink what only
- * it knows; here is what the command line's own forms need: lists, numbers,
- * headers.
+ * `pgcourier endpoint add`. The table checks every rule, and the sink checks its
+ * own; this file reads the forms of the command line: lists, numbers, headers.
  */
 #include "base/alloc.h"
 #include "cli/connect.h"
@@ -187,7 +186,7 @@ static bool read_numbers(struct addition *addition, struct error *error)
         return true;
 }
 
-/* Text that is given as an empty one would be text; better none. */
+/* An empty value would be stored as text, so it is refused. */
 static bool read_texts(struct addition *addition, struct error *error)
 {
         static const struct {
@@ -247,7 +246,7 @@ static bool read_all(struct addition *addition, struct error *error)
         return read_sink(addition, error);
 }
 
-/* What the sink will say of it, before it is there. */
+/* Lets the sink judge the receiver before it is added. */
 static bool ask_sink(const struct addition *addition, struct error *error)
 {
         size_t n_headers = json_object_size(addition->headers);
@@ -274,7 +273,7 @@ static bool ask_sink(const struct addition *addition, struct error *error)
         return ok;
 }
 
-/* A misspelt sink would be a receiver that never gets anything. */
+/* A receiver of a misspelt sink would never get anything. */
 static bool warn_of_unknown_sink(
     struct blocking_conn *conn, const struct addition *addition, struct error *error)
 {
@@ -299,7 +298,7 @@ static bool add(struct blocking_conn *conn, const struct addition *addition, str
         bool as_json = arguments_has(addition->arguments, JSON);
         struct rows *rows = NULL;
 
-        /* The configuration knows the sink, even if no relay has served it yet. */
+        /* The configuration names the sink, so it exists even if no relay has run it yet. */
         if (addition->sink == NULL || endpoint_note_sink(conn, addition->sink->name, error))
                 rows = endpoint_add(conn, addition->values, as_json, error);
         if (rows == NULL)

@@ -1,4 +1,4 @@
-/* What is done with a receiver that there is: stand still, go on, go away, a new secret. */
+/* Changes of an existing receiver: pause, resume, remove, rotate-secret. */
 #include "base/alloc.h"
 #include "cli/connect.h"
 #include "cli/endpoint/endpoint_common.h"
@@ -73,13 +73,13 @@ static bool run_resume(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-/* "1 dead letter", "up to 7 undelivered events": the subcommand's form is the caller's. Free it. */
+/* "1 dead letter", "up to 7 undelivered events"; free it. */
 static char *counted(const char *n, const char *noun, const char *nouns)
 {
         return xasprintf("%s %s", n, strcmp(n, "1") == 0 ? noun : nouns);
 }
 
-/* What of it goes, and what stays. */
+/* What is removed with it, and the dead letters, which stay. */
 struct belongings {
         char *events; /* owned */
         char *parked;
@@ -142,7 +142,7 @@ static bool count_belongings(struct blocking_conn *conn, const char *name,
         return true;
 }
 
-/* The parked deliveries are left to the relay: it may be about to write to them. */
+/* The relay removes the parked deliveries: it may be about to write to them. */
 static bool run_remove(const struct arguments *arguments, struct error *error)
 {
         const char *name = arguments->operands[0];

@@ -35,11 +35,11 @@ void endpoint_refused(
 /* ERROR_EMPTY: there is none of that name; did you mean. Returns false. */
 bool endpoint_missing(struct blocking_conn *conn, const char *name, struct error *error);
 
-/* Events that its lane has not passed: what is delivered already, but not settled, is among them. */
+/* Events that its lane has not passed, including those that are delivered but not settled. */
 struct endpoint_waiting {
         int64_t n;
-        bool is_exact; /* else it may be fewer: a filter or the sink has its say */
-        bool is_cut;   /* there are more than were looked at */
+        bool is_exact; /* else a filter, or the sink, may take fewer */
+        bool is_cut;   /* more events wait than were read */
 };
 bool endpoint_wait_count(struct blocking_conn *conn, const char *name,
     struct endpoint_waiting *out_waiting, struct error *error);

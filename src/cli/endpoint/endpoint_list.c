@@ -133,7 +133,7 @@ bool endpoint_wait_count(struct blocking_conn *conn, const char *name,
         return true;
 }
 
-/* Of the rest, behind so many, nothing is known; of these a filter may take fewer. */
+/* Beyond MAX_ROWS nothing is known; within them a filter may take fewer. */
 char *endpoint_wait_text(const struct endpoint_waiting *waiting)
 {
         const char *about = waiting->is_cut ? "more than " : waiting->is_exact ? "" : "up to ";

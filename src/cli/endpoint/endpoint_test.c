@@ -1,7 +1,7 @@
 /*
- * `pgcourier endpoint test`: one made-up event, posted from here as the relay
- * would post it. Neither the relay nor the outbox knows of it, so it says
- * nothing about them, and works while the receiver is paused.
+ * `pgcourier endpoint test`: posts one made-up event from this process, as the
+ * relay would. The outbox and the relay have no part in it, so it tells nothing
+ * about them, and works while the receiver is paused.
  */
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -28,7 +28,7 @@ static const struct command_option options[] = {
     {0},
 };
 
-/* What the rows of a receiver's parts say, borrowed from them. */
+/* A receiver, put together from its rows; borrows their texts. */
 struct receiver {
         const char *sink;
         struct target_settings target;

@@ -1,7 +1,7 @@
 /*
- * The first configuration, from flags and, on a terminal, from what is asked
- * for the rest. Whatever goes wrong: nothing is left half written, and a file
- * that is there stays.
+ * Writes a first configuration from options and, on a terminal, from questions
+ * about the rest. On any error no file is left half written, and an existing
+ * file stays as it was.
  */
 #include "cli/init/cmd_init.h"
 #include "base/alloc.h"
@@ -32,7 +32,7 @@ static const struct command_option options[] = {
     {0},
 };
 
-/* Asks, if somebody is there to answer; an empty answer, and the end of input, mean `fallback`. */
+/* Asks at a terminal. Without one, and for an empty answer or the end of input: `fallback`. */
 static char *ask(const struct arguments *arguments, const char *question, const char *fallback)
 {
         char *answer = NULL;
