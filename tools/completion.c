@@ -1,15 +1,83 @@
 /*
- * Scripts for shells, made of the table of commands, so that they know every
- * option that there is. Names of sinks are asked for when they are wanted:
- * `pgcourier completion sinks -c FILE`, with the file that stands on the line.
+ * Completion scripts for shells, made from the table of commands, so that they
+ * know every option. They ask for names of sinks and endpoints when they need
+ * them: `pgcourier completion sinks -c FILE`, with the file on the line.
  */
 #include "cli/commands.h"
-#include "completion_words.h"
 #include "tools.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What a value, or an operand, is the name of. */
+enum completes {
+        COMPLETES_NOTHING,
+        COMPLETES_FILE,
+        COMPLETES_FOLDER,
+        COMPLETES_SINK,
+        COMPLETES_ENDPOINT,
+        COMPLETES_COMMAND,
+};
+
+static enum completes value_completes(const char *value)
+{
+        if (strcmp(value, "FILE") == 0)
+                return COMPLETES_FILE;
+        if (strcmp(value, "FOLDER") == 0)
+                return COMPLETES_FOLDER;
+        return strcmp(value, "SINK") == 0 ? COMPLETES_SINK : COMPLETES_NOTHING;
+}
+
+static enum completes option_completes(const struct command_option *option)
+{
+        if (strcmp(option->name, "sink") == 0)
+                return COMPLETES_SINK;
+        if (strcmp(option->name, "endpoint") == 0)
+                return COMPLETES_ENDPOINT;
+        return option->value != NULL ? value_completes(option->value) : COMPLETES_NOTHING;
+}
+
+/* The operands of a command, or of one of its subcommands. */
+static enum completes operand_completes(const struct command *root, const struct command *command)
+{
+        const char *usage = command->usage != NULL ? command->usage : "";
+
+        usage += *usage == '[';
+        if (strncmp(usage, "SINK", 4) == 0)
+                return COMPLETES_SINK;
+        if (strncmp(usage, "COMMAND", 7) == 0)
+                return COMPLETES_COMMAND;
+        /* What is added has a name that no endpoint has yet. */
+        return strcmp(root->name, "endpoint") == 0 && strcmp(command->name, "add") != 0 &&
+                       strncmp(usage, "NAME", 4) == 0
+                   ? COMPLETES_ENDPOINT
+                   : COMPLETES_NOTHING;
+}
+
+/* The words that an option's value is one of, with blanks between; NULL: it may be any. */
+static const char *option_choices(
+    const struct command *command, const struct command_option *option)
+{
+        static const struct {
+                const char *command;
+                const char *option;
+                const char *choices;
+        } all[] = {
+            {"run", "log-level", "debug info warn error"},
+            {"dead", "reason", "rejected attempts age too_large unjudged skipped"},
+            {"parked", "state", "retry blocked delayed"},
+            {"endpoint", "state", "active paused disabled"},
+            {"endpoint", "start", "now beginning"},
+            {"status", "color", "auto always never"},
+        };
+
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+                if (strcmp(command->name, all[i].command) == 0 &&
+                    strcmp(option->name, all[i].option) == 0)
+                        return all[i].choices;
+        return NULL;
+}
 
 /* The first line of a help text, within single quotes of a shell; `mask` gets a backslash before it. */
 static void print_quoted(const char *text, const char *mask)
@@ -52,7 +120,7 @@ static void print_bash_operands(enum completes completes)
                 printf(" operands=%s", bash_kinds[completes]);
 }
 
-/* Once the subcommand stands there, only its own options are offered. */
+/* Behind a subcommand only its own options are offered. */
 static void print_bash_subcommands(const struct command *command)
 {
         puts("      ((COMP_CWORD == 2)) || case ${COMP_WORDS[2]} in");

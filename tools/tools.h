@@ -19,12 +19,6 @@ bool completion_print(const char *shell, struct error *error);
  */
 bool manual_print(struct error *error);
 
-/* The keys of the configuration, block by block, for a manual page. */
-void manual_print_keys(void);
-
-/* Text, with what scdoc would take for markup escaped, and line ends as spaces. */
-void manual_print_text(const char *text);
-
 /* The tables of docs/configuration.md. Fails if a note is about a key that does not exist. */
 bool config_docs_print(struct error *error);
 
