@@ -1,14 +1,10 @@
-/* What receivers there are, and what waits for them. */
-#include "base/alloc.h"
+/* Lists receivers, and shows one. */
 #include "cli/connect.h"
 #include "cli/endpoint/endpoint_common.h"
 #include "cli/table.h"
 #include "config/suggest.h"
 #include "operator/endpoint_rows.h"
-#include "outbox/endpoint.h"
-#include "outbox/routing.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,46 +98,6 @@ const struct command endpoint_list_command = {
     .options = list_options,
     .run = run_list,
 };
-
-/* What is looked at of the outbox to count what waits for a receiver. */
-#define MAX_ROWS 10000
-
-bool endpoint_wait_count(struct blocking_conn *conn, const char *name,
-    struct endpoint_waiting *out_waiting, struct error *error)
-{
-        struct rows *rows = endpoint_unread(conn, name, MAX_ROWS, error);
-        struct endpoint *endpoint;
-
-        *out_waiting = (struct endpoint_waiting){0};
-        if (rows == NULL)
-                return false;
-        if (rows_count(rows) == 0) {
-                rows_free(rows);
-                return endpoint_missing(conn, name, error);
-        }
-        endpoint = endpoint_read((int32_t)strtol(rows_text(rows, 0, UNREAD_ENDPOINT_ID), NULL, 10),
-            0, rows_text(rows, 0, UNREAD_ENDPOINT));
-        for (int i = 1; i < rows_count(rows); i++) {
-                const struct event event = {.topic = rows_text(rows, i, UNREAD_TOPIC),
-                    .type = rows_text(rows, i, UNREAD_TYPE)};
-                out_waiting->n += routing_matches(&endpoint->routing, &event);
-        }
-        out_waiting->is_exact = rows_bool(rows, 0, UNREAD_IS_EXACT);
-        out_waiting->is_cut = rows_count(rows) > MAX_ROWS;
-        endpoint_unref(endpoint);
-        rows_free(rows);
-        return true;
-}
-
-/* Beyond MAX_ROWS nothing is known; within them a filter may take fewer. */
-char *endpoint_wait_text(const struct endpoint_waiting *waiting)
-{
-        const char *about = waiting->is_cut ? "more than " : waiting->is_exact ? "" : "up to ";
-
-        if (waiting->is_cut && (!waiting->is_exact || waiting->n == 0))
-                return xasprintf("about %" PRId64 " of the next %d", waiting->n, MAX_ROWS);
-        return xasprintf("%s%" PRId64, waiting->n > 0 ? about : "", waiting->n);
-}
 
 static bool run_show(const struct arguments *arguments, struct error *error)
 {
