@@ -1,4 +1,4 @@
-# Manual pages and shell completions, both made by the program itself of the tables that it works by.
+# Manual pages and shell completions, made by tools/ of the tables that the program works by.
 # Pages take scdoc; without it there are none. What is installed is compressed, as packages want it.
 find_program(SCDOC scdoc)
 find_program(GZIP gzip)
@@ -8,12 +8,12 @@ set(made)
 if(SCDOC AND GZIP)
   foreach(page pgcourier.1 pgcourier.yaml.5)
     set(source ${CMAKE_SOURCE_DIR}/man/${page}.scd)
-    # Not by a pipe: scdoc alone would not notice that the program failed.
+    # Not by a pipe: scdoc alone would not notice that the tool failed.
     add_custom_command(OUTPUT ${generated}/${page}.gz
-      COMMAND pgcourier manual < ${source} > ${generated}/${page}.scd
+      COMMAND pgcourier-tools manual < ${source} > ${generated}/${page}.scd
       COMMAND ${SCDOC} < ${generated}/${page}.scd > ${generated}/${page}
       COMMAND ${GZIP} -9nf ${generated}/${page}
-      DEPENDS pgcourier ${source} VERBATIM)
+      DEPENDS pgcourier-tools ${source} VERBATIM)
     list(APPEND made ${generated}/${page}.gz)
     string(REGEX MATCH "[0-9]$" section ${page})
     install(FILES ${generated}/${page}.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT runtime)
@@ -24,7 +24,8 @@ endif()
 
 foreach(shell bash zsh fish)
   add_custom_command(OUTPUT ${generated}/completion.${shell}
-    COMMAND pgcourier completion ${shell} > ${generated}/completion.${shell} DEPENDS pgcourier VERBATIM)
+    COMMAND pgcourier-tools completion ${shell} > ${generated}/completion.${shell}
+    DEPENDS pgcourier-tools VERBATIM)
   list(APPEND made ${generated}/completion.${shell})
 endforeach()
 install(FILES ${generated}/completion.bash RENAME pgcourier

@@ -1,7 +1,7 @@
 #include "cli/admin_client.h"
 
 #include "base/alloc.h"
-#include "cli/libraries.h"
+#include "cli/process.h"
 #include "cli/remedy.h"
 #include "config/config.h"
 #include "config/secret.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define MAX_ANSWER_BYTES (64 * 1024 * 1024)
-#define SILENCE_S        10L /* a stream says something each second */
+#define SILENCE_S        10L /* the relay writes to a stream every second */
 
 struct admin_client {
         CURL *easy;
@@ -22,7 +22,7 @@ struct admin_client {
         char *token;  /* owned; NULL: none */
 };
 
-/* Where everybody is listened to, this machine is too. */
+/* An endpoint that listens on every address listens on the loopback address, too. */
 static const char *host_to_ask(const struct listen_address *address)
 {
         if (strcmp(address->host, "0.0.0.0") == 0)
@@ -49,7 +49,8 @@ static void set_up(struct admin_client *client, const struct admin_config *confi
                         address.port);
         }
         curl_easy_setopt(client->easy, CURLOPT_NOSIGNAL, 1L);
-        curl_easy_setopt(client->easy, CURLOPT_PROXY, ""); /* whatever the environment says */
+        curl_easy_setopt(
+            client->easy, CURLOPT_PROXY, ""); /* none, even if the environment names one */
         curl_easy_setopt(client->easy, CURLOPT_PROTOCOLS_STR, "http");
 }
 
@@ -57,7 +58,7 @@ struct admin_client *admin_client_create(const struct admin_config *config, stru
 {
         struct admin_client *client;
 
-        if (!libraries_init_curl()) {
+        if (!process_init_curl()) {
                 error_set(error, ERROR_SYSTEM, "libcurl cannot be initialised");
                 return NULL;
         }
@@ -204,10 +205,10 @@ bool admin_client_refused(long status, const struct bytes *body, struct error *e
         return false;
 }
 
-/* A stream's text as it comes, cut into lines. */
+/* The text of a stream, cut into lines as it arrives. */
 struct stream {
         struct admin_client *client;
-        struct bytes text; /* the line that is not complete yet; or an answer that is no stream */
+        struct bytes text; /* the incomplete last line; or the whole answer if it is no stream */
         char event[64];
         admin_event_fn *on_event;
         void *owner; /* borrowed */

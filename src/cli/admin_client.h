@@ -11,7 +11,7 @@ struct admin_client;
 
 struct admin_config;
 
-/* For texts: without an endpoint that may be asked. Of several processes somebody has to choose. */
+/* For error texts: the way without an endpoint. With several processes the reader has to choose one. */
 #define ADMIN_CLIENT_BY_SIGNAL                                                                     \
         "Where the relay runs, SIGHUP has it reload: `pgcourier reload --pid \"$(pidof "           \
         "pgcourier)\"`"
@@ -27,15 +27,15 @@ void admin_client_close(struct admin_client *client); /* NULL is allowed */
 const char *admin_client_address(const struct admin_client *client);
 
 /*
- * One GET, or with `body` (JSON) a POST. False and *error if nobody answers
- * within timeout_ms. Any status is an answer; *out_body is the caller's. Texts of
- * a relay's errors are those of {"error": …}: admin_client_refused().
+ * One GET, or with `body` (JSON) a POST. False and *error if there is no answer
+ * within timeout_ms. Any status is an answer. *out_body is the caller's;
+ * admin_client_refused() reads the error text out of it.
  */
 bool admin_client_ask(struct admin_client *client, const char *path, const char *body,
     long timeout_ms, long *out_status, struct bytes *out_body, struct error *error)
     __attribute__((warn_unused_result));
 
-/* Sets *error to what an answer with another status than 2xx says. Always false. */
+/* Sets *error to what an answer with a status other than 2xx says. Always false. */
 bool admin_client_refused(long status, const struct bytes *body, struct error *error);
 
 /* One event of a stream; both are borrowed. False: enough. */

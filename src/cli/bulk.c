@@ -1,8 +1,7 @@
 #include "cli/bulk.h"
 
-#include "base/alloc.h"
-#include "cli/confirm.h"
-#include "cli/operate.h"
+#include "cli/connect.h"
+#include "cli/input.h"
 #include "config/suggest.h"
 #include "config/units.h"
 #include "config/values.h"
@@ -10,27 +9,29 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_AGE_MS (INT64_C(36500) * 24 * 60 * 60 * 1000)
 
-static bool read_id(struct bulk *bulk, const char *word, struct error *error)
+bool bulk_parse_id(const char *word, int64_t *out_id, struct error *error)
 {
         uint64_t id;
 
         if (!units_parse_integer(word, &id) || id == 0 || id > INT64_MAX)
                 return error_set(
                     error, ERROR_USAGE, "\"%.64s\" is not an ID: a whole number", word);
-        bytes_printf(&bulk->ids, "%s%" PRIu64, bulk->ids.length > 0 ? "," : "{", id);
+        *out_id = (int64_t)id;
         return true;
 }
 
 static bool read_ids(struct bulk *bulk, struct error *error)
 {
-        for (unsigned i = 1; i < bulk->arguments->n_operands; i++)
-                if (!read_id(bulk, bulk->arguments->operands[i], error))
+        for (unsigned i = 0; i < bulk->arguments->n_operands; i++) {
+                int64_t id;
+                if (!bulk_parse_id(bulk->arguments->operands[i], &id, error))
                         return false;
+                bytes_printf(&bulk->ids, "%s%" PRId64, i > 0 ? "," : "{", id);
+        }
         if (bulk->ids.length > 0)
                 bytes_append_text(&bulk->ids, "}");
         bulk->selection.ids = bulk->ids.data;
@@ -123,37 +124,31 @@ static bool read_filters(struct bulk *bulk, struct error *error)
                read_limit(bulk, error);
 }
 
-/* "Which?" must have an answer, even if it is --all. */
+/* A change names its rows, even if by --all. */
 static bool check_aim(const struct bulk *bulk, struct error *error)
 {
         bool is_aimed = bulk->has_filter || bulk->selection.ids != NULL;
-        const char *command = bulk->arguments->command->name;
-        const char *subcommand = bulk->arguments->operands[0];
+        const char *command = bulk->arguments->name;
 
         if (is_aimed == !arguments_has(bulk->arguments, BULK_ALL))
                 return true;
         if (is_aimed)
                 return error_set(error, ERROR_USAGE,
-                    "%s %s: --all stands for no ID and no filter; give one or the other", command,
-                    subcommand);
+                    "%s: --all stands for no ID and no filter; give one or the other", command);
         return error_set(error, ERROR_USAGE,
-            "%s %s: which %s? Give IDs, filters such as --sink NAME, or --all", command, subcommand,
+            "%s: which %s? Give IDs, filters such as --sink NAME, or --all", command,
             bulk->subject->nouns);
 }
 
 static bool run(struct bulk *bulk, bool is_change, bulk_step_fn *step, struct error *error)
 {
         struct blocking_conn *conn;
-        bool ok;
 
         if (!read_ids(bulk, error) || !read_filters(bulk, error) || !read_word(bulk, error) ||
             (is_change && !check_aim(bulk, error)))
                 return false;
-        conn = operate_connect(arguments_value(bulk->arguments, BULK_DSN),
-            arguments_value(bulk->arguments, BULK_CONFIG), 0, error);
-        ok = conn != NULL && step(conn, bulk, error);
-        blocking_conn_close(conn);
-        return ok;
+        conn = command_connect(bulk->arguments, error);
+        return conn != NULL && step(conn, bulk, error);
 }
 
 bool bulk_read_rows(const struct arguments *arguments, const struct bulk_subject *subject,
@@ -181,27 +176,11 @@ static const char *noun(const struct bulk *bulk, int64_t n)
         return n == 1 ? bulk->subject->noun : bulk->subject->nouns;
 }
 
-static bool ask(const struct bulk *bulk, int64_t n)
-{
-        char *question =
-            xasprintf("%s %" PRId64 " %s", bulk->arguments->operands[0], n, noun(bulk, n));
-        bool is_yes = confirm_ask(question);
-
-        free(question);
-        return is_yes;
-}
-
 bool bulk_confirm(const struct bulk *bulk, int64_t n, struct error *error)
 {
-        const char *subcommand = bulk->arguments->operands[0];
-
-        if (bulk->selection.ids != NULL || arguments_has(bulk->arguments, BULK_YES))
-                return true;
-        if (!confirm_can_ask())
-                return error_set(error, ERROR_USAGE,
-                    "%s %s: that would %s %" PRId64 " %s; add --yes, or --dry-run to only count",
-                    bulk->arguments->command->name, subcommand, subcommand, n, noun(bulk, n));
-        return ask(bulk, n) || error_set(error, ERROR_SYSTEM, "nothing was changed");
+        return bulk->selection.ids != NULL ||
+               input_confirm(bulk->arguments, BULK_YES, "add --yes, or --dry-run to only count",
+                   error, "%s %" PRId64 " %s", bulk->arguments->command->name, n, noun(bulk, n));
 }
 
 void bulk_print_result(const struct bulk *bulk, int64_t n_matched, const char *done, int64_t n_done,

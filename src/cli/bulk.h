@@ -1,7 +1,6 @@
 /*
  * What `dead` and `parked` have in common: the options that choose rows, and
- * the rules for changing many of them at once. Both option tables begin with
- * the same rows.
+ * the rules for changing many of them at once.
  */
 #pragma once
 
@@ -9,6 +8,7 @@
 #include "cli/cli.h"
 #include "operator/selection.h"
 
+/* The rows of the options; those that change rows have the last three as well. */
 enum bulk_option {
         BULK_SINK,
         BULK_ENDPOINT,
@@ -18,52 +18,39 @@ enum bulk_option {
         BULK_OLDER_THAN,
         BULK_NEWER_THAN,
         BULK_LIMIT,
-        BULK_ALL,
-        BULK_YES,
-        BULK_DRY_RUN,
         BULK_FAIL_EMPTY,
         BULK_JSON,
-        BULK_DSN,
-        BULK_CONFIG,
-        BULK_N,
+        BULK_N_READ,
+
+        BULK_ALL = BULK_N_READ,
+        BULK_YES,
+        BULK_DRY_RUN,
 };
 
-/* Sets of them, as in struct subcommand. */
-#define BULK_BIT(option) (UINT32_C(1) << (option))
-#define BULK_CONNECT     (BULK_BIT(BULK_DSN) | BULK_BIT(BULK_CONFIG))
-#define BULK_FILTERS                                                                               \
-        (BULK_BIT(BULK_SINK) | BULK_BIT(BULK_ENDPOINT) | BULK_BIT(BULK_TOPIC) |                    \
-            BULK_BIT(BULK_KEY) | BULK_BIT(BULK_WORD) | BULK_BIT(BULK_OLDER_THAN) |                 \
-            BULK_BIT(BULK_NEWER_THAN))
-#define BULK_READ                                                                                  \
-        (BULK_CONNECT | BULK_FILTERS | BULK_BIT(BULK_LIMIT) | BULK_BIT(BULK_FAIL_EMPTY) |          \
-            BULK_BIT(BULK_JSON))
-#define BULK_CHANGE (BULK_READ | BULK_BIT(BULK_ALL) | BULK_BIT(BULK_YES) | BULK_BIT(BULK_DRY_RUN))
-
-/* The rows of an option table; `word` and `word_help` are those of --reason or --state. */
+/* `word` and `word_help` are those of --reason or --state. */
 /* clang-format off */
 #define BULK_OPTIONS(word, word_value, word_help, since)                                           \
         [BULK_SINK] = {"sink", 0, "NAME", false, "only those of this sink"},                       \
         [BULK_ENDPOINT] = {"endpoint", 0, "NAME", false, "only those of this endpoint"},           \
         [BULK_TOPIC] = {"topic", 0, "PATTERN", false,                                              \
-            "only those of these topics; * stands for any\nrun of characters without a dot, ** for any"},                    \
+            "only those of these topics; * stands for any\nrun of characters without a dot, ** for any"}, \
         [BULK_KEY] = {"key", 0, "KEY", false, "only those of this key"},                           \
         [BULK_WORD] = {word, 0, word_value, false, word_help},                                     \
         [BULK_OLDER_THAN] = {"older-than", 0, "DURATION", false,                                   \
-            "only those that " since " longer ago than this:\n90s, 12h, 7d"},                                 \
+            "only those that " since " longer ago than this:\n90s, 12h, 7d"},                      \
         [BULK_NEWER_THAN] = {"newer-than", 0, "DURATION", false,                                   \
-            "only those that " since " less long ago"},                                               \
+            "only those that " since " less long ago"},                                            \
         [BULK_LIMIT] = {"limit", 0, "N", false, "only the first N"},                               \
-        [BULK_ALL] = {"all", 0, NULL, false, "all there are; instead of IDs and filters"},         \
-        [BULK_YES] = {"yes", 'y', NULL, false, "do not ask"},                                      \
-        [BULK_DRY_RUN] = {"dry-run", 0, NULL, false, "change nothing, only count"},                \
         [BULK_FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "end with 8 if nothing matches"},       \
-        [BULK_JSON] = {"json", 0, NULL, false, "print JSON, one object a line"},                   \
-        [BULK_DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},           \
-        [BULK_CONFIG] = {"config", 'c', "FILE", false, "the database of this configuration"}
+        [BULK_JSON] = OPTION_JSON
+
+#define BULK_CHANGE_OPTIONS                                                                        \
+        [BULK_ALL] = {"all", 0, NULL, false, "all there are; instead of IDs and filters"},         \
+        [BULK_YES] = OPTION_YES,                                                                   \
+        [BULK_DRY_RUN] = {"dry-run", 0, NULL, false, "change nothing, only count"}
 /* clang-format on */
 
-/* What a command is about. */
+/* What the rows of a command are. */
 struct bulk_subject {
         const char *noun; /* "dead letter" */
         const char *nouns;
@@ -80,15 +67,18 @@ struct bulk {
 
 typedef bool bulk_step_fn(struct blocking_conn *conn, const struct bulk *bulk, struct error *error);
 
-/* One subcommand from the first to the last: reads IDs (the operands behind the subcommand) and filters,
- * connects and does the step. The one that changes rows refuses to run without any of them, unless
- * --all says so. */
+/* A whole subcommand: reads IDs (the operands) and filters, connects and does the step. One that
+ * changes rows needs an ID, a filter or --all. */
 bool bulk_read_rows(const struct arguments *arguments, const struct bulk_subject *subject,
     bulk_step_fn *step, struct error *error);
 bool bulk_change_rows(const struct arguments *arguments, const struct bulk_subject *subject,
     bulk_step_fn *step, struct error *error);
 
-/* Before n rows are changed: explicit IDs, --yes, or somebody at the terminal who says so. */
+/* ERROR_USAGE: it is no ID. */
+bool bulk_parse_id(const char *word, int64_t *out_id, struct error *error)
+    __attribute__((warn_unused_result));
+
+/* Before n rows are changed: explicit IDs, --yes, or a yes at the terminal. */
 bool bulk_confirm(const struct bulk *bulk, int64_t n, struct error *error)
     __attribute__((warn_unused_result));
 
@@ -97,7 +87,7 @@ bool bulk_confirm(const struct bulk *bulk, int64_t n, struct error *error)
 void bulk_print_result(const struct bulk *bulk, int64_t n_matched, const char *done, int64_t n_done,
     const char *sentence);
 
-/* After nothing was found: told on standard error; ERROR_EMPTY with --fail-empty. */
+/* Says on standard error that nothing was found; with --fail-empty ERROR_EMPTY. */
 bool bulk_found_none(const struct bulk *bulk, struct error *error)
     __attribute__((warn_unused_result));
 

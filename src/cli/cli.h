@@ -1,7 +1,8 @@
 /*
- * What the commands share. A command is one file with one `const struct
- * command` and one row in main.c; its options are rows of one table, which
- * getopt_long and `pgcourier help` both read.
+ * The frame of commands. A command is one `const struct command`, in a file of
+ * its own and in the table of commands.c; a subcommand (`pgcourier dead list`)
+ * is another, which its command names. The parser, the help, the manual page
+ * and the completion of shells all read the same tables of options.
  *
  * Standard output is data, standard error is messages. A command returns false
  * with *error; main.c prints the error once and ends with its exit code.
@@ -13,24 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct arguments;
 struct blocking_conn;
 struct bytes;
-
-struct command;
-struct subcommand;
-
-/* What the command line gave; borrows argv. */
-struct arguments {
-        const struct command *command;
-        bool wants_help;
-        const char *const *operands;
-        unsigned n_operands;
-        struct given_option {
-                unsigned index; /* in command->options */
-                const char *value;
-        } * given; /* owned; in the order given */
-        unsigned n_given;
-};
 
 struct command_option {
         const char *name;  /* without the dashes; NULL ends a table */
@@ -40,31 +26,66 @@ struct command_option {
         const char *help;  /* lines are broken with '\n' */
 };
 
+#define OPTION_YES                                                                                 \
+        {                                                                                          \
+                "yes", 'y', NULL, false, "do not ask"                                              \
+        }
+#define OPTION_JSON                                                                                \
+        {                                                                                          \
+                "json", 0, NULL, false, "print JSON, one object a line"                            \
+        }
+
+/* What --dsn and -c are among a command's options for; the frame adds both. */
+enum command_database {
+        NO_DATABASE,
+        DATABASE,
+        DATABASE_AND_SINKS,    /* the file says which sinks there are */
+        DATABASE_AND_SETTINGS, /* the file has settings that the command obeys */
+};
+
 struct command {
         const char *name;
         const char *summary; /* one line for the list of commands */
-        const char *usage;   /* what follows `pgcourier NAME ` */
+        const char *usage; /* what follows `pgcourier NAME `; of a command without a run of its own
+                                the line below those of its subcommands, or NULL */
         const char *details; /* for `help NAME`: what it does and what it prints; ends with '\n' */
-        const struct command_option *options; /* --help is everybody's and in no table */
-        const struct subcommand *
-            subcommands; /* cli/subcommand.h: who takes which of the options; NULL: no subcommands */
-        const char
-            *no_subcommand; /* what to do where no subcommand does it; NULL: no more than they do */
+        const struct command_option *options; /* NULL: none; --help is in no table */
         unsigned min_operands;
         unsigned max_operands;
         bool is_hidden; /* for programs: in no list that people read */
-        bool (*run)(const struct arguments *arguments, struct error *error);
+        bool (*run)(const struct arguments *arguments, struct error *error); /* or subcommands */
+
+        /* A subcommand has none of what follows: its command's counts for it, too. */
+        const struct command *const *subcommands; /* ends with NULL; NULL: none */
+        const char *no_subcommand; /* what to do where no subcommand does it, or NULL */
+        enum command_database database;
+        bool needs_schema;         /* command_connect() refuses another version than ours */
+        int64_t answer_timeout_ms; /* of each statement; 0: it may take as long as it likes */
+        /* Puts what the server refused into the words of the command line. NULL: command_refused()
+         * if it needs the schema, else nothing. */
+        void (*refused)(
+            struct blocking_conn *conn, const struct arguments *arguments, struct error *error);
 };
 
-/* Ends with NULL. main.c is the only file that names them all. */
-extern const struct command *const commands[];
+/* What the command line gave; borrows argv. */
+struct arguments {
+        const struct command *root;    /* what argv[0] names */
+        const struct command *command; /* its subcommand; root itself if it has none */
+        char name[40];                 /* of both: "dead list" */
+        bool wants_help;
+        const char *const *operands; /* behind the subcommand */
+        unsigned n_operands;
+        struct given_option {
+                const struct command_option *option;
+                const char *value;
+        } * given; /* owned; in the order given */
+        unsigned n_given;
+        const char *dsn;             /* of --dsn; NULL: not given */
+        const char *config_path;     /* of --config; NULL: not given */
+        struct blocking_conn **conn; /* borrowed: command_connect() puts its connection here */
+};
 
-const struct command *command_find(const char *name); /* NULL if there is none */
-
-/* ERROR_USAGE: there is no such command, did you mean, the list. */
-bool command_unknown(const char *name, struct error *error);
-
-/* argv[0] is the command's name; the order of argv's words may change. */
+/* argv[0] is the command's name; the order of argv's words may change. ERROR_USAGE. */
 bool arguments_parse(struct arguments *out_arguments, const struct command *command, int argc,
     char **argv, struct error *error);
 void arguments_deinit(struct arguments *arguments);
@@ -73,20 +94,14 @@ void arguments_deinit(struct arguments *arguments);
 const char *arguments_value(const struct arguments *arguments, unsigned index);
 bool arguments_has(const struct arguments *arguments, unsigned index);
 
-/* Ends with NULL. */
-extern const struct exit_code {
-        const char *code;
-        const char *meaning;
-} exit_codes[];
+/* The values of an option that repeats, one after the other: start with *at = 0. NULL: no more. */
+const char *arguments_next(const struct arguments *arguments, unsigned index, unsigned *at);
 
-/* `pgcourier help`, and `pgcourier help COMMAND`, on standard output. */
-void help_print_overview(void);
-void help_print_command(const struct command *command);
+/* The options of a command and of its subcommands, each once, with those that the frame adds; ends
+ * with NULL. Of a subcommand, give `root` as well. The caller's to free. */
+const struct command_option **command_options(
+    const struct command *root, const struct command *command);
 
-/* Connects as --dsn says, or as the file of --config says, or (both NULL) as libpq's environment
- * says. answer_timeout_ms 0: statements may take as long as they like. */
-struct blocking_conn *connect_for_command(
-    const char *dsn, const char *config_path, int64_t answer_timeout_ms, struct error *error);
-
-/* Reads a whole file, or standard input for "-"; not more than max_bytes. */
-bool read_input(const char *path, size_t max_bytes, struct bytes *out_content, struct error *error);
+/* Appends "pgcourier dead show ID" for each way to call it, a line each, without a last '\n'. Lines
+ * but the first begin with `indent`. */
+void command_append_usage(struct bytes *text, const struct command *command, const char *indent);

@@ -1,43 +1,41 @@
 /*
- * Cursors: how far each sink has come, and the end of one that is used no more.
+ * Cursors: how far each sink has come, and dropping those of removed sinks.
  *
- * A sink that was taken out of the configuration leaves its cursor behind, and
- * the outbox keeps every event for it. Only a configuration can tell that, so
- * without one nothing is called an orphan and nothing is dropped.
+ * A sink that was removed from the configuration leaves its cursor behind, and
+ * the outbox keeps every event for it. Only a configuration can tell, so without
+ * a file no cursor is called an orphan, and none is dropped.
  */
 #include "base/alloc.h"
-#include "cli/cli.h"
-#include "cli/confirm.h"
-#include "cli/operate.h"
+#include "cli/commands.h"
+#include "cli/connect.h"
+#include "cli/input.h"
 #include "cli/remedy.h"
-#include "cli/sink_name.h"
-#include "cli/subcommand.h"
 #include "cli/table.h"
 #include "config/config.h"
-#include "config/units.h"
 #include "operator/cursor_rows.h"
 #include "pg/array_literal.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ANSWER_TIMEOUT_MS 30000
+enum { JSON, FAIL_EMPTY };
 
-enum { LANE, PARKED, FORCE, YES, JSON, FAIL_EMPTY, DSN, CONFIG };
+static const struct command_option list_options[] = {
+    [JSON] = OPTION_JSON,
+    [FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "end with 8 if there is no cursor"},
+    {0},
+};
 
-static const struct command_option options[] = {
+enum { LANE, PARKED, FORCE, YES };
+
+static const struct command_option drop_options[] = {
     [LANE] = {"lane", 0, "N", false, "only this lane: that of an endpoint, see `cursor list`"},
     [PARKED] = {"parked", 0, NULL, false, "drop what is parked for it as well, undelivered"},
     [FORCE] = {"force", 0, NULL, false,
         "even if the sink is in the configuration, or there is none"},
-    [YES] = {"yes", 'y', NULL, false, "do not ask"},
-    [JSON] = {"json", 0, NULL, false, "print JSON, one object a line"},
-    [FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "end with 8 if there is no cursor"},
-    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
-    [CONFIG] = {"config", 'c', "FILE", false, "the database and the sinks of this configuration"},
+    [YES] = OPTION_YES,
     {0},
 };
 
@@ -57,7 +55,7 @@ static const struct table_column columns[] = {
 static bool load_config(
     const struct arguments *arguments, struct config **out_config, struct error *error)
 {
-        const char *path = arguments_value(arguments, CONFIG);
+        const char *path = arguments->config_path;
 
         *out_config = path != NULL ? config_load(path, error) : NULL;
         return path == NULL || *out_config != NULL;
@@ -93,47 +91,23 @@ static bool print_list(
         return true;
 }
 
-static struct blocking_conn *connect(const struct arguments *arguments, struct error *error)
-{
-        return operate_connect(arguments_value(arguments, DSN), arguments_value(arguments, CONFIG),
-            ANSWER_TIMEOUT_MS, error);
-}
-
 static bool run_list(const struct arguments *arguments, struct error *error)
 {
         struct config *config;
-        struct blocking_conn *conn = NULL;
+        struct blocking_conn *conn;
         struct rows *rows = NULL;
         bool ok = false;
 
         if (!load_config(arguments, &config, error))
                 return false;
-        conn = connect(arguments, error);
+        conn = command_connect(arguments, error);
         if (conn != NULL)
                 rows = read_cursors(conn, config, NULL, arguments_has(arguments, JSON), error);
         if (rows != NULL)
                 ok = print_list(rows, arguments, error);
-        else if (conn != NULL)
-                operate_refused(conn, error);
         rows_free(rows);
-        blocking_conn_close(conn);
         config_free(config);
         return ok;
-}
-
-static bool read_lane(const struct arguments *arguments, int *out_lane, struct error *error)
-{
-        const char *value = arguments_value(arguments, LANE);
-        uint64_t lane;
-
-        *out_lane = CURSOR_ALL_LANES;
-        if (value == NULL)
-                return true;
-        if (!units_parse_integer(value, &lane) || lane > INT_MAX)
-                return error_set(
-                    error, ERROR_USAGE, "--lane: \"%.64s\" is not the number of a lane", value);
-        *out_lane = (int)lane;
-        return true;
 }
 
 static bool is_in_config(const struct config *config, const char *sink)
@@ -144,11 +118,11 @@ static bool is_in_config(const struct config *config, const char *sink)
         return false;
 }
 
-/* Whether the sink is still meant to be delivered to is for a configuration to say. */
+/* The configuration says whether the sink is still in use. */
 static bool check_unused(
     const struct arguments *arguments, const struct config *config, struct error *error)
 {
-        const char *sink = arguments->operands[1];
+        const char *sink = arguments->operands[0];
 
         if (arguments_has(arguments, FORCE))
                 return true;
@@ -159,7 +133,8 @@ static bool check_unused(
                     sink);
         return !is_in_config(config, sink) ||
                error_set(error, ERROR_USAGE,
-                   "sink %s is in that configuration: without its cursor it would begin anew where "
+                   "sink %s is in that configuration: without its cursor it would start again "
+                   "where "
                    "its `start` says, and events that wait for it would be lost or delivered "
                    "again. Take it out of the file first, or add --force",
                    sink);
@@ -182,7 +157,7 @@ static bool refuse_parked(
         char *parked = counted_parked(belongings);
 
         error_set(error, ERROR_USAGE,
-            "sink %s has %s that nobody would ever deliver; see `pgcourier parked list --sink %s`, "
+            "sink %s has %s that would never be delivered; see `pgcourier parked list --sink %s`, "
             "and add --parked to drop them too",
             sink, parked, sink);
         free(parked);
@@ -192,7 +167,7 @@ static bool refuse_parked(
 static bool check_belongings(const struct arguments *arguments,
     const struct cursor_belongings *belongings, struct error *error)
 {
-        const char *sink = arguments->operands[1];
+        const char *sink = arguments->operands[0];
 
         if (belongings->n_cursors == 0)
                 return error_set(error, ERROR_EMPTY,
@@ -209,22 +184,11 @@ static bool check_belongings(const struct arguments *arguments,
 static bool confirm(const struct arguments *arguments, const struct cursor_belongings *belongings,
     struct error *error)
 {
-        char *cursors, *parked, *question;
-        bool is_yes;
+        char *cursors = counted(belongings->n_cursors, "cursor", "cursors");
+        char *parked = counted_parked(belongings);
+        bool is_yes = input_confirm(arguments, YES, "add --yes", error,
+            "drop %s and %s of sink %s for good", cursors, parked, arguments->operands[0]);
 
-        if (arguments_has(arguments, YES))
-                return true;
-        cursors = counted(belongings->n_cursors, "cursor", "cursors");
-        parked = counted_parked(belongings);
-        question = xasprintf(
-            "drop %s and %s of sink %s for good", cursors, parked, arguments->operands[1]);
-        if (confirm_can_ask())
-                is_yes =
-                    confirm_ask(question) || error_set(error, ERROR_SYSTEM, "nothing was changed");
-        else
-                is_yes = error_set(
-                    error, ERROR_USAGE, "cursor drop: that would %s; add --yes", question);
-        free(question);
         free(cursors);
         free(parked);
         return is_yes;
@@ -251,16 +215,13 @@ static void print_dropped(const char *sink, const struct cursor_belongings *belo
 static bool drop(
     struct blocking_conn *conn, const struct arguments *arguments, int lane, struct error *error)
 {
-        const char *sink = arguments->operands[1];
+        const char *sink = arguments->operands[0];
         struct cursor_belongings belongings;
 
-        if (!cursors_hold(conn, sink, lane, &belongings, error))
-                return operate_refused(conn, error);
-        if (!check_belongings(arguments, &belongings, error) ||
-            !confirm(arguments, &belongings, error))
+        if (!cursors_hold(conn, sink, lane, &belongings, error) ||
+            !check_belongings(arguments, &belongings, error) ||
+            !confirm(arguments, &belongings, error) || !cursors_drop(conn, sink, lane, error))
                 return false;
-        if (!cursors_drop(conn, sink, lane, error))
-                return operate_refused(conn, error);
         print_dropped(sink, &belongings);
         return true;
 }
@@ -272,51 +233,51 @@ static bool run_drop(const struct arguments *arguments, struct error *error)
         int lane;
         bool ok;
 
-        if (!sink_name_check_form(arguments->operands[1], error) ||
-            !read_lane(arguments, &lane, error) || !load_config(arguments, &config, error))
+        if (!input_sink_name(arguments->operands[0], error) ||
+            !input_lane(arguments_value(arguments, LANE), CURSOR_ALL_LANES, &lane, error) ||
+            !load_config(arguments, &config, error))
                 return false;
         ok = check_unused(arguments, config, error);
         if (ok)
-                conn = connect(arguments, error);
+                conn = command_connect(arguments, error);
         ok = conn != NULL && drop(conn, arguments, lane, error);
-        blocking_conn_close(conn);
         config_free(config);
         return ok;
 }
 
-#define BIT(option) (UINT32_C(1) << (option))
-static const struct subcommand subcommands[] = {
-    {"list", BIT(JSON) | BIT(FAIL_EMPTY) | BIT(DSN) | BIT(CONFIG), 0, 0, run_list},
-    {"drop", BIT(LANE) | BIT(PARKED) | BIT(FORCE) | BIT(YES) | BIT(DSN) | BIT(CONFIG), 1, 1,
-        run_drop},
-    {0},
+static const struct command list_command = {
+    .name = "list",
+    .usage = "[--json] [--fail-empty] [--dsn DSN | -c FILE]",
+    .options = list_options,
+    .run = run_list,
 };
 
-static bool run_cursor(const struct arguments *arguments, struct error *error)
-{
-        return subcommands_run(arguments, error);
-}
+static const struct command drop_command = {
+    .name = "drop",
+    .usage = "SINK [--lane N] [--parked] [--force] [--yes]\n"
+             "                 [--dsn DSN | -c FILE]",
+    .options = drop_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_drop,
+};
 
-extern const struct command cursor_command;
 const struct command cursor_command = {
     .name = "cursor",
-    .summary = "list how far each sink has come, and drop what nobody uses",
-    .usage = "list [--json] [--fail-empty] [--dsn DSN | -c FILE]\n"
-             "       pgcourier cursor drop SINK [--lane N] [--parked] [--force] [--yes]\n"
-             "                 [--dsn DSN | -c FILE]",
+    .summary = "list how far each sink has come, and drop unused cursors",
     .details =
         "list  every sink that has ever run here: the id that it has reached, how many ids were\n"
         "      drawn since (events of all topics, so no more than that wait for it), when that\n"
         "      was last noted, and which session owns it. With -c FILE a sink that is not in the\n"
-        "      file is called ORPHAN: the outbox keeps events for it that nobody will deliver\n"
+        "      file is called ORPHAN: the outbox keeps events for it that will never be delivered\n"
         "drop  removes the cursor of a sink that is not in use any more. Refused while a relay\n"
         "      owns it, while the sink is in the configuration, and while deliveries are parked\n"
         "      for it; --force and --parked say that this is meant. Dead letters stay\n"
         "\n"
         "The role must be a member of courier_relay. With neither --dsn nor -c the environment\n"
         "names the database (PGHOST, PGUSER …).\n",
-    .options = options,
-    .subcommands = subcommands,
-    .max_operands = 2,
-    .run = run_cursor,
+    .subcommands = (const struct command *const[]){&list_command, &drop_command, NULL},
+    .database = DATABASE_AND_SINKS,
+    .needs_schema = true,
+    .answer_timeout_ms = 30000,
 };

@@ -1,7 +1,7 @@
-/* Deliveries given up: what they are, and back on their way or gone. */
+/* Dead letters, the deliveries that were given up: list, show, redrive and drop them. */
 #include "cli/bulk.h"
-#include "cli/operate.h"
-#include "cli/subcommand.h"
+#include "cli/commands.h"
+#include "cli/connect.h"
 #include "cli/table.h"
 #include "operator/dead_letters.h"
 
@@ -15,12 +15,18 @@
 static const char *const reasons[] = {
     "rejected", "attempts", "age", "too_large", "unjudged", "skipped", NULL};
 
-static const struct command_option options[] = {
-    BULK_OPTIONS("reason", "REASON",
-        "only those given up for this: rejected,\nattempts, age, too_large, unjudged or skipped",
-        "died"),
-    {0},
-};
+#define SELECTION                                                                                  \
+        BULK_OPTIONS("reason", "REASON",                                                           \
+            "only those given up for this: rejected,\nattempts, age, too_large, unjudged or "      \
+            "skipped",                                                                             \
+            "died")
+
+static const struct command_option list_options[] = {SELECTION, {0}};
+static const struct command_option change_options[] = {SELECTION, BULK_CHANGE_OPTIONS, {0}};
+
+enum { SHOW_JSON };
+
+static const struct command_option show_options[] = {[SHOW_JSON] = OPTION_JSON, {0}};
 
 static const struct table_column columns[] = {
     {"ID", DEAD_ID, CELL_NUMBER},
@@ -50,7 +56,7 @@ static bool list(struct blocking_conn *conn, const struct bulk *bulk, struct err
                 struct rows *rows = dead_letters_read(conn, &bulk->selection, last_id,
                     n_left < PAGE_ROWS ? (int)n_left : PAGE_ROWS, as_json, error);
                 if (rows == NULL)
-                        return operate_refused(conn, error);
+                        return false;
                 n_rows = rows_count(rows);
                 n_left -= n_rows;
                 if (n_rows > 0 && as_json)
@@ -66,25 +72,6 @@ static bool list(struct blocking_conn *conn, const struct bulk *bulk, struct err
         return ok;
 }
 
-static bool show(struct blocking_conn *conn, const struct bulk *bulk, struct error *error)
-{
-        const char *id = bulk->arguments->operands[1];
-        bool as_json = arguments_has(bulk->arguments, BULK_JSON);
-        struct rows *rows = dead_letter_show(conn, id, as_json, error);
-        bool ok = true;
-
-        if (rows == NULL)
-                return operate_refused(conn, error);
-        if (rows_count(rows) == 0)
-                ok = bulk_check_missing(bulk, id, error);
-        else if (as_json)
-                table_print_json(rows, 0);
-        else
-                table_print_fields(rows);
-        rows_free(rows);
-        return ok;
-}
-
 static bool say_kept(const struct dead_letters_kept *kept, struct error *error)
 {
         if (kept->parked.length > 0)
@@ -94,12 +81,12 @@ static bool say_kept(const struct dead_letters_kept *kept, struct error *error)
                     kept->parked.data);
         return kept->orphaned.length == 0 ||
                error_set(error, ERROR_EMPTY,
-                   "kept, because their endpoint was removed: %.400s; nobody is left to take them, "
+                   "kept, because their endpoint was removed: %.400s; they have no destination, "
                    "`pgcourier dead drop` drops them",
                    kept->orphaned.data);
 }
 
-static bool redrive(struct blocking_conn *conn, const struct bulk *bulk,
+static bool redrive_rows(struct blocking_conn *conn, const struct bulk *bulk,
     const struct dead_letters_count *count, struct error *error)
 {
         struct dead_letters_kept kept = {0};
@@ -113,7 +100,7 @@ static bool redrive(struct blocking_conn *conn, const struct bulk *bulk,
         return ok;
 }
 
-static bool drop(struct blocking_conn *conn, const struct bulk *bulk,
+static bool drop_rows(struct blocking_conn *conn, const struct bulk *bulk,
     const struct dead_letters_count *count, struct error *error)
 {
         int64_t n_dropped;
@@ -127,30 +114,25 @@ static bool change(
     struct blocking_conn *conn, const struct bulk *bulk, bool is_drop, struct error *error)
 {
         struct dead_letters_count count;
-        bool ok = true;
 
         if (!dead_letters_count(conn, &bulk->selection, &count, error))
-                return operate_refused(conn, error);
+                return false;
         if (count.n == 0 || arguments_has(bulk->arguments, BULK_DRY_RUN))
                 bulk_print_result(bulk, count.n, is_drop ? "dropped" : "redriven", 0, "");
-        else if (!bulk_confirm(bulk, count.n, error))
+        else if (!bulk_confirm(bulk, count.n, error) ||
+                 !(is_drop ? drop_rows : redrive_rows)(conn, bulk, &count, error))
                 return false;
-        else
-                ok = is_drop ? drop(conn, bulk, &count, error) : redrive(conn, bulk, &count, error);
-        if (!ok)
-                return operate_refused(conn, error);
         if (!bulk_check_missing(bulk, count.missing, error))
                 return false;
         return count.n > 0 || bulk_found_none(bulk, error);
 }
 
-static bool change_by_redrive(
-    struct blocking_conn *conn, const struct bulk *bulk, struct error *error)
+static bool redrive(struct blocking_conn *conn, const struct bulk *bulk, struct error *error)
 {
         return change(conn, bulk, false, error);
 }
 
-static bool change_by_drop(struct blocking_conn *conn, const struct bulk *bulk, struct error *error)
+static bool drop(struct blocking_conn *conn, const struct bulk *bulk, struct error *error)
 {
         return change(conn, bulk, true, error);
 }
@@ -162,41 +144,78 @@ static bool run_list(const struct arguments *arguments, struct error *error)
 
 static bool run_show(const struct arguments *arguments, struct error *error)
 {
-        return bulk_read_rows(arguments, &subject, show, error);
+        const char *id = arguments->operands[0];
+        bool as_json = arguments_has(arguments, SHOW_JSON);
+        struct blocking_conn *conn;
+        struct rows *rows;
+        int64_t number;
+        bool ok;
+
+        if (!bulk_parse_id(id, &number, error))
+                return false;
+        conn = command_connect(arguments, error);
+        rows = conn != NULL ? dead_letter_show(conn, id, as_json, error) : NULL;
+        ok = rows != NULL && (rows_count(rows) > 0 ||
+                                 error_set(error, ERROR_EMPTY, "no dead letter has the ID %s", id));
+        if (ok && as_json)
+                table_print_json(rows, 0);
+        else if (ok)
+                table_print_fields(rows);
+        rows_free(rows);
+        return ok;
 }
 
 static bool run_redrive(const struct arguments *arguments, struct error *error)
 {
-        return bulk_change_rows(arguments, &subject, change_by_redrive, error);
+        return bulk_change_rows(arguments, &subject, redrive, error);
 }
 
 static bool run_drop(const struct arguments *arguments, struct error *error)
 {
-        return bulk_change_rows(arguments, &subject, change_by_drop, error);
+        return bulk_change_rows(arguments, &subject, drop, error);
 }
 
-static const struct subcommand subcommands[] = {
-    {"list", BULK_READ, 0, UINT_MAX, run_list},
-    {"show", BULK_CONNECT | BULK_BIT(BULK_JSON), 1, 1, run_show},
-    {"redrive", BULK_CHANGE, 0, UINT_MAX, run_redrive},
-    {"drop", BULK_CHANGE, 0, UINT_MAX, run_drop},
-    {0},
+static const struct command list_command = {
+    .name = "list",
+    .usage = "[ID]... [FILTERS] [--limit N] [--json]",
+    .options = list_options,
+    .max_operands = UINT_MAX,
+    .run = run_list,
 };
 
-static bool run_dead(const struct arguments *arguments, struct error *error)
-{
-        return subcommands_run(arguments, error);
-}
+static const struct command show_command = {
+    .name = "show",
+    .usage = "ID [--json]",
+    .options = show_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_show,
+};
 
-extern const struct command dead_command;
+#define CHANGE_USAGE                                                                               \
+        "(ID... | FILTERS | --all) [--limit N]\n"                                                  \
+        "                 [--dry-run] [--yes] [--json]"
+
+static const struct command redrive_command = {
+    .name = "redrive",
+    .usage = CHANGE_USAGE,
+    .options = change_options,
+    .max_operands = UINT_MAX,
+    .run = run_redrive,
+};
+
+static const struct command drop_command = {
+    .name = "drop",
+    .usage = CHANGE_USAGE,
+    .options = change_options,
+    .max_operands = UINT_MAX,
+    .run = run_drop,
+};
+
 const struct command dead_command = {
     .name = "dead",
     .summary = "list, show, redrive and drop deliveries that were given up",
-    .usage = "list [ID]... [FILTERS] [--limit N] [--json]\n"
-             "       pgcourier dead show ID [--json]\n"
-             "       pgcourier dead redrive|drop (ID... | FILTERS | --all) [--limit N]\n"
-             "                 [--dry-run] [--yes] [--json]\n"
-             "       each with [--dsn DSN | -c FILE]; FILTERS: --sink --endpoint --topic --key\n"
+    .usage = "each with [--dsn DSN | -c FILE]; FILTERS: --sink --endpoint --topic --key\n"
              "                 --reason --older-than --newer-than; all that are given must be true",
     .details =
         "list     the dead letters, oldest first\n"
@@ -206,13 +225,13 @@ const struct command dead_command = {
         "         what waits of their keys\n"
         "drop     deletes them for good\n"
         "\n"
-        "redrive and drop ask before they do it by filter or --all; where nobody can be asked\n"
+        "redrive and drop ask before they do it by filter or --all; without a terminal\n"
         "they need --yes. They work in batches, each a transaction: if one is interrupted, what\n"
         "was done is done. redrive ends with 75 if some were kept, because the same event is\n"
         "still parked for the same sink. The role must be a member of courier_relay. With\n"
         "neither --dsn nor -c the environment names the database (PGHOST, PGUSER …).\n",
-    .options = options,
-    .subcommands = subcommands,
-    .max_operands = UINT_MAX,
-    .run = run_dead,
+    .subcommands = (const struct command *const[]){&list_command, &show_command, &redrive_command,
+        &drop_command, NULL},
+    .database = DATABASE,
+    .needs_schema = true,
 };

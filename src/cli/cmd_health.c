@@ -1,6 +1,6 @@
-/* For HEALTHCHECK of containers, which have no curl: one question, and the answer as the exit code. */
+/* A health check for containers, which have no curl: the answer is the exit code. */
 #include "cli/admin_client.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -68,7 +68,6 @@ static bool run_health(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command health_command;
 const struct command health_command = {
     .name = "health",
     .summary = "ask a running relay whether it lives, or is ready",

@@ -1,16 +1,14 @@
-#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/connect.h"
 #include "config/units.h"
 #include "operator/maintenance.h"
-#include "pg/blocking_conn.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { DSN, CONFIG, RETENTION, RETENTION_MAX };
+enum { RETENTION, RETENTION_MAX };
 
 static const struct command_option options[] = {
-    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
-    [CONFIG] = {"config", 'c', "FILE", false, "the database and settings of this configuration"},
     [RETENTION] = {"retention", 0, "TIME", false,
         "keep events for so long (7d); else as\noutbox.retention of the configuration"},
     [RETENTION_MAX] = {"retention-max", 0, "TIME", false,
@@ -33,7 +31,7 @@ static bool read_duration(
 static bool read_settings(
     const struct arguments *arguments, struct outbox_config *settings, struct error *error)
 {
-        const char *path = arguments_value(arguments, CONFIG);
+        const char *path = arguments->config_path;
         struct config *config;
 
         *settings = (struct outbox_config){.retention_ms = INT64_C(7) * 24 * 60 * 60 * 1000};
@@ -64,7 +62,7 @@ static void print_row(const struct rows *rows, int row)
         else if (strcmp(action, "dropped") == 0 || strcmp(action, "emptied") == 0)
                 printf("%s %s: %s bytes\n", action, partition, bytes);
         else if (strcmp(action, "held") == 0)
-                printf("%s is over, but needed by: %s\n", partition,
+                printf("%s has expired, but is needed by: %s\n", partition,
                     rows_text(rows, row, MAINTENANCE_HELD_BY));
         else if (strcmp(action, "lost") == 0)
                 printf("LOST for %s: %s events of %s\n", rows_text(rows, row, MAINTENANCE_SINK),
@@ -84,12 +82,8 @@ static bool run_maintain(const struct arguments *arguments, struct error *error)
 
         if (!read_settings(arguments, &settings, error))
                 return false;
-        conn = connect_for_command(
-            arguments_value(arguments, DSN), arguments_value(arguments, CONFIG), 0, error);
-        if (conn == NULL)
-                return false;
-        rows = maintenance_run_now(conn, &settings, error);
-        blocking_conn_close(conn);
+        conn = command_connect(arguments, error);
+        rows = conn != NULL ? maintenance_run_now(conn, &settings, error) : NULL;
         if (rows == NULL)
                 return false;
         for (int row = 0; row < rows_count(rows); row++)
@@ -100,18 +94,18 @@ static bool run_maintain(const struct arguments *arguments, struct error *error)
         return true;
 }
 
-extern const struct command maintain_command;
 const struct command maintain_command = {
     .name = "maintain",
     .summary = "make partitions of the outbox and drop old ones",
     .usage = "[--dsn DSN | -c FILE] [--retention TIME] [--retention-max TIME]",
     .details =
-        "What a running relay does every half a minute, once: partitions of courier.outbox are\n"
+        "Does once what a running relay does every half minute: partitions of courier.outbox are\n"
         "made ahead, and those are dropped that are older than the retention and that no sink\n"
         "needs any more. For databases in which no relay runs; safe beside one that does.\n"
         "\n"
-        "Where it runs by cron while no relay does, events that nobody has had stay, unless\n"
+        "Run by cron without any relay, it keeps events that no sink has had, unless\n"
         "--retention-max is given.\n",
     .options = options,
     .run = run_maintain,
+    .database = DATABASE_AND_SETTINGS,
 };

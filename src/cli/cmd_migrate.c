@@ -1,15 +1,14 @@
-#include "cli/cli.h"
+/* The schema: made, brought up to date, and fitted to another cluster. */
+#include "cli/commands.h"
+#include "cli/connect.h"
+#include "operator/rebase.h"
 #include "outbox/schema.h"
-#include "pg/blocking_conn.h"
 
 #include <stdio.h>
-#include <string.h>
 
-enum { DSN, CONFIG, PRINT };
+enum { PRINT };
 
 static const struct command_option options[] = {
-    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
-    [CONFIG] = {"config", 'c', "FILE", false, "the database of this configuration"},
     [PRINT] = {"print", 0, NULL, false,
         "print the SQL of all migrations, for another\ntool; does not connect"},
     {0},
@@ -35,7 +34,7 @@ static bool apply_missing(
                 if (applied)
                         printf("applied %04d_%s\n", at->version, at->name);
                 else
-                        printf("%04d_%s was applied by somebody else meanwhile\n", at->version,
+                        printf("%04d_%s was applied by another session meanwhile\n", at->version,
                             at->name);
                 applied_one = true;
         }
@@ -45,7 +44,7 @@ static bool apply_missing(
         return true;
 }
 
-/* The migrations that this program knows, and those of the database that it does not. */
+/* The missing migrations, then the applied ones, including those that this program does not know. */
 static void print_status(const struct schema_status *status)
 {
         for (const struct migration *at = schema_migrations; at->version != 0; at++)
@@ -62,57 +61,52 @@ static void print_status(const struct schema_status *status)
             schema_known_version());
 }
 
-static bool migrate(struct blocking_conn *conn, bool only_status, struct error *error)
+static bool run_status(const struct arguments *arguments, struct error *error)
 {
+        struct blocking_conn *conn = command_connect(arguments, error);
         struct schema_status status;
         bool ok;
 
-        if (!schema_read_status(conn, &status, error))
+        if (conn == NULL || !schema_read_status(conn, &status, error))
                 return false;
-        if (only_status) {
-                print_status(&status);
-                ok = schema_check(conn, status.version, error);
-        } else if (status.version > schema_known_version()) {
-                ok = schema_check(conn, status.version, error);
-        } else {
-                ok = apply_missing(conn, &status, error);
-        }
+        print_status(&status);
+        ok = schema_check(conn, status.version, error);
         schema_status_deinit(&status);
         return ok;
 }
 
 static bool run_migrate(const struct arguments *arguments, struct error *error)
 {
-        bool only_status = arguments->n_operands == 1;
         struct blocking_conn *conn;
+        struct schema_status status;
         bool ok;
 
-        if (only_status && strcmp(arguments->operands[0], "status") != 0)
-                return error_set(error, ERROR_USAGE,
-                    "migrate: \"%.64s\" is not \"status\", the only word that may stand here",
-                    arguments->operands[0]);
         if (arguments_has(arguments, PRINT)) {
-                if (only_status || arguments->n_given > 1)
+                if (arguments->n_given > 1)
                         return error_set(error, ERROR_USAGE,
                             "migrate: --print does not connect, so it stands alone");
                 print_migrations();
                 return true;
         }
-        conn = connect_for_command(
-            arguments_value(arguments, DSN), arguments_value(arguments, CONFIG), 0, error);
-        if (conn == NULL)
+        conn = command_connect(arguments, error);
+        if (conn == NULL || !schema_read_status(conn, &status, error))
                 return false;
-        ok = migrate(conn, only_status, error);
-        blocking_conn_close(conn);
+        ok = status.version > schema_known_version() ? schema_check(conn, status.version, error)
+                                                     : apply_missing(conn, &status, error);
+        schema_status_deinit(&status);
         return ok;
 }
 
-extern const struct command migrate_command;
+static const struct command migrate_status_command = {
+    .name = "status",
+    .usage = "[--dsn DSN | -c FILE]",
+    .run = run_status,
+};
+
 const struct command migrate_command = {
     .name = "migrate",
     .summary = "make or update schema courier in the database",
-    .usage = "[--dsn DSN | -c FILE] [--print]\n"
-             "       pgcourier migrate status [--dsn DSN | -c FILE]",
+    .usage = "[--dsn DSN | -c FILE] [--print]",
     .details =
         "Applies the migrations that are missing, each in a transaction of its own, and says so.\n"
         "It can be run at any time, also by several at once. With neither --dsn nor -c the\n"
@@ -121,6 +115,39 @@ const struct command migrate_command = {
         "`migrate status` changes nothing: it lists the migrations and ends with 6 unless the\n"
         "schema is exactly what this pgcourier needs.\n",
     .options = options,
-    .max_operands = 1,
     .run = run_migrate,
+    .subcommands = (const struct command *const[]){&migrate_status_command, NULL},
+    .database = DATABASE,
+};
+
+static bool run_rebase(const struct arguments *arguments, struct error *error)
+{
+        struct blocking_conn *conn = command_connect(arguments, error);
+        struct rebase_result result;
+
+        if (conn == NULL || !rebase(conn, &result, error))
+                return false;
+        for (int i = 0; i < result.n_lanes; i++)
+                printf("%s: events of all topics not yet passed: %lld\n", result.lanes[i].sink,
+                    result.lanes[i].n_waiting);
+        if (result.n_lanes == 0)
+                puts("there are no cursors; the events speak of this cluster now");
+        rebase_result_deinit(&result);
+        return true;
+}
+
+const struct command rebase_command = {
+    .name = "rebase",
+    .summary = "go on after the database came to another cluster",
+    .usage = "[--dsn DSN | -c FILE]",
+    .details =
+        "A cursor speaks of transaction ids, and those of a restored dump mean nothing in the\n"
+        "cluster that it was restored to; the relay refuses to run there. This command rewrites\n"
+        "them so that every sink goes on exactly where it stood when the dump was made. It also\n"
+        "mends the sequence of ids if it was set back.\n"
+        "\n"
+        "Stop all relays first. It needs the owner of schema courier, rewrites the whole outbox\n"
+        "in one transaction and keeps publishers waiting meanwhile.\n",
+    .run = run_rebase,
+    .database = DATABASE,
 };

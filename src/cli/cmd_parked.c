@@ -1,7 +1,7 @@
-/* Deliveries that wait: what for, and not any longer. The relay owns them; this only marks them. */
+/* Parked deliveries: list them, skip them, retry them at once. The relay owns them; these commands only
+ * mark them. */
 #include "cli/bulk.h"
-#include "cli/operate.h"
-#include "cli/subcommand.h"
+#include "cli/commands.h"
 #include "cli/table.h"
 #include "operator/parked_rows.h"
 
@@ -10,14 +10,18 @@
 
 #define PAGE_ROWS 1000
 
-enum { BLOCKED = BULK_N };
+enum { BLOCKED = BULK_N_READ };
 
 static const char *const states[] = {"retry", "blocked", "delayed", NULL};
 
-static const struct command_option options[] = {
-    BULK_OPTIONS("state", "STATE",
-        "only those in this state: retry (failed),\nblocked (behind their key) or delayed",
-        "were parked"),
+#define SELECTION                                                                                  \
+        BULK_OPTIONS("state", "STATE",                                                             \
+            "only those in this state: retry (failed),\nblocked (behind their key) or delayed",    \
+            "were parked")
+
+static const struct command_option change_options[] = {SELECTION, BULK_CHANGE_OPTIONS, {0}};
+static const struct command_option list_options[] = {
+    SELECTION,
     [BLOCKED] = {"blocked", 0, NULL, false,
         "list keys: how many wait, and behind which\ndelivery; the longest first"},
     {0},
@@ -76,7 +80,7 @@ static bool list(struct blocking_conn *conn, const struct bulk *bulk, struct err
                 rows_free(page_before);
                 page_before = page;
                 if (page == NULL)
-                        return operate_refused(conn, error);
+                        return false;
                 n_rows = rows_count(page);
                 n_left -= n_rows;
                 if (n_rows > 0)
@@ -95,23 +99,22 @@ static bool list_blocked(struct blocking_conn *conn, const struct bulk *bulk, st
         bool ok;
 
         if (rows == NULL)
-                return operate_refused(conn, error);
+                return false;
         ok = rows_count(rows) > 0 ? print_page(bulk, blocked_columns, 0, rows, error)
                                   : bulk_found_none(bulk, error);
         rows_free(rows);
         return ok;
 }
 
-/* The ID of a parked delivery is its event's, and several sinks and endpoints may have parked that. */
+/* The ID is that of the event, which several sinks and endpoints may have parked. */
 static bool check_ids_have_sink(const struct arguments *arguments, struct error *error)
 {
-        if (arguments->n_operands == 1 || arguments_has(arguments, BULK_SINK) ||
+        if (arguments->n_operands == 0 || arguments_has(arguments, BULK_SINK) ||
             arguments_has(arguments, BULK_ENDPOINT))
                 return true;
         return error_set(error, ERROR_USAGE,
-            "parked %s: the same ID may be parked for several sinks: add --sink NAME or --endpoint "
-            "NAME",
-            arguments->operands[0]);
+            "%s: the same ID may be parked for several sinks: add --sink NAME or --endpoint NAME",
+            arguments->name);
 }
 
 static bool mark(struct blocking_conn *conn, const struct bulk *bulk, enum parked_mark kind,
@@ -132,7 +135,7 @@ static bool mark(struct blocking_conn *conn, const struct bulk *bulk, enum parke
                 fprintf(stderr,
                     "%lld blocked: they go on by themselves, when what they wait behind is done\n",
                     (long long)count->n_blocked);
-        return ok || operate_refused(conn, error);
+        return ok;
 }
 
 static bool change(
@@ -141,7 +144,7 @@ static bool change(
         struct parked_count count;
 
         if (!parked_rows_count(conn, &bulk->selection, &count, error))
-                return operate_refused(conn, error);
+                return false;
         if (count.n == 0 || arguments_has(bulk->arguments, BULK_DRY_RUN)) {
                 bulk_print_result(bulk, count.n, "marked", 0, "");
         } else if (!bulk_confirm(bulk, count.n, error) || !mark(conn, bulk, kind, &count, error)) {
@@ -184,26 +187,38 @@ static bool run_retry(const struct arguments *arguments, struct error *error)
                bulk_change_rows(arguments, &subject, retry, error);
 }
 
-static const struct subcommand subcommands[] = {
-    {"list", BULK_READ | BULK_BIT(BLOCKED), 0, UINT_MAX, run_list},
-    {"skip", BULK_CHANGE, 0, UINT_MAX, run_skip},
-    {"retry", BULK_CHANGE, 0, UINT_MAX, run_retry},
-    {0},
+static const struct command list_command = {
+    .name = "list",
+    .usage = "[ID]... [FILTERS] [--blocked] [--limit N] [--json]",
+    .options = list_options,
+    .max_operands = UINT_MAX,
+    .run = run_list,
 };
 
-static bool run_parked(const struct arguments *arguments, struct error *error)
-{
-        return subcommands_run(arguments, error);
-}
+#define CHANGE_USAGE                                                                               \
+        "(--sink NAME ID... | FILTERS | --all)\n"                                                  \
+        "                 [--limit N] [--dry-run] [--yes] [--json]"
 
-extern const struct command parked_command;
+static const struct command skip_command = {
+    .name = "skip",
+    .usage = CHANGE_USAGE,
+    .options = change_options,
+    .max_operands = UINT_MAX,
+    .run = run_skip,
+};
+
+static const struct command retry_command = {
+    .name = "retry",
+    .usage = CHANGE_USAGE,
+    .options = change_options,
+    .max_operands = UINT_MAX,
+    .run = run_retry,
+};
+
 const struct command parked_command = {
     .name = "parked",
     .summary = "list, skip and retry deliveries that wait for another attempt",
-    .usage = "list [ID]... [FILTERS] [--blocked] [--limit N] [--json]\n"
-             "       pgcourier parked skip|retry (--sink NAME ID... | FILTERS | --all)\n"
-             "                 [--limit N] [--dry-run] [--yes] [--json]\n"
-             "       each with [--dsn DSN | -c FILE]; FILTERS: --sink --endpoint --topic --key\n"
+    .usage = "each with [--dsn DSN | -c FILE]; FILTERS: --sink --endpoint --topic --key\n"
              "                 --state --older-than --newer-than; all that are given must be true",
     .details =
         "list   what waits, by sink; with --blocked, the keys that wait behind a failed delivery\n"
@@ -215,11 +230,11 @@ const struct command parked_command = {
         "sink\n"
         "with endpoints, --sink means all of them. skip and retry only mark what is to be done:\n"
         "the relay that runs the sink does it, at once if it is up. They ask before they do it by\n"
-        "filter or --all; where nobody can be asked they need --yes. The role must be a member of\n"
+        "filter or --all; without a terminal they need --yes. The role must be a member of\n"
         "courier_relay. With neither --dsn nor -c the environment names the database (PGHOST,\n"
         "PGUSER …).\n",
-    .options = options,
-    .subcommands = subcommands,
-    .max_operands = UINT_MAX,
-    .run = run_parked,
+    .subcommands =
+        (const struct command *const[]){&list_command, &skip_command, &retry_command, NULL},
+    .database = DATABASE,
+    .needs_schema = true,
 };

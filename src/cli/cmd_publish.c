@@ -1,20 +1,23 @@
 /*
- * One event from the command line: for trying out a setup, and for scripts.
- * Everything reaches the server as a parameter of courier.publish(), which
- * checks it; here its refusals are put into the words of the command line.
+ * Publishes one event, for trials and for scripts. courier.publish() gets all
+ * values as parameters and checks them; this file puts its refusals into the
+ * words of the command line.
  */
-#include "base/bytes.h"
-#include "cli/cli.h"
-#include "cli/publish_args.h"
-#include "pg/blocking_conn.h"
+#include "cli/cmd_publish.h"
 
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "cli/commands.h"
+#include "cli/connect.h"
+#include "cli/input.h"
+#include "outbox/schema.h"
+
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ANSWER_TIMEOUT_MS 30000
-
-enum { PAYLOAD, DATA, KEY, TYPE, HEADER, DSN, CONFIG };
+enum { PAYLOAD, DATA, KEY, TYPE, HEADER };
 
 static const struct command_option options[] = {
     [PAYLOAD] = {"payload", 0, "JSON|@FILE|-", false,
@@ -23,17 +26,112 @@ static const struct command_option options[] = {
     [KEY] = {"key", 0, "KEY", false, "events of one key are delivered in order"},
     [TYPE] = {"type", 0, "TYPE", false, "the kind of event, for receivers"},
     [HEADER] = {"header", 0, "NAME=VALUE", true, "for receivers; may be given several times"},
-    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
-    [CONFIG] = {"config", 'c', "FILE", false, "the database of this configuration"},
     {0},
 };
+
+bool publish_read_payload(const char *value, struct bytes *out_payload, struct error *error)
+{
+        struct bytes payload = {0};
+
+        if (strcmp(value, "-") == 0) {
+                if (!input_read("-", PUBLISH_MAX_BODY_BYTES, &payload, error))
+                        return false;
+        } else if (value[0] == '@') {
+                if (!input_read(value + 1, PUBLISH_MAX_BODY_BYTES, &payload, error))
+                        return false;
+        } else {
+                bytes_append_text(&payload, value);
+        }
+        if (payload.length > 0 && strlen(payload.data) < payload.length) {
+                error_set(error, ERROR_USAGE,
+                    "payload: JSON has no NUL byte, here is one after %zu bytes; "
+                    "--data publishes bytes",
+                    strlen(payload.data));
+                bytes_deinit(&payload);
+                return false;
+        }
+        *out_payload = payload;
+        return true;
+}
+
+static bool add_header(json_t *headers, const char *pair, struct error *error)
+{
+        const char *equals = strchr(pair, '=');
+        char *name;
+        bool ok = true;
+
+        if (equals == NULL || equals == pair)
+                return error_set(error, ERROR_USAGE, "header: \"%.64s\" is not NAME=VALUE", pair);
+        name = xstrndup(pair, (size_t)(equals - pair));
+        if (json_object_get(headers, name) != NULL)
+                ok = error_set(error, ERROR_USAGE, "header: \"%.64s\" is given twice", name);
+        else if (json_object_set_new(headers, name, json_string(equals + 1)) != 0)
+                ok = error_set(error, ERROR_USAGE, "header: \"%.64s\" is not valid UTF-8", pair);
+        free(name);
+        return ok;
+}
+
+bool publish_make_headers(
+    const struct arguments *arguments, unsigned option, char **out_json, struct error *error)
+{
+        const char *pair;
+        json_t *headers;
+        unsigned at = 0;
+        bool ok = true;
+
+        *out_json = NULL;
+        if (!arguments_has(arguments, option))
+                return true;
+        headers = json_object();
+        while (ok && (pair = arguments_next(arguments, option, &at)) != NULL)
+                ok = add_header(headers, pair, error);
+        if (ok)
+                *out_json = json_dumps(headers, JSON_COMPACT);
+        json_decref(headers);
+        return ok;
+}
+
+/* The table's rules are named as sentences: topic_must_not_be_empty. */
+static void broken_rule(const char *constraint, struct error *error)
+{
+        char *sentence = xstrdup(constraint);
+
+        for (char *at = sentence; *at != '\0'; at++)
+                if (*at == '_')
+                        *at = ' ';
+        error_set(error, ERROR_USAGE, "%s", sentence);
+        free(sentence);
+}
+
+void publish_refused(
+    struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
+{
+        const char *sqlstate = blocking_conn_sqlstate(conn);
+        const char *message = blocking_conn_message(conn);
+
+        (void)arguments;
+        if (strcmp(sqlstate, "23514") == 0 && *blocking_conn_constraint(conn) != '\0')
+                broken_rule(blocking_conn_constraint(conn), error);
+        else if (strcmp(sqlstate, "22P02") == 0)
+                error_set(error, ERROR_USAGE, "payload: %s", message);
+        else if (strncmp(sqlstate, "22", 2) == 0)
+                error_set(error, ERROR_USAGE, "the event may not be published: %s", message);
+        else if (error->kind == ERROR_PERMISSION)
+                error_set(error, ERROR_PERMISSION,
+                    "%s. An administrator can allow it: GRANT courier_publisher TO \"%s\"", message,
+                    blocking_conn_user(conn));
+        else if (strcmp(sqlstate, "3F000") == 0)
+                (void)!schema_check(conn, 0, error);
+        else if (error->kind == ERROR_SCHEMA)
+                error_set(error, ERROR_SCHEMA, "%s. See `pgcourier migrate status`", message);
+}
 
 static bool read_data(const char *value, struct bytes *out_data, struct error *error)
 {
         if (strcmp(value, "-") == 0)
-                return read_input("-", PUBLISH_MAX_BODY_BYTES, out_data, error);
+                return input_read("-", PUBLISH_MAX_BODY_BYTES, out_data, error);
         if (value[0] == '@')
-                return read_input(value + 1, PUBLISH_MAX_BODY_BYTES, out_data, error);
+                return input_read(value + 1, PUBLISH_MAX_BODY_BYTES, out_data, error);
         return error_set(error, ERROR_USAGE,
             "data: write @FILE for the bytes of a file or - for those of standard input; JSON is "
             "given with --payload");
@@ -76,7 +174,7 @@ static bool publish(struct blocking_conn *conn, const struct arguments *argument
             parameters, sizeof parameters / sizeof *parameters, error);
 
         if (rows == NULL)
-                return publish_refused(conn, error);
+                return false;
         puts(rows_text(rows, 0, 0));
         rows_free(rows);
         return true;
@@ -87,21 +185,17 @@ static bool run_publish(const struct arguments *arguments, struct error *error)
         struct bytes body = {0};
         char *headers = NULL;
         struct blocking_conn *conn = NULL;
-        bool ok = false;
+        bool ok;
 
         if (publish_make_headers(arguments, HEADER, &headers, error) &&
             read_body(arguments, &body, error))
-                conn = connect_for_command(arguments_value(arguments, DSN),
-                    arguments_value(arguments, CONFIG), ANSWER_TIMEOUT_MS, error);
-        if (conn != NULL)
-                ok = publish(conn, arguments, &body, headers, error);
-        blocking_conn_close(conn);
+                conn = command_connect(arguments, error);
+        ok = conn != NULL && publish(conn, arguments, &body, headers, error);
         bytes_deinit(&body);
         free(headers);
         return ok;
 }
 
-extern const struct command publish_command;
 const struct command publish_command = {
     .name = "publish",
     .summary = "put one event into the outbox",
@@ -114,4 +208,7 @@ const struct command publish_command = {
     .min_operands = 1,
     .max_operands = 1,
     .run = run_publish,
+    .database = DATABASE,
+    .answer_timeout_ms = 30000,
+    .refused = publish_refused,
 };

@@ -1,8 +1,8 @@
-/* Asks a relay that runs to load its configuration anew: by its admin endpoint, which answers, or by
- * SIGHUP, which does not. */
+/* Makes a running relay reload its configuration: through its admin endpoint, which answers, or by SIGHUP,
+ * which does not. */
 #include "base/alloc.h"
 #include "cli/admin_client.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "config/config.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static void print_answer(const struct bytes *body)
         json_decref(answer);
 }
 
-/* Its process is known to whoever may look. */
+/* The endpoint tells the process id even without a token. */
 static bool changes_nothing(struct admin_client *client, struct error *error)
 {
         struct error ignored;
@@ -98,7 +98,7 @@ static bool ask(const char *config_path, struct error *error)
         return ok;
 }
 
-/* SIGHUP ends most other programs. */
+/* Most other programs end on SIGHUP. */
 static bool check_is_relay(long pid, struct error *error)
 {
         char *path = xasprintf("/proc/%ld/comm", pid);
@@ -126,7 +126,8 @@ static bool send_signal(const char *config_path, const char *pid_text, struct er
         if (pid <= 0 || *end != '\0')
                 return error_set(
                     error, ERROR_USAGE, "reload: --pid \"%.64s\" is no process id", pid_text);
-        config = config_load(config_path, error); /* nobody need be asked if it is wrong */
+        config = config_load(
+            config_path, error); /* a wrong file is refused here, before the relay is told */
         config_free(config);
         if (config == NULL || !check_is_relay(pid, error))
                 return false;
@@ -150,10 +151,9 @@ static bool run_reload(const struct arguments *arguments, struct error *error)
         return pid != NULL ? send_signal(config_path, pid, error) : ask(config_path, error);
 }
 
-extern const struct command reload_command;
 const struct command reload_command = {
     .name = "reload",
-    .summary = "have a running relay load its configuration anew",
+    .summary = "make a running relay load its configuration again",
     .usage = "-c FILE [--pid PID]",
     .details =
         "The relay reads the file again, checks all of it, and then adds, changes and removes\n"

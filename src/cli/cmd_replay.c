@@ -1,18 +1,17 @@
 /*
- * History for one sink once more, at a pace that it can bear.
+ * Delivers past events to one sink again, at a rate that it can bear.
  *
- * Events are handed over a second's worth at a time, and only while the ones
- * before are being delivered: so whoever interrupts this stops the replay, a
- * sink that is down gets no heap of copies, and the relay's rules (order of a
- * key, retries, dead letters) hold for each of them.
+ * The command hands over one second's worth of events at a time, and only while
+ * the relay delivers the earlier ones. So an interrupt stops the replay, a sink
+ * that is down does not collect copies, and the relay's rules (order of a key,
+ * retries, dead letters) hold for every event.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "cli/cli.h"
-#include "cli/confirm.h"
+#include "cli/commands.h"
+#include "cli/connect.h"
 #include "cli/destinations.h"
-#include "cli/log_position.h"
-#include "cli/operate.h"
+#include "cli/input.h"
 #include "cli/replay_reader.h"
 #include "config/config.h"
 #include "config/units.h"
@@ -45,7 +44,7 @@ static const struct command_option options[] = {
     [KEY] = {"key", 0, "KEY", false, "only those of this key"},
     [RATE] = {"rate", 0, "N/s", false, "events a second; default: 100/s"},
     [DRY_RUN] = {"dry-run", 0, NULL, false, "only count"},
-    [YES] = {"yes", 'y', NULL, false, "do not ask"},
+    [YES] = OPTION_YES,
     [CONFIG] = {"config", 'c', "FILE", false, "the relay's configuration; required"},
     {0},
 };
@@ -71,7 +70,7 @@ static void on_signal(int number)
         is_interrupted = 1;
 }
 
-/* A question that nobody has answered yet ends with them, too: no SA_RESTART. */
+/* Without SA_RESTART, so that they end a question that waits for its answer, too. */
 static void watch_signals(void)
 {
         const struct sigaction action = {.sa_handler = on_signal};
@@ -107,7 +106,7 @@ static bool read_words(struct replay *replay, struct error *error)
         const char *fault = NULL;
 
         if (!arguments_has(arguments, SINK) || !arguments_has(arguments, FROM) ||
-            !arguments_has(arguments, CONFIG))
+            arguments->config_path == NULL)
                 return error_set(error, ERROR_USAGE,
                     "replay needs --sink NAME, --from ID|TIME and -c FILE, the configuration that "
                     "says what the sink takes");
@@ -120,9 +119,9 @@ static bool read_words(struct replay *replay, struct error *error)
         replay->range.topic = topic;
         replay->range.key = arguments_value(arguments, KEY);
         return read_rate(arguments, &replay->rate, error) &&
-               log_position_parse(
+               input_log_position(
                    &replay->range.from, "from", arguments_value(arguments, FROM), error) &&
-               log_position_parse(&replay->range.to, "to", arguments_value(arguments, TO), error);
+               input_log_position(&replay->range.to, "to", arguments_value(arguments, TO), error);
 }
 
 static bool is_wanted(const struct destination *destination, const char *sink, const char *endpoint)
@@ -211,7 +210,7 @@ static bool await_relay(struct replay *replay, int batch, struct error *error)
 
         do {
                 if (!history_count_due(replay->conn, &replay->range, 2 * batch + 1, &n_due, error))
-                        return operate_refused(replay->conn, error);
+                        return false;
                 if (n_due <= 2 * batch)
                         return true;
                 say_progress(replay, "; waiting for the relay to deliver them: does it run, is the "
@@ -241,8 +240,7 @@ static bool hand_over(struct replay *replay, struct error *error)
                     replay_reader_read(&replay->reader, batch, &ids, &n_taken, &is_end, error);
                 if (ok && n_taken > 0)
                         ok = history_replay(replay->conn, &replay->range, array_end(&ids),
-                                 interval_us, &n_parked, error) ||
-                             operate_refused(replay->conn, error);
+                            interval_us, &n_parked, error);
                 array_deinit(&ids);
                 if (is_interrupted && !ok)
                         return true;
@@ -258,25 +256,6 @@ static bool hand_over(struct replay *replay, struct error *error)
                         rest(left_us / 1000 < WAIT_MS ? left_us / 1000 + 1 : WAIT_MS);
         }
         return true;
-}
-
-static bool confirm(const struct replay *replay, const char *name, struct error *error)
-{
-        char *question;
-        bool is_yes;
-
-        if (arguments_has(replay->arguments, YES))
-                return true;
-        question = xasprintf("deliver %" PRId64 " event%s to %s once more, %g a second",
-            replay->n_total, replay->n_total == 1 ? "" : "s", name, replay->rate);
-        if (confirm_can_ask())
-                is_yes =
-                    confirm_ask(question) || error_set(error, ERROR_SYSTEM, "nothing was replayed");
-        else
-                is_yes = error_set(error, ERROR_USAGE,
-                    "replay: that would %s; add --yes, or --dry-run to only count", question);
-        free(question);
-        return is_yes;
 }
 
 static void say_left_out(const struct replay *replay)
@@ -317,14 +296,11 @@ static bool run_steps(struct replay *replay, const struct config *config, struct
         char *name;
         bool ok;
 
-        if (!destinations_load(&replay->destinations, config, replay->conn, error))
-                return operate_refused(replay->conn, error);
-        if (!find_destination(replay, config, error))
+        if (!destinations_load(&replay->destinations, config, replay->conn, error) ||
+            !find_destination(replay, config, error))
                 return false;
         replay->range.lane = replay->destination->lane;
-        if (!history_fix(replay->conn, &replay->range, error))
-                return log_position_refused(replay->conn, error);
-        if (!count(replay, error))
+        if (!history_fix(replay->conn, &replay->range, error) || !count(replay, error))
                 return false;
         name = destination_name(replay->destination);
         if (replay->n_total == 0 && replay->reader.n_left_out > 0)
@@ -338,8 +314,10 @@ static bool run_steps(struct replay *replay, const struct config *config, struct
         else if (arguments_has(replay->arguments, DRY_RUN))
                 ok = say_count(replay, name);
         else
-                ok = confirm(replay, name, error) && hand_over(replay, error) &&
-                     conclude(replay, name, error);
+                ok = input_confirm(replay->arguments, YES, "add --yes, or --dry-run to only count",
+                         error, "deliver %" PRId64 " event%s to %s once more, %g a second",
+                         replay->n_total, replay->n_total == 1 ? "" : "s", name, replay->rate) &&
+                     hand_over(replay, error) && conclude(replay, name, error);
         free(name);
         return ok;
 }
@@ -352,21 +330,19 @@ static bool run_replay(const struct arguments *arguments, struct error *error)
 
         if (!read_words(&replay, error))
                 return false;
-        config = config_load(arguments_value(arguments, CONFIG), error);
+        config = config_load(arguments->config_path, error);
         if (config == NULL)
                 return false;
-        replay.conn = operate_connect(NULL, arguments_value(arguments, CONFIG), 0, error);
+        replay.conn = command_connect(arguments, error);
         watch_signals();
         if (replay.conn != NULL)
                 ok = run_steps(&replay, config, error);
         destinations_deinit(&replay.destinations);
         replay_reader_deinit(&replay.reader);
-        blocking_conn_close(replay.conn);
         config_free(config);
         return ok;
 }
 
-extern const struct command replay_command;
 const struct command replay_command = {
     .name = "replay",
     .summary = "deliver what a sink has had to it once more",
@@ -379,10 +355,12 @@ const struct command replay_command = {
         "being delivered meanwhile, and a replayed one stands behind what waits of its key.\n"
         "Events that the sink's filter takes too long for are left out and counted.\n"
         "\n"
-        "Counts first and asks; where nobody can be asked it needs --yes. Works as long as the\n"
+        "Counts first and asks; without a terminal it needs --yes. Works as long as the\n"
         "rate asks for, and waits while the relay does not deliver. If it is interrupted, it ends\n"
         "with 75 and says with which --from it goes on. The role must be a member of\n"
         "courier_relay.\n",
     .options = options,
     .run = run_replay,
+    .needs_schema = true,
+    .refused = input_time_refused,
 };

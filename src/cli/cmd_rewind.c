@@ -1,25 +1,20 @@
 /*
- * A sink goes back to an earlier place, and delivers everything from there on
- * again. rewind.sql says why nothing is lost. A relay that owns the lane knows
- * where it stands and would go on there, so it must not own it meanwhile.
+ * Moves a sink's cursor back, so that everything from there on is delivered
+ * again. rewind.sql says why nothing is lost. A relay that owns the lane keeps
+ * its position in memory and would overwrite the cursor, so none may own it.
  */
-#include "base/alloc.h"
 #include "base/bytes.h"
-#include "cli/cli.h"
-#include "cli/confirm.h"
-#include "cli/log_position.h"
-#include "cli/operate.h"
+#include "cli/commands.h"
+#include "cli/connect.h"
+#include "cli/input.h"
 #include "cli/remedy.h"
-#include "cli/sink_name.h"
 #include "operator/cursor_rows.h"
 #include "text/shell_word.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-enum { SINK, LANE, TO, YES, DSN, CONFIG };
+enum { SINK, LANE, TO, YES };
 
 static const struct command_option options[] = {
     [SINK] = {"sink", 0, "NAME", false, "the sink that goes back; required"},
@@ -27,9 +22,7 @@ static const struct command_option options[] = {
     [TO] = {"to", 0, "ID|TIME", false,
         "the first event to come again: an id, 2026-11-21T08:00Z,\n2h (ago) or beginning; "
         "required"},
-    [YES] = {"yes", 'y', NULL, false, "do not ask"},
-    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
-    [CONFIG] = {"config", 'c', "FILE", false, "the database of this configuration"},
+    [YES] = OPTION_YES,
     {0},
 };
 
@@ -43,22 +36,14 @@ struct rewind {
 static bool read_words(struct rewind *rewind, struct error *error)
 {
         const struct arguments *arguments = rewind->arguments;
-        const char *lane = arguments_value(arguments, LANE);
 
         rewind->sink = arguments_value(arguments, SINK);
-        rewind->lane = HISTORY_ALL_LANES;
         if (rewind->sink == NULL || !arguments_has(arguments, TO))
                 return error_set(error, ERROR_USAGE, "rewind needs --sink NAME and --to ID|TIME");
-        if (lane != NULL) {
-                char *end;
-                long number = strtol(lane, &end, 10);
-                if (*lane == '\0' || *end != '\0' || number < 0 || number > INT_MAX)
-                        return error_set(error, ERROR_USAGE,
-                            "--lane: \"%.64s\" is not the number of a lane", lane);
-                rewind->lane = (int)number;
-        }
-        return sink_name_check_form(rewind->sink, error) &&
-               log_position_parse(&rewind->to, "to", arguments_value(arguments, TO), error);
+        return input_lane(
+                   arguments_value(arguments, LANE), HISTORY_ALL_LANES, &rewind->lane, error) &&
+               input_sink_name(rewind->sink, error) &&
+               input_log_position(&rewind->to, "to", arguments_value(arguments, TO), error);
 }
 
 static bool check_held(
@@ -82,48 +67,27 @@ static bool check_held(
         return false;
 }
 
-static bool confirm(const struct rewind *rewind, int64_t id, int64_t n_events, struct error *error)
-{
-        char *question;
-        bool is_yes;
-
-        if (arguments_has(rewind->arguments, YES))
-                return true;
-        question =
-            xasprintf("let sink %s deliver up to %" PRId64 " events again, from id %" PRId64 " on",
-                rewind->sink, n_events, id);
-        if (confirm_can_ask())
-                is_yes =
-                    confirm_ask(question) || error_set(error, ERROR_SYSTEM, "nothing was changed");
-        else
-                is_yes =
-                    error_set(error, ERROR_USAGE, "rewind: that would %s; add --yes", question);
-        free(question);
-        return is_yes;
-}
-
 static bool go_back(struct blocking_conn *conn, const struct rewind *rewind, struct error *error)
 {
         struct cursor_belongings belongings;
         int64_t id, n_events, n_lanes;
 
-        if (!history_find(conn, &rewind->to, &id, error))
-                return log_position_refused(conn, error);
-        if (!cursors_hold(conn, rewind->sink, rewind->lane, &belongings, error))
-                return operate_refused(conn, error);
-        if (!check_held(rewind, &belongings, error))
+        if (!history_find(conn, &rewind->to, &id, error) ||
+            !cursors_hold(conn, rewind->sink, rewind->lane, &belongings, error) ||
+            !check_held(rewind, &belongings, error))
                 return false;
         if (id != 0 &&
             !history_count_rewind(conn, rewind->sink, rewind->lane, id, &n_events, error))
-                return operate_refused(conn, error);
+                return false;
         if (id == 0 || n_events == 0)
                 return error_set(error, ERROR_EMPTY,
                     "sink %s has passed no event from there on: there is nothing to go back to",
                     rewind->sink);
-        if (!confirm(rewind, id, n_events, error))
+        if (!input_confirm(rewind->arguments, YES, "add --yes", error,
+                "let sink %s deliver up to %" PRId64 " events again, from id %" PRId64 " on",
+                rewind->sink, n_events, id) ||
+            !history_rewind(conn, rewind->sink, rewind->lane, id, &n_lanes, error))
                 return false;
-        if (!history_rewind(conn, rewind->sink, rewind->lane, id, &n_lanes, error))
-                return operate_refused(conn, error);
         printf("sink %s: %" PRId64 " of %" PRId64 " cursors moved back to id %" PRId64
                "; up to %" PRId64 " events are delivered again\n",
             rewind->sink, n_lanes, belongings.n_cursors, id, n_events);
@@ -133,19 +97,12 @@ static bool go_back(struct blocking_conn *conn, const struct rewind *rewind, str
 static bool run_rewind(const struct arguments *arguments, struct error *error)
 {
         struct rewind rewind = {.arguments = arguments};
-        struct blocking_conn *conn;
-        bool ok;
+        struct blocking_conn *conn =
+            read_words(&rewind, error) ? command_connect(arguments, error) : NULL;
 
-        if (!read_words(&rewind, error))
-                return false;
-        conn = operate_connect(
-            arguments_value(arguments, DSN), arguments_value(arguments, CONFIG), 0, error);
-        ok = conn != NULL && go_back(conn, &rewind, error);
-        blocking_conn_close(conn);
-        return ok;
+        return conn != NULL && go_back(conn, &rewind, error);
 }
 
-extern const struct command rewind_command;
 const struct command rewind_command = {
     .name = "rewind",
     .summary = "let a sink go back, and deliver everything from there on again",
@@ -161,4 +118,7 @@ const struct command rewind_command = {
         "The role must be a member of courier_relay.\n",
     .options = options,
     .run = run_rewind,
+    .database = DATABASE,
+    .needs_schema = true,
+    .refused = input_time_refused,
 };

@@ -1,9 +1,8 @@
 #include "base/alloc.h"
 #include "base/regular_file.h"
-#include "cli/cli.h"
-#include "cli/libraries.h"
+#include "cli/commands.h"
+#include "cli/process.h"
 #include "cli/remedy.h"
-#include "cli/resources.h"
 #include "config/config.h"
 #include "log/log.h"
 #include "loop/resolve.h"
@@ -40,8 +39,9 @@ static unsigned count_threads(const struct config *config)
         return n_threads;
 }
 
-/* libuv starts its threads at first use and never more. E-mail blocks one for each message on its way,
- * standard output one, a module as many as it says; none of them may wait behind another. Returns how many there will be. */
+/* libuv starts its threads at first use and never more. E-mail blocks one thread for each message under
+ * way, standard output one, a module as many as it says; no sink may wait for the threads of another.
+ * Returns the number of threads. */
 static unsigned size_thread_pool(const struct config *config)
 {
         const unsigned max_threads = 1024; /* libuv's */
@@ -55,8 +55,8 @@ static unsigned size_thread_pool(const struct config *config)
         return n_threads < max_threads ? (unsigned)n_threads : max_threads;
 }
 
-/* How many files may be open at the same time when all is busy; a receiver that keeps its
- * connection open between two events takes one more. */
+/* How many files are open when everything is busy. A receiver that keeps its connection open between two
+ * events takes one more. */
 static uint64_t count_files(const struct config *config)
 {
         const uint64_t of_our_own = 32;
@@ -80,7 +80,7 @@ static uint64_t count_files(const struct config *config)
 
 static void provide_files(const struct config *config)
 {
-        const uint64_t limit = resources_raise_files();
+        const uint64_t limit = process_raise_files();
         const uint64_t wanted = count_files(config);
 
         if (limit < wanted)
@@ -104,7 +104,7 @@ static bool load_modules(const struct config *config, struct error *error)
         return true;
 }
 
-/* What a relay that runs wants of its process. */
+/* What reloads need to know of the start. */
 struct running {
         bool is_level_given; /* on the command line, which goes before the file */
         unsigned n_threads;  /* of the pool, which never grows */
@@ -128,12 +128,12 @@ static void touch_modules(const struct config *config)
                 if (module == NULL)
                         continue;
                 path = xasprintf("%s/%s", sink_module_folder(config->relay.modules), module->file);
-                (void)regular_file_stat(path, &status); /* what it says matters when it is loaded */
+                (void)regular_file_stat(path, &status); /* the load judges it */
                 free(path);
         }
 }
 
-/* On a thread of its own, which is held up by folders that do not answer before the loop is. */
+/* Runs on a thread of its own, so that a folder that does not answer blocks that thread and not the loop. */
 static struct config *load_again(
     const char *path, const char *text, size_t length, struct error *error)
 {
@@ -178,15 +178,15 @@ static void apply(void *owner, const struct config *config)
 static bool prepare(struct running *running, const struct config *config, struct error *error)
 {
         apply_log(running, config);
-        resources_keep_to_ourselves();
+        process_keep_memory_private();
         if (!load_modules(config, error))
                 return false;
         provide_files(config);
         running->n_threads = size_thread_pool(config);
-        if (!resources_check(running->n_threads, error))
+        if (!process_check_limits(running->n_threads, error))
                 return false;
         use_name_servers(config);
-        return libraries_init_curl() ||
+        return process_init_curl() ||
                error_set(error, ERROR_SYSTEM, "libcurl cannot be initialised");
 }
 
@@ -231,7 +231,6 @@ static bool run_run(const struct arguments *arguments, struct error *error)
         return config != NULL && run_config(config, arguments, error);
 }
 
-extern const struct command run_command;
 const struct command run_command = {
     .name = "run",
     .summary = "deliver events until SIGTERM or SIGINT",

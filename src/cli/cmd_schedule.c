@@ -1,25 +1,17 @@
-/* Recurring events: what there is, and away with one. SQL makes them. */
-#include "cli/cli.h"
-#include "cli/subcommand.h"
+/* Recurring events: list and remove them. SQL makes them. */
+#include "cli/commands.h"
+#include "cli/connect.h"
 #include "cli/table.h"
 #include "operator/schedule_list.h"
-#include "pg/blocking_conn.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#define ANSWER_TIMEOUT_MS 30000
+enum { JSON, FAIL_EMPTY };
 
-enum { JSON, FAIL_EMPTY, DSN, CONFIG };
-
-#define CONNECT (1U << DSN | 1U << CONFIG)
-
-static const struct command_option options[] = {
+static const struct command_option list_options[] = {
     [JSON] = {"json", 0, NULL, false, "for list: print JSON, one object a line"},
     [FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "for list: end with 8 if there are none"},
-    [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
-    [CONFIG] = {"config", 'c', "FILE", false, "the database of this configuration"},
     {0},
 };
 
@@ -35,21 +27,22 @@ static const struct table_column columns[] = {
 };
 
 /* Puts what the server refused into the words of the command line. A publisher may not read the
- * schema's version, so a schema that is too old shows as something that is not there. */
-static bool refused(struct blocking_conn *conn, struct error *error)
+ * schema's version, so an old schema shows as an object that does not exist. */
+static void refused(
+    struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
 {
+        (void)arguments;
         if (error->kind == ERROR_PERMISSION)
-                return error_set(error, ERROR_PERMISSION,
+                error_set(error, ERROR_PERMISSION,
                     "%s. An administrator can allow it: GRANT courier_publisher TO \"%s\"",
                     blocking_conn_message(conn), blocking_conn_user(conn));
-        if (error->kind == ERROR_SCHEMA)
-                return error_set(error, ERROR_SCHEMA, "%s. See `pgcourier migrate status`",
+        else if (error->kind == ERROR_SCHEMA)
+                error_set(error, ERROR_SCHEMA, "%s. See `pgcourier migrate status`",
                     blocking_conn_message(conn));
         /* character_not_in_repertoire: only the name can be the cause. */
-        if (strcmp(blocking_conn_sqlstate(conn), "22021") == 0)
-                return error_set(
+        else if (strcmp(blocking_conn_sqlstate(conn), "22021") == 0)
+                error_set(
                     error, ERROR_USAGE, "the name is not valid: %s", blocking_conn_message(conn));
-        return false;
 }
 
 static bool print(const struct rows *rows, const struct arguments *arguments, struct error *error)
@@ -65,63 +58,50 @@ static bool print(const struct rows *rows, const struct arguments *arguments, st
         return true;
 }
 
-static struct blocking_conn *connect(const struct arguments *arguments, struct error *error)
-{
-        return connect_for_command(arguments_value(arguments, DSN),
-            arguments_value(arguments, CONFIG), ANSWER_TIMEOUT_MS, error);
-}
-
 static bool run_list(const struct arguments *arguments, struct error *error)
 {
-        struct blocking_conn *conn = connect(arguments, error);
-        struct rows *rows;
-        bool ok;
+        struct blocking_conn *conn = command_connect(arguments, error);
+        struct rows *rows =
+            conn != NULL ? schedule_list(conn, arguments_has(arguments, JSON), error) : NULL;
+        bool ok = rows != NULL && print(rows, arguments, error);
 
-        if (conn == NULL)
-                return false;
-        rows = schedule_list(conn, arguments_has(arguments, JSON), error);
-        ok = rows != NULL ? print(rows, arguments, error) : refused(conn, error);
         rows_free(rows);
-        blocking_conn_close(conn);
         return ok;
 }
 
 static bool run_remove(const struct arguments *arguments, struct error *error)
 {
-        const char *name = arguments->operands[1];
-        struct blocking_conn *conn = connect(arguments, error);
+        const char *name = arguments->operands[0];
+        struct blocking_conn *conn = command_connect(arguments, error);
         bool existed;
-        bool ok;
 
-        if (conn == NULL)
+        if (conn == NULL || !schedule_remove(conn, name, &existed, error))
                 return false;
-        ok = schedule_remove(conn, name, &existed, error) || refused(conn, error);
-        blocking_conn_close(conn);
-        if (ok && !existed)
+        if (!existed)
                 return error_set(error, ERROR_EMPTY,
                     "there is no schedule \"%.255s\"; see `pgcourier schedule list`", name);
-        if (ok)
-                printf("removed %s\n", name);
-        return ok;
+        printf("removed %s\n", name);
+        return true;
 }
 
-static const struct subcommand subcommands[] = {
-    {"list", CONNECT | 1U << JSON | 1U << FAIL_EMPTY, 0, 0, run_list},
-    {"remove", CONNECT, 1, 1, run_remove},
-    {0},
+static const struct command list_command = {
+    .name = "list",
+    .usage = "[--json] [--fail-empty] [--dsn DSN | -c FILE]",
+    .options = list_options,
+    .run = run_list,
 };
 
-static bool run_schedule(const struct arguments *arguments, struct error *error)
-{
-        return subcommands_run(arguments, error);
-}
+static const struct command remove_command = {
+    .name = "remove",
+    .usage = "NAME [--dsn DSN | -c FILE]",
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_remove,
+};
 
-extern const struct command schedule_command;
 const struct command schedule_command = {
     .name = "schedule",
     .summary = "list and remove recurring events",
-    .usage = "list [--json] [--fail-empty] [--dsn DSN | -c FILE]\n"
-             "       pgcourier schedule remove NAME [--dsn DSN | -c FILE]",
     .details =
         "`schedule list` shows the recurring events: when they tick, when next and when last, in\n"
         "UTC. A next tick that has passed means that no relay runs; or see under ERROR.\n"
@@ -131,8 +111,8 @@ const struct command schedule_command = {
         "\n"
         "The role must be a member of courier_publisher or courier_relay. With neither --dsn nor\n"
         "-c the environment names the database (PGHOST, PGUSER, PGDATABASE …).\n",
-    .options = options,
-    .subcommands = subcommands,
-    .max_operands = UINT_MAX,
-    .run = run_schedule,
+    .subcommands = (const struct command *const[]){&list_command, &remove_command, NULL},
+    .database = DATABASE,
+    .answer_timeout_ms = 30000,
+    .refused = refused,
 };

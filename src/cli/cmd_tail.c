@@ -1,10 +1,10 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "cli/admin_client.h"
-#include "cli/cli.h"
-#include "cli/endpoint/cmd_endpoint.h"
+#include "cli/commands.h"
+#include "cli/connect.h"
+#include "cli/endpoint/endpoint_common.h"
 #include "operator/endpoint_rows.h"
-#include "pg/blocking_conn.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -42,7 +42,7 @@ static const char *text_of(const json_t *delivery, const char *name)
         return text != NULL ? text : "";
 }
 
-/* Columns get wider with what they have held, so lines that follow each other are aligned. */
+/* A column keeps the width of the longest text so far, so that lines stay aligned. */
 static int widen(int *width, const char *text)
 {
         if ((int)strlen(text) > *width)
@@ -58,7 +58,7 @@ static void print_latency(double seconds)
                 printf("%8.2f s", seconds);
 }
 
-/* The time of day is enough for what is seen as it happens. */
+/* Without the date: the lines appear as things happen. */
 static void print_line(struct tail *tail, const json_t *delivery)
 {
         const char *at = text_of(delivery, "at");
@@ -79,7 +79,7 @@ static void print_line(struct tail *tail, const json_t *delivery)
         free(receiver);
 }
 
-/* False: enough, or nobody reads it any more. */
+/* False: enough, or the reader of standard output is gone. */
 static bool show(struct tail *tail, const json_t *delivery, const char *data)
 {
         if (tail->key != NULL && strcmp(tail->key, text_of(delivery, "key")) != 0)
@@ -119,8 +119,8 @@ static void append_argument(
         curl_free(escaped);
 }
 
-/* The relay would never tell of a name that is misspelt. A database that does not answer is no reason not
- * to follow. */
+/* The relay stays silent about a misspelt name, so the database is asked. If it does not answer, the
+ * command follows all the same. */
 static bool endpoint_exists(const char *config_path, const char *name, struct error *error)
 {
         struct error ignored;
@@ -138,7 +138,7 @@ static bool endpoint_exists(const char *config_path, const char *name, struct er
         return is_there;
 }
 
-/* No name has a slash in it, so "webhooks/acme" is what it looks like. */
+/* Names have no slash, so "webhooks/acme" is a sink and its receiver. */
 static bool make_path(const struct arguments *arguments, struct bytes *path, struct error *error)
 {
         const char *sink = arguments_value(arguments, SINK);
@@ -202,7 +202,6 @@ static bool run_tail(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command tail_command;
 const struct command tail_command = {
     .name = "tail",
     .summary = "follow the deliveries of a running relay",

@@ -1,4 +1,4 @@
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "pg/blocking_conn.h"
 #include "pgcourier/version.h"
 #include "sinks/module_loader.h"
@@ -47,7 +47,7 @@ struct library {
         const char *tls;      /* what it encrypts with, or NULL */
 };
 
-/* What stands in a folder of modules. */
+/* The files of a folder of modules. */
 struct modules {
         const char *folder;
         struct dirent **entries; /* owned */
@@ -68,7 +68,7 @@ static bool modules_find(struct modules *modules, const char *folder, struct err
         if (modules->n_entries >= 0)
                 return true;
         modules->n_entries = 0;
-        /* The one of the installation need not be there. */
+        /* The folder of the installation may be missing. */
         return folder == NULL ||
                error_set(error, ERROR_USAGE, "--modules %.400s cannot be read: %s", folder,
                    strerror(errno));
@@ -202,7 +202,6 @@ static bool run_version(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command version_command;
 const struct command version_command = {
     .name = "version",
     .summary = "print the versions of pgcourier and of what it is built from",

@@ -1,6 +1,8 @@
+#include "cli/connect.h"
+
 #include "cli/cli.h"
 #include "config/config.h"
-#include "pg/blocking_conn.h"
+#include "outbox/schema.h"
 
 #include <string.h>
 
@@ -46,4 +48,53 @@ struct blocking_conn *connect_for_command(
                     length > 0 && strchr(".?!", cause.text[length - 1]) != NULL ? "" : ".");
         }
         return conn;
+}
+
+static bool check_schema(struct blocking_conn *conn, struct error *error)
+{
+        struct schema_status status;
+        bool ok;
+
+        if (!schema_read_status(conn, &status, error)) {
+                command_refused(conn, NULL, error);
+                return false;
+        }
+        ok = schema_check(conn, status.version, error);
+        schema_status_deinit(&status);
+        return ok;
+}
+
+struct blocking_conn *connect_to_schema(
+    const char *dsn, const char *config_path, int64_t answer_timeout_ms, struct error *error)
+{
+        struct blocking_conn *conn =
+            connect_for_command(dsn, config_path, answer_timeout_ms, error);
+
+        if (conn == NULL || check_schema(conn, error))
+                return conn;
+        blocking_conn_close(conn);
+        return NULL;
+}
+
+struct blocking_conn *command_connect(const struct arguments *arguments, struct error *error)
+{
+        const struct command *root = arguments->root;
+
+        *arguments->conn = (root->needs_schema ? connect_to_schema : connect_for_command)(
+            arguments->dsn, arguments->config_path, root->answer_timeout_ms, error);
+        return *arguments->conn;
+}
+
+void command_refused(
+    struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
+{
+        (void)arguments;
+        if (error->kind == ERROR_PERMISSION)
+                error_set(error, ERROR_PERMISSION,
+                    "%s. An administrator can allow it: GRANT courier_relay TO \"%s\"",
+                    blocking_conn_message(conn), blocking_conn_user(conn));
+        /* character_not_in_repertoire: only a word of the command line can be the cause. */
+        else if (strcmp(blocking_conn_sqlstate(conn), "22021") == 0)
+                error_set(
+                    error, ERROR_USAGE, "a value is not valid: %s", blocking_conn_message(conn));
 }

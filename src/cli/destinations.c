@@ -69,7 +69,7 @@ void destinations_deinit(struct destinations *destinations)
         *destinations = (struct destinations){0};
 }
 
-/* Condition by condition, so that it can be said which one it was. */
+/* Condition by condition, to tell which one fails. */
 static enum destination_verdict judge(const struct routing *whole, const struct event *event)
 {
         struct routing part = *whole;

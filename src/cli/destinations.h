@@ -1,7 +1,7 @@
 /*
- * Who takes an event: the sinks of a configuration, and of those that fan out
- * each receiver. The judgement is the relay's own (outbox/routing.h); what only
- * the database can judge, the filters, is left to the caller.
+ * Which destinations take an event: the sinks of a configuration, and each
+ * receiver of a sink that fans out. The relay's own code judges topics, types
+ * and headers (outbox/routing.h). Filters need the database: the caller asks it.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ struct destinations {
         size_t n_destinations;
 };
 
-/* All there are; the configuration is borrowed. */
+/* All of them; borrows the configuration. */
 bool destinations_load(struct destinations *out_destinations, const struct config *config,
     struct blocking_conn *conn, struct error *error) __attribute__((warn_unused_result));
 void destinations_deinit(struct destinations *destinations);
@@ -47,7 +47,7 @@ enum destination_verdict destination_judge(
 
 bool destination_has_filter(const struct destination *destination);
 
-/* Those of the sink and of its receiver, as an array literal of jsonpath. All must hold. */
+/* The filters of the sink and of its receiver, as an array literal of jsonpath. All must hold. */
 void destination_append_filters(const struct destination *destination, struct bytes *out_array);
 
 /* "sink mail", "sink hooks/acme"; free it. */

@@ -15,35 +15,26 @@
 #define MARK "`pgcourier "
 
 /* For the life of the process; NULL: none. */
+static const struct command *const *commands;
 static char *config;
 static char *dsn; /* without secrets */
 
-/* Whether the command has the option, and where. */
-static bool has_option(const struct command *command, const char *name, unsigned *out_index)
+static bool has_option(const struct command *command, const char *name)
 {
-        const struct command_option *options = command->options;
+        const struct command_option **options = command_options(command, command);
+        bool has = false;
 
-        for (unsigned i = 0; options != NULL && options[i].name != NULL; i++)
-                if (strcmp(options[i].name, name) == 0) {
-                        *out_index = i;
-                        return true;
-                }
-        return false;
-}
-
-static const char *given(const struct arguments *arguments, const char *name)
-{
-        unsigned index;
-
-        return has_option(arguments->command, name, &index) ? arguments_value(arguments, index)
-                                                            : NULL;
+        for (size_t i = 0; options[i] != NULL; i++)
+                has |= strcmp(options[i]->name, name) == 0;
+        free(options);
+        return has;
 }
 
 char *remedy_absolute(const char *path)
 {
         char *folder, *absolute;
 
-        /* Not realpath(): what is linked to may be replaced. */
+        /* Not realpath(): the target of a link may be replaced. */
         while (strncmp(path, "./", 2) == 0)
                 path += 1 + strspn(path + 1, "/");
         folder = *path != '/' ? getcwd(NULL, 0) : NULL;
@@ -52,15 +43,13 @@ char *remedy_absolute(const char *path)
         return absolute;
 }
 
-void remedy_init(const struct arguments *arguments)
+void remedy_init(const struct command *const all[], const struct arguments *arguments)
 {
-        const char *path = given(arguments, "config");
-        const char *given_dsn = given(arguments, "dsn");
-
-        if (path != NULL)
-                config = remedy_absolute(path);
-        if (given_dsn != NULL)
-                dsn = dsn_without_secrets(given_dsn);
+        commands = all;
+        if (arguments->config_path != NULL)
+                config = remedy_absolute(arguments->config_path);
+        if (arguments->dsn != NULL)
+                dsn = dsn_without_secrets(arguments->dsn);
 }
 
 const char *remedy_config(void)
@@ -68,26 +57,28 @@ const char *remedy_config(void)
         return config;
 }
 
-/* `at` is behind the mark, `length` up to the backtick. What the command lacks that this one was given. */
+static const struct command *find_command(const char *name, size_t length)
+{
+        for (size_t i = 0; commands != NULL && commands[i] != NULL; i++)
+                if (strlen(commands[i]->name) == length &&
+                    strncmp(commands[i]->name, name, length) == 0)
+                        return commands[i];
+        return NULL;
+}
+
+/* Adds the option that the command in the text lacks. `at` is behind the mark, `length` ends at the
+ * backtick. */
 static void complete(struct bytes *out, const char *at, size_t length)
 {
-        char name[32];
-        size_t name_length = strcspn(at, " `");
-        const struct command *command;
-        unsigned index;
+        const struct command *command = find_command(at, strcspn(at, " `"));
 
-        if (name_length >= sizeof name || memmem(at, length, " -c ", 4) != NULL ||
+        if (command == NULL || memmem(at, length, " -c ", 4) != NULL ||
             memmem(at, length, " --dsn", 6) != NULL)
                 return;
-        memcpy(name, at, name_length);
-        name[name_length] = '\0';
-        command = command_find(name);
-        if (command == NULL)
-                return;
-        if (config != NULL && has_option(command, "config", &index)) {
+        if (config != NULL && has_option(command, "config")) {
                 shell_word_append(out, "-c");
                 shell_word_append(out, config);
-        } else if (dsn != NULL && *dsn != '\0' && has_option(command, "dsn", &index)) {
+        } else if (dsn != NULL && *dsn != '\0' && has_option(command, "dsn")) {
                 shell_word_append(out, "--dsn");
                 shell_word_append(out, dsn);
         }

@@ -3,8 +3,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "cli/destinations.h"
-#include "cli/log_position.h"
-#include "cli/operate.h"
 #include "operator/filter_check.h"
 #include "outbox/event_headers.h"
 
@@ -56,7 +54,7 @@ static int64_t id_of(const struct rows *rows, int row)
         return strtoll(rows_text(rows, row, HISTORY_ID), NULL, 10);
 }
 
-/* Unless a filter says no. */
+/* Filters may still refuse some. */
 static struct ids choose(const struct destination *destination, const struct rows *rows)
 {
         struct ids chosen = {.ids = xcalloc((size_t)rows_count(rows) + 1, sizeof *chosen.ids)};
@@ -81,7 +79,7 @@ static bool ask(struct replay_reader *reader, struct ids *chosen, bool *out_is_t
         ok = filters_ask(reader->conn, array_end(&asked), reader->filters.data, &rows, error);
         array_deinit(&asked);
         if (!ok)
-                return operate_refused(reader->conn, error);
+                return false;
         *out_took_us = clock_monotonic_us() - asked_us;
         *out_is_too_slow = rows == NULL;
         if (rows == NULL)
@@ -93,7 +91,7 @@ static bool ask(struct replay_reader *reader, struct ids *chosen, bool *out_is_t
         return true;
 }
 
-/* The event is not judged; as with the relay, three of them in a row are enough. */
+/* Skips an event that the filter took too long for. As in the relay, the third in a row is an error. */
 static bool leave_out(struct replay_reader *reader, int64_t id, struct error *error)
 {
         char *name;
@@ -110,7 +108,7 @@ static bool leave_out(struct replay_reader *reader, int64_t id, struct error *er
         return false;
 }
 
-/* As many at once as they answer for in good time, and as it takes to find enough. */
+/* Doubles the page while the filters answer quickly and a page does not yield enough. */
 static void note_time(struct replay_reader *reader, int64_t took_us, bool is_enough)
 {
         if (is_enough || took_us >= FILTER_QUEUE_LIMIT_MS * 1000)
@@ -130,7 +128,7 @@ static bool read_rows(struct replay_reader *reader, const struct rows *rows, str
 
         if (asks && !ask(reader, chosen, &is_too_slow, &took_us, error))
                 return false;
-        if (is_too_slow && chosen->n > 1) { /* once more, one after the other */
+        if (is_too_slow && chosen->n > 1) { /* again, one by one */
                 reader->n_rows = 1;
                 chosen->n = 0;
                 return true;
@@ -163,7 +161,7 @@ bool replay_reader_read(struct replay_reader *reader, int n_max, struct array_li
         bool ok;
 
         if (rows == NULL)
-                return log_position_refused(reader->conn, error);
+                return false;
         *out_is_end = false;
         chosen = choose(reader->destination, rows);
         ok = read_rows(reader, rows, &chosen, n_max, out_is_end, error);

@@ -1,8 +1,8 @@
 /*
- * Which events a replay takes, a page at a time: those of the range that the
- * sink would take today. Its filters are asked apart from the reading, and of
- * no more events at once than they answer for in good time: what they take too
- * long for is left out, and three such events in a row end it.
+ * Finds the events of a range that the sink would take today, page by page. Its
+ * filters are asked in statements of their own, about as many events at once as
+ * they can judge in time. An event that a filter takes too long for is left out;
+ * three of them in a row end the replay.
  */
 #pragma once
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the terminal's width: what a long column is not cut below while another has more. */
+/* The share of the terminal below which a long column is not cut while another one is wider. */
 #define LONG_SHARE 0.15
 
 /* libsmartcols measures words, and escapes what is not printable, as the environment's character
@@ -129,7 +129,7 @@ static unsigned late_control(const unsigned char *text)
         return text[0] == 0xc2 && text[1] >= 0x80 && text[1] <= 0x9f ? text[1] : 0;
 }
 
-/* The server escapes the first 32, and beyond ASCII there is nothing outside of strings. */
+/* The server has escaped the first 32, and JSON has characters beyond ASCII in strings only. */
 static void print_object(const char *object)
 {
         for (const unsigned char *at = (const unsigned char *)object; *at != '\0'; at++) {

@@ -1,8 +1,8 @@
 /*
  * Rows on standard output: tables for people, objects for programs.
  *
- * Keys, topics and errors come from elsewhere: what could move a terminal's
- * cursor or change its colours is printed as \x1b, in JSON as \u009b.
+ * Keys, topics and errors are untrusted text: control characters, which could
+ * move a terminal's cursor, are printed as \x1b, in JSON as \u009b.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ bool table_print(const struct table_column *columns, const struct rows *rows, st
 bool table_print_cells(const struct table_column *columns, const char *const *cells, size_t n_lines,
     const char *const *colours, struct error *error) __attribute__((warn_unused_result));
 
-/* Text of others; what would move the cursor is printed as \\x1b, further lines are indented. */
+/* Untrusted text: control characters are printed as \\x1b, and further lines are indented. */
 void table_print_text(const char *text, int indent);
 
 /* The JSON objects in that column, one a line. */

@@ -145,7 +145,7 @@ Test(cursor_command, drops_parked_deliveries_only_when_told_to)
         insert_parked(&rig, "sink = 'old'");
         insert_parked(&rig, NULL);
         expect_refusal(CURSOR("drop", "old", "--yes"), 2,
-            "sink old has 1 parked delivery that nobody would ever deliver");
+            "sink old has 1 parked delivery that would never be delivered");
         cr_expect_eq(count("cursor"), 2);
         cr_expect_eq(count("parked"), 1);
         expect_output(CURSOR("drop", "old", "--yes", "--parked"),

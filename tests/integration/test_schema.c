@@ -132,7 +132,7 @@ Test(schema, is_made_once_by_two_at_the_same_time)
         cr_assert_eq(second_code, 0, "%s", output);
         cr_assert_not_null(strstr(output, "applied 0001_outbox\n"), "%s", output);
         cr_assert_not_null(
-            strstr(output, "0001_outbox was applied by somebody else meanwhile\n"), "%s", output);
+            strstr(output, "0001_outbox was applied by another session meanwhile\n"), "%s", output);
         expect_value(connection, "SELECT count(*) FROM courier.schema_version", all_versions());
         PQfinish(connection);
         free(output);

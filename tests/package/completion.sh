@@ -1,12 +1,13 @@
 #!/bin/bash
-# What bash completes, with the script that the program prints; zsh and fish read theirs, if they are here.
+# What bash completes, with the script that is installed; zsh and fish read theirs, if they are here.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 mkdir bin && ln -s "$PGCOURIER" bin/pgcourier
 PATH=$folder/bin:$PATH
-# There is no database here, which would know receivers.
+# There is no database here, which would know receivers. The script that is installed calls this.
+# shellcheck disable=SC2317
 pgcourier() {
   if [ "$1 $2" = "completion endpoints" ]; then echo acme; else command pgcourier "$@"; fi
 }
@@ -16,9 +17,8 @@ sinks:
   - { name: billing, topics: ["**"], stdout: {} }
   - { name: bus, topics: ["**"], stdout: {} }
 END
-pgcourier completion bash >completion.bash
 # shellcheck disable=SC1091
-. ./completion.bash
+. "$PACKAGE/completion.bash"
 failed=0
 
 completes() { # completes EXPECTED WORD...: the last word is where the cursor is
@@ -50,7 +50,6 @@ completes "acme" pgcourier endpoint show -c shop.yaml ac
 completes "acme" pgcourier dead list -c shop.yaml --endpoint a
 completes "" pgcourier endpoint add -c shop.yaml ac
 completes "schema" pgcourier config sc
-completes "docs" pgcourier config d
 completes "status" pgcourier migrate st
 completes "publish" pgcourier help pub
 completes "list" pgcourier dead l
@@ -64,10 +63,9 @@ completes "billing bus" pgcourier dead list -c shop.yaml --sink b
 completes "bus" pgcourier dead list --config = shop.yaml --sink = bu
 completes "billing" pgcourier pause -c shop.yaml bi
 completes "" pgcourier pause bi
-completes "bash" pgcourier completion b
+completes "" pgcourier completi
 
 for shell in zsh fish; do
-  pgcourier completion "$shell" >"completion.$shell"
-  if command -v "$shell" >/dev/null; then "$shell" -n "completion.$shell" || failed=1; fi
+  if command -v "$shell" >/dev/null; then "$shell" -n "$PACKAGE/completion.$shell" || failed=1; fi
 done
 exit "$failed"

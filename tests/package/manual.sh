@@ -15,7 +15,7 @@ if grep -q '@[A-Z_]*@' <<<"$text"; then
   echo "pgcourier.1: a mark is left"
   exit 1
 fi
-"$PGCOURIER" help | grep -q ' manual ' && { echo "the command for the build is shown to people"; exit 1; }
+"$PGCOURIER" help | grep -q ' completion ' && { echo "the command for scripts is shown to people"; exit 1; }
 
 text=$(LC_ALL=C.UTF-8 MANWIDTH=200 man -l "$PACKAGE/pgcourier.yaml.5.gz")
 for word in 'postgres' 'sinks\[\]\.http\.auth' 'secret_file: path' 'sweep: duration, 10ms to 1h; by default 5s'; do

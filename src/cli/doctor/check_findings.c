@@ -1,7 +1,7 @@
 /* What is wrong does not stop the checks that do not depend on it. */
 #include "cli/doctor/check_findings.h"
 
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "config/config.h"
 #include "pg/blocking_conn.h"
 #include "pg/dsn_check.h"
@@ -60,7 +60,6 @@ static bool run_check(const struct arguments *arguments, struct error *error)
         return report_finish(report, error);
 }
 
-extern const struct command check_command;
 const struct command check_command = {
     .name = "check",
     .summary = "check the configuration, and what it names",

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "cli/doctor/check_findings.h"
-#include "cli/libraries.h"
+#include "cli/process.h"
 #include "config/config.h"
 #include "loop/resolve.h"
 #include "loop/timer.h"
@@ -204,7 +204,7 @@ bool check_sinks(const struct config *config, bool connects, struct report *repo
 {
         struct probing *probing = xcalloc(1, sizeof *probing);
 
-        if (!libraries_init_curl() || uv_loop_init(&probing->loop) != 0) {
+        if (!process_init_curl() || uv_loop_init(&probing->loop) != 0) {
                 report_fail(report, ERROR_SYSTEM, "sinks", "Is the system out of memory or files?",
                     "libcurl or the event loop cannot be initialised");
                 free(probing);

@@ -6,7 +6,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "cli/admin_client.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/connect.h"
 #include "cli/doctor/check_findings.h"
 #include "config/config.h"
 #include "config/secret.h"
@@ -254,7 +255,6 @@ static bool run_doctor(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command doctor_command;
 const struct command doctor_command = {
     .name = "doctor",
     .summary = "find what makes deliveries slow, silent or unsafe",

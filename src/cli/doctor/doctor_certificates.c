@@ -1,6 +1,6 @@
 /* The certificates of PostgreSQL, of the sinks and our own: how long they last. */
 #include "base/alloc.h"
-#include "cli/certificate.h"
+#include "cli/doctor/certificate.h"
 #include "cli/doctor/check_findings.h"
 #include "cli/doctor/cmd_doctor.h"
 #include "config/config.h"

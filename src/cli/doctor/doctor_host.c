@@ -2,7 +2,7 @@
 #include "base/bytes.h"
 #include "cli/doctor/check_findings.h"
 #include "cli/doctor/cmd_doctor.h"
-#include "cli/resources.h"
+#include "cli/process.h"
 #include "config/config.h"
 #include "config/secret.h"
 
@@ -92,7 +92,7 @@ static void check_files(const char *config_path, struct report *report)
 
 static void check_limit(const struct config *config, struct report *report)
 {
-        uint64_t n_allowed = resources_raise_files();
+        uint64_t n_allowed = process_raise_files();
         uint64_t n_needed = OWN_FILES;
 
         for (unsigned i = 0; i < config->n_sinks; i++)

@@ -1,12 +1,12 @@
 /*
- * `pgcourier endpoint add`. The table checks every rule, and the sink what only
- * it knows; here is what the command line's own forms need: lists, numbers,
- * headers.
+ * `pgcourier endpoint add`. The table checks every rule, and the sink checks its
+ * own; this file reads the forms of the command line: lists, numbers, headers.
  */
 #include "base/alloc.h"
-#include "cli/endpoint/cmd_endpoint.h"
+#include "cli/connect.h"
+#include "cli/endpoint/endpoint_common.h"
 #include "cli/endpoint/endpoint_delivery.h"
-#include "cli/sink_name.h"
+#include "cli/input.h"
 #include "cli/table.h"
 #include "config/config.h"
 #include "config/secret.h"
@@ -22,6 +22,46 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+        SINK,
+        URL,
+        TOPICS,
+        TYPES,
+        FILTER,
+        HEADER,
+        CONCURRENCY,
+        RATE,
+        BURST,
+        DESCRIPTION,
+        SECRET_FILE,
+        START,
+        JSON
+};
+
+static const struct command_option options[] = {
+    [SINK] = ENDPOINT_OPTION_SINK,
+    [URL] = {"url", 0, "URL", false, "where its events are posted to"},
+    [TOPICS] = {"topics", 0, "A,B", true,
+        "patterns: * is any characters up to the next\ndot, ** any at all, ! excludes;\n"
+        "default: **,!courier.**"},
+    [TYPES] = {"types", 0, "A,B", true, "the same for types; default: any"},
+    [FILTER] = {"filter", 0, "JSONPATH", false,
+        "a predicate that the payload must meet:\n'$.total > 100'"},
+    [HEADER] = {"header", 0, "'NAME: VALUE'", true, "send this along; may be given several times"},
+    [CONCURRENCY] = {"concurrency", 0, "N", false,
+        "requests under way at the same time; default: 8"},
+    [RATE] = {"rate", 0, "N", false, "events a second; default: 0, unlimited"},
+    [BURST] = {"burst", 0, "N", false,
+        "events that may go at once within the rate;\ndefault: those of one second"},
+    [DESCRIPTION] = {"description", 0, "TEXT", false, "for people"},
+    [SECRET_FILE] = ENDPOINT_OPTION_SECRET_FILE,
+    [START] = {"start", 0, "now|beginning", false,
+        "whether it gets what the outbox still has;\ndefault: now, only what is published from now "
+        "on"},
+    [JSON] = OPTION_JSON,
+    {0},
+};
 
 struct addition {
         const struct arguments *arguments;
@@ -56,17 +96,16 @@ static bool add_patterns(
         }
 }
 
-static bool read_patterns(struct addition *addition, enum endpoint_option option,
-    enum endpoint_field field, struct array_literal *array, struct error *error)
+static bool read_patterns(struct addition *addition, unsigned option, enum endpoint_field field,
+    struct array_literal *array, struct error *error)
 {
-        const struct arguments *arguments = addition->arguments;
+        const char *list;
+        unsigned at = 0;
 
-        if (!arguments_has(arguments, option))
+        if (!arguments_has(addition->arguments, option))
                 return true;
-        for (unsigned i = 0; i < arguments->n_given; i++)
-                if (arguments->given[i].index == option &&
-                    !add_patterns(array, arguments->command->options[option].name,
-                        arguments->given[i].value, error))
+        while ((list = arguments_next(addition->arguments, option, &at)) != NULL)
+                if (!add_patterns(array, options[option].name, list, error))
                         return false;
         addition->values[field] = array_end(array);
         return true;
@@ -108,13 +147,14 @@ static bool add_header(json_t *headers, const char *line, struct error *error)
 static bool read_headers(struct addition *addition, struct error *error)
 {
         const struct arguments *arguments = addition->arguments;
+        const char *line;
+        unsigned at = 0;
 
-        if (!arguments_has(arguments, OPTION_HEADER))
+        if (!arguments_has(arguments, HEADER))
                 return true;
         addition->headers = json_object();
-        for (unsigned i = 0; i < arguments->n_given; i++)
-                if (arguments->given[i].index == OPTION_HEADER &&
-                    !add_header(addition->headers, arguments->given[i].value, error))
+        while ((line = arguments_next(arguments, HEADER, &at)) != NULL)
+                if (!add_header(addition->headers, line, error))
                         return false;
         addition->headers_text = json_dumps(addition->headers, JSON_COMPACT);
         addition->values[ENDPOINT_HEADERS] = addition->headers_text;
@@ -124,9 +164,9 @@ static bool read_headers(struct addition *addition, struct error *error)
 static bool read_numbers(struct addition *addition, struct error *error)
 {
         const struct arguments *arguments = addition->arguments;
-        const char *concurrency = arguments_value(arguments, OPTION_CONCURRENCY);
-        const char *rate = arguments_value(arguments, OPTION_RATE);
-        const char *burst = arguments_value(arguments, OPTION_BURST);
+        const char *concurrency = arguments_value(arguments, CONCURRENCY);
+        const char *rate = arguments_value(arguments, RATE);
+        const char *burst = arguments_value(arguments, BURST);
         uint64_t whole;
         double number;
 
@@ -146,22 +186,22 @@ static bool read_numbers(struct addition *addition, struct error *error)
         return true;
 }
 
-/* Text that is given as an empty one would be text; better none. */
+/* An empty value would be stored as text, so it is refused. */
 static bool read_texts(struct addition *addition, struct error *error)
 {
         static const struct {
-                enum endpoint_option option;
+                unsigned option;
                 enum endpoint_field field;
-        } texts[] = {{OPTION_URL, ENDPOINT_URL}, {OPTION_DESCRIPTION, ENDPOINT_DESCRIPTION},
-            {OPTION_FILTER, ENDPOINT_FILTER}, {OPTION_START, ENDPOINT_START}};
+        } texts[] = {{URL, ENDPOINT_URL}, {DESCRIPTION, ENDPOINT_DESCRIPTION},
+            {FILTER, ENDPOINT_FILTER}, {START, ENDPOINT_START}};
         const struct arguments *arguments = addition->arguments;
 
-        addition->values[ENDPOINT_NAME] = arguments->operands[1];
+        addition->values[ENDPOINT_NAME] = arguments->operands[0];
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
                 const char *value = arguments_value(arguments, texts[i].option);
                 if (value != NULL && *value == '\0')
-                        return error_set(error, ERROR_USAGE, "--%s is empty",
-                            arguments->command->options[texts[i].option].name);
+                        return error_set(
+                            error, ERROR_USAGE, "--%s is empty", options[texts[i].option].name);
                 addition->values[texts[i].field] = value;
         }
         return addition->values[ENDPOINT_URL] != NULL ||
@@ -171,10 +211,10 @@ static bool read_texts(struct addition *addition, struct error *error)
 
 static bool read_sink(struct addition *addition, struct error *error)
 {
-        const char *path = arguments_value(addition->arguments, OPTION_CONFIG);
-        const char *name = arguments_value(addition->arguments, OPTION_SINK);
+        const char *path = addition->arguments->config_path;
+        const char *name = arguments_value(addition->arguments, SINK);
 
-        if (name != NULL && !sink_name_check_form(name, error))
+        if (name != NULL && !input_sink_name(name, error))
                 return false;
         if (path == NULL && name == NULL)
                 return error_set(error, ERROR_USAGE,
@@ -197,15 +237,16 @@ static bool read_all(struct addition *addition, struct error *error)
 {
         if (!read_texts(addition, error) || !read_numbers(addition, error) ||
             !read_headers(addition, error) ||
-            !read_patterns(addition, OPTION_TOPICS, ENDPOINT_TOPICS, &addition->topics, error) ||
-            !read_patterns(addition, OPTION_TYPES, ENDPOINT_TYPES, &addition->types, error) ||
-            !endpoint_read_secret(addition->arguments, &addition->secret, error))
+            !read_patterns(addition, TOPICS, ENDPOINT_TOPICS, &addition->topics, error) ||
+            !read_patterns(addition, TYPES, ENDPOINT_TYPES, &addition->types, error) ||
+            !endpoint_read_secret(
+                arguments_value(addition->arguments, SECRET_FILE), &addition->secret, error))
                 return false;
         addition->values[ENDPOINT_SECRET] = addition->secret;
         return read_sink(addition, error);
 }
 
-/* What the sink will say of it, before it is there. */
+/* Lets the sink judge the receiver before it is added. */
 static bool ask_sink(const struct addition *addition, struct error *error)
 {
         size_t n_headers = json_object_size(addition->headers);
@@ -232,7 +273,7 @@ static bool ask_sink(const struct addition *addition, struct error *error)
         return ok;
 }
 
-/* A misspelt sink would be a receiver that never gets anything. */
+/* A receiver of a misspelt sink would never get anything. */
 static bool warn_of_unknown_sink(
     struct blocking_conn *conn, const struct addition *addition, struct error *error)
 {
@@ -242,7 +283,7 @@ static bool warn_of_unknown_sink(
         if (addition->sink != NULL)
                 return true;
         if (!pauses_knows_sink(conn, sink, &is_known, error))
-                return endpoint_refused(conn, addition->values[ENDPOINT_NAME], error);
+                return false;
         if (!is_known)
                 fprintf(stderr,
                     "no relay has run a sink %s here so far: is the name right? -c FILE checks "
@@ -254,14 +295,14 @@ static bool warn_of_unknown_sink(
 static bool add(struct blocking_conn *conn, const struct addition *addition, struct error *error)
 {
         const char *name = addition->values[ENDPOINT_NAME];
-        bool as_json = arguments_has(addition->arguments, OPTION_JSON);
+        bool as_json = arguments_has(addition->arguments, JSON);
         struct rows *rows = NULL;
 
-        /* The configuration knows the sink, even if no relay has served it yet. */
+        /* The configuration names the sink, so it exists even if no relay has run it yet. */
         if (addition->sink == NULL || endpoint_note_sink(conn, addition->sink->name, error))
                 rows = endpoint_add(conn, addition->values, as_json, error);
         if (rows == NULL)
-                return endpoint_refused(conn, name, error);
+                return false;
         if (as_json) {
                 table_print_json(rows, 0);
         } else {
@@ -274,17 +315,15 @@ static bool add(struct blocking_conn *conn, const struct addition *addition, str
         return warn_of_unknown_sink(conn, addition, error);
 }
 
-bool endpoint_run_add(const struct arguments *arguments, struct error *error)
+static bool run_add(const struct arguments *arguments, struct error *error)
 {
         struct addition addition = {.arguments = arguments};
         struct blocking_conn *conn = NULL;
-        bool ok = false;
+        bool ok;
 
         if (read_all(&addition, error) && (addition.sink == NULL || ask_sink(&addition, error)))
-                conn = endpoint_connect(arguments, error);
-        if (conn != NULL)
-                ok = add(conn, &addition, error);
-        blocking_conn_close(conn);
+                conn = command_connect(arguments, error);
+        ok = conn != NULL && add(conn, &addition, error);
         free(addition.headers_text);
         json_decref(addition.headers);
         array_deinit(&addition.topics);
@@ -293,3 +332,15 @@ bool endpoint_run_add(const struct arguments *arguments, struct error *error)
         config_free(addition.config);
         return ok;
 }
+
+const struct command endpoint_add_command = {
+    .name = "add",
+    .usage = "NAME --url URL [--sink NAME] [--topics A,B] [--types A,B]\n"
+             "                 [--filter JSONPATH] [--header 'NAME: VALUE']... [--concurrency N]\n"
+             "                 [--rate N] [--burst N] [--description TEXT] [--secret-file FILE]\n"
+             "                 [--start now|beginning] [--json]",
+    .options = options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_add,
+};

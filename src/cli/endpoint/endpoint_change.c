@@ -1,6 +1,8 @@
-/* What is done with a receiver that there is: stand still, go on, go away, a new secret. */
+/* Changes of an existing receiver: pause, resume, remove, rotate-secret. */
 #include "base/alloc.h"
-#include "cli/endpoint/cmd_endpoint.h"
+#include "cli/connect.h"
+#include "cli/endpoint/endpoint_common.h"
+#include "cli/input.h"
 #include "config/secret.h"
 #include "config/units.h"
 #include "operator/endpoint_rows.h"
@@ -8,33 +10,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define DEFAULT_OVERLAP_MS (INT64_C(24) * 60 * 60 * 1000)
 #define MAX_OVERLAP_MS     (INT64_C(365) * 24 * 60 * 60 * 1000)
 
-typedef bool step_fn(
-    struct blocking_conn *conn, const struct arguments *arguments, struct error *error);
+enum { PAUSE_REASON };
 
-static bool with_connection(const struct arguments *arguments, step_fn *step, struct error *error)
+static const struct command_option pause_options[] = {
+    [PAUSE_REASON] = {"reason", 0, "TEXT", false, "why, for people"}, {0}};
+
+enum { REMOVE_YES };
+
+static const struct command_option remove_options[] = {[REMOVE_YES] = OPTION_YES, {0}};
+
+enum { ROTATE_OVERLAP, ROTATE_SECRET_FILE };
+
+static const struct command_option rotate_options[] = {
+    [ROTATE_OVERLAP] = {"overlap", 0, "DURATION", false,
+        "how long the old secret signs too: 90s, 12h, 7d;\n0 ends it at once; default: 24h"},
+    [ROTATE_SECRET_FILE] = ENDPOINT_OPTION_SECRET_FILE,
+    {0},
+};
+
+static bool run_pause(const struct arguments *arguments, struct error *error)
 {
-        struct blocking_conn *conn = endpoint_connect(arguments, error);
-        bool ok = conn != NULL && step(conn, arguments, error);
-
-        blocking_conn_close(conn);
-        return ok;
-}
-
-static bool pause_one(
-    struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
-{
-        const char *name = arguments->operands[1];
-        struct rows *rows = endpoint_set_state(
-            conn, name, "paused", arguments_value(arguments, OPTION_REASON), error);
+        const char *name = arguments->operands[0];
+        struct blocking_conn *conn = command_connect(arguments, error);
+        struct rows *rows = NULL;
         bool ok = true;
 
+        if (conn != NULL)
+                rows = endpoint_set_state(
+                    conn, name, "paused", arguments_value(arguments, PAUSE_REASON), error);
         if (rows == NULL)
-                return endpoint_refused(conn, name, error);
+                return false;
         if (rows_count(rows) == 0)
                 ok = endpoint_missing(conn, name, error);
         else
@@ -44,15 +53,16 @@ static bool pause_one(
         return ok;
 }
 
-static bool resume_one(
-    struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
+static bool run_resume(const struct arguments *arguments, struct error *error)
 {
-        const char *name = arguments->operands[1];
-        struct rows *rows = endpoint_set_state(conn, name, "active", NULL, error);
+        const char *name = arguments->operands[0];
+        struct blocking_conn *conn = command_connect(arguments, error);
+        struct rows *rows =
+            conn != NULL ? endpoint_set_state(conn, name, "active", NULL, error) : NULL;
         bool ok = true;
 
         if (rows == NULL)
-                return endpoint_refused(conn, name, error);
+                return false;
         if (rows_count(rows) == 0)
                 ok = endpoint_missing(conn, name, error);
         else if (strcmp(rows_text(rows, 0, 0), "active") == 0)
@@ -63,28 +73,13 @@ static bool resume_one(
         return ok;
 }
 
-static bool ask(const char *name)
-{
-        char *answer = NULL;
-        size_t capacity = 0;
-        bool is_yes = false;
-
-        fprintf(stderr, "remove %s, its secret and its place in the outbox? [y/N] ", name);
-        if (getline(&answer, &capacity, stdin) > 0) {
-                answer[strcspn(answer, "\r\n")] = '\0';
-                is_yes = strcasecmp(answer, "y") == 0 || strcasecmp(answer, "yes") == 0;
-        }
-        free(answer);
-        return is_yes;
-}
-
-/* "1 dead letter", "up to 7 undelivered events": the subcommand's form is the caller's. Free it. */
+/* "1 dead letter", "up to 7 undelivered events"; free it. */
 static char *counted(const char *n, const char *noun, const char *nouns)
 {
         return xasprintf("%s %s", n, strcmp(n, "1") == 0 ? noun : nouns);
 }
 
-/* What of it goes, and what stays. */
+/* What is removed with it, and the dead letters, which stay. */
 struct belongings {
         char *events; /* owned */
         char *parked;
@@ -101,16 +96,22 @@ static void belongings_deinit(struct belongings *belongings)
 static bool confirm(const struct arguments *arguments, const char *name,
     const struct belongings *belongings, struct error *error)
 {
-        if (arguments_has(arguments, OPTION_YES))
+        char *question;
+        bool is_yes;
+
+        if (arguments_has(arguments, REMOVE_YES))
                 return true;
-        if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        if (!input_can_ask())
                 return error_set(error, ERROR_USAGE,
                     "endpoint remove: %s has %s and %s, which would go, and %s, which would stay; "
                     "add --yes",
                     name, belongings->events, belongings->parked, belongings->dead);
         fprintf(stderr, "%s has %s and %s, which go, and %s, which stay\n", name,
             belongings->events, belongings->parked, belongings->dead);
-        return ask(name) || error_set(error, ERROR_SYSTEM, "nothing was changed");
+        question = xasprintf("remove %s, its secret and its place in the outbox", name);
+        is_yes = input_ask(question) || error_set(error, ERROR_SYSTEM, "nothing was changed");
+        free(question);
+        return is_yes;
 }
 
 static bool count_belongings(struct blocking_conn *conn, const char *name,
@@ -124,7 +125,7 @@ static bool count_belongings(struct blocking_conn *conn, const char *name,
                 return false;
         rows = endpoint_count(conn, name, error);
         if (rows == NULL)
-                return endpoint_refused(conn, name, error);
+                return false;
         if (rows_count(rows) == 0) {
                 rows_free(rows);
                 return endpoint_missing(conn, name, error);
@@ -141,21 +142,20 @@ static bool count_belongings(struct blocking_conn *conn, const char *name,
         return true;
 }
 
-/* The parked deliveries are left to the relay: it may be about to write to them. */
-static bool remove_one(
-    struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
+/* The relay removes the parked deliveries: it may be about to write to them. */
+static bool run_remove(const struct arguments *arguments, struct error *error)
 {
-        const char *name = arguments->operands[1];
+        const char *name = arguments->operands[0];
+        struct blocking_conn *conn = command_connect(arguments, error);
         struct belongings belongings = {0};
         bool existed = false;
         bool ok;
 
-        if (!count_belongings(conn, name, &belongings, error))
+        if (conn == NULL || !count_belongings(conn, name, &belongings, error))
                 return false;
-        ok = confirm(arguments, name, &belongings, error);
-        if (ok && !endpoint_remove(conn, name, &existed, error))
-                ok = endpoint_refused(conn, name, error);
-        else if (ok && !existed) /* somebody else was faster */
+        ok = confirm(arguments, name, &belongings, error) &&
+             endpoint_remove(conn, name, &existed, error);
+        if (ok && !existed) /* another session was faster */
                 ok = endpoint_missing(conn, name, error);
         else if (ok)
                 printf("removed %s; with it go %s and %s; what stays: %s\n", name,
@@ -167,7 +167,7 @@ static bool remove_one(
 static bool read_overlap(
     const struct arguments *arguments, int64_t *out_overlap_ms, struct error *error)
 {
-        const char *value = arguments_value(arguments, OPTION_OVERLAP);
+        const char *value = arguments_value(arguments, ROTATE_OVERLAP);
 
         *out_overlap_ms = DEFAULT_OVERLAP_MS;
         if (value == NULL)
@@ -182,11 +182,11 @@ static bool read_overlap(
 static bool rotate(struct blocking_conn *conn, const struct arguments *arguments,
     int64_t overlap_ms, const char *secret, struct error *error)
 {
-        const char *name = arguments->operands[1];
+        const char *name = arguments->operands[0];
         struct rows *rows = endpoint_rotate_secret(conn, name, overlap_ms, secret, error);
 
         if (rows == NULL)
-                return endpoint_refused(conn, name, error);
+                return false;
         if (secret == NULL)
                 puts(rows_text(rows, 0, ROTATED_SECRET));
         if (rows_text(rows, 0, ROTATED_UNTIL) != NULL)
@@ -198,34 +198,53 @@ static bool rotate(struct blocking_conn *conn, const struct arguments *arguments
         return true;
 }
 
-bool endpoint_run_pause(const struct arguments *arguments, struct error *error)
-{
-        return with_connection(arguments, pause_one, error);
-}
-
-bool endpoint_run_resume(const struct arguments *arguments, struct error *error)
-{
-        return with_connection(arguments, resume_one, error);
-}
-
-bool endpoint_run_remove(const struct arguments *arguments, struct error *error)
-{
-        return with_connection(arguments, remove_one, error);
-}
-
-bool endpoint_run_rotate_secret(const struct arguments *arguments, struct error *error)
+static bool run_rotate_secret(const struct arguments *arguments, struct error *error)
 {
         struct blocking_conn *conn = NULL;
         char *secret = NULL;
         int64_t overlap_ms;
-        bool ok = false;
+        bool ok;
 
         if (read_overlap(arguments, &overlap_ms, error) &&
-            endpoint_read_secret(arguments, &secret, error))
-                conn = endpoint_connect(arguments, error);
-        if (conn != NULL)
-                ok = rotate(conn, arguments, overlap_ms, secret, error);
-        blocking_conn_close(conn);
+            endpoint_read_secret(arguments_value(arguments, ROTATE_SECRET_FILE), &secret, error))
+                conn = command_connect(arguments, error);
+        ok = conn != NULL && rotate(conn, arguments, overlap_ms, secret, error);
         secret_free(secret);
         return ok;
 }
+
+const struct command endpoint_pause_command = {
+    .name = "pause",
+    .usage = "NAME [--reason TEXT]",
+    .options = pause_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_pause,
+};
+
+const struct command endpoint_resume_command = {
+    .name = "resume",
+    .usage = "NAME",
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_resume,
+};
+
+const struct command endpoint_remove_command = {
+    .name = "remove",
+    .usage = "NAME [--yes]",
+    .options = remove_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_remove,
+};
+
+const struct command endpoint_rotate_secret_command = {
+    .name = "rotate-secret",
+    .usage = "NAME [--overlap DURATION]\n"
+             "                 [--secret-file FILE]",
+    .options = rotate_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_rotate_secret,
+};

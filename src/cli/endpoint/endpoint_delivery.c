@@ -1,7 +1,7 @@
 #include "cli/endpoint/endpoint_delivery.h"
 
 #include "base/clock.h"
-#include "cli/libraries.h"
+#include "cli/process.h"
 #include "config/config.h"
 #include "sinks/address_guard.h"
 #include "sinks/http/http_url.h"
@@ -54,7 +54,7 @@ static bool open_target(struct delivery *delivery, const struct sink_config *con
         return delivery->target != NULL;
 }
 
-/* A sink ends an attempt by its own timeouts. */
+/* The timeouts of the sink end the attempt. */
 static void deliver(struct delivery *delivery, const struct event *event)
 {
         delivery->attempt = (struct attempt){.event = event,
@@ -67,7 +67,7 @@ static void deliver(struct delivery *delivery, const struct event *event)
         uv_run(&delivery->loop, UV_RUN_DEFAULT);
 }
 
-/* Runs the loop to its end: what the sink closes, closes there. */
+/* Runs the loop until the sink has closed its handles. */
 static void finish(struct delivery *delivery)
 {
         if (delivery->target != NULL)
@@ -84,7 +84,7 @@ static bool run(struct delivery *delivery, const struct sink_config *config,
 {
         bool ok;
 
-        if (!libraries_init_curl())
+        if (!process_init_curl())
                 return error_set(error, ERROR_SYSTEM, "libcurl cannot be initialised");
         if (uv_loop_init(&delivery->loop) != 0) {
                 curl_global_cleanup();
@@ -97,8 +97,7 @@ static bool run(struct delivery *delivery, const struct sink_config *config,
         return ok;
 }
 
-/* An address that stands in the URL itself can be judged now; what a name means is found out at each
- * connection. */
+/* An address in the URL itself can be judged now; a name is resolved at each connection. */
 static bool check_address(const struct http_config *config, const char *url, struct error *error)
 {
         const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};

@@ -1,6 +1,6 @@
 /*
- * A sink that fans out, opened here and for a moment: what the relay would say
- * of a receiver is what its sink says of it.
+ * Opens a sink that fans out for a moment, to let it judge a receiver, or deliver
+ * to it, exactly as it would in a relay.
  */
 #pragma once
 

@@ -1,4 +1,6 @@
-#include "cli/endpoint/cmd_endpoint.h"
+/* Lists receivers, and shows one. */
+#include "cli/connect.h"
+#include "cli/endpoint/endpoint_common.h"
 #include "cli/table.h"
 #include "config/suggest.h"
 #include "operator/endpoint_rows.h"
@@ -6,6 +8,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { LIST_SINK, LIST_STATE, LIST_FAIL_EMPTY, LIST_JSON };
+
+static const struct command_option list_options[] = {
+    [LIST_SINK] = ENDPOINT_OPTION_SINK,
+    [LIST_STATE] = {"state", 0, "STATE", false, "only those active, paused or disabled"},
+    [LIST_FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "end with 8 if there are none"},
+    [LIST_JSON] = OPTION_JSON,
+    {0},
+};
+
+enum { SHOW_SECRETS, SHOW_JSON };
+
+static const struct command_option show_options[] = {
+    [SHOW_SECRETS] = {"secrets", 0, NULL, false, "show the secrets and header values too"},
+    [SHOW_JSON] = OPTION_JSON,
+    {0},
+};
 
 static const struct table_column columns[] = {
     {"NAME", ENDPOINT_ROW_NAME, CELL_LONG},
@@ -43,50 +63,54 @@ static bool print(
 {
         const char *none = is_any ? "there are no endpoints" : "no endpoint matches";
 
-        if (rows_count(rows) == 0 && arguments_has(arguments, OPTION_FAIL_EMPTY))
+        if (rows_count(rows) == 0 && arguments_has(arguments, LIST_FAIL_EMPTY))
                 return error_set(error, ERROR_EMPTY, "%s", none);
         if (rows_count(rows) == 0)
                 fprintf(stderr, "%s%s\n", none,
                     is_any ? "; `pgcourier endpoint add NAME --url URL` makes one" : "");
-        else if (arguments_has(arguments, OPTION_JSON))
+        else if (arguments_has(arguments, LIST_JSON))
                 table_print_json(rows, ENDPOINT_ROW_JSON);
         else
                 return table_print(columns, rows, error);
         return true;
 }
 
-bool endpoint_run_list(const struct arguments *arguments, struct error *error)
+static bool run_list(const struct arguments *arguments, struct error *error)
 {
-        const char *sink = arguments_value(arguments, OPTION_SINK);
-        const char *state = arguments_value(arguments, OPTION_STATE);
-        struct blocking_conn *conn;
-        struct rows *rows;
+        const char *sink = arguments_value(arguments, LIST_SINK);
+        const char *state = arguments_value(arguments, LIST_STATE);
+        struct blocking_conn *conn =
+            check_state(state, error) ? command_connect(arguments, error) : NULL;
+        struct rows *rows = NULL;
         bool ok;
 
-        if (!check_state(state, error))
-                return false;
-        conn = endpoint_connect(arguments, error);
-        if (conn == NULL)
-                return false;
-        rows = endpoints_read(conn, sink, state, arguments_has(arguments, OPTION_JSON), error);
-        ok = rows != NULL ? print(rows, arguments, sink == NULL && state == NULL, error)
-                          : endpoint_refused(conn, "list", error);
+        if (conn != NULL)
+                rows =
+                    endpoints_read(conn, sink, state, arguments_has(arguments, LIST_JSON), error);
+        ok = rows != NULL && print(rows, arguments, sink == NULL && state == NULL, error);
         rows_free(rows);
-        blocking_conn_close(conn);
         return ok;
 }
 
-static bool show(struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
+const struct command endpoint_list_command = {
+    .name = "list",
+    .usage = "[--sink NAME] [--state STATE] [--fail-empty] [--json]",
+    .options = list_options,
+    .run = run_list,
+};
+
+static bool run_show(const struct arguments *arguments, struct error *error)
 {
-        const char *name = arguments->operands[1];
-        bool as_json = arguments_has(arguments, OPTION_JSON);
-        bool with_secrets = arguments_has(arguments, OPTION_SECRETS);
+        const char *name = arguments->operands[0];
+        bool as_json = arguments_has(arguments, SHOW_JSON);
+        bool with_secrets = arguments_has(arguments, SHOW_SECRETS);
+        struct blocking_conn *conn = command_connect(arguments, error);
         struct endpoint_waiting waiting;
         struct rows *rows;
         char *text;
         bool ok = true;
 
-        if (!endpoint_wait_count(conn, name, &waiting, error))
+        if (conn == NULL || !endpoint_wait_count(conn, name, &waiting, error))
                 return false;
         text = endpoint_wait_text(&waiting);
         rows = as_json ? endpoint_show_json(conn, name, with_secrets, waiting.n,
@@ -94,7 +118,7 @@ static bool show(struct blocking_conn *conn, const struct arguments *arguments, 
                        : endpoint_show(conn, name, with_secrets, text, error);
         free(text);
         if (rows == NULL)
-                return endpoint_refused(conn, name, error);
+                return false;
         if (rows_count(rows) == 0)
                 ok = endpoint_missing(conn, name, error);
         else if (as_json)
@@ -105,11 +129,11 @@ static bool show(struct blocking_conn *conn, const struct arguments *arguments, 
         return ok;
 }
 
-bool endpoint_run_show(const struct arguments *arguments, struct error *error)
-{
-        struct blocking_conn *conn = endpoint_connect(arguments, error);
-        bool ok = conn != NULL && show(conn, arguments, error);
-
-        blocking_conn_close(conn);
-        return ok;
-}
+const struct command endpoint_show_command = {
+    .name = "show",
+    .usage = "NAME [--secrets] [--json]",
+    .options = show_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_show,
+};

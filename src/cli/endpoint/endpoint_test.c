@@ -1,12 +1,13 @@
 /*
- * `pgcourier endpoint test`: one made-up event, posted from here as the relay
- * would post it. Neither the relay nor the outbox knows of it, so it says
- * nothing about them, and works while the receiver is paused.
+ * `pgcourier endpoint test`: posts one made-up event from this process, as the
+ * relay would. The outbox and the relay have no part in it, so it tells nothing
+ * about them, and works while the receiver is paused.
  */
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "cli/endpoint/cmd_endpoint.h"
+#include "cli/connect.h"
+#include "cli/endpoint/endpoint_common.h"
 #include "cli/endpoint/endpoint_delivery.h"
 #include "config/config.h"
 #include "operator/endpoint_rows.h"
@@ -19,7 +20,15 @@
 
 #define TEST_TOPIC "courier.endpoint.test"
 
-/* What the rows of a receiver's parts say, borrowed from them. */
+enum { TOPIC, PAYLOAD };
+
+static const struct command_option options[] = {
+    [TOPIC] = {"topic", 0, "TOPIC", false, "of the test event; default: " TEST_TOPIC},
+    [PAYLOAD] = {"payload", 0, "JSON", false, "of the test event"},
+    {0},
+};
+
+/* A receiver, put together from its rows; borrows their texts. */
 struct receiver {
         const char *sink;
         struct target_settings target;
@@ -87,8 +96,8 @@ static bool deliver(const struct receiver *receiver, const struct arguments *arg
     const struct config *config, struct error *error)
 {
         const struct sink_config *sink = endpoint_find_sink(config, receiver->sink, error);
-        const char *topic = arguments_value(arguments, OPTION_TOPIC);
-        const char *payload = arguments_value(arguments, OPTION_PAYLOAD);
+        const char *topic = arguments_value(arguments, TOPIC);
+        const char *payload = arguments_value(arguments, PAYLOAD);
         struct bytes made_up = {0};
         struct event event = {.created_us = clock_wall_us(),
             .topic = topic != NULL ? topic : TEST_TOPIC,
@@ -114,13 +123,13 @@ static bool deliver(const struct receiver *receiver, const struct arguments *arg
 static bool test(struct blocking_conn *conn, const struct arguments *arguments,
     const struct config *config, struct error *error)
 {
-        const char *name = arguments->operands[1];
+        const char *name = arguments->operands[0];
         struct rows *rows = endpoint_read_parts(conn, name, error);
         struct receiver receiver;
         bool ok;
 
         if (rows == NULL)
-                return endpoint_refused(conn, name, error);
+                return false;
         if (rows_count(rows) == 0) {
                 rows_free(rows);
                 return endpoint_missing(conn, name, error);
@@ -134,31 +143,38 @@ static bool test(struct blocking_conn *conn, const struct arguments *arguments,
 
 static bool check_words(const struct arguments *arguments, struct error *error)
 {
-        const char *topic = arguments_value(arguments, OPTION_TOPIC);
+        const char *topic = arguments_value(arguments, TOPIC);
 
-        if (!arguments_has(arguments, OPTION_CONFIG))
+        if (arguments->config_path == NULL)
                 return error_set(error, ERROR_USAGE,
                     "endpoint test: how is the sink set up? Add -c FILE with the relay's "
                     "configuration");
         if (topic != NULL && (*topic == '\0' || strlen(topic) > 255))
                 return error_set(error, ERROR_USAGE, "--topic: a topic has 1 to 255 bytes, not %zu",
                     strlen(topic));
-        return check_payload(arguments_value(arguments, OPTION_PAYLOAD), error);
+        return check_payload(arguments_value(arguments, PAYLOAD), error);
 }
 
-bool endpoint_run_test(const struct arguments *arguments, struct error *error)
+static bool run_test(const struct arguments *arguments, struct error *error)
 {
         struct blocking_conn *conn = NULL;
         struct config *config = NULL;
-        bool ok = false;
+        bool ok;
 
         if (check_words(arguments, error))
-                config = config_load(arguments_value(arguments, OPTION_CONFIG), error);
+                config = config_load(arguments->config_path, error);
         if (config != NULL)
-                conn = endpoint_connect(arguments, error);
-        if (conn != NULL)
-                ok = test(conn, arguments, config, error);
-        blocking_conn_close(conn);
+                conn = command_connect(arguments, error);
+        ok = conn != NULL && test(conn, arguments, config, error);
         config_free(config);
         return ok;
 }
+
+const struct command endpoint_test_command = {
+    .name = "test",
+    .usage = "NAME [--topic TOPIC] [--payload JSON] -c FILE",
+    .options = options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_test,
+};

@@ -1,11 +1,11 @@
 /*
- * The first configuration, from flags and, on a terminal, from what is asked
- * for the rest. Whatever goes wrong: nothing is left half written, and a file
- * that is there stays.
+ * Writes a first configuration from options and, on a terminal, from questions
+ * about the rest. On any error no file is left half written, and an existing
+ * file stays as it was.
  */
 #include "cli/init/cmd_init.h"
 #include "base/alloc.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "pg/dsn_split.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static const struct command_option options[] = {
     {0},
 };
 
-/* Asks, if somebody is there to answer; an empty answer, and the end of input, mean `fallback`. */
+/* Asks at a terminal. Without one, and for an empty answer or the end of input: `fallback`. */
 static char *ask(const struct arguments *arguments, const char *question, const char *fallback)
 {
         char *answer = NULL;
@@ -132,11 +132,12 @@ static bool ask_for_sink(const struct arguments *arguments, struct init *init, s
 
 static bool take_sinks(const struct arguments *arguments, struct init *init, struct error *error)
 {
+        const char *sink;
+        unsigned at = 0;
         bool has_email = false;
 
-        for (unsigned i = 0; i < arguments->n_given; i++)
-                if (arguments->given[i].index == SINK &&
-                    !init_add_sink(init, arguments->given[i].value, error))
+        while ((sink = arguments_next(arguments, SINK, &at)) != NULL)
+                if (!init_add_sink(init, sink, error))
                         return false;
         while (init->n_sinks == 0 ||
                (!arguments_has(arguments, SINK) && ask_whether(arguments, "One more? y or n", "n")))
@@ -205,7 +206,6 @@ static bool run_init(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command init_command;
 const struct command init_command = {
     .name = "init",
     .summary = "write a first configuration, and say what the database lacks",

@@ -82,7 +82,7 @@ static bool look_at_schema(
         return true;
 }
 
-/* As long as there is no schema, its roles may be missing as well. */
+/* Without a schema its roles may be missing as well. */
 static void look_at_rights(const struct rows *rights)
 {
         const char *user = rows_text(rights, 0, USER);

@@ -1,4 +1,4 @@
-/* `pgcourier init`: the file. Whatever is written has passed the same checks as `pgcourier check`. */
+/* `pgcourier init`: the file, which is checked like `pgcourier check` does before it is kept. */
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "cli/init/cmd_init.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In double quotes of YAML, where `$` stands for itself only twice. */
+/* In YAML's double quotes; `$` is doubled, because it begins a variable. */
 static void append_quoted(struct bytes *text, const char *value)
 {
         bytes_append_text(text, "\"");
@@ -112,7 +112,7 @@ static void compose(const struct init *init, const char *password_file, struct b
                                         "openssl rand -hex 32\n");
 }
 
-/* A new file, or with --force another in its place; nobody else can read it at any moment. */
+/* Writes a file that only its owner can ever read; --force replaces an existing one. */
 static bool write_private(
     const struct init *init, const char *path, const char *text, struct error *error)
 {
@@ -120,13 +120,13 @@ static bool write_private(
         int file;
         bool ok;
 
-        unlink(draft); /* of an init that was interrupted */
+        unlink(draft); /* left by an interrupted init */
         file = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         ok = file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text) &&
              fsync(file) == 0;
         if (file >= 0)
                 ok = close(file) == 0 && ok;
-        /* link() does not replace what is there, and rename() does. */
+        /* link() fails if the file exists, rename() replaces it. */
         if (ok)
                 ok = init->is_forced ? rename(draft, path) == 0 : link(draft, path) == 0;
         if (!ok) {

@@ -1,7 +1,7 @@
 /* What is stuck, why, and what helps: of the relay's admin endpoint, or of the database. */
 #include "admin/findings/findings.h"
 #include "base/clock.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/status/status_print.h"
 #include "cli/status/status_source.h"
 #include "config/suggest.h"
@@ -253,7 +253,6 @@ static bool run_status(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-extern const struct command status_command;
 const struct command status_command = {
     .name = "status",
     .summary = "say how every sink is, what is stuck, and what helps",

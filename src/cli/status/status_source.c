@@ -1,11 +1,10 @@
 #include "cli/status/status_source.h"
 
 #include "cli/admin_client.h"
-#include "cli/operate.h"
+#include "cli/connect.h"
 #include "cli/remedy.h"
 #include "config/config.h"
 #include "operator/status_query.h"
-#include "pg/blocking_conn.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +74,8 @@ static bool connect(struct status_source *source, struct error *error)
 {
         if (source->conn != NULL)
                 return true;
-        source->conn = operate_connect(source->dsn, source->config_path, ANSWER_TIMEOUT_MS, error);
+        source->conn =
+            connect_to_schema(source->dsn, source->config_path, ANSWER_TIMEOUT_MS, error);
         if (source->conn == NULL)
                 return false;
         if (blocking_conn_run(source->conn, look_session_sql, error))
@@ -94,7 +94,7 @@ static json_t *look(struct status_source *source, struct error *error)
 
         free(sinks);
         if (rows == NULL) {
-                operate_refused(source->conn, error);
+                command_refused(source->conn, NULL, error);
                 disconnect(source); /* the next one begins anew */
                 return NULL;
         }

@@ -1,18 +1,60 @@
-#include "cli/resources.h"
+#include "cli/process.h"
 
 #include "base/alloc.h"
-#include "base/error.h"
 
+#include <ares.h>
+#include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
+#include <openssl/crypto.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <uv.h>
 
-/* The loop's own, PostgreSQL's two connections, and some for a name to be resolved. */
+/* OpenSSL also passes the calling line, and expects NULL for zero bytes. */
+static void *openssl_malloc(size_t size, const char *file, int line)
+{
+        (void)file;
+        (void)line;
+        return size > 0 ? xmalloc(size) : NULL;
+}
+
+static void openssl_free(void *block, const char *file, int line)
+{
+        (void)file;
+        (void)line;
+        free(block);
+}
+
+static void *openssl_realloc(void *block, size_t size, const char *file, int line)
+{
+        if (size > 0)
+                return xrealloc(block, size);
+        openssl_free(block, file, line);
+        return NULL;
+}
+
+void process_share_allocator(void)
+{
+        json_set_alloc_funcs(xmalloc, free);
+        ares_library_init_mem(ARES_LIB_INIT_ALL, xmalloc, free, xrealloc);
+        uv_replace_allocator(xmalloc, xrealloc, xcalloc, free);
+        /* Refused if OpenSSL has been used already; then it keeps its own allocator. */
+        (void)CRYPTO_set_mem_functions(openssl_malloc, openssl_realloc, openssl_free);
+}
+
+bool process_init_curl(void)
+{
+        return curl_global_init_mem(
+                   CURL_GLOBAL_DEFAULT, xmalloc, free, xrealloc, xstrdup, xcalloc) == CURLE_OK;
+}
+
+/* For the loop, two connections to PostgreSQL, and the resolution of a name. */
 enum { N_FILES = 12 };
 
 static bool check_files(struct error *error)
@@ -52,7 +94,7 @@ static bool check_threads(unsigned n_threads, struct error *error)
         int failure = 0;
         unsigned n = 0;
 
-        pthread_mutex_lock(&gate); /* until all are there at the same time */
+        pthread_mutex_lock(&gate); /* so that all run at the same time */
         while (n < n_threads && failure == 0) {
                 failure = pthread_create(&threads[n], NULL, wait_for_others, &gate);
                 n += failure == 0;
@@ -69,12 +111,12 @@ static bool check_threads(unsigned n_threads, struct error *error)
             n, n_threads, strerror(failure));
 }
 
-bool resources_check(unsigned n_threads, struct error *error)
+bool process_check_limits(unsigned n_threads, struct error *error)
 {
         return check_files(error) && check_threads(n_threads, error);
 }
 
-uint64_t resources_raise_files(void)
+uint64_t process_raise_files(void)
 {
         struct rlimit files;
 
@@ -89,11 +131,11 @@ uint64_t resources_raise_files(void)
         return files.rlim_cur;
 }
 
-void resources_keep_to_ourselves(void)
+void process_keep_memory_private(void)
 {
         const struct rlimit none = {0, 0};
 
-        /* A kernel that knows none of these leaves things as they were. */
+        /* A kernel without them changes nothing. */
         (void)setrlimit(RLIMIT_CORE, &none);
         (void)prctl(PR_SET_DUMPABLE, 0);
         (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

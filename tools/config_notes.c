@@ -1,6 +1,6 @@
 /* What the documentation says of a key instead of its help: with marks, links and what takes more than a
- * line. A row of this table that names no key is an error of `pgcourier config docs`. */
-#include "cli/config/config_commands.h"
+ * line. A row of this table that names no key is an error of `pgcourier-tools config-docs`. */
+#include "tools.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "cli/config/config_commands.h"
 #include "config/config_keys.h"
+#include "tools.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* What the types of keys are called, in the documentation and in the manual. */
-#include "cli/config/config_commands.h"
 #include "config/config_keys.h"
+#include "tools.h"
 
 #include <stdlib.h>
 

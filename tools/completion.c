@@ -1,28 +1,83 @@
 /*
- * Scripts for shells, made of the table of commands, so that they know every
- * option that there is. Names of sinks are asked for when they are wanted:
- * `pgcourier completion sinks -c FILE`, with the file that stands on the line.
+ * Completion scripts for shells, made from the table of commands, so that they
+ * know every option. They ask for names of sinks and endpoints when they need
+ * them: `pgcourier completion sinks -c FILE`, with the file on the line.
  */
-#include "cli/cli.h"
-#include "cli/completion_words.h"
-#include "cli/subcommand.h"
-#include "config/config.h"
-#include "operator/endpoint_rows.h"
-#include "pg/blocking_conn.h"
+#include "cli/commands.h"
+#include "tools.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* Somebody has pressed a key, and waits. */
-#define NAMES_TIMEOUT_MS 2000
-
-enum { CONFIG };
-
-static const struct command_option options[] = {
-    [CONFIG] = {"config", 'c', "FILE", false,
-        "the configuration whose sinks, or database, are asked"},
-    {0},
+/* What a value, or an operand, is the name of. */
+enum completes {
+        COMPLETES_NOTHING,
+        COMPLETES_FILE,
+        COMPLETES_FOLDER,
+        COMPLETES_SINK,
+        COMPLETES_ENDPOINT,
+        COMPLETES_COMMAND,
 };
+
+static enum completes value_completes(const char *value)
+{
+        if (strcmp(value, "FILE") == 0)
+                return COMPLETES_FILE;
+        if (strcmp(value, "FOLDER") == 0)
+                return COMPLETES_FOLDER;
+        return strcmp(value, "SINK") == 0 ? COMPLETES_SINK : COMPLETES_NOTHING;
+}
+
+static enum completes option_completes(const struct command_option *option)
+{
+        if (strcmp(option->name, "sink") == 0)
+                return COMPLETES_SINK;
+        if (strcmp(option->name, "endpoint") == 0)
+                return COMPLETES_ENDPOINT;
+        return option->value != NULL ? value_completes(option->value) : COMPLETES_NOTHING;
+}
+
+/* The operands of a command, or of one of its subcommands. */
+static enum completes operand_completes(const struct command *root, const struct command *command)
+{
+        const char *usage = command->usage != NULL ? command->usage : "";
+
+        usage += *usage == '[';
+        if (strncmp(usage, "SINK", 4) == 0)
+                return COMPLETES_SINK;
+        if (strncmp(usage, "COMMAND", 7) == 0)
+                return COMPLETES_COMMAND;
+        /* What is added has a name that no endpoint has yet. */
+        return strcmp(root->name, "endpoint") == 0 && strcmp(command->name, "add") != 0 &&
+                       strncmp(usage, "NAME", 4) == 0
+                   ? COMPLETES_ENDPOINT
+                   : COMPLETES_NOTHING;
+}
+
+/* The words that an option's value is one of, with blanks between; NULL: it may be any. */
+static const char *option_choices(
+    const struct command *command, const struct command_option *option)
+{
+        static const struct {
+                const char *command;
+                const char *option;
+                const char *choices;
+        } all[] = {
+            {"run", "log-level", "debug info warn error"},
+            {"dead", "reason", "rejected attempts age too_large unjudged skipped"},
+            {"parked", "state", "retry blocked delayed"},
+            {"endpoint", "state", "active paused disabled"},
+            {"endpoint", "start", "now beginning"},
+            {"status", "color", "auto always never"},
+        };
+
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+                if (strcmp(command->name, all[i].command) == 0 &&
+                    strcmp(option->name, all[i].option) == 0)
+                        return all[i].choices;
+        return NULL;
+}
 
 /* The first line of a help text, within single quotes of a shell; `mask` gets a backslash before it. */
 static void print_quoted(const char *text, const char *mask)
@@ -45,12 +100,18 @@ static const char *const bash_kinds[] = {[COMPLETES_NOTHING] = "nothing",
 
 static void print_subcommands(const struct command *command, const char *separator)
 {
-        const char *at = command->usage;
-        const char *subcommand;
-        unsigned length;
+        for (size_t i = 0; command->subcommands != NULL && command->subcommands[i] != NULL; i++)
+                printf("%s%s", command->subcommands[i]->name, separator);
+}
 
-        while ((length = usage_next_subcommand(command, &at, &subcommand)) > 0)
-                printf("%.*s%s", (int)length, subcommand, separator);
+static void print_option_words(const struct command *root, const struct command *command)
+{
+        const struct command_option **options = command_options(root, command);
+
+        for (size_t i = 0; options[i] != NULL; i++)
+                printf("--%s ", options[i]->name);
+        fputs("--help'", stdout);
+        free(options);
 }
 
 static void print_bash_operands(enum completes completes)
@@ -59,18 +120,14 @@ static void print_bash_operands(enum completes completes)
                 printf(" operands=%s", bash_kinds[completes]);
 }
 
-/* Once the subcommand stands there, only its own options are offered. */
+/* Behind a subcommand only its own options are offered. */
 static void print_bash_subcommands(const struct command *command)
 {
         puts("      ((COMP_CWORD == 2)) || case ${COMP_WORDS[2]} in");
-        for (const struct subcommand *subcommand = command->subcommands; subcommand->name != NULL;
-             subcommand++) {
-                printf("        %s) words='", subcommand->name);
-                for (unsigned i = 0; command->options[i].name != NULL; i++)
-                        if (subcommand->options >> i & 1)
-                                printf("--%s ", command->options[i].name);
-                fputs("--help'", stdout);
-                print_bash_operands(subcommand_completes(command, subcommand->name));
+        for (size_t i = 0; command->subcommands[i] != NULL; i++) {
+                printf("        %s) words='", command->subcommands[i]->name);
+                print_option_words(command, command->subcommands[i]);
+                print_bash_operands(operand_completes(command, command->subcommands[i]));
                 puts(" ;;");
         }
         puts("      esac");
@@ -87,18 +144,18 @@ static void print_bash_commands(void)
 
 static void print_bash_case(const struct command *command)
 {
+        const struct command_option **options = command_options(command, command);
+
         printf("    %s)\n      words='", command->name);
         print_subcommands(command, " ");
-        for (const struct command_option *option = command->options; option->name != NULL; option++)
-                printf("--%s ", option->name);
-        fputs("--help'", stdout);
-        print_bash_operands(operand_completes(command));
+        print_option_words(command, command);
+        print_bash_operands(operand_completes(command, command));
         puts("");
         if (command->subcommands != NULL)
                 print_bash_subcommands(command);
         puts("      case $previous in");
-        for (const struct command_option *option = command->options; option->name != NULL;
-             option++) {
+        for (size_t i = 0; options[i] != NULL; i++) {
+                const struct command_option *option = options[i];
                 const char *choices = option_choices(command, option);
                 if (option->value == NULL)
                         continue;
@@ -112,12 +169,13 @@ static void print_bash_case(const struct command *command)
                             bash_kinds[option_completes(option)]);
         }
         puts("      esac ;;");
+        free(options);
 }
 
 static void print_bash(void)
 {
         puts(
-            "# bash completion of pgcourier; made by `pgcourier completion bash`\n"
+            "# bash completion of pgcourier; made by `pgcourier-tools completion bash`\n"
             "_pgcourier_names() { # sinks|endpoints\n"
             "  local i\n"
             "  for ((i = 1; i + 1 < ${#COMP_WORDS[@]}; i++)); do\n"
@@ -131,7 +189,7 @@ static void print_bash(void)
             "}\n"
             "_pgcourier() {\n"
             "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
-            "  local words= operands= value=\n"
+            "  local words='' operands='' value=''\n"
             "  # --option=value comes as three words\n"
             "  [[ $current != = ]] || { previous='='; current=; COMP_CWORD=$((COMP_CWORD + 1)); }\n"
             "  [[ $previous != = ]] || previous=${COMP_WORDS[COMP_CWORD - 2]}\n"
@@ -191,29 +249,29 @@ static void print_zsh_option(const struct command_option *option)
 
 static void print_zsh_case(const struct command *command)
 {
-        const char *at = command->usage;
-        const char *subcommand;
+        const struct command_option **options = command_options(command, command);
 
         printf("    %s)\n      _arguments -S \\\n", command->name);
-        for (const struct command_option *option = command->options; option->name != NULL; option++)
-                print_zsh_option(option);
+        for (size_t i = 0; options[i] != NULL; i++)
+                print_zsh_option(options[i]);
         puts("        '(-h --help)'{-h,--help}'[print this]' \\");
-        if (usage_next_subcommand(command, &at, &subcommand) > 0) {
+        if (command->subcommands != NULL) {
                 fputs("        '1:subcommand:(", stdout);
                 print_subcommands(command, " ");
                 puts(")' ;;");
-        } else if (operand_completes(command) == COMPLETES_SINK) {
+        } else if (operand_completes(command, command) == COMPLETES_SINK) {
                 puts("        '1:sink:_pgcourier_sinks' ;;");
         } else {
                 puts("        '*:operand: ' ;;");
         }
+        free(options);
 }
 
 static void print_zsh(void)
 {
         puts(
             "#compdef pgcourier\n"
-            "# zsh completion of pgcourier; made by `pgcourier completion zsh`\n"
+            "# zsh completion of pgcourier; made by `pgcourier-tools completion zsh`\n"
             "_pgcourier_sinks() {\n"
             "  local file=${opt_args[-c]:-${opt_args[--config]}}\n"
             "  [[ -n $file ]] || return 1\n"
@@ -270,7 +328,7 @@ static void print_fish_option(const struct command *command, const struct comman
 
 static void print_fish(void)
 {
-        puts("# fish completion of pgcourier; made by `pgcourier completion fish`\n"
+        puts("# fish completion of pgcourier; made by `pgcourier-tools completion fish`\n"
              "function __pgcourier_sinks\n"
              "  set -l words (commandline -opc)\n"
              "  for i in (seq (count $words))\n"
@@ -282,24 +340,24 @@ static void print_fish(void)
              "complete -c pgcourier -f");
         for (size_t i = 0; commands[i] != NULL; i++) {
                 const struct command *command = commands[i];
-                const char *at = command->usage;
-                const char *subcommand;
+                const struct command_option **options;
                 if (command->is_hidden)
                         continue;
                 printf("complete -c pgcourier -n __fish_use_subcommand -a %s -d '", command->name);
                 print_quoted(command->summary, "\\");
                 puts("'");
-                for (const struct command_option *option = command->options; option->name != NULL;
-                     option++)
-                        print_fish_option(command, option);
+                options = command_options(command, command);
+                for (size_t k = 0; options[k] != NULL; k++)
+                        print_fish_option(command, options[k]);
+                free(options);
                 printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -s h -l help -d "
                        "'print this'\n",
                     command->name);
-                if (operand_completes(command) == COMPLETES_SINK)
+                if (operand_completes(command, command) == COMPLETES_SINK)
                         printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -a "
                                "'(__pgcourier_sinks)'\n",
                             command->name);
-                if (usage_next_subcommand(command, &at, &subcommand) > 0) {
+                if (command->subcommands != NULL) {
                         printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -a '",
                             command->name);
                         print_subcommands(command, " ");
@@ -308,70 +366,16 @@ static void print_fish(void)
         }
 }
 
-static bool print_sinks(const struct arguments *arguments, struct error *error)
+bool completion_print(const char *shell, struct error *error)
 {
-        struct config *config;
-
-        if (!arguments_has(arguments, CONFIG))
-                return error_set(error, ERROR_USAGE,
-                    "completion sinks needs a configuration: pgcourier completion sinks -c FILE");
-        config = config_load(arguments_value(arguments, CONFIG), error);
-        if (config == NULL)
-                return false;
-        for (unsigned i = 0; i < config->n_sinks; i++)
-                puts(config->sinks[i].name);
-        config_free(config);
-        return true;
-}
-
-static bool print_endpoints(const struct arguments *arguments, struct error *error)
-{
-        struct blocking_conn *conn =
-            connect_for_command(NULL, arguments_value(arguments, CONFIG), NAMES_TIMEOUT_MS, error);
-        struct rows *rows = conn != NULL ? endpoint_names(conn, error) : NULL;
-
-        for (int i = 0; rows != NULL && i < rows_count(rows); i++)
-                puts(rows_text(rows, i, 0));
-        rows_free(rows);
-        blocking_conn_close(conn);
-        return rows != NULL;
-}
-
-static bool run_completion(const struct arguments *arguments, struct error *error)
-{
-        const char *wanted = arguments->operands[0];
-
-        if (strcmp(wanted, "sinks") == 0)
-                return print_sinks(arguments, error);
-        if (strcmp(wanted, "endpoints") == 0)
-                return print_endpoints(arguments, error);
-        if (strcmp(wanted, "bash") == 0)
+        if (strcmp(shell, "bash") == 0)
                 print_bash();
-        else if (strcmp(wanted, "zsh") == 0)
+        else if (strcmp(shell, "zsh") == 0)
                 print_zsh();
-        else if (strcmp(wanted, "fish") == 0)
+        else if (strcmp(shell, "fish") == 0)
                 print_fish();
         else
-                return error_set(error, ERROR_USAGE,
-                    "completion: \"%.64s\" is not one of bash, zsh, fish, sinks, endpoints",
-                    wanted);
+                return error_set(
+                    error, ERROR_USAGE, "completion: \"%.64s\" is not bash, zsh or fish", shell);
         return true;
 }
-
-extern const struct command completion_command;
-const struct command completion_command = {
-    .name = "completion",
-    .summary = "print a script that completes command lines in a shell",
-    .usage = "bash|zsh|fish\n"
-             "       pgcourier completion sinks|endpoints -c FILE",
-    .details =
-        "For this shell only: `source <(pgcourier completion bash)`, the same with zsh, or\n"
-        "`pgcourier completion fish | source`. The packages install these scripts.\n"
-        "\n"
-        "`completion sinks` lists the names of the configuration's sinks, `completion endpoints`\n"
-        "those of the receivers in its database; the scripts use both.\n",
-    .options = options,
-    .min_operands = 1,
-    .max_operands = 1,
-    .run = run_completion,
-};

@@ -14,5 +14,6 @@ bool publish_read_payload(const char *value, struct bytes *out_payload, struct e
 bool publish_make_headers(
     const struct arguments *arguments, unsigned option, char **out_json, struct error *error);
 
-/* Puts the server's refusal of an event into the words of the command line. Returns false. */
-bool publish_refused(struct blocking_conn *conn, struct error *error);
+/* Puts the server's refusal of an event into the words of the command line. */
+void publish_refused(
+    struct blocking_conn *conn, const struct arguments *arguments, struct error *error);

@@ -1,4 +1,4 @@
-#include "cli/certificate.h"
+#include "cli/doctor/certificate.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

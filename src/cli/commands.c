@@ -1,0 +1,229 @@
+/* The command line → one command. Also `pgcourier help`, which is the one command that knows them all. */
+#include "cli/commands.h"
+
+#include "base/bytes.h"
+#include "cli/connect.h"
+#include "cli/remedy.h"
+#include "config/suggest.h"
+#include "pgcourier/version.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct command *const commands[] = {
+    &init_command,
+    &run_command,
+    &migrate_command,
+    &maintain_command,
+    &check_command,
+    &doctor_command,
+    &config_command,
+    &publish_command,
+    &send_command,
+    &endpoint_command,
+    &dead_command,
+    &parked_command,
+    &pause_command,
+    &resume_command,
+    &schedule_command,
+    &replay_command,
+    &rewind_command,
+    &cursor_command,
+    &rebase_command,
+    &tail_command,
+    &health_command,
+    &reload_command,
+    &status_command,
+    &completion_command,
+    &version_command,
+    &help_command,
+    NULL,
+};
+
+static bool unknown(const char *name, struct error *error)
+{
+        const char *meant = NULL;
+        struct bytes text = {0};
+
+        for (size_t i = 0; commands[i] != NULL; i++)
+                if (!commands[i]->is_hidden)
+                        meant = suggest_nearer(name, meant, commands[i]->name);
+        bytes_printf(&text, "there is no command \"%.64s\"", name);
+        if (meant != NULL)
+                bytes_printf(&text, "; did you mean \"%s\"?", meant);
+        else
+                bytes_append_text(&text, ".");
+        bytes_append_text(&text, " Commands:");
+        for (size_t i = 0; commands[i] != NULL; i++)
+                if (!commands[i]->is_hidden)
+                        bytes_printf(&text, "%s %s", i > 0 ? "," : "", commands[i]->name);
+        error_set(error, ERROR_USAGE, "%s", text.data);
+        bytes_deinit(&text);
+        return false;
+}
+
+/* NULL and *error if there is none of that name. */
+static const struct command *find(const char *name, struct error *error)
+{
+        for (size_t i = 0; commands[i] != NULL; i++)
+                if (strcmp(commands[i]->name, name) == 0)
+                        return commands[i];
+        unknown(name, error);
+        return NULL;
+}
+
+const struct exit_code exit_codes[] = {
+    {"0", "done"},
+    {"1", "failure of another kind, or standard output could not be written"},
+    {"2", "usage: the command line, or an event that may not be published"},
+    {"3", "configuration: the file, a file it names, or the dsn is not valid"},
+    {"4", "PostgreSQL cannot be reached, or refused a statement"},
+    {"5", "a sink cannot be reached, or refuses us"},
+    {"6", "schema: missing, too old or too new, or of another cluster"},
+    {"7", "permission: PostgreSQL or the file system says we may not"},
+    {"8", "nothing matched: no such ID, or nothing at all with --fail-empty"},
+    {"75", "try again later: a deadlock, a lock, memory or another resource was not available"},
+    {"130, 143", "ended by SIGINT, SIGTERM (run drains and ends with 0 instead)"},
+    {NULL, NULL},
+};
+
+static void print_overview(void)
+{
+        puts("pgcourier carries events from a PostgreSQL outbox to the outside world.\n"
+             "\n"
+             "Usage: pgcourier COMMAND [OPTIONS]\n"
+             "\n"
+             "Commands:");
+        for (size_t i = 0; commands[i] != NULL; i++)
+                if (!commands[i]->is_hidden)
+                        printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+        puts("\n"
+             "`pgcourier help COMMAND` and `pgcourier COMMAND --help` say more.\n"
+             "\n"
+             "Exit codes:");
+        for (size_t i = 0; exit_codes[i].code != NULL; i++)
+                printf("  %-10s %s\n", exit_codes[i].code, exit_codes[i].meaning);
+}
+
+#define HELP_COLUMN 27
+
+/* The option, then its help in a column of its own: beside it, or below if there is no room. */
+static void print_option(const struct command_option *option)
+{
+        struct bytes left = {0};
+        const char *line = option->help;
+
+        if (option->letter != 0)
+                bytes_printf(&left, "  -%c, --%s", option->letter, option->name);
+        else
+                bytes_printf(&left, "      --%s", option->name);
+        if (option->value != NULL)
+                bytes_printf(&left, " %s", option->value);
+        printf("%s", left.data);
+        if (left.length + 2 > HELP_COLUMN)
+                printf("\n%*s", HELP_COLUMN, "");
+        else
+                printf("%*s", HELP_COLUMN - (int)left.length, "");
+        for (;;) {
+                int length = (int)strcspn(line, "\n");
+                printf("%.*s\n", length, line);
+                if (line[length] == '\0')
+                        break;
+                line += length + 1;
+                printf("%*s", HELP_COLUMN, "");
+        }
+        bytes_deinit(&left);
+}
+
+static void print_command(const struct command *command)
+{
+        static const struct command_option help = {"help", 'h', NULL, false, "print this"};
+
+        const struct command_option **options = command_options(command, command);
+        struct bytes usage = {0};
+
+        command_append_usage(&usage, command, "       ");
+        printf("Usage: %s\n\n%s\nOptions:\n", usage.data, command->details);
+        for (size_t i = 0; options[i] != NULL; i++)
+                print_option(options[i]);
+        print_option(&help);
+        bytes_deinit(&usage);
+        free(options);
+}
+
+static bool run_help(const struct arguments *arguments, struct error *error)
+{
+        const struct command *command;
+
+        if (arguments->n_operands == 0) {
+                print_overview();
+                return true;
+        }
+        command = find(arguments->operands[0], error);
+        if (command != NULL)
+                print_command(command);
+        return command != NULL;
+}
+
+const struct command help_command = {
+    .name = "help",
+    .summary = "say what pgcourier, or one command, can do",
+    .usage = "[COMMAND]",
+    .details = "Lists the commands and the exit codes; with COMMAND, its options.\n",
+    .max_operands = 1,
+    .run = run_help,
+};
+
+/* With a connection of its own if it asks for one. What the last statement failed by is an error that
+ * may have better words. */
+static bool run(struct arguments *arguments, struct error *error)
+{
+        const struct command *root = arguments->root;
+        struct blocking_conn *conn = NULL;
+        bool ok;
+
+        arguments->conn = &conn;
+        ok = arguments->command->run(arguments, error);
+        if (!ok && conn != NULL && *blocking_conn_sqlstate(conn) != '\0') {
+                if (root->refused != NULL)
+                        root->refused(conn, arguments, error);
+                else if (root->needs_schema)
+                        command_refused(conn, arguments, error);
+        }
+        blocking_conn_close(conn);
+        return ok;
+}
+
+bool commands_run(int argc, char **argv, struct error *error)
+{
+        const struct command *command;
+        struct arguments arguments;
+        bool ok = true;
+
+        if (argc < 2)
+                return error_set(error, ERROR_USAGE, "which command? See `pgcourier help`");
+        if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
+                print_overview();
+                return true;
+        }
+        if (strcmp(argv[1], "-V") == 0 || strcmp(argv[1], "--version") == 0) {
+                puts("pgcourier " PGCOURIER_VERSION);
+                return true;
+        }
+        if (argv[1][0] == '-')
+                return error_set(error, ERROR_USAGE,
+                    "\"%.64s\" before the command; options stand behind it: "
+                    "pgcourier COMMAND OPTIONS. See `pgcourier help`",
+                    argv[1]);
+        command = find(argv[1], error);
+        if (command == NULL || !arguments_parse(&arguments, command, argc - 1, argv + 1, error))
+                return false;
+        remedy_init(commands, &arguments);
+        if (arguments.wants_help)
+                print_command(command);
+        else
+                ok = run(&arguments, error);
+        arguments_deinit(&arguments);
+        return ok;
+}

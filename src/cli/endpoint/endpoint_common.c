@@ -1,0 +1,177 @@
+#include "cli/endpoint/endpoint_common.h"
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "cli/connect.h"
+#include "config/config.h"
+#include "config/secret.h"
+#include "config/suggest.h"
+#include "operator/endpoint_rows.h"
+#include "outbox/endpoint.h"
+#include "outbox/routing.h"
+#include "sinks/registry.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* So many events of the outbox are read to count what waits for a receiver. */
+#define MAX_ROWS 10000
+
+/* The table's rules are named as sentences: url_must_be_at_most_2048_bytes. */
+static void broken_rule(const char *name, const char *constraint, struct error *error)
+{
+        struct bytes sentence = {0};
+
+        bytes_append_text(&sentence, *constraint != '\0' ? constraint : "a rule is broken");
+        for (char *at = sentence.data; *at != '\0'; at++)
+                if (*at == '_')
+                        *at = ' ';
+        error_set(error, ERROR_USAGE, "endpoint %.100s: %s", name, sentence.data);
+        bytes_deinit(&sentence);
+}
+
+bool endpoint_missing(struct blocking_conn *conn, const char *name, struct error *error)
+{
+        struct rows *rows = endpoint_names(conn, error);
+        const char *meant = NULL;
+
+        if (rows == NULL)
+                return false;
+        for (int i = 0; i < rows_count(rows); i++)
+                meant = suggest_nearer(name, meant, rows_text(rows, i, 0));
+        if (meant != NULL)
+                error_set(error, ERROR_EMPTY,
+                    "there is no endpoint \"%.100s\"; did you mean \"%s\"?", name, meant);
+        else
+                error_set(error, ERROR_EMPTY,
+                    "there is no endpoint \"%.100s\"; see `pgcourier endpoint list`", name);
+        rows_free(rows);
+        return false;
+}
+
+void endpoint_refused(
+    struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
+{
+        const char *name = arguments->n_operands > 0 ? arguments->operands[0] : "list";
+        const char *sqlstate = blocking_conn_sqlstate(conn);
+        const char *message = blocking_conn_message(conn);
+
+        if (strcmp(sqlstate, "23505") == 0)
+                error_set(error, ERROR_USAGE,
+                    "there is an endpoint \"%.100s\" already; see `pgcourier endpoint show %.100s`",
+                    name, name);
+        else if (strcmp(sqlstate, "P0002") == 0) /* rotate_secret()'s no_data_found */
+                endpoint_missing(conn, name, error);
+        /* What check_endpoint() says is a sentence already. */
+        else if (strcmp(sqlstate, "23503") == 0)
+                error_set(error, ERROR_USAGE,
+                    "%s; here it is enough to add -c FILE with its configuration", message);
+        else if (strcmp(blocking_conn_constraint(conn), "filter_must_be_a_predicate") == 0)
+                error_set(error, ERROR_USAGE, "%s", message);
+        else if (strncmp(sqlstate, "23", 2) == 0)
+                broken_rule(name, blocking_conn_constraint(conn), error);
+        else if (strcmp(sqlstate, "22003") == 0)
+                error_set(error, ERROR_USAGE, "endpoint %.100s: %s", name, message);
+        /* syntax_error, invalid_regular_expression: our statements have none, a JSON path may. */
+        else if (strcmp(sqlstate, "42601") == 0 || strcmp(sqlstate, "2201B") == 0)
+                error_set(error, ERROR_USAGE,
+                    "--filter: %s. Write a JSON path predicate such as '$.total > 100'", message);
+        else
+                command_refused(conn, arguments, error);
+}
+bool endpoint_wait_count(struct blocking_conn *conn, const char *name,
+    struct endpoint_waiting *out_waiting, struct error *error)
+{
+        struct rows *rows = endpoint_unread(conn, name, MAX_ROWS, error);
+        struct endpoint *endpoint;
+
+        *out_waiting = (struct endpoint_waiting){0};
+        if (rows == NULL)
+                return false;
+        if (rows_count(rows) == 0) {
+                rows_free(rows);
+                return endpoint_missing(conn, name, error);
+        }
+        endpoint = endpoint_read((int32_t)strtol(rows_text(rows, 0, UNREAD_ENDPOINT_ID), NULL, 10),
+            0, rows_text(rows, 0, UNREAD_ENDPOINT));
+        for (int i = 1; i < rows_count(rows); i++) {
+                const struct event event = {.topic = rows_text(rows, i, UNREAD_TOPIC),
+                    .type = rows_text(rows, i, UNREAD_TYPE)};
+                out_waiting->n += routing_matches(&endpoint->routing, &event);
+        }
+        out_waiting->is_exact = rows_bool(rows, 0, UNREAD_IS_EXACT);
+        out_waiting->is_cut = rows_count(rows) > MAX_ROWS;
+        endpoint_unref(endpoint);
+        rows_free(rows);
+        return true;
+}
+
+/* Beyond MAX_ROWS nothing is known; within them a filter may take fewer. */
+char *endpoint_wait_text(const struct endpoint_waiting *waiting)
+{
+        const char *about = waiting->is_cut ? "more than " : waiting->is_exact ? "" : "up to ";
+
+        if (waiting->is_cut && (!waiting->is_exact || waiting->n == 0))
+                return xasprintf("about %" PRId64 " of the next %d", waiting->n, MAX_ROWS);
+        return xasprintf("%s%" PRId64, waiting->n > 0 ? about : "", waiting->n);
+}
+
+bool endpoint_read_secret(const char *path, char **out_secret, struct error *error)
+{
+        struct error why = {0};
+
+        *out_secret = NULL;
+        if (path == NULL)
+                return true;
+        *out_secret = secret_read_line(path, &why);
+        return *out_secret != NULL ||
+               error_set(error, why.kind, "--secret-file: %.200s %s", path, why.text);
+}
+
+static bool no_such_sink(const struct config *config, const char *name, struct error *error)
+{
+        struct bytes text = {0};
+        const char *separator = "";
+
+        for (unsigned i = 0; i < config->n_sinks; i++) {
+                if (!sink_config_fans_out(&config->sinks[i]))
+                        continue;
+                bytes_printf(&text, "%s%s", separator, config->sinks[i].name);
+                separator = ", ";
+        }
+        if (text.length == 0)
+                error_set(error, ERROR_USAGE,
+                    "the configuration has no sink with endpoints: table, which is what "
+                    "delivers to endpoints");
+        else if (name == NULL)
+                error_set(error, ERROR_USAGE,
+                    "which sink? Add --sink NAME, one of those that deliver to endpoints: %s",
+                    text.data);
+        else
+                error_set(error, ERROR_USAGE,
+                    "--sink: the configuration has no sink \"%.64s\" that delivers to endpoints. "
+                    "Those that do: %s",
+                    name, text.data);
+        bytes_deinit(&text);
+        return false;
+}
+
+const struct sink_config *endpoint_find_sink(
+    const struct config *config, const char *name, struct error *error)
+{
+        const struct sink_config *found = NULL;
+        unsigned n_found = 0;
+
+        for (unsigned i = 0; i < config->n_sinks; i++) {
+                const struct sink_config *sink = &config->sinks[i];
+                if (!sink_config_fans_out(sink) || (name != NULL && strcmp(sink->name, name) != 0))
+                        continue;
+                found = sink;
+                n_found++;
+        }
+        if (n_found == 1)
+                return sink_kind_load(config->relay.modules, found, error) != NULL ? found : NULL;
+        no_such_sink(config, name, error);
+        return NULL;
+}

@@ -1,0 +1,55 @@
+/* What the subcommands of `pgcourier endpoint` have in common. */
+#pragma once
+
+#include "cli/cli.h"
+
+#include <stdbool.h>
+
+struct config;
+struct sink_config;
+
+extern const struct command endpoint_add_command;
+extern const struct command endpoint_list_command;
+extern const struct command endpoint_show_command;
+extern const struct command endpoint_pause_command;
+extern const struct command endpoint_resume_command;
+extern const struct command endpoint_remove_command;
+extern const struct command endpoint_rotate_secret_command;
+extern const struct command endpoint_test_command;
+
+/* One option of two subcommands; the help has it once. */
+#define ENDPOINT_OPTION_SINK                                                                       \
+        {                                                                                          \
+                "sink", 0, "NAME", false,                                                          \
+                    "the sink that delivers to it; for list: only\nthose of this sink"             \
+        }
+#define ENDPOINT_OPTION_SECRET_FILE                                                                \
+        {                                                                                          \
+                "secret-file", 0, "FILE", false, "the secret to sign with, instead of a new one"   \
+        }
+
+/* Puts what the server refused into the words of the command line; the first operand is the name. */
+void endpoint_refused(
+    struct blocking_conn *conn, const struct arguments *arguments, struct error *error);
+
+/* ERROR_EMPTY: there is none of that name; did you mean. Returns false. */
+bool endpoint_missing(struct blocking_conn *conn, const char *name, struct error *error);
+
+/* Events that its lane has not passed, including those that are delivered but not settled. */
+struct endpoint_waiting {
+        int64_t n;
+        bool is_exact; /* else a filter, or the sink, may take fewer */
+        bool is_cut;   /* more events wait than were read */
+};
+bool endpoint_wait_count(struct blocking_conn *conn, const char *name,
+    struct endpoint_waiting *out_waiting, struct error *error);
+
+/* "7", "up to 7", "more than 10000"; free it. */
+char *endpoint_wait_text(const struct endpoint_waiting *waiting);
+
+/* The secret in the file of --secret-file, to be released with secret_free(); NULL if path is NULL. */
+bool endpoint_read_secret(const char *path, char **out_secret, struct error *error);
+
+/* The sink of that name, or (NULL) the only one that fans out. ERROR_USAGE if there is no such. */
+const struct sink_config *endpoint_find_sink(
+    const struct config *config, const char *name, struct error *error);
