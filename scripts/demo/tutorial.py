@@ -19,7 +19,7 @@ import time
 
 BLOCK = re.compile(r"^```(sh|console)\n(.*?)^```$", re.S | re.M)
 COMMAND = re.compile(r"^\$ (.*(?:\n> .*)*)\n?", re.M)
-PATIENCE_S = 15
+PATIENCE_S = 30
 # What differs from one run to the next, and what stands for it in the comparison.
 VARIES = [
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID"),
