@@ -4,8 +4,8 @@ tutorial.py PAGE POSTGRESQL_BIN [--write]
 
 Blocks of the language sh are commands. Blocks of the language console are commands after "$ ", each
 with its output. All run in one shell. A command that shows something is repeated until the output is
-as on the page, for it may be ahead of the relay; a reader is slower. --write puts the output into
-PAGE.
+as on the page, for it may be ahead of the relay; a reader is slower. --write puts output that differs
+into PAGE.
 """
 
 import os
@@ -113,7 +113,7 @@ class Page:
     def there(self, text):
         for port, free in self.ports.items():
             text = text.replace(free, port)
-        return text.replace(self.shell.home, "/home/ann")
+        return text.replace(self.shell.home, "/home/ann").replace(f" {socket.gethostname()}/", " web1/")
 
     def follow(self):
         return BLOCK.sub(self.follow_block, self.text)
@@ -132,16 +132,16 @@ class Page:
             expected = text[match.end():end]
             command = match[1].replace("\n> ", "\n")
             said = self.obey(command, expected)
-            parts.append(match[0] + (self.there(said) if self.write else expected))
+            changed = plain(self.there(said)) != plain(expected)
+            parts.append(match[0] + (self.there(said) if changed else expected))
         return "```console\n" + "".join(parts) + "```"
 
     def obey(self, command, expected):
         here = self.here(command)
         looks = LOOKS.match(command) is not None
         said, _ = self.shell.run(here)
-        deadline = time.monotonic() + (2 if self.write else PATIENCE_S)
-        while looks and time.monotonic() < deadline \
-                and (self.write or plain(self.there(said)) != plain(expected)):
+        deadline = time.monotonic() + (3 if self.write else PATIENCE_S)
+        while looks and time.monotonic() < deadline and plain(self.there(said)) != plain(expected):
             time.sleep(0.1)
             said, _ = self.shell.run(here)
         if not self.write and plain(self.there(said)) != plain(expected):
