@@ -5,13 +5,98 @@
  */
 #include "sinks/redis/redis_burst.h"
 
+#include "base/alloc.h"
 #include "pgcourier/event.h"
 #include "pgcourier/sink.h"
-#include "sinks/redis/redis_keys.h"
-#include "sinks/redis/redis_ring.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { FIRST_CAPACITY = 256 };
+
+void redis_ring_deinit(struct redis_ring *ring)
+{
+        free(ring->requests);
+        *ring = (struct redis_ring){0};
+}
+
+struct redis_request *redis_ring_at(const struct redis_ring *ring, size_t index)
+{
+        return &ring->requests[(ring->first + index) & (ring->capacity - 1)];
+}
+
+static void grow(struct redis_ring *ring)
+{
+        size_t capacity = ring->capacity > 0 ? 2 * ring->capacity : FIRST_CAPACITY;
+        struct redis_request *requests = xcalloc(capacity, sizeof *requests);
+
+        for (size_t i = 0; i < ring->n; i++)
+                requests[i] = *redis_ring_at(ring, i);
+        free(ring->requests);
+        ring->requests = requests;
+        ring->capacity = capacity;
+        ring->first = 0;
+}
+
+void redis_ring_push(struct redis_ring *ring, struct redis_request request)
+{
+        if (ring->n == ring->capacity)
+                grow(ring);
+        *redis_ring_at(ring, ring->n++) = request;
+}
+
+struct redis_request redis_ring_take(struct redis_ring *ring)
+{
+        struct redis_request request = *redis_ring_at(ring, 0);
+
+        ring->first++;
+        ring->n--;
+        if (ring->n_sent > 0)
+                ring->n_sent--;
+        return request;
+}
+
+void redis_ring_drop_waiting(struct redis_ring *ring)
+{
+        ring->n = ring->n_sent;
+}
+
+/* FNV-1a, 64 bit (Fowler, Noll, Vo): keys are short, and whoever chooses them only slows down his own
+ * events. */
+static uint64_t hash_key(const char *key)
+{
+        uint64_t hash = 0xcbf29ce484222325u;
+
+        for (const unsigned char *at = (const unsigned char *)key; *at != '\0'; at++)
+                hash = (hash ^ *at) * 0x100000001b3u;
+        return hash;
+}
+
+void redis_keys_start_burst(struct redis_keys *keys)
+{
+        keys->burst++;
+}
+
+void redis_keys_forget_others(struct redis_keys *keys)
+{
+        keys->forgotten = keys->burst - 1;
+}
+
+bool redis_keys_add(struct redis_keys *keys, const char *key)
+{
+        uint64_t hash = hash_key(key);
+        uint64_t at = (hash ^ (hash >> 32)) % REDIS_KEYS_PLACES;
+
+        while (keys->places[at].burst > keys->forgotten) {
+                if (keys->places[at].hash == hash)
+                        return false;
+                at = (at + 1) % REDIS_KEYS_PLACES;
+        }
+        keys->places[at].hash = hash;
+        keys->places[at].burst = keys->burst;
+        return true;
+}
 
 /* A burst stays in Redis' memory until EXEC; and a single value of this size passes everywhere, as
  * no proto-max-bulk-len can be below 1 MiB. */

@@ -21,11 +21,61 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct attempt;
 struct event;
-struct redis_keys;
-struct redis_ring;
 
 enum { REDIS_BURST_MAX = 500 /* Redis does nothing else while it executes them */ };
+
+/* A request in a queue, in the order in which they came. */
+struct redis_request {
+        struct attempt *attempt; /* lent by the relay; NULL: the probe */
+};
+
+/* The requests of a queue: first those in flight, then those that wait. All zero is empty. */
+struct redis_ring {
+        struct redis_request *requests;
+        size_t capacity; /* a power of two */
+        size_t first;    /* counts on for ever; the place in the ring is its remainder */
+        size_t n;
+        size_t n_sent; /* of those, the first ones: unanswered */
+};
+
+void redis_ring_deinit(struct redis_ring *ring);
+void redis_ring_push(struct redis_ring *ring, struct redis_request request);
+
+/* The index counts from the oldest request. */
+struct redis_request *redis_ring_at(const struct redis_ring *ring, size_t index);
+
+/* Removes the oldest request. */
+struct redis_request redis_ring_take(struct redis_ring *ring);
+
+/* Leaves only those in flight. */
+void redis_ring_drop_waiting(struct redis_ring *ring);
+
+enum { REDIS_KEYS_PLACES = 4096 /* a power of two, and several times what two bursts hold */ };
+
+/*
+ * The keys of the events in flight: only to tell whether one is among them. Keys are compared by
+ * their hashes: two keys with the same hash count as a repetition, which costs time and nothing
+ * else. All zero is empty.
+ */
+struct redis_keys {
+        struct {
+                uint64_t hash;
+                uint64_t burst; /* in which it was added; of a forgotten one: the place is free */
+        } places[REDIS_KEYS_PLACES];
+        uint64_t burst;     /* the last one */
+        uint64_t forgotten; /* up to this one */
+};
+
+/* Keys added from here on belong to another burst; those of bursts before stay. */
+void redis_keys_start_burst(struct redis_keys *keys);
+
+/* Forgets those of all bursts but the last one; there was one. */
+void redis_keys_forget_others(struct redis_keys *keys);
+
+/* Adds the key; false if it is there already. At most REDIS_BURST_MAX for a burst, and two bursts. */
+bool redis_keys_add(struct redis_keys *keys, const char *key);
 
 struct redis_burst_policy {
         bool by_key; /* the order of a key is to be kept */

@@ -12,10 +12,9 @@
 #include "base/alloc.h"
 #include "config/config.h"
 #include "sinks/redis/redis_discovery.h"
-#include "sinks/redis/redis_endpoints.h"
 #include "sinks/redis/redis_internal.h"
-#include "sinks/redis/redis_slots.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,4 +280,31 @@ void redis_cluster_cancel(struct redis_cluster *cluster)
         list_for_each (link, &cluster->all)
                 redis_queue_give_back(
                     list_owner(link, struct redis_queue, all_link), &outcome_cancelled);
+}
+
+/* CRC-16/XMODEM. */
+static uint16_t crc16(const char *data, size_t length)
+{
+        uint16_t crc = 0;
+
+        for (size_t i = 0; i < length; i++) {
+                crc = (uint16_t)(crc ^ (uint16_t)((unsigned char)data[i] << 8));
+                for (int bit = 0; bit < 8; bit++)
+                        crc = (uint16_t)(crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1);
+        }
+        return crc;
+}
+
+unsigned redis_slot_of(const char *key, size_t length)
+{
+        const char *open = memchr(key, '{', length);
+
+        if (open != NULL) {
+                const char *tag = open + 1;
+                size_t rest = length - (size_t)(tag - key);
+                const char *end = memchr(tag, '}', rest);
+                if (end != NULL && end > tag)
+                        return crc16(tag, (size_t)(end - tag)) % REDIS_SLOTS;
+        }
+        return crc16(key, length) % REDIS_SLOTS;
 }

@@ -13,6 +13,9 @@ struct redis_cluster;
 struct redis_queue;
 struct redis_sink;
 
+/* The slot of a key, or of a stream's name: if it has a {tag} that is not empty, only the tag counts. */
+unsigned redis_slot_of(const char *key, size_t length);
+
 /* NULL and *error if the config names no node that can be asked. */
 struct redis_cluster *redis_cluster_create(struct redis_sink *sink, struct error *error);
 void redis_cluster_destroy(struct redis_cluster *cluster); /* NULL is allowed */

@@ -5,8 +5,8 @@
 #include "base/random.h"
 #include "pgcourier/event.h"
 #include "pgcourier/sink.h"
+#include "sinks/redis/redis_burst.h"
 #include "sinks/redis/redis_command.h"
-#include "sinks/redis/redis_ring.h"
 #include "sinks/redis/resp_write.h"
 
 #include <assert.h>

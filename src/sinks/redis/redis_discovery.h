@@ -6,7 +6,28 @@
 
 #include "sinks/redis/redis_connection.h"
 
+#include <stddef.h>
+
+struct error;
 struct redis_discovery;
+
+/* The servers to ask. All zero is empty. */
+struct redis_endpoints {
+        struct redis_endpoint *items; /* owned, with their hosts */
+        size_t n;
+};
+
+/* Reads texts "host" or "host:port"; `default_port` stands for a port that is not given. False and
+ * *error (ERROR_CONFIG) if a text is not of that form. */
+bool redis_endpoints_read(struct redis_endpoints *endpoints, char *const *texts, size_t n_texts,
+    uint16_t default_port, struct error *error);
+
+/* Copies the host. */
+void redis_endpoints_add(struct redis_endpoints *endpoints, const char *host, uint16_t port);
+void redis_endpoints_deinit(struct redis_endpoints *endpoints);
+
+/* True and *out_port if `text` is a number from 1 to 65535. */
+bool redis_port_parse(const char *text, uint16_t *out_port);
 
 struct redis_discovery_events {
         /* True if the answer will do: the inquiry is over. Else it says what is wrong with it. */

@@ -16,8 +16,6 @@
 #include "pgcourier/sink.h"
 #include "sinks/redis/redis_burst.h"
 #include "sinks/redis/redis_connection.h"
-#include "sinks/redis/redis_keys.h"
-#include "sinks/redis/redis_ring.h"
 
 struct redis_cluster;
 struct redis_sentinel;

@@ -6,8 +6,6 @@
  */
 #include "sinks/redis/redis_replies.h"
 
-#include "sinks/redis/redis_slots.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

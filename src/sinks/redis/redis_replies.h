@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { REDIS_SLOTS = 16384 /* of a Redis Cluster */ };
+
 enum redis_redirect_kind {
         REDIRECT_NONE,
         REDIRECT_MOVED, /* another node has the slot */

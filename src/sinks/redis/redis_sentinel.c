@@ -4,7 +4,6 @@
 #include "base/bytes.h"
 #include "config/config.h"
 #include "sinks/redis/redis_discovery.h"
-#include "sinks/redis/redis_endpoints.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 #include "sinks/redis/redis_burst.h"
 
 #include "pgcourier/sink.h"
-#include "sinks/redis/redis_keys.h"
-#include "sinks/redis/redis_ring.h"
 
 #include <criterion/criterion.h>
 #include <stdint.h>
