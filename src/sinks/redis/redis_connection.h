@@ -35,7 +35,7 @@ enum redis_connection_state {
         REDIS_CLOSED,
         REDIS_RESOLVING,
         REDIS_CONNECTING,
-        REDIS_GREETING, /* see redis_handshake.h */
+        REDIS_HANDSHAKING, /* see redis_handshake.h */
         REDIS_READY,
         REDIS_RETIRING, /* takes no more commands; closes after the last answer */
 };

@@ -30,7 +30,7 @@ void redis_endpoints_deinit(struct redis_endpoints *endpoints);
 bool redis_port_parse(const char *text, uint16_t *out_port);
 
 struct redis_discovery_events {
-        /* True if the answer will do: the inquiry is over. Else it says what is wrong with it. */
+        /* True if the answer will do: the discovery is over. Else it says what is wrong with it. */
         bool (*on_answer)(void *owner, const redisReply *reply, const struct redis_endpoint *asked,
             char *refusal, size_t size);
 
@@ -42,13 +42,13 @@ struct redis_discovery_events {
  * at. */
 struct redis_discovery *redis_discovery_create(uv_loop_t *loop, const struct redis_session *session,
     const char *question, const struct redis_discovery_events *events, void *owner);
-void redis_discovery_destroy(struct redis_discovery *inquiry); /* NULL is allowed */
+void redis_discovery_destroy(struct redis_discovery *discovery); /* NULL is allowed */
 
 /* Whom to ask, copied; not while it runs. The first one to ask is `first`. */
-void redis_discovery_start(struct redis_discovery *inquiry, const struct redis_endpoint *endpoints,
-    size_t n_endpoints, size_t first);
-bool redis_discovery_is_running(const struct redis_discovery *inquiry);
-void redis_discovery_stop(struct redis_discovery *inquiry);
+void redis_discovery_start(struct redis_discovery *discovery,
+    const struct redis_endpoint *endpoints, size_t n_endpoints, size_t first);
+bool redis_discovery_is_running(const struct redis_discovery *discovery);
+void redis_discovery_stop(struct redis_discovery *discovery);
 
 /* The place of the one who gave the last answer. */
-size_t redis_discovery_place(const struct redis_discovery *inquiry);
+size_t redis_discovery_place(const struct redis_discovery *discovery);

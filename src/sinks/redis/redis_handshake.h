@@ -30,13 +30,13 @@ struct redis_handshake {
         unsigned n_steps;
 };
 
-enum redis_handshake_progress { GREETING_GOES_ON, GREETING_ACCEPTED, GREETING_REFUSED };
+enum redis_handshake_progress { HANDSHAKE_GOES_ON, HANDSHAKE_ACCEPTED, HANDSHAKE_REFUSED };
 
 /* Appends the commands to `out`. */
-void redis_handshake_start(struct redis_handshake *greeting, const struct redis_config *config,
+void redis_handshake_start(struct redis_handshake *handshake, const struct redis_config *config,
     enum redis_peer peer, struct bytes *out);
 
 /* Judges the next answer. If REFUSED, `refusal` says what was refused, in Redis' words and without
  * the password, and *out_needs_operator whether waiting would help. */
-enum redis_handshake_progress redis_handshake_judge(struct redis_handshake *greeting,
+enum redis_handshake_progress redis_handshake_judge(struct redis_handshake *handshake,
     const redisReply *reply, char *refusal, size_t size, bool *out_needs_operator);

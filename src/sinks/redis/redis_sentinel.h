@@ -21,4 +21,4 @@ void redis_sentinel_ask(struct redis_sentinel *sentinel, sentinel_found_fn *on_f
 void redis_sentinel_stop(struct redis_sentinel *sentinel);
 
 /* The one that answered last may be behind the times: the next question goes to another first. */
-void redis_sentinel_doubt(struct redis_sentinel *sentinel);
+void redis_sentinel_rediscover(struct redis_sentinel *sentinel);
