@@ -159,3 +159,48 @@ void sink_close(struct sink *sink, sink_closed_fn *on_closed, void *owner)
         assert(sink->n_in_flight == 0);
         sink->ops->close(sink, on_closed, owner);
 }
+
+/* What is left of a sink that closes. */
+struct closing {
+        uv_timer_t timer;
+        struct sink *sink; /* NULL once it is destroyed */
+        sink_destroy_fn *destroy;
+        sink_closed_fn *on_closed;
+        void *owner;
+};
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+        struct closing closing = *(struct closing *)timer->data;
+
+        free(timer->data);
+        closing.on_closed(closing.owner);
+}
+
+static void on_closing_due(uv_timer_t *timer)
+{
+        struct closing *closing = timer->data;
+
+        if (closing->sink == NULL) {
+                uv_close((uv_handle_t *)timer, on_timer_closed);
+                return;
+        }
+        closing->destroy(closing->sink);
+        closing->sink = NULL;
+        /* The sink's handles are closed at the end of this turn; a millisecond is the next one. */
+        uv_timer_start(timer, on_closing_due, 1, 0);
+}
+
+void sink_close_later(
+    struct sink *sink, sink_destroy_fn *destroy, sink_closed_fn *on_closed, void *owner)
+{
+        struct closing *closing = xcalloc(1, sizeof *closing);
+
+        closing->sink = sink;
+        closing->destroy = destroy;
+        closing->on_closed = on_closed;
+        closing->owner = owner;
+        uv_timer_init(sink->loop, &closing->timer);
+        closing->timer.data = closing;
+        uv_timer_start(&closing->timer, on_closing_due, 0, 0);
+}

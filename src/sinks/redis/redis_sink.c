@@ -14,6 +14,7 @@
 #include "sinks/redis/redis_dedup.h"
 #include "sinks/redis/redis_internal.h"
 #include "sinks/redis/redis_sentinel.h"
+#include "sinks/sink_contract.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -184,28 +185,10 @@ static void redis_probe(struct sink *base, sink_probed_fn *on_probed, void *owne
         ask(sink, PROBE_WRITING);
 }
 
-/* What is left of a closed sink: the news that it is gone. */
-struct farewell {
-        uv_timer_t timer; /* runs out after the sink's own handles are closed */
-        sink_closed_fn *on_closed;
-        void *owner;
-};
-
-static void on_farewell_closed(uv_handle_t *handle)
+static void destroy(struct sink *base)
 {
-        struct farewell farewell = *(struct farewell *)handle->data;
+        struct redis_sink *sink = redis_sink_from(base);
 
-        free(handle->data);
-        farewell.on_closed(farewell.owner);
-}
-
-static void on_farewell(uv_timer_t *timer)
-{
-        uv_close((uv_handle_t *)timer, on_farewell_closed);
-}
-
-static void destroy(struct redis_sink *sink)
-{
         redis_queue_destroy(sink->queue); /* it may be in a list of the node's */
         redis_node_destroy(sink->node);
         redis_sentinel_destroy(sink->sentinel);
@@ -221,16 +204,8 @@ static void destroy(struct redis_sink *sink)
 
 static void redis_close(struct sink *base, sink_closed_fn *on_closed, void *owner)
 {
-        struct redis_sink *sink = redis_sink_from(base);
-        struct farewell *farewell = xcalloc(1, sizeof *farewell);
-
-        assert(sink->probe.on_probed == NULL);
-        uv_timer_init(base->loop, &farewell->timer);
-        farewell->timer.data = farewell;
-        farewell->on_closed = on_closed;
-        farewell->owner = owner;
-        uv_timer_start(&farewell->timer, on_farewell, 1, 0);
-        destroy(sink);
+        assert(redis_sink_from(base)->probe.on_probed == NULL);
+        sink_close_later(base, destroy, on_closed, owner);
 }
 
 static bool check_options(const char *name, const struct redis_config *config, struct error *error)
@@ -319,7 +294,7 @@ static struct sink *redis_open(const struct sink_settings *settings, struct erro
         sink->probe.answer = timer_create_on(settings->loop, on_probe_due, sink);
         if (open_tls(sink, error) && open_nodes(sink, error))
                 return &sink->base;
-        destroy(sink);
+        destroy(&sink->base);
         return NULL;
 }
 
