@@ -22,7 +22,7 @@
 #include "config/config.h"
 #include "loop/curl_driver.h"
 #include "loop/timer.h"
-#include "sinks/guarded_socket.h"
+#include "sinks/address_guard.h"
 #include "sinks/http/http_fixed_headers.h"
 
 #include <assert.h>

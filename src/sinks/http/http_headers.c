@@ -19,7 +19,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "config/config.h"
-#include "sinks/format/cloudevents.h"
+#include "sinks/format/event_json.h"
 #include "sinks/http/http_fixed_headers.h"
 #include "sinks/http/http_signing.h"
 

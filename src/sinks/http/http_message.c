@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "config/config.h"
-#include "sinks/format/cloudevents.h"
 #include "sinks/format/event_json.h"
 #include "sinks/http/http_batcher.h"
 #include "sinks/http/http_fixed_headers.h"
