@@ -19,7 +19,7 @@ struct http_config;
 /* Who chose the URL, and so how far it is trusted. */
 enum url_origin {
         URL_OF_CONFIG, /* the operator: anything but the metadata of clouds */
-        URL_OF_TABLE,  /* anybody: public addresses and the usual ports only */
+        URL_OF_TABLE, /* anyone who may write the table: public addresses and the usual ports only */
 };
 
 /* `config` is borrowed for the call; its networks and ports have been checked. */
@@ -44,8 +44,8 @@ bool address_guard_permits_url(
  *
  * It does not ask for a connection that is open already and used again. A kept
  * connection was made by a handle of the same curl_driver; a driver serves one
- * sink, and a sink has one guard, so whatever is kept there has been judged by
- * the same rules.
+ * sink, and a sink has one guard, so each kept connection has been judged by the
+ * same rules.
  */
 struct guarded_socket {
         const struct address_guard *guard; /* borrowed */

@@ -1,7 +1,7 @@
 /*
  * All kinds of sink: those of this program, which registry.c alone names, and modules, which are
  * shared objects of others (pgcourier/module.h). What runs in a module has all of the program's
- * rights, so a file is loaded only where nobody else could have put it.
+ * rights, so a file is loaded only from a place that other users cannot write to.
  */
 #pragma once
 

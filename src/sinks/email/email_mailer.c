@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 /* GSSAPI, NTLM and DIGEST-MD5 would be preferred by libcurl where a server offers them, and fail
- * where nobody set them up; within TLS these are as safe. */
+ * where they are not set up; within TLS these are as safe. */
 #define LOGIN_METHODS "AUTH=PLAIN;AUTH=LOGIN;AUTH=CRAM-MD5"
 
 struct email_mailer {
@@ -54,7 +54,7 @@ void email_mailer_destroy(struct email_mailer *mailer)
 {
         if (mailer == NULL)
                 return;
-        /* libcurl says QUIT and waits up to two minutes for an answer nobody needs: with the
+        /* libcurl says QUIT and waits up to two minutes for an answer that is not needed: with the
          * reading side shut it sees the end at once. */
         shut_socket(mailer, SHUT_RD);
         curl_easy_cleanup(mailer->curl);

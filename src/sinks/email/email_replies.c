@@ -180,7 +180,7 @@ static const char *stage_words(const struct smtp_dialogue *dialogue, char *buffe
 
 enum meaning {
         WAIT,       /* the server takes nothing now */
-        PAUSE,      /* nor will it, until somebody changes something */
+        PAUSE,      /* nor will it, until a person changes something */
         TRY_AGAIN,  /* this mail, later */
         TRY_A_FEW,  /* the recipient's fault, or the configuration's */
         UNANSWERED, /* it said nothing, and it may be because of this mail */

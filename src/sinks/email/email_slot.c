@@ -126,7 +126,7 @@ static void start(struct email_slot *slot, enum email_slot_state state)
         uv_queue_work(slot->post->loop, &slot->work, work, on_worked);
 }
 
-/* The slot is free before anybody hears of the outcome. */
+/* The slot is free before the outcome is told. */
 static void finish(struct email_slot *slot, const struct outcome *outcome)
 {
         struct attempt *attempt = slot->attempt;
@@ -199,7 +199,7 @@ static void add_failure(struct email_slot *slot)
         slot->down.needs_operator = needs_operator && is_whole_tour;
 }
 
-/* Who put the mail off, and whether others to the same domain should wait. */
+/* Which server put the mail off, and whether others to the same domain should wait. */
 static void tell_domains(struct email_slot *slot)
 {
         struct email_post *post = slot->post;
@@ -215,7 +215,7 @@ static void tell_domains(struct email_slot *slot)
         if (dialogue->stage == SMTP_RCPT)
                 i = dialogue->n_rcpt - 1;
         else if (slot->domains.n > 1)
-                return; /* nobody says which of them it was */
+                return; /* the answer does not say which of them it was */
         assert(i < message->n_recipients);
         email_domains_on_refused(post->domains, message->recipients[i],
             smtp_refusal_of(dialogue, &slot->outcome), is_first_try, slot->outcome.delay_ms,

@@ -1,4 +1,5 @@
-/* The parts of an event as JSON values, and all of it as a CloudEvent, for every sink that writes JSON. Pure. */
+/* The parts of an event as JSON values, and a whole event as a CloudEvent, for all sinks that write
+ * JSON. Pure. */
 #pragma once
 
 #include "pgcourier/event.h"

@@ -60,7 +60,7 @@ struct http_exchange {
 
         CURL *easy;
         struct curl_transfer *transfer; /* NULL: not running */
-        uint64_t receiver;              /* whom its options are for; 0: to be set */
+        uint64_t receiver;              /* that its options are for; 0: to be set */
         struct curl_slist *pin;
         struct timer *body_deadline;
         bool is_second_try;
@@ -267,7 +267,7 @@ static bool check_set(CURLcode code, const char *name, struct error *error)
                                        curl_version(), name, curl_easy_strerror(code));
 }
 
-/* What is the same with each request, to whomever. Nothing of the environment's takes part: no
+/* What is the same with each request to any receiver. Nothing is taken from the environment: no
  * proxy, no netrc. */
 static bool set_common_options(struct http_exchange *exchange, struct error *error)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What nobody may replace: ours, and those that frame or route the request. A name ending in '-'
+/* Headers that cannot be replaced: ours, and those that frame or route the request. A name ending in '-'
  * stands for all that begin with it. */
 static const char *const reserved_names[] = {"connection", "content-encoding", "content-length",
     "content-type", "expect", "host", "keep-alive", "proxy-", "stripe-signature", "te", "trailer",

@@ -11,7 +11,7 @@
  *   ends, which every receiver strips.
  *
  * Control characters pass neither: no honest key holds them, and a line break
- * that somebody decodes too early is an injection.
+ * that a gateway decodes too early is an injection.
  */
 #include "sinks/http/http_headers.h"
 
@@ -104,7 +104,7 @@ static bool is_id(const char *text, size_t length)
         return is_hex(text, length) && strspn(text, "0") < length;
 }
 
-/* 00-TRACE-PARENT-FLAGS; later versions may look otherwise, and nobody sends them yet. */
+/* 00-TRACE-PARENT-FLAGS; later versions may look otherwise, and are not in use yet. */
 static bool is_parent(const char *value)
 {
         return strlen(value) == 55 && memcmp(value, "00-", 3) == 0 && is_id(value + 3, 32) &&

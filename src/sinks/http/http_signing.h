@@ -41,7 +41,7 @@ void webhook_signer_hash(const struct webhook_signer *signer, const char *prefix
     size_t body_bytes, unsigned char out_hash[static WEBHOOK_HASH_BYTES]);
 
 /* NULL with error->kind untouched: nothing is to be signed (no secret, or signing: none). NULL with
- * *error set (ERROR_CONFIG, without the secret): one of them is none. */
+ * *error set (ERROR_CONFIG, without the secret): one of the secrets is not valid. */
 struct http_signing *http_signing_create(enum http_signing_scheme scheme,
     const char *const *secrets, size_t n_secrets, struct error *error);
 

@@ -52,7 +52,7 @@ static const char claim_script[] =
     "redis.call('SREM', KEYS[2], '-')\n"
     "return redis.call('SMEMBERS', KEYS[2])\n";
 
-/* KEYS: stream, owner, marks. ARGV: token, the number of marks to remove and those, then for each event
+/* KEYS: stream, owner, marks. ARGV: token, the number of entries to remove and those, then for each event
  * its entry, the number of words of its command and those. Removing comes last: after a first write
  * Redis would no longer refuse the others for lack of memory. */
 static const char burst_script[] =

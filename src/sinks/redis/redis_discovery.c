@@ -73,7 +73,7 @@ static size_t place(const struct redis_discovery *discovery)
         return (discovery->first + discovery->n_asked - 1) % discovery->n_endpoints;
 }
 
-/* What each of them came to: one that is down must not hide what another had to say. */
+/* Collects what each server did: one that is down must not hide what another said. */
 static void note(struct redis_discovery *discovery, const char *reason)
 {
         size_t length = strlen(discovery->reason);

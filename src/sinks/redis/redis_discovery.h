@@ -1,6 +1,6 @@
 /*
- * One question put to several servers in turn, on short-lived connections, until one gives an answer
- * that will do: to sentinels who is master, to nodes of a cluster who has which slots.
+ * One question put to several servers in turn, on short-lived connections, until one gives a usable
+ * answer. Sentinels are asked for the master, nodes of a cluster for the map of slots.
  */
 #pragma once
 
@@ -30,11 +30,12 @@ void redis_endpoints_deinit(struct redis_endpoints *endpoints);
 bool redis_port_parse(const char *text, uint16_t *out_port);
 
 struct redis_discovery_events {
-        /* True if the answer will do: the discovery is over. Else it says what is wrong with it. */
+        /* True if the answer is usable: the discovery is over. Else `refusal` says what is wrong with
+         * it. */
         bool (*on_answer)(void *owner, const redisReply *reply, const struct redis_endpoint *asked,
             char *refusal, size_t size);
 
-        /* None of them will do, and it is over. `reason` is what each came to. */
+        /* No server gave a usable answer. `reason` says what each of them did. */
         void (*on_failed)(void *owner, bool needs_operator, const char *reason);
 };
 
@@ -44,11 +45,11 @@ struct redis_discovery *redis_discovery_create(uv_loop_t *loop, const struct red
     const char *question, const struct redis_discovery_events *events, void *owner);
 void redis_discovery_destroy(struct redis_discovery *discovery); /* NULL is allowed */
 
-/* Whom to ask, copied; not while it runs. The first one to ask is `first`. */
+/* Asks these servers, which are copied, beginning with number `first`. Not while it runs. */
 void redis_discovery_start(struct redis_discovery *discovery,
     const struct redis_endpoint *endpoints, size_t n_endpoints, size_t first);
 bool redis_discovery_is_running(const struct redis_discovery *discovery);
 void redis_discovery_stop(struct redis_discovery *discovery);
 
-/* The place of the one who gave the last answer. */
+/* The number of the server that gave the last answer. */
 size_t redis_discovery_place(const struct redis_discovery *discovery);

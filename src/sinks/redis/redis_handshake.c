@@ -101,7 +101,7 @@ static enum redis_handshake_progress refuse(const struct redis_handshake *handsh
         return HANDSHAKE_REFUSED;
 }
 
-/* What does not answer like a Redis (a proxy) is taken for a master: READONLY would tell. */
+/* A peer that does not answer like Redis (a proxy) is taken for a master: READONLY would tell. */
 static bool is_replica(const redisReply *reply)
 {
         return reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
@@ -122,8 +122,8 @@ enum redis_handshake_progress redis_handshake_judge(struct redis_handshake *hand
         enum step step = handshake->steps[handshake->n_answers++];
         bool is_error = reply->type == REDIS_REPLY_ERROR;
 
-        /* The name is a courtesy, and so is to say one's role: only what refuses the whole session
-         * counts. */
+        /* The name is a courtesy, and so is the question for the role: only an answer that refuses
+         * the whole session counts. */
         if (step == STEP_NAME || step == STEP_ROLE)
                 is_error = is_error && redis_reply_judge(reply, false).leaves_server;
         if (is_error)

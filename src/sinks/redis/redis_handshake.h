@@ -4,7 +4,7 @@
  *   to one Redis: ROLE, since a replica would take no event, and an empty transaction: without
  *       MULTI and EXEC the order of events could not be kept;
  *   to a node of a cluster: the empty transaction;
- *   to whom only one question is put: PING.
+ *   to a server that is asked only one question: PING.
  */
 #pragma once
 

@@ -1,10 +1,10 @@
 /*
  * kind: stdout. One line of JSON for each event, in order.
  *
- * Standard output may be a pipe that nobody empties, a terminal that is
- * stopped, a full disk. Making it non-blocking would do so for everyone who
- * shares it, the shell included; so a worker thread writes, and it waits for
- * room only for a moment before it hands back to the loop, which tries again.
+ * Standard output may be a pipe that is not read, a terminal that is stopped, a
+ * full disk. O_NONBLOCK would hold for every process that shares it, the shell
+ * included; so a worker thread writes, and it waits for room only for a moment
+ * before it hands back to the loop, which tries again.
  * While one batch is being written the next one gathers.
  *
  *   IDLE -flush-> WRITING -all written-> IDLE or WRITING (the next batch)
