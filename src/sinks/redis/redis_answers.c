@@ -10,11 +10,14 @@
  * than one request is a transaction of one stream. So it stays where it is, in front of those that
  * wait.
  */
+#include "base/alloc.h"
 #include "sinks/redis/redis_command.h"
 #include "sinks/redis/redis_dedup.h"
 #include "sinks/redis/redis_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Redirects of one burst; then the cluster does not know itself. */
 #define MAX_REDIRECTS 5
@@ -136,6 +139,25 @@ static void judge_all(struct redis_queue *queue, const redisReply *reply)
         }
         if (sink->dedup != NULL && !queue->burst.is_refused)
                 redis_dedup_note_executed(sink->dedup);
+}
+
+/* Between EXEC and WAIT of this burst, other nodes of a cluster answer other queues. */
+static void hold_answers(struct redis_queue *queue)
+{
+        size_t size = queue->burst.n * sizeof *queue->held;
+
+        if (!queue->sink->policy.is_cluster)
+                return;
+        queue->held = xmalloc(size);
+        memcpy(queue->held, queue->sink->answers, size);
+}
+
+static void release_answers(struct redis_queue *queue)
+{
+        if (queue->held != NULL)
+                memcpy(queue->sink->answers, queue->held, queue->burst.n * sizeof *queue->held);
+        free(queue->held);
+        queue->held = NULL;
 }
 
 /* Too few replicas have it: it may be lost with the server, so it is not delivered. */
@@ -265,12 +287,14 @@ struct redis_reaction redis_queue_take(struct redis_queue *queue, const redisRep
                 break;
         case BURST_EXECUTED:
                 judge_all(queue, reply);
+                hold_answers(queue);
                 break;
         case BURST_WAITED:
                 if (queue->burst.kind == BURST_CLAIM) {
                         take_confirmation(queue, &reaction);
                         break;
                 }
+                release_answers(queue);
                 if (queue->burst.is_refused)
                         take_back_delivered(queue);
                 answer_all(queue, &reaction);
@@ -292,6 +316,8 @@ struct redis_reaction redis_queue_take(struct redis_queue *queue, const redisRep
 void redis_queue_give_back(struct redis_queue *queue, const struct outcome *outcome)
 {
         redis_queue_end_bursts(queue);
+        free(queue->held);
+        queue->held = NULL;
         queue->asked = NULL;
         queue->n_redirects = 0;
         while (queue->ring.n > 0) {

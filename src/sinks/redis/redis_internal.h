@@ -103,6 +103,10 @@ struct redis_queue {
         unsigned n_redirects;     /* of the burst at hand */
         struct redis_node *asked; /* the next burst goes there with ASKING; or NULL */
         bool awaits_asking;       /* the answer to ASKING comes first */
+
+        /* The answers to the burst while its replicas are counted, since others of the sink are
+         * answered meanwhile; owned; or NULL. */
+        struct redis_answer *held;
 };
 
 struct redis_node {

@@ -39,6 +39,7 @@ void redis_queue_destroy(struct redis_queue *queue)
         list_remove(&queue->all_link);
         redis_ring_deinit(&queue->ring);
         bytes_deinit(&queue->stream);
+        free(queue->held);
         free(queue);
 }
 
