@@ -38,7 +38,7 @@ const struct sink_ops *sink_kind_find(const char *kind)
 
 enum { MAX_THREADS = 64, MAX_KIND_BYTES = 31 };
 
-/* Kept to the end of the process: sinks, their threads and their callbacks are code of these. */
+/* Kept to the end of the process: the code of sinks, of their threads and callbacks is in these. */
 static struct sink_module *modules;
 
 const struct sink_module *sink_module_find(const char *file)
@@ -93,7 +93,7 @@ static bool check_file(const char *path, struct error *error)
                     "the module %s cannot be read: %s; install it there, or correct module.file or "
                     "relay.modules",
                     path, strerror(errno));
-        /* Who may write the target of a link is another question, so there are none. */
+        /* The folder's permissions say nothing about the target of a link, so links are refused. */
         if (!S_ISREG(status.st_mode))
                 return error_set(error, ERROR_CONFIG,
                     "the module %s is not a regular file; put the file itself there, not a link",

@@ -71,7 +71,7 @@ bool http_headers_check_names(const struct http_config *config, struct error *er
                 for (unsigned j = 0; j < i; j++)
                         if (strcasecmp(config->set_headers[j].name, name) == 0)
                                 return error_set(error, ERROR_CONFIG,
-                                    "http.set_headers: %s is there twice; keep one", name);
+                                    "http.set_headers: %s is listed twice; keep one", name);
         }
         return true;
 }

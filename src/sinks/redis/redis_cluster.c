@@ -1,6 +1,6 @@
 /*
- * The map is read from any node that answers (CLUSTER SLOTS), when there is none yet and when there
- * is reason to doubt it; until then queues wait. MOVED corrects it by one slot. ASK does not touch
+ * The map is read from any node that answers (CLUSTER SLOTS), when there is none yet and when it may
+ * be out of date; until then queues wait. MOVED corrects it by one slot. ASK does not touch
  * it: it holds for one burst of one stream, which the node that is receiving the slot takes behind
  * ASKING.
  *

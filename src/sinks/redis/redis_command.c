@@ -175,7 +175,8 @@ static bool admit_name(
         if (command->config->max_streams > 0 && command->n_names >= command->config->max_streams) {
                 *out_refusal = outcome_make(OUTCOME_REJECTED,
                     "the stream would be one more than redis.max_streams (%" PRIu32
-                    ") allows; raise it and redrive the event, or name streams by less",
+                    ") allows; raise it and redrive the event, or use fewer variables in "
+                    "the name",
                     command->config->max_streams);
                 return false;
         }

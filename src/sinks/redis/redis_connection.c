@@ -1,5 +1,5 @@
 /*
- * CLOSED -open-> RESOLVING -addresses-> CONNECTING -connected-> HANDSHAKING -named-> READY
+ * CLOSED -open-> RESOLVING -addresses-> CONNECTING -connected-> HANDSHAKING -accepted-> READY
  *   READY -retire-> RETIRING -last answer-> CLOSED
  *   any state -failure or deadline-> CLOSED (on_lost)
  * A unix socket skips RESOLVING.
@@ -228,7 +228,7 @@ static void take_handshake(struct redis_connection *connection, const redisReply
 static void take_answer(struct redis_connection *connection, const redisReply *reply)
 {
         if (connection->n_unanswered == 0) {
-                lose(connection, "%s answered what was not asked", connection->peer);
+                lose(connection, "%s sent an answer to no command", connection->peer);
                 return;
         }
         connection->n_unanswered--;

@@ -351,7 +351,7 @@ static void on_answer(void *owner)
         }
         if (poll(&output, 1, 0) < 0 || (output.revents & (POLLERR | POLLNVAL)) != 0)
                 outcome = outcome_make(
-                    OUTCOME_SINK_DOWN, "standard output is closed, or nobody reads it any more");
+                    OUTCOME_SINK_DOWN, "standard output is closed, or its reader has gone");
         out->on_probed(out->owner, &outcome);
 }
 
