@@ -48,7 +48,7 @@ static void check_handshake(const redisReply *reply, unsigned switches)
         bytes_deinit(&commands);
         handshake.n_answers = switches / 4 % handshake.n_steps;
         if (redis_handshake_judge(&handshake, reply, refusal, sizeof refusal, &needs_operator) !=
-            GREETING_REFUSED)
+            HANDSHAKE_REFUSED)
                 return;
         fuzz_require(reply->type == REDIS_REPLY_ERROR || reply->type == REDIS_REPLY_ARRAY,
             "only an error refuses, or the role of a replica", refusal);
