@@ -28,5 +28,5 @@ struct event {
         int64_t created_us;   /* when it was inserted: microseconds since 1970-01-01 UTC */
         const struct event_header *headers;
         size_t n_headers;
-        bool is_redriven; /* somebody sent it on its way again: a dead letter, or a replay */
+        bool is_redriven; /* sent again by an operator: a dead letter, or a replay */
 };

@@ -28,7 +28,7 @@ struct sink_options {
 const struct sink_option *sink_options_find(const struct sink_options *options, const char *name);
 
 /* False, and *error is set, if there is an option that is not in `names` (which ends with NULL):
- * nobody may believe that a misspelt one works. Every module calls this. */
+ * a misspelt one must not seem to work. Every module calls this. */
 bool sink_options_know(
     const struct sink_options *options, const char *const *names, struct error *error);
 

@@ -32,8 +32,7 @@ enum outcome_fault {
         OUTCOME_FAULT_TOO_LARGE,
         OUTCOME_FAULT_EVENT, /* this event cannot be sent there as it is: no address, no such member */
 };
-#define OUTCOME_FAULTS                                                                             \
-        16 /* may grow; whoever counts by them takes what he does not know for OTHER */
+#define OUTCOME_FAULTS 16 /* may grow; treat unknown values as OUTCOME_FAULT_OTHER */
 
 #define OUTCOME_NO_DELAY (-1)
 

@@ -9,7 +9,6 @@
 #include "pg/dsn_check.h"
 #include "relay/relay.h"
 #include "relay/signals.h"
-#include "sinks/module_loader.h"
 #include "sinks/registry.h"
 
 #include <curl/curl.h>

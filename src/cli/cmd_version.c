@@ -1,7 +1,7 @@
 #include "cli/commands.h"
 #include "pg/blocking_conn.h"
 #include "pgcourier/version.h"
-#include "sinks/module_loader.h"
+#include "sinks/registry.h"
 
 #include <ares.h>
 #include <curl/curl.h>

@@ -205,7 +205,7 @@ struct stdout_config {
         bool payload; /* print payloads; false leaves only the event's name and identity */
 };
 
-/* A kind of somebody else, in a shared object (sinks/module_loader.h). */
+/* A kind of sink in a shared object of others (sinks/registry.h). */
 struct module_config {
         char *file; /* within relay.modules */
         enum http_endpoints endpoints;

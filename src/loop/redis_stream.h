@@ -1,7 +1,8 @@
 /*
  * A stream socket, plain or TLS, that speaks Redis' protocol on the libuv loop: bytes of commands go
  * out, answers come in. Of hiredis it uses the parser only: its asynchronous connection of 0.14
- * knows no TLS, frees itself under its owner, and resolves names on the loop's thread.
+ * knows no TLS, frees itself under its owner, and resolves names on the loop's thread. hiredis 1.x
+ * has TLS and leaves the freeing to its owner: with it this file could go.
  */
 #pragma once
 

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 struct refused_network {
         const char *network;
@@ -269,4 +270,27 @@ void address_guard_destroy(struct address_guard *guard)
         free(guard->allowed);
         free(guard->ports);
         free(guard);
+}
+
+curl_socket_t guarded_socket_open(void *owner, curlsocktype purpose, struct curl_sockaddr *address)
+{
+        struct guarded_socket *guarded = owner;
+
+        (void)purpose;
+        if (!address_guard_permits(
+                guarded->guard, &address->addr, guarded->refusal, sizeof guarded->refusal))
+                return CURL_SOCKET_BAD; /* libcurl goes on to the next address */
+        guarded->has_permitted = true;
+        return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+void guarded_socket_forget(struct guarded_socket *guarded)
+{
+        guarded->has_permitted = false;
+        guarded->refusal[0] = '\0';
+}
+
+const char *guarded_socket_refusal(const struct guarded_socket *guarded)
+{
+        return guarded->refusal[0] != '\0' && !guarded->has_permitted ? guarded->refusal : NULL;
 }

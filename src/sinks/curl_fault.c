@@ -30,7 +30,7 @@ enum outcome_fault curl_fault(CURLcode code, bool is_sent)
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
                 if (rows[i].code == code)
                         return rows[i].fault;
-        if (!is_sent) /* be it that nobody took the connection in time */
+        if (!is_sent) /* also if no connection was accepted in time */
                 return OUTCOME_FAULT_REFUSED;
         return code == CURLE_OPERATION_TIMEDOUT ? OUTCOME_FAULT_TIMEOUT : OUTCOME_FAULT_LOST;
 }

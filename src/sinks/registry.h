@@ -1,7 +1,12 @@
-/* All kinds of sink: those of this program, which registry.c alone names, and modules. */
+/*
+ * All kinds of sink: those of this program, which registry.c alone names, and modules, which are
+ * shared objects of others (pgcourier/module.h). What runs in a module has all of the program's
+ * rights, so a file is loaded only from a place that other users cannot write to.
+ */
 #pragma once
 
 #include "config/config.h"
+#include "pgcourier/module.h"
 #include "pgcourier/sink.h"
 
 /* Ends with NULL. */
@@ -9,6 +14,26 @@ extern const struct sink_ops *const sink_kinds[];
 
 /* Of the program's own; NULL if there is no such kind. */
 const struct sink_ops *sink_kind_find(const char *kind);
+
+struct sink_module {
+        struct sink_module *next;
+        char *file;
+        const struct pgcourier_module *own; /* within the shared object */
+        struct sink_ops ops;                /* the module's; what it is too old to have is NULL */
+};
+
+/* The folder of modules: `configured`, or if that is NULL the one of the installation. */
+const char *sink_module_folder(const char *configured);
+
+/*
+ * Loads a file of that folder, for the life of the process; loaded before, it is the same again. On
+ * failure returns NULL and sets *error.
+ */
+const struct sink_module *sink_module_load(
+    const char *configured_folder, const char *file, struct error *error);
+
+/* Among those loaded; NULL: none. */
+const struct sink_module *sink_module_find(const char *file);
 
 /* The kind of a configured sink, loaded from the folder of modules if it is one. On failure returns
  * NULL and sets *error. */

@@ -4,11 +4,52 @@
 #include "base/list.h"
 #include "loop/timer.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Modules are code of others: what they break is to end here, in every build. */
 #undef NDEBUG
 #include <assert.h>
+
+const struct outcome outcome_delivered = {.kind = OUTCOME_DELIVERED, .delay_ms = OUTCOME_NO_DELAY};
+const struct outcome outcome_cancelled = {
+    .kind = OUTCOME_CANCELLED, .delay_ms = OUTCOME_NO_DELAY, .reason = "cancelled"};
+
+struct outcome outcome_make(enum outcome_kind kind, const char *format, ...)
+{
+        struct outcome outcome = {.kind = kind,
+            .fault = kind == OUTCOME_REJECTED ? OUTCOME_FAULT_EVENT : OUTCOME_FAULT_OTHER,
+            .delay_ms = OUTCOME_NO_DELAY};
+        va_list arguments;
+
+        va_start(arguments, format);
+        vsnprintf(outcome.reason, sizeof outcome.reason, format, arguments);
+        va_end(arguments);
+
+        /* A peer's words end up on terminals and in JSON: plain ASCII is all they may hold. */
+        for (char *at = outcome.reason; *at != '\0'; at++)
+                if ((unsigned char)*at < ' ' || (unsigned char)*at > '~')
+                        *at = *at == '\r' || *at == '\n' || *at == '\t' ? ' ' : '?';
+        return outcome;
+}
+
+const char *outcome_name(enum outcome_kind kind)
+{
+        switch (kind) {
+        case OUTCOME_DELIVERED:
+                return "delivered";
+        case OUTCOME_RETRY:
+                return "retry";
+        case OUTCOME_REJECTED:
+                return "rejected";
+        case OUTCOME_SINK_DOWN:
+                return "sink_down";
+        case OUTCOME_CANCELLED:
+                return "cancelled";
+        }
+        abort();
+}
 
 /* The answers that were known too early; given in the next turn of the loop. */
 struct deferred {
@@ -158,4 +199,49 @@ void sink_close(struct sink *sink, sink_closed_fn *on_closed, void *owner)
 {
         assert(sink->n_in_flight == 0);
         sink->ops->close(sink, on_closed, owner);
+}
+
+/* What is left of a sink that closes. */
+struct closing {
+        uv_timer_t timer;
+        struct sink *sink; /* NULL once it is destroyed */
+        sink_destroy_fn *destroy;
+        sink_closed_fn *on_closed;
+        void *owner;
+};
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+        struct closing closing = *(struct closing *)timer->data;
+
+        free(timer->data);
+        closing.on_closed(closing.owner);
+}
+
+static void on_closing_due(uv_timer_t *timer)
+{
+        struct closing *closing = timer->data;
+
+        if (closing->sink == NULL) {
+                uv_close((uv_handle_t *)timer, on_timer_closed);
+                return;
+        }
+        closing->destroy(closing->sink);
+        closing->sink = NULL;
+        /* The sink's handles are closed at the end of this turn; a millisecond is the next one. */
+        uv_timer_start(timer, on_closing_due, 1, 0);
+}
+
+void sink_close_later(
+    struct sink *sink, sink_destroy_fn *destroy, sink_closed_fn *on_closed, void *owner)
+{
+        struct closing *closing = xcalloc(1, sizeof *closing);
+
+        closing->sink = sink;
+        closing->destroy = destroy;
+        closing->on_closed = on_closed;
+        closing->owner = owner;
+        uv_timer_init(sink->loop, &closing->timer);
+        closing->timer.data = closing;
+        uv_timer_start(&closing->timer, on_closing_due, 0, 0);
 }

@@ -1,6 +1,7 @@
 /*
  * The relay's side of pgcourier/sink.h: calls into a sink go through these
- * wrappers, which assert the contract's rules in every build.
+ * wrappers, which assert the contract's rules in every build. And what the
+ * program's own kinds share.
  */
 #pragma once
 
@@ -19,3 +20,10 @@ void sink_flush(struct sink *sink);
 void sink_cancel(struct sink *sink);
 void sink_probe(struct sink *sink, sink_probed_fn *on_probed, void *owner);
 void sink_close(struct sink *sink, sink_closed_fn *on_closed, void *owner);
+
+/* For a kind's close(): calls destroy(), which frees the sink and closes its handles, in a later turn
+ * of the loop, since the caller may still use what the sink owns; then, when the handles are gone,
+ * on_closed(). */
+typedef void sink_destroy_fn(struct sink *sink);
+void sink_close_later(
+    struct sink *sink, sink_destroy_fn *destroy, sink_closed_fn *on_closed, void *owner);

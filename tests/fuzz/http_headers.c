@@ -11,7 +11,6 @@
 #include "config/config.h"
 #include "fuzz.h"
 #include "sinks/http/http_fixed_headers.h"
-#include "sinks/http/http_lines.h"
 
 #include <stdio.h>
 #include <stdlib.h>

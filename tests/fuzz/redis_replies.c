@@ -34,21 +34,21 @@ static void check_verdict(const struct redis_verdict *verdict, const redisReply 
 }
 
 /* The answer to any of the commands that a new connection to any kind of peer begins with. */
-static void check_greeting(const redisReply *reply, unsigned switches)
+static void check_handshake(const redisReply *reply, unsigned switches)
 {
         static char password[] = "swordfish-27";
         const struct redis_config config = {
             .password = password, .sentinel_password = password, .db = 1};
-        struct redis_handshake greeting;
+        struct redis_handshake handshake;
         struct bytes commands = {0};
         char refusal[256] = "";
         bool needs_operator = false;
 
-        redis_handshake_start(&greeting, &config, switches % 4, &commands);
+        redis_handshake_start(&handshake, &config, switches % 4, &commands);
         bytes_deinit(&commands);
-        greeting.n_answers = switches / 4 % greeting.n_steps;
-        if (redis_handshake_judge(&greeting, reply, refusal, sizeof refusal, &needs_operator) !=
-            GREETING_REFUSED)
+        handshake.n_answers = switches / 4 % handshake.n_steps;
+        if (redis_handshake_judge(&handshake, reply, refusal, sizeof refusal, &needs_operator) !=
+            HANDSHAKE_REFUSED)
                 return;
         fuzz_require(reply->type == REDIS_REPLY_ERROR || reply->type == REDIS_REPLY_ARRAY,
             "only an error refuses, or the role of a replica", refusal);
@@ -83,12 +83,13 @@ static void check_answers(
 
 static void take(struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event)
 {
+        const enum redis_burst_stage stage = burst->stage;
         size_t place = burst->n_replies;
         struct redis_verdict verdict;
 
         switch (redis_burst_take(burst, reply, is_stream_per_event)) {
         case BURST_GOES_ON:
-                fuzz_require(burst->is_open, "a burst goes on", "");
+                fuzz_require(redis_burst_is_open(burst), "a burst goes on", "");
                 break;
         case BURST_ANSWERS_ONE:
                 verdict = redis_reply_judge(reply, is_stream_per_event);
@@ -99,14 +100,19 @@ static void take(struct redis_burst *burst, const redisReply *reply, bool is_str
                 check_answers(burst, reply, is_stream_per_event);
                 break;
         case BURST_WAITED:
-                fuzz_require(!burst->is_open, "WAIT comes last", "");
+                fuzz_require(!redis_burst_is_open(burst), "WAIT comes last", "");
                 if (!burst->is_refused)
                         fuzz_require(reply->type == REDIS_REPLY_INTEGER &&
                                          reply->integer >= burst->wait_replicas,
                             "only enough replicas will do", "");
                 break;
         case BURST_LOST_MULTI:
-                fuzz_require(!burst->is_open && burst->is_unprotected, "MULTI was lost", "");
+                fuzz_require(!redis_burst_is_open(burst) && stage == STAGE_UNPROTECTED,
+                    "MULTI was lost", "");
+                break;
+        case BURST_CLAIMED:
+        case BURST_PURGED:
+                fuzz_require(false, "a claim and a purge have no requests", "");
                 break;
         }
         fuzz_require(burst->n_replies == place + 1, "each reply counts once", "");
@@ -145,9 +151,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct fuzz_input input = {data, size};
         unsigned switches = fuzz_take_byte(&input);
         const struct redis_burst planned = {.n = fuzz_take_byte(&input) % 8 + 1,
-            .is_open = true,
-            .is_transaction = (switches & 1) != 0 || ((switches & 4) != 0 && !(switches & 2)),
-            .is_script = (switches & 2) != 0 && !(switches & 1),
+            .kind = (switches & 1) != 0   ? BURST_TRANSACTION
+                    : (switches & 2) != 0 ? BURST_SCRIPT
+                    : (switches & 4) != 0 ? BURST_TRANSACTION
+                                          : BURST_PLAIN,
+            .stage = STAGE_SENT,
             .wait_replicas = (switches & 4) != 0 ? 1 + (switches >> 6) : 0};
         struct redis_burst burst = planned;
         bool is_stream_per_event = (switches & 8) != 0;
@@ -160,9 +168,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 struct redis_verdict verdict = redis_reply_judge(reply, is_stream_per_event);
 
                 check_verdict(&verdict, reply);
-                check_greeting(reply, switches >> 4);
+                check_handshake(reply, switches >> 4);
                 take(&burst, reply, is_stream_per_event);
-                if (!burst.is_open)
+                if (!redis_burst_is_open(&burst))
                         burst = planned;
                 freeReplyObject(reply);
                 reply = NULL;

@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "fuzz.h"
-#include "sinks/email/email_hint.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,6 @@
 #include "sinks/email/email_message.h"
 #include "sinks/http/http_fixed_headers.h"
 #include "sinks/http/http_headers.h"
-#include "sinks/http/http_lines.h"
 #include "sinks/http/http_signing.h"
 #include "sinks/redis/redis_command.h"
 #include "sinks/stdout/stdout_line.h"

@@ -26,7 +26,7 @@ struct domain {
 
         double tokens; /* of the rate, at most one second's */
         int64_t tokens_at_ms;
-        int64_t last_turn_ms; /* given to the last who waits for a token or a place */
+        int64_t last_turn_ms; /* given to the last mail that waits for a token or a place */
 
         int64_t rests_until_ms;
         uint32_t n_refusals; /* in a row */

@@ -3,18 +3,17 @@
  * many at a time, and none while a domain rests because it put us off. Pure:
  * no I/O, no clock.
  *
- * Whoever may not go now is told after how long to come back. Those who wait
- * for a rate or for a place are given turns one behind the other, so that a
- * thousand of them do not all come back for the same free place; a turn is
- * advice, no reservation.
+ * A mail that may not go now is told how long to wait. Mails that wait for a rate
+ * or for a place get turns one behind the other, so that a thousand of them do not
+ * all come back for the same free place; a turn is advice, not a reservation.
  *
- * The trap is greylisting. It puts each new recipient off once, so a domain
- * that rests after each such answer would let one recipient through per rest.
- * A domain that has taken a mail which it had greylisted is therefore known to
- * be like that, and from then on a greylisted first try concerns nobody else.
+ * The trap is greylisting. It refuses each new recipient once, so a domain that
+ * rests after each such answer would let one recipient through per rest. So a
+ * domain that has taken a mail which it had greylisted is remembered as such, and
+ * from then on a greylisted first try concerns that mail only.
  *
  * The table is bounded: the domain that was used longest ago is forgotten
- * first, and what has not been used for an hour, anyway.
+ * first, and every domain that has not been used for an hour.
  */
 #pragma once
 
@@ -60,7 +59,7 @@ int64_t email_domains_enter(struct email_domains *domains, const struct email_do
 void email_domains_leave(
     struct email_domains *domains, const struct email_domain_set *set, int64_t took_ms);
 
-/* What came of a mail. `is_first_try`: nobody has refused it before. */
+/* What came of a mail. `is_first_try`: it has not been refused before. */
 void email_domains_on_taken(
     struct email_domains *domains, const struct email_domain_set *set, bool is_first_try);
 /* A temporary refusal by the domain of `recipient`; `hint_ms` as in smtp_hinted_delay_ms(). */

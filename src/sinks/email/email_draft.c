@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "sinks/email/email_message.h"
 #include "sinks/email/email_payload.h"
-#include "sinks/format/json_numbers.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -64,7 +64,7 @@ static const char *value_problem(const char *name, const char *value)
         return NULL;
 }
 
-/* Names are the same whatever their case, to everybody but JSON. */
+/* Case makes no difference in names, except in JSON. */
 static bool is_repeated(json_t *members, const char *name)
 {
         unsigned n = 0;

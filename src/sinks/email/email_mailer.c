@@ -10,12 +10,12 @@
 #include <sys/socket.h>
 
 /* GSSAPI, NTLM and DIGEST-MD5 would be preferred by libcurl where a server offers them, and fail
- * where nobody set them up; within TLS these are as safe. */
+ * where they are not set up; within TLS these are as safe. */
 #define LOGIN_METHODS "AUTH=PLAIN;AUTH=LOGIN;AUTH=CRAM-MD5"
 
 struct email_mailer {
-        const struct email_route *route; /* borrowed: of the operation that runs, or ran last */
-        const atomic_bool *is_hurried;   /* borrowed */
+        const struct email_server *server; /* borrowed: of the operation that runs, or ran last */
+        const atomic_bool *is_hurried;     /* borrowed */
         CURL *curl;
         unsigned n_mails_on_connection;
         bool must_connect; /* the next mail may not use the connection that libcurl keeps */
@@ -54,7 +54,7 @@ void email_mailer_destroy(struct email_mailer *mailer)
 {
         if (mailer == NULL)
                 return;
-        /* libcurl says QUIT and waits up to two minutes for an answer nobody needs: with the
+        /* libcurl says QUIT and waits up to two minutes for an answer that is not needed: with the
          * reading side shut it sees the end at once. */
         shut_socket(mailer, SHUT_RD);
         curl_easy_cleanup(mailer->curl);
@@ -127,10 +127,10 @@ static void set_callbacks(struct email_mailer *mailer)
 
 static void set_tls(struct email_mailer *mailer)
 {
-        const struct email_config *config = mailer->route->config;
+        const struct email_config *config = mailer->server->config;
         CURL *curl = mailer->curl;
 
-        curl_easy_setopt(curl, CURLOPT_USE_SSL, (long)mailer->route->starttls);
+        curl_easy_setopt(curl, CURLOPT_USE_SSL, (long)mailer->server->starttls);
         curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);
         curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 2L);
         curl_easy_setopt(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
@@ -147,11 +147,11 @@ static void set_tls(struct email_mailer *mailer)
 
 static void set_connection(struct email_mailer *mailer)
 {
-        const struct email_route *route = mailer->route;
-        const struct email_config *config = route->config;
+        const struct email_server *server = mailer->server;
+        const struct email_config *config = server->config;
         CURL *curl = mailer->curl;
 
-        curl_easy_setopt(curl, CURLOPT_URL, route->url);
+        curl_easy_setopt(curl, CURLOPT_URL, server->url);
         curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
         curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* else the environment's */
         curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -161,9 +161,9 @@ static void set_connection(struct email_mailer *mailer)
             curl, CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)(config->timeout_ms + 999) / 1000);
         curl_easy_setopt(curl, CURLOPT_MAXAGE_CONN, (long)config->idle_ms / 1000);
         curl_easy_setopt(curl, CURLOPT_MAXCONNECTS, 1L);
-        if (route->user != NULL) {
-                curl_easy_setopt(curl, CURLOPT_USERNAME, route->user);
-                curl_easy_setopt(curl, CURLOPT_PASSWORD, route->password);
+        if (server->user != NULL) {
+                curl_easy_setopt(curl, CURLOPT_USERNAME, server->user);
+                curl_easy_setopt(curl, CURLOPT_PASSWORD, server->password);
                 curl_easy_setopt(curl, CURLOPT_LOGIN_OPTIONS, LOGIN_METHODS);
         }
 }
@@ -207,7 +207,7 @@ static void leave_in_order(struct email_mailer *mailer, CURLcode result)
         mailer->must_connect = result != CURLE_OK && mailer->dialogue.code == 0;
         if (mailer->must_connect)
                 shut_socket(mailer, SHUT_RDWR);
-        if (++mailer->n_mails_on_connection == mailer->route->config->max_mails_per_connection)
+        if (++mailer->n_mails_on_connection == mailer->server->config->max_mails_per_connection)
                 mailer->n_mails_on_connection = 0;
 }
 
@@ -224,7 +224,7 @@ static CURLcode send_once(struct email_mailer *mailer, const struct email_sender
         curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_read);
         curl_easy_setopt(curl, CURLOPT_READDATA, mailer);
         curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)mailer->text->length);
-        if (mailer->n_mails_on_connection + 1 == mailer->route->config->max_mails_per_connection)
+        if (mailer->n_mails_on_connection + 1 == mailer->server->config->max_mails_per_connection)
                 curl_easy_setopt(curl, CURLOPT_FORBID_REUSE, 1L);
         result = curl_easy_perform(curl);
         leave_in_order(mailer, result);
@@ -232,16 +232,16 @@ static CURLcode send_once(struct email_mailer *mailer, const struct email_sender
 }
 
 /* The connection to another server is of no use here, and its farewell not waited for. */
-static void take_route(struct email_mailer *mailer, const struct email_route *route)
+static void take_server(struct email_mailer *mailer, const struct email_server *server)
 {
-        if (mailer->route != NULL && mailer->route != route) {
+        if (mailer->server != NULL && mailer->server != server) {
                 shut_socket(mailer, SHUT_RDWR);
                 mailer->must_connect = true;
         }
-        mailer->route = route;
+        mailer->server = server;
 }
 
-struct outcome email_mailer_send(struct email_mailer *mailer, const struct email_route *route,
+struct outcome email_mailer_send(struct email_mailer *mailer, const struct email_server *server,
     const struct email_sender *sender, const struct email_message *message)
 {
         struct curl_slist *recipients = NULL;
@@ -256,7 +256,7 @@ struct outcome email_mailer_send(struct email_mailer *mailer, const struct email
                 }
                 recipients = longer;
         }
-        take_route(mailer, route);
+        take_server(mailer, server);
         mailer->text = &message->text;
         result = send_once(mailer, sender, recipients, mailer->must_connect);
         if (smtp_should_reconnect(&mailer->dialogue, result) && !atomic_load(mailer->is_hurried))
@@ -266,11 +266,11 @@ struct outcome email_mailer_send(struct email_mailer *mailer, const struct email
         return smtp_mail_outcome(&mailer->dialogue, result, words_of(mailer, result));
 }
 
-struct outcome email_mailer_probe(struct email_mailer *mailer, const struct email_route *route)
+struct outcome email_mailer_probe(struct email_mailer *mailer, const struct email_server *server)
 {
         CURLcode result;
 
-        take_route(mailer, route);
+        take_server(mailer, server);
         prepare(mailer, true);
         curl_easy_setopt(mailer->curl, CURLOPT_NOBODY, 1L);
         curl_easy_setopt(mailer->curl, CURLOPT_CUSTOMREQUEST, "NOOP");

@@ -4,7 +4,7 @@
  * create and dialogue belong on a worker thread, one at a time for each mailer.
  *
  * A connection is kept for the next mail, within the configured limits, as
- * long as that goes by the same route.
+ * long as that goes by the same server.
  */
 #pragma once
 
@@ -22,12 +22,12 @@ struct email_mailer;
  * ended. NULL if libcurl has no memory or is not initialised. */
 struct email_mailer *email_mailer_create(const atomic_bool *is_hurried);
 
-/* `route` is borrowed until the next operation, or the end. */
-struct outcome email_mailer_send(struct email_mailer *mailer, const struct email_route *route,
+/* `server` is borrowed until the next operation, or the end. */
+struct outcome email_mailer_send(struct email_mailer *mailer, const struct email_server *server,
     const struct email_sender *sender, const struct email_message *message);
 
 /* Connects, secures and authenticates a connection of its own, and says NOOP. */
-struct outcome email_mailer_probe(struct email_mailer *mailer, const struct email_route *route);
+struct outcome email_mailer_probe(struct email_mailer *mailer, const struct email_server *server);
 
 /* How far the last operation came, for email_replies.h to judge; valid until the next. */
 const struct smtp_dialogue *email_mailer_dialogue(const struct email_mailer *mailer);

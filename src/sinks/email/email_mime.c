@@ -87,7 +87,7 @@ void mime_append_custom_header(struct bytes *out, const char *name, const char *
         bytes_append_text(out, "\r\n");
 }
 
-/* Always in quotes: then nobody has to know which characters would need them. */
+/* Always in quotes: then it does not matter which characters would need them. */
 static void append_quoted(struct bytes *out, const char *name)
 {
         bytes_append_text(out, "\"");

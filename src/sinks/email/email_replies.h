@@ -14,6 +14,7 @@
 #include <curl/curl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum smtp_stage {
         SMTP_CONNECT, /* until the greeting is complete */
@@ -50,8 +51,8 @@ bool smtp_should_reconnect(const struct smtp_dialogue *dialogue, CURLcode result
 struct outcome smtp_mail_outcome(
     const struct smtp_dialogue *dialogue, CURLcode result, const char *curl_words);
 
-/* Another server may be asked in this one's place: it takes nothing now, or nothing from us, and the
- * mail itself has not been judged. */
+/* True if another server may be asked instead: this server takes nothing now, or nothing from us, and
+ * the mail itself has not been judged. */
 bool smtp_may_try_elsewhere(const struct smtp_dialogue *dialogue, const struct outcome *outcome);
 
 /* The whole mail was sent and nothing was answered: it may have been accepted. */
@@ -71,3 +72,10 @@ enum smtp_refusal smtp_refusal_of(
 /* The judgement on a probe: DELIVERED or SINK_DOWN. */
 struct outcome smtp_probe_outcome(
     const struct smtp_dialogue *dialogue, CURLcode result, const char *curl_words);
+
+/*
+ * The delay that the text of a temporary refusal asks for, as greylisting
+ * servers do: "try again in 300 seconds", "retry after 5 minutes". At most an
+ * hour; OUTCOME_NO_DELAY if it names none.
+ */
+int64_t smtp_hinted_delay_ms(const char *words);

@@ -10,6 +10,7 @@
 #include "config/config.h"
 #include "pgcourier/sink.h"
 #include "sinks/email/email_slot.h"
+#include "sinks/sink_contract.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -25,7 +26,6 @@ struct email_sink {
         sink_closed_fn *on_closed;
         void *owner; /* of on_closed */
         uv_work_t goodbyes;
-        uv_timer_t farewell;
 };
 
 static struct email_sink *email_sink_from(struct sink *sink)
@@ -79,39 +79,22 @@ static void leave_servers(uv_work_t *work)
                 email_slot_deinit(&email->slots[i]);
 }
 
-static void free_parts(struct email_sink *email)
+static void destroy(struct sink *sink)
 {
+        struct email_sink *email = email_sink_from(sink);
+
         email_post_deinit(&email->post);
         free(email->slots);
         sink_deinit(&email->sink);
-}
-
-static void on_farewell_closed(uv_handle_t *handle)
-{
-        struct email_sink *email = handle->data;
-        sink_closed_fn *on_closed = email->on_closed;
-        void *owner = email->owner;
-
         free(email);
-        on_closed(owner);
 }
 
-static void on_farewell(uv_timer_t *timer)
-{
-        uv_close((uv_handle_t *)timer, on_farewell_closed);
-}
-
-/* A turn later, because sink_deinit() leaves a handle that is still closing. */
 static void on_servers_left(uv_work_t *work, int status)
 {
         struct email_sink *email = work->data;
-        uv_loop_t *loop = email->sink.loop;
 
         (void)status;
-        free_parts(email);
-        uv_timer_init(loop, &email->farewell);
-        email->farewell.data = email;
-        uv_timer_start(&email->farewell, on_farewell, 0, 0);
+        sink_close_later(&email->sink, destroy, email->on_closed, email->owner);
 }
 
 static void email_close(struct sink *sink, sink_closed_fn *on_closed, void *owner)
@@ -152,8 +135,7 @@ static struct sink *email_open(const struct sink_settings *settings, struct erro
 
         for (unsigned i = 0; i < email->n_slots; i++)
                 email_slot_deinit(&email->slots[i]);
-        free_parts(email);
-        free(email);
+        destroy(&email->sink);
         return NULL;
 }
 

@@ -17,11 +17,11 @@ bool email_post_init(struct email_post *post, uv_loop_t *loop, const struct emai
         *post = (struct email_post){.loop = loop, .config = config};
         if (!email_sender_init(&post->sender, config, error))
                 return false;
-        if (!email_routes_init(&post->routes, config, error)) {
+        if (!email_servers_init(&post->servers, config, error)) {
                 email_sender_deinit(&post->sender);
                 return false;
         }
-        email_relays_init(&post->relays, post->routes.n, config->relay_backoff_ms);
+        email_relays_init(&post->relays, post->servers.n, config->relay_backoff_ms);
         post->domains = email_domains_create(&(struct email_domain_limits){
             .rate = config->domain_rate,
             .concurrency = config->domain_concurrency,
@@ -34,7 +34,7 @@ bool email_post_init(struct email_post *post, uv_loop_t *loop, const struct emai
 void email_post_deinit(struct email_post *post)
 {
         email_domains_destroy(post->domains);
-        email_routes_deinit(&post->routes);
+        email_servers_deinit(&post->servers);
         email_sender_deinit(&post->sender);
 }
 
@@ -73,10 +73,10 @@ static struct outcome name_relay(
 {
         struct outcome named = *outcome;
 
-        if (post->routes.n > 1 && outcome->kind != OUTCOME_DELIVERED)
+        if (post->servers.n > 1 && outcome->kind != OUTCOME_DELIVERED)
                 memcpy(named.reason,
                     outcome_make(
-                        outcome->kind, "%s: %s", post->routes.route[relay].place, outcome->reason)
+                        outcome->kind, "%s: %s", post->servers.server[relay].place, outcome->reason)
                         .reason,
                     sizeof named.reason);
         return named;
@@ -87,8 +87,8 @@ static void probe(struct email_slot *slot)
 {
         const struct email_post *post = slot->post;
 
-        for (unsigned i = 0; i < post->routes.n; i++) {
-                slot->outcome = email_mailer_probe(slot->mailer, &post->routes.route[i]);
+        for (unsigned i = 0; i < post->servers.n; i++) {
+                slot->outcome = email_mailer_probe(slot->mailer, &post->servers.server[i]);
                 slot->outcome = name_relay(post, i, &slot->outcome);
                 if (slot->outcome.kind != OUTCOME_DELIVERED)
                         return;
@@ -107,8 +107,8 @@ static void work(uv_work_t *uv)
                 compose(slot);
                 return;
         case EMAIL_SENDING:
-                slot->outcome = email_mailer_send(
-                    slot->mailer, &post->routes.route[slot->relay], &post->sender, &slot->message);
+                slot->outcome = email_mailer_send(slot->mailer, &post->servers.server[slot->relay],
+                    &post->sender, &slot->message);
                 return;
         case EMAIL_PROBING:
                 probe(slot);
@@ -126,7 +126,7 @@ static void start(struct email_slot *slot, enum email_slot_state state)
         uv_queue_work(slot->post->loop, &slot->work, work, on_worked);
 }
 
-/* The slot is free before anybody hears of the outcome. */
+/* The slot is free before the outcome is told. */
 static void finish(struct email_slot *slot, const struct outcome *outcome)
 {
         struct attempt *attempt = slot->attempt;
@@ -185,7 +185,7 @@ static void add_failure(struct email_slot *slot)
         struct email_post *post = slot->post;
         struct outcome failure = name_relay(post, slot->relay, &slot->outcome);
         bool is_first = (slot->tour.tried & (slot->tour.tried - 1)) == 0;
-        bool is_whole_tour = slot->tour.tried == (1u << post->routes.n) - 1;
+        bool is_whole_tour = slot->tour.tried == (1u << post->servers.n) - 1;
         bool needs_operator = failure.needs_operator && (is_first || slot->down_needs_operator);
 
         slot->down_needs_operator = needs_operator;
@@ -199,7 +199,7 @@ static void add_failure(struct email_slot *slot)
         slot->down.needs_operator = needs_operator && is_whole_tour;
 }
 
-/* Who put the mail off, and whether others to the same domain should wait. */
+/* Which server put the mail off, and whether others to the same domain should wait. */
 static void tell_domains(struct email_slot *slot)
 {
         struct email_post *post = slot->post;
@@ -215,7 +215,7 @@ static void tell_domains(struct email_slot *slot)
         if (dialogue->stage == SMTP_RCPT)
                 i = dialogue->n_rcpt - 1;
         else if (slot->domains.n > 1)
-                return; /* nobody says which of them it was */
+                return; /* the answer does not say which of them it was */
         assert(i < message->n_recipients);
         email_domains_on_refused(post->domains, message->recipients[i],
             smtp_refusal_of(dialogue, &slot->outcome), is_first_try, slot->outcome.delay_ms,

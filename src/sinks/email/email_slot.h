@@ -15,7 +15,7 @@
 #include "sinks/email/email_domains.h"
 #include "sinks/email/email_mailer.h"
 #include "sinks/email/email_message.h"
-#include "sinks/email/email_relays.h"
+#include "sinks/email/email_server.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@ struct email_post {
         uv_loop_t *loop;
         const struct email_config *config; /* borrowed */
         struct email_sender sender;
-        struct email_routes routes;
+        struct email_servers servers;
         struct email_relays relays;
         struct email_domains *domains; /* owned */
 };

@@ -170,7 +170,7 @@ static void check_complete(struct loading *loading)
         }
 }
 
-/* Hidden files are none of ours: editors, version control and mounted ConfigMaps leave them. */
+/* Hidden files are skipped: editors, version control and mounted ConfigMaps leave them. */
 static int is_visible(const struct dirent *entry)
 {
         return entry->d_name[0] != '.';

@@ -11,8 +11,8 @@
  * false, null, "" and [] are nothing; all else is something, 0 as well. A tag
  * of the last three lines that is alone on its line takes the line with it.
  *
- * Unlike elsewhere, what is missing is an error and not an empty text: a mail
- * that greets nobody is worse than one that is not sent. Partials and other
+ * Unlike elsewhere, a missing value is an error and not an empty text: a mail
+ * without its name or amount is worse than no mail. Partials and other
  * delimiters are refused.
  *
  * Pure, and safe to render on several threads at once.

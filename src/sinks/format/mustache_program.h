@@ -1,4 +1,4 @@
-/* What mustache.c makes of a text and mustache_render.c runs; nobody else's business. */
+/* What mustache.c makes of a text and mustache_render.c runs; for these two files only. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@ struct step {
         enum step_kind kind;
         const char *text; /* STEP_TEXT: what to copy; else the name. In mustache::text */
         size_t length;
-        size_t offset; /* of the tag: where it stands is only worked out when somebody asks */
+        size_t offset; /* of the tag: its line and column are only worked out for an error */
         size_t after;  /* STEP_SECTION, STEP_INVERTED: the first step behind the section */
 };
 

@@ -144,7 +144,7 @@ size_t http_batcher_take(struct http_batcher *batcher, struct attempt **out_atte
         return n;
 }
 
-/* A uuid of version 8, which stands for whatever its maker wants. */
+/* A uuid of version 8: RFC 9562 leaves its bits to the application. */
 void http_batch_id(const struct event *const *events, size_t n_events, char out_id[static 37])
 {
         unsigned char hash[EVP_MAX_MD_SIZE];

@@ -1,7 +1,7 @@
 /*
- * What one receiver is to get together: attempts gather until there are enough
- * of them, or enough bytes, or the first one has waited long enough. Then they
- * are due, and stay so until somebody takes them; meanwhile more may join.
+ * The events of one receiver that go out together: attempts gather until there are
+ * enough of them, or enough bytes, or the first has waited long enough. Then they
+ * are due, and stay so until they are taken; meanwhile more may join.
  */
 #pragma once
 
@@ -35,6 +35,5 @@ bool http_batcher_is_due(const struct http_batcher *batcher);
 /* The next request's attempts, due or not, at most limits->events; 0: there is none. */
 size_t http_batcher_take(struct http_batcher *batcher, struct attempt **out_attempts);
 
-/* A batch's webhook-id: the same for the same events in the same order; of a single event its own.
- * */
+/* A batch's webhook-id: the same for the same events in the same order; of a single event its own. */
 void http_batch_id(const struct event *const *events, size_t n_events, char out_id[static 37]);

@@ -17,16 +17,18 @@
 #include "sinks/http/http_exchange.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "config/config.h"
 #include "loop/curl_driver.h"
 #include "loop/timer.h"
-#include "sinks/guarded_socket.h"
+#include "sinks/address_guard.h"
 #include "sinks/http/http_fixed_headers.h"
-#include "sinks/http/http_response.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 #define BODY_MAX_MS          1000
 #define CONNECTION_MAX_AGE_S 600 /* so that a changed address or certificate is noticed */
@@ -36,6 +38,20 @@
  * malloc() has one at hand. */
 #define READ_BYTES 1024L
 
+/* Of an answer. */
+#define HEADERS_MAX 65536
+#define BODY_MAX    4096
+#define BODY_KEPT   150
+
+/* What has come back so far, bounded in all directions. */
+struct response {
+        char failure[CURL_ERROR_SIZE]; /* for CURLOPT_ERRORBUFFER */
+        size_t header_bytes;
+        bool has_status; /* the final one, with all its headers */
+        size_t body_bytes;
+        char body[BODY_KEPT + 1];
+};
+
 struct http_exchange {
         struct curl_driver *driver;       /* borrowed */
         const struct http_config *config; /* borrowed */
@@ -44,24 +60,114 @@ struct http_exchange {
 
         CURL *easy;
         struct curl_transfer *transfer; /* NULL: not running */
-        uint64_t receiver;              /* whom its options are for; 0: to be set */
+        uint64_t receiver;              /* that its options are for; 0: to be set */
         struct curl_slist *pin;
         struct timer *body_deadline;
         bool is_second_try;
         struct guarded_socket sockets;
 
-        struct http_response response;
+        struct response response;
 };
+
+/* One header line, or a part of the body. False: it is too much, give up. libcurl hands over whole
+ * lines, those of each 1xx response before those of the final one. */
+static bool take_header(struct response *response, CURL *easy, const char *line, size_t bytes)
+{
+        long status = 0;
+
+        response->header_bytes += bytes;
+        if (response->header_bytes > HEADERS_MAX)
+                return false;
+        if (bytes > 0 && (line[0] == '\r' || line[0] == '\n')) {
+                curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+                if (status >= 200)
+                        response->has_status = true;
+        }
+        return true;
+}
+
+static bool take_body(struct response *response, const char *data, size_t bytes)
+{
+        for (size_t i = 0; i < bytes && response->body_bytes + i < BODY_KEPT; i++)
+                response->body[response->body_bytes + i] = data[i] != '\0' ? data[i] : '?';
+        response->body_bytes += bytes;
+        return response->body_bytes <= BODY_MAX;
+}
+
+/* The value of the header's `index`th occurrence, or NULL. */
+static const char *header_of(CURL *easy, const char *name, size_t index)
+{
+        struct curl_header *header;
+
+        return curl_easy_header(easy, name, index, CURLH_HEADER, -1, &header) == CURLHE_OK
+                   ? header->value
+                   : NULL;
+}
+
+/* If there are several, the longest counts: the receiver's and its gateway's, perhaps. */
+static int64_t longest_retry_after_ms(CURL *easy)
+{
+        int64_t now_s = clock_wall_us() / 1000000;
+        int64_t longest_ms = OUTCOME_NO_DELAY;
+        const char *value;
+
+        for (size_t i = 0; (value = header_of(easy, "Retry-After", i)) != NULL; i++) {
+                int64_t delay_ms = http_retry_after_ms(value, now_s);
+                if (delay_ms > longest_ms)
+                        longest_ms = delay_ms;
+        }
+        return longest_ms;
+}
+
+/* What went to a proxy, to be let through to the receiver, is no request of ours. */
+static bool is_sent(CURL *easy)
+{
+        curl_off_t ready_us = 0;
+        long sent_bytes = 0;
+
+        curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &sent_bytes);
+        curl_easy_getinfo(easy, CURLINFO_PRETRANSFER_TIME_T, &ready_us);
+        return sent_bytes > 0 && ready_us > 0;
+}
+
+/* libcurl has a limit of its own for a single line, 100 KiB, and then speaks of memory, which our
+ * allocator never lacks. */
+static bool is_endless(const struct response *response, CURLcode code)
+{
+        return response->header_bytes > HEADERS_MAX || code == CURLE_OUT_OF_MEMORY;
+}
+
+/* Borrows its texts from the response and from `easy`. */
+static struct http_result read_result(const struct response *response, CURL *easy, CURLcode code)
+{
+        struct http_result result = {.code = code,
+            .failure = response->failure,
+            .body = response->body,
+            .retry_after_ms = OUTCOME_NO_DELAY,
+            .is_sent = is_sent(easy),
+            .is_endless = is_endless(response, code)};
+        const char *delivery;
+
+        if (!response->has_status)
+                return result;
+        curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &result.status);
+        result.retry_after_ms = longest_retry_after_ms(easy);
+        result.location = header_of(easy, "Location", 0);
+        delivery = header_of(easy, "webhook-delivery", 0);
+        result.is_disabled = delivery != NULL && strcasecmp(delivery, "disable") == 0;
+        result.is_aborted = delivery != NULL && strcasecmp(delivery, "abort-message") == 0;
+        return result;
+}
 
 static void forget_answer(struct http_exchange *exchange)
 {
-        http_response_forget(&exchange->response);
+        memset(&exchange->response, 0, sizeof exchange->response);
         guarded_socket_forget(&exchange->sockets);
 }
 
 static struct http_result result_of(const struct http_exchange *exchange, CURLcode code)
 {
-        struct http_result result = http_response_result(&exchange->response, exchange->easy, code);
+        struct http_result result = read_result(&exchange->response, exchange->easy, code);
 
         result.refusal = guarded_socket_refusal(&exchange->sockets);
         return result;
@@ -131,7 +237,7 @@ static size_t on_header(char *data, size_t size, size_t count, void *owner)
         size_t bytes = size * count;
         bool had_status = exchange->response.has_status;
 
-        if (!http_response_take_header(&exchange->response, exchange->easy, data, bytes))
+        if (!take_header(&exchange->response, exchange->easy, data, bytes))
                 return 0; /* makes libcurl give up */
         if (exchange->response.has_status && !had_status)
                 timer_arm(exchange->body_deadline, BODY_MAX_MS);
@@ -142,7 +248,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *owner)
 {
         struct http_exchange *exchange = owner;
 
-        return http_response_take_body(&exchange->response, data, size * count) ? size * count : 0;
+        return take_body(&exchange->response, data, size * count) ? size * count : 0;
 }
 
 /* Sets one option unless an earlier one was refused; remembers which was. */
@@ -161,7 +267,7 @@ static bool check_set(CURLcode code, const char *name, struct error *error)
                                        curl_version(), name, curl_easy_strerror(code));
 }
 
-/* What is the same with each request, to whomever. Nothing of the environment's takes part: no
+/* What is the same with each request to any receiver. Nothing is taken from the environment: no
  * proxy, no netrc. */
 static bool set_common_options(struct http_exchange *exchange, struct error *error)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What nobody may replace: ours, and those that frame or route the request. A name ending in '-'
+/* Headers that cannot be replaced: ours, and those that frame or route the request. A name ending in '-'
  * stands for all that begin with it. */
 static const char *const reserved_names[] = {"connection", "content-encoding", "content-length",
     "content-type", "expect", "host", "keep-alive", "proxy-", "stripe-signature", "te", "trailer",
@@ -71,7 +71,7 @@ bool http_headers_check_names(const struct http_config *config, struct error *er
                 for (unsigned j = 0; j < i; j++)
                         if (strcasecmp(config->set_headers[j].name, name) == 0)
                                 return error_set(error, ERROR_CONFIG,
-                                    "http.set_headers: %s is there twice; keep one", name);
+                                    "http.set_headers: %s is listed twice; keep one", name);
         }
         return true;
 }

@@ -11,7 +11,7 @@
  *   ends, which every receiver strips.
  *
  * Control characters pass neither: no honest key holds them, and a line break
- * that somebody decodes too early is an injection.
+ * that a gateway decodes too early is an injection.
  */
 #include "sinks/http/http_headers.h"
 
@@ -19,18 +19,126 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "config/config.h"
-#include "sinks/format/cloudevents.h"
-#include "sinks/http/http_body.h"
+#include "sinks/format/event_json.h"
 #include "sinks/http/http_fixed_headers.h"
-#include "sinks/http/http_lines.h"
 #include "sinks/http/http_signing.h"
-#include "sinks/http/http_trace.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#define KEPT_BYTES 8192
+
+void http_lines_deinit(struct http_lines *lines)
+{
+        bytes_deinit(&lines->text);
+        free(lines->lines);
+        *lines = (struct http_lines){0};
+}
+
+void http_lines_clear(struct http_lines *lines)
+{
+        if (lines->text.capacity > KEPT_BYTES)
+                bytes_deinit(&lines->text);
+        bytes_clear(&lines->text);
+        lines->n_lines = 0;
+}
+
+void http_lines_begin(struct http_lines *lines, const char *name)
+{
+        if (lines->n_lines == lines->n_allocated) {
+                lines->n_allocated = lines->n_allocated > 0 ? 2 * lines->n_allocated : 16;
+                lines->lines = xrealloc(lines->lines, lines->n_allocated * sizeof *lines->lines);
+        }
+        lines->lines[lines->n_lines++].at = lines->text.length;
+        bytes_append_text(&lines->text, name);
+        bytes_append(&lines->text, ": ", 2);
+        lines->value_at = lines->text.length;
+}
+
+void http_lines_end(struct http_lines *lines)
+{
+        struct bytes *text = &lines->text;
+
+        /* libcurl's own spelling: "name;" for a header without value, where "name:" removes it. */
+        if (text->length == lines->value_at) {
+                text->length -= 2;
+                bytes_append(text, ";", 1);
+        }
+        bytes_append(text, "", 1);
+}
+
+void http_lines_add(struct http_lines *lines, const char *name, const char *value)
+{
+        http_lines_begin(lines, name);
+        bytes_append_text(&lines->text, value);
+        http_lines_end(lines);
+}
+
+struct curl_slist *http_lines_list(struct http_lines *lines, struct curl_slist *tail)
+{
+        for (size_t i = lines->n_lines; i > 0; i--) {
+                struct http_line *line = &lines->lines[i - 1];
+
+                line->node.data = lines->text.data + line->at;
+                line->node.next = tail;
+                tail = &line->node;
+        }
+        return tail;
+}
+
+#define HEX             "0123456789abcdef"
+#define MAX_STATE_BYTES 512
+
+static bool is_hex(const char *text, size_t length)
+{
+        return strspn(text, HEX) >= length;
+}
+
+/* Of zeros only stands for none. */
+static bool is_id(const char *text, size_t length)
+{
+        return is_hex(text, length) && strspn(text, "0") < length;
+}
+
+/* 00-TRACE-PARENT-FLAGS; later versions may look otherwise, and are not in use yet. */
+static bool is_parent(const char *value)
+{
+        return strlen(value) == 55 && memcmp(value, "00-", 3) == 0 && is_id(value + 3, 32) &&
+               value[35] == '-' && is_id(value + 36, 16) && value[52] == '-' &&
+               is_hex(value + 53, 2);
+}
+
+static bool is_state(const char *value)
+{
+        size_t length = strlen(value);
+
+        for (size_t i = 0; i < length; i++)
+                if (value[i] < ' ' || value[i] > '~')
+                        return false;
+        return length > 0 && length <= MAX_STATE_BYTES && value[0] != ' ' &&
+               value[length - 1] != ' ';
+}
+
+struct http_trace http_trace_of(const struct event *event)
+{
+        struct http_trace trace = {0};
+
+        for (size_t i = 0; i < event->n_headers; i++) {
+                const struct event_header *header = &event->headers[i];
+
+                if (strcasecmp(header->name, "traceparent") == 0 && is_parent(header->value))
+                        trace.parent = header->value;
+                else if (strcasecmp(header->name, "tracestate") == 0 && is_state(header->value))
+                        trace.state = header->value;
+        }
+        if (trace.parent == NULL)
+                trace.state = NULL;
+        return trace;
+}
 
 struct header_list {
         struct http_lines *lines;     /* borrowed */
@@ -213,13 +321,23 @@ static void append_all_of_event(struct header_list *list, const struct http_requ
         append_trace(list, head);
 }
 
+const char *http_content_type(const struct http_config *config, const struct event *event)
+{
+        if (config->body == HTTP_BODY_CLOUDEVENTS_STRUCTURED)
+                return event != NULL ? "application/cloudevents+json"
+                                     : "application/cloudevents-batch+json";
+        if (event == NULL || config->body == HTTP_BODY_STANDARD || event->is_json)
+                return "application/json";
+        return "application/octet-stream";
+}
+
 struct curl_slist *http_headers_make(
     const struct http_request_head *head, struct http_lines *lines, struct outcome *out_rejected)
 {
         struct header_list list = {.lines = lines, .out_rejected = out_rejected};
 
         http_lines_clear(lines);
-        append(&list, "Content-Type", http_body_content_type(head->config, head->event));
+        append(&list, "Content-Type", http_content_type(head->config, head->event));
         if (head->config->gzip)
                 append(&list, "Content-Encoding", "gzip");
         append_webhook_headers(&list, head);

@@ -1,6 +1,7 @@
-/* The headers of one webhook request: pure, without I/O. */
+/* The header lines of one webhook request: pure, without I/O. */
 #pragma once
 
+#include "base/bytes.h"
 #include "pgcourier/event.h"
 #include "pgcourier/outcome.h"
 
@@ -9,8 +10,49 @@
 #include <stdint.h>
 
 struct http_config;
-struct http_lines;
 struct http_signing;
+
+/*
+ * The lines as libcurl takes them, built again and again in the same memory: a list of libcurl's own
+ * would cost three allocations a line.
+ */
+struct http_line {
+        size_t at;              /* in `text`, which may still move */
+        struct curl_slist node; /* made by http_lines_list() */
+};
+
+/* All zero: empty. */
+struct http_lines {
+        struct bytes text;       /* the lines, each with its NUL */
+        struct http_line *lines; /* owned */
+        size_t n_lines;
+        size_t n_allocated;
+        size_t value_at; /* of the line that was begun last */
+};
+
+void http_lines_deinit(struct http_lines *lines);
+
+/* Keeps the storage, unless it has become large. */
+void http_lines_clear(struct http_lines *lines);
+
+void http_lines_add(struct http_lines *lines, const char *name, const char *value);
+
+/* The same in parts: between the two, the value is appended to lines->text. */
+void http_lines_begin(struct http_lines *lines, const char *name);
+void http_lines_end(struct http_lines *lines);
+
+/* The list, for CURLOPT_HTTPHEADER, with `tail` at its end (borrowed; may be NULL). It is gone with
+ * the next change. */
+struct curl_slist *http_lines_list(struct http_lines *lines, struct curl_slist *tail);
+
+/* W3C Trace Context: which of an event's headers may be passed on as such. */
+struct http_trace {
+        const char *parent; /* traceparent; NULL: none that is valid */
+        const char *state;  /* tracestate; NULL: none, or none that belongs to a valid parent */
+};
+
+/* Borrowed from the event. */
+struct http_trace http_trace_of(const struct event *event);
 
 /* What the headers are made from; all of it is borrowed for the call. */
 struct http_request_head {
@@ -33,3 +75,6 @@ struct curl_slist *http_headers_make(
  * An array to be freed, of copies that borrow the event's texts. */
 struct event_header *http_headers_shown(
     const struct http_config *config, const struct event *event, size_t *out_n_headers);
+
+/* `event` is NULL for a batch. */
+const char *http_content_type(const struct http_config *config, const struct event *event);

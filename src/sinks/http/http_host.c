@@ -1,10 +1,10 @@
 /*
  * LITERAL                                     the URL names an address: nothing to look up
  * UNKNOWN -use-> ASKING -found-> KNOWN        failure: back to UNKNOWN, users are told
- * KNOWN -use, when old or doubted-> REFRESHING -found or failed-> KNOWN
+ * KNOWN -use, when old or expired-> REFRESHING -found or failed-> KNOWN
  *
- * While refreshing, the old addresses serve: only a first look-up makes anybody
- * wait, and only so long as a connection might take.
+ * While refreshing, the old addresses serve: only a first look-up makes requests
+ * wait, and only as long as a connection might take.
  *
  * Of the addresses found, those that the guard permits are kept. If it permits
  * none, all are: it will refuse them again when they are connected to, and then
@@ -38,7 +38,7 @@ struct http_host {
 
         struct bytes addresses; /* "address,address": as CURLOPT_RESOLVE has it */
         uint64_t known_since_ms;
-        bool is_doubted;
+        bool is_expired;
         struct resolve *lookup; /* in ASKING and REFRESHING */
 };
 
@@ -57,7 +57,7 @@ static void enter(struct http_host *host, enum host_state next)
                 break;
         case HOST_KNOWN:
                 host->known_since_ms = uv_now(host->loop);
-                host->is_doubted = false;
+                host->is_expired = false;
                 break;
         case HOST_UNKNOWN:
         case HOST_LITERAL:
@@ -156,7 +156,7 @@ bool http_host_is_ready(struct http_host *host)
         case HOST_REFRESHING:
                 return true;
         case HOST_KNOWN:
-                if (host->is_doubted ||
+                if (host->is_expired ||
                     uv_now(host->loop) - host->known_since_ms > ADDRESSES_MAX_AGE_MS)
                         enter(host, HOST_REFRESHING);
                 return true;
@@ -169,9 +169,9 @@ bool http_host_is_ready(struct http_host *host)
         return false;
 }
 
-void http_host_doubt(struct http_host *host)
+void http_host_expire(struct http_host *host)
 {
-        host->is_doubted = true;
+        host->is_expired = true;
 }
 
 struct curl_slist *http_host_pin(const struct http_host *host)

@@ -1,9 +1,9 @@
 /*
  * The addresses of the one host a sink sends to. libcurl gets them ready-made:
  * its own resolver runs in threads whose end it waits for, and a name server
- * that does not answer would so stop the loop. What it gets is also what was
- * judged: a name that means another address the next time one asks deceives
- * nobody who does not ask.
+ * that does not answer would so stop the loop. And the addresses that it
+ * gets are those that were judged: a name that means another address at the next
+ * look-up cannot deceive it.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ struct address_guard;
 struct http_host;
 
 /*
- * Whoever waits for addresses may go on (failure NULL) or must give up, with
+ * Requests that wait for addresses may go on (failure NULL) or must give up, with
  * words why. Never comes inside a call of these functions.
  */
 typedef void http_host_settled_fn(void *owner, const char *failure);
@@ -35,7 +35,7 @@ void http_host_destroy(struct http_host *host);
 bool http_host_is_ready(struct http_host *host);
 
 /* The addresses did not lead to a connection: looks them up again at the next use. */
-void http_host_doubt(struct http_host *host);
+void http_host_expire(struct http_host *host);
 
 /* A list for CURLOPT_RESOLVE, freed with curl_slist_free_all(); NULL if the URL names an address. */
 struct curl_slist *http_host_pin(const struct http_host *host);

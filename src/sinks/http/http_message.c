@@ -1,14 +1,179 @@
+/*
+ * Payloads that are JSON are embedded byte for byte, never parsed and written anew: 1.0 stays 1.0, and
+ * no member changes its place. Binary ones become base64, in a member whose name says so, as
+ * CloudEvents have it.
+ */
 #include "sinks/http/http_message.h"
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "config/config.h"
+#include "sinks/format/event_json.h"
 #include "sinks/http/http_batcher.h"
-#include "sinks/http/http_body.h"
-#include "sinks/http/http_gzip.h"
+#include "sinks/http/http_fixed_headers.h"
 #include "sinks/http/http_headers.h"
 #include "sinks/http/http_target.h"
 
 #include <stdlib.h>
+#include <string.h>
+#define ZLIB_CONST
+#include <zlib.h>
+
+static bool is_cloudevent(const struct http_config *config)
+{
+        return config->body == HTTP_BODY_CLOUDEVENTS ||
+               config->body == HTTP_BODY_CLOUDEVENTS_STRUCTURED;
+}
+
+static const char *type_of(const struct event *event)
+{
+        return event->type != NULL && event->type[0] != '\0' ? event->type : event->topic;
+}
+
+/* The specification forbids control characters in every attribute. */
+static bool is_forbidden(const char *text)
+{
+        return text != NULL && http_header_has_control(text);
+}
+
+bool http_body_can_carry(
+    const struct http_config *config, const struct event *event, struct outcome *out_rejected)
+{
+        const char *attribute = is_forbidden(event->topic)  ? "topic"
+                                : is_forbidden(event->key)  ? "key"
+                                : is_forbidden(event->type) ? "type"
+                                                            : NULL;
+
+        if (!is_cloudevent(config) || attribute == NULL)
+                return true;
+        *out_rejected = outcome_make(OUTCOME_REJECTED,
+            "the event's %s holds a line break or another control character, which CloudEvents "
+            "forbid",
+            attribute);
+        return false;
+}
+
+bool http_body_is_payload(const struct http_config *config)
+{
+        return config->batch == NULL &&
+               (config->body == HTTP_BODY_RAW || config->body == HTTP_BODY_CLOUDEVENTS);
+}
+
+static void append_member(struct bytes *out, const char *name, const char *value)
+{
+        if (value == NULL)
+                return;
+        bytes_printf(out, ",\"%s\":", name);
+        event_json_append_text(out, value);
+}
+
+static void append_time(struct bytes *out, const char *name, int64_t wall_us)
+{
+        char text[EVENT_TIME_SIZE];
+
+        event_time_format(text, wall_us);
+        bytes_printf(out, ",\"%s\":\"%s\"", name, text);
+}
+
+static void append_data(struct bytes *out, const struct event *event)
+{
+        if (event->is_json) {
+                bytes_append_text(out, ",\"data\":");
+                bytes_append(out, event->payload, event->payload_bytes);
+        } else {
+                bytes_append_text(out, ",\"data_base64\":");
+                event_json_append_base64(out, event->payload, event->payload_bytes);
+        }
+        bytes_append_text(out, "}");
+}
+
+static void append_standard(struct bytes *out, const struct event *event)
+{
+        bytes_append_text(out, "{\"type\":");
+        event_json_append_text(out, type_of(event));
+        append_time(out, "timestamp", event->created_us);
+        append_data(out, event);
+}
+
+/* In a batch there are no headers that could say the rest. */
+static void append_standard_item(struct bytes *out, const struct event *event)
+{
+        bytes_append_text(out, "{\"id\":");
+        event_json_append_text(out, event->event_id);
+        append_member(out, "type", type_of(event));
+        append_time(out, "timestamp", event->created_us);
+        append_member(out, "topic", event->topic);
+        append_member(out, "key", event->key);
+        if (event->is_redriven)
+                bytes_append_text(out, ",\"redriven\":true");
+        append_data(out, event);
+}
+
+static void append_cloudevent(
+    struct bytes *out, const struct http_config *config, const struct event *event)
+{
+        struct event shown = *event;
+        struct event_header *headers = http_headers_shown(config, event, &shown.n_headers);
+
+        shown.headers = headers;
+        cloudevents_append_json(out, &shown, config->source);
+        free(headers);
+}
+
+void http_body_append(
+    const struct http_config *config, const struct event *event, struct bytes *out)
+{
+        switch (config->body) {
+        case HTTP_BODY_RAW:
+        case HTTP_BODY_CLOUDEVENTS:
+                bytes_append(out, event->payload, event->payload_bytes);
+                return;
+        case HTTP_BODY_STANDARD:
+                append_standard(out, event);
+                return;
+        case HTTP_BODY_CLOUDEVENTS_STRUCTURED:
+                append_cloudevent(out, config, event);
+                return;
+        }
+        abort();
+}
+
+void http_body_append_batch(const struct http_config *config, const struct event *const *events,
+    size_t n_events, struct bytes *out)
+{
+        for (size_t i = 0; i < n_events; i++) {
+                bytes_append_text(out, i == 0 ? "[" : ",\n");
+                if (config->body == HTTP_BODY_CLOUDEVENTS_STRUCTURED)
+                        append_cloudevent(out, config, events[i]);
+                else
+                        append_standard_item(out, events[i]);
+        }
+        bytes_append_text(out, "]");
+}
+
+/* Fast rather than small: this runs on the loop, where everything else waits for it. */
+#define LEVEL       Z_BEST_SPEED
+#define GZIP_FORMAT 16 /* added to the window's bits */
+
+void http_gzip_append(struct bytes *out, const void *data, size_t length)
+{
+        unsigned char buffer[16384];
+        z_stream stream = {0};
+        int result;
+
+        if (deflateInit2(&stream, LEVEL, Z_DEFLATED, MAX_WBITS + GZIP_FORMAT, MAX_MEM_LEVEL,
+                Z_DEFAULT_STRATEGY) != Z_OK)
+                out_of_memory();
+        stream.next_in = data;
+        stream.avail_in = (uInt)length; /* max_event_bytes and batch.bytes keep it below 4 GiB */
+        do {
+                stream.next_out = buffer;
+                stream.avail_out = sizeof buffer;
+                result = deflate(&stream, Z_FINISH);
+                bytes_append(out, buffer, sizeof buffer - stream.avail_out);
+        } while (result == Z_OK);
+        deflateEnd(&stream);
+}
 
 static void adopt(struct http_message *message, struct bytes *built)
 {

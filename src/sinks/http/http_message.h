@@ -1,17 +1,37 @@
-/* One POST as it will be sent: body, then the headers that describe and sign exactly that body. */
+/*
+ * One POST as it will be sent: the body in the form that the config wants, then the headers that
+ * describe and sign exactly that body. Pure, without I/O.
+ */
 #pragma once
 
 #include "base/bytes.h"
+#include "config/config.h"
+#include "pgcourier/event.h"
 #include "pgcourier/outcome.h"
 #include "pgcourier/sink.h"
-#include "sinks/http/http_lines.h"
+#include "sinks/http/http_headers.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct http_config;
 struct http_target;
+
+/* False, with *out_rejected set, if the form has no way to carry the event. */
+bool http_body_can_carry(
+    const struct http_config *config, const struct event *event, struct outcome *out_rejected);
+
+/* Whether the body is the payload as it is: then nothing has to be built. */
+bool http_body_is_payload(const struct http_config *config);
+
+/* The body for a single event, or the array for a batch. */
+void http_body_append(
+    const struct http_config *config, const struct event *event, struct bytes *out);
+void http_body_append_batch(const struct http_config *config, const struct event *const *events,
+    size_t n_events, struct bytes *out);
+
+/* Appends `data`, compressed as one gzip member. */
+void http_gzip_append(struct bytes *out, const void *data, size_t length);
 
 struct http_message {
         const void *body; /* the event's payload, or built */

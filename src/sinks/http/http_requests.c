@@ -6,10 +6,10 @@
  * is the time of sending, however long the addresses took.
  *
  * Requests are spread over several curl_drivers: before and after each transfer
- * libcurl walks through the connections of its driver until it finds the one,
- * which with many of them takes longer than all else. Receivers from a table
- * always have the same driver; to a single url all drivers send. With HTTP/2 that
- * is one, for one connection is meant to serve them all.
+ * libcurl walks through all connections of its driver, which with many of them
+ * takes longer than all else. A receiver from a table always has the same driver;
+ * to a single url all drivers send. With HTTP/2 there is one driver, since one
+ * connection is meant to serve all requests.
  */
 #include "sinks/http/http_requests.h"
 
@@ -149,8 +149,8 @@ static void on_exchange_done(void *owner, const struct http_result *result)
             is_connected ? outcome_delivered : http_result_classify(result, requests->config);
 
         if (result->status == 0 && !result->is_sent && !is_connected)
-                http_host_doubt(target->host);
-        /* Whoever hears of it may start the next one, or cancel all: so it is idle first. */
+                http_host_expire(target->host);
+        /* on_done() may start the next request, or cancel all: so this one is idle first. */
         request->attempts = NULL;
         enter(request, REQUEST_IDLE);
         requests->on_done(requests->owner, target, attempts, n_attempts, &outcome);

@@ -43,7 +43,7 @@ void http_requests_start(struct http_requests *requests, struct http_target *tar
 /* Only connects to the target. on_done comes in any case. */
 void http_requests_probe(struct http_requests *requests, struct http_target *target);
 
-/* For http_host_settled_fn: whoever waited for the target's addresses goes on, or gives up. */
+/* For http_host_settled_fn: requests that waited for the target's addresses go on, or give up. */
 void http_requests_host_settled(
     struct http_requests *requests, struct http_target *target, const char *failure);
 

@@ -18,10 +18,11 @@
 #include "loop/timer.h"
 #include "sinks/address_guard.h"
 #include "sinks/http/http_batcher.h"
-#include "sinks/http/http_body.h"
 #include "sinks/http/http_fixed_headers.h"
+#include "sinks/http/http_message.h"
 #include "sinks/http/http_requests.h"
 #include "sinks/http/http_target.h"
+#include "sinks/sink_contract.h"
 #include "text/utf8.h"
 
 #include <assert.h>
@@ -46,10 +47,6 @@ struct http_sink {
         sink_probed_fn *on_probed;
         void *probe_owner;            /* borrowed */
         struct timer *nothing_to_try; /* answers a probe where there is no receiver */
-
-        uv_timer_t farewell; /* the last handle to go */
-        sink_closed_fn *on_closed;
-        void *close_owner; /* borrowed */
 };
 
 static struct http_sink *http_sink_from(struct sink *sink)
@@ -194,18 +191,10 @@ static void http_sink_close_target(struct sink *base, void *target)
         http_target_destroy(target);
 }
 
-static void on_farewell_closed(uv_handle_t *handle)
+static void destroy(struct sink *base)
 {
-        struct http_sink *sink = handle->data;
-        sink_closed_fn *on_closed = sink->on_closed;
-        void *owner = sink->close_owner;
+        struct http_sink *sink = http_sink_from(base);
 
-        free(sink);
-        on_closed(owner);
-}
-
-static void free_parts(struct http_sink *sink)
-{
         http_requests_destroy(sink->requests);
         http_target_destroy(sink->only);
         assert(list_is_empty(&sink->targets)); /* the relay closes what it opened */
@@ -213,22 +202,13 @@ static void free_parts(struct http_sink *sink)
         timer_destroy(sink->nothing_to_try);
         free(sink->batch);
         sink_deinit(&sink->base);
+        free(sink);
 }
 
-static void on_farewell(uv_timer_t *timer)
-{
-        free_parts(timer->data);
-        uv_close((uv_handle_t *)timer, on_farewell_closed);
-}
-
+/* Later: the caller may be told of the last attempt by curl_driver, which is still to return. */
 static void http_sink_close(struct sink *base, sink_closed_fn *on_closed, void *owner)
 {
-        struct http_sink *sink = http_sink_from(base);
-
-        sink->on_closed = on_closed;
-        sink->close_owner = owner;
-        /* The caller may be told of the last attempt by curl_driver, which is still to return. */
-        uv_timer_start(&sink->farewell, on_farewell, 0, 0);
+        sink_close_later(base, destroy, on_closed, owner);
 }
 
 static void http_sink_describe_target(
@@ -302,8 +282,6 @@ static struct sink *http_sink_open(const struct sink_settings *settings, struct 
         sink->requests = http_requests_create(settings->loop, config, sink->guard,
             pool_size(config, sink->max_requests), on_request_done, sink);
         sink->nothing_to_try = timer_create_on(settings->loop, on_nothing_to_try, sink);
-        uv_timer_init(settings->loop, &sink->farewell);
-        sink->farewell.data = sink;
         return &sink->base;
 }
 

@@ -19,7 +19,7 @@
 enum meaning {
         TAKEN,
         WAIT,      /* the destination takes nothing now */
-        PAUSE,     /* nor will it, until somebody changes something */
+        PAUSE,     /* nor will it, until a person changes something */
         GONE,      /* it says that it wants no more, ever */
         KNOWN,     /* there is something like it already */
         TRY_AGAIN, /* temporary, and perhaps only for this event */
@@ -85,10 +85,10 @@ struct code_row {
 
 /* A code that is not here DEPENDS. */
 static const struct code_row code_rows[] = {
-    /* nobody there */
+    /* no server there */
     {CURLE_COULDNT_RESOLVE_HOST, WAIT},
     {CURLE_COULDNT_CONNECT, WAIT},
-    /* somebody else there, or it does not trust us */
+    /* another server there, or one that does not trust us */
     {CURLE_SSL_CONNECT_ERROR, WAIT},
     {CURLE_PEER_FAILED_VERIFICATION, WAIT},
     {CURLE_SSL_ISSUER_ERROR, WAIT},

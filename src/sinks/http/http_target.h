@@ -18,7 +18,7 @@ struct http_signing;
 
 struct http_target {
         struct sink *sink; /* borrowed */
-        uint64_t number;   /* in this process no other receiver has it, nor will have; from 1 */
+        uint64_t number;   /* from 1; never given to another receiver of this process */
         char *url;
         CURLU *parsed;     /* the same */
         char *description; /* the URL without what may be secret in it */
@@ -31,11 +31,11 @@ struct http_target {
         struct list due;              /* link: it has a batch to send */
 };
 
-/* The sink's own, if it has a fixed url. On failure sets *error and returns NULL. */
+/* The receiver of a sink with a fixed url. On failure sets *error and returns NULL. */
 struct http_target *http_target_create_fixed(struct sink *sink, const struct http_config *config,
     const struct address_guard *guard, http_host_settled_fn *on_settled, struct error *error);
 
-/* A row's. on_settled's owner is the target. */
+/* The receiver of a row. on_settled's owner is the target. */
 struct http_target *http_target_create(struct sink *sink, const struct http_config *config,
     const struct target_settings *settings, const struct address_guard *guard,
     http_host_settled_fn *on_settled, struct error *error);

@@ -5,13 +5,98 @@
  */
 #include "sinks/redis/redis_burst.h"
 
+#include "base/alloc.h"
 #include "pgcourier/event.h"
 #include "pgcourier/sink.h"
-#include "sinks/redis/redis_keys.h"
-#include "sinks/redis/redis_ring.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { FIRST_CAPACITY = 256 };
+
+void redis_ring_deinit(struct redis_ring *ring)
+{
+        free(ring->requests);
+        *ring = (struct redis_ring){0};
+}
+
+struct redis_request *redis_ring_at(const struct redis_ring *ring, size_t index)
+{
+        return &ring->requests[(ring->first + index) & (ring->capacity - 1)];
+}
+
+static void grow(struct redis_ring *ring)
+{
+        size_t capacity = ring->capacity > 0 ? 2 * ring->capacity : FIRST_CAPACITY;
+        struct redis_request *requests = xcalloc(capacity, sizeof *requests);
+
+        for (size_t i = 0; i < ring->n; i++)
+                requests[i] = *redis_ring_at(ring, i);
+        free(ring->requests);
+        ring->requests = requests;
+        ring->capacity = capacity;
+        ring->first = 0;
+}
+
+void redis_ring_push(struct redis_ring *ring, struct redis_request request)
+{
+        if (ring->n == ring->capacity)
+                grow(ring);
+        *redis_ring_at(ring, ring->n++) = request;
+}
+
+struct redis_request redis_ring_take(struct redis_ring *ring)
+{
+        struct redis_request request = *redis_ring_at(ring, 0);
+
+        ring->first++;
+        ring->n--;
+        if (ring->n_sent > 0)
+                ring->n_sent--;
+        return request;
+}
+
+void redis_ring_drop_waiting(struct redis_ring *ring)
+{
+        ring->n = ring->n_sent;
+}
+
+/* FNV-1a, 64 bit (Fowler, Noll, Vo): keys are short, and whoever chooses them only slows down his own
+ * events. */
+static uint64_t hash_key(const char *key)
+{
+        uint64_t hash = 0xcbf29ce484222325u;
+
+        for (const unsigned char *at = (const unsigned char *)key; *at != '\0'; at++)
+                hash = (hash ^ *at) * 0x100000001b3u;
+        return hash;
+}
+
+void redis_keys_start_burst(struct redis_keys *keys)
+{
+        keys->burst++;
+}
+
+void redis_keys_forget_others(struct redis_keys *keys)
+{
+        keys->forgotten = keys->burst - 1;
+}
+
+bool redis_keys_add(struct redis_keys *keys, const char *key)
+{
+        uint64_t hash = hash_key(key);
+        uint64_t at = (hash ^ (hash >> 32)) % REDIS_KEYS_PLACES;
+
+        while (keys->places[at].burst > keys->forgotten) {
+                if (keys->places[at].hash == hash)
+                        return false;
+                at = (at + 1) % REDIS_KEYS_PLACES;
+        }
+        keys->places[at].hash = hash;
+        keys->places[at].burst = keys->burst;
+        return true;
+}
 
 /* A burst stays in Redis' memory until EXEC; and a single value of this size passes everywhere, as
  * no proto-max-bulk-len can be below 1 MiB. */
@@ -44,6 +129,14 @@ static bool is_transaction_anyway(const struct redis_burst_policy *policy, size_
         return !policy->is_script && (policy->wait_replicas > 0 || (policy->is_cluster && n > 1));
 }
 
+static enum redis_burst_kind kind_of(
+    const struct redis_burst_policy *policy, size_t n, bool is_repeating)
+{
+        if (policy->is_script)
+                return BURST_SCRIPT;
+        return is_repeating || is_transaction_anyway(policy, n) ? BURST_TRANSACTION : BURST_PLAIN;
+}
+
 struct redis_burst redis_burst_plan(const struct redis_ring *ring,
     const struct redis_burst_policy *policy, struct redis_keys *keys, bool is_alone)
 {
@@ -74,20 +167,19 @@ struct redis_burst redis_burst_plan(const struct redis_ring *ring,
         }
         /* A probe goes alone, as does what is too large for any burst. */
         if (n == 0)
-                return (struct redis_burst){.n = 1, .is_open = true};
-        return (struct redis_burst){.n = n,
+                return (struct redis_burst){.kind = BURST_PLAIN, .stage = STAGE_SENT, .n = 1};
+        return (struct redis_burst){.kind = kind_of(policy, n, is_repeating),
+            .stage = STAGE_SENT,
+            .n = n,
             .bytes = bytes,
-            .is_open = true,
-            .is_script = policy->is_script,
-            .wait_replicas = policy->wait_replicas,
-            .is_transaction = is_repeating || is_transaction_anyway(policy, n)};
+            .wait_replicas = policy->wait_replicas};
 }
 
-/* Whoever waits for replicas, or whose answers come all at once, needs them before anything else. */
+/* Where WAIT counts for the whole burst, or all answers come at once, nothing is sent before them. */
 static bool may_be_followed(
     const struct redis_burst *burst, const struct redis_burst_policy *policy)
 {
-        return !burst->is_transaction && !is_transaction_anyway(policy, REDIS_BURST_MAX) &&
+        return burst->kind == BURST_PLAIN && !is_transaction_anyway(policy, REDIS_BURST_MAX) &&
                !policy->is_script;
 }
 
@@ -96,7 +188,7 @@ struct redis_burst redis_burst_plan_behind(const struct redis_ring *ring,
     const struct redis_burst *front)
 {
         size_t n_waiting = ring->n - ring->n_sent;
-        struct redis_burst burst = {0};
+        struct redis_burst burst = {.kind = BURST_PLAIN};
 
         if (!may_be_followed(front, policy))
                 return burst;
@@ -116,7 +208,7 @@ struct redis_burst redis_burst_plan_behind(const struct redis_ring *ring,
                         break;
                 burst.bytes += bytes;
         }
-        burst.is_open = burst.n > 0;
+        burst.stage = burst.n > 0 ? STAGE_SENT : STAGE_ANSWERED;
         return burst;
 }
 
@@ -129,24 +221,44 @@ static void refuse(struct redis_burst *burst, const redisReply *reply, bool is_s
         burst->refusal = redis_reply_judge(reply, is_stream_per_event);
 }
 
-/* The answers to all of them are there. */
+/* The answers to all requests are there. */
 static enum redis_burst_step end(struct redis_burst *burst)
 {
-        burst->is_executed = true;
-        burst->is_open = burst->wait_replicas > 0;
-        return burst->is_open ? BURST_EXECUTED : BURST_ANSWERS_ALL;
+        burst->stage = burst->wait_replicas > 0 ? STAGE_AWAITS_REPLICAS : STAGE_ANSWERED;
+        return redis_burst_is_open(burst) ? BURST_EXECUTED : BURST_ANSWERS_ALL;
 }
 
-static enum redis_burst_step take_exec(
-    struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event)
+static enum redis_burst_step take_in_transaction(
+    struct redis_burst *burst, size_t place, const redisReply *reply, bool is_stream_per_event)
 {
-        if (burst->is_unprotected) {
-                burst->is_open = false;
-                return BURST_LOST_MULTI;
+        bool is_multi = place == 0;
+        bool is_exec = place == burst->n + 1;
+
+        if (is_exec) {
+                if (reply->type != REDIS_REPLY_ARRAY || reply->elements != burst->n)
+                        refuse(burst, reply, is_stream_per_event);
+                return end(burst);
         }
-        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != burst->n)
-                refuse(burst, reply, is_stream_per_event);
-        return end(burst);
+        if (reply->type != REDIS_REPLY_ERROR)
+                return BURST_GOES_ON; /* OK, QUEUED */
+        /* With WAIT to come no request can be answered yet: what was executed comes again. */
+        if (is_multi && burst->wait_replicas == 0) {
+                burst->stage = STAGE_UNPROTECTED;
+                return BURST_GOES_ON;
+        }
+        refuse(burst, reply, is_stream_per_event);
+        if (!burst->refusal.ends_connection)
+                return BURST_GOES_ON;
+        burst->stage = STAGE_ANSWERED; /* EXEC will not be answered */
+        return BURST_ANSWERS_ALL;
+}
+
+static enum redis_burst_step take_unprotected(struct redis_burst *burst, size_t place)
+{
+        if (place <= burst->n)
+                return BURST_ANSWERS_ONE;
+        burst->stage = STAGE_ANSWERED; /* EXEC is refused too */
+        return BURST_LOST_MULTI;
 }
 
 /* A script stops at the first error: those behind it have no answer. */
@@ -166,7 +278,7 @@ static enum redis_burst_step take_script(
         return end(burst);
 }
 
-struct redis_verdict redis_wait_judge(const redisReply *reply, uint32_t wait_replicas)
+static struct redis_verdict judge_wait(const redisReply *reply, uint32_t wait_replicas)
 {
         if (reply->type == REDIS_REPLY_ERROR)
                 return redis_reply_judge(reply, false);
@@ -180,48 +292,56 @@ struct redis_verdict redis_wait_judge(const redisReply *reply, uint32_t wait_rep
 
 static enum redis_burst_step take_wait(struct redis_burst *burst, const redisReply *reply)
 {
-        const struct redis_verdict verdict = redis_wait_judge(reply, burst->wait_replicas);
+        const struct redis_verdict verdict = judge_wait(reply, burst->wait_replicas);
 
-        burst->is_open = false;
+        burst->stage = STAGE_ANSWERED;
         if (verdict.outcome.kind == OUTCOME_DELIVERED)
                 return BURST_WAITED;
         burst->is_refused = true;
         burst->refusal = verdict;
-        /* Marked events are not sent again: the next claim asks for the replicas once more. */
-        burst->refusal.leaves_server |= burst->is_script;
+        /* Events in the ledger are not sent again: the next claim asks for the replicas once more. */
+        burst->refusal.leaves_server |= burst->kind == BURST_SCRIPT;
         return BURST_WAITED;
+}
+
+static enum redis_burst_step take_sent(
+    struct redis_burst *burst, size_t place, const redisReply *reply, bool is_stream_per_event)
+{
+        switch (burst->kind) {
+        case BURST_PLAIN:
+                if (burst->n_replies == burst->n)
+                        burst->stage = STAGE_ANSWERED;
+                return BURST_ANSWERS_ONE;
+        case BURST_TRANSACTION:
+                return take_in_transaction(burst, place, reply, is_stream_per_event);
+        case BURST_SCRIPT:
+                return take_script(burst, reply, is_stream_per_event);
+        case BURST_CLAIM:
+                (void)end(burst);
+                return BURST_CLAIMED;
+        case BURST_PURGE:
+                (void)end(burst);
+                return BURST_PURGED;
+        }
+        abort();
 }
 
 enum redis_burst_step redis_burst_take(
     struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event)
 {
-        bool is_error = reply->type == REDIS_REPLY_ERROR;
         size_t place = burst->n_replies++;
 
-        if (burst->is_executed)
+        switch (burst->stage) {
+        case STAGE_SENT:
+                return take_sent(burst, place, reply, is_stream_per_event);
+        case STAGE_UNPROTECTED:
+                return take_unprotected(burst, place);
+        case STAGE_AWAITS_REPLICAS:
                 return take_wait(burst, reply);
-        if (burst->is_script)
-                return take_script(burst, reply, is_stream_per_event);
-        if (!burst->is_transaction) {
-                burst->is_open = burst->n_replies < burst->n;
-                return BURST_ANSWERS_ONE;
+        case STAGE_ANSWERED:
+                break;
         }
-        if (place == burst->n + 1)
-                return take_exec(burst, reply, is_stream_per_event);
-        /* With WAIT to come nobody can be answered yet: what was executed comes again. */
-        if (place == 0 && is_error && burst->wait_replicas == 0) {
-                burst->is_unprotected = true;
-                return BURST_GOES_ON;
-        }
-        if (place > 0 && burst->is_unprotected)
-                return BURST_ANSWERS_ONE;
-        if (!is_error)
-                return BURST_GOES_ON; /* OK, QUEUED */
-        refuse(burst, reply, is_stream_per_event);
-        if (!burst->refusal.ends_connection)
-                return BURST_GOES_ON;
-        burst->is_open = false; /* EXEC will not be answered */
-        return BURST_ANSWERS_ALL;
+        abort();
 }
 
 bool redis_burst_is_delivered(const struct redis_burst *burst, const redisReply *reply, size_t i)

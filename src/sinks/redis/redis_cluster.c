@@ -1,6 +1,6 @@
 /*
- * The map is read from any node that answers (CLUSTER SLOTS), when there is none yet and when there
- * is reason to doubt it; until then queues wait. MOVED corrects it by one slot. ASK does not touch
+ * The map is read from any node that answers (CLUSTER SLOTS), when there is none yet and when it may
+ * be out of date; until then queues wait. MOVED corrects it by one slot. ASK does not touch
  * it: it holds for one burst of one stream, which the node that is receiving the slot takes behind
  * ASKING.
  *
@@ -12,10 +12,9 @@
 #include "base/alloc.h"
 #include "config/config.h"
 #include "sinks/redis/redis_discovery.h"
-#include "sinks/redis/redis_endpoints.h"
 #include "sinks/redis/redis_internal.h"
-#include "sinks/redis/redis_slots.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +24,11 @@ enum { CLUSTER_PORT = 6379 };
 struct redis_cluster {
         struct redis_sink *sink;
         struct redis_endpoints seeds;
-        struct redis_discovery *inquiry;
+        struct redis_discovery *discovery;
         bool is_known; /* the map, as far as we know */
         struct redis_node **nodes;
         size_t n_nodes;
-        struct redis_node *map[REDIS_SLOTS];     /* NULL: nobody has it */
+        struct redis_node *map[REDIS_SLOTS];     /* NULL: no node has it */
         struct redis_queue *queues[REDIS_SLOTS]; /* of the streams in the slot */
         struct list all;                         /* all queues */
         struct list waiting;                     /* those that wait for the map */
@@ -95,11 +94,47 @@ static void leave_the_rest(struct redis_cluster *cluster)
                         redis_node_leave(cluster->nodes[i]);
 }
 
+/* The nodes that are known come after the seeds: those may have gone since. */
+static void read_map(struct redis_cluster *cluster)
+{
+        struct redis_endpoints endpoints = {0};
+
+        for (size_t i = 0; i < cluster->seeds.n; i++)
+                redis_endpoints_add(
+                    &endpoints, cluster->seeds.items[i].host, cluster->seeds.items[i].port);
+        for (size_t i = 0; i < cluster->n_nodes; i++)
+                redis_endpoints_add(
+                    &endpoints, cluster->nodes[i]->endpoint.host, cluster->nodes[i]->endpoint.port);
+        redis_discovery_start(cluster->discovery, endpoints.items, endpoints.n, 0);
+        redis_endpoints_deinit(&endpoints);
+}
+
+/* Leads the queue to the node that has its slot, once that is known. */
+static void route(struct redis_cluster *cluster, struct redis_queue *queue)
+{
+        struct redis_node *node = queue->asked != NULL ? queue->asked : cluster->map[queue->slot];
+
+        if (queue->asked == NULL && !cluster->is_known) {
+                list_push_back(&cluster->waiting, &queue->link);
+                if (!redis_discovery_is_running(cluster->discovery))
+                        read_map(cluster);
+                return;
+        }
+        if (node == NULL) {
+                const struct outcome down = outcome_make(
+                    OUTCOME_SINK_DOWN, "no node of the cluster has slot %u", queue->slot);
+                cluster->is_known = false;
+                redis_queue_give_back(queue, &down);
+                return;
+        }
+        redis_node_serve(node, queue);
+}
+
 static void route_waiting(struct redis_cluster *cluster)
 {
         struct list waiting;
 
-        /* Those whose slot nobody has must not come round again. */
+        /* Those whose slot no node has must not come round again. */
         list_init(&waiting);
         while (!list_is_empty(&cluster->waiting)) {
                 struct list *first = cluster->waiting.next;
@@ -109,7 +144,7 @@ static void route_waiting(struct redis_cluster *cluster)
         while (!list_is_empty(&waiting)) {
                 struct redis_queue *queue = list_owner(waiting.next, struct redis_queue, link);
                 list_remove(&queue->link);
-                redis_cluster_route(cluster, queue);
+                route(cluster, queue);
         }
 }
 
@@ -147,21 +182,6 @@ static void on_failed(void *owner, bool needs_operator, const char *reason)
                     OUTCOME_FAULT_REFUSED, needs_operator, text);
 }
 
-/* The nodes that are known come after the seeds: those may have gone since. */
-static void read_map(struct redis_cluster *cluster)
-{
-        struct redis_endpoints endpoints = {0};
-
-        for (size_t i = 0; i < cluster->seeds.n; i++)
-                redis_endpoints_add(
-                    &endpoints, cluster->seeds.items[i].host, cluster->seeds.items[i].port);
-        for (size_t i = 0; i < cluster->n_nodes; i++)
-                redis_endpoints_add(
-                    &endpoints, cluster->nodes[i]->endpoint.host, cluster->nodes[i]->endpoint.port);
-        redis_discovery_start(cluster->inquiry, endpoints.items, endpoints.n, 0);
-        redis_endpoints_deinit(&endpoints);
-}
-
 struct redis_cluster *redis_cluster_create(struct redis_sink *sink, struct error *error)
 {
         static const struct redis_discovery_events events = {
@@ -178,7 +198,7 @@ struct redis_cluster *redis_cluster_create(struct redis_sink *sink, struct error
                 redis_cluster_destroy(cluster);
                 return NULL;
         }
-        cluster->inquiry = redis_discovery_create(
+        cluster->discovery = redis_discovery_create(
             sink->base.loop, &session, "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n", &events, cluster);
         return cluster;
 }
@@ -187,7 +207,7 @@ void redis_cluster_destroy(struct redis_cluster *cluster)
 {
         if (cluster == NULL)
                 return;
-        redis_discovery_destroy(cluster->inquiry);
+        redis_discovery_destroy(cluster->discovery);
         while (!list_is_empty(&cluster->all)) /* they may be in lists of the nodes */
                 redis_queue_destroy(list_owner(cluster->all.next, struct redis_queue, all_link));
         for (size_t i = 0; i < cluster->n_nodes; i++)
@@ -216,39 +236,28 @@ struct redis_queue *redis_cluster_queue(
         return queue;
 }
 
-void redis_cluster_forget(struct redis_cluster *cluster, struct redis_queue *queue)
+static void forget_queue(struct redis_cluster *cluster, struct redis_queue *queue)
 {
         struct redis_queue **place = &cluster->queues[queue->slot];
 
         while (*place != queue)
                 place = &(*place)->next;
         *place = queue->next;
-        list_remove(&queue->all_link);
+        redis_queue_destroy(queue);
 }
 
-void redis_cluster_route(struct redis_cluster *cluster, struct redis_queue *queue)
+static void serve(struct redis_sink *sink, struct redis_queue *queue)
 {
-        struct redis_node *node = queue->asked != NULL ? queue->asked : cluster->map[queue->slot];
-
-        if (queue->asked == NULL && !cluster->is_known) {
-                list_push_back(&cluster->waiting, &queue->link);
-                if (!redis_discovery_is_running(cluster->inquiry))
-                        read_map(cluster);
-                return;
-        }
-        if (node == NULL) {
-                const struct outcome down = outcome_make(
-                    OUTCOME_SINK_DOWN, "no node of the cluster has slot %u", queue->slot);
-                redis_cluster_doubt(cluster);
-                redis_queue_give_back(queue, &down);
-                return;
-        }
-        redis_node_serve(node, queue);
+        if (redis_queue_has_work(queue))
+                route(sink->cluster, queue);
+        else if (queue->n_alone == 0)
+                forget_queue(sink->cluster, queue);
 }
 
-void redis_cluster_redirect(
-    struct redis_cluster *cluster, struct redis_queue *queue, const struct redis_redirect *redirect)
+static void redirect(
+    struct redis_sink *sink, struct redis_queue *queue, const struct redis_redirect *redirect)
 {
+        struct redis_cluster *cluster = sink->cluster;
         const char *host = redirect->host[0] != '\0' && strcmp(redirect->host, "?") != 0
                                ? redirect->host
                                : queue->node->endpoint.host;
@@ -260,25 +269,56 @@ void redis_cluster_redirect(
                 cluster->map[redirect->slot] = node;
 }
 
-void redis_cluster_doubt(struct redis_cluster *cluster)
+/* The map is read anew before it is next used. */
+static void rediscover(struct redis_sink *sink)
 {
-        cluster->is_known = false;
+        sink->cluster->is_known = false;
 }
+
+const struct redis_router redis_cluster_router = {
+    .serve = serve, .redirect = redirect, .rediscover = rediscover};
 
 void redis_cluster_flush(struct redis_cluster *cluster)
 {
         list_for_each (link, &cluster->all)
-                redis_queue_advance(list_owner(link, struct redis_queue, all_link));
+                redis_node_advance(list_owner(link, struct redis_queue, all_link));
         for (size_t i = 0; i < cluster->n_nodes; i++)
                 redis_node_flush(cluster->nodes[i]);
 }
 
 void redis_cluster_cancel(struct redis_cluster *cluster)
 {
-        redis_discovery_stop(cluster->inquiry);
+        redis_discovery_stop(cluster->discovery);
         for (size_t i = 0; i < cluster->n_nodes; i++)
                 redis_connection_close(cluster->nodes[i]->connection);
         list_for_each (link, &cluster->all)
                 redis_queue_give_back(
                     list_owner(link, struct redis_queue, all_link), &outcome_cancelled);
+}
+
+/* CRC-16/XMODEM. */
+static uint16_t crc16(const char *data, size_t length)
+{
+        uint16_t crc = 0;
+
+        for (size_t i = 0; i < length; i++) {
+                crc = (uint16_t)(crc ^ (uint16_t)((unsigned char)data[i] << 8));
+                for (int bit = 0; bit < 8; bit++)
+                        crc = (uint16_t)(crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1);
+        }
+        return crc;
+}
+
+unsigned redis_slot_of(const char *key, size_t length)
+{
+        const char *open = memchr(key, '{', length);
+
+        if (open != NULL) {
+                const char *tag = open + 1;
+                size_t rest = length - (size_t)(tag - key);
+                const char *end = memchr(tag, '}', rest);
+                if (end != NULL && end > tag)
+                        return crc16(tag, (size_t)(end - tag)) % REDIS_SLOTS;
+        }
+        return crc16(key, length) % REDIS_SLOTS;
 }

@@ -11,7 +11,11 @@ struct error;
 struct event;
 struct redis_cluster;
 struct redis_queue;
+struct redis_router;
 struct redis_sink;
+
+/* The slot of a key, or of a stream's name: if it has a {tag} that is not empty, only the tag counts. */
+unsigned redis_slot_of(const char *key, size_t length);
 
 /* NULL and *error if the config names no node that can be asked. */
 struct redis_cluster *redis_cluster_create(struct redis_sink *sink, struct error *error);
@@ -21,18 +25,8 @@ void redis_cluster_destroy(struct redis_cluster *cluster); /* NULL is allowed */
 struct redis_queue *redis_cluster_queue(
     struct redis_cluster *cluster, const char *stream, size_t length);
 
-/* The queue is going to be destroyed. */
-void redis_cluster_forget(struct redis_cluster *cluster, struct redis_queue *queue);
-
-/* Leads the queue to the node that has its slot, once that is known. */
-void redis_cluster_route(struct redis_cluster *cluster, struct redis_queue *queue);
-
-/* Takes note of where a burst of the queue belongs. */
-void redis_cluster_redirect(struct redis_cluster *cluster, struct redis_queue *queue,
-    const struct redis_redirect *redirect);
-
-/* The map may be out of date: it is read anew before it is next used. */
-void redis_cluster_doubt(struct redis_cluster *cluster);
+/* Leads each queue to the node that has its slot, once that is known. */
+extern const struct redis_router redis_cluster_router;
 
 /* Sends what can be sent. */
 void redis_cluster_flush(struct redis_cluster *cluster);

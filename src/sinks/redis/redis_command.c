@@ -1,33 +1,76 @@
+/*
+ * Where the topic alone makes the target's name, the names of recent topics are at hand: this runs
+ * for each event, and neighbouring events have few topics.
+ *
+ * Names are kept for the life of the sink. A stream without a writer still belongs to its readers,
+ * so no name is forgotten to make room for another. An event that would make one name too many is
+ * rejected rather than tried again: it becomes a dead letter at once, delays no other event, and can
+ * be redriven when the limit has been raised.
+ */
 #include "sinks/redis/redis_command.h"
 
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "config/config.h"
+#include "pgcourier/event.h"
+#include "pgcourier/outcome.h"
 #include "sinks/redis/redis_layout.h"
-#include "sinks/redis/redis_target.h"
 #include "sinks/redis/resp_write.h"
+#include "text/template.h"
+#include "text/utf8.h"
 
+#include <inttypes.h>
+#include <search.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NAME_BYTES = 1024 /* with max_streams a bound on the memory of the names */ };
+enum { N_RECENT = 16 };
+enum { TOPIC, TYPE, KEY, N_VARIABLES };
+
+static const char *const variables[N_VARIABLES + 1] = {"topic", "type", "key", NULL};
+
+struct recent_name {
+        struct bytes topic; /* NULL: none yet */
+        struct bytes name;
+        bool is_admitted;
+};
 
 struct redis_command {
         const struct redis_config *config; /* borrowed */
-        struct redis_target *target;       /* owned */
         struct redis_layout *layout;       /* owned */
+
+        /* The target's name, made of a template. */
+        struct template *template; /* owned */
+        bool is_per_event;
+        bool is_by_topic; /* the name depends on nothing but the topic */
+        struct recent_name recent[N_RECENT];
+        struct bytes name; /* for the event at hand, unless is_by_topic */
+        uint32_t n_names;
+        void *names; /* those admitted, if redis.max_streams limits them: a tree of owned texts */
 };
+
+static int compare(const void *a, const void *b)
+{
+        return strcmp(a, b);
+}
 
 struct redis_command *redis_command_create(const struct redis_config *config, struct error *error)
 {
         const char *name = config->mode == REDIS_PUBSUB ? config->channel : config->stream;
-        struct redis_target *target = redis_target_create(name, config->max_streams, error);
+        struct template *template = template_compile(name, variables, error);
         struct redis_command *command;
 
-        if (target == NULL)
+        if (template == NULL)
                 return NULL;
         command = xcalloc(1, sizeof *command);
         command->config = config;
-        command->target = target;
         command->layout = redis_layout_create(config);
+        command->template = template;
+        command->is_per_event = template_has_variables(template);
+        command->is_by_topic = !template_uses(template, TYPE) && !template_uses(template, KEY);
         return command;
 }
 
@@ -35,25 +78,145 @@ void redis_command_destroy(struct redis_command *command)
 {
         if (command == NULL)
                 return;
-        redis_target_destroy(command->target);
         redis_layout_destroy(command->layout);
+        template_destroy(command->template);
+        bytes_deinit(&command->name);
+        for (size_t i = 0; i < N_RECENT; i++) {
+                bytes_deinit(&command->recent[i].topic);
+                bytes_deinit(&command->recent[i].name);
+        }
+        tdestroy(command->names, free);
         free(command);
 }
 
 bool redis_command_is_target_per_event(const struct redis_command *command)
 {
-        return redis_target_is_per_event(command->target);
+        return command->is_per_event;
+}
+
+static void render(
+    const struct redis_command *command, const struct event *event, struct bytes *name)
+{
+        const char *const values[N_VARIABLES] = {[TOPIC] = event->topic,
+            [TYPE] = event->type != NULL ? event->type : "",
+            [KEY] = event->key != NULL ? event->key : ""};
+
+        bytes_clear(name);
+        bytes_append_text(name, "");
+        template_render(command->template, values, name);
+}
+
+/* That of the event's topic. */
+static struct recent_name *recent_name_of(struct redis_command *command, const struct event *event)
+{
+        size_t length = strlen(event->topic);
+        unsigned char last = length > 0 ? (unsigned char)event->topic[length - 1] : 0;
+        struct recent_name *recent = &command->recent[(7 * length + last) % N_RECENT];
+
+        if (recent->topic.data != NULL && strcmp(recent->topic.data, event->topic) == 0)
+                return recent;
+        bytes_clear(&recent->topic);
+        bytes_append(&recent->topic, event->topic, length);
+        render(command, event, &recent->name);
+        recent->is_admitted = false;
+        return recent;
+}
+
+static bool is_known(const struct redis_command *command, const char *name)
+{
+        return tfind(name, &command->names, compare) != NULL;
+}
+
+static void learn(struct redis_command *command, const char *name)
+{
+        if (tsearch(xstrdup(name), &command->names, compare) == NULL)
+                out_of_memory();
+        command->n_names++;
+}
+
+static bool has_control_character(const char *name)
+{
+        for (; *name != '\0'; name++)
+                if ((unsigned char)*name < ' ' || *name == 0x7f)
+                        return true;
+        return false;
+}
+
+static bool refuse(struct outcome *out_refusal, const char *reason)
+{
+        *out_refusal = outcome_make(OUTCOME_REJECTED, "%s", reason);
+        return false;
+}
+
+static bool has_its_parts(
+    const struct redis_command *command, const struct event *event, struct outcome *out_refusal)
+{
+        if (event->key == NULL && template_uses(command->template, KEY))
+                return refuse(out_refusal, "the event has no key to name its stream by ({{key}})");
+        if (event->type == NULL && template_uses(command->template, TYPE))
+                return refuse(
+                    out_refusal, "the event has no type to name its stream by ({{type}})");
+        return true;
+}
+
+static bool admit_name(
+    struct redis_command *command, const struct bytes *name, struct outcome *out_refusal)
+{
+        if (is_known(command, name->data))
+                return true;
+        if (has_control_character(name->data))
+                return refuse(out_refusal, "the stream's name would hold a control character");
+        if (name->length > MAX_NAME_BYTES) {
+                *out_refusal = outcome_make(OUTCOME_REJECTED,
+                    "the stream's name would have %zu bytes; allowed: %d", name->length,
+                    MAX_NAME_BYTES);
+                return false;
+        }
+        if (command->config->max_streams > 0 && command->n_names >= command->config->max_streams) {
+                *out_refusal = outcome_make(OUTCOME_REJECTED,
+                    "the stream would be one more than redis.max_streams (%" PRIu32
+                    ") allows; raise it and redrive the event, or use fewer variables in "
+                    "the name",
+                    command->config->max_streams);
+                return false;
+        }
+        if (command->config->max_streams > 0)
+                learn(command, name->data);
+        return true;
 }
 
 bool redis_command_admit(
     struct redis_command *command, const struct event *event, struct outcome *out_refusal)
 {
-        return redis_target_admit(command->target, event, out_refusal);
+        struct recent_name *recent;
+
+        if (!command->is_per_event)
+                return true;
+        if (!command->is_by_topic)
+                return has_its_parts(command, event, out_refusal) &&
+                       admit_name(command, redis_command_target(command, event), out_refusal);
+        recent = recent_name_of(command, event);
+        recent->is_admitted =
+            recent->is_admitted || admit_name(command, &recent->name, out_refusal);
+        return recent->is_admitted;
 }
 
 const struct bytes *redis_command_target(struct redis_command *command, const struct event *event)
 {
-        return redis_target_name(command->target, event);
+        if (command->is_by_topic)
+                return &recent_name_of(command, event)->name;
+        render(command, event, &command->name);
+        return &command->name;
+}
+
+void redis_command_describe(
+    const struct redis_command *command, const struct event *event, char *name, size_t size)
+{
+        struct bytes full = {0};
+
+        render(command, event, &full);
+        utf8_copy(name, size, full.data);
+        bytes_deinit(&full);
 }
 
 static bool is_trimming(const struct redis_config *config)
@@ -120,10 +283,4 @@ void redis_command_encode(
 {
         redis_append_count(out, '*', redis_command_n_words(command, event));
         redis_command_append_words(command, event, out);
-}
-
-void redis_command_describe(
-    const struct redis_command *command, const struct event *event, char *name, size_t size)
-{
-        redis_target_describe(command->target, event, name, size);
 }

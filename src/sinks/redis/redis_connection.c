@@ -1,5 +1,5 @@
 /*
- * CLOSED -open-> RESOLVING -addresses-> CONNECTING -connected-> GREETING -named-> READY
+ * CLOSED -open-> RESOLVING -addresses-> CONNECTING -connected-> HANDSHAKING -accepted-> READY
  *   READY -retire-> RETIRING -last answer-> CLOSED
  *   any state -failure or deadline-> CLOSED (on_lost)
  * A unix socket skips RESOLVING.
@@ -44,7 +44,7 @@ struct redis_connection {
         bool is_tls_failure;   /* the last one answered, but not by TLS as it should */
 
         struct redis_stream *stream; /* owned */
-        struct redis_handshake greeting;
+        struct redis_handshake handshake;
         unsigned n_unanswered;    /* the owner's commands */
         uint64_t silent_since_ms; /* uv_now() of the last answer, or of the first command after
                                    * an idle time */
@@ -66,7 +66,7 @@ static void enter(struct redis_connection *connection, enum redis_connection_sta
         switch (next) {
         case REDIS_RESOLVING:
         case REDIS_CONNECTING:
-        case REDIS_GREETING:
+        case REDIS_HANDSHAKING:
                 /* One deadline for the three. */
                 if (!timer_is_armed(connection->deadline))
                         timer_arm(
@@ -96,7 +96,7 @@ static enum outcome_fault find_fault(const struct redis_connection *connection, 
                 return OUTCOME_FAULT_DNS;
         case REDIS_CONNECTING:
                 return connection->is_tls_failure ? OUTCOME_FAULT_TLS : OUTCOME_FAULT_REFUSED;
-        case REDIS_GREETING:
+        case REDIS_HANDSHAKING:
                 return needs_operator ? OUTCOME_FAULT_AUTH : OUTCOME_FAULT_REFUSED;
         case REDIS_READY:
         case REDIS_RETIRING:
@@ -177,7 +177,7 @@ static void on_deadline(void *owner)
                 lose(connection, "cannot connect to %s%s within %" PRId64 " ms", connection->peer,
                     connection->session.tls != NULL ? " by TLS" : "", limit_ms);
                 return;
-        case REDIS_GREETING:
+        case REDIS_HANDSHAKING:
                 lose(connection, "%s has not answered the greeting within %" PRId64 " ms",
                     connection->peer, limit_ms);
                 return;
@@ -195,30 +195,30 @@ static void connect_next(struct redis_connection *connection);
 static void on_connected(void *owner)
 {
         struct redis_connection *connection = owner;
-        struct bytes greeting = {0};
+        struct bytes handshake = {0};
 
-        enter(connection, REDIS_GREETING);
+        enter(connection, REDIS_HANDSHAKING);
         redis_handshake_start(
-            &connection->greeting, connection->config, connection->session.peer, &greeting);
-        redis_stream_send(connection->stream, greeting.data, greeting.length);
-        explicit_bzero(greeting.data, greeting.capacity);
-        bytes_deinit(&greeting);
+            &connection->handshake, connection->config, connection->session.peer, &handshake);
+        redis_stream_send(connection->stream, handshake.data, handshake.length);
+        explicit_bzero(handshake.data, handshake.capacity);
+        bytes_deinit(&handshake);
 }
 
-static void take_greeting(struct redis_connection *connection, const redisReply *reply)
+static void take_handshake(struct redis_connection *connection, const redisReply *reply)
 {
         char refusal[256];
         bool needs_operator = false;
 
         switch (redis_handshake_judge(
-            &connection->greeting, reply, refusal, sizeof refusal, &needs_operator)) {
-        case GREETING_GOES_ON:
+            &connection->handshake, reply, refusal, sizeof refusal, &needs_operator)) {
+        case HANDSHAKE_GOES_ON:
                 return;
-        case GREETING_REFUSED:
+        case HANDSHAKE_REFUSED:
                 lose_because(
                     connection, needs_operator, "%s refused %s", connection->peer, refusal);
                 return;
-        case GREETING_ACCEPTED:
+        case HANDSHAKE_ACCEPTED:
                 enter(connection, REDIS_READY);
                 connection->events->on_ready(connection->owner);
                 return;
@@ -228,7 +228,7 @@ static void take_greeting(struct redis_connection *connection, const redisReply 
 static void take_answer(struct redis_connection *connection, const redisReply *reply)
 {
         if (connection->n_unanswered == 0) {
-                lose(connection, "%s answered what was not asked", connection->peer);
+                lose(connection, "%s sent an answer to no command", connection->peer);
                 return;
         }
         connection->n_unanswered--;
@@ -244,8 +244,8 @@ static void on_reply(void *owner, const redisReply *reply)
 {
         struct redis_connection *connection = owner;
 
-        if (connection->state == REDIS_GREETING)
-                take_greeting(connection, reply);
+        if (connection->state == REDIS_HANDSHAKING)
+                take_handshake(connection, reply);
         else
                 take_answer(connection, reply);
 }

@@ -1,6 +1,6 @@
 /*
- * One connection to one Redis: looks the name up, connects, greets, carries
- * commands and their answers in order, and says when it is lost. It never
+ * One connection to one Redis: looks the name up, connects, shakes hands,
+ * carries commands and their answers in order, and says when it is lost. It never
  * reconnects by itself: its owner opens it again when there is a reason to.
  */
 #pragma once
@@ -35,7 +35,7 @@ enum redis_connection_state {
         REDIS_CLOSED,
         REDIS_RESOLVING,
         REDIS_CONNECTING,
-        REDIS_GREETING, /* see redis_handshake.h */
+        REDIS_HANDSHAKING, /* see redis_handshake.h */
         REDIS_READY,
         REDIS_RETIRING, /* takes no more commands; closes after the last answer */
 };
@@ -50,7 +50,7 @@ struct redis_connection_events {
 
         /* The connection could not be made or broke, and is CLOSED; commands without an answer get
          * none. May come inside any verb of this file. `needs_operator`: it was refused, and will
-         * be until somebody changes a setting. `reason` holds no secret. */
+         * be until a setting is changed. `reason` holds no secret. */
         void (*on_lost)(void *owner, bool needs_operator, const char *reason);
 };
 

@@ -5,8 +5,8 @@
 #include "base/random.h"
 #include "pgcourier/event.h"
 #include "pgcourier/sink.h"
+#include "sinks/redis/redis_burst.h"
 #include "sinks/redis/redis_command.h"
-#include "sinks/redis/redis_ring.h"
 #include "sinks/redis/resp_write.h"
 
 #include <assert.h>
@@ -22,7 +22,7 @@ enum {
         MAX_REMOVED = 1000, /* by one command; Lua's stack takes about 8000 */
 };
 
-struct mark {
+struct ledger_entry {
         int64_t id;
         char event_id[EVENT_ID_SIZE]; /* ids begin anew in a restored database; these do not */
 };
@@ -30,18 +30,18 @@ struct mark {
 struct redis_dedup {
         char *stream_key;
         char *owner_key;
-        char *marks_key;
+        char *ledger_key;
         uint64_t epoch; /* 0: the lane is not ours */
         char token[64]; /* of this connection: what owner_key must hold */
 
-        void *tree;           /* of owned marks: delivered, and not known to be settled */
-        struct mark *settled; /* those to be removed from Redis, the oldest first */
+        void *tree;                   /* of owned entries: delivered, and not known to be settled */
+        struct ledger_entry *settled; /* those to be removed from Redis, the oldest first */
         size_t n_settled;
         size_t settled_capacity;
         size_t n_removing; /* so many of them stand in the last command */
 };
 
-/* KEYS: owner, marks. ARGV: epoch, random. A text as the answer means that a later owner was there.
+/* KEYS: owner, ledger. ARGV: epoch, random. A text as the answer means that a later owner was there.
  * Adding and removing a member shows now whether we may, and not in the middle of a burst. */
 static const char claim_script[] =
     "local owner = redis.call('GET', KEYS[1])\n"
@@ -52,8 +52,8 @@ static const char claim_script[] =
     "redis.call('SREM', KEYS[2], '-')\n"
     "return redis.call('SMEMBERS', KEYS[2])\n";
 
-/* KEYS: stream, owner, marks. ARGV: token, the number of marks to remove and those, then for each event
- * its mark, the number of words of its command and those. Removing comes last: after a first write
+/* KEYS: stream, owner, marks. ARGV: token, the number of entries to remove and those, then for each event
+ * its entry, the number of words of its command and those. Removing comes last: after a first write
  * Redis would no longer refuse the others for lack of memory. */
 static const char burst_script[] =
     "if redis.call('GET', KEYS[2]) ~= ARGV[1] then return false end\n"
@@ -74,187 +74,187 @@ static const char burst_script[] =
 
 static int compare_ids(const void *a, const void *b)
 {
-        const struct mark *left = a;
-        const struct mark *right = b;
+        const struct ledger_entry *left = a;
+        const struct ledger_entry *right = b;
 
         return (left->id > right->id) - (left->id < right->id);
 }
 
 static int compare(const void *a, const void *b)
 {
-        const struct mark *left = a;
-        const struct mark *right = b;
+        const struct ledger_entry *left = a;
+        const struct ledger_entry *right = b;
         int by_id = compare_ids(a, b);
 
         return by_id != 0 ? by_id : strcmp(left->event_id, right->event_id);
 }
 
-static struct mark mark_of(const struct event *event)
+static struct ledger_entry entry_of(const struct event *event)
 {
-        struct mark mark = {.id = event->id};
+        struct ledger_entry entry = {.id = event->id};
 
-        snprintf(mark.event_id, sizeof mark.event_id, "%s", event->event_id);
-        return mark;
+        snprintf(entry.event_id, sizeof entry.event_id, "%s", event->event_id);
+        return entry;
 }
 
-static void add(struct redis_dedup *marks, const struct mark *mark)
+static void add(struct redis_dedup *dedup, const struct ledger_entry *entry)
 {
-        struct mark *kept;
+        struct ledger_entry *kept;
 
-        if (tfind(mark, &marks->tree, compare) != NULL)
+        if (tfind(entry, &dedup->tree, compare) != NULL)
                 return;
         kept = xcalloc(1, sizeof *kept);
-        *kept = *mark;
-        if (tsearch(kept, &marks->tree, compare) == NULL)
+        *kept = *entry;
+        if (tsearch(kept, &dedup->tree, compare) == NULL)
                 out_of_memory();
 }
 
-static void forget_all(struct redis_dedup *marks)
+static void forget_all(struct redis_dedup *dedup)
 {
-        tdestroy(marks->tree, free);
-        marks->tree = NULL;
+        tdestroy(dedup->tree, free);
+        dedup->tree = NULL;
 }
 
 struct redis_dedup *redis_dedup_create(const char *stream, const char *sink)
 {
-        struct redis_dedup *marks = xcalloc(1, sizeof *marks);
+        struct redis_dedup *dedup = xcalloc(1, sizeof *dedup);
         /* A name with a hash tag of its own stays with its tag, another one becomes the tag. */
         bool is_tagged = strchr(stream, '{') != NULL;
         char *slot = is_tagged ? xstrdup(stream) : xasprintf("{%s}", stream);
 
-        marks->stream_key = xstrdup(stream);
-        marks->owner_key = xasprintf("%s:owner:%s", slot, sink);
-        marks->marks_key = xasprintf("%s:delivered:%s", slot, sink);
+        dedup->stream_key = xstrdup(stream);
+        dedup->owner_key = xasprintf("%s:owner:%s", slot, sink);
+        dedup->ledger_key = xasprintf("%s:delivered:%s", slot, sink);
         free(slot);
-        return marks;
+        return dedup;
 }
 
-void redis_dedup_destroy(struct redis_dedup *marks)
+void redis_dedup_destroy(struct redis_dedup *dedup)
 {
-        if (marks == NULL)
+        if (dedup == NULL)
                 return;
-        forget_all(marks);
-        free(marks->settled);
-        free(marks->stream_key);
-        free(marks->owner_key);
-        free(marks->marks_key);
-        free(marks);
+        forget_all(dedup);
+        free(dedup->settled);
+        free(dedup->stream_key);
+        free(dedup->owner_key);
+        free(dedup->ledger_key);
+        free(dedup);
 }
 
-void redis_dedup_own(struct redis_dedup *marks, uint64_t epoch)
+void redis_dedup_own(struct redis_dedup *dedup, uint64_t epoch)
 {
         assert(epoch > 0);
-        marks->epoch = epoch;
-        marks->token[0] = '\0';
-        forget_all(marks);
+        dedup->epoch = epoch;
+        dedup->token[0] = '\0';
+        forget_all(dedup);
 }
 
-bool redis_dedup_is_owned(const struct redis_dedup *marks)
+bool redis_dedup_is_owned(const struct redis_dedup *dedup)
 {
-        return marks->epoch > 0;
+        return dedup->epoch > 0;
 }
 
-void redis_dedup_encode_claim(struct redis_dedup *marks, struct bytes *out)
+void redis_dedup_encode_claim(struct redis_dedup *dedup, struct bytes *out)
 {
         char number[24];
         char nonce[40];
 
-        snprintf(number, sizeof number, "%" PRIu64, marks->epoch);
+        snprintf(number, sizeof number, "%" PRIu64, dedup->epoch);
         snprintf(nonce, sizeof nonce, "%08" PRIx32 "%08" PRIx32 "%08" PRIx32 "%08" PRIx32,
             random_u32(), random_u32(), random_u32(), random_u32());
-        snprintf(marks->token, sizeof marks->token, "%s:%s", number, nonce);
-        forget_all(marks);
+        snprintf(dedup->token, sizeof dedup->token, "%s:%s", number, nonce);
+        forget_all(dedup);
 
         redis_append_count(out, '*', 7);
         REDIS_APPEND_WORD(out, 4, "EVAL");
         redis_append_word(out, claim_script, sizeof claim_script - 1);
         REDIS_APPEND_WORD(out, 1, "2");
-        redis_append_text(out, marks->owner_key);
-        redis_append_text(out, marks->marks_key);
+        redis_append_text(out, dedup->owner_key);
+        redis_append_text(out, dedup->ledger_key);
         redis_append_text(out, number);
         redis_append_text(out, nonce);
 }
 
-/* What is not a mark of ours was put there by hand, and means nothing. */
-static void take_member(struct redis_dedup *marks, const redisReply *member)
+/* What is not an entry of ours was put there by hand, and means nothing. */
+static void take_member(struct redis_dedup *dedup, const redisReply *member)
 {
-        struct mark mark = {0};
+        struct ledger_entry entry = {0};
         int length = 0;
 
         if (member->type == REDIS_REPLY_STRING &&
-            sscanf(member->str, "%" SCNd64 ":%36s%n", &mark.id, mark.event_id, &length) == 2 &&
+            sscanf(member->str, "%" SCNd64 ":%36s%n", &entry.id, entry.event_id, &length) == 2 &&
             (size_t)length == member->len)
-                add(marks, &mark);
+                add(dedup, &entry);
 }
 
 bool redis_dedup_take_claim(
-    struct redis_dedup *marks, const redisReply *reply, char *refusal, size_t size)
+    struct redis_dedup *dedup, const redisReply *reply, char *refusal, size_t size)
 {
         if (reply->type == REDIS_REPLY_STRING) {
                 snprintf(refusal, size,
                     "a later owner of this lane writes to the stream (%.20s, ours is %" PRIu64
                     "); if the database was restored and there is none, delete the key %s",
-                    reply->str, marks->epoch, marks->owner_key);
+                    reply->str, dedup->epoch, dedup->owner_key);
                 return false;
         }
         for (size_t i = 0; i < reply->elements; i++)
-                take_member(marks, reply->element[i]);
+                take_member(dedup, reply->element[i]);
         return true;
 }
 
-bool redis_dedup_has(const struct redis_dedup *marks, const struct event *event)
+bool redis_dedup_has(const struct redis_dedup *dedup, const struct event *event)
 {
-        const struct mark wanted = mark_of(event);
+        const struct ledger_entry wanted = entry_of(event);
 
-        return tfind(&wanted, &marks->tree, compare) != NULL;
+        return tfind(&wanted, &dedup->tree, compare) != NULL;
 }
 
-static void push_settled(struct redis_dedup *marks, const struct mark *mark)
+static void push_settled(struct redis_dedup *dedup, const struct ledger_entry *entry)
 {
-        if (marks->n_settled == marks->settled_capacity) {
-                marks->settled_capacity =
-                    marks->settled_capacity > 0 ? 2 * marks->settled_capacity : 256;
-                marks->settled =
-                    xrealloc(marks->settled, marks->settled_capacity * sizeof *marks->settled);
+        if (dedup->n_settled == dedup->settled_capacity) {
+                dedup->settled_capacity =
+                    dedup->settled_capacity > 0 ? 2 * dedup->settled_capacity : 256;
+                dedup->settled =
+                    xrealloc(dedup->settled, dedup->settled_capacity * sizeof *dedup->settled);
         }
-        marks->settled[marks->n_settled++] = *mark;
+        dedup->settled[dedup->n_settled++] = *entry;
 }
 
-void redis_dedup_settle(struct redis_dedup *marks, const int64_t *event_ids, size_t n_events)
+void redis_dedup_settle(struct redis_dedup *dedup, const int64_t *event_ids, size_t n_events)
 {
         for (size_t i = 0; i < n_events; i++) {
-                const struct mark wanted = {.id = event_ids[i]};
-                struct mark *const *found;
+                const struct ledger_entry wanted = {.id = event_ids[i]};
+                struct ledger_entry *const *found;
 
-                while ((found = tfind(&wanted, &marks->tree, compare_ids)) != NULL) {
-                        struct mark *mark = *found;
-                        push_settled(marks, mark);
-                        tdelete(mark, &marks->tree, compare);
-                        free(mark);
+                while ((found = tfind(&wanted, &dedup->tree, compare_ids)) != NULL) {
+                        struct ledger_entry *entry = *found;
+                        push_settled(dedup, entry);
+                        tdelete(entry, &dedup->tree, compare);
+                        free(entry);
                 }
         }
 }
 
-bool redis_dedup_has_settled(const struct redis_dedup *marks)
+bool redis_dedup_has_settled(const struct redis_dedup *dedup)
 {
-        return marks->n_settled > 0;
+        return dedup->n_settled > 0;
 }
 
-static void append_mark(struct bytes *out, const struct mark *mark)
+static void append_entry(struct bytes *out, const struct ledger_entry *entry)
 {
         char member[MEMBER_SIZE];
 
-        snprintf(member, sizeof member, "%" PRId64 ":%s", mark->id, mark->event_id);
+        snprintf(member, sizeof member, "%" PRId64 ":%s", entry->id, entry->event_id);
         redis_append_text(out, member);
 }
 
-void redis_dedup_encode_burst(struct redis_dedup *marks, const struct redis_ring *ring, size_t n,
+void redis_dedup_encode_burst(struct redis_dedup *dedup, const struct redis_ring *ring, size_t n,
     struct redis_command *command, struct bytes *out)
 {
         size_t n_words = 8;
 
-        marks->n_removing = marks->n_settled < MAX_REMOVED ? marks->n_settled : MAX_REMOVED;
-        n_words += marks->n_removing;
+        dedup->n_removing = dedup->n_settled < MAX_REMOVED ? dedup->n_settled : MAX_REMOVED;
+        n_words += dedup->n_removing;
         for (size_t i = 0; i < n; i++)
                 n_words +=
                     2 + redis_command_n_words(command, redis_ring_at(ring, i)->attempt->event);
@@ -263,36 +263,36 @@ void redis_dedup_encode_burst(struct redis_dedup *marks, const struct redis_ring
         REDIS_APPEND_WORD(out, 4, "EVAL");
         redis_append_word(out, burst_script, sizeof burst_script - 1);
         REDIS_APPEND_WORD(out, 1, "3");
-        redis_append_text(out, marks->stream_key);
-        redis_append_text(out, marks->owner_key);
-        redis_append_text(out, marks->marks_key);
-        redis_append_text(out, marks->token);
-        redis_append_number(out, marks->n_removing);
-        for (size_t i = 0; i < marks->n_removing; i++)
-                append_mark(out, &marks->settled[i]);
+        redis_append_text(out, dedup->stream_key);
+        redis_append_text(out, dedup->owner_key);
+        redis_append_text(out, dedup->ledger_key);
+        redis_append_text(out, dedup->token);
+        redis_append_number(out, dedup->n_removing);
+        for (size_t i = 0; i < dedup->n_removing; i++)
+                append_entry(out, &dedup->settled[i]);
         for (size_t i = 0; i < n; i++) {
                 const struct event *event = redis_ring_at(ring, i)->attempt->event;
-                const struct mark mark = mark_of(event);
+                const struct ledger_entry entry = entry_of(event);
 
-                append_mark(out, &mark);
+                append_entry(out, &entry);
                 redis_append_number(out, redis_command_n_words(command, event));
                 redis_command_append_words(command, event, out);
         }
 }
 
-void redis_dedup_note_executed(struct redis_dedup *marks)
+void redis_dedup_note_executed(struct redis_dedup *dedup)
 {
-        if (marks->n_removing == 0)
+        if (dedup->n_removing == 0)
                 return;
-        marks->n_settled -= marks->n_removing;
-        memmove(marks->settled, marks->settled + marks->n_removing,
-            marks->n_settled * sizeof *marks->settled);
-        marks->n_removing = 0;
+        dedup->n_settled -= dedup->n_removing;
+        memmove(dedup->settled, dedup->settled + dedup->n_removing,
+            dedup->n_settled * sizeof *dedup->settled);
+        dedup->n_removing = 0;
 }
 
-void redis_dedup_note_delivered(struct redis_dedup *marks, const struct event *event)
+void redis_dedup_note_delivered(struct redis_dedup *dedup, const struct event *event)
 {
-        const struct mark mark = mark_of(event);
+        const struct ledger_entry entry = entry_of(event);
 
-        add(marks, &mark);
+        add(dedup, &entry);
 }

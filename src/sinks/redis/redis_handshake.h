@@ -4,7 +4,7 @@
  *   to one Redis: ROLE, since a replica would take no event, and an empty transaction: without
  *       MULTI and EXEC the order of events could not be kept;
  *   to a node of a cluster: the empty transaction;
- *   to whom only one question is put: PING.
+ *   to a server that is asked only one question: PING.
  */
 #pragma once
 
@@ -30,13 +30,13 @@ struct redis_handshake {
         unsigned n_steps;
 };
 
-enum redis_handshake_progress { GREETING_GOES_ON, GREETING_ACCEPTED, GREETING_REFUSED };
+enum redis_handshake_progress { HANDSHAKE_GOES_ON, HANDSHAKE_ACCEPTED, HANDSHAKE_REFUSED };
 
 /* Appends the commands to `out`. */
-void redis_handshake_start(struct redis_handshake *greeting, const struct redis_config *config,
+void redis_handshake_start(struct redis_handshake *handshake, const struct redis_config *config,
     enum redis_peer peer, struct bytes *out);
 
 /* Judges the next answer. If REFUSED, `refusal` says what was refused, in Redis' words and without
  * the password, and *out_needs_operator whether waiting would help. */
-enum redis_handshake_progress redis_handshake_judge(struct redis_handshake *greeting,
+enum redis_handshake_progress redis_handshake_judge(struct redis_handshake *handshake,
     const redisReply *reply, char *refusal, size_t size, bool *out_needs_operator);

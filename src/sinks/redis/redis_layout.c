@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "config/config.h"
 #include "pgcourier/event.h"
-#include "sinks/format/cloudevents.h"
+#include "sinks/format/event_json.h"
 #include "sinks/redis/resp_write.h"
 
 #include <stdbool.h>

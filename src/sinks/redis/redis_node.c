@@ -3,7 +3,6 @@
  * answer.
  */
 #include "base/alloc.h"
-#include "sinks/redis/redis_cluster.h"
 #include "sinks/redis/redis_internal.h"
 #include "sinks/redis/redis_sentinel.h"
 
@@ -22,10 +21,10 @@ static void lose_all(
 {
         struct redis_sink *sink = node->sink;
 
-        if (sink->cluster != NULL)
-                redis_cluster_doubt(sink->cluster);
+        if (sink->router->rediscover != NULL)
+                sink->router->rediscover(sink);
         if (sink->sentinel != NULL)
-                redis_sentinel_doubt(sink->sentinel);
+                redis_sentinel_rediscover(sink->sentinel);
         while (!list_is_empty(&node->sent))
                 redis_queue_lose(list_owner(node->sent.next, struct redis_queue, link), fault,
                     needs_operator, reason);
@@ -57,6 +56,37 @@ static void open_connection(struct redis_node *node)
                 redis_connection_open(node->connection, &node->endpoint);
 }
 
+static void send_queue(struct redis_node *node, struct redis_queue *queue)
+{
+        unsigned n_commands;
+
+        queue->node = node;
+        n_commands = redis_queue_send(queue, redis_connection_out(node->connection));
+        if (n_commands == 0)
+                return;
+        list_push_back(&node->sent, &queue->link);
+        redis_connection_note_sent(node->connection, n_commands);
+}
+
+static void send_behind(struct redis_node *node, struct redis_queue *queue)
+{
+        unsigned n_commands;
+
+        if (redis_connection_state(node->connection) != REDIS_READY)
+                return;
+        n_commands = redis_queue_send_behind(queue, redis_connection_out(node->connection));
+        if (n_commands > 0)
+                redis_connection_note_sent(node->connection, n_commands);
+}
+
+void redis_node_advance(struct redis_queue *queue)
+{
+        if (redis_burst_is_open(&queue->burst))
+                send_behind(queue->node, queue);
+        else if (list_is_empty(&queue->link))
+                queue->sink->router->serve(queue->sink, queue);
+}
+
 static void on_ready(void *owner)
 {
         struct redis_node *node = owner;
@@ -66,20 +96,60 @@ static void on_ready(void *owner)
                 struct redis_queue *queue =
                     list_owner(node->waiting.next, struct redis_queue, link);
                 list_remove(&queue->link);
-                redis_queue_send(queue, node);
+                send_queue(node, queue);
+        }
+}
+
+/* Queues with a burst in flight lose it. */
+static void drop(struct redis_node *node, const char *reason)
+{
+        redis_connection_close(node->connection);
+        while (!list_is_empty(&node->sent))
+                redis_queue_lose(list_owner(node->sent.next, struct redis_queue, link),
+                    OUTCOME_FAULT_LOST, false, reason);
+        if (!list_is_empty(&node->waiting))
+                open_connection(node);
+}
+
+/* Finishing may start other attempts, cancel, and with the last one close the sink: so the outcome is
+ * copied, and nothing is read after it. */
+static void give_answers(const struct redis_answer *answers, size_t n_answers)
+{
+        for (size_t i = 0; i < n_answers; i++) {
+                struct outcome outcome;
+
+                if (answers[i].is_delivered) {
+                        attempt_finish(answers[i].request.attempt, &outcome_delivered);
+                        continue;
+                }
+                outcome = answers[i].verdict.outcome;
+                attempt_finish(answers[i].request.attempt, &outcome);
         }
 }
 
 static void on_reply(void *owner, const redisReply *reply)
 {
         struct redis_node *node = owner;
+        struct redis_sink *sink = node->sink;
         struct redis_queue *queue = list_owner(node->sent.next, struct redis_queue, link);
+        struct redis_reaction reaction;
 
         assert(!list_is_empty(&node->sent));
         /* It was retiring, and others have come for the next one. */
         if (!list_is_empty(&node->waiting))
                 open_connection(node);
-        redis_queue_take(queue, reply);
+        reaction = redis_queue_take(queue, reply);
+        if (reaction.drops)
+                drop(node, reaction.verdict->outcome.reason);
+        else if (reaction.leaves)
+                redis_node_leave(node);
+        if (reaction.rediscovers && sink->router->rediscover != NULL)
+                sink->router->rediscover(sink);
+        if (reaction.is_redirected)
+                sink->router->redirect(sink, queue, &reaction.verdict->redirect);
+        if (reaction.may_send)
+                redis_node_advance(queue);
+        give_answers(sink->answers, reaction.n_answers);
 }
 
 struct redis_node *redis_node_create(struct redis_sink *sink, const struct redis_endpoint *endpoint)
@@ -116,21 +186,11 @@ void redis_node_serve(struct redis_node *node, struct redis_queue *queue)
 {
         assert(list_is_empty(&queue->link));
         if (redis_connection_state(node->connection) == REDIS_READY) {
-                redis_queue_send(queue, node);
+                send_queue(node, queue);
                 return;
         }
         list_push_back(&node->waiting, &queue->link);
         open_connection(node);
-}
-
-void redis_node_drop(struct redis_node *node, const char *reason)
-{
-        redis_connection_close(node->connection);
-        while (!list_is_empty(&node->sent))
-                redis_queue_lose(list_owner(node->sent.next, struct redis_queue, link),
-                    OUTCOME_FAULT_LOST, false, reason);
-        if (!list_is_empty(&node->waiting))
-                open_connection(node);
 }
 
 void redis_node_leave(struct redis_node *node)

@@ -9,7 +9,6 @@
  */
 #include "base/bytes.h"
 #include "config/config.h"
-#include "sinks/redis/redis_cluster.h"
 #include "sinks/redis/redis_command.h"
 #include "sinks/redis/redis_internal.h"
 #include "sinks/redis/resp_write.h"
@@ -20,8 +19,8 @@
 /* So full a Redis will soon be full. */
 #define NEARLY_FULL 0.9
 
-/* A name that events may have: where a template makes it, one with the part that is the same for all. */
-static void append_stream(const struct redis_sink *sink, struct bytes *name)
+/* A name that events may have: where a template makes it, it begins as all of them do. */
+void redis_probe_append_stream(const struct redis_sink *sink, struct bytes *name)
 {
         const char *stream = sink->config->stream;
 
@@ -47,7 +46,7 @@ void redis_probe_encode(const struct redis_sink *sink, struct bytes *out)
                 bytes_append_text(out, "*1\r\n$4\r\nPING\r\n");
                 return;
         }
-        append_stream(sink, &name);
+        redis_probe_append_stream(sink, &name);
         redis_append_count(out, '*', 8);
         redis_append_text(out, "XADD");
         redis_append_word(out, name.data, name.length);
@@ -58,20 +57,6 @@ void redis_probe_encode(const struct redis_sink *sink, struct bytes *out)
         redis_append_text(out, "pgcourier");
         redis_append_text(out, "probe");
         bytes_deinit(&name);
-}
-
-void redis_probe_queue(struct redis_sink *sink)
-{
-        struct redis_queue *queue = sink->queue;
-
-        if (sink->cluster != NULL) {
-                struct bytes name = {0};
-                append_stream(sink, &name);
-                queue = redis_cluster_queue(sink->cluster, name.data, name.length);
-                bytes_deinit(&name);
-        }
-        redis_ring_push(
-            &queue->ring, (struct redis_request){.attempt = NULL}); /* flush() sends it */
 }
 
 /* Whether it says no more than that the limit is no number. */
@@ -124,7 +109,8 @@ static struct outcome judge_memory(const struct redis_sink *sink, const char *te
 struct outcome redis_probe_judge(
     const struct redis_sink *sink, const redisReply *reply, const struct outcome *was)
 {
-        if (sink->probe.step == PROBE_MEMORY) /* who may not ask that may deliver all the same */
+        if (sink->probe.step ==
+            PROBE_MEMORY) /* a user who may not ask that may deliver all the same */
                 return reply->type == REDIS_REPLY_STRING ? judge_memory(sink, reply->str)
                                                          : outcome_delivered;
         if (reply->type == REDIS_REPLY_ERROR && is_expected(sink, reply->str, was))

@@ -1,400 +1,25 @@
 /*
- * All requests of a queue stand in one ring, in the order of the deliver() calls: first
- * the burst in flight, perhaps one sent behind it that shares no key with it,
- * then those that wait for the connection or for answers. Nothing else is sent
- * behind a burst before it is known what became of it. If one of it was refused,
- * those that wait are given back too: sent now, they would overtake.
+ * All requests of a queue stand in one ring, in the order of the deliver() calls: first the burst in
+ * flight, perhaps a second one behind it that shares no key with it, then those that wait for the
+ * connection or for answers. Nothing else is sent behind a burst before it is known what became of
+ * it.
  *
- * A burst that a cluster redirects was not executed at all, since in a cluster every burst of more
- * than one is a transaction of one stream. So it stays where it is, in front of those that wait.
+ * With exactly_once the first thing on a connection is the claim of the stream, and when there is
+ * nothing else to send, settled events are purged from the ledger.
  *
  * A probe is a request without an attempt: redis_probe.c knows what it sends.
  */
 #include "base/alloc.h"
 #include "config/config.h"
-#include "pgcourier/sink.h"
-#include "sinks/redis/redis_cluster.h"
+#include "loop/timer.h"
+#include "pgcourier/event.h"
 #include "sinks/redis/redis_command.h"
 #include "sinks/redis/redis_dedup.h"
 #include "sinks/redis/redis_internal.h"
-#include "sinks/redis/redis_replies.h"
 #include "sinks/redis/resp_write.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-/* Redirects of one burst; then the cluster does not know itself. */
-#define MAX_REDIRECTS 5
-
-void redis_queue_advance(struct redis_queue *queue)
-{
-        if (queue->burst.is_open) {
-                redis_queue_send_behind(queue);
-                return;
-        }
-        if (!list_is_empty(&queue->link))
-                return;
-        if (queue->ring.n > 0 || redis_queue_wants_tidying(queue))
-                redis_sink_route(queue);
-        else if (queue->sink->cluster != NULL && queue->n_alone == 0)
-                redis_queue_destroy(queue);
-}
-
-/* It has no burst in flight any more. */
-static void end_burst(struct redis_queue *queue)
-{
-        queue->burst.is_open = false;
-        queue->behind.is_open = false;
-        queue->phase = MARKS_USABLE;
-        queue->awaits_asking = false;
-        list_remove(&queue->link);
-}
-
-/* The next answer is the first one to what was sent behind it. */
-static void end_first_burst(struct redis_queue *queue)
-{
-        if (!queue->behind.is_open) {
-                end_burst(queue);
-                return;
-        }
-        queue->burst = queue->behind;
-        queue->behind.is_open = false;
-        queue->is_behind_refused = false;
-        redis_keys_forget_others(&queue->sink->keys);
-}
-
-/* Those that wait come to the same as what they wait for; if that was one event's own affair, they
- * come again. */
-static void give_back_waiting(struct redis_queue *queue, const struct outcome *outcome)
-{
-        bool is_down = outcome->kind == OUTCOME_SINK_DOWN;
-
-        for (size_t i = queue->ring.n_sent; i < queue->ring.n; i++)
-                redis_sink_finish_later(queue->sink, redis_ring_at(&queue->ring, i),
-                    is_down ? outcome : &outcome_cancelled);
-        redis_ring_drop_waiting(&queue->ring);
-}
-
-/* What an answer means for the connection and for those that wait. */
-static void heed(struct redis_queue *queue, const struct redis_verdict *verdict)
-{
-        enum outcome_kind kind = verdict->outcome.kind;
-
-        if (verdict->ends_connection) {
-                if (queue->burst.is_open)
-                        end_burst(queue);
-                queue->ring.n_sent = 0;
-                redis_node_drop(queue->node, verdict->outcome.reason);
-        } else if (verdict->leaves_server) {
-                redis_node_leave(queue->node);
-        }
-        if (kind == OUTCOME_SINK_DOWN && queue->sink->cluster != NULL)
-                redis_cluster_doubt(queue->sink->cluster);
-        /* After a rejected event, which becomes a dead letter, its key goes on. */
-        if (verdict->ends_connection || (kind != OUTCOME_DELIVERED && kind != OUTCOME_REJECTED))
-                give_back_waiting(queue, &verdict->outcome);
-}
-
-/* The burst was not executed, and goes where the cluster says. */
-static void follow(struct redis_queue *queue, const struct redis_verdict *verdict)
-{
-        queue->ring.n_sent = 0;
-        if (++queue->n_redirects > MAX_REDIRECTS) {
-                const struct outcome down =
-                    outcome_make(OUTCOME_SINK_DOWN, "the cluster redirected this %d times: %s",
-                        MAX_REDIRECTS, verdict->outcome.reason);
-                redis_cluster_doubt(queue->sink->cluster);
-                redis_queue_give_back(queue, &down);
-        } else {
-                redis_cluster_redirect(queue->sink->cluster, queue, &verdict->redirect);
-        }
-        redis_queue_advance(queue);
-}
-
-static bool is_redirected(const struct redis_queue *queue, const struct redis_verdict *verdict)
-{
-        return queue->sink->cluster != NULL && verdict->redirect.kind != REDIRECT_NONE;
-}
-
-static void finish_probe(struct redis_sink *sink, const struct redis_request *request,
-    const redisReply *reply, const struct outcome *was)
-{
-        const struct outcome outcome = redis_probe_judge(sink, reply, was);
-
-        redis_sink_finish_later(sink, request, &outcome);
-}
-
-/* The usual case: it is delivered, and nothing follows from that for others. */
-static void answer_delivered(struct redis_queue *queue, const redisReply *reply)
-{
-        struct redis_sink *sink = queue->sink;
-        const struct redis_request request = redis_ring_take(&queue->ring);
-
-        queue->n_redirects = 0;
-        if (request.attempt == NULL)
-                finish_probe(sink, &request, reply, &outcome_delivered);
-        redis_queue_advance(queue);
-        if (request.attempt != NULL)
-                attempt_finish(request.attempt, &outcome_delivered);
-}
-
-static void answer_one(struct redis_queue *queue, const redisReply *reply)
-{
-        struct redis_sink *sink = queue->sink;
-        struct redis_verdict verdict;
-        struct redis_request request;
-
-        if (redis_reply_is_success(reply)) {
-                answer_delivered(queue, reply);
-                return;
-        }
-        verdict = redis_reply_judge(reply, redis_command_is_target_per_event(sink->encoder));
-        if (is_redirected(queue, &verdict)) {
-                follow(queue, &verdict);
-                return;
-        }
-        request = redis_ring_take(&queue->ring);
-        queue->n_redirects = 0;
-        if (request.attempt == NULL)
-                finish_probe(sink, &request, reply, &verdict.outcome);
-        heed(queue, &verdict); /* the answer may be gone with the connection */
-        redis_queue_advance(queue);
-        if (request.attempt != NULL)
-                attempt_finish(request.attempt, &verdict.outcome);
-}
-
-static void judge_all(struct redis_queue *queue, const redisReply *reply)
-{
-        struct redis_sink *sink = queue->sink;
-        const bool is_per_event = redis_command_is_target_per_event(sink->encoder);
-
-        for (size_t i = 0; i < queue->burst.n; i++) {
-                struct redis_judgement *judgement = &queue->sink->judgements[i];
-                judgement->is_delivered = redis_burst_is_delivered(&queue->burst, reply, i);
-                if (!judgement->is_delivered)
-                        judgement->verdict =
-                            redis_burst_verdict(&queue->burst, reply, i, is_per_event);
-                else if (sink->marks != NULL)
-                        redis_dedup_note_delivered(
-                            sink->marks, redis_ring_at(&queue->ring, i)->attempt->event);
-        }
-        if (sink->marks != NULL && !queue->burst.is_refused)
-                redis_dedup_note_executed(sink->marks);
-}
-
-/* Too few replicas have it: it may be lost with the server, so it is not delivered. */
-static void take_back_delivered(struct redis_queue *queue)
-{
-        for (size_t i = 0; i < queue->burst.n; i++) {
-                struct redis_judgement *judgement = &queue->sink->judgements[i];
-                if (!judgement->is_delivered)
-                        continue;
-                judgement->is_delivered = false;
-                judgement->verdict = queue->burst.refusal;
-        }
-}
-
-static void answer_all(struct redis_queue *queue)
-{
-        const struct redis_burst burst = queue->burst;
-        struct redis_request *answered = queue->sink->answered;
-        const struct redis_judgement *judgements = queue->sink->judgements;
-
-        if (burst.is_refused && is_redirected(queue, &burst.refusal)) {
-                follow(queue, &burst.refusal);
-                return;
-        }
-        queue->n_redirects = 0;
-        for (size_t i = 0; i < burst.n; i++)
-                answered[i] = redis_ring_take(&queue->ring);
-        if (burst.is_refused && burst.refusal.outcome.kind != OUTCOME_SINK_DOWN)
-                queue->n_alone = (unsigned)burst.n;
-        for (size_t i = 0; i < burst.n; i++)
-                if (!judgements[i].is_delivered)
-                        heed(queue, &judgements[i].verdict);
-        redis_queue_advance(queue);
-        /* Finishing may start others, cancel, and with the last one close the sink: so from here
-         * on only `burst`, `answered` and `judgements` are read, and the last one is copied. */
-        for (size_t i = 0; i < burst.n; i++) {
-                struct outcome outcome;
-
-                if (judgements[i].is_delivered) {
-                        attempt_finish(answered[i].attempt, &outcome_delivered);
-                        continue;
-                }
-                outcome = judgements[i].verdict.outcome;
-                attempt_finish(answered[i].attempt, &outcome);
-        }
-}
-
-static void take_claim_error(struct redis_queue *queue, const redisReply *reply)
-{
-        const struct redis_verdict verdict = redis_reply_judge(reply, false);
-        const struct outcome *outcome = &verdict.outcome;
-        bool is_waiting = outcome->kind == OUTCOME_SINK_DOWN && !outcome->needs_operator;
-        char refusal[400];
-
-        end_burst(queue);
-        redis_node_drop(
-            queue->node, outcome->reason); /* with the answer to WAIT, if there is one */
-        if (is_redirected(queue, &verdict)) {
-                follow(queue, &verdict);
-                return;
-        }
-        snprintf(refusal, sizeof refusal, "cannot claim the stream: %s", outcome->reason);
-        redis_queue_lose(queue, outcome->fault, !is_waiting, refusal);
-}
-
-static void end_claim(struct redis_queue *queue)
-{
-        queue->sink->claimed_on = queue->node->number;
-        end_burst(queue);
-        redis_queue_advance(queue);
-}
-
-static void take_claim(struct redis_queue *queue, const redisReply *reply)
-{
-        char refusal[400];
-
-        if (reply->type == REDIS_REPLY_ERROR) {
-                take_claim_error(queue, reply);
-        } else if (!redis_dedup_take_claim(queue->sink->marks, reply, refusal, sizeof refusal)) {
-                end_burst(queue);
-                redis_node_drop(queue->node, refusal);
-                redis_queue_lose(queue, OUTCOME_FAULT_REDIS, true, refusal);
-        } else if (queue->sink->policy.wait_replicas > 0) {
-                queue->phase = MARKS_CONFIRMING;
-        } else {
-                end_claim(queue);
-        }
-}
-
-/* A claim writes, so a replica that has it has all that was marked before. */
-static void take_confirmation(struct redis_queue *queue, const redisReply *reply)
-{
-        const struct redis_verdict verdict =
-            redis_wait_judge(reply, queue->sink->policy.wait_replicas);
-
-        if (verdict.outcome.kind == OUTCOME_DELIVERED) {
-                end_claim(queue);
-                return;
-        }
-        end_burst(queue);
-        redis_queue_lose(
-            queue, verdict.outcome.fault, verdict.outcome.needs_operator, verdict.outcome.reason);
-}
-
-/* What cannot be removed now is removed later: nobody waits for it. */
-static void take_tidying(struct redis_queue *queue, const redisReply *reply)
-{
-        end_burst(queue);
-        if (reply->type == REDIS_REPLY_ARRAY) {
-                redis_dedup_note_executed(queue->sink->marks);
-                redis_queue_advance(queue);
-                return;
-        }
-        redis_node_leave(queue->node);
-        if (queue->ring.n > 0)
-                redis_queue_advance(queue);
-}
-
-void redis_queue_take(struct redis_queue *queue, const redisReply *reply)
-{
-        bool is_stream_per_event = redis_command_is_target_per_event(queue->sink->encoder);
-        enum redis_burst_step step;
-
-        if (queue->awaits_asking) {
-                queue->awaits_asking = false;
-                return;
-        }
-        switch (queue->phase) {
-        case MARKS_USABLE:
-                break;
-        case MARKS_CLAIMING:
-                take_claim(queue, reply);
-                return;
-        case MARKS_CONFIRMING:
-                take_confirmation(queue, reply);
-                return;
-        case MARKS_TIDYING:
-                take_tidying(queue, reply);
-                return;
-        }
-        step = redis_burst_take(&queue->burst, reply, is_stream_per_event);
-        if (!queue->burst.is_open)
-                end_first_burst(queue);
-        switch (step) {
-        case BURST_GOES_ON:
-                return;
-        case BURST_ANSWERS_ONE:
-                answer_one(queue, reply);
-                return;
-        case BURST_ANSWERS_ALL:
-                judge_all(queue, reply);
-                answer_all(queue);
-                return;
-        case BURST_EXECUTED:
-                judge_all(queue, reply);
-                return;
-        case BURST_WAITED:
-                if (queue->burst.is_refused)
-                        take_back_delivered(queue);
-                answer_all(queue);
-                return;
-        case BURST_LOST_MULTI:
-                /* Somebody took the permission away; the greeting will say so. */
-                redis_node_leave(queue->node);
-                redis_queue_advance(queue);
-                return;
-        }
-}
-
-void redis_queue_give_back(struct redis_queue *queue, const struct outcome *outcome)
-{
-        end_burst(queue);
-        queue->asked = NULL;
-        queue->n_redirects = 0;
-        while (queue->ring.n > 0) {
-                const struct redis_request request = redis_ring_take(&queue->ring);
-                redis_sink_finish_later(queue->sink, &request, outcome);
-        }
-}
-
-static bool is_silent(enum outcome_fault fault)
-{
-        return fault == OUTCOME_FAULT_TIMEOUT || fault == OUTCOME_FAULT_LOST;
-}
-
-/*
- * An outage, for all of them: it must cost no event an attempt, although those
- * that were in flight may have been added. They come again with the same id and
- * the same bytes, which is what a consumer needs to drop a repetition.
- *
- * Only a large event may be the very reason why Redis hangs up without a word
- * (client-query-buffer-limit): it is charged if Redis goes on answering others.
- */
-void redis_queue_lose(
-    struct redis_queue *queue, enum outcome_fault fault, bool needs_operator, const char *reason)
-{
-        struct outcome down = outcome_make(OUTCOME_SINK_DOWN, "%s", reason);
-        struct outcome unsent;
-        struct outcome unanswered =
-            outcome_make(OUTCOME_RETRY, "unknown whether it arrived: %s", reason);
-
-        down.needs_operator = needs_operator;
-        unsent = down;
-        unsent.fault = is_silent(fault) ? OUTCOME_FAULT_REFUSED : fault;
-        down.fault = unanswered.fault = is_silent(fault) ? fault : OUTCOME_FAULT_LOST;
-        unanswered.is_unanswered = true;
-        while (queue->ring.n_sent > 0) {
-                const struct redis_request request = redis_ring_take(&queue->ring);
-                bool is_suspect =
-                    request.attempt != NULL && redis_event_is_large(request.attempt->event);
-                redis_sink_finish_later(queue->sink, &request, is_suspect ? &unanswered : &down);
-        }
-        redis_queue_give_back(queue, &unsent);
-}
 
 struct redis_queue *redis_queue_create(struct redis_sink *sink)
 {
@@ -410,10 +35,192 @@ void redis_queue_destroy(struct redis_queue *queue)
 {
         if (queue == NULL)
                 return;
-        if (queue->sink->cluster != NULL)
-                redis_cluster_forget(queue->sink->cluster, queue);
         list_remove(&queue->link);
+        list_remove(&queue->all_link);
         redis_ring_deinit(&queue->ring);
         bytes_deinit(&queue->stream);
+        free(queue->held);
         free(queue);
+}
+
+void redis_request_finish_later(
+    struct redis_sink *sink, const struct redis_request *request, const struct outcome *outcome)
+{
+        if (request->attempt != NULL) {
+                attempt_finish_later(request->attempt, outcome);
+                return;
+        }
+        sink->probe.outcome = *outcome;
+        timer_arm(sink->probe.answer, 0);
+}
+
+void redis_queue_end_bursts(struct redis_queue *queue)
+{
+        queue->burst.stage = STAGE_ANSWERED;
+        queue->behind.stage = STAGE_ANSWERED;
+        queue->awaits_asking = false;
+        list_remove(&queue->link);
+}
+
+static unsigned append_wait(const struct redis_sink *sink, struct bytes *out)
+{
+        redis_append_count(out, '*', 3);
+        REDIS_APPEND_WORD(out, 4, "WAIT");
+        redis_append_number(out, sink->policy.wait_replicas);
+        redis_append_number(out, (uint64_t)sink->config->wait_timeout_ms);
+        return 1;
+}
+
+/* The first n requests of the ring, which may be none, and what is to be purged. */
+static unsigned append_script(struct redis_queue *queue, size_t n, struct bytes *out)
+{
+        redis_dedup_encode_burst(queue->sink->dedup, &queue->ring, n, queue->sink->encoder, out);
+        return 1;
+}
+
+/* The burst's requests begin at this place of the ring. */
+static unsigned append_commands(
+    struct redis_queue *queue, size_t first, const struct redis_burst *burst, struct bytes *out)
+{
+        bool is_transaction = burst->kind == BURST_TRANSACTION;
+
+        if (is_transaction)
+                bytes_append_text(out, "*1\r\n$5\r\nMULTI\r\n");
+        for (size_t i = 0; i < burst->n; i++) {
+                const struct attempt *attempt = redis_ring_at(&queue->ring, first + i)->attempt;
+
+                if (attempt != NULL)
+                        redis_command_encode(queue->sink->encoder, attempt->event, out);
+                else
+                        redis_probe_encode(queue->sink, out);
+        }
+        if (is_transaction)
+                bytes_append_text(out, "*1\r\n$4\r\nEXEC\r\n");
+        return (unsigned)burst->n + (is_transaction ? 2 : 0);
+}
+
+static unsigned send_requests(struct redis_queue *queue, struct bytes *out)
+{
+        struct redis_sink *sink = queue->sink;
+        unsigned n_commands;
+
+        queue->burst =
+            redis_burst_plan(&queue->ring, &sink->policy, &sink->keys, queue->n_alone > 0);
+        queue->ring.n_sent = queue->burst.n;
+        queue->is_behind_refused = false;
+        if (queue->n_alone > 0)
+                queue->n_alone--;
+        n_commands = queue->burst.kind == BURST_SCRIPT
+                         ? append_script(queue, queue->burst.n, out)
+                         : append_commands(queue, 0, &queue->burst, out);
+        if (queue->burst.wait_replicas > 0)
+                n_commands += append_wait(sink, out);
+        return n_commands;
+}
+
+static unsigned send_claim(struct redis_queue *queue, struct bytes *out)
+{
+        const struct redis_sink *sink = queue->sink;
+        unsigned n_commands = 1;
+
+        queue->burst = (struct redis_burst){
+            .kind = BURST_CLAIM, .stage = STAGE_SENT, .wait_replicas = sink->policy.wait_replicas};
+        redis_dedup_encode_claim(sink->dedup, out);
+        if (sink->policy.wait_replicas > 0)
+                n_commands += append_wait(sink, out);
+        return n_commands;
+}
+
+static unsigned send_purge(struct redis_queue *queue, struct bytes *out)
+{
+        queue->burst = (struct redis_burst){.kind = BURST_PURGE, .stage = STAGE_SENT};
+        return append_script(queue, 0, out);
+}
+
+/* The entry of a redriven or replayed event may be that of its first delivery. */
+static bool is_delivered(const struct redis_queue *queue, const struct redis_request *request)
+{
+        const struct event *event = request->attempt != NULL ? request->attempt->event : NULL;
+
+        return event != NULL && !event->is_redriven && redis_dedup_has(queue->sink->dedup, event);
+}
+
+/* Answers those that an earlier connection, or an earlier owner of the lane, has delivered. */
+static void drop_duplicates(struct redis_queue *queue)
+{
+        for (size_t n = queue->ring.n; n > 0; n--) {
+                const struct redis_request request = redis_ring_take(&queue->ring);
+                if (is_delivered(queue, &request))
+                        redis_request_finish_later(queue->sink, &request, &outcome_delivered);
+                else
+                        redis_ring_push(&queue->ring, request);
+        }
+}
+
+/* A probe of a sink that owns no lane must not take the stream from the one that does. */
+static bool needs_claim(const struct redis_queue *queue)
+{
+        const struct redis_sink *sink = queue->sink;
+
+        return sink->dedup != NULL && redis_dedup_is_owned(sink->dedup) &&
+               sink->claimed_on != queue->node->number;
+}
+
+static bool needs_purge(const struct redis_queue *queue)
+{
+        return queue->sink->dedup != NULL && redis_dedup_has_settled(queue->sink->dedup);
+}
+
+bool redis_queue_has_work(const struct redis_queue *queue)
+{
+        return queue->ring.n > 0 || needs_purge(queue);
+}
+
+unsigned redis_queue_send(struct redis_queue *queue, struct bytes *out)
+{
+        bool is_claim = needs_claim(queue);
+        unsigned n_commands = 0;
+
+        assert(!redis_burst_is_open(&queue->burst) && list_is_empty(&queue->link));
+        if (!is_claim && queue->sink->dedup != NULL)
+                drop_duplicates(queue);
+        if (!is_claim && !redis_queue_has_work(queue))
+                return 0;
+        queue->awaits_asking = queue->asked != NULL;
+        queue->asked = NULL;
+        if (queue->awaits_asking) {
+                bytes_append_text(out, "*1\r\n$6\r\nASKING\r\n");
+                n_commands++;
+        }
+        if (is_claim)
+                return n_commands + send_claim(queue, out);
+        if (queue->ring.n > 0)
+                return n_commands + send_requests(queue, out);
+        return n_commands + send_purge(queue, out);
+}
+
+/* As long as more is unanswered than waits, Redis has enough to do, and what waits can still grow. */
+static bool is_worth_it(const struct redis_queue *queue)
+{
+        size_t n_waiting = queue->ring.n - queue->ring.n_sent;
+
+        return n_waiting > 0 && n_waiting >= queue->ring.n_sent;
+}
+
+unsigned redis_queue_send_behind(struct redis_queue *queue, struct bytes *out)
+{
+        const struct redis_sink *sink = queue->sink;
+        unsigned n_commands;
+
+        if (redis_burst_is_open(&queue->behind) || queue->is_behind_refused || queue->n_alone > 0 ||
+            !is_worth_it(queue))
+                return 0;
+        queue->behind =
+            redis_burst_plan_behind(&queue->ring, &sink->policy, &queue->sink->keys, &queue->burst);
+        queue->is_behind_refused = !redis_burst_is_open(&queue->behind);
+        if (queue->is_behind_refused)
+                return 0;
+        n_commands = append_commands(queue, queue->ring.n_sent, &queue->behind, out);
+        queue->ring.n_sent += queue->behind.n;
+        return n_commands;
 }

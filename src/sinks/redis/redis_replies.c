@@ -6,8 +6,6 @@
  */
 #include "sinks/redis/redis_replies.h"
 
-#include "sinks/redis/redis_slots.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +13,7 @@
 enum meaning {
         WAIT,       /* Redis will take our events, but not now */
         GO,         /* not this server, or not this session: connect anew, look the name up anew */
-        PAUSE,      /* Redis refuses us until somebody changes its settings or ours */
+        PAUSE,      /* Redis refuses us until its settings or ours are changed */
         PAUSE_GO,   /* likewise, and this session is of no use */
         BAD_STREAM, /* this stream takes no entries: the event's fault if the event names it */
         DROP,       /* never this event */

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { REDIS_SLOTS = 16384 /* of a Redis Cluster */ };
+
 enum redis_redirect_kind {
         REDIRECT_NONE,
         REDIRECT_MOVED, /* another node has the slot */
@@ -31,8 +33,8 @@ struct redis_verdict {
 /* True if that is what redis_reply_judge() would say: DELIVERED, and nothing else to know. */
 bool redis_reply_is_success(const redisReply *reply);
 
-/* Judges the answer to one XADD, PUBLISH or PING. PUBLISH tells how many listened: any number will do,
- * as nobody promised that anyone does. `is_stream_per_event`: the stream's name comes from the
+/* Judges the answer to one XADD, PUBLISH or PING. PUBLISH tells how many clients listened, and any
+ * number will do. `is_stream_per_event`: the stream's name comes from the
  * event, so that a wrong one is the event's own fault. */
 struct redis_verdict redis_reply_judge(const redisReply *reply, bool is_stream_per_event);
 

@@ -4,7 +4,6 @@
 #include "base/bytes.h"
 #include "config/config.h"
 #include "sinks/redis/redis_discovery.h"
-#include "sinks/redis/redis_endpoints.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@ enum { SENTINEL_PORT = 26379 };
 
 struct redis_sentinel {
         const struct redis_config *config; /* borrowed */
-        struct redis_discovery *inquiry;   /* owned */
+        struct redis_discovery *discovery; /* owned */
         struct redis_endpoints endpoints;
         struct bytes question;
         size_t first; /* the one to ask first */
@@ -41,7 +40,7 @@ static bool on_answer(void *owner, const redisReply *reply, const struct redis_e
         struct redis_endpoint master;
 
         (void)asked;
-        sentinel->first = redis_discovery_place(sentinel->inquiry);
+        sentinel->first = redis_discovery_place(sentinel->discovery);
         if (read_master(reply, &master)) {
                 sentinel->on_found(sentinel->owner, &master);
                 return true;
@@ -80,7 +79,7 @@ struct redis_sentinel *redis_sentinel_create(uv_loop_t *loop, const struct redis
         bytes_printf(&sentinel->question,
             "*3\r\n$8\r\nSENTINEL\r\n$23\r\nget-master-addr-by-name\r\n$%zu\r\n%s\r\n",
             strlen(config->master), config->master);
-        sentinel->inquiry =
+        sentinel->discovery =
             redis_discovery_create(loop, &session, sentinel->question.data, &events, sentinel);
         return sentinel;
 }
@@ -89,7 +88,7 @@ void redis_sentinel_destroy(struct redis_sentinel *sentinel)
 {
         if (sentinel == NULL)
                 return;
-        redis_discovery_destroy(sentinel->inquiry);
+        redis_discovery_destroy(sentinel->discovery);
         redis_endpoints_deinit(&sentinel->endpoints);
         bytes_deinit(&sentinel->question);
         free(sentinel);
@@ -98,21 +97,21 @@ void redis_sentinel_destroy(struct redis_sentinel *sentinel)
 void redis_sentinel_ask(struct redis_sentinel *sentinel, sentinel_found_fn *on_found_,
     sentinel_failed_fn *on_failed_, void *owner)
 {
-        if (redis_discovery_is_running(sentinel->inquiry))
+        if (redis_discovery_is_running(sentinel->discovery))
                 return;
         sentinel->on_found = on_found_;
         sentinel->on_failed = on_failed_;
         sentinel->owner = owner;
         redis_discovery_start(
-            sentinel->inquiry, sentinel->endpoints.items, sentinel->endpoints.n, sentinel->first);
+            sentinel->discovery, sentinel->endpoints.items, sentinel->endpoints.n, sentinel->first);
 }
 
 void redis_sentinel_stop(struct redis_sentinel *sentinel)
 {
-        redis_discovery_stop(sentinel->inquiry);
+        redis_discovery_stop(sentinel->discovery);
 }
 
-void redis_sentinel_doubt(struct redis_sentinel *sentinel)
+void redis_sentinel_rediscover(struct redis_sentinel *sentinel)
 {
         sentinel->first = (sentinel->first + 1) % sentinel->endpoints.n;
 }

@@ -14,11 +14,11 @@ struct redis_sentinel *redis_sentinel_create(uv_loop_t *loop, const struct redis
     struct tls_context *tls, struct error *error);
 void redis_sentinel_destroy(struct redis_sentinel *sentinel); /* NULL is allowed */
 
-/* One of the two comes once, in a later turn of the loop, unless stopped. While it asks, to ask again
- * changes nothing. */
+/* One of the two is called once, in a later turn of the loop, unless redis_sentinel_stop() comes first.
+ * Asking again meanwhile changes nothing. */
 void redis_sentinel_ask(struct redis_sentinel *sentinel, sentinel_found_fn *on_found,
     sentinel_failed_fn *on_failed, void *owner);
 void redis_sentinel_stop(struct redis_sentinel *sentinel);
 
-/* The one that answered last may be behind the times: the next question goes to another first. */
-void redis_sentinel_doubt(struct redis_sentinel *sentinel);
+/* What the last sentinel said may be out of date: the next question goes to another one first. */
+void redis_sentinel_rediscover(struct redis_sentinel *sentinel);

@@ -14,6 +14,7 @@
 #include "sinks/redis/redis_dedup.h"
 #include "sinks/redis/redis_internal.h"
 #include "sinks/redis/redis_sentinel.h"
+#include "sinks/sink_contract.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -30,6 +31,22 @@ static struct redis_sink *redis_sink_from(struct sink *sink)
         return (struct redis_sink *)sink;
 }
 
+/* Puts the probe's question into a queue. */
+static void ask(struct redis_sink *sink, enum redis_probe_step step)
+{
+        struct redis_queue *queue = sink->queue;
+
+        sink->probe.step = step;
+        if (sink->cluster != NULL) {
+                struct bytes name = {0};
+                redis_probe_append_stream(sink, &name);
+                queue = redis_cluster_queue(sink->cluster, name.data, name.length);
+                bytes_deinit(&name);
+        }
+        redis_ring_push(&queue->ring, (struct redis_request){.attempt = NULL});
+        redis_sink_ops.flush(&sink->base);
+}
+
 static void on_probe_due(void *owner)
 {
         struct redis_sink *sink = owner;
@@ -38,35 +55,21 @@ static void on_probe_due(void *owner)
         struct outcome outcome = probe->outcome;
 
         if (probe->step == PROBE_WRITING && outcome.kind == OUTCOME_DELIVERED) {
-                probe->step = PROBE_MEMORY;
-                redis_probe_queue(sink);
-                redis_sink_ops.flush(&sink->base);
+                ask(sink, PROBE_MEMORY);
                 return;
         }
         probe->on_probed = NULL;
         on_probed(probe->owner, &outcome);
 }
 
-void redis_sink_finish_later(
-    struct redis_sink *sink, const struct redis_request *request, const struct outcome *outcome)
+/* Without a cluster: there is one node, and one queue. */
+static void serve(struct redis_sink *sink, struct redis_queue *queue)
 {
-        if (request->attempt != NULL) {
-                attempt_finish_later(request->attempt, outcome);
-                return;
-        }
-        sink->probe.outcome = *outcome;
-        timer_arm(sink->probe.answer, 0);
-}
-
-void redis_sink_route(struct redis_queue *queue)
-{
-        struct redis_sink *sink = queue->sink;
-
-        if (sink->cluster != NULL)
-                redis_cluster_route(sink->cluster, queue);
-        else
+        if (redis_queue_has_work(queue))
                 redis_node_serve(sink->node, queue);
 }
+
+static const struct redis_router single_router = {.serve = serve};
 
 static struct redis_queue *queue_of(struct redis_sink *sink, const struct event *event)
 {
@@ -87,8 +90,8 @@ static bool may_be_sent(
                     event->payload_bytes, MAX_VALUE_BYTES);
                 return false;
         }
-        if (sink->marks != NULL &&
-            redis_command_n_words(sink->encoder, event) > REDIS_MARKS_MAX_WORDS) {
+        if (sink->dedup != NULL &&
+            redis_command_n_words(sink->encoder, event) > REDIS_DEDUP_MAX_WORDS) {
                 *out_refusal = outcome_make(OUTCOME_REJECTED,
                     "the event has %zu headers, too many for exactly_once", event->n_headers);
                 return false;
@@ -101,7 +104,7 @@ static void redis_deliver(struct sink *base, struct attempt *attempt)
         struct redis_sink *sink = redis_sink_from(base);
         struct outcome refusal;
 
-        assert(sink->marks == NULL || redis_dedup_is_owned(sink->marks));
+        assert(sink->dedup == NULL || redis_dedup_is_owned(sink->dedup));
         if (sink_owes_answers(base)) {
                 attempt_finish_later(attempt, &outcome_cancelled);
                 return;
@@ -129,18 +132,18 @@ static void redis_flush(struct sink *base)
                 redis_cluster_flush(sink->cluster);
                 return;
         }
-        redis_queue_advance(sink->queue);
+        redis_node_advance(sink->queue);
         redis_node_flush(sink->node);
 }
 
-/* Whatever former connections still have on the way is shut out by the next claim. */
+/* The next claim shuts out what former connections still have on the way. */
 static void redis_owned(struct sink *base, uint64_t epoch)
 {
         struct redis_sink *sink = redis_sink_from(base);
 
-        assert(sink->marks != NULL);
+        assert(sink->dedup != NULL);
         sink->claimed_on = 0;
-        redis_dedup_own(sink->marks, epoch);
+        redis_dedup_own(sink->dedup, epoch);
 }
 
 /* At once: the sink may be closed next, and then it leaves nothing behind. */
@@ -148,8 +151,8 @@ static void redis_settled(struct sink *base, const int64_t *event_ids, size_t n_
 {
         struct redis_sink *sink = redis_sink_from(base);
 
-        assert(sink->marks != NULL);
-        redis_dedup_settle(sink->marks, event_ids, n_events);
+        assert(sink->dedup != NULL);
+        redis_dedup_settle(sink->dedup, event_ids, n_events);
         if (sink->cluster != NULL)
                 (void)redis_cluster_queue(
                     sink->cluster, sink->config->stream, strlen(sink->config->stream));
@@ -179,59 +182,30 @@ static void redis_probe(struct sink *base, sink_probed_fn *on_probed, void *owne
         assert(sink->probe.on_probed == NULL);
         sink->probe.on_probed = on_probed;
         sink->probe.owner = owner;
-        sink->probe.step = PROBE_WRITING;
-        redis_probe_queue(sink);
-        redis_flush(base);
+        ask(sink, PROBE_WRITING);
 }
 
-/* What is left of a closed sink: the news that it is gone. */
-struct farewell {
-        uv_timer_t timer; /* runs out after the sink's own handles are closed */
-        sink_closed_fn *on_closed;
-        void *owner;
-};
-
-static void on_farewell_closed(uv_handle_t *handle)
+static void destroy(struct sink *base)
 {
-        struct farewell farewell = *(struct farewell *)handle->data;
+        struct redis_sink *sink = redis_sink_from(base);
 
-        free(handle->data);
-        farewell.on_closed(farewell.owner);
-}
-
-static void on_farewell(uv_timer_t *timer)
-{
-        uv_close((uv_handle_t *)timer, on_farewell_closed);
-}
-
-static void destroy(struct redis_sink *sink)
-{
         redis_queue_destroy(sink->queue); /* it may be in a list of the node's */
         redis_node_destroy(sink->node);
         redis_sentinel_destroy(sink->sentinel);
         redis_cluster_destroy(sink->cluster);
         tls_context_destroy(sink->tls);
         redis_command_destroy(sink->encoder);
-        redis_dedup_destroy(sink->marks);
+        redis_dedup_destroy(sink->dedup);
         timer_destroy(sink->probe.answer);
         sink_deinit(&sink->base);
-        free(sink->answered);
-        free(sink->judgements);
+        free(sink->answers);
         free(sink);
 }
 
 static void redis_close(struct sink *base, sink_closed_fn *on_closed, void *owner)
 {
-        struct redis_sink *sink = redis_sink_from(base);
-        struct farewell *farewell = xcalloc(1, sizeof *farewell);
-
-        assert(sink->probe.on_probed == NULL);
-        uv_timer_init(base->loop, &farewell->timer);
-        farewell->timer.data = farewell;
-        farewell->on_closed = on_closed;
-        farewell->owner = owner;
-        uv_timer_start(&farewell->timer, on_farewell, 1, 0);
-        destroy(sink);
+        assert(redis_sink_from(base)->probe.on_probed == NULL);
+        sink_close_later(base, destroy, on_closed, owner);
 }
 
 static bool check_options(const char *name, const struct redis_config *config, struct error *error)
@@ -279,6 +253,7 @@ static bool open_nodes(struct redis_sink *sink, struct error *error)
             .host = config->host, .port = config->port, .socket_path = config->socket_path};
 
         if (config->n_cluster > 0) {
+                sink->router = &redis_cluster_router;
                 sink->cluster = redis_cluster_create(sink, error);
                 return sink->cluster != NULL || blame_sink(sink->base.name, "cluster: ", error);
         }
@@ -287,6 +262,7 @@ static bool open_nodes(struct redis_sink *sink, struct error *error)
                 if (sink->sentinel == NULL)
                         return blame_sink(sink->base.name, "sentinels: ", error);
         }
+        sink->router = &single_router;
         sink->queue = redis_queue_create(sink);
         sink->node = redis_node_create(sink, &endpoint);
         return true;
@@ -313,13 +289,12 @@ static struct sink *redis_open(const struct sink_settings *settings, struct erro
             .wait_replicas = config->wait_replicas};
         sink->base.remembers = config->exactly_once;
         if (config->exactly_once)
-                sink->marks = redis_dedup_create(config->stream, settings->name);
-        sink->judgements = xcalloc(REDIS_BURST_MAX, sizeof *sink->judgements);
-        sink->answered = xcalloc(REDIS_BURST_MAX, sizeof *sink->answered);
+                sink->dedup = redis_dedup_create(config->stream, settings->name);
+        sink->answers = xcalloc(REDIS_BURST_MAX, sizeof *sink->answers);
         sink->probe.answer = timer_create_on(settings->loop, on_probe_due, sink);
         if (open_tls(sink, error) && open_nodes(sink, error))
                 return &sink->base;
-        destroy(sink);
+        destroy(&sink->base);
         return NULL;
 }
 

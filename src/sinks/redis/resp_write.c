@@ -24,9 +24,9 @@ static char *put(char *at, const void *data, size_t length)
         return at + length;
 }
 
-static char *put_count(char *at, char mark, uint64_t count)
+static char *put_count(char *at, char type, uint64_t count)
 {
-        *at++ = mark;
+        *at++ = type;
         return put(put_number(at, count), "\r\n", 2);
 }
 
@@ -36,9 +36,9 @@ static void end_at(struct bytes *out, char *end)
         out->length = (size_t)(end - out->data);
 }
 
-void redis_append_count(struct bytes *out, char mark, uint64_t count)
+void redis_append_count(struct bytes *out, char type, uint64_t count)
 {
-        end_at(out, put_count(bytes_reserve(out, FRAME_BYTES), mark, count));
+        end_at(out, put_count(bytes_reserve(out, FRAME_BYTES), type, count));
 }
 
 void redis_append_behind(

@@ -1,7 +1,8 @@
 /*
  * Words of commands in the wire protocol (RESP). It carries lengths, so every
  * value passes as it is: no byte needs escaping. These run several times for
- * each event, so they go without printf.
+ * each event, so they go without printf, and without redisFormatCommandArgv(),
+ * which allocates each command.
  */
 #pragma once
 
@@ -11,7 +12,7 @@
 struct bytes;
 
 /* "*3\r\n" begins a command of three words, "$3\r\n" a word of three bytes. */
-void redis_append_count(struct bytes *out, char mark, uint64_t count);
+void redis_append_count(struct bytes *out, char type, uint64_t count);
 
 void redis_append_word(struct bytes *out, const void *data, size_t length);
 void redis_append_text(struct bytes *out, const char *text);

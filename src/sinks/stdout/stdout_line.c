@@ -36,8 +36,8 @@ static void append_headers(struct bytes *out, const struct event *event)
         bytes_append_text(out, "}");
 }
 
-/* Drops blanks outside strings. Inside there are no line ends in valid JSON; should there be, they
- * are escaped, because the promise of one line goes before all. */
+/* Drops blanks outside strings. Inside there are no line ends in valid JSON; if there are, they are
+ * escaped, because an event is one line in any case. */
 static void append_compacted(struct bytes *out, const char *json, size_t length)
 {
         bool in_string = false;

@@ -1,10 +1,10 @@
 /*
  * kind: stdout. One line of JSON for each event, in order.
  *
- * Standard output may be a pipe that nobody empties, a terminal that is
- * stopped, a full disk. Making it non-blocking would do so for everyone who
- * shares it, the shell included; so a worker thread writes, and it waits for
- * room only for a moment before it hands back to the loop, which tries again.
+ * Standard output may be a pipe that is not read, a terminal that is stopped, a
+ * full disk. O_NONBLOCK would hold for every process that shares it, the shell
+ * included; so a worker thread writes, and it waits for room only for a moment
+ * before it hands back to the loop, which tries again.
  * While one batch is being written the next one gathers.
  *
  *   IDLE -flush-> WRITING -all written-> IDLE or WRITING (the next batch)
@@ -44,7 +44,7 @@ struct pending {
 };
 
 /* Lines and the attempts they belong to. */
-struct batch {
+struct write_batch {
         struct bytes lines;
         size_t n_written; /* bytes of `lines` */
         struct pending *pending;
@@ -57,10 +57,10 @@ struct stdout_sink {
         struct sink sink;
         const struct stdout_config *config; /* borrowed */
         enum stdout_state state;
-        struct batch gathering;
-        struct batch writing; /* while WRITING, `lines` and n_written are the worker's */
-        bool is_cancelled;    /* cancel() came while WRITING */
-        int failure;          /* errno of the last write, or 0; while WRITING the worker's */
+        struct write_batch gathering;
+        struct write_batch writing; /* while WRITING, `lines` and n_written are the worker's */
+        bool is_cancelled;          /* cancel() came while WRITING */
+        int failure;                /* errno of the last write, or 0; while WRITING the worker's */
         uv_work_t work;
         struct timer *try_again;
 
@@ -80,14 +80,14 @@ static struct stdout_sink *stdout_sink_from(struct sink *sink)
         return (struct stdout_sink *)sink;
 }
 
-static void batch_deinit(struct batch *batch)
+static void batch_deinit(struct write_batch *batch)
 {
         bytes_deinit(&batch->lines);
         free(batch->pending);
-        *batch = (struct batch){0};
+        *batch = (struct write_batch){0};
 }
 
-static void batch_add(struct batch *batch, struct attempt *attempt, bool with_content)
+static void batch_add(struct write_batch *batch, struct attempt *attempt, bool with_content)
 {
         if (batch->n_pending == batch->capacity) {
                 batch->capacity = batch->capacity > 0 ? batch->capacity * 2 : 64;
@@ -98,13 +98,13 @@ static void batch_add(struct batch *batch, struct attempt *attempt, bool with_co
             (struct pending){.attempt = attempt, .end = batch->lines.length};
 }
 
-static bool batch_is_empty(const struct batch *batch)
+static bool batch_is_empty(const struct write_batch *batch)
 {
         return batch->n_written == batch->lines.length;
 }
 
 /* Forgets what is not written, but for the rest of a line that was begun. */
-static void batch_cut(struct batch *batch)
+static void batch_cut(struct write_batch *batch)
 {
         const char *data = batch->lines.data;
         size_t end = batch->n_written;
@@ -117,21 +117,21 @@ static void batch_cut(struct batch *batch)
 }
 
 /* Finishing an attempt may start others; those gather, and this batch is not touched by that. */
-static void batch_finish_written(struct batch *batch)
+static void batch_finish_written(struct write_batch *batch)
 {
         while (batch->n_finished < batch->n_pending &&
                batch->pending[batch->n_finished].end <= batch->n_written)
                 attempt_finish(batch->pending[batch->n_finished++].attempt, &outcome_delivered);
 }
 
-static void batch_finish_rest(struct batch *batch, const struct outcome *outcome)
+static void batch_finish_rest(struct write_batch *batch, const struct outcome *outcome)
 {
         while (batch->n_finished < batch->n_pending)
                 attempt_finish(batch->pending[batch->n_finished++].attempt, outcome);
 }
 
 /* The same from inside an operation. */
-static void batch_finish_rest_later(struct batch *batch, const struct outcome *outcome)
+static void batch_finish_rest_later(struct write_batch *batch, const struct outcome *outcome)
 {
         while (batch->n_finished < batch->n_pending)
                 attempt_finish_later(batch->pending[batch->n_finished++].attempt, outcome);
@@ -146,7 +146,7 @@ static size_t max_write_bytes(void)
 }
 
 /* As many whole lines as fit; of a long line, as much as fits. */
-static size_t next_write_bytes(const struct batch *batch, size_t max)
+static size_t next_write_bytes(const struct write_batch *batch, size_t max)
 {
         const char *start = batch->lines.data + batch->n_written;
         size_t left = batch->lines.length - batch->n_written;
@@ -161,7 +161,7 @@ static size_t next_write_bytes(const struct batch *batch, size_t max)
 /* False if there is no room now, another sink is within a line, or it failed. */
 static bool write_some(struct stdout_sink *out, size_t max)
 {
-        struct batch *batch = &out->writing;
+        struct write_batch *batch = &out->writing;
         struct pollfd room = {.fd = STDOUT_FILENO, .events = POLLOUT};
         ssize_t n;
 
@@ -220,7 +220,7 @@ static void enter(struct stdout_sink *out, enum stdout_state next)
 static void write_next(struct stdout_sink *out)
 {
         if (batch_is_empty(&out->writing)) {
-                struct batch spare = out->writing;
+                struct write_batch spare = out->writing;
                 bytes_clear(&spare.lines);
                 spare.n_written = 0;
                 spare.n_pending = 0;
@@ -241,9 +241,9 @@ static void fail_all(struct stdout_sink *out)
 {
         struct outcome outcome = outcome_make(
             OUTCOME_SINK_DOWN, "standard output cannot be written: %s", strerror(out->failure));
-        struct batch waiting = out->gathering;
+        struct write_batch waiting = out->gathering;
 
-        out->gathering = (struct batch){0};
+        out->gathering = (struct write_batch){0};
         batch_cut(&out->writing);
         batch_finish_rest(&out->writing, &outcome);
         batch_finish_rest(&waiting, &outcome);
@@ -351,7 +351,7 @@ static void on_answer(void *owner)
         }
         if (poll(&output, 1, 0) < 0 || (output.revents & (POLLERR | POLLNVAL)) != 0)
                 outcome = outcome_make(
-                    OUTCOME_SINK_DOWN, "standard output is closed, or nobody reads it any more");
+                    OUTCOME_SINK_DOWN, "standard output is closed, or its reader has gone");
         out->on_probed(out->owner, &outcome);
 }
 

@@ -1,4 +1,4 @@
-#include "sinks/email/email_relays.h"
+#include "sinks/email/email_server.h"
 
 #include <criterion/criterion.h>
 

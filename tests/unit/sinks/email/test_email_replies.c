@@ -1,7 +1,5 @@
 #include "sinks/email/email_replies.h"
 
-#include "sinks/email/email_hint.h"
-
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>

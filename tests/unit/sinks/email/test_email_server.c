@@ -18,19 +18,19 @@ static void check(const struct row *row)
             .user = (char *)(uintptr_t)row->user,
             .password = (char *)(uintptr_t)row->user,
             .tls = row->tls};
-        struct email_routes routes;
+        struct email_servers servers;
         struct error error = {0};
-        bool is_valid = email_routes_init(&routes, &config, &error);
+        bool is_valid = email_servers_init(&servers, &config, &error);
 
         cr_assert_eq(is_valid, row->starttls >= 0, "%s: %s", row->url, error.text);
         if (is_valid)
-                cr_assert_eq((int)routes.route[0].starttls, row->starttls, "%s", row->url);
+                cr_assert_eq((int)servers.server[0].starttls, row->starttls, "%s", row->url);
         else
                 cr_assert(strstr(error.text, row->words) != NULL, "%s", error.text);
-        email_routes_deinit(&routes);
+        email_servers_deinit(&servers);
 }
 
-Test(email_route, requires_tls_unless_the_host_is_loopback)
+Test(email_server, requires_tls_unless_the_host_is_loopback)
 {
         static const struct row rows[] = {
             {"smtp://mail.example.org", NULL, TLS_AUTO, CURLUSESSL_ALL, NULL},
@@ -53,7 +53,7 @@ Test(email_route, requires_tls_unless_the_host_is_loopback)
                 check(&rows[i]);
 }
 
-Test(email_route, refuses_what_would_be_unsafe_or_contradicts_itself)
+Test(email_server, refuses_what_would_be_unsafe_or_contradicts_itself)
 {
         static const struct row rows[] = {
             {"smtp://mail.example.org", "u", TLS_NONE, -1, "password in clear"},
@@ -69,7 +69,7 @@ Test(email_route, refuses_what_would_be_unsafe_or_contradicts_itself)
                 check(&rows[i]);
 }
 
-Test(email_route, keeps_relays_in_order_each_with_its_own_login)
+Test(email_server, keeps_relays_in_order_each_with_its_own_login)
 {
         struct email_relay_config relays[] = {
             {.url = (char[]){"smtp://one.example.org"}},
@@ -78,24 +78,24 @@ Test(email_route, keeps_relays_in_order_each_with_its_own_login)
         };
         struct email_config config = {
             .relays = relays, .n_relays = 3, .ehlo = (char[]){"courier.example.org"}};
-        struct email_routes routes;
+        struct email_servers servers;
         struct error error = {0};
 
-        cr_assert(email_routes_init(&routes, &config, &error), "%s", error.text);
-        cr_assert_eq(routes.n, 3);
-        cr_expect_str_eq(routes.route[0].place, "one.example.org:25");
-        cr_expect_str_eq(routes.route[0].url, "smtp://one.example.org:25/courier.example.org");
-        cr_expect_null(routes.route[0].user);
-        cr_expect_eq(routes.route[0].starttls, CURLUSESSL_ALL);
-        cr_expect_str_eq(routes.route[1].place, "[::1]:465");
-        cr_expect_str_eq(routes.route[1].user, "u");
-        cr_expect_str_eq(routes.route[1].password, "p");
-        cr_expect_str_eq(routes.route[2].place, "127.0.0.1:2525");
-        cr_expect_eq(routes.route[2].starttls, CURLUSESSL_TRY);
-        email_routes_deinit(&routes);
+        cr_assert(email_servers_init(&servers, &config, &error), "%s", error.text);
+        cr_assert_eq(servers.n, 3);
+        cr_expect_str_eq(servers.server[0].place, "one.example.org:25");
+        cr_expect_str_eq(servers.server[0].url, "smtp://one.example.org:25/courier.example.org");
+        cr_expect_null(servers.server[0].user);
+        cr_expect_eq(servers.server[0].starttls, CURLUSESSL_ALL);
+        cr_expect_str_eq(servers.server[1].place, "[::1]:465");
+        cr_expect_str_eq(servers.server[1].user, "u");
+        cr_expect_str_eq(servers.server[1].password, "p");
+        cr_expect_str_eq(servers.server[2].place, "127.0.0.1:2525");
+        cr_expect_eq(servers.server[2].starttls, CURLUSESSL_TRY);
+        email_servers_deinit(&servers);
 }
 
-Test(email_route, refuses_all_relays_for_one_that_is_unsafe)
+Test(email_server, refuses_all_relays_for_one_that_is_unsafe)
 {
         struct email_relay_config relays[] = {
             {.url = (char[]){"smtp://localhost"}, .user = (char[]){"u"}, .password = (char[]){"p"}},
@@ -104,12 +104,12 @@ Test(email_route, refuses_all_relays_for_one_that_is_unsafe)
                 .password = (char[]){"p"}},
         };
         struct email_config config = {.relays = relays, .n_relays = 2, .tls = TLS_NONE};
-        struct email_routes routes;
+        struct email_servers servers;
         struct error error = {0};
 
-        cr_assert_not(email_routes_init(&routes, &config, &error));
+        cr_assert_not(email_servers_init(&servers, &config, &error));
         cr_expect(strstr(error.text, "password in clear") != NULL, "%s", error.text);
         config.n_relays = 0;
-        cr_assert_not(email_routes_init(&routes, &config, &error));
+        cr_assert_not(email_servers_init(&servers, &config, &error));
         cr_expect(strstr(error.text, "url or relays") != NULL, "%s", error.text);
 }

@@ -1,4 +1,4 @@
-#include "sinks/format/cloudevents.h"
+#include "sinks/format/event_json.h"
 
 #include "base/bytes.h"
 

@@ -2,7 +2,7 @@
 #include "sinks/format/mustache.h"
 
 #include "base/alloc.h"
-#include "sinks/format/json_numbers.h"
+#include "sinks/email/email_payload.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -2,12 +2,9 @@
 #include "base/bytes.h"
 #include "config/config.h"
 #include "sinks/http/http_batcher.h"
-#include "sinks/http/http_body.h"
 #include "sinks/http/http_fixed_headers.h"
-#include "sinks/http/http_gzip.h"
 #include "sinks/http/http_headers.h"
-#include "sinks/http/http_lines.h"
-#include "sinks/http/http_trace.h"
+#include "sinks/http/http_message.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -38,7 +35,7 @@ static void expect_body(
 
         http_body_append(&config, event, &body);
         cr_expect_str_eq(body.data, wanted);
-        cr_expect_str_eq(http_body_content_type(&config, event), type);
+        cr_expect_str_eq(http_content_type(&config, event), type);
         bytes_deinit(&body);
 }
 
@@ -91,10 +88,9 @@ Test(http_body, tells_a_batch_all_that_headers_would_say)
             "\"2026-11-02T12:00:00.123456Z\",\"topic\":\"orders\",\"key\":\"k \\\"1\\\"\","
             "\"data\":1},\n{\"id\":\"" EVENT_ID "\",\"type\":\"order.paid\",\"timestamp\":"
             "\"2026-11-02T12:00:00.123456Z\",\"topic\":\"orders\",\"redriven\":true,\"data\":2}]");
-        cr_expect_str_eq(http_body_content_type(&config, NULL), "application/json");
+        cr_expect_str_eq(http_content_type(&config, NULL), "application/json");
         config.body = HTTP_BODY_CLOUDEVENTS_STRUCTURED;
-        cr_expect_str_eq(
-            http_body_content_type(&config, NULL), "application/cloudevents-batch+json");
+        cr_expect_str_eq(http_content_type(&config, NULL), "application/cloudevents-batch+json");
         bytes_deinit(&body);
 }
 

@@ -3,7 +3,6 @@
 #include "config/config.h"
 #include "sinks/http/http_fixed_headers.h"
 #include "sinks/http/http_headers.h"
-#include "sinks/http/http_lines.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

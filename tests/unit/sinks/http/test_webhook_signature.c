@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "sinks/http/webhook_signature.h"
+#include "sinks/http/http_signing.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 #include "sinks/redis/redis_burst.h"
 
 #include "pgcourier/sink.h"
-#include "sinks/redis/redis_keys.h"
-#include "sinks/redis/redis_ring.h"
 
 #include <criterion/criterion.h>
 #include <stdint.h>
@@ -39,11 +37,11 @@ static void expect_plan(size_t n, bool is_transaction)
 {
         struct redis_burst burst = plan(true, false);
 
-        cr_expect(burst.is_open);
+        cr_expect(redis_burst_is_open(&burst));
         cr_expect_eq(burst.n, n, "%zu", burst.n);
-        cr_expect_eq(burst.is_transaction, is_transaction);
+        cr_expect_eq(burst.kind, is_transaction ? BURST_TRANSACTION : BURST_PLAIN);
         cr_expect_eq(plan(true, true).n, 1);
-        cr_expect_not(plan(true, true).is_transaction);
+        cr_expect(plan(true, true).kind == BURST_PLAIN);
 }
 
 Test(redis_burst, is_a_transaction_only_if_there_is_an_order_to_keep)
@@ -58,7 +56,7 @@ Test(redis_burst, is_a_transaction_only_if_there_is_an_order_to_keep)
         expect_plan(REDIS_BURST_MAX, false);
         fill(N_MAX, 10, true);
         expect_plan(REDIS_BURST_MAX / 2, true);
-        cr_expect_not(plan(false, false).is_transaction);
+        cr_expect(plan(false, false).kind == BURST_PLAIN);
         redis_ring_deinit(&ring);
 }
 
@@ -98,7 +96,7 @@ Test(redis_burst, finds_a_repetition_wherever_it_stands)
         for (size_t i = 1; i < 19; i++)
                 events[i].key = NULL;
         expect_plan(20, true);
-        cr_expect_not(plan(false, false).is_transaction);
+        cr_expect(plan(false, false).kind == BURST_PLAIN);
         redis_ring_deinit(&ring);
 }
 
@@ -145,18 +143,19 @@ Test(redis_burst, is_followed_by_one_of_other_keys)
         fill_distinct(N_MAX, 0, 0);
         front = plan(true, false);
         behind = plan_behind(&policy, &front, 100);
-        cr_expect(behind.is_open && behind.n == REDIS_BURST_MAX && !behind.is_transaction);
+        cr_expect(redis_burst_is_open(&behind) && behind.n == REDIS_BURST_MAX &&
+                  behind.kind == BURST_PLAIN);
         for (size_t i = 0; i < 20; i++) { /* it ends before a key of either */
                 for (size_t of = 0; of < i; of += 3) {
                         fill_distinct(20, i, of);
                         ring.n = 10;
                         front = plan(true, false);
                         ring.n = 20;
-                        if (front.is_transaction)
+                        if (front.kind == BURST_TRANSACTION)
                                 continue;
                         behind = plan_behind(&policy, &front, 5);
                         cr_expect_eq(behind.n, i < 10 ? 10 : i - 10);
-                        cr_expect_eq(behind.is_open, behind.n > 0);
+                        cr_expect_eq(redis_burst_is_open(&behind), behind.n > 0);
                 }
         }
         redis_ring_deinit(&ring);
@@ -186,14 +185,14 @@ Test(redis_burst, is_not_followed_where_all_depends_on_its_answer)
             {.by_key = true, .is_script = true}, {.by_key = true, .wait_replicas = 1}};
         const struct redis_burst_policy by_key = {.by_key = true};
         const struct redis_burst_policy none = {0};
-        struct redis_burst front = {.n = 1, .is_open = true};
+        struct redis_burst front = {.stage = STAGE_SENT, .n = 1};
 
         fill_distinct(10, 0, 0);
         for (size_t i = 0; i < 3; i++)
-                cr_expect_not(plan_behind(&policies[i], &front, 0).is_open);
+                cr_expect(plan_behind(&policies[i], &front, 0).n == 0);
         cr_expect(plan_behind(&by_key, &front, 0).n == 9);
-        front.is_transaction = true;
-        cr_expect_not(plan_behind(&by_key, &front, 0).is_open);
+        front.kind = BURST_TRANSACTION;
+        cr_expect(plan_behind(&by_key, &front, 0).n == 0);
         fill(10, 10, true);
         front = plan(false, true);
         cr_expect(plan_behind(&none, &front, 0).n == 9);
@@ -212,12 +211,12 @@ Test(redis_burst, is_not_followed_by_more_bytes_than_one_may_have)
         front = plan(false, true);
         cr_expect(plan_behind(&none, &front, 0).n == 2);
         events[1].payload_bytes = 1100000;
-        cr_expect_not(plan_behind(&none, &front, 0).is_open);
+        cr_expect(plan_behind(&none, &front, 0).n == 0);
         fill(10, 10, false);
         events[0].payload_bytes = 1100000;
         front = plan(false, false);
         cr_expect(front.n == 1);
-        cr_expect_not(plan_behind(&none, &front, 0).is_open);
+        cr_expect(plan_behind(&none, &front, 0).n == 0);
         redis_ring_deinit(&ring);
 }
 
@@ -229,12 +228,12 @@ Test(redis_burst, is_a_transaction_of_several_in_a_cluster)
 
         fill_distinct(N_MAX, 0, 0);
         burst = redis_burst_plan(&ring, &policy, &keys, false);
-        cr_expect(burst.is_transaction && burst.n == REDIS_BURST_MAX);
+        cr_expect(burst.kind == BURST_TRANSACTION && burst.n == REDIS_BURST_MAX);
         fill(N_MAX, 10, true);
         burst = redis_burst_plan(&ring, &policy, &keys, false);
-        cr_expect(burst.is_transaction && burst.n == REDIS_BURST_MAX);
+        cr_expect(burst.kind == BURST_TRANSACTION && burst.n == REDIS_BURST_MAX);
         fill(1, 10, true);
-        cr_expect_not(redis_burst_plan(&ring, &policy, &keys, false).is_transaction);
+        cr_expect(redis_burst_plan(&ring, &policy, &keys, false).kind == BURST_PLAIN);
         redis_ring_deinit(&ring);
 }
 
@@ -284,11 +283,11 @@ Test(redis_burst, has_one_verdict_for_all_if_the_sink_is_refused)
         cr_expect_eq(answer(&burst, REDIS_REPLY_STATUS, "OK"), BURST_GOES_ON);
         for (int i = 0; i < 4; i++)
                 cr_expect_eq(answer(&burst, REDIS_REPLY_STATUS, "QUEUED"), BURST_GOES_ON);
-        cr_expect(burst.is_open);
+        cr_expect(redis_burst_is_open(&burst));
         cr_expect_eq(answer(&burst, REDIS_REPLY_ERROR,
                          "EXECABORT Transaction discarded because of: OOM command not allowed"),
             BURST_ANSWERS_ALL);
-        cr_expect_not(burst.is_open);
+        cr_expect_not(redis_burst_is_open(&burst));
         expect_all(&burst, OUTCOME_SINK_DOWN);
         redis_ring_deinit(&ring);
 }
@@ -326,9 +325,9 @@ Test(redis_burst, takes_each_answer_for_itself_when_multi_was_refused)
         cr_expect_eq(answer(&burst, REDIS_REPLY_ERROR, "NOPERM no"), BURST_GOES_ON);
         for (int i = 0; i < 4; i++)
                 cr_expect_eq(answer(&burst, REDIS_REPLY_STRING, "1-1"), BURST_ANSWERS_ONE);
-        cr_expect(burst.is_open);
+        cr_expect(redis_burst_is_open(&burst));
         cr_expect_eq(answer(&burst, REDIS_REPLY_ERROR, "ERR EXEC without MULTI"), BURST_LOST_MULTI);
-        cr_expect_not(burst.is_open);
+        cr_expect_not(redis_burst_is_open(&burst));
         redis_ring_deinit(&ring);
 }
 
@@ -343,7 +342,7 @@ Test(redis_burst, ends_with_the_connection)
         answer(&burst, REDIS_REPLY_STATUS, "QUEUED");
         cr_expect_eq(answer(&burst, REDIS_REPLY_ERROR, "ERR Protocol error: invalid bulk length"),
             BURST_ANSWERS_ALL);
-        cr_expect_not(burst.is_open);
+        cr_expect_not(redis_burst_is_open(&burst));
         expect_all(&burst, OUTCOME_CANCELLED);
         redis_ring_deinit(&ring);
 }
@@ -371,10 +370,10 @@ Test(redis_burst, is_a_transaction_of_any_size_if_replicas_are_to_have_it)
 
         fill(1, 10, false);
         burst = redis_burst_plan(&ring, &policy, &keys, false);
-        cr_expect(burst.is_transaction && burst.wait_replicas == 2);
+        cr_expect(burst.kind == BURST_TRANSACTION && burst.wait_replicas == 2);
         redis_ring_at(&ring, 0)->attempt = NULL; /* a probe asks for none */
         burst = redis_burst_plan(&ring, &policy, &keys, false);
-        cr_expect(!burst.is_transaction && burst.wait_replicas == 0);
+        cr_expect(burst.kind == BURST_PLAIN && burst.wait_replicas == 0);
         redis_ring_deinit(&ring);
 }
 
@@ -388,16 +387,16 @@ Test(redis_burst, holds_its_answers_until_the_replicas_are_counted)
 
         for (int shortage = 0; shortage < 2; shortage++) {
                 struct redis_burst burst = {
-                    .n = 1, .is_open = true, .is_transaction = true, .wait_replicas = 2};
+                    .kind = BURST_TRANSACTION, .stage = STAGE_SENT, .n = 1, .wait_replicas = 2};
 
                 cr_expect(answer(&burst, REDIS_REPLY_STATUS, "OK") == BURST_GOES_ON);
                 cr_expect(answer(&burst, REDIS_REPLY_STATUS, "QUEUED") == BURST_GOES_ON);
                 cr_expect(redis_burst_take(&burst, &all, false) == BURST_EXECUTED);
                 cr_expect(redis_burst_is_delivered(&burst, &all, 0));
-                cr_expect(burst.is_open);
+                cr_expect(redis_burst_is_open(&burst));
                 count.integer = 2 - shortage;
                 cr_expect(redis_burst_take(&burst, &count, false) == BURST_WAITED);
-                cr_expect_not(burst.is_open);
+                cr_expect_not(redis_burst_is_open(&burst));
                 cr_expect(burst.is_refused == (shortage > 0));
         }
 }
@@ -410,7 +409,7 @@ Test(redis_burst, gives_back_what_stands_behind_the_first_error_of_a_script)
         redisReply error = {.type = REDIS_REPLY_ERROR, .str = words, .len = sizeof words - 1};
         redisReply *replies[] = {&id, &error};
         const redisReply all = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = replies};
-        struct redis_burst burst = {.n = 3, .is_open = true, .is_script = true};
+        struct redis_burst burst = {.kind = BURST_SCRIPT, .stage = STAGE_SENT, .n = 3};
 
         cr_expect(redis_burst_take(&burst, &all, false) == BURST_ANSWERS_ALL);
         cr_expect(redis_burst_is_delivered(&burst, &all, 0));
@@ -423,7 +422,7 @@ Test(redis_burst, gives_back_what_stands_behind_the_first_error_of_a_script)
 Test(redis_burst, leaves_a_connection_that_no_longer_owns_its_stream)
 {
         const redisReply nil = {.type = REDIS_REPLY_NIL};
-        struct redis_burst burst = {.n = 2, .is_open = true, .is_script = true};
+        struct redis_burst burst = {.kind = BURST_SCRIPT, .stage = STAGE_SENT, .n = 2};
 
         cr_expect(redis_burst_take(&burst, &nil, false) == BURST_ANSWERS_ALL);
         for (size_t i = 0; i < 2; i++) {

@@ -1,5 +1,5 @@
 /* Slots as CLUSTER KEYSLOT of Redis 7.0 gives them. */
-#include "sinks/redis/redis_slots.h"
+#include "sinks/redis/redis_cluster.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
