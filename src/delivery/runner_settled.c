@@ -24,10 +24,8 @@ static bool is_asked_for(const struct runner *runner)
 
 void runner_note_delivered(struct runner *runner, const struct delivery *delivery, int64_t now_us)
 {
-        bool has_verdict = delivery->is_parked || delivery->is_verdict_sent;
-
-        if (has_verdict)
-                return;
+        if (delivery_has_row(delivery))
+                return; /* it gets a verdict */
         if (runner->n_delivered == runner->n_delivered_max) {
                 runner->n_delivered_max = runner->n_delivered_max * 2 + 64;
                 runner->delivered = xrealloc(

@@ -133,7 +133,7 @@ static bool is_turn_of_stored(const struct key_chain *chain)
         if (chain->n_stored == 0 || chain->is_waiting)
                 return false;
         return list_is_empty(&chain->deliveries) ||
-               (first_of(chain)->state == DELIVERY_DECIDED && !first_of(chain)->is_parked);
+               (first_of(chain)->state == DELIVERY_DECIDED && first_of(chain)->row == ROW_NONE);
 }
 
 /* Whatever has changed: it may be gone, or wanted. */
@@ -187,12 +187,10 @@ bool key_order_has_joined_parked(const struct delivery *delivery)
         return chain != NULL && (chain->n_stored > 0 || chain->n_parking > 0);
 }
 
-/* It was read back, in the order in which it was stored. */
-static bool is_in_line(struct list *link)
+/* Its row stands before the rows of its key that are not in memory. */
+static bool is_before_stored(const struct delivery *delivery)
 {
-        const struct delivery *delivery = list_owner(link, struct delivery, chain_link);
-
-        return delivery->is_parked && !delivery->is_row_delayed && !delivery->is_out_of_line;
+        return delivery->row == ROW_IN_LINE && !delivery->is_overtaken;
 }
 
 void key_order_rejoin(struct key_order *order, struct delivery *delivery)
@@ -203,7 +201,8 @@ void key_order_rejoin(struct key_order *order, struct delivery *delivery)
                 return;
         delivery->chain = find_or_make_chain(order, delivery->event->key);
         place = delivery->chain->deliveries.next;
-        while (place != &delivery->chain->deliveries && is_in_line(place))
+        while (place != &delivery->chain->deliveries &&
+               is_before_stored(list_owner(place, struct delivery, chain_link)))
                 place = place->next;
         list_insert_before(place, &delivery->chain_link);
 }
@@ -228,8 +227,7 @@ bool key_order_is_behind_stored(const struct delivery *delivery)
 
         if (chain == NULL || chain->n_stored == 0)
                 return false;
-        return chain->is_waiting || !delivery->is_parked || delivery->is_row_delayed ||
-               delivery->is_out_of_line;
+        return chain->is_waiting || !is_before_stored(delivery);
 }
 
 /* Those before it are dead: they are written with it, or sooner. */
@@ -268,7 +266,7 @@ bool key_order_awaits_dead(const struct delivery *delivery)
         if (key_order_is_first(delivery))
                 return false;
         before = list_owner(delivery->chain_link.prev, struct delivery, chain_link);
-        return is_dead(before) && !before->is_verdict_sent &&
+        return is_dead(before) && !before->verdict->is_sent &&
                !list_is_empty(&before->verdict->link);
 }
 
@@ -345,7 +343,7 @@ static struct key_chain *take_out(struct delivery *delivery)
         if (is_parking(delivery))
                 chain->n_parking--;
         delivery->has_failed = false;
-        delivery->is_out_of_line = false;
+        delivery->is_overtaken = false;
         return chain;
 }
 
@@ -370,7 +368,7 @@ void key_order_store(struct key_order *order, struct delivery *delivery, bool is
                 return;
         for (struct list *link = delivery->chain_link.next; link != &delivery->chain->deliveries;
              link = link->next)
-                list_owner(link, struct delivery, chain_link)->is_out_of_line = true;
+                list_owner(link, struct delivery, chain_link)->is_overtaken = true;
         chain = take_out(delivery);
         chain->n_stored++;
         if (is_waiting)

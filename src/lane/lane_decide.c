@@ -25,11 +25,6 @@ void lane_queue_verdict(void *owner, struct delivery *delivery)
         note_awaited(lane, delivery);
 }
 
-static bool is_behind_cursor(const struct delivery *delivery)
-{
-        return delivery->is_passed || delivery->batch->parked != NULL;
-}
-
 static void advance(struct lane *lane, int64_t now_ms)
 {
         if (window_advance(&lane->window, lane_queue_verdict, lane))
@@ -45,7 +40,7 @@ static struct verdict *make_verdict(
         verdict->event = delivery->event;
         verdict->delivery = delivery;
         verdict->kind = kind;
-        verdict->is_parked = delivery->is_parked;
+        verdict->is_parked = delivery_has_row(delivery);
         verdict->n_attempts = delivery->n_attempts;
         verdict->retried_ms = delivery->retried_ms;
         verdict->has_failed = words != NULL;
@@ -59,8 +54,7 @@ static void follow_verdict(struct lane *lane, struct delivery *delivery, struct 
 {
         struct verdict *first = delivery->verdict;
 
-        if (delivery->is_verdict_sent) {
-                verdict->is_parked = true;
+        if (first->is_sent) {
                 delivery->next_verdict = verdict;
                 return;
         }
@@ -85,11 +79,11 @@ static void give_verdict(
                 return;
         }
         delivery->verdict = verdict;
-        if (is_behind_cursor(delivery)) {
+        if (delivery_is_behind_cursor(delivery)) {
                 lane_queue_verdict(lane, delivery);
                 lane_note_moved(lane, now_ms);
         } else {
-                window_note_decided(&lane->window, delivery);
+                window_note_decided(&lane->window);
                 advance(lane, now_ms);
         }
 }
@@ -107,13 +101,13 @@ void lane_decide_delivered(struct lane *lane, struct delivery *delivery, int64_t
 {
         delivery->state = DELIVERY_DECIDED;
         key_order_leave(&lane->order, delivery, lane_resume_delivery, lane);
-        if (delivery->verdict != NULL && !delivery->is_verdict_sent && !delivery->is_parked) {
+        if (delivery->verdict != NULL && !delivery_has_row(delivery)) {
                 withdraw_verdict(lane, delivery);
-        } else if (delivery->verdict != NULL || is_behind_cursor(delivery)) {
+        } else if (delivery_is_behind_cursor(delivery)) {
                 give_verdict(
                     lane, delivery, make_verdict(delivery, VERDICT_DELIVERED, NULL), now_ms);
         } else {
-                window_note_decided(&lane->window, delivery);
+                window_note_decided(&lane->window);
                 advance(lane, now_ms);
         }
 }
@@ -181,10 +175,10 @@ static void park_followers(struct lane *lane, struct delivery *delivery, int64_t
                 next = link->next;
                 if (follower->state != DELIVERY_READY && follower->state != DELIVERY_BLOCKED)
                         continue;
-                if (!follower->is_parked) {
+                if (follower->row == ROW_NONE) {
                         leave_line(follower);
                         park_one(lane, follower, now_ms, NULL, now_ms);
-                } else if (follower->is_row_delayed) {
+                } else if (follower->row == ROW_DELAYED) {
                         leave_line(follower);
                         lane_decide_last(lane, follower, now_ms);
                 } else {
@@ -204,9 +198,9 @@ void lane_decide_parked(
 void lane_unload(struct lane *lane, struct delivery *delivery, int64_t now_ms)
 {
         leave_line(delivery);
-        if (delivery->chain == NULL || delivery->is_row_delayed)
+        if (delivery->chain == NULL || delivery->row == ROW_DELAYED)
                 lane_note_parked_due(lane, now_ms);
-        if (delivery->is_row_delayed) {
+        if (delivery->row == ROW_DELAYED) {
                 /* Its row has no place behind its key yet. */
                 lane->n_parked--;
                 key_order_leave(&lane->order, delivery, lane_resume_delivery, lane);

@@ -71,7 +71,7 @@ static void take_back(struct lane *lane, struct delivery *delivery, int64_t now_
         if (delivery->verdict != NULL) {
                 /* Parked while it was under way, and about to be written: it comes back from there. */
                 delivery->state = DELIVERY_DECIDED;
-        } else if (delivery->is_parked && (lane->is_draining || is_behind_parked(delivery))) {
+        } else if (delivery->row != ROW_NONE && (lane->is_draining || is_behind_parked(delivery))) {
                 lane_unload(lane, delivery, now_ms);
         } else if (is_behind_parked(delivery)) {
                 lane_decide_parked(lane, delivery, now_ms, NULL, now_ms);

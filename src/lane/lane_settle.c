@@ -69,7 +69,8 @@ static void name_states(struct lane *lane)
                 verdict->state =
                     key_order_is_parked_first(delivery) ? PARKED_RETRY : PARKED_BLOCKED;
                 /* It has no place in line yet. */
-                verdict->goes_last = delivery->is_row_delayed && verdict->state == PARKED_BLOCKED;
+                verdict->goes_last =
+                    delivery->row == ROW_DELAYED && verdict->state == PARKED_BLOCKED;
         }
 }
 
@@ -98,10 +99,8 @@ bool lane_wants_settle(struct lane *lane, int64_t now_ms, struct settlement *out
 
         name_states(lane);
         move_list(&lane->verdicts, &lane->settling);
-        list_for_each (link, &lane->settling) {
-                struct delivery *delivery = list_owner(link, struct verdict, link)->delivery;
-                delivery->is_verdict_sent = true;
-        }
+        list_for_each (link, &lane->settling)
+                list_owner(link, struct verdict, link)->is_sent = true;
         out_settlement->cursor = lane->window.position;
         out_settlement->verdicts = &lane->settling;
         out_settlement->now_ms = now_ms;
@@ -116,7 +115,7 @@ static void note_parked(struct lane *lane, struct delivery *delivery, int64_t no
                 lane_note_parked_due(lane, now_ms); /* only the database knows when */
                 return;
         }
-        if (!delivery->is_parked)
+        if (delivery->row == ROW_NONE)
                 lane->n_parked++;
         if (verdict->state == PARKED_RETRY)
                 lane_note_parked_due(lane, verdict->due_ms);
@@ -129,13 +128,12 @@ static void keep_parked(struct lane *lane, struct delivery *delivery, int64_t no
 
         if (next == NULL || next->kind != VERDICT_PARK)
                 key_order_note_kept(delivery);
-        if (!delivery->is_parked)
-                lane->n_parked++;
-        delivery->is_parked = true;
+        assert(delivery->row == ROW_NONE);
+        delivery->row = ROW_IN_LINE;
+        lane->n_parked++;
         free(delivery->verdict);
         delivery->verdict = delivery->next_verdict;
         delivery->next_verdict = NULL;
-        delivery->is_verdict_sent = false;
         if (delivery->verdict != NULL) {
                 lane_queue_verdict(lane, delivery);
                 lane_note_moved(lane, now_ms);
@@ -161,7 +159,7 @@ static void apply_verdict(struct lane *lane, struct delivery *delivery, int64_t 
                 key_order_leave(&lane->order, delivery, lane_resume_delivery, lane);
                 /* fall through */
         case VERDICT_DELIVERED:
-                if (delivery->is_parked && lane->n_parked > 0)
+                if (delivery->row != ROW_NONE && lane->n_parked > 0)
                         lane->n_parked--;
                 break;
         }

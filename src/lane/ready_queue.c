@@ -1,7 +1,5 @@
 #include "lane/ready_queue.h"
 
-#include "lane/batch.h"
-
 static struct delivery *delivery_of(struct list *link)
 {
         return list_owner(link, struct delivery, link);

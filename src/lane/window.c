@@ -42,9 +42,8 @@ struct batch *window_add(struct window *window, struct page *page)
         return batch;
 }
 
-void window_note_decided(struct window *window, struct delivery *delivery)
+void window_note_decided(struct window *window)
 {
-        delivery->is_decided = true;
         window->n_decided++;
 }
 
@@ -60,8 +59,8 @@ static struct cursor page_end(const struct page *page)
 static void pass(
     struct window *window, struct delivery *delivery, window_verdict_fn *on_verdict, void *owner)
 {
-        delivery->is_passed = true;
         window->n_passed++;
+        delivery->batch->n_done++;
         if (delivery->verdict == NULL)
                 return;
         delivery->batch->n_held++;
@@ -73,10 +72,9 @@ static bool pass_decided(
 {
         size_t n_before = batch->n_done;
 
-        while (batch->n_done < batch->n_deliveries && batch->deliveries[batch->n_done].is_decided) {
+        while (batch->n_done < batch->n_deliveries &&
+               delivery_is_decided(&batch->deliveries[batch->n_done]))
                 pass(window, &batch->deliveries[batch->n_done], on_verdict, owner);
-                batch->n_done++;
-        }
         return batch->n_done > n_before;
 }
 

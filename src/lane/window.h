@@ -6,7 +6,6 @@
 #pragma once
 
 #include "base/list.h"
-#include "lane/batch.h"
 #include "lane/delivery.h"
 
 #include <stdbool.h>
@@ -33,7 +32,7 @@ void window_reset(struct window *window, const struct cursor *position);
 struct batch *window_add(struct window *window, struct page *page);
 
 /* It is delivered, or it has a verdict: the position may pass it. Once for each delivery. */
-void window_note_decided(struct window *window, struct delivery *delivery);
+void window_note_decided(struct window *window);
 
 /* Moves the position over what is decided and lets go of batches that nobody holds. Calls on_verdict
  * for each delivery passed that has a verdict, in order; it holds its batch until window_let_go().
