@@ -310,8 +310,8 @@ void key_order_note_kept(struct delivery *delivery)
 }
 
 /* From this place in the chain on. */
-static void call_out(struct key_order *order, struct key_chain *chain, struct list *link,
-    key_order_released_fn *on_released, void *owner)
+static void resume_blocked(
+    struct key_order *order, struct key_chain *chain, struct list *link, struct ready_queue *ready)
 {
         for (; chain->n_blocked > 0 && link != &chain->deliveries; link = link->next) {
                 struct delivery *follower = list_owner(link, struct delivery, chain_link);
@@ -319,16 +319,16 @@ static void call_out(struct key_order *order, struct key_chain *chain, struct li
                         break;
                 if (follower->state == DELIVERY_BLOCKED) {
                         chain->n_blocked--;
-                        on_released(owner, follower);
+                        ready_queue_resume(ready, follower);
                 }
         }
 }
 
-void key_order_note_started(struct key_order *order, const struct delivery *delivery,
-    key_order_released_fn *on_released, void *owner)
+void key_order_note_started(
+    struct key_order *order, const struct delivery *delivery, struct ready_queue *ready)
 {
         if (delivery->chain != NULL && order->sink_keeps_order)
-                call_out(order, delivery->chain, delivery->chain_link.next, on_released, owner);
+                resume_blocked(order, delivery->chain, delivery->chain_link.next, ready);
 }
 
 static struct key_chain *take_out(struct delivery *delivery)
@@ -347,20 +347,19 @@ static struct key_chain *take_out(struct delivery *delivery)
         return chain;
 }
 
-void key_order_leave(struct key_order *order, struct delivery *delivery,
-    key_order_released_fn *on_released, void *owner)
+void key_order_leave(struct key_order *order, struct delivery *delivery, struct ready_queue *ready)
 {
         struct key_chain *chain;
 
         if (delivery->chain == NULL)
                 return;
         chain = take_out(delivery);
-        call_out(order, chain, chain->deliveries.next, on_released, owner);
+        resume_blocked(order, chain, chain->deliveries.next, ready);
         review(order, chain);
 }
 
-void key_order_store(struct key_order *order, struct delivery *delivery, bool is_waiting,
-    key_order_released_fn *on_released, void *owner)
+void key_order_store(
+    struct key_order *order, struct delivery *delivery, bool is_waiting, struct ready_queue *ready)
 {
         struct key_chain *chain;
 
@@ -373,7 +372,7 @@ void key_order_store(struct key_order *order, struct delivery *delivery, bool is
         chain->n_stored++;
         if (is_waiting)
                 chain->is_waiting = true;
-        call_out(order, chain, chain->deliveries.next, on_released, owner);
+        resume_blocked(order, chain, chain->deliveries.next, ready);
         review(order, chain);
 }
 

@@ -23,6 +23,7 @@
 
 #include "base/list.h"
 #include "lane/delivery.h"
+#include "lane/ready_queue.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -98,20 +99,18 @@ void key_order_note_failed(struct delivery *delivery);
 void key_order_note_parking(struct delivery *delivery);
 void key_order_note_kept(struct delivery *delivery);
 
-/* It leaves: delivered, stored, or a dead letter that is written. Those of its key that are blocked and
- * may start now are called out, in order; whoever is called gives them another state. */
-typedef void key_order_released_fn(void *owner, struct delivery *delivery);
-void key_order_leave(struct key_order *order, struct delivery *delivery,
-    key_order_released_fn *on_released, void *owner);
+/* It leaves: delivered, stored, or a dead letter that is written. The blocked deliveries of its key
+ * that may start now are resumed, in order. */
+void key_order_leave(struct key_order *order, struct delivery *delivery, struct ready_queue *ready);
 
-/* It is in flight now: those behind it may be called out. */
-void key_order_note_started(struct key_order *order, const struct delivery *delivery,
-    key_order_released_fn *on_released, void *owner);
+/* It is in flight now. Blocked deliveries behind it may be resumed. */
+void key_order_note_started(
+    struct key_order *order, const struct delivery *delivery, struct ready_queue *ready);
 
 /* It leaves and is a row of the database, which is the first of its key and comes back when it is
  * due, or is not. */
-void key_order_store(struct key_order *order, struct delivery *delivery, bool is_waiting,
-    key_order_released_fn *on_released, void *owner);
+void key_order_store(
+    struct key_order *order, struct delivery *delivery, bool is_waiting, struct ready_queue *ready);
 
 /* Rows that were there before the lane was ours. */
 void key_order_note_stored(

@@ -100,7 +100,7 @@ static void withdraw_verdict(struct lane *lane, struct delivery *delivery)
 void lane_decide_delivered(struct lane *lane, struct delivery *delivery, int64_t now_ms)
 {
         delivery->state = DELIVERY_DECIDED;
-        key_order_leave(&lane->order, delivery, lane_resume_delivery, lane);
+        key_order_leave(&lane->order, delivery, &lane->ready);
         if (delivery->verdict != NULL && !delivery_has_row(delivery)) {
                 withdraw_verdict(lane, delivery);
         } else if (delivery_is_behind_cursor(delivery)) {
@@ -203,9 +203,9 @@ void lane_unload(struct lane *lane, struct delivery *delivery, int64_t now_ms)
         if (delivery->row == ROW_DELAYED) {
                 /* Its row has no place behind its key yet. */
                 lane->n_parked--;
-                key_order_leave(&lane->order, delivery, lane_resume_delivery, lane);
+                key_order_leave(&lane->order, delivery, &lane->ready);
         } else {
-                key_order_store(&lane->order, delivery, false, lane_resume_delivery, lane);
+                key_order_store(&lane->order, delivery, false, &lane->ready);
         }
         lane_let_go(lane, delivery);
 }

@@ -36,17 +36,10 @@ struct delivery *lane_start_next(struct lane *lane, int64_t now_ms)
                 delivery->attempt.number = delivery->n_attempts;
                 lane->n_in_flight++;
                 rate_spend(&lane->rate, now_ms);
-                key_order_note_started(&lane->order, delivery, lane_resume_delivery, lane);
+                key_order_note_started(&lane->order, delivery, &lane->ready);
                 return delivery;
         }
         return NULL;
-}
-
-void lane_resume_delivery(void *owner, struct delivery *delivery)
-{
-        struct lane *lane = owner;
-
-        ready_queue_resume(&lane->ready, delivery);
 }
 
 /* The destination works. */

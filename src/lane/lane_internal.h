@@ -11,9 +11,6 @@ void lane_leave(struct lane *lane); /* LEAVING: forgets everything once nothing 
 /* lane_read.c: could parked ones be claimed if some were due? */
 bool lane_may_claim(const struct lane *lane);
 
-/* lane_deliver.c */
-void lane_resume_delivery(void *lane, struct delivery *delivery); /* as key_order_released_fn */
-
 /* lane_decide.c: what becomes of a delivery. `words` may be NULL: nothing has failed. Whoever is dead
  * stays in the chain of its key until that is settled. */
 void lane_decide_delivered(struct lane *lane, struct delivery *delivery, int64_t now_ms);

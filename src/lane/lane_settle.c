@@ -152,11 +152,11 @@ static void apply_verdict(struct lane *lane, struct delivery *delivery, int64_t 
         switch (verdict->kind) {
         case VERDICT_PARK:
                 note_parked(lane, delivery, now_ms);
-                key_order_store(&lane->order, delivery, verdict->state == PARKED_RETRY,
-                    lane_resume_delivery, lane);
+                key_order_store(
+                    &lane->order, delivery, verdict->state == PARKED_RETRY, &lane->ready);
                 break;
         case VERDICT_DEAD:
-                key_order_leave(&lane->order, delivery, lane_resume_delivery, lane);
+                key_order_leave(&lane->order, delivery, &lane->ready);
                 /* fall through */
         case VERDICT_DELIVERED:
                 if (delivery->row != ROW_NONE && lane->n_parked > 0)
