@@ -67,7 +67,7 @@ static size_t take_settled(struct runner *runner, int64_t *out_ids, int64_t now_
 
         for (size_t i = 0; i < runner->n_delivered; i++) {
                 const struct delivered *delivered = &runner->delivered[i];
-                if (delivered->sequence >= runner->lane.n_settled) {
+                if (delivered->sequence >= runner->lane.settler.n_settled) {
                         runner->delivered[n_kept++] = *delivered;
                         continue;
                 }

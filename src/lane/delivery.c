@@ -64,6 +64,11 @@ void batch_free(struct batch *batch)
         free(batch);
 }
 
+bool delivery_is_waiting(const struct delivery *delivery)
+{
+        return delivery->state == DELIVERY_READY || delivery->state == DELIVERY_BLOCKED;
+}
+
 bool delivery_is_behind_cursor(const struct delivery *delivery)
 {
         return delivery < delivery->batch->deliveries + delivery->batch->n_done;

@@ -46,7 +46,8 @@ struct delivery {
         int64_t started_us;  /* the runner's: the same, monotonic clock */
         uint64_t sequence;   /* its place in the delivery order of its lane; from the stream only */
         struct list link;    /* ready_queue.c's, while READY */
-        struct list claimed_link; /* lane::claimed, while it is in memory and has or gets a row */
+        struct list
+            claimed_link; /* parked_reader::claimed, while it is in memory and has or gets a row */
 
         /* An unanswered attempt is charged only if the sink answered others since. */
         bool is_suspect;
@@ -85,6 +86,9 @@ struct batch *batch_of_parked(struct parked_batch *parked);
 
 /* Frees it with its events and any verdict left. It is in no list any more. */
 void batch_free(struct batch *batch);
+
+/* It is neither with the sink nor decided. */
+bool delivery_is_waiting(const struct delivery *delivery);
 
 /* The cursor has passed it: what becomes of it now needs a verdict of its own. */
 bool delivery_is_behind_cursor(const struct delivery *delivery);

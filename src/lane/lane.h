@@ -18,9 +18,12 @@
 #include "lane/breaker.h"
 #include "lane/delivery.h"
 #include "lane/key_order.h"
+#include "lane/parked_reader.h"
 #include "lane/rate.h"
 #include "lane/ready_queue.h"
 #include "lane/retry.h"
+#include "lane/settler.h"
+#include "lane/stream_reader.h"
 #include "lane/window.h"
 #include "outbox/page.h"
 #include "outbox/parked.h"
@@ -68,50 +71,20 @@ struct lane_result {
 struct lane {
         struct lane_policy policy;
         enum lane_state state;
-        bool is_draining; /* nothing new is read or started */
-        bool is_paused;   /* the same, until it is resumed */
-
-        struct window window; /* what came with the stream */
-        struct list parked;   /* batch::link: what was read back from where it was parked */
-        size_t parked_bytes;  /* of the payloads in these */
-        struct list claimed;  /* delivery::claimed_link: all in memory that have a row */
-        uint32_t n_claimed;   /* of these */
-        struct key_order order;
-        struct breaker breaker;
-        struct rate rate;
-        struct ready_queue ready;
+        bool is_draining;     /* nothing new is read or started */
+        bool is_paused;       /* the same, until it is resumed */
         uint32_t n_in_flight; /* attempts with the sink */
         uint64_t n_answers;   /* attempts that prove the destination to be up */
 
-        /* Reading the stream. */
-        struct cursor next_page;     /* where it starts */
-        struct frame *unfinished;    /* the frame that still needs its xid, or NULL */
-        bool is_rung;                /* there may be something beyond what has been read */
-        bool is_reading, is_drawing; /* under way */
-        uint32_t n_reading;          /* events that the page under way may bring */
-        const struct page *seen;     /* it has come and is to be taken; borrowed; or NULL */
-        bool is_seen_for_nothing;    /* nothing is in it, and the reader stays where it was */
-        uint64_t mean_event_bytes;   /* a moving average, to guess how many fit a page */
-
-        /* Reading back what was parked. */
-        uint64_t n_parked;        /* rows but delayed ones, in memory or not */
-        bool is_parked_rung;      /* somebody else may have changed them */
-        bool is_reading_parked;   /* under way */
-        int64_t parked_due_ms;    /* when the next is due, or -1 */
-        const char *fetching[64]; /* the keys asked for; borrowed from the order */
-        size_t n_fetching;
-        int64_t *excluded; /* owned; the ids of the request under way */
-        size_t n_excluded_max;
-
-        /* Settling. */
-        bool is_moved;          /* there is something to settle */
-        int64_t settle_due_ms;  /* while is_moved */
-        struct list verdicts;   /* verdict::link: those that may be written */
-        bool is_settle_awaited; /* a key waits until one of them is */
-        bool is_settling;       /* under way */
-        struct list settling;   /* verdict::link: those under way */
-        uint64_t n_settling;    /* window.n_passed when it was asked for */
-        uint64_t n_settled;     /* events behind the durable cursor since it was owned */
+        /* Each is changed by the functions of its own header only. */
+        struct stream_reader stream;
+        struct window window; /* what came with the stream */
+        struct parked_reader parked;
+        struct key_order order;
+        struct ready_queue ready;
+        struct breaker breaker;
+        struct rate rate;
+        struct settler settler;
 };
 
 void lane_init(struct lane *lane, const struct lane_policy *policy);
@@ -146,6 +119,9 @@ void lane_drain(struct lane *lane);
 /* Nothing in flight, nothing that could be settled, no progress under way. What is being read does not count:
  * a lane that drains has no use for it. */
 bool lane_is_at_rest(const struct lane *lane);
+
+/* A page, parked rows, an xid or a settle is under way. */
+bool lane_is_asking(const struct lane *lane);
 
 /* Everything there was has been read and settled, and nothing parked is due. Or it is paused. */
 bool lane_is_caught_up(const struct lane *lane, int64_t now_ms);

@@ -9,26 +9,37 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-/* Then the settle is due at once. */
-static void note_awaited(struct lane *lane, const struct delivery *delivery)
+void lane_settle_by(struct lane *lane, int64_t due_ms)
 {
-        lane->is_settle_awaited |= key_order_is_dead_awaited(delivery);
+        int64_t step_ms = lane->policy.settle_step_ms;
+
+        if (step_ms > 0)
+                due_ms = (due_ms + step_ms - 1) / step_ms * step_ms;
+        settler_note_moved(&lane->settler, due_ms);
 }
 
-void lane_queue_verdict(void *owner, struct delivery *delivery)
+/* A window that fills up does not wait for that: lane_is_pressing(). */
+static void settle_soon(struct lane *lane, int64_t now_ms)
 {
-        struct lane *lane = owner;
-
-        list_push_back(&lane->verdicts, &delivery->verdict->link);
-        note_awaited(lane, delivery);
+        lane_settle_by(lane, now_ms + lane->policy.settle_delay_ms);
 }
 
+/* It came with the stream and is decided. */
 static void advance(struct lane *lane, int64_t now_ms)
 {
-        if (window_advance(&lane->window, lane_queue_verdict, lane))
-                lane_note_moved(lane, now_ms);
+        window_note_decided(&lane->window);
+        if (window_advance(&lane->window, &lane->settler))
+                settle_soon(lane, now_ms);
+}
+
+void lane_let_go(struct lane *lane, struct delivery *delivery)
+{
+        parked_reader_unclaim(&lane->parked, delivery);
+        if (delivery->batch->parked != NULL)
+                parked_reader_let_go(&lane->parked, delivery);
+        else
+                window_let_go(&lane->window, delivery);
 }
 
 static struct verdict *make_verdict(
@@ -48,53 +59,30 @@ static struct verdict *make_verdict(
         return verdict;
 }
 
-/* The verdict on one that was parked while under way is on its way too: this one follows it. Or it
- * is still here: then this one takes its place. */
-static void follow_verdict(struct lane *lane, struct delivery *delivery, struct verdict *verdict)
-{
-        struct verdict *first = delivery->verdict;
-
-        if (first->is_sent) {
-                delivery->next_verdict = verdict;
-                return;
-        }
-        if (verdict->kind != VERDICT_PARK)
-                key_order_note_kept(delivery);
-        list_insert_before(&first->link, &verdict->link);
-        list_remove(&first->link);
-        free(first);
-        delivery->verdict = verdict;
-        note_awaited(lane, delivery);
-}
-
 static void give_verdict(
     struct lane *lane, struct delivery *delivery, struct verdict *verdict, int64_t now_ms)
 {
-        bool has_one = delivery->verdict != NULL;
+        struct verdict *first = delivery->verdict; /* it was parked while it was under way */
 
-        if (verdict->kind == VERDICT_PARK && !has_one)
-                key_order_note_parking(delivery);
-        if (has_one) {
-                follow_verdict(lane, delivery, verdict);
+        if (first != NULL && first->is_sent) {
+                delivery->next_verdict = verdict;
                 return;
         }
+        if (first != NULL) {
+                if (verdict->kind != VERDICT_PARK)
+                        key_order_note_kept(delivery);
+                settler_replace(&lane->settler, delivery, verdict);
+                return;
+        }
+        if (verdict->kind == VERDICT_PARK)
+                key_order_note_parking(delivery);
         delivery->verdict = verdict;
         if (delivery_is_behind_cursor(delivery)) {
-                lane_queue_verdict(lane, delivery);
-                lane_note_moved(lane, now_ms);
+                settler_add(&lane->settler, delivery);
+                settle_soon(lane, now_ms);
         } else {
-                window_note_decided(&lane->window);
                 advance(lane, now_ms);
         }
-}
-
-/* It was parked while under way, but that is not written yet: nothing needs to be. */
-static void withdraw_verdict(struct lane *lane, struct delivery *delivery)
-{
-        list_remove(&delivery->verdict->link);
-        free(delivery->verdict);
-        delivery->verdict = NULL;
-        lane_let_go(lane, delivery);
 }
 
 void lane_decide_delivered(struct lane *lane, struct delivery *delivery, int64_t now_ms)
@@ -102,12 +90,12 @@ void lane_decide_delivered(struct lane *lane, struct delivery *delivery, int64_t
         delivery->state = DELIVERY_DECIDED;
         key_order_leave(&lane->order, delivery, &lane->ready);
         if (delivery->verdict != NULL && !delivery_has_row(delivery)) {
-                withdraw_verdict(lane, delivery);
+                settler_withdraw(delivery); /* nothing is written yet, and nothing needs to be */
+                lane_let_go(lane, delivery);
         } else if (delivery_is_behind_cursor(delivery)) {
                 give_verdict(
                     lane, delivery, make_verdict(delivery, VERDICT_DELIVERED, NULL), now_ms);
         } else {
-                window_note_decided(&lane->window);
                 advance(lane, now_ms);
         }
 }
@@ -157,7 +145,7 @@ static void park_one(
 {
         struct verdict *verdict = make_verdict(delivery, VERDICT_PARK, words);
 
-        verdict->state = PARKED_BLOCKED; /* until it is written: lane_settle.c */
+        verdict->state = PARKED_BLOCKED; /* until it is sent: settler.c */
         verdict->due_ms = due_ms;
         give_verdict(lane, delivery, verdict, now_ms);
 }
@@ -173,7 +161,7 @@ static void park_followers(struct lane *lane, struct delivery *delivery, int64_t
              link = next) {
                 struct delivery *follower = list_owner(link, struct delivery, chain_link);
                 next = link->next;
-                if (follower->state != DELIVERY_READY && follower->state != DELIVERY_BLOCKED)
+                if (!delivery_is_waiting(follower))
                         continue;
                 if (follower->row == ROW_NONE) {
                         leave_line(follower);
@@ -199,10 +187,10 @@ void lane_unload(struct lane *lane, struct delivery *delivery, int64_t now_ms)
 {
         leave_line(delivery);
         if (delivery->chain == NULL || delivery->row == ROW_DELAYED)
-                lane_note_parked_due(lane, now_ms);
+                parked_reader_note_due(&lane->parked, now_ms);
         if (delivery->row == ROW_DELAYED) {
                 /* Its row has no place behind its key yet. */
-                lane->n_parked--;
+                parked_reader_note_row_gone(&lane->parked);
                 key_order_leave(&lane->order, delivery, &lane->ready);
         } else {
                 key_order_store(&lane->order, delivery, false, &lane->ready);
@@ -237,17 +225,16 @@ static void park_head(struct lane *lane, int64_t now_ms)
         struct delivery *head = window_head(&lane->window);
 
         if (head->state == DELIVERY_IN_FLIGHT) {
-                /* It stays under way; whoever comes after a crash tries it again. */
-                lane_note_claimed(lane, head);
+                /* It stays under way. After a crash it is tried again, as if it had not been. */
+                parked_reader_claim(&lane->parked, head);
                 head->n_attempts--;
                 park_one(lane, head, now_ms, NULL, now_ms);
                 head->n_attempts++;
-                park_followers(lane, head, now_ms);
         } else {
                 leave_line(head);
                 park_one(lane, head, now_ms, NULL, now_ms);
-                park_followers(lane, head, now_ms);
         }
+        park_followers(lane, head, now_ms);
 }
 
 void lane_park_slow(struct lane *lane, int64_t now_ms)
@@ -262,7 +249,7 @@ void lane_park_holes(struct lane *lane, int64_t now_ms)
 {
         while (window_is_held_up(&lane->window)) {
                 struct delivery *head = window_head(&lane->window);
-                assert(head->state == DELIVERY_READY || head->state == DELIVERY_BLOCKED);
+                assert(delivery_is_waiting(head));
                 leave_line(head);
                 park_one(lane, head, now_ms, NULL, now_ms);
         }

@@ -2,8 +2,6 @@
  * destination's? */
 #include "lane/lane_internal.h"
 
-#include <assert.h>
-
 static bool has_free_slot(const struct lane *lane)
 {
         return lane->policy.max_concurrent == 0 || lane->n_in_flight < lane->policy.max_concurrent;
@@ -24,7 +22,7 @@ struct delivery *lane_start_next(struct lane *lane, int64_t now_ms)
         while ((delivery = ready_queue_take_next(&lane->ready)) != NULL) {
                 if (!key_order_may_start(&lane->order, delivery)) {
                         key_order_block(delivery);
-                        lane->is_settle_awaited |= key_order_awaits_dead(delivery);
+                        settler_note_blocked(&lane->settler, delivery);
                         continue;
                 }
                 delivery->state = DELIVERY_IN_FLIGHT;
@@ -154,16 +152,9 @@ static struct lane_result finish_retry(struct lane *lane, struct delivery *deliv
         return (struct lane_result){.decision = LANE_PARKED, .retry_ms = decision.delay_ms};
 }
 
-struct lane_result lane_finish(struct lane *lane, struct delivery *delivery,
+struct lane_result lane_judge(struct lane *lane, struct delivery *delivery,
     const struct outcome *outcome, int64_t now_ms, uint32_t jitter)
 {
-        assert(delivery->state == DELIVERY_IN_FLIGHT && lane->n_in_flight > 0);
-        lane->n_in_flight--;
-        if (lane->state == LANE_LEAVING) {
-                lane_leave(lane);
-                return (struct lane_result){.decision = LANE_FORGOTTEN};
-        }
-
         switch (outcome->kind) {
         case OUTCOME_DELIVERED:
                 lane->n_answers++;

@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "lane/delivery.h"
+#include "lane/settler.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,11 +35,10 @@ struct batch *window_add(struct window *window, struct page *page);
 /* It is delivered, or it has a verdict: the position may pass it. Once for each delivery. */
 void window_note_decided(struct window *window);
 
-/* Moves the position over what is decided and lets go of batches that nobody holds. Calls on_verdict
- * for each delivery passed that has a verdict, in order; it holds its batch until window_let_go().
- * True if the position moved. */
-typedef void window_verdict_fn(void *owner, struct delivery *delivery);
-bool window_advance(struct window *window, window_verdict_fn *on_verdict, void *owner);
+/* Moves the position over what is decided, and frees batches that are passed and not held. The
+ * verdicts of what is passed go to the settler, in order; a delivery that has one holds its batch
+ * until window_let_go(). True if the position moved. */
+bool window_advance(struct window *window, struct settler *settler);
 
 /* A delivery that was passed needs its batch no more. It is gone when this returns. */
 void window_let_go(struct window *window, struct delivery *delivery);
