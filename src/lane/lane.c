@@ -5,6 +5,7 @@
  */
 #include "lane/lane.h"
 
+#include "lane/consistency.h"
 #include "lane/lane_internal.h"
 
 #include <assert.h>
@@ -60,6 +61,7 @@ void lane_own(struct lane *lane, const struct cursor *cursor, const struct parke
                 if (n_rows > 0)
                         key_order_note_stored(&lane->order, key->key, n_rows, key->is_waiting);
         }
+        lane_assert_consistent(lane);
 }
 
 static void leave(struct lane *lane)
@@ -77,6 +79,7 @@ void lane_lose(struct lane *lane)
                 return;
         lane->state = LANE_LEAVING;
         leave(lane);
+        lane_assert_consistent(lane);
 }
 
 void lane_ring(struct lane *lane)
@@ -107,13 +110,17 @@ void lane_probe_now(struct lane *lane, int64_t now_ms)
 struct lane_result lane_finish(struct lane *lane, struct delivery *delivery,
     const struct outcome *outcome, int64_t now_ms, uint32_t jitter)
 {
+        struct lane_result result = {.decision = LANE_FORGOTTEN};
+
         assert(delivery->state == DELIVERY_IN_FLIGHT && lane->n_in_flight > 0);
+        delivery_assert_consistent(delivery);
         lane->n_in_flight--;
-        if (lane->state == LANE_LEAVING) {
+        if (lane->state == LANE_LEAVING)
                 leave(lane);
-                return (struct lane_result){.decision = LANE_FORGOTTEN};
-        }
-        return lane_judge(lane, delivery, outcome, now_ms, jitter);
+        else
+                result = lane_judge(lane, delivery, outcome, now_ms, jitter);
+        lane_assert_consistent(lane);
+        return result;
 }
 
 /* What was read back and not started stays where it is parked. */
@@ -135,6 +142,7 @@ void lane_drain(struct lane *lane)
         lane->is_draining = true;
         list_for_each (link, &lane->parked.batches)
                 unload_batch(lane, list_owner(link, struct batch, link));
+        lane_assert_consistent(lane);
 }
 
 bool lane_is_at_rest(const struct lane *lane)

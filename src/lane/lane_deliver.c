@@ -1,5 +1,6 @@
 /* Which delivery goes to the sink next, and what its outcome means: is it the event's fault, or the
  * destination's? */
+#include "lane/consistency.h"
 #include "lane/lane_internal.h"
 
 static bool has_free_slot(const struct lane *lane)
@@ -35,9 +36,10 @@ struct delivery *lane_start_next(struct lane *lane, int64_t now_ms)
                 lane->n_in_flight++;
                 rate_spend(&lane->rate, now_ms);
                 key_order_note_started(&lane->order, delivery, &lane->ready);
-                return delivery;
+                break;
         }
-        return NULL;
+        lane_assert_consistent(lane);
+        return delivery;
 }
 
 /* The destination works. */

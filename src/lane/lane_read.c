@@ -1,5 +1,6 @@
 /* What a lane reads, and what it does with each delivery that comes in: let it stand in line, park
  * it behind its key or until its time, or give it up at once. */
+#include "lane/consistency.h"
 #include "lane/lane_internal.h"
 
 #include <assert.h>
@@ -17,6 +18,7 @@ bool lane_wants_page(struct lane *lane, struct page_request *out_request)
                 return false;
         stream_reader_ask(&lane->stream, n_events, out_request);
         out_request->max_event_bytes = lane->policy.max_in_flight_bytes / 2 / n_events;
+        lane_assert_consistent(lane);
         return true;
 }
 
@@ -24,12 +26,14 @@ void lane_see_page(struct lane *lane, const struct page *page)
 {
         assert(lane->state == LANE_OWNED);
         stream_reader_see(&lane->stream, page);
+        lane_assert_consistent(lane);
 }
 
 void lane_fail_page(struct lane *lane)
 {
         assert(lane->state == LANE_OWNED);
         stream_reader_fail(&lane->stream);
+        lane_assert_consistent(lane);
 }
 
 bool lane_wants_xid(struct lane *lane)
@@ -40,6 +44,7 @@ bool lane_wants_xid(struct lane *lane)
 void lane_take_xid(struct lane *lane, uint64_t xid)
 {
         stream_reader_take_xid(&lane->stream, xid);
+        lane_assert_consistent(lane);
 }
 
 static bool is_too_large(const struct lane *lane, const struct delivery *delivery)
@@ -101,6 +106,7 @@ void lane_take_page(struct lane *lane, struct page *page, int64_t now_ms)
                 admit_from_stream(lane, &batch->deliveries[i], page, i, now_ms);
         if (page->n_events == 0 && window_advance(&lane->window, &lane->settler))
                 lane_settle_by(lane, now_ms + lane->policy.settle_idle_ms);
+        lane_assert_consistent(lane);
 }
 
 bool lane_may_claim(const struct lane *lane)
@@ -117,6 +123,7 @@ bool lane_wants_parked(struct lane *lane, int64_t now_ms, struct parked_request 
                 return false;
         parked_reader_ask(&lane->parked, &lane->order, lane_parked_room(lane),
             lane->policy.max_in_flight_bytes / 8, out_request);
+        lane_assert_consistent(lane);
         return true;
 }
 
@@ -178,4 +185,5 @@ void lane_take_parked(struct lane *lane, struct parked_batch *parked, int64_t no
                         parked_reader_leave(&batch->deliveries[i]);
         }
         parked_reader_note_fetched(reader, &lane->order, parked);
+        lane_assert_consistent(lane);
 }

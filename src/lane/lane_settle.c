@@ -1,5 +1,6 @@
 /* Making durable what was decided: the cursor and the verdicts that it has passed; and what changes
  * in memory once they are written. */
+#include "lane/consistency.h"
 #include "lane/lane_internal.h"
 
 #include <assert.h>
@@ -22,6 +23,7 @@ bool lane_wants_settle(struct lane *lane, int64_t now_ms, struct settlement *out
         out_settlement->cursor = lane->window.position;
         out_settlement->verdicts = &settler->sent;
         out_settlement->now_ms = now_ms;
+        lane_assert_consistent(lane);
         return true;
 }
 
@@ -92,4 +94,5 @@ void lane_settled(struct lane *lane, int64_t now_ms)
         settler_end(&lane->settler);
         while ((verdict = settler_take_sent(&lane->settler)) != NULL)
                 apply_verdict(lane, verdict->delivery, now_ms);
+        lane_assert_consistent(lane);
 }
