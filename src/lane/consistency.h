@@ -5,7 +5,7 @@
  *
  * A delivery:
  *  - It is READY in a queue, or left alone by a lane that drains; in no other state is it queued.
- *  - READY and BLOCKED have no verdict. IN_FLIGHT has none, or one that parks it for the first time.
+ *  - READY and BLOCKED have no verdict. IN_FLIGHT has none, or one that parks it first.
  *  - A second verdict waits behind one that is sent and parks.
  *  - Its verdict is in a list of the settler exactly if it is behind the cursor.
  *  - It has a row only behind the cursor.
@@ -14,8 +14,8 @@
  *
  * A lane:
  *  - UNOWNED it holds nothing. LEAVING it waits for attempts in flight, and for nothing else.
- *  - What it counts (attempts, claimed rows, bytes, decided deliveries, those that hold a batch, and
- *    those of a key that failed, are blocked or being parked) is what is there.
+ *  - What it counts is there: attempts, claimed rows, bytes, deliveries that are decided or hold a
+ *    batch, and those of a key that failed, are blocked or being parked.
  *  - The cursor never waits for a delivery that is decided.
  *  - The first of a key is not blocked. Only a sink that keeps order has two of a key in flight.
  *  - Verdicts that wait have a time when they are due; those that are sent, a settle under way.

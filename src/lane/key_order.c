@@ -8,8 +8,8 @@
 
 enum { SHORT_KEY_BYTES = 64 };
 
-/* FNV-1a, 64 bit (Fowler, Noll, Vo): short keys, no adversary worth a slower hash: whoever chooses
- * keys may already write the outbox. */
+/* FNV-1a, 64 bit (Fowler, Noll, Vo). Keys are short, and a keyed hash would protect nothing: only
+ * writers of the outbox choose keys. */
 static uint64_t hash_key(const char *key)
 {
         uint64_t hash = 0xcbf29ce484222325u;
@@ -127,7 +127,7 @@ static bool is_dead(const struct delivery *delivery)
                (delivery->next_verdict != NULL && delivery->next_verdict->kind == VERDICT_DEAD);
 }
 
-/* It is the turn of what is stored when nothing in memory stands before it. */
+/* Stored rows are next when no delivery in memory stands before them. */
 static bool is_turn_of_stored(const struct key_chain *chain)
 {
         if (chain->n_stored == 0 || chain->is_waiting)
@@ -136,7 +136,7 @@ static bool is_turn_of_stored(const struct key_chain *chain)
                (first_of(chain)->state == DELIVERY_DECIDED && first_of(chain)->row == ROW_NONE);
 }
 
-/* Whatever has changed: it may be gone, or wanted. */
+/* Something has changed: the chain may be empty, or its stored rows next. */
 static void review(struct key_order *order, struct key_chain *chain)
 {
         if (chain->is_fetching)
@@ -230,7 +230,7 @@ bool key_order_is_behind_stored(const struct delivery *delivery)
         return chain->is_waiting || !is_before_stored(delivery);
 }
 
-/* Those before it are dead: they are written with it, or sooner. */
+/* All before it are dead: they are written with it, or sooner. */
 static bool is_first_alive(const struct delivery *delivery)
 {
         const struct list *link = &delivery->chain_link;

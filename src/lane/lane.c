@@ -55,8 +55,8 @@ void lane_own(struct lane *lane, const struct cursor *cursor, const struct parke
         lane->state = LANE_OWNED;
         for (size_t i = 0; i < parked->n_keys; i++) {
                 const struct parked_key *key = &parked->keys[i];
-                /* Without order each row comes when it is due, but for those that were blocked while
-                 * there still was one. */
+                /* Without order each row comes when it is due, but for rows that were blocked while
+                 * the lane still kept order. */
                 uint64_t n_rows = lane->policy.by_key ? key->n_rows : key->n_blocked;
                 if (n_rows > 0)
                         key_order_note_stored(&lane->order, key->key, n_rows, key->is_waiting);
@@ -177,8 +177,8 @@ static int64_t earlier(int64_t a_ms, int64_t b_ms)
         return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
 }
 
-/* When time alone lets something start. It takes both, the breaker and the rate; and neither's moment
- * matters while an attempt has to end first. */
+/* When time alone lets a delivery start. Both the breaker and the rate must let it, and time does
+ * not help while an attempt in flight has to end first. */
 static int64_t start_due(const struct lane *lane)
 {
         int64_t due_ms = lane->breaker.state == BREAKER_OPEN ? lane->breaker.until_ms : -1;

@@ -1,8 +1,8 @@
 /*
  * What becomes of a delivery, as a verdict for the database: delivered, parked
- * or given up. One that came with the stream is written when the cursor passes
- * it, in the same transaction; one that was parked already, at once. A
- * delivery from the stream that is simply delivered needs no verdict.
+ * or given up. The verdict on a delivery from the stream is written when the
+ * cursor passes it, in the same transaction; the verdict on a row, with the
+ * next settle. A delivery from the stream that is simply delivered needs none.
  */
 #include "base/alloc.h"
 #include "lane/lane_internal.h"
@@ -150,7 +150,7 @@ static void park_one(
         give_verdict(lane, delivery, verdict, now_ms);
 }
 
-/* Those of its key that stand behind it in memory and are not under way. */
+/* Parks the deliveries of its key that stand behind it in memory and are not under way. */
 static void park_followers(struct lane *lane, struct delivery *delivery, int64_t now_ms)
 {
         struct key_chain *chain = delivery->chain;
@@ -198,7 +198,8 @@ void lane_unload(struct lane *lane, struct delivery *delivery, int64_t now_ms)
         lane_let_go(lane, delivery);
 }
 
-/* Who the cursor waits for: the window's head, or the first of its key. */
+/* The delivery in flight that the cursor waits for: the window's head or, if that is blocked, the
+ * first of its key. */
 static const struct delivery *holder(const struct lane *lane)
 {
         const struct delivery *head = window_head(&lane->window);

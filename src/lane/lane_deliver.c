@@ -55,14 +55,14 @@ static bool is_behind_parked(const struct delivery *delivery)
         return key_order_is_behind_parking(delivery) || key_order_is_behind_stored(delivery);
 }
 
-/* Not its fault: it is as if it had not been started. */
+/* Not the event's fault: it is as if the attempt had not been started. */
 static void take_back(struct lane *lane, struct delivery *delivery, int64_t now_ms)
 {
         delivery->n_attempts--;
         key_order_note_failed(delivery);
         delivery->state = DELIVERY_READY;
         if (delivery->verdict != NULL) {
-                /* Parked while it was under way, and about to be written: it comes back from there. */
+                /* It was parked while it was under way: it comes back from its row. */
                 delivery->state = DELIVERY_DECIDED;
         } else if (delivery->row != ROW_NONE && (lane->is_draining || is_behind_parked(delivery))) {
                 lane_unload(lane, delivery, now_ms);
@@ -86,14 +86,14 @@ static void note_down(
 
 /*
  * A RETRY says something about the destination, not about the event, in two
- * cases: nobody answered although others are not answered either; or the sink
- * is taken for down already because event after event failed. Then nothing is
- * charged, until the same event fails once more after the destination has
- * answered others.
+ * cases: the destination did not answer, and has not answered others either; or
+ * the sink counts as down already because event after event failed. Then
+ * nothing is charged, until the same event fails once more after the
+ * destination has answered others.
  *
- * Whoever read the event and refused it did say something about the event: it
- * is charged, be it at the pace of the probes. Or else, once nothing but such
- * events is left, they would keep the sink down for ever.
+ * A destination that read the event and refused it did say something about the
+ * event. The attempt is charged, if only at the pace of the probes: otherwise
+ * such events, once nothing else is left, would keep the sink down for ever.
  */
 static bool is_an_outage(
     const struct lane *lane, const struct delivery *delivery, const struct outcome *outcome)
@@ -107,7 +107,7 @@ static bool is_an_outage(
         return !(delivery->is_suspect && answered_others);
 }
 
-/* Its turn comes later: it is parked, as one that failed, but has not been tried. */
+/* The event is to come later: it is parked like one that failed, but nothing is charged. */
 static struct lane_result postpone(
     struct lane *lane, struct delivery *delivery, const struct outcome *outcome, int64_t now_ms)
 {

@@ -9,7 +9,7 @@ bool lane_has_room(const struct lane *lane, uint32_t n_events); /* for a page of
 uint32_t lane_parked_room(const struct lane *lane); /* how many more rows may come into memory */
 bool lane_is_pressing(const struct lane *lane); /* a settle is to come at once, if anything moved */
 
-/* Not ours, draining or paused: nothing new is read or started. */
+/* Not owned, draining or paused: nothing new is read or started. */
 static inline bool lane_is_idle(const struct lane *lane)
 {
         return lane->state != LANE_OWNED || lane->is_draining || lane->is_paused;

@@ -1,5 +1,5 @@
-/* What a lane reads, and what it does with each delivery that comes in: let it stand in line, park
- * it behind its key or until its time, or give it up at once. */
+/* What a lane reads, and what it does with each delivery that comes in: queue it, park it behind
+ * its key or until its time, or give it up at once. */
 #include "lane/consistency.h"
 #include "lane/lane_internal.h"
 
@@ -74,7 +74,7 @@ static void admit_from_stream(
         bool is_unjudged = is_marked(page->is_unjudged, i);
 
         if (lane->is_draining)
-                return; /* it is left to the next relay */
+                return; /* the next relay delivers it */
         if (is_marked(page->is_delayed, i) && !is_unjudged) {
                 lane_decide_delayed(lane, delivery, now_ms);
                 return;
@@ -111,8 +111,8 @@ void lane_take_page(struct lane *lane, struct page *page, int64_t now_ms)
 
 bool lane_may_claim(const struct lane *lane)
 {
-        /* While the destination is down they may as well stay where they are. But if nothing else
-         * is at hand, one of them has to find out when it is back. */
+        /* While the destination is down, rows may as well stay where they are. But if nothing else
+         * is ready, one of them has to be the probe. */
         return !lane_is_idle(lane) && !lane->parked.is_reading && lane_parked_room(lane) > 0 &&
                (lane->breaker.state == BREAKER_CLOSED || !ready_queue_is_any_ready(&lane->ready));
 }

@@ -1,4 +1,4 @@
-/* How much of its window a lane may fill: with pages of the stream, and with rows that were parked. */
+/* How much of its window a lane may fill, with pages of the stream and with parked rows. */
 #include "lane/lane_internal.h"
 
 #define SMALL_PAGE 64

@@ -41,7 +41,8 @@ static void note_parked(struct lane *lane, const struct delivery *delivery, int6
                 parked_reader_note_due(&lane->parked, verdict->due_ms);
 }
 
-/* It has a row now, and its attempt goes on or has ended meanwhile. */
+/* It was parked while under way, and that is written: it has a row. Its attempt goes on, or has
+ * ended meanwhile. */
 static void keep_parked(struct lane *lane, struct delivery *delivery, int64_t now_ms)
 {
         const struct verdict *next = delivery->next_verdict;

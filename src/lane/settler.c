@@ -50,8 +50,8 @@ void settler_note_blocked(struct settler *settler, const struct delivery *delive
         settler->is_awaited |= key_order_awaits_dead(delivery);
 }
 
-/* Which row of its key is to be tried first is known only now: one before it may have been delivered
- * since, or parked too. */
+/* Only now is it known which row of its key is to be tried first: a delivery before it may have
+ * been delivered since, or parked too. */
 static void name_state(struct verdict *verdict)
 {
         const struct delivery *delivery = verdict->delivery;
