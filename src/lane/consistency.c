@@ -189,7 +189,9 @@ void lane_assert_consistent(const struct lane *lane)
         case LANE_UNOWNED:
                 assert(lane->n_in_flight == 0 && lane->window.n_taken == 0);
                 assert(list_is_empty(&lane->parked.batches) && lane->order.n_chains == 0);
-                assert(!ready_queue_is_any_ready(&lane->ready) && !lane_is_asking(lane));
+                assert(!ready_queue_is_any_ready(&lane->ready));
+                assert(lane->stream.state == STREAM_IDLE && lane->stream.seen == NULL);
+                assert(!lane->parked.is_reading && !lane->settler.is_writing);
                 return;
         case LANE_LEAVING:
                 assert(lane->n_in_flight > 0);
