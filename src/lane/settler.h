@@ -23,6 +23,7 @@ struct settler {
         uint64_t n_settled; /* events behind the durable cursor since the lane was owned */
 };
 
+/* Also forgets everything. Verdicts belong to their deliveries, and are freed with these. */
 void settler_init(struct settler *settler);
 
 /* Something has changed and is to be written then, or sooner. */
