@@ -1,13 +1,7 @@
-/* What the files of a lane offer each other; each uses those above it only. */
+/* What the files of a lane offer each other. Each calls only those that come before it here. */
 #pragma once
 
 #include "lane/lane.h"
-
-/* lane_room.c: how much of its window a lane may fill, and with what. */
-uint32_t lane_page_events(const struct lane *lane);             /* that the next page may have */
-bool lane_has_room(const struct lane *lane, uint32_t n_events); /* for a page of so many */
-uint32_t lane_parked_room(const struct lane *lane); /* how many more rows may come into memory */
-bool lane_is_pressing(const struct lane *lane); /* a settle is to come at once, if anything moved */
 
 /* Not owned, draining or paused: nothing new is read or started. */
 static inline bool lane_is_idle(const struct lane *lane)
@@ -46,8 +40,10 @@ int64_t lane_slow_due(const struct lane *lane);
 /* Parks what stands before something that is done, so that the cursor can pass it. */
 void lane_park_holes(struct lane *lane, int64_t now_ms);
 
-/* lane_read.c: could rows be read back if some were due? */
+/* lane_read.c: could rows be read back if some were due? And is the window so full, or anything in
+ * such a hurry, that a settle is to come at once? */
 bool lane_may_claim(const struct lane *lane);
+bool lane_is_pressing(const struct lane *lane);
 
 /* lane_deliver.c: lane_finish() of a lane that is owned. */
 struct lane_result lane_judge(struct lane *lane, struct delivery *delivery,

@@ -1,20 +1,108 @@
-/* What a lane reads, and what it does with each delivery that comes in: queue it, park it behind
- * its key or until its time, or give it up at once. */
+/*
+ * What a lane reads: how much of its window may be filled, with pages of the
+ * stream and with parked rows; and what it does with each delivery that comes
+ * in: queue it, park it behind its key or until its time, or give it up.
+ */
 #include "lane/consistency.h"
 #include "lane/lane_internal.h"
 
 #include <assert.h>
 #include <stdio.h>
 
+#define SMALL_PAGE 64
+
 static const char unjudged_words[] =
     "the filter could not be answered for this event (mostly: it took too long)";
 
+/* Events claimed and not known to be durably behind us: what a crash now would repeat at most. */
+static uint64_t n_unsettled(const struct lane *lane)
+{
+        return lane->window.n_taken - lane->settler.n_settled +
+               (lane->stream.seen != NULL ? lane->stream.seen->n_events : 0);
+}
+
+/* Of the payloads that came with the stream. */
+static uint64_t n_bytes(const struct lane *lane)
+{
+        return lane->window.bytes + (lane->stream.seen != NULL ? lane->stream.seen->bytes : 0);
+}
+
+/* The part of the window that is kept for rows that were parked. */
+static uint32_t parked_share(const struct lane *lane)
+{
+        return lane->policy.max_in_flight >= 8 ? lane->policy.max_in_flight / 4 : 1;
+}
+
+static bool is_any_parked(const struct lane *lane)
+{
+        const struct parked_reader *parked = &lane->parked;
+
+        return parked->n_rows > 0 || parked->n_claimed > 0 || parked->due_ms >= 0;
+}
+
+static uint32_t stream_share(const struct lane *lane)
+{
+        return lane->policy.max_in_flight - (is_any_parked(lane) ? parked_share(lane) : 0);
+}
+
+/* Four pages fit the window: one is read, one is delivered, and what was delivered before them is
+ * being settled, so that none of these waits for another. A small window is rather divided into two
+ * pages than into pages of a few events. */
+static uint32_t page_events(const struct lane *lane)
+{
+        uint64_t page_bytes = lane->policy.max_in_flight_bytes / 2;
+        uint64_t by_bytes = page_bytes / (4 * (lane->stream.mean_event_bytes + 1));
+        uint32_t half = (stream_share(lane) + 1) / 2;
+        uint32_t by_count = half / 2;
+
+        if (by_count < SMALL_PAGE)
+                by_count = half < SMALL_PAGE ? half : SMALL_PAGE;
+        if (by_bytes < 1)
+                return 1;
+        return by_bytes < by_count ? (uint32_t)by_bytes : by_count;
+}
+
+static bool has_room(const struct lane *lane, uint32_t n_events)
+{
+        uint64_t n_all = n_unsettled(lane) + lane->parked.n_claimed;
+
+        return n_unsettled(lane) + n_events <= stream_share(lane) &&
+               n_all + n_events <= lane->policy.max_in_flight &&
+               n_bytes(lane) <= lane->policy.max_in_flight_bytes / 2;
+}
+
+static uint32_t parked_room(const struct lane *lane)
+{
+        uint32_t share = parked_share(lane);
+        uint64_t n_all = n_unsettled(lane) + lane->stream.n_reading + lane->parked.n_claimed;
+        uint64_t free_window =
+            n_all < lane->policy.max_in_flight ? lane->policy.max_in_flight - n_all : 0;
+
+        /* One answer may bring as much again. */
+        if (lane->parked.n_claimed >= share ||
+            lane->parked.bytes > lane->policy.max_in_flight_bytes / 4)
+                return 0;
+        share -= lane->parked.n_claimed;
+        return share < free_window ? share : (uint32_t)free_window;
+}
+
+static bool is_half_delivered(const struct lane *lane)
+{
+        return lane->window.n_passed - lane->settler.n_settled >= (stream_share(lane) + 1) / 2;
+}
+
+bool lane_is_pressing(const struct lane *lane)
+{
+        return lane->is_draining || lane->settler.is_awaited || is_half_delivered(lane) ||
+               !has_room(lane, page_events(lane));
+}
+
 bool lane_wants_page(struct lane *lane, struct page_request *out_request)
 {
-        uint32_t n_events = lane_page_events(lane);
+        uint32_t n_events = page_events(lane);
 
         if (lane_is_idle(lane) || !stream_reader_may_ask(&lane->stream) ||
-            !lane_has_room(lane, n_events) || lane->parked.n_rows >= lane->policy.max_parked)
+            !has_room(lane, n_events) || lane->parked.n_rows >= lane->policy.max_parked)
                 return false;
         stream_reader_ask(&lane->stream, n_events, out_request);
         out_request->max_event_bytes = lane->policy.max_in_flight_bytes / 2 / n_events;
@@ -113,7 +201,7 @@ bool lane_may_claim(const struct lane *lane)
 {
         /* While the destination is down, rows may as well stay where they are. But if nothing else
          * is ready, one of them has to be the probe. */
-        return !lane_is_idle(lane) && !lane->parked.is_reading && lane_parked_room(lane) > 0 &&
+        return !lane_is_idle(lane) && !lane->parked.is_reading && parked_room(lane) > 0 &&
                (lane->breaker.state == BREAKER_CLOSED || !ready_queue_is_any_ready(&lane->ready));
 }
 
@@ -121,7 +209,7 @@ bool lane_wants_parked(struct lane *lane, int64_t now_ms, struct parked_request 
 {
         if (!lane_may_claim(lane) || !parked_reader_may_ask(&lane->parked, &lane->order, now_ms))
                 return false;
-        parked_reader_ask(&lane->parked, &lane->order, lane_parked_room(lane),
+        parked_reader_ask(&lane->parked, &lane->order, parked_room(lane),
             lane->policy.max_in_flight_bytes / 8, out_request);
         lane_assert_consistent(lane);
         return true;
@@ -169,7 +257,7 @@ void lane_take_parked(struct lane *lane, struct parked_batch *parked, int64_t no
 
         assert(lane->state == LANE_OWNED);
         parked_reader_note_answer(reader, parked, now_ms);
-        room = lane->is_draining ? 0 : lane_parked_room(lane);
+        room = lane->is_draining ? 0 : parked_room(lane);
         if (parked->n_rows > room)
                 parked_reader_note_due(reader, now_ms); /* some rows stay where they are */
         if (parked->n_rows == 0 || room == 0) {
