@@ -28,7 +28,7 @@ static void add_lane(struct sink_telemetry *seen, const struct lane *lane)
 {
         const struct window *window = &lane->window;
 
-        seen->in_flight += window->n_taken - lane->n_settled + lane->n_claimed;
+        seen->in_flight += window->n_taken - lane->settler.n_settled + lane->parked.n_claimed;
         seen->window += lane->policy.max_in_flight;
         if (breaker_gauge(lane) < seen->breaker)
                 seen->breaker = breaker_gauge(lane);

@@ -146,7 +146,7 @@ static void on_settled(void *owner)
         struct runner *runner = owner;
 
         crash_point("after_settled");
-        if (!list_is_empty(&runner->lane.settling))
+        if (!list_is_empty(&runner->lane.settler.sent))
                 crash_point("after_park");
         lane_settled(&runner->lane, dispatcher_now_ms());
         runner_tell_settled(runner, clock_monotonic_us());
@@ -329,10 +329,8 @@ void runner_update_pause(struct runner *runner)
 
 bool runner_is_idle(const struct runner *runner)
 {
-        const struct lane *lane = &runner->lane;
-
-        return !runner->is_claiming && lane->n_in_flight == 0 && !lane->is_reading &&
-               !lane->is_reading_parked && !lane->is_drawing && !lane->is_settling;
+        return !runner->is_claiming && runner->lane.n_in_flight == 0 &&
+               !lane_is_asking(&runner->lane);
 }
 
 /* The receiver's filter is another one, or is given another chance. */

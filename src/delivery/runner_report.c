@@ -15,7 +15,7 @@ static struct attempt_seen seen_of(const struct delivery *delivery, int64_t now_
             .attempt = delivery->attempt.number,
             .arrived_us = delivery->batch->arrived_us,
             .started_us = delivery->started_us,
-            .is_scheduled = delivery->is_row_delayed,
+            .is_scheduled = delivery->row == ROW_DELAYED,
             .now_us = now_us};
 }
 

@@ -24,10 +24,8 @@ static bool is_asked_for(const struct runner *runner)
 
 void runner_note_delivered(struct runner *runner, const struct delivery *delivery, int64_t now_us)
 {
-        bool has_verdict = delivery->is_parked || delivery->is_verdict_sent;
-
-        if (has_verdict)
-                return;
+        if (delivery_has_row(delivery))
+                return; /* it gets a verdict */
         if (runner->n_delivered == runner->n_delivered_max) {
                 runner->n_delivered_max = runner->n_delivered_max * 2 + 64;
                 runner->delivered = xrealloc(
@@ -69,7 +67,7 @@ static size_t take_settled(struct runner *runner, int64_t *out_ids, int64_t now_
 
         for (size_t i = 0; i < runner->n_delivered; i++) {
                 const struct delivered *delivered = &runner->delivered[i];
-                if (delivered->sequence >= runner->lane.n_settled) {
+                if (delivered->sequence >= runner->lane.settler.n_settled) {
                         runner->delivered[n_kept++] = *delivered;
                         continue;
                 }

@@ -5,8 +5,8 @@
 /* A probe is cheap, and a destination that is back should not wait for the next one for long. */
 static const struct backoff probe_backoff = {.first_ms = 200, .factor = 2, .max_ms = 5000};
 
-/* But whoever refuses our credentials may count the attempts and lock us out: 10 s to 5 min, and
- * only half of that is left to chance, lest a few unlucky draws follow each other. */
+/* A peer that refuses our credentials may count the attempts and lock us out: 10 s to 5 min. Only
+ * half of that is random, so that a few short draws in a row do no harm. */
 static const struct backoff half_rare_backoff = {.first_ms = 5000, .factor = 2, .max_ms = 150000};
 
 static int64_t wait_ms(const struct breaker *breaker, uint32_t jitter)
@@ -50,7 +50,7 @@ void breaker_note_down(
                 breaker->needs_operator = true;
                 breaker->n_failures = 0;
         }
-        /* Those that were in flight when it opened tell nothing new, but may know for how long. */
+        /* Attempts in flight when it opened tell nothing new, but may know for how long. */
         if (!is_open || is_worse)
                 breaker->n_failures++;
         due_ms = wait_ms(breaker, jitter);
@@ -70,13 +70,13 @@ void breaker_note_up(struct breaker *breaker)
         switch (breaker->state) {
         case BREAKER_CLOSED:
                 breaker->n_failed = 0;
-                /* One more for each success: twice as many each time that all have come back. */
+                /* One more for each success: the allowance doubles with each round of answers. */
                 if (breaker->allowance > 0 && ++breaker->allowance >= BREAKER_FULL_SPEED)
                         breaker->allowance = 0;
                 return;
         case BREAKER_OPEN:
-                /* Those that were accepted before it opened say nothing about now: a peer that asked
-                 * for a pause gets it, although it still answers what it had taken. */
+                /* Answers to attempts from before it opened say nothing about now: a peer that
+                 * asked for a pause gets it, although it still answers what it had taken. */
                 return;
         case BREAKER_HALF_OPEN:
                 close_slowly(breaker);
@@ -101,7 +101,7 @@ bool breaker_note_failed(struct breaker *breaker, int64_t event_id, int64_t now_
                 }
                 close_slowly(breaker); /* it is back; the event has a fault of its own */
         }
-        /* One event that fails again and again is a fault of its own, too. */
+        /* An event that fails again and again has a fault of its own. */
         if (breaker->n_failed > 0 && breaker->last_failed_id == event_id)
                 return false;
         breaker->last_failed_id = event_id;

@@ -1,59 +1,100 @@
-/* One event on its way to one sink. */
+/*
+ * One event on its way to one sink, and the batch that it was read with. Pure.
+ */
 #pragma once
 
 #include "base/list.h"
+#include "outbox/page.h"
+#include "outbox/parked.h"
 #include "outbox/settlement.h"
 #include "pgcourier/sink.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /*
  *   READY, BLOCKED -> IN_FLIGHT -> DECIDED    and back to READY or BLOCKED if an outage ended it
  *
- * A slow one may be parked while it is IN_FLIGHT: then it has a verdict already, and gets another
- * when its attempt ends.
+ * A slow delivery may be parked while it is IN_FLIGHT. It then has a verdict already, and gets
+ * another one when its attempt ends.
  */
 enum delivery_state {
         DELIVERY_READY,     /* may start */
-        DELIVERY_BLOCKED,   /* behind an earlier one of its key */
+        DELIVERY_BLOCKED,   /* behind an earlier delivery of its key */
         DELIVERY_IN_FLIGHT, /* with the sink */
         DELIVERY_DECIDED,   /* delivered, or its verdict is on its way to the database */
+};
+
+/* What courier.parked has of a delivery. */
+enum delivery_row {
+        ROW_NONE,
+        ROW_DELAYED, /* a row in state `delayed`: it has no place behind its key yet */
+        ROW_IN_LINE, /* a row in any other state */
 };
 
 struct batch;
 
 struct delivery {
         const struct event *event; /* borrowed from its batch */
-        struct batch *batch;       /* what it came with */
+        struct batch *batch;       /* what it was read with */
         enum delivery_state state;
-        bool is_parked;      /* it has a row in courier.parked */
-        bool is_row_delayed; /* whose state is still `delayed` */
-        bool is_decided;     /* window.c's: from the stream, and the position may pass it */
-        bool is_passed;      /* window.c's: the position has passed it */
+        enum delivery_row row;
         uint32_t n_attempts; /* that count: started, and not ended by an outage or by us */
         int64_t retried_ms;  /* the sum of the delays so far */
         int64_t started_ms;  /* while IN_FLIGHT */
-        int64_t started_us;  /* the route's: the same, monotonic clock */
+        int64_t started_us;  /* the runner's: the same, monotonic clock */
         uint64_t sequence;   /* its place in the delivery order of its lane; from the stream only */
         struct list link;    /* ready_queue.c's, while READY */
-        struct list claimed_link; /* lane::claimed, while it is parked and in memory */
+        struct list
+            claimed_link; /* parked_reader::claimed, while it is in memory and has or gets a row */
 
-        /* For suspicion: an unanswered attempt is charged only if the sink answered others since. */
+        /* An unanswered attempt is charged only if the sink answered others since. */
         bool is_suspect;
         uint64_t n_answers_then; /* of the lane, when it failed last without being charged */
 
-        /* What the database is to know; owned; NULL: nothing. The second waits until the first,
-         * which is on its way, has arrived. */
+        /* What the database is to know; owned; NULL: nothing. The second one waits until the first
+         * one, which a settle carries, is written. */
         struct verdict *verdict;
         struct verdict *next_verdict;
-        bool is_verdict_sent;
 
         /* key_order.c's */
-        struct key_chain *chain; /* those of its key, itself included; or NULL */
+        struct key_chain *chain; /* of its key, with itself in it; or NULL */
         struct list chain_link;
-        bool has_failed;     /* at least once since it joined the chain */
-        bool is_out_of_line; /* one that stood before it was stored meanwhile */
+        bool has_failed;   /* at least once since it joined the chain */
+        bool is_overtaken; /* a delivery that stood before it in the chain was stored meanwhile */
 
         struct attempt attempt;
 };
+
+/* Deliveries that were read together, from the stream (a page) or from courier.parked. */
+struct batch {
+        struct list link;
+        struct page *page;           /* owned; NULL if it was parked */
+        struct parked_batch *parked; /* owned; NULL if it is from the stream */
+        size_t bytes;                /* of the payloads */
+        int64_t arrived_us;          /* from the database; monotonic clock */
+        size_t n_done; /* the cursor has passed so many of the first ones: window.c's; or all */
+        size_t n_held; /* deliveries behind the cursor that still need the batch */
+        size_t n_deliveries;
+        struct delivery deliveries[];
+};
+
+/* Takes the page or the parked batch. The deliveries are READY, but in no queue. */
+struct batch *batch_of_page(struct page *page);
+struct batch *batch_of_parked(struct parked_batch *parked);
+
+/* Frees it with its events and any verdict left. It is in no list any more. */
+void batch_free(struct batch *batch);
+
+/* It is neither with the sink nor decided. */
+bool delivery_is_waiting(const struct delivery *delivery);
+
+/* The cursor has passed it: what becomes of it now needs a verdict of its own. */
+bool delivery_is_behind_cursor(const struct delivery *delivery);
+
+/* The cursor may pass it: it is delivered, or has a verdict. */
+bool delivery_is_decided(const struct delivery *delivery);
+
+/* Its row of courier.parked is written, or a settle under way writes it. */
+bool delivery_has_row(const struct delivery *delivery);

@@ -8,8 +8,8 @@
 
 enum { SHORT_KEY_BYTES = 64 };
 
-/* FNV-1a, 64 bit (Fowler, Noll, Vo): short keys, no adversary worth a slower hash: whoever chooses
- * keys may already write the outbox. */
+/* FNV-1a, 64 bit (Fowler, Noll, Vo). Keys are short, and a keyed hash would protect nothing: only
+ * writers of the outbox choose keys. */
 static uint64_t hash_key(const char *key)
 {
         uint64_t hash = 0xcbf29ce484222325u;
@@ -127,16 +127,16 @@ static bool is_dead(const struct delivery *delivery)
                (delivery->next_verdict != NULL && delivery->next_verdict->kind == VERDICT_DEAD);
 }
 
-/* It is the turn of what is stored when nothing in memory stands before it. */
+/* Stored rows are next when no delivery in memory stands before them. */
 static bool is_turn_of_stored(const struct key_chain *chain)
 {
         if (chain->n_stored == 0 || chain->is_waiting)
                 return false;
         return list_is_empty(&chain->deliveries) ||
-               (first_of(chain)->state == DELIVERY_DECIDED && !first_of(chain)->is_parked);
+               (first_of(chain)->state == DELIVERY_DECIDED && first_of(chain)->row == ROW_NONE);
 }
 
-/* Whatever has changed: it may be gone, or wanted. */
+/* Something has changed: the chain may be empty, or its stored rows next. */
 static void review(struct key_order *order, struct key_chain *chain)
 {
         if (chain->is_fetching)
@@ -187,12 +187,10 @@ bool key_order_has_joined_parked(const struct delivery *delivery)
         return chain != NULL && (chain->n_stored > 0 || chain->n_parking > 0);
 }
 
-/* It was read back, in the order in which it was stored. */
-static bool is_in_line(struct list *link)
+/* Its row stands before the rows of its key that are not in memory. */
+static bool is_before_stored(const struct delivery *delivery)
 {
-        const struct delivery *delivery = list_owner(link, struct delivery, chain_link);
-
-        return delivery->is_parked && !delivery->is_row_delayed && !delivery->is_out_of_line;
+        return delivery->row == ROW_IN_LINE && !delivery->is_overtaken;
 }
 
 void key_order_rejoin(struct key_order *order, struct delivery *delivery)
@@ -203,7 +201,8 @@ void key_order_rejoin(struct key_order *order, struct delivery *delivery)
                 return;
         delivery->chain = find_or_make_chain(order, delivery->event->key);
         place = delivery->chain->deliveries.next;
-        while (place != &delivery->chain->deliveries && is_in_line(place))
+        while (place != &delivery->chain->deliveries &&
+               is_before_stored(list_owner(place, struct delivery, chain_link)))
                 place = place->next;
         list_insert_before(place, &delivery->chain_link);
 }
@@ -228,11 +227,10 @@ bool key_order_is_behind_stored(const struct delivery *delivery)
 
         if (chain == NULL || chain->n_stored == 0)
                 return false;
-        return chain->is_waiting || !delivery->is_parked || delivery->is_row_delayed ||
-               delivery->is_out_of_line;
+        return chain->is_waiting || !is_before_stored(delivery);
 }
 
-/* Those before it are dead: they are written with it, or sooner. */
+/* All before it are dead: they are written with it, or sooner. */
 static bool is_first_alive(const struct delivery *delivery)
 {
         const struct list *link = &delivery->chain_link;
@@ -268,7 +266,7 @@ bool key_order_awaits_dead(const struct delivery *delivery)
         if (key_order_is_first(delivery))
                 return false;
         before = list_owner(delivery->chain_link.prev, struct delivery, chain_link);
-        return is_dead(before) && !before->is_verdict_sent &&
+        return is_dead(before) && !before->verdict->is_sent &&
                !list_is_empty(&before->verdict->link);
 }
 
@@ -312,8 +310,8 @@ void key_order_note_kept(struct delivery *delivery)
 }
 
 /* From this place in the chain on. */
-static void call_out(struct key_order *order, struct key_chain *chain, struct list *link,
-    key_order_released_fn *on_released, void *owner)
+static void resume_blocked(
+    struct key_order *order, struct key_chain *chain, struct list *link, struct ready_queue *ready)
 {
         for (; chain->n_blocked > 0 && link != &chain->deliveries; link = link->next) {
                 struct delivery *follower = list_owner(link, struct delivery, chain_link);
@@ -321,16 +319,16 @@ static void call_out(struct key_order *order, struct key_chain *chain, struct li
                         break;
                 if (follower->state == DELIVERY_BLOCKED) {
                         chain->n_blocked--;
-                        on_released(owner, follower);
+                        ready_queue_resume(ready, follower);
                 }
         }
 }
 
-void key_order_note_started(struct key_order *order, const struct delivery *delivery,
-    key_order_released_fn *on_released, void *owner)
+void key_order_note_started(
+    struct key_order *order, const struct delivery *delivery, struct ready_queue *ready)
 {
         if (delivery->chain != NULL && order->sink_keeps_order)
-                call_out(order, delivery->chain, delivery->chain_link.next, on_released, owner);
+                resume_blocked(order, delivery->chain, delivery->chain_link.next, ready);
 }
 
 static struct key_chain *take_out(struct delivery *delivery)
@@ -345,24 +343,23 @@ static struct key_chain *take_out(struct delivery *delivery)
         if (is_parking(delivery))
                 chain->n_parking--;
         delivery->has_failed = false;
-        delivery->is_out_of_line = false;
+        delivery->is_overtaken = false;
         return chain;
 }
 
-void key_order_leave(struct key_order *order, struct delivery *delivery,
-    key_order_released_fn *on_released, void *owner)
+void key_order_leave(struct key_order *order, struct delivery *delivery, struct ready_queue *ready)
 {
         struct key_chain *chain;
 
         if (delivery->chain == NULL)
                 return;
         chain = take_out(delivery);
-        call_out(order, chain, chain->deliveries.next, on_released, owner);
+        resume_blocked(order, chain, chain->deliveries.next, ready);
         review(order, chain);
 }
 
-void key_order_store(struct key_order *order, struct delivery *delivery, bool is_waiting,
-    key_order_released_fn *on_released, void *owner)
+void key_order_store(
+    struct key_order *order, struct delivery *delivery, bool is_waiting, struct ready_queue *ready)
 {
         struct key_chain *chain;
 
@@ -370,12 +367,12 @@ void key_order_store(struct key_order *order, struct delivery *delivery, bool is
                 return;
         for (struct list *link = delivery->chain_link.next; link != &delivery->chain->deliveries;
              link = link->next)
-                list_owner(link, struct delivery, chain_link)->is_out_of_line = true;
+                list_owner(link, struct delivery, chain_link)->is_overtaken = true;
         chain = take_out(delivery);
         chain->n_stored++;
         if (is_waiting)
                 chain->is_waiting = true;
-        call_out(order, chain, chain->deliveries.next, on_released, owner);
+        resume_blocked(order, chain, chain->deliveries.next, ready);
         review(order, chain);
 }
 

@@ -1,64 +1,45 @@
-/* A lane as a whole: who owns it, when it rests. What it does is in lane_read.c, lane_deliver.c,
- * lane_decide.c and lane_settle.c, in the order in which an event passes them. */
+/*
+ * A lane as a whole: who owns it, when it rests, and when time alone gives it
+ * something to do. An event passes lane_read.c, lane_deliver.c, lane_decide.c
+ * and lane_settle.c, in this order.
+ */
 #include "lane/lane.h"
 
+#include "lane/consistency.h"
 #include "lane/lane_internal.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
-static void init_lists(struct lane *lane)
-{
-        list_init(&lane->parked);
-        list_init(&lane->claimed);
-        list_init(&lane->verdicts);
-        list_init(&lane->settling);
-        ready_queue_init(&lane->ready);
-}
+static const struct cursor nowhere;
 
 void lane_init(struct lane *lane, const struct lane_policy *policy)
 {
-        *lane = (struct lane){.policy = *policy, .mean_event_bytes = 1024, .parked_due_ms = -1};
+        *lane = (struct lane){.policy = *policy};
+        stream_reader_init(&lane->stream);
         window_init(&lane->window);
+        parked_reader_init(&lane->parked);
         key_order_init(&lane->order, policy->sink_keeps_order);
+        ready_queue_init(&lane->ready);
         rate_init(&lane->rate, policy->rate_per_s, policy->rate_burst);
-        init_lists(lane);
+        settler_init(&lane->settler);
 }
 
-static void forget_everything(struct lane *lane)
+/* Forgets everything but what the destination is like. */
+static void reset(struct lane *lane, const struct cursor *position, uint64_t n_rows)
 {
-        window_deinit(&lane->window);
-        window_init(&lane->window);
-        list_for_each (link, &lane->parked)
-                batch_free(list_owner(link, struct batch, link));
+        stream_reader_reset(&lane->stream, position);
+        window_reset(&lane->window, position);
+        parked_reader_reset(&lane->parked, n_rows);
         key_order_deinit(&lane->order);
-        init_lists(lane);
-        lane->n_claimed = 0;
-        lane->parked_bytes = 0;
-        cursor_deinit(&lane->next_page);
-        frame_unref(lane->unfinished);
-        lane->unfinished = NULL;
-        lane->is_reading = false;
-        lane->n_reading = 0;
-        lane->seen = NULL;
-        lane->is_drawing = false;
-        lane->n_parked = 0;
-        lane->is_reading_parked = false;
-        lane->parked_due_ms = -1;
-        lane->n_fetching = 0;
-        lane->is_moved = false;
-        lane->is_settle_awaited = false;
-        lane->is_settling = false;
-        lane->n_settling = 0;
-        lane->n_settled = 0;
+        ready_queue_init(&lane->ready);
+        settler_init(&lane->settler);
 }
 
 void lane_deinit(struct lane *lane)
 {
         assert(lane->n_in_flight == 0);
-        forget_everything(lane);
-        free(lane->excluded);
+        reset(lane, &nowhere, 0);
+        parked_reader_deinit(&lane->parked);
 }
 
 void lane_set_policy(struct lane *lane, const struct lane_policy *policy)
@@ -70,30 +51,25 @@ void lane_set_policy(struct lane *lane, const struct lane_policy *policy)
 void lane_own(struct lane *lane, const struct cursor *cursor, const struct parked_keys *parked)
 {
         assert(lane->state == LANE_UNOWNED);
-        forget_everything(lane);
+        reset(lane, cursor, parked->n_rows);
         lane->state = LANE_OWNED;
-        cursor_assign(&lane->next_page, cursor);
-        window_reset(&lane->window, cursor);
-        lane->is_rung = true;
-
-        lane->is_parked_rung = true;
-        lane->n_parked = parked->n_rows;
         for (size_t i = 0; i < parked->n_keys; i++) {
                 const struct parked_key *key = &parked->keys[i];
-                /* Without order each row comes when it is due, but for those that were blocked while
-                 * there still was one. */
+                /* Without order each row comes when it is due, but for rows that were blocked while
+                 * the lane still kept order. */
                 uint64_t n_rows = lane->policy.by_key ? key->n_rows : key->n_blocked;
                 if (n_rows > 0)
                         key_order_note_stored(&lane->order, key->key, n_rows, key->is_waiting);
         }
+        lane_assert_consistent(lane);
 }
 
-void lane_leave(struct lane *lane)
+static void leave(struct lane *lane)
 {
         /* Attempts in flight borrow their events from their batches. */
         if (lane->n_in_flight > 0)
                 return;
-        forget_everything(lane);
+        reset(lane, &nowhere, 0);
         lane->state = LANE_UNOWNED;
 }
 
@@ -102,17 +78,18 @@ void lane_lose(struct lane *lane)
         if (lane->state != LANE_OWNED)
                 return;
         lane->state = LANE_LEAVING;
-        lane_leave(lane);
+        leave(lane);
+        lane_assert_consistent(lane);
 }
 
 void lane_ring(struct lane *lane)
 {
-        lane->is_rung = true;
+        lane->stream.is_rung = true;
 }
 
 void lane_ring_parked(struct lane *lane)
 {
-        lane->is_parked_rung = true;
+        lane->parked.is_rung = true;
 }
 
 void lane_pause(struct lane *lane)
@@ -130,10 +107,20 @@ void lane_probe_now(struct lane *lane, int64_t now_ms)
         breaker_probe_now(&lane->breaker, now_ms);
 }
 
-static bool is_untouched(const struct delivery *delivery)
+struct lane_result lane_finish(struct lane *lane, struct delivery *delivery,
+    const struct outcome *outcome, int64_t now_ms, uint32_t jitter)
 {
-        return (delivery->state == DELIVERY_READY || delivery->state == DELIVERY_BLOCKED) &&
-               delivery->verdict == NULL;
+        struct lane_result result = {.decision = LANE_FORGOTTEN};
+
+        assert(delivery->state == DELIVERY_IN_FLIGHT && lane->n_in_flight > 0);
+        delivery_assert_consistent(delivery);
+        lane->n_in_flight--;
+        if (lane->state == LANE_LEAVING)
+                leave(lane);
+        else
+                result = lane_judge(lane, delivery, outcome, now_ms, jitter);
+        lane_assert_consistent(lane);
+        return result;
 }
 
 /* What was read back and not started stays where it is parked. */
@@ -141,7 +128,8 @@ static void unload_batch(struct lane *lane, struct batch *batch)
 {
         for (size_t i = 0, n = batch->n_deliveries; i < n; i++) {
                 bool is_last = batch->n_held == 1;
-                if (batch->deliveries[i].batch == NULL || !is_untouched(&batch->deliveries[i]))
+                if (batch->deliveries[i].batch == NULL ||
+                    !delivery_is_waiting(&batch->deliveries[i]))
                         continue;
                 lane_unload(lane, &batch->deliveries[i], 0);
                 if (is_last)
@@ -152,13 +140,9 @@ static void unload_batch(struct lane *lane, struct batch *batch)
 void lane_drain(struct lane *lane)
 {
         lane->is_draining = true;
-        list_for_each (link, &lane->parked)
+        list_for_each (link, &lane->parked.batches)
                 unload_batch(lane, list_owner(link, struct batch, link));
-}
-
-bool lane_is_idle(const struct lane *lane)
-{
-        return lane->state != LANE_OWNED || lane->is_draining || lane->is_paused;
+        lane_assert_consistent(lane);
 }
 
 bool lane_is_at_rest(const struct lane *lane)
@@ -167,21 +151,25 @@ bool lane_is_at_rest(const struct lane *lane)
                 return false;
         if (lane->state != LANE_OWNED)
                 return true;
-        return !lane->is_drawing && !lane->is_moved && !lane->is_settling &&
-               lane->unfinished == NULL && !window_is_held_up(&lane->window);
+        return lane->stream.unfinished == NULL && lane->settler.due_ms < 0 &&
+               !lane->settler.is_writing && !window_is_held_up(&lane->window);
+}
+
+bool lane_is_asking(const struct lane *lane)
+{
+        return lane->stream.state == STREAM_READING || lane->stream.state == STREAM_DRAWING ||
+               lane->parked.is_reading || lane->settler.is_writing;
 }
 
 bool lane_is_caught_up(const struct lane *lane, int64_t now_ms)
 {
-        if (lane->state != LANE_OWNED || lane->is_reading || lane->is_reading_parked ||
-            !lane_is_at_rest(lane))
+        if (lane->state != LANE_OWNED || lane_is_asking(lane) || !lane_is_at_rest(lane))
                 return false;
         if (lane->is_paused)
                 return true;
-        return !lane->is_rung && lane->next_page.until == NULL &&
-               list_is_empty(&lane->window.batches) && list_is_empty(&lane->parked) &&
-               !lane->is_parked_rung && !key_order_has_fetches(&lane->order) &&
-               (lane->parked_due_ms < 0 || lane->parked_due_ms > now_ms);
+        return !stream_reader_may_ask(&lane->stream) && list_is_empty(&lane->window.batches) &&
+               list_is_empty(&lane->parked.batches) &&
+               !parked_reader_may_ask(&lane->parked, &lane->order, now_ms);
 }
 
 static int64_t earlier(int64_t a_ms, int64_t b_ms)
@@ -189,8 +177,8 @@ static int64_t earlier(int64_t a_ms, int64_t b_ms)
         return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
 }
 
-/* When time alone lets something start. It takes both, the breaker and the rate; and neither's moment
- * matters while an attempt has to end first. */
+/* When time alone lets a delivery start. Both the breaker and the rate must let it, and time does
+ * not help while an attempt in flight has to end first. */
 static int64_t start_due(const struct lane *lane)
 {
         int64_t due_ms = lane->breaker.state == BREAKER_OPEN ? lane->breaker.until_ms : -1;
@@ -208,13 +196,11 @@ int64_t lane_next_due_without_starts(const struct lane *lane)
 
         if (lane->state != LANE_OWNED)
                 return -1;
-        if (lane->is_moved && !lane->is_settling && cursor_is_complete(&lane->window.position))
-                due_ms = lane->settle_due_ms;
+        if (!lane->settler.is_writing && cursor_is_complete(&lane->window.position))
+                due_ms = lane->settler.due_ms;
         due_ms = earlier(due_ms, lane_slow_due(lane));
-        if (lane_is_idle(lane))
-                return due_ms;
         if (lane_may_claim(lane))
-                due_ms = earlier(due_ms, lane->parked_due_ms);
+                due_ms = earlier(due_ms, lane->parked.due_ms);
         return due_ms;
 }
 

@@ -1,26 +1,32 @@
 /*
  * What one lane does next. Pure: no I/O, no clock, no randomness of its own,
- * so that a simulator can run it through any history. The dispatcher asks what
- * is wanted, does it, and tells the lane how it went:
+ * so that a simulator can run it through any history. The runner asks what the
+ * lane wants, does it, and tells the lane how it went:
  *
  *   UNOWNED -own-> OWNED -lose-> LEAVING -nothing in flight-> UNOWNED
  *
  *   a page is wanted      -> read it           -> lane_take_page()
- *   parked ones wanted    -> read them         -> lane_take_parked()
+ *   rows are wanted back  -> read them         -> lane_take_parked()
  *   an xid is wanted      -> draw it           -> lane_take_xid()
  *   a delivery may start  -> hand it to a sink -> lane_finish()
  *   a settle is wanted    -> write it          -> lane_settled()
  *
- * Whatever is asked must be done: asking marks it as under way.
+ * The runner must do what it asked for: asking marks it as under way.
+ *
+ * Times are in ms of one local clock, `now_ms`. What holds between any two
+ * calls is written in consistency.h.
  */
 #pragma once
 
 #include "lane/breaker.h"
 #include "lane/delivery.h"
 #include "lane/key_order.h"
+#include "lane/parked_reader.h"
 #include "lane/rate.h"
 #include "lane/ready_queue.h"
 #include "lane/retry.h"
+#include "lane/settler.h"
+#include "lane/stream_reader.h"
 #include "lane/window.h"
 #include "outbox/page.h"
 #include "outbox/parked.h"
@@ -36,15 +42,15 @@ struct lane_policy {
         uint32_t max_in_flight;  /* events claimed and not yet settled; at least 2 */
         uint64_t max_in_flight_bytes;
         uint64_t max_event_bytes; /* a larger payload is a dead letter; 0: any size */
-        uint64_t max_parked;   /* with so many parked for others than their time, no more is read */
-        int64_t park_after_ms; /* a slow one that holds up the cursor is parked then */
-        double rate_per_s;     /* attempts a second; 0: any number */
-        uint32_t rate_burst;   /* so many may start at once after a pause; 0: those of a second */
-        /* Progress is made durable soon, but not at every single event: one write for what a moment
-         * brings. Moving over events of others is worth a write only now and then. */
+        uint64_t max_parked;      /* at so many rows, delayed ones not counted, no page is read */
+        int64_t park_after_ms;    /* an attempt that holds up the cursor for so long is parked */
+        double rate_per_s;        /* attempts a second; 0: any number */
+        uint32_t rate_burst; /* attempts that may start at once after a pause; 0: of a second */
+        /* Progress is made durable soon, but not event by event: one settle carries what a moment
+         * brings. A cursor that only moved over events of other lanes is settled now and then. */
         int64_t settle_delay_ms;
         int64_t settle_idle_ms;
-        int64_t settle_step_ms; /* on multiples of this, so that many lanes go together; 0: any */
+        int64_t settle_step_ms; /* at multiples of this, so that many lanes go together; 0: any */
         struct retry_policy retry;
 };
 
@@ -55,8 +61,8 @@ enum lane_decision {
         LANE_DELIVERED,
         LANE_PARKED,    /* to be tried again in retry_ms */
         LANE_DEAD,      /* given up, with a reason */
-        LANE_AGAIN,     /* it was not its fault: as if it had not been started */
-        LANE_FORGOTTEN, /* the lane is not ours any more */
+        LANE_AGAIN,     /* not the event's fault: as if the attempt had not been started */
+        LANE_FORGOTTEN, /* the lane is not owned any more */
 };
 
 struct lane_result {
@@ -68,50 +74,20 @@ struct lane_result {
 struct lane {
         struct lane_policy policy;
         enum lane_state state;
-        bool is_draining; /* nothing new is read or started */
-        bool is_paused;   /* the same, until it is resumed */
-
-        struct window window; /* what came with the stream */
-        struct list parked;   /* batch::link: what was read back from where it was parked */
-        size_t parked_bytes;  /* of the payloads in these */
-        struct list claimed;  /* delivery::claimed_link: all in memory that have a row */
-        uint32_t n_claimed;   /* of these */
-        struct key_order order;
-        struct breaker breaker;
-        struct rate rate;
-        struct ready_queue ready;
+        bool is_draining;     /* nothing new is read or started; for good */
+        bool is_paused;       /* the same, until the lane is resumed */
         uint32_t n_in_flight; /* attempts with the sink */
         uint64_t n_answers;   /* attempts that prove the destination to be up */
 
-        /* Reading the stream. */
-        struct cursor next_page;     /* where it starts */
-        struct frame *unfinished;    /* the frame that still needs its xid, or NULL */
-        bool is_rung;                /* there may be something beyond what has been read */
-        bool is_reading, is_drawing; /* under way */
-        uint32_t n_reading;          /* events that the page under way may bring */
-        const struct page *seen;     /* it has come and is to be taken; borrowed; or NULL */
-        bool is_seen_for_nothing;    /* nothing is in it, and the reader stays where it was */
-        uint64_t mean_event_bytes;   /* a moving average, to guess how many fit a page */
-
-        /* Reading back what was parked. */
-        uint64_t n_parked;        /* rows but delayed ones, in memory or not */
-        bool is_parked_rung;      /* somebody else may have changed them */
-        bool is_reading_parked;   /* under way */
-        int64_t parked_due_ms;    /* when the next is due, or -1 */
-        const char *fetching[64]; /* the keys asked for; borrowed from the order */
-        size_t n_fetching;
-        int64_t *excluded; /* owned; the ids of the request under way */
-        size_t n_excluded_max;
-
-        /* Settling. */
-        bool is_moved;          /* there is something to settle */
-        int64_t settle_due_ms;  /* while is_moved */
-        struct list verdicts;   /* verdict::link: those that may be written */
-        bool is_settle_awaited; /* a key waits until one of them is */
-        bool is_settling;       /* under way */
-        struct list settling;   /* verdict::link: those under way */
-        uint64_t n_settling;    /* window.n_passed when it was asked for */
-        uint64_t n_settled;     /* events behind the durable cursor since it was owned */
+        /* Each has its own file. No other one changes it, but for a ring, which lane.c notes. */
+        struct stream_reader stream;
+        struct window window; /* what came with the stream */
+        struct parked_reader parked;
+        struct key_order order;
+        struct ready_queue ready;
+        struct breaker breaker;
+        struct rate rate;
+        struct settler settler;
 };
 
 void lane_init(struct lane *lane, const struct lane_policy *policy);
@@ -120,71 +96,79 @@ void lane_deinit(struct lane *lane);
 /* Takes effect with the next decision; a new rate starts with a full burst. */
 void lane_set_policy(struct lane *lane, const struct lane_policy *policy);
 
-/* It is ours, and durably stands at the cursor. Everything is read from there. */
+/* The lane is owned, and stands durably at the cursor: everything is read from there. `parked` is
+ * what it has in courier.parked; both are borrowed for the call. */
 void lane_own(struct lane *lane, const struct cursor *cursor, const struct parked_keys *parked);
 
-/* It is no longer ours. What is in flight still finishes, and changes nothing. */
+/* The lane is not owned any more. Attempts in flight still finish, and change nothing. */
 void lane_lose(struct lane *lane);
 
 /* There may be something new in the outbox. */
 void lane_ring(struct lane *lane);
 
-/* Somebody else may have changed what is parked, or some of it may be due. */
+/* Another session may have changed rows of courier.parked, or some may be due. */
 void lane_ring_parked(struct lane *lane);
 
-/* Nothing is read or started until it is resumed; what is in flight goes on. */
+/* Nothing is read or started until the lane is resumed; attempts in flight go on. */
 void lane_pause(struct lane *lane);
 void lane_resume(struct lane *lane);
 
-/* Somebody says that the destination is well again: it is tried at once. */
+/* An operator says that the destination is well again: it is tried at once. */
 void lane_probe_now(struct lane *lane, int64_t now_ms);
 
-/* Reads and starts nothing any more, so that it comes to rest. What was not started but stands
- * before something that is done gets parked, so that nothing is delivered twice. */
+/* Reads and starts nothing any more, so that the lane comes to rest. What was not started and
+ * stands before something that is done is parked, so that nothing is delivered twice. */
 void lane_drain(struct lane *lane);
 
-/* Nothing in flight, nothing that could be settled, no progress under way. What is being read does not count:
- * a lane that drains has no use for it. */
+/* Nothing is in flight, to be settled, or being settled. A page or rows that are being read do not
+ * count: a lane that drains has no use for them. */
 bool lane_is_at_rest(const struct lane *lane);
 
-/* Everything there was has been read and settled, and nothing parked is due. Or it is paused. */
+/* A page, parked rows, an xid or a settle is under way. */
+bool lane_is_asking(const struct lane *lane);
+
+/* Everything has been read and settled, and no parked row is due; or the lane is paused. */
 bool lane_is_caught_up(const struct lane *lane, int64_t now_ms);
 
-/* The request's frames are borrowed from the lane until lane_take_page(). */
+/* The request's frames are borrowed from the lane until lane_take_page(), which takes ownership of
+ * the page. */
 bool lane_wants_page(struct lane *lane, struct page_request *out_request);
 void lane_take_page(struct lane *lane, struct page *page, int64_t now_ms);
 
-/* In place of lane_take_page(): it could not be read. It is wanted again at once; whoever asks may wait. */
+/* In place of lane_take_page(): the page could not be read. It is wanted again at once; the caller
+ * may wait before it asks. */
 void lane_fail_page(struct lane *lane);
 
-/* It has come, and where it ends is known: from here on the next one may be wanted. To be followed by
- * lane_take_page(), which does this if it was not done. */
+/* The page has come, so it is known where it ends: the next one may be wanted from here on.
+ * lane_take_page() is to follow once its events are filtered; it does this if it was not done. */
 void lane_see_page(struct lane *lane, const struct page *page);
 
-/* The request is borrowed from the lane until lane_take_parked(). */
+/* The request is borrowed from the lane until lane_take_parked(), which takes ownership of the
+ * batch. */
 bool lane_wants_parked(struct lane *lane, int64_t now_ms, struct parked_request *out_request);
 void lane_take_parked(struct lane *lane, struct parked_batch *batch, int64_t now_ms);
 
+/* The frame of the page read last lacks its transaction id: it is to be drawn now. */
 bool lane_wants_xid(struct lane *lane);
 void lane_take_xid(struct lane *lane, uint64_t xid);
 
-/* Something is ready to start, but for the breaker and the rate. */
+/* A delivery may start as far as the breaker and the rate let it. */
 bool lane_may_start(const struct lane *lane);
 
 /* The next delivery to hand to the sink, or NULL. Its attempt carries its event and number. */
 struct delivery *lane_start_next(struct lane *lane, int64_t now_ms);
 
-/* How it ended. `jitter` is any 32-bit value. The delivery may be gone when this returns. */
+/* How an attempt ended. `jitter` is any 32-bit value. The delivery may be gone afterwards. */
 struct lane_result lane_finish(struct lane *lane, struct delivery *delivery,
     const struct outcome *outcome, int64_t now_ms, uint32_t jitter);
 
-/* The settlement is borrowed until the lane is asked anything else, its verdicts until
- * lane_settled(). Whoever asks may fill in their targets. */
+/* The settlement is borrowed until the next call, its verdicts until lane_settled(). The caller may
+ * fill in their targets. */
 bool lane_wants_settle(struct lane *lane, int64_t now_ms, struct settlement *out_settlement);
-void lane_settled(struct lane *lane, int64_t now_ms);
+void lane_settled(struct lane *lane, int64_t now_ms); /* it is durable */
 
 /* When to ask again although nothing has happened, or -1. */
 int64_t lane_next_due(const struct lane *lane);
 
-/* The same while nothing may be started for a reason that the lane does not know. */
+/* The same while nothing may start for a reason that the lane does not know. */
 int64_t lane_next_due_without_starts(const struct lane *lane);

@@ -1,39 +1,45 @@
 /*
  * What becomes of a delivery, as a verdict for the database: delivered, parked
- * or given up. One that came with the stream is written when the cursor passes
- * it, in the same transaction; one that was parked already, at once. A
- * delivery from the stream that is simply delivered needs no verdict.
+ * or given up. The verdict on a delivery from the stream is written when the
+ * cursor passes it, in the same transaction; the verdict on a row, with the
+ * next settle. A delivery from the stream that is simply delivered needs none.
  */
 #include "base/alloc.h"
 #include "lane/lane_internal.h"
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-/* Then the settle is due at once. */
-static void note_awaited(struct lane *lane, const struct delivery *delivery)
+void lane_settle_by(struct lane *lane, int64_t due_ms)
 {
-        lane->is_settle_awaited |= key_order_is_dead_awaited(delivery);
+        int64_t step_ms = lane->policy.settle_step_ms;
+
+        if (step_ms > 0)
+                due_ms = (due_ms + step_ms - 1) / step_ms * step_ms;
+        settler_note_moved(&lane->settler, due_ms);
 }
 
-void lane_queue_verdict(void *owner, struct delivery *delivery)
+/* A window that fills up does not wait for that: lane_is_pressing(). */
+static void settle_soon(struct lane *lane, int64_t now_ms)
 {
-        struct lane *lane = owner;
-
-        list_push_back(&lane->verdicts, &delivery->verdict->link);
-        note_awaited(lane, delivery);
+        lane_settle_by(lane, now_ms + lane->policy.settle_delay_ms);
 }
 
-static bool is_behind_cursor(const struct delivery *delivery)
-{
-        return delivery->is_passed || delivery->batch->parked != NULL;
-}
-
+/* It came with the stream and is decided. */
 static void advance(struct lane *lane, int64_t now_ms)
 {
-        if (window_advance(&lane->window, lane_queue_verdict, lane))
-                lane_note_moved(lane, now_ms);
+        window_note_decided(&lane->window);
+        if (window_advance(&lane->window, &lane->settler))
+                settle_soon(lane, now_ms);
+}
+
+void lane_let_go(struct lane *lane, struct delivery *delivery)
+{
+        parked_reader_unclaim(&lane->parked, delivery);
+        if (delivery->batch->parked != NULL)
+                parked_reader_let_go(&lane->parked, delivery);
+        else
+                window_let_go(&lane->window, delivery);
 }
 
 static struct verdict *make_verdict(
@@ -45,7 +51,7 @@ static struct verdict *make_verdict(
         verdict->event = delivery->event;
         verdict->delivery = delivery;
         verdict->kind = kind;
-        verdict->is_parked = delivery->is_parked;
+        verdict->is_parked = delivery_has_row(delivery);
         verdict->n_attempts = delivery->n_attempts;
         verdict->retried_ms = delivery->retried_ms;
         verdict->has_failed = words != NULL;
@@ -53,67 +59,43 @@ static struct verdict *make_verdict(
         return verdict;
 }
 
-/* The verdict on one that was parked while under way is on its way too: this one follows it. Or it
- * is still here: then this one takes its place. */
-static void follow_verdict(struct lane *lane, struct delivery *delivery, struct verdict *verdict)
-{
-        struct verdict *first = delivery->verdict;
-
-        if (delivery->is_verdict_sent) {
-                verdict->is_parked = true;
-                delivery->next_verdict = verdict;
-                return;
-        }
-        if (verdict->kind != VERDICT_PARK)
-                key_order_note_kept(delivery);
-        list_insert_before(&first->link, &verdict->link);
-        list_remove(&first->link);
-        free(first);
-        delivery->verdict = verdict;
-        note_awaited(lane, delivery);
-}
-
 static void give_verdict(
     struct lane *lane, struct delivery *delivery, struct verdict *verdict, int64_t now_ms)
 {
-        bool has_one = delivery->verdict != NULL;
+        struct verdict *first = delivery->verdict; /* it was parked while it was under way */
 
-        if (verdict->kind == VERDICT_PARK && !has_one)
-                key_order_note_parking(delivery);
-        if (has_one) {
-                follow_verdict(lane, delivery, verdict);
+        if (first != NULL && first->is_sent) {
+                delivery->next_verdict = verdict;
                 return;
         }
+        if (first != NULL) {
+                if (verdict->kind != VERDICT_PARK)
+                        key_order_note_kept(delivery);
+                settler_replace(&lane->settler, delivery, verdict);
+                return;
+        }
+        if (verdict->kind == VERDICT_PARK)
+                key_order_note_parking(delivery);
         delivery->verdict = verdict;
-        if (is_behind_cursor(delivery)) {
-                lane_queue_verdict(lane, delivery);
-                lane_note_moved(lane, now_ms);
+        if (delivery_is_behind_cursor(delivery)) {
+                settler_add(&lane->settler, delivery);
+                settle_soon(lane, now_ms);
         } else {
-                window_note_decided(&lane->window, delivery);
                 advance(lane, now_ms);
         }
-}
-
-/* It was parked while under way, but that is not written yet: nothing needs to be. */
-static void withdraw_verdict(struct lane *lane, struct delivery *delivery)
-{
-        list_remove(&delivery->verdict->link);
-        free(delivery->verdict);
-        delivery->verdict = NULL;
-        lane_let_go(lane, delivery);
 }
 
 void lane_decide_delivered(struct lane *lane, struct delivery *delivery, int64_t now_ms)
 {
         delivery->state = DELIVERY_DECIDED;
-        key_order_leave(&lane->order, delivery, lane_resume_delivery, lane);
-        if (delivery->verdict != NULL && !delivery->is_verdict_sent && !delivery->is_parked) {
-                withdraw_verdict(lane, delivery);
-        } else if (delivery->verdict != NULL || is_behind_cursor(delivery)) {
+        key_order_leave(&lane->order, delivery, &lane->ready);
+        if (delivery->verdict != NULL && !delivery_has_row(delivery)) {
+                settler_withdraw(delivery); /* nothing is written yet, and nothing needs to be */
+                lane_let_go(lane, delivery);
+        } else if (delivery_is_behind_cursor(delivery)) {
                 give_verdict(
                     lane, delivery, make_verdict(delivery, VERDICT_DELIVERED, NULL), now_ms);
         } else {
-                window_note_decided(&lane->window, delivery);
                 advance(lane, now_ms);
         }
 }
@@ -163,12 +145,12 @@ static void park_one(
 {
         struct verdict *verdict = make_verdict(delivery, VERDICT_PARK, words);
 
-        verdict->state = PARKED_BLOCKED; /* until it is written: lane_settle.c */
+        verdict->state = PARKED_BLOCKED; /* until it is sent: settler.c */
         verdict->due_ms = due_ms;
         give_verdict(lane, delivery, verdict, now_ms);
 }
 
-/* Those of its key that stand behind it in memory and are not under way. */
+/* Parks the deliveries of its key that stand behind it in memory and are not under way. */
 static void park_followers(struct lane *lane, struct delivery *delivery, int64_t now_ms)
 {
         struct key_chain *chain = delivery->chain;
@@ -179,12 +161,12 @@ static void park_followers(struct lane *lane, struct delivery *delivery, int64_t
              link = next) {
                 struct delivery *follower = list_owner(link, struct delivery, chain_link);
                 next = link->next;
-                if (follower->state != DELIVERY_READY && follower->state != DELIVERY_BLOCKED)
+                if (!delivery_is_waiting(follower))
                         continue;
-                if (!follower->is_parked) {
+                if (follower->row == ROW_NONE) {
                         leave_line(follower);
                         park_one(lane, follower, now_ms, NULL, now_ms);
-                } else if (follower->is_row_delayed) {
+                } else if (follower->row == ROW_DELAYED) {
                         leave_line(follower);
                         lane_decide_last(lane, follower, now_ms);
                 } else {
@@ -204,19 +186,20 @@ void lane_decide_parked(
 void lane_unload(struct lane *lane, struct delivery *delivery, int64_t now_ms)
 {
         leave_line(delivery);
-        if (delivery->chain == NULL || delivery->is_row_delayed)
-                lane_note_parked_due(lane, now_ms);
-        if (delivery->is_row_delayed) {
+        if (delivery->chain == NULL || delivery->row == ROW_DELAYED)
+                parked_reader_note_due(&lane->parked, now_ms);
+        if (delivery->row == ROW_DELAYED) {
                 /* Its row has no place behind its key yet. */
-                lane->n_parked--;
-                key_order_leave(&lane->order, delivery, lane_resume_delivery, lane);
+                parked_reader_note_row_gone(&lane->parked);
+                key_order_leave(&lane->order, delivery, &lane->ready);
         } else {
-                key_order_store(&lane->order, delivery, false, lane_resume_delivery, lane);
+                key_order_store(&lane->order, delivery, false, &lane->ready);
         }
         lane_let_go(lane, delivery);
 }
 
-/* Who the cursor waits for: the window's head, or the first of its key. */
+/* The delivery in flight that the cursor waits for: the window's head or, if that is blocked, the
+ * first of its key. */
 static const struct delivery *holder(const struct lane *lane)
 {
         const struct delivery *head = window_head(&lane->window);
@@ -243,17 +226,16 @@ static void park_head(struct lane *lane, int64_t now_ms)
         struct delivery *head = window_head(&lane->window);
 
         if (head->state == DELIVERY_IN_FLIGHT) {
-                /* It stays under way; whoever comes after a crash tries it again. */
-                lane_note_claimed(lane, head);
+                /* It stays under way. After a crash it is tried again, as if it had not been. */
+                parked_reader_claim(&lane->parked, head);
                 head->n_attempts--;
                 park_one(lane, head, now_ms, NULL, now_ms);
                 head->n_attempts++;
-                park_followers(lane, head, now_ms);
         } else {
                 leave_line(head);
                 park_one(lane, head, now_ms, NULL, now_ms);
-                park_followers(lane, head, now_ms);
         }
+        park_followers(lane, head, now_ms);
 }
 
 void lane_park_slow(struct lane *lane, int64_t now_ms)
@@ -268,7 +250,7 @@ void lane_park_holes(struct lane *lane, int64_t now_ms)
 {
         while (window_is_held_up(&lane->window)) {
                 struct delivery *head = window_head(&lane->window);
-                assert(head->state == DELIVERY_READY || head->state == DELIVERY_BLOCKED);
+                assert(delivery_is_waiting(head));
                 leave_line(head);
                 park_one(lane, head, now_ms, NULL, now_ms);
         }

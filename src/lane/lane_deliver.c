@@ -1,8 +1,7 @@
 /* Which delivery goes to the sink next, and what its outcome means: is it the event's fault, or the
  * destination's? */
+#include "lane/consistency.h"
 #include "lane/lane_internal.h"
-
-#include <assert.h>
 
 static bool has_free_slot(const struct lane *lane)
 {
@@ -24,7 +23,7 @@ struct delivery *lane_start_next(struct lane *lane, int64_t now_ms)
         while ((delivery = ready_queue_take_next(&lane->ready)) != NULL) {
                 if (!key_order_may_start(&lane->order, delivery)) {
                         key_order_block(delivery);
-                        lane->is_settle_awaited |= key_order_awaits_dead(delivery);
+                        settler_note_blocked(&lane->settler, delivery);
                         continue;
                 }
                 delivery->state = DELIVERY_IN_FLIGHT;
@@ -36,17 +35,11 @@ struct delivery *lane_start_next(struct lane *lane, int64_t now_ms)
                 delivery->attempt.number = delivery->n_attempts;
                 lane->n_in_flight++;
                 rate_spend(&lane->rate, now_ms);
-                key_order_note_started(&lane->order, delivery, lane_resume_delivery, lane);
-                return delivery;
+                key_order_note_started(&lane->order, delivery, &lane->ready);
+                break;
         }
-        return NULL;
-}
-
-void lane_resume_delivery(void *owner, struct delivery *delivery)
-{
-        struct lane *lane = owner;
-
-        ready_queue_resume(&lane->ready, delivery);
+        lane_assert_consistent(lane);
+        return delivery;
 }
 
 /* The destination works. */
@@ -62,16 +55,16 @@ static bool is_behind_parked(const struct delivery *delivery)
         return key_order_is_behind_parking(delivery) || key_order_is_behind_stored(delivery);
 }
 
-/* Not its fault: it is as if it had not been started. */
+/* Not the event's fault: it is as if the attempt had not been started. */
 static void take_back(struct lane *lane, struct delivery *delivery, int64_t now_ms)
 {
         delivery->n_attempts--;
         key_order_note_failed(delivery);
         delivery->state = DELIVERY_READY;
         if (delivery->verdict != NULL) {
-                /* Parked while it was under way, and about to be written: it comes back from there. */
+                /* It was parked while it was under way: it comes back from its row. */
                 delivery->state = DELIVERY_DECIDED;
-        } else if (delivery->is_parked && (lane->is_draining || is_behind_parked(delivery))) {
+        } else if (delivery->row != ROW_NONE && (lane->is_draining || is_behind_parked(delivery))) {
                 lane_unload(lane, delivery, now_ms);
         } else if (is_behind_parked(delivery)) {
                 lane_decide_parked(lane, delivery, now_ms, NULL, now_ms);
@@ -93,14 +86,14 @@ static void note_down(
 
 /*
  * A RETRY says something about the destination, not about the event, in two
- * cases: nobody answered although others are not answered either; or the sink
- * is taken for down already because event after event failed. Then nothing is
- * charged, until the same event fails once more after the destination has
- * answered others.
+ * cases: the destination did not answer, and has not answered others either; or
+ * the sink counts as down already because event after event failed. Then
+ * nothing is charged, until the same event fails once more after the
+ * destination has answered others.
  *
- * Whoever read the event and refused it did say something about the event: it
- * is charged, be it at the pace of the probes. Or else, once nothing but such
- * events is left, they would keep the sink down for ever.
+ * A destination that read the event and refused it did say something about the
+ * event. The attempt is charged, if only at the pace of the probes: otherwise
+ * such events, once nothing else is left, would keep the sink down for ever.
  */
 static bool is_an_outage(
     const struct lane *lane, const struct delivery *delivery, const struct outcome *outcome)
@@ -114,7 +107,7 @@ static bool is_an_outage(
         return !(delivery->is_suspect && answered_others);
 }
 
-/* Its turn comes later: it is parked, as one that failed, but has not been tried. */
+/* The event is to come later: it is parked like one that failed, but nothing is charged. */
 static struct lane_result postpone(
     struct lane *lane, struct delivery *delivery, const struct outcome *outcome, int64_t now_ms)
 {
@@ -161,16 +154,9 @@ static struct lane_result finish_retry(struct lane *lane, struct delivery *deliv
         return (struct lane_result){.decision = LANE_PARKED, .retry_ms = decision.delay_ms};
 }
 
-struct lane_result lane_finish(struct lane *lane, struct delivery *delivery,
+struct lane_result lane_judge(struct lane *lane, struct delivery *delivery,
     const struct outcome *outcome, int64_t now_ms, uint32_t jitter)
 {
-        assert(delivery->state == DELIVERY_IN_FLIGHT && lane->n_in_flight > 0);
-        lane->n_in_flight--;
-        if (lane->state == LANE_LEAVING) {
-                lane_leave(lane);
-                return (struct lane_result){.decision = LANE_FORGOTTEN};
-        }
-
         switch (outcome->kind) {
         case OUTCOME_DELIVERED:
                 lane->n_answers++;

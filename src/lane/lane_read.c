@@ -1,12 +1,13 @@
-/* What a lane reads, and what it does with each delivery that comes in: let it stand in line, park
- * it behind its key or until its time, or give it up at once. */
-#include "base/alloc.h"
+/*
+ * What a lane reads: how much of its window may be filled, with pages of the
+ * stream and with parked rows; and what it does with each delivery that comes
+ * in: queue it, park it behind its key or until its time, or give it up.
+ */
+#include "lane/consistency.h"
 #include "lane/lane_internal.h"
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SMALL_PAGE 64
 
@@ -16,17 +17,17 @@ static const char unjudged_words[] =
 /* Events claimed and not known to be durably behind us: what a crash now would repeat at most. */
 static uint64_t n_unsettled(const struct lane *lane)
 {
-        return lane->window.n_taken - lane->n_settled +
-               (lane->seen != NULL ? lane->seen->n_events : 0);
+        return lane->window.n_taken - lane->settler.n_settled +
+               (lane->stream.seen != NULL ? lane->stream.seen->n_events : 0);
 }
 
 /* Of the payloads that came with the stream. */
 static uint64_t n_bytes(const struct lane *lane)
 {
-        return lane->window.bytes + (lane->seen != NULL ? lane->seen->bytes : 0);
+        return lane->window.bytes + (lane->stream.seen != NULL ? lane->stream.seen->bytes : 0);
 }
 
-/* Of the window, what is kept for those that were parked. */
+/* The part of the window that is kept for rows that were parked. */
 static uint32_t parked_share(const struct lane *lane)
 {
         return lane->policy.max_in_flight >= 8 ? lane->policy.max_in_flight / 4 : 1;
@@ -34,7 +35,9 @@ static uint32_t parked_share(const struct lane *lane)
 
 static bool is_any_parked(const struct lane *lane)
 {
-        return lane->n_parked > 0 || lane->n_claimed > 0 || lane->parked_due_ms >= 0;
+        const struct parked_reader *parked = &lane->parked;
+
+        return parked->n_rows > 0 || parked->n_claimed > 0 || parked->due_ms >= 0;
 }
 
 static uint32_t stream_share(const struct lane *lane)
@@ -42,13 +45,13 @@ static uint32_t stream_share(const struct lane *lane)
         return lane->policy.max_in_flight - (is_any_parked(lane) ? parked_share(lane) : 0);
 }
 
-/* Four pages fit the window: one is read, one delivered, and what was delivered before them is being
- * settled, so that none of these waits for another. Of a small window rather two than pages of a few
- * events. */
+/* Four pages fit the window: one is read, one is delivered, and what was delivered before them is
+ * being settled, so that none of these waits for another. A small window is rather divided into two
+ * pages than into pages of a few events. */
 static uint32_t page_events(const struct lane *lane)
 {
         uint64_t page_bytes = lane->policy.max_in_flight_bytes / 2;
-        uint64_t by_bytes = page_bytes / (4 * (lane->mean_event_bytes + 1));
+        uint64_t by_bytes = page_bytes / (4 * (lane->stream.mean_event_bytes + 1));
         uint32_t half = (stream_share(lane) + 1) / 2;
         uint32_t by_count = half / 2;
 
@@ -61,19 +64,36 @@ static uint32_t page_events(const struct lane *lane)
 
 static bool has_room(const struct lane *lane, uint32_t n_events)
 {
+        uint64_t n_all = n_unsettled(lane) + lane->parked.n_claimed;
+
         return n_unsettled(lane) + n_events <= stream_share(lane) &&
-               n_unsettled(lane) + lane->n_claimed + n_events <= lane->policy.max_in_flight &&
+               n_all + n_events <= lane->policy.max_in_flight &&
                n_bytes(lane) <= lane->policy.max_in_flight_bytes / 2;
+}
+
+static uint32_t parked_room(const struct lane *lane)
+{
+        uint32_t share = parked_share(lane);
+        uint64_t n_all = n_unsettled(lane) + lane->stream.n_reading + lane->parked.n_claimed;
+        uint64_t free_window =
+            n_all < lane->policy.max_in_flight ? lane->policy.max_in_flight - n_all : 0;
+
+        /* One answer may bring as much again. */
+        if (lane->parked.n_claimed >= share ||
+            lane->parked.bytes > lane->policy.max_in_flight_bytes / 4)
+                return 0;
+        share -= lane->parked.n_claimed;
+        return share < free_window ? share : (uint32_t)free_window;
 }
 
 static bool is_half_delivered(const struct lane *lane)
 {
-        return lane->window.n_passed - lane->n_settled >= (stream_share(lane) + 1) / 2;
+        return lane->window.n_passed - lane->settler.n_settled >= (stream_share(lane) + 1) / 2;
 }
 
 bool lane_is_pressing(const struct lane *lane)
 {
-        return lane->is_draining || lane->is_settle_awaited || is_half_delivered(lane) ||
+        return lane->is_draining || lane->settler.is_awaited || is_half_delivered(lane) ||
                !has_room(lane, page_events(lane));
 }
 
@@ -81,40 +101,38 @@ bool lane_wants_page(struct lane *lane, struct page_request *out_request)
 {
         uint32_t n_events = page_events(lane);
 
-        if (lane_is_idle(lane) || lane->is_reading || lane->unfinished != NULL ||
-            !has_room(lane, n_events) || lane->n_parked >= lane->policy.max_parked)
+        if (lane_is_idle(lane) || !stream_reader_may_ask(&lane->stream) ||
+            !has_room(lane, n_events) || lane->parked.n_rows >= lane->policy.max_parked)
                 return false;
-        if (lane->next_page.until == NULL) {
-                if (!lane->is_rung)
-                        return false;
-                lane->is_rung = false; /* whoever rings from here on is heard again */
-        }
-        lane->is_reading = true;
-        lane->n_reading = n_events;
-        out_request->start = lane->next_page;
-        out_request->max_events = n_events;
+        stream_reader_ask(&lane->stream, n_events, out_request);
         out_request->max_event_bytes = lane->policy.max_in_flight_bytes / 2 / n_events;
+        lane_assert_consistent(lane);
         return true;
 }
 
-/* An opened difference in which nobody drew an id and that let nothing through is not worth a
- * transaction id; but if its frame has one, the lane may as well go on from there. */
-static bool is_nothing_new(const struct lane *lane, const struct page *page)
+void lane_see_page(struct lane *lane, const struct page *page)
 {
-        return lane->next_page.until == NULL && page->start.until->xid == 0 &&
-               page->n_events == 0 && page->start.until->floor == lane->next_page.from->floor;
+        assert(lane->state == LANE_OWNED);
+        stream_reader_see(&lane->stream, page);
+        lane_assert_consistent(lane);
 }
 
-static void move_reader(struct lane *lane, const struct page *page)
+void lane_fail_page(struct lane *lane)
 {
-        struct cursor next = {
-            .from = page->start.from, .until = page->start.until, .last_id = page->upto};
+        assert(lane->state == LANE_OWNED);
+        stream_reader_fail(&lane->stream);
+        lane_assert_consistent(lane);
+}
 
-        if (page_ends_difference(page))
-                next = (struct cursor){.from = page->start.until};
-        if (page->start.until->xid == 0)
-                lane->unfinished = frame_ref(page->start.until);
-        cursor_assign(&lane->next_page, &next);
+bool lane_wants_xid(struct lane *lane)
+{
+        return lane->state == LANE_OWNED && stream_reader_ask_xid(&lane->stream);
+}
+
+void lane_take_xid(struct lane *lane, uint64_t xid)
+{
+        stream_reader_take_xid(&lane->stream, xid);
+        lane_assert_consistent(lane);
 }
 
 static bool is_too_large(const struct lane *lane, const struct delivery *delivery)
@@ -144,7 +162,7 @@ static void admit_from_stream(
         bool is_unjudged = is_marked(page->is_unjudged, i);
 
         if (lane->is_draining)
-                return; /* it is left to the next relay */
+                return; /* the next relay delivers it */
         if (is_marked(page->is_delayed, i) && !is_unjudged) {
                 lane_decide_delayed(lane, delivery, now_ms);
                 return;
@@ -161,108 +179,39 @@ static void admit_from_stream(
                 ready_queue_add_fresh(&lane->ready, delivery);
 }
 
-void lane_see_page(struct lane *lane, const struct page *page)
-{
-        assert(lane->state == LANE_OWNED && lane->is_reading && lane->seen == NULL);
-        lane->is_reading = false;
-        lane->n_reading = 0;
-        lane->seen = page;
-        lane->is_seen_for_nothing = is_nothing_new(lane, page);
-        if (!lane->is_seen_for_nothing)
-                move_reader(lane, page);
-}
-
-void lane_fail_page(struct lane *lane)
-{
-        assert(lane->state == LANE_OWNED && lane->is_reading && lane->seen == NULL);
-        lane->is_reading = false;
-        lane->n_reading = 0;
-        if (lane->next_page.until == NULL)
-                lane->is_rung = true; /* what it was rung for has not been looked for */
-}
-
 void lane_take_page(struct lane *lane, struct page *page, int64_t now_ms)
 {
         struct batch *batch;
 
-        if (lane->seen == NULL)
+        if (lane->stream.seen == NULL)
                 lane_see_page(lane, page);
-        assert(lane->seen == page);
-        lane->seen = NULL;
-        if (lane->is_seen_for_nothing) {
+        if (!stream_reader_take(&lane->stream, page)) {
                 page->release(page);
                 return;
         }
-        if (page->n_events > 0)
-                lane->mean_event_bytes =
-                    (3 * lane->mean_event_bytes + page->bytes / page->n_events) / 4;
-
         batch = window_add(&lane->window, page);
         for (size_t i = 0, n = batch->n_deliveries; i < n; i++)
                 admit_from_stream(lane, &batch->deliveries[i], page, i, now_ms);
-        if (page->n_events == 0 && window_advance(&lane->window, NULL, NULL))
-                lane_note_moved_idly(lane, now_ms);
-}
-
-/* How many more parked ones may come into memory. */
-static uint32_t parked_room(const struct lane *lane)
-{
-        uint32_t share = parked_share(lane);
-        uint64_t n_all = n_unsettled(lane) + lane->n_reading + lane->n_claimed;
-        uint64_t free_window =
-            n_all < lane->policy.max_in_flight ? lane->policy.max_in_flight - n_all : 0;
-
-        /* One answer may bring as much again. */
-        if (lane->n_claimed >= share || lane->parked_bytes > lane->policy.max_in_flight_bytes / 4)
-                return 0;
-        share -= lane->n_claimed;
-        return share < free_window ? share : (uint32_t)free_window;
+        if (page->n_events == 0 && window_advance(&lane->window, &lane->settler))
+                lane_settle_by(lane, now_ms + lane->policy.settle_idle_ms);
+        lane_assert_consistent(lane);
 }
 
 bool lane_may_claim(const struct lane *lane)
 {
-        /* While the destination is down they may as well stay where they are; but if nothing else
-         * is at hand, one of them has to find out when it is back. */
-        return !lane_is_idle(lane) && !lane->is_reading_parked && parked_room(lane) > 0 &&
+        /* While the destination is down, rows may as well stay where they are. But if nothing else
+         * is ready, one of them has to be the probe. */
+        return !lane_is_idle(lane) && !lane->parked.is_reading && parked_room(lane) > 0 &&
                (lane->breaker.state == BREAKER_CLOSED || !ready_queue_is_any_ready(&lane->ready));
-}
-
-static size_t list_excluded(struct lane *lane)
-{
-        size_t n = 0;
-
-        if (lane->n_claimed > lane->n_excluded_max) {
-                lane->n_excluded_max = lane->n_claimed * 2;
-                lane->excluded =
-                    xrealloc(lane->excluded, lane->n_excluded_max * sizeof *lane->excluded);
-        }
-        list_for_each (link, &lane->claimed)
-                lane->excluded[n++] = list_owner(link, struct delivery, claimed_link)->event->id;
-        return n;
 }
 
 bool lane_wants_parked(struct lane *lane, int64_t now_ms, struct parked_request *out_request)
 {
-        bool is_due = lane->parked_due_ms >= 0 && lane->parked_due_ms <= now_ms;
-        uint32_t room;
-        size_t n_excluded;
-
-        if (!lane_may_claim(lane) ||
-            (!is_due && !lane->is_parked_rung && !key_order_has_fetches(&lane->order)))
+        if (!lane_may_claim(lane) || !parked_reader_may_ask(&lane->parked, &lane->order, now_ms))
                 return false;
-        room = parked_room(lane);
-        n_excluded = list_excluded(lane);
-        lane->n_fetching = key_order_take_fetches(
-            &lane->order, lane->fetching, sizeof lane->fetching / sizeof lane->fetching[0]);
-        lane->is_reading_parked = true;
-        lane->is_parked_rung = false;
-        lane->parked_due_ms = -1; /* the answer says */
-        *out_request = (struct parked_request){.keys = lane->fetching,
-            .n_keys = lane->n_fetching,
-            .claimed = lane->excluded,
-            .n_claimed = n_excluded,
-            .max_rows = lane->n_fetching > 0 ? (room + 1) / 2 : room,
-            .max_bytes = lane->policy.max_in_flight_bytes / 8};
+        parked_reader_ask(&lane->parked, &lane->order, parked_room(lane),
+            lane->policy.max_in_flight_bytes / 8, out_request);
+        lane_assert_consistent(lane);
         return true;
 }
 
@@ -281,6 +230,9 @@ static void admit_parked(
 {
         bool is_stored = row->state != PARKED_DELAYED;
 
+        if (!is_stored)
+                parked_reader_note_row(&lane->parked); /* it counts from now on */
+        parked_reader_claim(&lane->parked, delivery);
         if (lane->policy.by_key && is_stored)
                 key_order_rejoin(&lane->order, delivery);
         else if (lane->policy.by_key)
@@ -297,68 +249,29 @@ static void admit_parked(
                 ready_queue_add_parked(&lane->ready, delivery);
 }
 
-static void note_fetched(struct lane *lane, const struct parked_batch *parked)
-{
-        for (size_t k = 0; k < lane->n_fetching; k++) {
-                size_t n_rows = 0;
-                for (size_t i = 0; i < parked->n_rows; i++) {
-                        const char *key = parked->rows[i].event.key;
-                        n_rows += key != NULL && strcmp(key, lane->fetching[k]) == 0;
-                }
-                /* A full answer leaves keys out, but never the first. */
-                key_order_note_fetched(&lane->order, lane->fetching[k], n_rows, k == 0);
-        }
-        lane->n_fetching = 0;
-}
-
 void lane_take_parked(struct lane *lane, struct parked_batch *parked, int64_t now_ms)
 {
+        struct parked_reader *reader = &lane->parked;
         struct batch *batch;
-        uint32_t room = lane->n_claimed + parked_room(lane);
+        uint32_t room;
 
-        assert(lane->state == LANE_OWNED && lane->is_reading_parked);
-        lane->is_reading_parked = false;
-        if (parked->next_due_ms >= 0)
-                lane_note_parked_due(lane, now_ms + parked->next_due_ms);
-        if (parked->n_rows == 0 || lane->n_claimed >= room || lane->is_draining) {
-                if (parked->n_rows > 0)
-                        lane_note_parked_due(lane, now_ms);
-                note_fetched(lane, parked);
+        assert(lane->state == LANE_OWNED);
+        parked_reader_note_answer(reader, parked, now_ms);
+        room = lane->is_draining ? 0 : parked_room(lane);
+        if (parked->n_rows > room)
+                parked_reader_note_due(reader, now_ms); /* some rows stay where they are */
+        if (parked->n_rows == 0 || room == 0) {
+                parked_reader_note_fetched(reader, &lane->order, parked);
                 parked->release(parked);
                 return;
         }
-        batch = batch_of_parked(parked);
-        batch->n_held = batch->n_deliveries;
-        list_push_back(&lane->parked, &batch->link);
-        lane->parked_bytes += batch->bytes;
+        batch = parked_reader_add(reader, parked);
         for (size_t i = 0, n = batch->n_deliveries; i < n; i++) {
-                if (lane->n_claimed >= room) {
-                        batch->deliveries[i].batch = NULL; /* it stays where it is */
-                        batch->n_held--;
-                        lane_note_parked_due(lane, now_ms);
-                        continue;
-                }
-                if (parked->rows[i].state == PARKED_DELAYED)
-                        lane->n_parked++;
-                lane_note_claimed(lane, &batch->deliveries[i]);
-                admit_parked(lane, &batch->deliveries[i], &parked->rows[i], now_ms);
+                if (i < room)
+                        admit_parked(lane, &batch->deliveries[i], &parked->rows[i], now_ms);
+                else
+                        parked_reader_leave(&batch->deliveries[i]);
         }
-        note_fetched(lane, parked);
-}
-
-bool lane_wants_xid(struct lane *lane)
-{
-        if (lane->state != LANE_OWNED || lane->unfinished == NULL || lane->is_drawing)
-                return false;
-        lane->is_drawing = true;
-        return true;
-}
-
-void lane_take_xid(struct lane *lane, uint64_t xid)
-{
-        assert(lane->is_drawing);
-        lane->is_drawing = false;
-        lane->unfinished->xid = xid;
-        frame_unref(lane->unfinished);
-        lane->unfinished = NULL;
+        parked_reader_note_fetched(reader, &lane->order, parked);
+        lane_assert_consistent(lane);
 }

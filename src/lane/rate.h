@@ -1,7 +1,7 @@
 /*
- * So many attempts a second and no more: a token bucket. Pure.
+ * A limit to attempts per second: a token bucket. Pure.
  *
- * The bucket is full at first; what is not used in time is lost beyond `burst`.
+ * The bucket is full at first, and never holds more than `burst` tokens.
  */
 #pragma once
 
@@ -15,17 +15,17 @@ struct rate {
         int64_t filled_ms; /* the tokens are those of this moment */
 };
 
-/* `burst` 0: what comes in a second, but at least one. */
+/* `burst` 0: the tokens of one second, but at least one. */
 void rate_init(struct rate *rate, double per_second, uint32_t burst);
 
 /* When the next attempt may start; it may be long past. */
 int64_t rate_due_ms(const struct rate *rate);
 
-/* It may start whatever the clock says. */
+/* The next attempt may start whatever the clock says. */
 bool rate_has_token(const struct rate *rate);
 
-/* One has started. */
+/* An attempt has started. */
 void rate_spend(struct rate *rate, int64_t now_ms);
 
-/* It was not worth an attempt after all. */
+/* The attempt that started last does not count after all. */
 void rate_give_back(struct rate *rate);

@@ -1,7 +1,5 @@
 #include "lane/ready_queue.h"
 
-#include "lane/batch.h"
-
 static struct delivery *delivery_of(struct list *link)
 {
         return list_owner(link, struct delivery, link);
@@ -37,7 +35,7 @@ void ready_queue_add_suspect(struct ready_queue *ready, struct delivery *deliver
         add(&ready->suspects, delivery);
 }
 
-/* Those that were parked have no place in the stream: they stand before it. */
+/* Deliveries that were read back have no place in the stream: they stand before it. */
 static bool is_before(const struct delivery *a, const struct delivery *b)
 {
         if (a->batch->parked != NULL || b->batch->parked != NULL)

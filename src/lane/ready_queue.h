@@ -1,11 +1,11 @@
 /*
- * Whose turn it is: the deliveries of a lane that may start. Pure.
+ * The deliveries of a lane that may start, and which of them is next. Pure.
  *
- *   resumed   started before, or blocked before; these go first
- *   parked    read back from where they were parked   } these two in turn
- *   fresh     from the stream, never started          }
- *   suspects  the destination fell silent over them: they go when nobody else
- *             can, until it has answered somebody
+ *   resumed   started or blocked before; these go first
+ *   parked    read back from courier.parked    } these two in turn
+ *   fresh     from the stream, never started   }
+ *   suspects  the destination did not answer them: they go when no other can,
+ *             until it has answered others
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 
 /* delivery::link of each; none is owned. */
 struct ready_queue {
-        struct list resumed; /* in delivery order; those that were parked at the front */
+        struct list resumed; /* in delivery order; those that were read back at the front */
         struct list parked;
         struct list fresh; /* in delivery order */
         struct list suspects;
@@ -30,10 +30,10 @@ void ready_queue_add_fresh(struct ready_queue *ready, struct delivery *delivery)
 void ready_queue_add_parked(struct ready_queue *ready, struct delivery *delivery);
 void ready_queue_add_suspect(struct ready_queue *ready, struct delivery *delivery);
 
-/* It was started before, or was blocked, and may start now. */
+/* It was started or blocked before, and may start now. */
 void ready_queue_resume(struct ready_queue *ready, struct delivery *delivery);
 
-/* The destination has answered: suspects are tried as others are. */
+/* The destination has answered: suspects are tried like others. */
 void ready_queue_clear_suspicion(struct ready_queue *ready);
 
 bool ready_queue_is_any_ready(const struct ready_queue *ready);

@@ -16,8 +16,8 @@
 
 struct retry_policy {
         struct backoff backoff;
-        /* An explicit list instead of the backoff: the delay after each failed attempt, used as it
-         * is; given up after the last. Borrowed; NULL: none. */
+        /* In place of the backoff, the delay after each failed attempt, used as it is. A delivery
+         * is given up after the last. Borrowed; NULL: none. */
         const int64_t *delays_ms;
         size_t n_delays;
         uint32_t max_attempts; /* 0: any number */
@@ -33,8 +33,8 @@ struct retry_decision {
 
 /*
  * After an attempt that ended in RETRY. `n_attempts` counts it too; `retried_ms` is the sum of the
- * delays before it; `jitter` is any 32-bit value. The delay is the larger of the policy's own and
- * the one that the peer asked for (at most RETRY_MAX_PEER_DELAY_MS).
+ * delays before it; `jitter` is any 32-bit value. The delay is the policy's own, or the one that
+ * the peer asked for if that is larger (at most RETRY_MAX_PEER_DELAY_MS).
  */
 struct retry_decision retry_decide(const struct retry_policy *policy, const struct outcome *outcome,
     uint32_t n_attempts, int64_t retried_ms, uint32_t jitter);

@@ -42,9 +42,8 @@ struct batch *window_add(struct window *window, struct page *page)
         return batch;
 }
 
-void window_note_decided(struct window *window, struct delivery *delivery)
+void window_note_decided(struct window *window)
 {
-        delivery->is_decided = true;
         window->n_decided++;
 }
 
@@ -57,37 +56,34 @@ static struct cursor page_end(const struct page *page)
             .from = page->start.from, .until = page->start.until, .last_id = page->upto};
 }
 
-static void pass(
-    struct window *window, struct delivery *delivery, window_verdict_fn *on_verdict, void *owner)
+static void pass(struct window *window, struct delivery *delivery, struct settler *settler)
 {
-        delivery->is_passed = true;
         window->n_passed++;
+        delivery->batch->n_done++;
         if (delivery->verdict == NULL)
                 return;
         delivery->batch->n_held++;
-        on_verdict(owner, delivery);
+        settler_add(settler, delivery);
 }
 
-static bool pass_decided(
-    struct window *window, struct batch *batch, window_verdict_fn *on_verdict, void *owner)
+static bool pass_decided(struct window *window, struct batch *batch, struct settler *settler)
 {
         size_t n_before = batch->n_done;
 
-        while (batch->n_done < batch->n_deliveries && batch->deliveries[batch->n_done].is_decided) {
-                pass(window, &batch->deliveries[batch->n_done], on_verdict, owner);
-                batch->n_done++;
-        }
+        while (batch->n_done < batch->n_deliveries &&
+               delivery_is_decided(&batch->deliveries[batch->n_done]))
+                pass(window, &batch->deliveries[batch->n_done], settler);
         return batch->n_done > n_before;
 }
 
-bool window_advance(struct window *window, window_verdict_fn *on_verdict, void *owner)
+bool window_advance(struct window *window, struct settler *settler)
 {
         bool moved = false;
 
         while (!list_is_empty(&window->batches)) {
                 struct batch *batch = list_owner(window->batches.next, struct batch, link);
                 const struct page *page = batch->page;
-                bool moved_here = pass_decided(window, batch, on_verdict, owner);
+                bool moved_here = pass_decided(window, batch, settler);
                 struct cursor here;
 
                 if (batch->n_done < batch->n_deliveries) {

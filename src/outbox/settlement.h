@@ -41,6 +41,7 @@ struct verdict {
         bool is_parked;      /* it has a row in courier.parked; else it is copied from the outbox */
         uint32_t n_attempts; /* that count */
         int64_t retried_ms;  /* the sum of the delays so far */
+        bool is_sent;        /* the lane's own: a settle under way carries it */
         bool has_failed;     /* `words` are those of a failed attempt */
 
         /* PARK */

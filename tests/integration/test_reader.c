@@ -551,7 +551,7 @@ Test(reader, never_reads_a_floor_above_what_was_drawn)
                         uv_run(&reader->loop, UV_RUN_ONCE);
                 drawn = database_integer(
                     fixture.admin, "SELECT pg_sequence_last_value('courier.outbox_id_seq')");
-                if (reader->lane.next_page.from->floor > drawn)
+                if (reader->lane.stream.next_page.from->floor > drawn)
                         n_too_high++;
         }
         atomic_store(&stop, true);

@@ -100,9 +100,9 @@ Test(rebase, lets_every_lane_go_on_where_it_stood)
         reader_catch_up(reader);
         reader_close(reader);
         reader = open_lane(dsn, "some", 10);
-        while (reader->lane.n_settled < 40)
+        while (reader->lane.settler.n_settled < 40)
                 uv_run(&reader->loop, UV_RUN_ONCE);
-        int settled = (int)reader->lane.n_settled;
+        int settled = (int)reader->lane.settler.n_settled;
         reader_close(reader);
 
         copy = dump_and_restore(dsn, other);

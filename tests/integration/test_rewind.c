@@ -143,7 +143,7 @@ static bool is_half_through(void *context)
 {
         const struct reader *reader = context;
 
-        return reader->lane.n_settled >= 40;
+        return reader->lane.settler.n_settled >= 40;
 }
 
 Test(rewind, goes_back_within_a_difference_and_not_ahead_of_it)

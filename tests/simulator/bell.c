@@ -286,7 +286,7 @@ static void check_rest(struct bell_world *at)
                             at->lanes[lane].pending[0], lane);
         run_until(at, at->now_us + 10 * SECOND);
         if (at->exclusive < 0)
-                world_fail(at, "all sleep in the end (nobody does)");
+                world_fail(at, "all sleep in the end (none does)");
         for (int relay = 0; relay < N_RELAYS; relay++)
                 if (at->relays[relay].runs && !relay_has_lane(&at->relays[relay]) &&
                     (at->sessions[at->relays[relay].session].holds ||

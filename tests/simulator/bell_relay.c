@@ -7,11 +7,11 @@
 /* A connection that died in silence is found out by then. */
 #define SILENCE_US (300 * MS)
 
-/* And a new one is there by then; meanwhile nobody can be made to ring, and it polls. */
+/* And a new one is there by then. Meanwhile no writer can be made to ring, so it polls. */
 #define BACK_US (5 * SECOND)
 #define POLL_MS 250
 
-/* What is granted to whoever is awake already is told, and given up, by then. */
+/* A lock that is granted to a relay that is awake already is told, and given up, by then. */
 #define GIVING_UP_US (30 * MS)
 
 bool relay_may_have(int relay, int lane)
@@ -189,7 +189,7 @@ void relay_crash(struct bell_world *world, int relay)
         disown(world, relay);
         at->work_birth++;
         at->timer_birth++;
-        if (at->session >= 0) /* a wait may outlast whoever asked for it */
+        if (at->session >= 0) /* a wait may outlast the relay that asked for it */
                 world_order(world, dice_between(&world->dice, 0, 2 * SECOND), SESSION_ENDS,
                     at->session, 0, 0);
         at->doorbell_birth++;

@@ -12,7 +12,8 @@ static bool is_any_shared(const struct bell_world *world)
         return false;
 }
 
-/* Whoever has it gets it again; nobody else while somebody has it exclusively, or waits to. */
+/* A session that has the lock gets it again; no other does while one has it, or waits for it,
+ * exclusively. */
 bool server_try_shared(struct bell_world *world, struct writer *writer)
 {
         if (!writer->has_lock && (world->exclusive >= 0 || world->n_queue > 0))

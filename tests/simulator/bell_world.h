@@ -89,11 +89,11 @@ struct event {
 };
 
 struct lane_model {
-        int owner; /* as the server sees it; -1: nobody */
+        int owner; /* as the server sees it; -1: none */
         bool is_busy;
         int64_t
             excused_until_us; /* a fault, or a lane that cannot look: what is allowed begins then */
-        int pending[MAX_EVENTS]; /* events that nobody has looked for since they were committed */
+        int pending[MAX_EVENTS]; /* events that no relay has looked for since they were committed */
         unsigned n_pending;
 };
 

@@ -104,7 +104,7 @@ void burst_tell(struct world *world, struct sim_attempt *attempt)
         }
 }
 
-/* The attempts behind a closed connection are nobody's any more. */
+/* No answer is awaited to attempts on a closed connection. */
 static void leave_behind(struct world *world, struct sim_attempt *attempt)
 {
         for (size_t i = 0; i < MAX_ATTEMPTS; i++) {

@@ -85,13 +85,13 @@ static void check_window(struct world *world, int relay)
                         continue;
                 n_claimed++;
         }
-        list_for_each (link, &lane->claimed) {
+        list_for_each (link, &lane->parked.claimed) {
                 const struct delivery *delivery = list_owner(link, struct delivery, claimed_link);
                 if (shadow_of(world, relay, (size_t)delivery->event->id - 1)->is_in_window)
                         continue;
                 n_claimed++;
         }
-        list_for_each (link, &lane->parked)
+        list_for_each (link, &lane->parked.batches)
                 bytes += list_owner(link, struct batch, link)->bytes;
         for (size_t i = 0; i < world->database.n_events; i++)
                 if (world->database.events[i].bytes > largest)
@@ -125,7 +125,7 @@ void checks_taken(struct world *world, int relay)
                     (shadow->is_unjudged || (shadow->is_due && is_too_large)))
                         give_up(world, relay, i);
         }
-        list_for_each (link, &lane->claimed) {
+        list_for_each (link, &lane->parked.claimed) {
                 const struct delivery *delivery = list_owner(link, struct delivery, claimed_link);
                 size_t event = (size_t)delivery->event->id - 1;
                 if (delivery->verdict != NULL && delivery->verdict->kind == VERDICT_DEAD &&
@@ -227,11 +227,12 @@ void checks_end(struct world *world)
                         continue;
                 must(world, lane_is_caught_up(lane, relay_now(world, i)), "it is caught up",
                     "relay %d does not think so", i);
-                must(world, lane->n_parked == 0, "rows are counted",
-                    "relay %d thinks that %llu are parked", i, (unsigned long long)lane->n_parked);
+                must(world, lane->parked.n_rows == 0, "rows are counted",
+                    "relay %d thinks that %llu are parked", i,
+                    (unsigned long long)lane->parked.n_rows);
                 must(world, lane->order.n_chains == 0, "keys are forgotten",
                     "relay %d keeps %zu keys of which nothing is left", i, lane->order.n_chains);
-                must(world, lane->n_claimed == 0, "rows are counted",
-                    "relay %d thinks that %u are claimed", i, lane->n_claimed);
+                must(world, lane->parked.n_claimed == 0, "rows are counted",
+                    "relay %d thinks that %u are claimed", i, lane->parked.n_claimed);
         }
 }

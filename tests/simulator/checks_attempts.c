@@ -40,7 +40,7 @@ static bool stands_before(const struct world *world, int relay, size_t other, si
                shadows[event].standing == STANDING_READ;
 }
 
-/* It is given up, but whoever owns the lane next could still deliver it. */
+/* It is given up, but the next owner of the lane could still deliver it. */
 static bool is_dying(const struct world *world, int relay, size_t event)
 {
         const struct sim_shadow *shadow = &world->relays[relay].shadow[event];

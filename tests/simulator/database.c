@@ -132,7 +132,7 @@ struct cursor cursor_copy(const struct cursor *cursor)
             .last_id = cursor->last_id};
 }
 
-/* What a page points into, in one piece, so that whoever looks too late is found. */
+/* What a page points into, in one piece, so that a use after its release is found. */
 struct lent_page {
         struct page page; /* first, so that it is found from there */
         int *n_lent;

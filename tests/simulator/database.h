@@ -13,7 +13,7 @@ void database_deinit(struct world *world);
 
 int64_t database_now(const struct world *world);
 
-/* Somebody has written something that is on disk now, and with it all that came before. */
+/* Something was written and is on disk now, and with it all that came before. */
 void database_sync(struct world *world);
 
 /* The server crashes: what was not on disk may be gone, and its clock may be another one's. Its
@@ -27,7 +27,7 @@ bool event_is_committed(const struct sim_event *event);
 /* It is delivered or given up for good, as far as the database knows. */
 bool database_is_done(const struct world *world, size_t event);
 
-/* b was written by somebody who knew of a, so a is to be delivered before it. */
+/* The writer of b knew of a, so a is to be delivered before b. */
 bool event_precedes(const struct sim_event *a, const struct sim_event *b);
 
 /* Its transaction id was drawn after its snapshot was taken. */

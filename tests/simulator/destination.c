@@ -22,7 +22,7 @@ void destination_send(struct world *world, int relay, struct delivery *delivery)
         for (size_t i = 0; i < MAX_ATTEMPTS && attempt == NULL; i++)
                 if (destination->attempts[i].phase == ATTEMPT_FREE)
                         attempt = &destination->attempts[i];
-        /* Of those that nobody waits for, one does not arrive. */
+        /* Of the attempts whose answer is not awaited, one does not arrive. */
         for (size_t i = 0; i < MAX_ATTEMPTS && attempt == NULL; i++)
                 if (destination->attempts[i].delivery == NULL)
                         attempt = &destination->attempts[i];

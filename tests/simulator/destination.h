@@ -1,7 +1,7 @@
 /*
  * The simulated destination and the network before it. An attempt is sent,
  * then decided (it arrives or does not, and so it will be answered), then
- * answered. Whoever sent it may be gone by then. Attempts are independent of
+ * answered. Its sender may be gone by then. Attempts are independent of
  * each other, but for a sink that keeps order: that is in burst.c.
  */
 #pragma once
@@ -10,7 +10,7 @@
 
 void destination_send(struct world *world, int relay, struct delivery *delivery);
 
-/* Nobody waits for the relay's attempts any more; they may still arrive. */
+/* The relay awaits no answer any more; its attempts may still arrive. */
 void destination_abandon(struct world *world, int relay);
 
 /* Its attempts end soon, as CANCELLED unless they are decided. */

@@ -67,7 +67,7 @@ static void forget_lane(struct world *world, int relay)
         struct sim_relay *at = find(world, relay);
 
         destination_abandon(world, relay);
-        at->lane.n_in_flight = 0; /* nobody waits for them any more */
+        at->lane.n_in_flight = 0; /* their answers are not awaited any more */
         lane_deinit(&at->lane);
         at->is_running = false;
         at->is_frozen = false;

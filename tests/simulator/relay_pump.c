@@ -1,4 +1,4 @@
-/* The end of a turn of a relay's loop: what its lane wants is done, as src/delivery/dispatcher.c does it. */
+/* The end of a turn of a relay's loop: what its lane wants is done, as src/delivery/runner.c does it. */
 #include "simulator/checks.h"
 #include "simulator/database.h"
 #include "simulator/destination.h"
@@ -12,7 +12,7 @@ static struct sim_relay *find(struct world *world, int relay)
         return &world->relays[relay];
 }
 
-/* A call that goes nowhere, as long as nobody notices. */
+/* Goes nowhere if the session is lost and the relay has not noticed. */
 static void call(struct world *world, int relay, enum call_kind kind)
 {
         if (find(world, relay)->session >= 0)

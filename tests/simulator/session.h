@@ -14,7 +14,7 @@ void session_call(struct world *world, int session, enum call_kind kind);
 bool session_has_work(const struct world *world, int session);
 void session_execute_next(struct world *world, int session);
 
-/* Nobody is at the other end any more; what was sent may still be executed. */
+/* The relay is gone from the other end; what it sent may still be executed. */
 void session_orphan(struct world *world, int session);
 
 /* The server has noticed, and lets go of the lock. */

@@ -1,11 +1,10 @@
 /*
- * The simulator: the pure core of pgcourier (lane, window, key order, turns,
- * retry, breaker), the very files of src/relay, in a world of which everything
- * else is simulated:
+ * The simulator: the pure core of pgcourier, the very files of src/lane, in a
+ * world of which everything else is simulated:
  *
  *   people.c    applications write, commit, roll back; operators skip, redrive, pause
  *   database.c, shelf.c, session.c   snapshots, pages, parked rows, settles, the lane's lock
- *   relay.c, relay_pump.c   one or two relays, which do with their lane what dispatcher.c does
+ *   relay.c, relay_pump.c   one or two relays, which do with their lane what runner.c does
  *   destination.c, burst.c  a destination that answers, refuses, falls silent; one like Redis
  *   history.c, climate.c    what happens next
  *   checks.c, checks_attempts.c   what must be true, seen from outside at each step
@@ -119,7 +118,7 @@ struct verdict_copy {
 /* The database's side of a connection. It may outlive the relay's. */
 struct sim_session {
         bool is_used;
-        bool is_orphan; /* nobody is at the other end any more */
+        bool is_orphan; /* the relay is gone from the other end */
         int relay;
         uint64_t epoch; /* while it owns the lane */
 
@@ -221,7 +220,7 @@ struct sim_attempt {
         enum attempt_phase phase;
         int relay;
         unsigned life;
-        struct delivery *delivery; /* NULL: nobody waits for an answer any more */
+        struct delivery *delivery; /* NULL: its answer is not awaited any more */
         size_t event;
         uint32_t sequence;
         int64_t not_before_ms; /* true time: it is slow */

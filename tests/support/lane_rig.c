@@ -142,7 +142,7 @@ static struct delivery *find_in(const struct list *batches, int64_t id)
 
 struct delivery *lane_rig_delivery(struct lane_rig *rig, int64_t id)
 {
-        struct delivery *delivery = find_in(&rig->lane.parked, id);
+        struct delivery *delivery = find_in(&rig->lane.parked.batches, id);
 
         if (delivery == NULL)
                 delivery = find_in(&rig->lane.window.batches, id);

@@ -190,9 +190,8 @@ static bool is_caught_up(void *context)
         const struct lane *lane = &reader->lane;
 
         /* Not lane_is_caught_up(): the poll keeps ringing. */
-        return lane->state == LANE_OWNED && lane->next_page.until == NULL && !lane->is_moved &&
-               !lane->is_settling && lane->unfinished == NULL && !lane->is_rung &&
-               !lane->is_reading && list_is_empty(&lane->window.batches);
+        return lane->state == LANE_OWNED && lane_is_at_rest(lane) && !lane_is_asking(lane) &&
+               !stream_reader_may_ask(&lane->stream) && list_is_empty(&lane->window.batches);
 }
 
 void reader_catch_up(struct reader *reader)

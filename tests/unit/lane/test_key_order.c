@@ -12,7 +12,9 @@ struct rig {
         struct key_order order;
         struct event events[N_MANY];
         struct delivery deliveries[N_MANY];
-        char released[64]; /* the indexes of those called out, as text */
+        struct batch *batch; /* what they came with; it is empty */
+        struct ready_queue ready;
+        char resumed[64]; /* the indexes of those that were resumed, as text */
 };
 
 /* One delivery for each word of `keys`, "-" having none. */
@@ -21,10 +23,15 @@ static struct rig *open_rig(bool sink_keeps_order, char *keys)
         struct rig *rig = calloc(1, sizeof *rig);
         size_t n = 0;
 
+        rig->batch = calloc(1, sizeof *rig->batch);
+        ready_queue_init(&rig->ready);
         key_order_init(&rig->order, sink_keeps_order);
         for (char *key = strtok(keys, " "); key != NULL; key = strtok(NULL, " "), n++) {
                 rig->events[n].key = strcmp(key, "-") == 0 ? NULL : key;
                 rig->deliveries[n].event = &rig->events[n];
+                rig->deliveries[n].batch = rig->batch;
+                rig->deliveries[n].sequence = n;
+                list_init(&rig->deliveries[n].link);
                 list_init(&rig->deliveries[n].chain_link);
                 key_order_join(&rig->order, &rig->deliveries[n]);
         }
@@ -34,6 +41,7 @@ static struct rig *open_rig(bool sink_keeps_order, char *keys)
 static void close_rig(struct rig *rig)
 {
         key_order_deinit(&rig->order);
+        free(rig->batch);
         free(rig);
 }
 
@@ -42,23 +50,24 @@ static bool may_start(const struct rig *rig, size_t index)
         return key_order_may_start(&rig->order, &rig->deliveries[index]);
 }
 
-static void on_released(void *owner, struct delivery *delivery)
+static const char *take_resumed(struct rig *rig)
 {
-        struct rig *rig = owner;
-        size_t length = strlen(rig->released);
+        const struct delivery *delivery;
+        size_t length = 0;
 
-        snprintf(rig->released + length, sizeof rig->released - length, "%d ",
-            (int)(delivery - rig->deliveries));
-        delivery->state = DELIVERY_READY;
+        rig->resumed[0] = '\0';
+        while ((delivery = ready_queue_take_next(&rig->ready)) != NULL)
+                length += (size_t)snprintf(rig->resumed + length, sizeof rig->resumed - length,
+                    "%d ", (int)(delivery - rig->deliveries));
+        return rig->resumed;
 }
 
-/* Whom it calls out. */
+/* Which deliveries it resumes. */
 static const char *start(struct rig *rig, size_t index)
 {
-        rig->released[0] = '\0';
         rig->deliveries[index].state = DELIVERY_IN_FLIGHT;
-        key_order_note_started(&rig->order, &rig->deliveries[index], on_released, rig);
-        return rig->released;
+        key_order_note_started(&rig->order, &rig->deliveries[index], &rig->ready);
+        return take_resumed(rig);
 }
 
 static void block(struct rig *rig, size_t index)
@@ -71,13 +80,12 @@ static void fail(struct rig *rig, size_t index)
         key_order_note_failed(&rig->deliveries[index]);
 }
 
-/* Whom it calls out. */
+/* Which deliveries it resumes. */
 static const char *leave(struct rig *rig, size_t index)
 {
-        rig->released[0] = '\0';
         rig->deliveries[index].state = DELIVERY_DECIDED;
-        key_order_leave(&rig->order, &rig->deliveries[index], on_released, rig);
-        return rig->released;
+        key_order_leave(&rig->order, &rig->deliveries[index], &rig->ready);
+        return take_resumed(rig);
 }
 
 Test(key_order, lets_only_the_first_of_a_key_start)

@@ -44,7 +44,7 @@ Test(lane_reading, wants_a_page_as_soon_as_it_is_owned_and_one_at_a_time)
         cr_expect(lane_rig_wants_page(&rig));
         cr_expect_not(lane_rig_wants_page(&rig), "one is being read");
         lane_lose(&rig.lane);
-        cr_expect_not(lane_rig_wants_page(&rig), "nobody owns it");
+        cr_expect_not(lane_rig_wants_page(&rig), "it is not owned");
 }
 
 Test(lane_reading, waits_for_the_bell_when_it_has_read_everything)

@@ -1,5 +1,5 @@
-/* What is given up, and that those behind it wait until that is written: until then whoever owns the
- * lane next could still deliver it. */
+/* What is given up, and that those behind it wait until that is written: before that the next owner
+ * of the lane could still deliver it. */
 #include "support/lane_rig.h"
 
 #include <criterion/criterion.h>
@@ -118,7 +118,7 @@ Test(lane_giving_up, happens_to_what_no_filter_has_judged)
         deliver(2);
 }
 
-/* Nobody would ask its filter when its time has come. */
+/* Its filter would not be asked when its time has come. */
 Test(lane_giving_up, happens_to_what_is_delayed_and_not_judged)
 {
         rig.delayed = 3;

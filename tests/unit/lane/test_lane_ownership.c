@@ -138,7 +138,7 @@ Test(lane_ownership, wants_a_page_again_that_could_not_be_read)
         lane_fail_page(&rig.lane);
         cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms));
         cr_assert(
-            lane_wants_page(&rig.lane, &request), "nobody rings again for what it was rung for");
+            lane_wants_page(&rig.lane, &request), "no second ring comes for what it was rung for");
         cr_expect_null(request.start.until);
         lane_fail_page(&rig.lane);
         lane_rig_take_page(&rig, "-", 10);
@@ -153,7 +153,7 @@ Test(lane_ownership, leaves_a_page_that_comes_while_it_drains_to_the_next_relay)
 
         cr_assert(lane_wants_page(&rig.lane, &request));
         lane_drain(&rig.lane);
-        cr_expect(lane_is_at_rest(&rig.lane), "nobody waits for it");
+        cr_expect(lane_is_at_rest(&rig.lane), "it does not count");
         start = (struct cursor){.from = request.start.from, .until = frame_create("2:2:", 1, 9)};
         page = pages_make(&rig.pages, &start);
         frame_unref(start.until);

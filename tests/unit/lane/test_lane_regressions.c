@@ -112,7 +112,7 @@ Test(lane_regressions_in_order, counts_a_delayed_one_that_goes_back_as_delayed)
         lane_rig_finish(&rig, 9, OUTCOME_CANCELLED);
         lane_rig_settle(&rig);
         cr_assert_str_eq(lane_rig_rows(&rig), "9:delayed 1:retry");
-        cr_expect_eq(rig.lane.n_parked, 1);
+        cr_expect_eq(rig.lane.parked.n_rows, 1);
         read_back(1);
         lane_rig_settle(&rig);
         cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 9:blocked");
@@ -227,7 +227,7 @@ Test(lane_regressions, forgets_the_page_under_way_when_it_loses_the_lane)
         cr_assert(lane_rig_wants_page(&rig));
         put_row(1, "", PARKED_DELAYED);
         own_anew();
-        cr_expect_eq(rig.lane.n_reading, 0);
+        cr_expect_eq(rig.lane.stream.n_reading, 0);
         read_back(1);
         deliver(1);
 }

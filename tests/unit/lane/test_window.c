@@ -9,6 +9,7 @@
 struct rig {
         struct pages pages;
         struct window window;
+        struct settler settler;
         struct cursor difference; /* what the pages are of: ids 1 to 10 */
 };
 
@@ -21,6 +22,7 @@ static void open_rig(struct rig *rig)
         held_by = rig;
         pages_init(&rig->pages);
         window_init(&rig->window);
+        settler_init(&rig->settler);
         rig->difference = (struct cursor){
             .from = frame_create("1:1:", 0, 1), .until = frame_create("2:2:", 10, 2)};
         start = (struct cursor){.from = rig->difference.from};
@@ -47,7 +49,8 @@ static struct batch *add(struct rig *rig, int64_t first, int64_t last, int64_t u
 
 static void be_done(struct batch *slot, size_t index)
 {
-        window_note_decided(&held_by->window, &slot->deliveries[index]);
+        slot->deliveries[index].state = DELIVERY_DECIDED;
+        window_note_decided(&held_by->window);
 }
 
 Test(window, moves_only_over_what_is_done_without_a_gap)
@@ -58,15 +61,15 @@ Test(window, moves_only_over_what_is_done_without_a_gap)
         open_rig(&rig);
         slot = add(&rig, 1, 4, 4);
         be_done(slot, 1);
-        cr_expect_not(window_advance(&rig.window, NULL, NULL));
+        cr_expect_not(window_advance(&rig.window, &rig.settler));
         cr_expect_eq(rig.window.n_passed, 0);
 
         be_done(slot, 0);
-        cr_expect(window_advance(&rig.window, NULL, NULL));
+        cr_expect(window_advance(&rig.window, &rig.settler));
         cr_expect_eq(rig.window.position.last_id, 2);
         cr_expect_eq(rig.window.position.until, rig.difference.until);
         cr_expect_eq(rig.window.n_passed, 2);
-        cr_expect_not(window_advance(&rig.window, NULL, NULL), "nothing more is done");
+        cr_expect_not(window_advance(&rig.window, &rig.settler), "nothing more is done");
         close_rig(&rig);
 }
 
@@ -77,7 +80,7 @@ Test(window, goes_to_the_end_of_a_page_that_is_done_even_beyond_its_last_event)
         open_rig(&rig);
         be_done(add(&rig, 1, 1, 7), 0);
 
-        cr_expect(window_advance(&rig.window, NULL, NULL));
+        cr_expect(window_advance(&rig.window, &rig.settler));
         cr_expect_eq(rig.window.position.last_id, 7);
         cr_expect_eq(rig.window.position.from, rig.difference.from);
         cr_expect_eq(rig.window.position.until, rig.difference.until);
@@ -91,7 +94,7 @@ Test(window, adopts_the_frame_of_a_difference_that_is_done)
         open_rig(&rig);
         be_done(add(&rig, 10, 10, 10), 0);
 
-        cr_expect(window_advance(&rig.window, NULL, NULL));
+        cr_expect(window_advance(&rig.window, &rig.settler));
         cr_expect_eq(rig.window.position.from, rig.difference.until);
         cr_expect_null(rig.window.position.until);
         cr_expect_eq(rig.window.position.last_id, 0);
@@ -109,12 +112,12 @@ Test(window, lets_go_of_a_page_when_it_is_behind_and_not_before)
         be_done(second, 0);
         be_done(second, 1);
         be_done(first, 0);
-        window_advance(&rig.window, NULL, NULL);
+        window_advance(&rig.window, &rig.settler);
         cr_expect_eq(rig.pages.n_held, 2, "the second waits for the first");
         cr_expect_eq(rig.window.bytes, 400);
 
         be_done(first, 1);
-        window_advance(&rig.window, NULL, NULL);
+        window_advance(&rig.window, &rig.settler);
         cr_expect_eq(rig.pages.n_held, 0);
         cr_expect_eq(rig.window.bytes, 0);
         cr_expect_eq(rig.window.position.last_id, 4);
@@ -129,10 +132,10 @@ Test(window, passes_pages_without_events)
         open_rig(&rig);
         first = add(&rig, 1, 1, 1);
         add(&rig, 1, 0, 10);
-        cr_expect_not(window_advance(&rig.window, NULL, NULL));
+        cr_expect_not(window_advance(&rig.window, &rig.settler));
 
         be_done(first, 0);
-        cr_expect(window_advance(&rig.window, NULL, NULL));
+        cr_expect(window_advance(&rig.window, &rig.settler));
         cr_expect_eq(rig.window.position.from, rig.difference.until);
         cr_expect(list_is_empty(&rig.window.batches));
         close_rig(&rig);
@@ -167,26 +170,21 @@ Test(window, numbers_deliveries_across_pages_in_the_order_in_which_they_were_rea
         close_rig(&rig);
 }
 
-static void note_verdict(void *owner, struct delivery *delivery)
-{
-        int64_t *last_id = owner;
-
-        *last_id = delivery->event->id;
-}
-
 Test(window, keeps_a_page_that_it_has_passed_while_a_verdict_needs_it)
 {
         struct rig rig;
         struct batch *batch;
-        int64_t last_id = 0;
+        struct verdict *verdict;
 
         open_rig(&rig);
         batch = add(&rig, 1, 2, 10);
-        batch->deliveries[0].verdict = xcalloc(1, sizeof *batch->deliveries[0].verdict);
+        verdict = xcalloc(1, sizeof *verdict);
+        list_init(&verdict->link);
+        batch->deliveries[0].verdict = verdict;
         be_done(batch, 0);
         be_done(batch, 1);
-        cr_expect(window_advance(&rig.window, note_verdict, &last_id));
-        cr_expect_eq(last_id, 1);
+        cr_expect(window_advance(&rig.window, &rig.settler));
+        cr_expect_eq(rig.settler.verdicts.next, &verdict->link);
         cr_expect_eq(rig.window.position.from, rig.difference.until);
         cr_expect_eq(rig.pages.n_held, 1);
         cr_expect_eq(rig.window.bytes, 200);
@@ -211,10 +209,10 @@ Test(window, knows_its_head_and_whether_it_holds_up_others)
         be_done(second, 0);
         cr_expect(window_is_held_up(&rig.window));
         be_done(first, 0);
-        window_advance(&rig.window, NULL, NULL);
+        window_advance(&rig.window, &rig.settler);
         cr_expect_eq(window_head(&rig.window), &first->deliveries[1]);
         be_done(first, 1);
-        window_advance(&rig.window, NULL, NULL);
+        window_advance(&rig.window, &rig.settler);
         cr_expect_null(window_head(&rig.window));
         cr_expect_not(window_is_held_up(&rig.window));
         close_rig(&rig);

@@ -1,4 +1,4 @@
-#include "lane/batch.h"
+#include "lane/delivery.h"
 
 #include "base/alloc.h"
 
@@ -40,13 +40,13 @@ struct batch *batch_of_parked(struct parked_batch *parked)
         batch->parked = parked;
         batch->bytes = parked->bytes;
         batch->arrived_us = parked->arrived_us;
+        batch->n_done = batch->n_deliveries;
         for (size_t i = 0; i < parked->n_rows; i++) {
                 struct delivery *delivery = &batch->deliveries[i];
                 delivery->event = &parked->rows[i].event;
                 delivery->n_attempts = parked->rows[i].n_attempts;
                 delivery->retried_ms = parked->rows[i].retried_ms;
-                delivery->is_parked = true;
-                delivery->is_row_delayed = parked->rows[i].state == PARKED_DELAYED;
+                delivery->row = parked->rows[i].state == PARKED_DELAYED ? ROW_DELAYED : ROW_IN_LINE;
         }
         return batch;
 }
@@ -62,4 +62,25 @@ void batch_free(struct batch *batch)
         if (batch->parked != NULL)
                 batch->parked->release(batch->parked);
         free(batch);
+}
+
+bool delivery_is_waiting(const struct delivery *delivery)
+{
+        return delivery->state == DELIVERY_READY || delivery->state == DELIVERY_BLOCKED;
+}
+
+bool delivery_is_behind_cursor(const struct delivery *delivery)
+{
+        return delivery < delivery->batch->deliveries + delivery->batch->n_done;
+}
+
+bool delivery_is_decided(const struct delivery *delivery)
+{
+        return delivery->state == DELIVERY_DECIDED || delivery->verdict != NULL;
+}
+
+bool delivery_has_row(const struct delivery *delivery)
+{
+        return delivery->row != ROW_NONE ||
+               (delivery->verdict != NULL && delivery->verdict->is_sent);
 }
