@@ -1,5 +1,5 @@
-/* The parts of a runner, among themselves: runner.c, runner_policy.c, runner_attempts.c,
- * runner_report.c, runner_targets.c and runner_settled.c. */
+/* The parts of a runner, among themselves: runner.c, runner_policy.c, attempts.c,
+ * attempt_report.c, runner_targets.c and runner_settled.c. */
 #pragma once
 
 #include "delivery/runner.h"
@@ -12,12 +12,12 @@ void runner_set_label(struct runner *runner);
 struct lane_policy runner_policy(
     const struct dispatcher *dispatcher, const struct endpoint *endpoint);
 
-/* runner_attempts.c */
+/* attempts.c */
 void runner_start_deliveries(struct runner *runner, int64_t now_ms);
 /* What the lane leaves to us: where a dead letter was going. */
 void runner_complete_verdicts(struct runner *runner, const struct list *verdicts);
 
-/* runner_filter.c: a page on its way to the lane, which gets it now or later. */
+/* page_filter.c: a page on its way to the lane, which gets it now or later. */
 void runner_init_sift(struct runner *runner);
 void runner_sift(struct runner *runner, struct page *page, bool is_old);
 bool runner_has_filter(const struct runner *runner); /* the sink's or its own */
@@ -41,7 +41,7 @@ void runner_tell_settled(struct runner *runner, int64_t now_us);
 void runner_forget_delivered(struct runner *runner); /* they come again */
 
 /*
- * runner_report.c: what becomes of attempts, told to the telemetry. What is not
+ * attempt_report.c: what becomes of attempts, told to the telemetry. What is not
  * delivered is told when the lane has decided about it, and then its event may be
  * gone: what people want to see of it is kept until then.
  */
