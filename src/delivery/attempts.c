@@ -1,19 +1,97 @@
-/* Attempts: handed to the sink when the lane and the sink's other lanes leave room for one, and what
- * their outcomes mean to those who watch. */
+#include "delivery/attempts.h"
+
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/crash_point.h"
 #include "base/random.h"
-#include "delivery/delivery_log.h"
-#include "delivery/fanout.h"
-#include "delivery/runner_internal.h"
-#include "log/log.h"
+#include "delivery/attempt_report.h"
+#include "delivery/runner.h"
 #include "sinks/sink_contract.h"
 
+#include <stdlib.h>
+
+/* What attempts in flight may still use after the receiver has changed. */
+struct attempt_target {
+        struct list link; /* runner::targets */
+        void *handle;     /* the sink's */
+        unsigned n_in_flight;
+};
+
+static void close_target(struct runner *runner, struct attempt_target *target)
+{
+        struct sink *sink = runner->dispatcher->sink;
+
+        list_remove(&target->link);
+        sink->ops->close_target(sink, target->handle);
+        free(target);
+}
+
+static struct attempt_target *newest(const struct runner *runner)
+{
+        return list_owner(runner->targets.next, struct attempt_target, link);
+}
+
+static void close_if_outdated(struct runner *runner, struct attempt_target *target)
+{
+        if (target->n_in_flight == 0 && target != newest(runner))
+                close_target(runner, target);
+}
+
+bool attempts_open_target(struct runner *runner, struct error *error)
+{
+        const struct endpoint *endpoint = runner->endpoint;
+        struct sink *sink = runner->dispatcher->sink;
+        const struct target_settings settings = {.name = endpoint->name,
+            .url = endpoint->url,
+            .secrets = endpoint->secrets,
+            .n_secrets = endpoint->n_secrets,
+            .headers = endpoint->headers,
+            .n_headers = endpoint->n_headers};
+        void *handle = sink->ops->open_target(sink, &settings, error);
+        struct attempt_target *target;
+
+        if (handle == NULL)
+                return false;
+        target = xcalloc(1, sizeof *target);
+        target->handle = handle;
+        list_push_front(&runner->targets, &target->link);
+        if (target->link.next != &runner->targets)
+                close_if_outdated(
+                    runner, list_owner(target->link.next, struct attempt_target, link));
+        return true;
+}
+
+void attempts_close_targets(struct runner *runner)
+{
+        list_for_each (link, &runner->targets)
+                close_target(runner, list_owner(link, struct attempt_target, link));
+}
+
+static void *borrow_target(struct runner *runner)
+{
+        if (list_is_empty(&runner->targets))
+                return NULL;
+        newest(runner)->n_in_flight++;
+        return newest(runner)->handle;
+}
+
+static void return_target(struct runner *runner, const void *handle)
+{
+        list_for_each (link, &runner->targets) {
+                struct attempt_target *target = list_owner(link, struct attempt_target, link);
+                if (target->handle != handle)
+                        continue;
+                target->n_in_flight--;
+                close_if_outdated(runner, target);
+                return;
+        }
+}
+
 /*
- * A sink's attempts are shared by its receivers: each may have as many in flight
- * as half of those that are free, and always one while any is. So however many
- * receivers hang, some attempts stay free for those who answer, and a single
- * busy one still gets a third of all. (Dynamic thresholds, as switches
+ * The receivers of a sink share its attempts: each may have as many in flight as
+ * half of those that are free, and always one while any is. So however many
+ * receivers hang, some attempts stay free for those that answer, and a single
+ * busy receiver still gets a third of all. (Dynamic thresholds, as switches
  * share their buffers: Choudhury and Hahne, 1998.)
  */
 static bool has_share(const struct runner *runner)
@@ -21,7 +99,7 @@ static bool has_share(const struct runner *runner)
         const struct sink *sink = runner->dispatcher->sink;
         unsigned n_free;
 
-        if (runner->endpoint == NULL || sink->max_concurrent == 0)
+        if (runner->dispatcher->fanout == NULL || sink->max_concurrent == 0)
                 return true;
         if (sink->n_in_flight >= sink->max_concurrent)
                 return false;
@@ -29,7 +107,7 @@ static bool has_share(const struct runner *runner)
         return runner->lane.n_in_flight == 0 || runner->lane.n_in_flight < n_free / 2;
 }
 
-/* One attempt is free: those go on who waited for it, as long as there is room. */
+/* An attempt is free: lanes that waited for one go on, as long as there is room. */
 static void wake_starved(struct dispatcher *dispatcher)
 {
         list_for_each (link, &dispatcher->starved) {
@@ -37,31 +115,75 @@ static void wake_starved(struct dispatcher *dispatcher)
                 if (!has_share(runner))
                         continue;
                 list_remove(link);
-                runner_mark_dirty(runner);
+                runner_wake(runner);
         }
 }
 
-static void watch_health(struct runner *runner, const struct outcome *outcome)
+/* At most once a second, because it reads files: a sink of many receivers may be refused all the time. */
+static void retry_login(struct dispatcher *dispatcher)
 {
-        const struct dispatcher *dispatcher = runner->dispatcher;
-        enum health_news news = health_note(&runner->health, outcome, dispatcher_now_ms(),
-            fanout_disable_after_ms(dispatcher->fanout));
+        const struct sink_set *set = dispatcher->set;
+        struct login *login = &dispatcher->login;
+        int64_t now_ms = dispatcher_now_ms();
 
-        if (news != HEALTH_NO_NEWS)
-                fanout_note_health(dispatcher->fanout, runner, news, outcome->reason);
+        if (login->is_retried || dispatcher_is_draining(dispatcher) ||
+            (login->retried_ms != 0 && now_ms < login->retried_ms + 1000))
+                return;
+        login->retried_ms = now_ms;
+        login->is_retried = set->events.on_login_refused(set->owner, dispatcher->config->name);
 }
 
-/* What is delivered is told at once. Of all else the lane decides first, and what is kept of it until then
- * would cost a delivery dearly. */
+/* True: nothing is to be reported now. One receiver of many is reported by its health, in any case. */
+static bool withhold(struct dispatcher *dispatcher, const struct outcome *outcome, bool was_closed)
+{
+        struct login *login = &dispatcher->login;
+
+        retry_login(dispatcher);
+        if (dispatcher_is_draining(dispatcher))
+                return true;
+        if (!login->is_retried || dispatcher->fanout != NULL)
+                return false;
+        if (login->withheld.kind != OUTCOME_SINK_DOWN)
+                login->was_closed = was_closed;
+        login->withheld = *outcome;
+        return true;
+}
+
+void attempts_retry_login(struct dispatcher *dispatcher)
+{
+        if (dispatcher->is_paused_by_relay)
+                retry_login(dispatcher);
+}
+
+static void report(struct runner *runner, const struct outcome *outcome, bool was_closed)
+{
+        attempt_report_breaker(runner, was_closed, outcome);
+        runner->ops->on_outcome(runner, outcome);
+}
+
+void attempts_tell_refused(struct dispatcher *dispatcher)
+{
+        struct runner *runner = list_owner(dispatcher->runners.next, struct runner, link);
+        struct login *login = &dispatcher->login;
+        const struct outcome outcome = login->withheld;
+
+        login->is_retried = false;
+        login->withheld = outcome_delivered;
+        if (outcome.kind == OUTCOME_SINK_DOWN && runner->lane.state == LANE_OWNED &&
+            runner->lane.breaker.state != BREAKER_CLOSED)
+                report(runner, &outcome, login->was_closed);
+}
+
+/* Not inlined: what attempt_keep() copies would cost each delivery that works. */
 static __attribute__((noinline)) struct lane_result finish_undelivered(
     struct runner *runner, struct delivery *delivery, const struct outcome *outcome, int64_t now_us)
 {
         struct attempt_kept kept;
         struct lane_result result;
 
-        runner_keep_attempt(&kept, delivery, now_us);
+        attempt_keep(&kept, delivery, now_us);
         result = lane_finish(&runner->lane, delivery, outcome, now_us / 1000, random_u32());
-        runner_see_failed(runner, &kept, outcome, &result);
+        attempt_report_failed(runner, &kept, outcome, &result);
         return result;
 }
 
@@ -70,27 +192,8 @@ static struct lane_result finish(
 {
         if (outcome->kind != OUTCOME_DELIVERED || runner->lane.state != LANE_OWNED)
                 return finish_undelivered(runner, delivery, outcome, now_us);
-        report_delivered(runner->label, &delivery->attempt);
-        runner_note_delivered(runner, delivery, now_us);
-        runner_see_delivered(runner, delivery, now_us);
+        attempt_report_delivered(runner, delivery, now_us);
         return lane_finish(&runner->lane, delivery, outcome, now_us / 1000, random_u32());
-}
-
-static void tell(struct runner *runner, const struct outcome *outcome, bool was_closed)
-{
-        const struct lane *lane = &runner->lane;
-
-        report_breaker(runner->label, was_closed, lane->breaker.state == BREAKER_CLOSED, outcome);
-        if (runner->endpoint == NULL)
-                dispatcher_show_pause(runner->dispatcher, lane, outcome->reason);
-        else
-                watch_health(runner, outcome);
-}
-
-void runner_tell_refused(struct runner *runner, const struct outcome *outcome, bool was_closed)
-{
-        if (runner->lane.state == LANE_OWNED && runner->lane.breaker.state != BREAKER_CLOSED)
-                tell(runner, outcome, was_closed);
 }
 
 static void on_attempt_finished(struct attempt *attempt, const struct outcome *outcome)
@@ -103,41 +206,37 @@ static void on_attempt_finished(struct attempt *attempt, const struct outcome *o
         const struct attempt finished = *attempt; /* its batch may go with the lane's answer */
         struct lane_result result = finish(runner, delivery, outcome, clock_monotonic_us());
 
-        runner_return_target(runner, finished.target);
+        return_target(runner, finished.target);
         if (is_owned) {
                 if (result.decision == LANE_PARKED && !outcome->is_postponed)
-                        report_parked(runner->label, &finished, outcome, result.retry_ms);
-                if (!outcome->needs_operator ||
-                    !dispatcher_withhold(runner->dispatcher, outcome, was_closed))
-                        tell(runner, outcome, was_closed);
+                        attempt_report_parked(runner, &finished, outcome, result.retry_ms);
+                if (!outcome->needs_operator || !withhold(runner->dispatcher, outcome, was_closed))
+                        report(runner, outcome, was_closed);
         }
         wake_starved(runner->dispatcher);
-        runner_mark_dirty(runner);
+        runner_wake(runner);
 }
 
-/* A receiver whose url is none has no target, but may have dead letters: skipped ones. */
-static bool has_target(const struct runner *runner)
-{
-        return runner->endpoint == NULL || runner_target(runner) != NULL;
-}
-
-void runner_complete_verdicts(struct runner *runner, const struct list *verdicts)
+void attempts_complete_verdicts(struct runner *runner, const struct list *verdicts)
 {
         const struct sink *sink = runner->dispatcher->sink;
+        const void *target = list_is_empty(&runner->targets) ? NULL : newest(runner)->handle;
+        /* A receiver whose url is refused has no target; its skipped events are dead letters. */
+        bool can_describe = sink->ops->describe_target != NULL &&
+                            (target != NULL || runner->dispatcher->fanout == NULL);
 
         list_for_each (link, verdicts) {
                 struct verdict *verdict = list_owner(link, struct verdict, link);
                 if (verdict->kind != VERDICT_DEAD)
                         continue;
-                if (sink->ops->describe_target != NULL && has_target(runner))
-                        sink->ops->describe_target(sink, verdict->event, runner_target(runner),
-                            verdict->target, sizeof verdict->target);
-                report_dead_letter(runner->label, verdict);
-                runner_see_dead(runner, verdict, clock_monotonic_us());
+                if (can_describe)
+                        sink->ops->describe_target(
+                            sink, verdict->event, target, verdict->target, sizeof verdict->target);
+                attempt_report_dead(runner, verdict, clock_monotonic_us());
         }
 }
 
-void runner_start_deliveries(struct runner *runner, int64_t now_ms)
+void attempts_start(struct runner *runner, int64_t now_ms)
 {
         struct dispatcher *dispatcher = runner->dispatcher;
         struct delivery *delivery;
@@ -148,7 +247,7 @@ void runner_start_deliveries(struct runner *runner, int64_t now_ms)
                 delivery->started_us = clock_monotonic_us();
                 delivery->attempt.owner = runner;
                 delivery->attempt.on_finished = on_attempt_finished;
-                delivery->attempt.target = runner_borrow_target(runner);
+                delivery->attempt.target = borrow_target(runner);
                 crash_point("before_send");
                 sink_deliver(dispatcher->sink, &delivery->attempt);
                 any = true;

@@ -33,7 +33,7 @@ void relay_mark_dirty(void *owner)
 {
         struct relay *relay = owner;
 
-        relay->is_dirty = true;
+        relay->work.is_pending = true;
 }
 
 void relay_ring_all(void *owner)
@@ -42,7 +42,8 @@ void relay_ring_all(void *owner)
 
         if (relay->state != RELAY_RUNNING)
                 return;
-        sink_set_ring(relay->sink_set);
+        sink_set_for_each (dispatcher, relay->sink_set)
+                dispatcher_ring(dispatcher);
 }
 
 void relay_look(void *owner, bool is_rung)
@@ -64,7 +65,8 @@ static void on_control(void *owner)
         relay->controlled_ms = uv_now(&relay->loop);
         outbox_read_pauses(relay->outbox);
         schedule_timer_look(relay->schedule_timer);
-        sink_set_control(relay->sink_set);
+        sink_set_for_each (dispatcher, relay->sink_set)
+                dispatcher_control(dispatcher);
 }
 
 /* The look that needs no notification: after reconnects, behind poolers, without the trigger. */
@@ -82,7 +84,8 @@ static void on_sweep(void *owner)
         log_tell_repeats(false);
         if (relay->waker != NULL)
                 waker_check(relay->waker);
-        sink_set_retry_logins(relay->sink_set);
+        sink_set_for_each (dispatcher, relay->sink_set)
+                dispatcher_retry_login(dispatcher);
         relay_ring_all(relay);
         /* A poll looks for new events only; what people do by hand can wait for a sweep. */
         if (uv_now(&relay->loop) >= relay->controlled_ms + (uint64_t)config->sweep_ms * 7 / 8)
@@ -96,7 +99,8 @@ static void on_drain_limit(void *owner)
 
         log_warn("drain_limit_reached",
             kv_text("consequence", "what was in flight is delivered again by the next relay"));
-        sink_set_hurry(relay->sink_set);
+        sink_set_for_each (dispatcher, relay->sink_set)
+                dispatcher_hurry(dispatcher);
 }
 
 static void drain(struct relay *relay)
@@ -173,7 +177,8 @@ static void on_pauses(void *owner, const struct pause_list *pauses)
 {
         struct relay *relay = owner;
 
-        sink_set_take_pauses(relay->sink_set, pauses);
+        sink_set_for_each (dispatcher, relay->sink_set)
+                dispatcher_take_pauses(dispatcher, pauses);
 }
 
 static void on_sink_refused(void *owner, const char *sink, const char *reason)
@@ -280,13 +285,36 @@ static void close_all(struct relay *relay)
                 end(relay);
 }
 
+static bool is_any_owned(const struct relay *relay)
+{
+        sink_set_for_each (dispatcher, relay->sink_set)
+                if (dispatcher_is_owned(dispatcher))
+                        return true;
+        return false;
+}
+
+static bool are_all_caught_up(const struct relay *relay)
+{
+        sink_set_for_each (dispatcher, relay->sink_set)
+                if (!dispatcher_is_caught_up(dispatcher))
+                        return false;
+        return true;
+}
+
+static bool are_all_at_rest(const struct relay *relay)
+{
+        sink_set_for_each (dispatcher, relay->sink_set)
+                if (!dispatcher_is_at_rest(dispatcher))
+                        return false;
+        return true;
+}
+
 /* A relay that reads nothing, or nothing any more, does not have writers ring. */
 static void serve_waker(struct relay *relay)
 {
         if (relay->waker == NULL)
                 return;
-        waker_own(
-            relay->waker, relay->state == RELAY_RUNNING && sink_set_is_any_owned(relay->sink_set));
+        waker_own(relay->waker, relay->state == RELAY_RUNNING && is_any_owned(relay));
         waker_serve(relay->waker);
 }
 
@@ -306,14 +334,16 @@ static void on_refresh(void *owner, int64_t now_us)
 {
         const struct relay *relay = owner;
 
-        if (relay->state != RELAY_CLOSING)
-                sink_set_show(relay->sink_set, now_us);
+        if (relay->state == RELAY_CLOSING)
+                return;
+        sink_set_for_each (dispatcher, relay->sink_set)
+                dispatcher_show(dispatcher, now_us);
 }
 
 static void pump(struct relay *relay)
 {
-        while (relay->is_dirty && relay->state != RELAY_CLOSING) {
-                relay->is_dirty = false;
+        while (relay->work.is_pending && relay->state != RELAY_CLOSING) {
+                relay->work.is_pending = false;
                 serve_waker(relay);
                 if (relay->state == RELAY_RUNNING)
                         reload_serve(relay->reload);
@@ -321,10 +351,9 @@ static void pump(struct relay *relay)
                 outbox_flush(relay->outbox);
 
                 if (relay->state == RELAY_RUNNING && relay->once &&
-                    schedule_timer_is_caught_up(relay->schedule_timer) &&
-                    sink_set_is_caught_up(relay->sink_set))
+                    schedule_timer_is_caught_up(relay->schedule_timer) && are_all_caught_up(relay))
                         drain(relay);
-                if (relay->state == RELAY_DRAINING && sink_set_is_at_rest(relay->sink_set))
+                if (relay->state == RELAY_DRAINING && are_all_at_rest(relay))
                         close_all(relay);
         }
 }
@@ -382,8 +411,7 @@ static bool open_sinks(struct relay *relay)
 
 static void start(struct relay *relay)
 {
-        static const struct sink_set_events sink_set_events = {.on_dirty = relay_mark_dirty,
-            .on_standby = on_standby,
+        static const struct sink_set_events sink_set_events = {.on_standby = on_standby,
             .on_login_refused = relay_sink_refused,
             .on_refused = on_sink_refused,
             .on_recovered = on_sink_recovered,
@@ -400,6 +428,7 @@ static void start(struct relay *relay)
             .on_filters_up = on_filters_up,
             .on_filter_checked = on_filter_checked};
 
+        work_init(&relay->work);
         uv_prepare_init(&relay->loop, &relay->before_waiting);
         relay->before_waiting.data = relay;
         uv_prepare_start(&relay->before_waiting, on_before_waiting);
@@ -408,8 +437,8 @@ static void start(struct relay *relay)
         relay->drain_limit = timer_create_on(&relay->loop, on_drain_limit, relay);
         relay->outbox = outbox_create(&relay->loop, &relay->config->postgres, &events, relay);
         relay_create_waker(relay);
-        relay->sink_set =
-            sink_set_create(&relay->loop, relay->outbox, relay->telemetry, &sink_set_events, relay);
+        relay->sink_set = sink_set_create(
+            &relay->loop, relay->outbox, relay->telemetry, &relay->work, &sink_set_events, relay);
         relay_create_reload(relay);
         relay->schedule_timer = schedule_timer_create(&relay->loop, relay->outbox);
         relay->systemd = systemd_create(&relay->loop, say_in_words, relay);

@@ -1,6 +1,7 @@
 /* The parts of the relay, among themselves: relay.c and relay_reload.c. */
 #pragma once
 
+#include "delivery/work.h"
 #include "relay/relay.h"
 
 #include <stdbool.h>
@@ -32,7 +33,7 @@ struct relay {
         struct retention_timer *retention_timer; /* owned; NULL with once */
         struct sink_set *sink_set;               /* owned; the dispatchers */
         struct reload *reload;                   /* owned */
-        bool is_dirty;                           /* some dispatcher has something to do */
+        struct work work;                        /* what there is to do before the loop waits */
 
         uint64_t controlled_ms; /* loop time of the last on_control() */
         /* And when the files had last no other credentials than what PostgreSQL refuses; 0: never. */

@@ -91,7 +91,8 @@ static void on_limit(void *owner)
         log_warn("drain_limit_reached",
             kv_text("consequence", "what sinks that are replaced had in flight is cut off and "
                                    "delivered again"));
-        sink_set_hurry(reload->is.sink_set);
+        sink_set_for_each (dispatcher, reload->is.sink_set)
+                dispatcher_hurry(dispatcher);
 }
 
 struct reload *reload_create(
@@ -140,7 +141,8 @@ static void report_unusable(const struct reload *reload)
         log_warn("credentials_unusable", kv_text("error", reload->error.text));
         for (unsigned i = 0; i < config->n_sinks; i++)
                 if (reload->only[i])
-                        sink_set_tell_refused(reload->is.sink_set, config->sinks[i].name);
+                        dispatcher_tell_refused(
+                            sink_set_find(reload->is.sink_set, config->sinks[i].name));
 }
 
 static void fail(struct reload *reload)
@@ -174,7 +176,8 @@ static void take_along(struct reload *reload, struct config *old, struct config 
                 same = *before;
                 *before = new->sinks[i];
                 new->sinks[i] = same;
-                sink_set_configure(reload->is.sink_set, same.name, &new->sinks[i], &new->relay);
+                dispatcher_configure(
+                    sink_set_find(reload->is.sink_set, same.name), &new->sinks[i], &new->relay);
         }
         if (!reload->plan.reopens && reload->only == NULL) {
                 struct postgres_config same = old->postgres;
@@ -197,10 +200,10 @@ static void retire(struct reload *reload, const struct config *old, const struct
 {
         for (unsigned i = 0; i < new->n_sinks; i++)
                 if (reload->plan.changes[i] == SINK_CHANGED)
-                        sink_set_retire(reload->is.sink_set, new->sinks[i].name);
+                        dispatcher_retire(sink_set_find(reload->is.sink_set, new->sinks[i].name));
         for (unsigned i = 0; i < old->n_sinks; i++)
                 if (reload->plan.is_removed[i])
-                        sink_set_retire(reload->is.sink_set, old->sinks[i].name);
+                        dispatcher_retire(sink_set_find(reload->is.sink_set, old->sinks[i].name));
 }
 
 /* The point of no return. */
@@ -441,7 +444,7 @@ static bool keep_mended(struct reload *reload)
                 if (reload->other == NULL ||
                     sink_configs_are_equal(sink, &reload->other->sinks[i])) {
                         reload->only[i] = false;
-                        sink_set_tell_refused(reload->is.sink_set, sink->name);
+                        dispatcher_tell_refused(sink_set_find(reload->is.sink_set, sink->name));
                         continue;
                 }
                 log_info("credentials_read", kv_text("of", sink->name));
