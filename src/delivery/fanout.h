@@ -11,9 +11,20 @@
 #include <stdint.h>
 
 struct dispatcher;
-struct fanout;
+struct endpoint_table;
 struct page;
+struct page_cache;
+struct routing;
 struct runner;
+
+struct fanout {
+        struct dispatcher *dispatcher;   /* borrowed */
+        struct endpoint_table *table;    /* owned */
+        struct page_cache *page_cache;   /* owned */
+        const struct routing **routings; /* owned; of all receivers */
+        bool is_current; /* the receivers have been read since the lanes were taken */
+        bool is_looking; /* for lanes with something parked that is due */
+};
 
 /* The dispatcher has its owner lane. */
 struct fanout *fanout_create(struct dispatcher *dispatcher);
