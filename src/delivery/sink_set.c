@@ -171,11 +171,10 @@ void sink_set_drain(struct sink_set *set)
 
 void sink_set_close(struct sink_set *set)
 {
+        if (list_is_empty(&set->dispatchers)) {
+                set->events.on_empty(set->owner);
+                return;
+        }
         list_for_each (link, &set->dispatchers)
                 dispatcher_close(dispatcher_of(link));
-}
-
-bool sink_set_is_empty(const struct sink_set *set)
-{
-        return list_is_empty(&set->dispatchers);
 }

@@ -66,7 +66,7 @@ void sink_set_session_down(struct sink_set *sink_set);
 /* The end of a turn of the loop: asks the runners of the work list what they want, and does it. */
 void sink_set_serve(struct sink_set *sink_set);
 
-/* The relay ends: retires all dispatchers. When all are at rest, and the outbox is closed, closes them. */
+/* The relay ends: retires all dispatchers. When all are at rest, and the outbox is closed, closes them;
+ * on_empty follows, perhaps inside the call. */
 void sink_set_drain(struct sink_set *sink_set);
 void sink_set_close(struct sink_set *sink_set);
-bool sink_set_is_empty(const struct sink_set *sink_set);
