@@ -27,7 +27,7 @@
 /* Of the sinks in trouble so many are named in the status. */
 #define MAX_NAMED 3
 
-enum systemd_state { SERVICE_STARTING, SERVICE_READY, SERVICE_RELOADING, SERVICE_STOPPING };
+enum systemd_state { SYSTEMD_STARTING, SYSTEMD_READY, SYSTEMD_RELOADING, SYSTEMD_STOPPING };
 
 struct systemd {
         enum systemd_state state;
@@ -46,7 +46,7 @@ static void tell(struct systemd *systemd, const char *lines)
                 return;
         systemd->is_warned = true;
         log_warn("service_manager_unreachable", kv_text("error", strerror(errno)),
-            kv_text("hint", "NOTIFY_SOCKET is set, but nobody takes messages there"));
+            kv_text("hint", "NOTIFY_SOCKET is set, but no service manager takes messages there"));
 }
 
 /* An operator may want to act. */
@@ -127,11 +127,11 @@ static void append_words(struct systemd *systemd, struct bytes *message)
 {
         struct bytes words = {0};
 
-        if (systemd->state == SERVICE_STOPPING)
+        if (systemd->state == SYSTEMD_STOPPING)
                 bytes_append_text(&words, "stopping: finishing what is in flight");
         else if (systemd->waiting_for != NULL)
                 bytes_printf(&words, "waiting: %s", systemd->waiting_for);
-        else if (systemd->state == SERVICE_STARTING)
+        else if (systemd->state == SYSTEMD_STARTING)
                 bytes_append_text(&words, "connecting to the database");
         else
                 append_deliveries(&words, systemd->telemetry, clock_monotonic_us());
@@ -200,9 +200,9 @@ void systemd_waiting(struct systemd *systemd, const char *reason)
 
 void systemd_ready(struct systemd *systemd)
 {
-        if (systemd->tick == NULL || systemd->state == SERVICE_STOPPING)
+        if (systemd->tick == NULL || systemd->state == SYSTEMD_STOPPING)
                 return;
-        systemd->state = SERVICE_READY;
+        systemd->state = SYSTEMD_READY;
         free(systemd->waiting_for);
         systemd->waiting_for = NULL;
         say(systemd, "READY=1\n");
@@ -210,9 +210,9 @@ void systemd_ready(struct systemd *systemd)
 
 void systemd_reloaded(struct systemd *systemd)
 {
-        if (systemd->state != SERVICE_RELOADING)
+        if (systemd->state != SYSTEMD_RELOADING)
                 return;
-        systemd->state = SERVICE_READY;
+        systemd->state = SYSTEMD_READY;
         say(systemd, "READY=1\n");
 }
 
@@ -220,9 +220,9 @@ void systemd_reloading(struct systemd *systemd)
 {
         struct bytes message = {0};
 
-        if (systemd->tick == NULL || systemd->state != SERVICE_READY)
+        if (systemd->tick == NULL || systemd->state != SYSTEMD_READY)
                 return;
-        systemd->state = SERVICE_RELOADING;
+        systemd->state = SYSTEMD_RELOADING;
         bytes_printf(
             &message, "RELOADING=1\nMONOTONIC_USEC=%lld\n", (long long)clock_monotonic_us());
         say(systemd, message.data);
@@ -233,6 +233,6 @@ void systemd_stopping(struct systemd *systemd)
 {
         if (systemd->tick == NULL)
                 return;
-        systemd->state = SERVICE_STOPPING;
+        systemd->state = SYSTEMD_STOPPING;
         say(systemd, "STOPPING=1\n");
 }
