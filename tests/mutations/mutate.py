@@ -23,7 +23,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNIT_TESTS = ["key_order", "window", "retry", "breaker", "lane", "lane_attempts",
-              "lane_giving_up", "lane_ownership", "lane_parking", "lane_regressions", "lane_suspicion", "rate", "health", "bell"]
+              "lane_giving_up", "lane_ownership", "lane_parking", "lane_regressions", "lane_suspicion", "rate", "receiver_health", "bell"]
 HEADER = ["| mutation | the simulator says | tests that fail |", "|---|---|---|"]
 BEGIN, END = "<!-- written by scripts/mutate -->\n", "<!-- end -->"
 SIMULATORS = ["simulator", "page_cache_simulator", "bell_simulator"]
