@@ -152,7 +152,7 @@ static void note_owned_elsewhere(struct dispatcher *dispatcher)
         set->events.on_standby(set->owner);
 }
 
-/* The only lane of a sink: it is the owner lane, too, and reads its pages itself. */
+/* The only lane of a sink is the owner lane, too, and reads its pages itself. */
 
 static void on_only_owned(
     void *owner, const struct cursor *cursor, const struct parked_keys *parked)
@@ -226,7 +226,7 @@ static void create_only_runner(struct dispatcher *dispatcher)
         runner_update_pause(runner);
 }
 
-/* The owner lane of a sink that fans out: it reads for all receivers, and delivers nothing. */
+/* The owner lane of a sink that fans out reads for all receivers, and delivers nothing itself. */
 
 static void on_owned(void *owner, const struct cursor *cursor, const struct parked_keys *parked)
 {
@@ -346,7 +346,7 @@ void dispatcher_ring(struct dispatcher *dispatcher)
         if (!dispatcher_is_serving(dispatcher))
                 return;
         if (dispatcher->fanout != NULL)
-                fanout_ring(dispatcher->fanout);
+                page_cache_ring(dispatcher->fanout->page_cache);
         list_for_each (link, &dispatcher->runners)
                 runner_ring(runner_of(link));
 }

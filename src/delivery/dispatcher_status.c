@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* Undelivered events older than this, and nothing delivered for as long: something is stuck. */
+/* A sink is stalled if events have waited for so long, and none was delivered meanwhile. */
 #define STALLED_AFTER_S 60
 
 static unsigned breaker_gauge(const struct lane *lane)
@@ -43,8 +43,8 @@ static void add_filter(
                 snprintf(seen->slow_filter, sizeof seen->slow_filter, "%s", endpoint);
 }
 
-/* What waits for a receiver that has just begun to fail, or for a slow filter, is known to us and not yet
- * to the database. */
+/* The events may wait for a receiver that has just begun to fail, or for a slow filter. The relay knows that
+ * before the database does. */
 static bool is_any_ailing(const struct dispatcher *dispatcher)
 {
         if (dispatcher->seen->n_slow_filters > 0)
@@ -65,7 +65,7 @@ static bool is_stalled(const struct dispatcher *dispatcher, int64_t now_us)
                 return false;
         if (seen->state == SINK_STALLED)
                 return seen->last_delivery_us <= seen->state_since_us &&
-                       seen->overdue_s != 0; /* not known is no good news */
+                       seen->overdue_s != 0; /* negative: not known, which proves nothing */
         return seen->overdue_s > STALLED_AFTER_S &&
                telemetry_wall_us(seen->telemetry, now_us) - since_us >
                    STALLED_AFTER_S * INT64_C(1000000);

@@ -67,7 +67,7 @@ static void on_endpoints(void *owner, const struct endpoint_list *list)
         if (list != NULL)
                 reconcile(fanout, list);
         if (!fanout->is_current)
-                log_info("endpoints_read", kv_text("sink", fanout->dispatcher->config->name),
+                log_info("endpoints_read", kv_text("sink", fanout->dispatcher->name),
                     kv_int("endpoints", list != NULL ? (int64_t)list->n_endpoints : 0));
         fanout->is_current = true;
         dispatcher_wake(fanout->dispatcher);
@@ -196,11 +196,6 @@ void fanout_session_down(struct fanout *fanout)
         fanout->dispatcher->has_settled = false;
         page_cache_reset(fanout->page_cache);
         endpoint_table_session_down(fanout->table);
-}
-
-void fanout_ring(struct fanout *fanout)
-{
-        page_cache_ring(fanout->page_cache);
 }
 
 void fanout_control(struct fanout *fanout)

@@ -34,9 +34,6 @@ void fanout_destroy(struct fanout *fanout); /* its runners are gone */
 void fanout_owned(struct fanout *fanout);
 void fanout_session_down(struct fanout *fanout);
 
-/* There may be something new in the outbox: its runners are rung next. */
-void fanout_ring(struct fanout *fanout);
-
 /* What is parked, or the receivers, may have been changed by hand. */
 void fanout_control(struct fanout *fanout);
 
