@@ -347,8 +347,10 @@ void dispatcher_ring(struct dispatcher *dispatcher)
                 return;
         if (dispatcher->fanout != NULL)
                 page_cache_ring(dispatcher->fanout->page_cache);
-        list_for_each (link, &dispatcher->runners)
-                runner_ring(runner_of(link));
+        list_for_each (link, &dispatcher->runners) {
+                lane_ring(&runner_of(link)->lane);
+                runner_wake(runner_of(link));
+        }
 }
 
 void dispatcher_control(struct dispatcher *dispatcher)

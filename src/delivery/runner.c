@@ -230,12 +230,6 @@ void runner_pump(struct runner *runner, int64_t now_ms)
         arm(runner, now_ms);
 }
 
-void runner_ring(struct runner *runner)
-{
-        lane_ring(&runner->lane);
-        runner_wake(runner);
-}
-
 void runner_ring_parked(struct runner *runner)
 {
         lane_ring_parked(&runner->lane);

@@ -75,8 +75,7 @@ static inline void runner_wake(struct runner *runner)
 /* Asks the lane what it wants, and does it. */
 void runner_pump(struct runner *runner, int64_t now_ms);
 
-/* There may be events that are new, or something parked that is due. */
-void runner_ring(struct runner *runner);
+/* Something parked may be due, or changed by hand. */
 void runner_ring_parked(struct runner *runner);
 
 void runner_session_down(struct runner *runner);

@@ -79,7 +79,7 @@ static void on_sweep(void *owner)
                 waker_check(relay->waker);
         sink_set_for_each (dispatcher, relay->sink_set)
                 dispatcher_retry_login(dispatcher);
-        relay_ring_all(relay);
+        relay_ring(relay);
         /* A poll looks for new events only; what operators do can wait for a sweep. */
         if (uv_now(&relay->loop) >= relay->controlled_ms + (uint64_t)config->sweep_ms * 7 / 8)
                 relay_control(relay);

@@ -56,7 +56,7 @@ void relay_mark_dirty(void *relay);
 void relay_fail(struct relay *relay, const struct error *error);
 
 /* There may be something new in the outbox. */
-void relay_ring_all(void *relay);
+void relay_ring(void *relay);
 
 /* An operator may have changed what is paused, parked or scheduled. outbox_events::on_control. */
 void relay_control(void *relay);

@@ -30,7 +30,7 @@ void relay_mark_dirty(void *owner)
         relay->work.is_pending = true;
 }
 
-void relay_ring_all(void *owner)
+void relay_ring(void *owner)
 {
         struct relay *relay = owner;
 
@@ -66,7 +66,7 @@ static void on_look(void *owner, bool is_rung)
         struct relay *relay = owner;
 
         telemetry_see_wakeup(relay->telemetry, is_rung ? WAKEUP_BY_NOTIFY : WAKEUP_BY_POLL);
-        relay_ring_all(relay);
+        relay_ring(relay);
 }
 
 void relay_create_waker(struct relay *relay)
@@ -144,7 +144,7 @@ static void on_tick(void *owner, int64_t next_ms)
 
         schedule_timer_answer(relay->schedule_timer, next_ms);
         if (relay->once)
-                relay_ring_all(relay); /* without a waker */
+                relay_ring(relay); /* without a waker */
 }
 
 static void on_pauses(void *owner, const struct pause_list *pauses)
