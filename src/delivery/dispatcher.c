@@ -2,7 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "base/clock.h"
+#include "delivery/attempts.h"
+#include "delivery/dispatcher_internal.h"
 #include "delivery/fanout.h"
 #include "delivery/runner.h"
 #include "log/log.h"
@@ -13,51 +14,95 @@
 #include "telemetry/telemetry.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int64_t dispatcher_now_ms(void)
-{
-        return clock_monotonic_us() / 1000;
-}
-
-static struct runner *runner_of_link(struct list *link)
+static struct runner *runner_of(struct list *link)
 {
         return list_owner(link, struct runner, link);
 }
 
-/* The only runner of a sink that does not fan out. */
+/* Of a sink that does not fan out. */
 static struct runner *only_runner(const struct dispatcher *dispatcher)
 {
-        return runner_of_link(dispatcher->runners.next);
+        return runner_of(dispatcher->runners.next);
 }
 
-static bool may_claim(const struct dispatcher *dispatcher)
+static void on_sink_closed(void *owner)
 {
-        if (!dispatcher->is_session_up || dispatcher->is_claiming || dispatcher->is_draining ||
-            dispatcher->is_owned || timer_is_armed(dispatcher->standby))
-                return false;
-        /* It starts anew only without what was in flight. */
-        return dispatcher->fanout != NULL || only_runner(dispatcher)->lane.state == LANE_UNOWNED;
+        struct dispatcher *dispatcher = owner;
+        struct sink_set *set = dispatcher->set;
+
+        list_remove(&dispatcher->link);
+        telemetry_close_sink(dispatcher->seen);
+        free(dispatcher->settings);
+        free(dispatcher->differences);
+        free(dispatcher->name);
+        free(dispatcher);
+        set->work->is_pending = true;
+        if (list_is_empty(&set->dispatchers))
+                set->events.on_empty(set->owner);
 }
 
-static void claim(struct dispatcher *dispatcher)
+static void close_parts(struct dispatcher *dispatcher)
 {
-        if (!may_claim(dispatcher))
+        struct sink *sink = dispatcher->sink;
+
+        timer_destroy(dispatcher->standby);
+        if (dispatcher->fanout != NULL)
+                fanout_session_down(dispatcher->fanout);
+        list_for_each (link, &dispatcher->runners)
+                runner_destroy(runner_of(link));
+        if (dispatcher->fanout != NULL) {
+                fanout_destroy(dispatcher->fanout);
+                lane_store_destroy(dispatcher->owner_lane);
+        }
+        filter_close(dispatcher->filter);
+        assert(sink->n_in_flight == 0);
+        sink_close(sink, on_sink_closed, dispatcher);
+}
+
+/* The only function that assigns dispatcher->state: see dispatcher_internal.h. After CLOSING the
+ * dispatcher may be gone. */
+static void enter(struct dispatcher *dispatcher, enum dispatcher_state state)
+{
+        dispatcher->state = state;
+        dispatcher_wake(dispatcher);
+        timer_disarm(dispatcher->standby);
+        switch (state) {
+        case DISPATCHER_CLAIMING:
+                lane_store_claim(dispatcher->owner_lane);
                 return;
-        dispatcher->is_claiming = true;
-        lane_store_claim(dispatcher->owner_lane);
+        case DISPATCHER_STANDBY:
+                timer_arm(dispatcher->standby, (uint64_t)dispatcher->standby_ms);
+                return;
+        case DISPATCHER_OWNED:
+                if (dispatcher->fanout != NULL)
+                        fanout_owned(dispatcher->fanout);
+                return;
+        case DISPATCHER_RELEASING:
+                lane_store_release(dispatcher->owner_lane);
+                return;
+        case DISPATCHER_CLOSING:
+                close_parts(dispatcher);
+                return;
+        case DISPATCHER_WAITING:
+        case DISPATCHER_UNOWNED:
+        case DISPATCHER_WITHDRAWING:
+        case DISPATCHER_DRAINING:
+        case DISPATCHER_FINISHING:
+                return;
+        }
 }
 
 static void on_standby_due(void *owner)
 {
-        claim(owner);
+        enter(owner, DISPATCHER_CLAIMING);
 }
 
-/* They are noted by whoever takes the lane. A warning while that is somebody else: then it is to be seen
- * before he ends that events would go elsewhere. Afterwards it is what somebody wanted, and news. */
-void dispatcher_note_settings(struct dispatcher *dispatcher, const char *theirs)
+/* The relay that takes the lane notes its settings. While another relay owns it, other settings are a
+ * warning: events will be sent elsewhere once that relay ends. Afterwards they are a change. */
+static void note_settings(struct dispatcher *dispatcher, const char *theirs)
 {
         struct bytes words = {0};
 
@@ -70,184 +115,174 @@ void dispatcher_note_settings(struct dispatcher *dispatcher, const char *theirs)
         dispatcher->differences = words.data;
 }
 
-void dispatcher_note_owned(struct dispatcher *dispatcher)
+static void note_owned(struct dispatcher *dispatcher)
 {
-        dispatcher->is_claiming = false;
-        dispatcher->is_standby = false;
-        dispatcher->is_owned = true;
+        assert(dispatcher->state == DISPATCHER_CLAIMING ||
+               dispatcher->state == DISPATCHER_WITHDRAWING);
+        dispatcher->is_owned_elsewhere = false;
         if (dispatcher->differences != NULL)
-                log_info("sink_settings_changed", kv_text("sink", dispatcher->config->name),
+                log_info("sink_settings_changed", kv_text("sink", dispatcher->name),
                     kv_text("differences", dispatcher->differences));
         free(dispatcher->differences);
         dispatcher->differences = NULL;
-        if (dispatcher->fanout != NULL)
-                fanout_owned(dispatcher->fanout);
-        dispatcher->events.on_dirty(dispatcher->owner);
+        enter(dispatcher,
+            dispatcher->state == DISPATCHER_CLAIMING ? DISPATCHER_OWNED : DISPATCHER_DRAINING);
 }
 
-void dispatcher_note_owned_elsewhere(struct dispatcher *dispatcher)
+static void note_owned_elsewhere(struct dispatcher *dispatcher)
 {
-        dispatcher->is_claiming = false;
-        if (!dispatcher->is_standby)
-                log_info("lane_owned_elsewhere", kv_text("sink", dispatcher->config->name),
+        const struct sink_set *set = dispatcher->set;
+
+        if (dispatcher->state == DISPATCHER_WITHDRAWING) {
+                enter(dispatcher, DISPATCHER_FINISHING);
+                return;
+        }
+        if (!dispatcher->is_owned_elsewhere)
+                log_info("lane_owned_elsewhere", kv_text("sink", dispatcher->name),
                     kv_int("retry_ms", dispatcher->standby_ms));
         if (dispatcher->differences != NULL && dispatcher->are_differences_news)
-                log_warn("sink_settings_differ", kv_text("sink", dispatcher->config->name),
+                log_warn("sink_settings_differ", kv_text("sink", dispatcher->name),
                     kv_text("differences", dispatcher->differences),
                     kv_text("hint",
                         "the relay that delivers has other settings; when it ends, ours "
                         "are in force"));
         dispatcher->are_differences_news = false;
-        dispatcher->is_standby = true;
-        timer_arm(dispatcher->standby, (uint64_t)dispatcher->standby_ms);
-        dispatcher->events.on_standby(dispatcher->owner);
+        dispatcher->is_owned_elsewhere = true;
+        enter(dispatcher, DISPATCHER_STANDBY);
+        set->events.on_standby(set->owner);
 }
 
-void dispatcher_note_released(struct dispatcher *dispatcher)
+/* The only lane of a sink is the owner lane, too, and reads its pages itself. */
+
+static void on_only_owned(
+    void *owner, const struct cursor *cursor, const struct parked_keys *parked)
 {
-        dispatcher->is_owned = false;
-        dispatcher->events.on_dirty(dispatcher->owner);
+        struct runner *runner = owner;
+
+        note_owned(runner->dispatcher);
+        runner_own(runner, cursor, parked);
 }
 
-/* `by` is whose pause it was. */
-static void log_resumed(const struct dispatcher *dispatcher, const char *by)
+static void on_only_owned_elsewhere(void *owner)
 {
-        log_info("sink_resumed", kv_text("sink", dispatcher->config->name), kv_text("by", by));
+        struct runner *runner = owner;
+
+        note_owned_elsewhere(runner->dispatcher);
 }
 
-static void pause_by_relay(struct dispatcher *dispatcher, const char *reason, const char *hint)
+static void on_only_settings(void *owner, const char *theirs)
 {
-        dispatcher->is_paused_by_relay = true;
-        log_error("sink_paused", kv_text("sink", dispatcher->config->name), kv_text("by", "relay"),
-            kv_text("reason", reason), kv_text("hint", hint));
-        dispatcher->events.on_refused(dispatcher->owner, dispatcher->config->name, reason);
+        struct runner *runner = owner;
+
+        note_settings(runner->dispatcher, theirs);
 }
 
-/* A destination that refuses us until somebody changes something is told where people look. */
-void dispatcher_show_pause(
-    struct dispatcher *dispatcher, const struct lane *lane, const char *reason)
+static void on_only_page(void *owner, struct page *page)
 {
-        const struct breaker *breaker = &lane->breaker;
-
-        if (breaker->state == BREAKER_CLOSED && dispatcher->is_paused_by_relay &&
-            !dispatcher_is_filter_given_up(dispatcher)) {
-                dispatcher->is_paused_by_relay = false;
-                log_resumed(dispatcher, "relay");
-                dispatcher->events.on_recovered(dispatcher->owner, dispatcher->config->name);
-        } else if (breaker->state != BREAKER_CLOSED && breaker->needs_operator &&
-                   !dispatcher->is_paused_by_relay) {
-                pause_by_relay(dispatcher, reason,
-                    "mend it; it is tried now and then, and at once after `pgcourier resume`");
-        }
+        runner_take_page(owner, page, false);
 }
 
-static void update_pauses(struct dispatcher *dispatcher)
+static void on_only_released(void *owner)
 {
-        list_for_each (link, &dispatcher->runners)
-                runner_update_pause(runner_of_link(link));
+        struct runner *runner = owner;
+
+        enter(runner->dispatcher, DISPATCHER_FINISHING);
 }
 
-static void on_filter_given_up(void *owner, const char *words)
+static void read_page(struct runner *runner, struct page_request *request)
 {
-        struct dispatcher *dispatcher = owner;
-
-        snprintf(dispatcher->filter_reason, sizeof dispatcher->filter_reason, "%s", words);
-        pause_by_relay(dispatcher, words,
-            "nothing is read for it; change its filter and reload, or `pgcourier resume` tries "
-            "again");
-        update_pauses(dispatcher);
+        request->routings = &runner->dispatcher->only_routing;
+        request->n_routings = 1;
+        lane_store_read(runner->store, request);
 }
 
-static void open_filter(struct dispatcher *dispatcher)
+static void create_only_runner(struct dispatcher *dispatcher)
 {
-        dispatcher->filter_reason[0] = '\0';
-        if (dispatcher->config->filter != NULL)
-                dispatcher->filter = filter_open(outbox_filter_queue(dispatcher->outbox),
-                    dispatcher->config->filter, on_filter_given_up, dispatcher);
+        static const struct runner_ops ops = {
+            .read = read_page, .on_outcome = dispatcher_note_outcome};
+        static const struct lane_store_events events = {.on_owned = on_only_owned,
+            .on_owned_elsewhere = on_only_owned_elsewhere,
+            .on_settings = on_only_settings,
+            .on_page_end = runner_note_page_end,
+            .on_page = on_only_page,
+            .on_page_failed = runner_fail_page,
+            .on_parked = runner_take_parked,
+            .on_missing = runner_note_missing,
+            .on_xid = runner_take_xid,
+            .on_settled = runner_note_settled,
+            .on_released = on_only_released};
+        const struct sink_config *config = dispatcher->config;
+        const struct lane_store_settings settings = {.sink = config->name,
+            .filter = config->filter,
+            .settings = dispatcher->settings,
+            .is_durable = dispatcher->sink->remembers,
+            .start = config->start};
+        const struct lane_policy policy = runner_policy(dispatcher);
+        struct runner *runner = runner_create(dispatcher, &ops, &policy);
+
+        runner->label = xstrdup(config->name);
+        runner->store = lane_store_create(dispatcher->set->outbox, &settings, &events, runner);
+        dispatcher->owner_lane = runner->store;
+        runner_update_pause(runner);
 }
 
-/* Somebody wants it to be tried again. */
-static void renew_filter(struct dispatcher *dispatcher)
+/* The owner lane of a sink that fans out reads for all receivers, and delivers nothing itself. */
+
+static void on_owned(void *owner, const struct cursor *cursor, const struct parked_keys *parked)
 {
-        if (!dispatcher_is_filter_given_up(dispatcher))
-                return;
-        filter_close(dispatcher->filter);
-        open_filter(dispatcher);
-        update_pauses(dispatcher);
+        (void)cursor;
+        (void)parked;
+        note_owned(owner);
 }
 
-/* Not more often than it makes sense to look at files: a receiver of many may refuse us all the time. */
-static void retry_login(struct dispatcher *dispatcher)
+static void on_owned_elsewhere(void *owner)
 {
-        int64_t now_ms = dispatcher_now_ms();
-
-        if (dispatcher->is_login_retried || dispatcher->is_draining ||
-            (dispatcher->login_retried_ms != 0 && now_ms < dispatcher->login_retried_ms + 1000))
-                return;
-        dispatcher->login_retried_ms = now_ms;
-        dispatcher->is_login_retried =
-            dispatcher->events.on_login_refused(dispatcher->owner, dispatcher->config->name);
+        note_owned_elsewhere(owner);
 }
 
-/* Of one receiver among many its health is noted in any case, and told by that. */
-bool dispatcher_withhold(
-    struct dispatcher *dispatcher, const struct outcome *outcome, bool was_closed)
+static void on_settings(void *owner, const char *theirs)
 {
-        retry_login(dispatcher);
-        if (dispatcher->is_draining)
-                return true;
-        if (!dispatcher->is_login_retried || dispatcher->fanout != NULL)
-                return false;
-        if (dispatcher->withheld.kind != OUTCOME_SINK_DOWN)
-                dispatcher->was_closed = was_closed;
-        dispatcher->withheld = *outcome;
-        return true;
+        note_settings(owner, theirs);
 }
 
-void dispatcher_retry_login(struct dispatcher *dispatcher)
+static void on_settled(void *owner)
 {
-        if (dispatcher->is_paused_by_relay)
-                retry_login(dispatcher);
+        (void)owner;
 }
 
-void dispatcher_tell_refused(struct dispatcher *dispatcher)
+static void on_released(void *owner)
 {
-        const struct outcome outcome = dispatcher->withheld;
-
-        dispatcher->is_login_retried = false;
-        dispatcher->withheld = outcome_delivered;
-        if (outcome.kind == OUTCOME_SINK_DOWN)
-                runner_tell_refused(only_runner(dispatcher), &outcome, dispatcher->was_closed);
+        enter(owner, DISPATCHER_FINISHING);
 }
 
-void dispatcher_pump(struct dispatcher *dispatcher)
+static void create_fanout(struct dispatcher *dispatcher)
 {
-        int64_t now_ms = dispatcher_now_ms();
-        struct list dirty;
+        static const struct lane_store_events events = {.on_owned = on_owned,
+            .on_owned_elsewhere = on_owned_elsewhere,
+            .on_settings = on_settings,
+            .on_page = fanout_take_page,
+            .on_page_failed = fanout_fail_page,
+            .on_xid = fanout_take_xid,
+            .on_settled = on_settled,
+            .on_released = on_released};
+        const struct sink_config *config = dispatcher->config;
+        const struct lane_store_settings settings = {.sink = config->name,
+            .filter = config->filter,
+            .settings = dispatcher->settings,
+            .is_owner_lane = true,
+            .start = config->start};
 
-        claim(dispatcher);
-        list_init(&dirty);
-        while (!list_is_empty(&dispatcher->dirty)) {
-                struct list *link = dispatcher->dirty.next;
-                list_remove(link);
-                list_push_back(&dirty, link);
-        }
-        while (!list_is_empty(&dirty)) {
-                struct runner *runner = list_owner(dirty.next, struct runner, dirty_link);
-                list_remove(&runner->dirty_link);
-                runner_pump(runner, now_ms);
-        }
-        if (dispatcher->fanout != NULL)
-                fanout_serve(dispatcher->fanout);
+        dispatcher->owner_lane =
+            lane_store_create(dispatcher->set->outbox, &settings, &events, dispatcher);
+        dispatcher->fanout = fanout_create(dispatcher);
 }
 
-struct dispatcher *dispatcher_create(uv_loop_t *loop, const struct sink_config *config,
-    const struct relay_config *relay, struct outbox *outbox, struct telemetry *telemetry,
-    const struct dispatcher_events *events, void *owner, struct error *error)
+struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_config *config,
+    const struct relay_config *relay, struct error *error)
 {
         const struct sink_settings settings = {.name = config->name,
             .options = sink_config_options(config),
-            .loop = loop,
+            .loop = set->loop,
             .by_key = config->order == ORDER_KEY,
             .concurrency = config->concurrency};
         struct sink *sink = sink_open(sink_kind_of(config), &settings, error);
@@ -256,9 +291,9 @@ struct dispatcher *dispatcher_create(uv_loop_t *loop, const struct sink_config *
         if (sink == NULL)
                 return NULL;
         dispatcher = xcalloc(1, sizeof *dispatcher);
-        dispatcher->loop = loop;
-        dispatcher->outbox = outbox;
+        dispatcher->set = set;
         dispatcher->config = config;
+        dispatcher->name = xstrdup(config->name);
         dispatcher->routing = (struct routing){.topics = config->topics,
             .n_topics = config->n_topics,
             .types = config->types,
@@ -267,190 +302,183 @@ struct dispatcher *dispatcher_create(uv_loop_t *loop, const struct sink_config *
             .n_headers = config->n_match_headers,
             .filter = config->filter};
         dispatcher->only_routing = &dispatcher->routing;
-        dispatcher->events = *events;
-        dispatcher->owner = owner;
         dispatcher->sink = sink;
         dispatcher->seen = telemetry_open_sink(
-            telemetry, config->name, sink_config_kind(config), clock_monotonic_us());
+            set->telemetry, config->name, sink_config_kind(config), clock_monotonic_us());
         telemetry_set_target(dispatcher->seen, sink_config_target(config));
+        list_init(&dispatcher->link);
         list_init(&dispatcher->runners);
-        list_init(&dispatcher->dirty);
         list_init(&dispatcher->starved);
-        open_filter(dispatcher);
+        dispatcher_open_filter(dispatcher);
         dispatcher->settings = sink_settings(config);
         dispatcher->standby_ms = relay->standby_ms;
-        dispatcher->standby = timer_create_on(loop, on_standby_due, dispatcher);
+        dispatcher->standby = timer_create_on(set->loop, on_standby_due, dispatcher);
         if (sink_config_fans_out(config))
-                dispatcher->fanout = fanout_create(dispatcher);
+                create_fanout(dispatcher);
         else
-                dispatcher->owner_lane = runner_create(dispatcher, NULL)->store;
+                create_only_runner(dispatcher);
         return dispatcher;
 }
 
-void dispatcher_session_up(struct dispatcher *dispatcher)
+void dispatcher_close(struct dispatcher *dispatcher)
 {
-        dispatcher->is_session_up = true;
-        dispatcher->events.on_dirty(dispatcher->owner);
+        if (dispatcher->state != DISPATCHER_CLOSING)
+                enter(dispatcher, DISPATCHER_CLOSING);
 }
 
 void dispatcher_session_down(struct dispatcher *dispatcher)
 {
-        dispatcher->is_session_up = false;
-        dispatcher->is_claiming = false;
-        dispatcher->is_owned = false;
-        timer_disarm(dispatcher->standby);
+        if (!dispatcher_is_at_work(dispatcher))
+                return;
+        enter(dispatcher,
+            dispatcher_is_serving(dispatcher) ? DISPATCHER_UNOWNED : DISPATCHER_FINISHING);
         if (dispatcher->fanout != NULL)
                 fanout_session_down(dispatcher->fanout);
         list_for_each (link, &dispatcher->runners)
-                runner_session_down(runner_of_link(link));
-        /* Nobody could settle what is in flight, and a lane starts anew only without it. */
-        dispatcher_cancel(dispatcher);
-}
-
-bool dispatcher_is_owned(const struct dispatcher *dispatcher)
-{
-        return dispatcher->is_owned;
+                runner_session_down(runner_of(link));
+        /* What is in flight could not be settled any more, and a lane starts anew only without it. */
+        if (dispatcher->sink->n_in_flight > 0)
+                sink_cancel(dispatcher->sink);
 }
 
 void dispatcher_ring(struct dispatcher *dispatcher)
 {
+        if (!dispatcher_is_serving(dispatcher))
+                return;
         if (dispatcher->fanout != NULL)
-                fanout_ring(dispatcher->fanout);
-        else
-                runner_ring(only_runner(dispatcher));
+                page_cache_ring(dispatcher->fanout->page_cache);
+        list_for_each (link, &dispatcher->runners) {
+                lane_ring(&runner_of(link)->lane);
+                runner_wake(runner_of(link));
+        }
 }
 
 void dispatcher_control(struct dispatcher *dispatcher)
 {
+        if (!dispatcher_is_serving(dispatcher))
+                return;
         if (dispatcher->fanout != NULL)
                 fanout_control(dispatcher->fanout);
         else
                 runner_ring_parked(only_runner(dispatcher));
 }
 
-static void pause_by_operator(struct dispatcher *dispatcher, const struct pause *pause)
+void dispatcher_retry_login(struct dispatcher *dispatcher)
 {
-        if (dispatcher->is_paused_by_operator == (pause != NULL))
+        if (dispatcher_is_serving(dispatcher))
+                attempts_retry_login(dispatcher);
+}
+
+void dispatcher_tell_refused(struct dispatcher *dispatcher)
+{
+        if (dispatcher != NULL)
+                attempts_tell_refused(dispatcher);
+}
+
+void dispatcher_retire(struct dispatcher *dispatcher)
+{
+        if (dispatcher == NULL || !dispatcher_is_serving(dispatcher))
                 return;
-        dispatcher->is_paused_by_operator = pause != NULL;
-        snprintf(dispatcher->pause_reason, sizeof dispatcher->pause_reason, "%s",
-            pause != NULL && pause->reason != NULL ? pause->reason : "");
-        if (pause != NULL)
-                log_warn("sink_paused", kv_text("sink", dispatcher->config->name),
-                    kv_text("by", "operator"), kv_text("reason", pause->reason));
+        if (dispatcher->state == DISPATCHER_OWNED)
+                enter(dispatcher, DISPATCHER_DRAINING);
+        else if (dispatcher->state == DISPATCHER_CLAIMING)
+                enter(dispatcher, DISPATCHER_WITHDRAWING);
         else
-                log_resumed(dispatcher, "operator");
-        update_pauses(dispatcher);
-}
-
-void dispatcher_take_pauses(struct dispatcher *dispatcher, const struct pause_list *pauses)
-{
-        const struct pause *by_operator = NULL;
-        bool by_relay = false;
-
-        for (size_t i = 0; i < pauses->n_pauses; i++) {
-                const struct pause *pause = &pauses->pauses[i];
-                if (strcmp(pause->sink, dispatcher->config->name) != 0)
-                        continue;
-                if (pause->by == PAUSED_BY_OPERATOR)
-                        by_operator = pause;
-                else
-                        by_relay = true;
-        }
-        pause_by_operator(dispatcher, by_operator);
-        if (dispatcher->is_paused_by_relay && !by_relay) {
-                log_resumed(dispatcher, "relay");
-                renew_filter(dispatcher);
-        }
-        list_for_each (link, &dispatcher->runners) {
-                struct runner *runner = runner_of_link(link);
-                if (dispatcher->is_paused_by_relay && !by_relay) /* somebody has resumed it */
-                        lane_probe_now(&runner->lane, dispatcher_now_ms());
-                runner_mark_dirty(runner);
-        }
-        dispatcher->is_paused_by_relay = by_relay;
-}
-
-void dispatcher_drain(struct dispatcher *dispatcher)
-{
-        dispatcher->is_draining = true;
-        timer_disarm(dispatcher->standby);
+                enter(dispatcher, DISPATCHER_FINISHING);
         list_for_each (link, &dispatcher->runners)
-                runner_drain(runner_of_link(link));
+                runner_drain(runner_of(link));
 }
 
-void dispatcher_cancel(struct dispatcher *dispatcher)
+void dispatcher_hurry(struct dispatcher *dispatcher)
 {
-        if (dispatcher->sink->n_in_flight > 0)
+        if (dispatcher_is_draining(dispatcher) && dispatcher_is_at_work(dispatcher) &&
+            dispatcher->sink->n_in_flight > 0)
                 sink_cancel(dispatcher->sink);
-}
-
-bool dispatcher_is_at_rest(const struct dispatcher *dispatcher)
-{
-        list_for_each (link, &dispatcher->runners)
-                if (!lane_is_at_rest(&runner_of_link(link)->lane))
-                        return false;
-        return true;
-}
-
-bool dispatcher_is_idle(const struct dispatcher *dispatcher)
-{
-        if (dispatcher->is_claiming || !dispatcher_is_at_rest(dispatcher))
-                return false;
-        list_for_each (link, &dispatcher->runners)
-                if (!runner_is_idle(runner_of_link(link)))
-                        return false;
-        return dispatcher->fanout == NULL || fanout_is_idle(dispatcher->fanout);
-}
-
-void dispatcher_release(struct dispatcher *dispatcher)
-{
-        lane_store_release(dispatcher->owner_lane);
 }
 
 void dispatcher_configure(struct dispatcher *dispatcher, const struct sink_config *config,
     const struct relay_config *relay)
 {
+        if (dispatcher == NULL)
+                return;
         dispatcher->config = config;
         dispatcher->standby_ms = relay->standby_ms;
+}
+
+bool dispatcher_is_owned(const struct dispatcher *dispatcher)
+{
+        return dispatcher->state == DISPATCHER_OWNED;
+}
+
+bool dispatcher_is_at_rest(const struct dispatcher *dispatcher)
+{
+        list_for_each (link, &dispatcher->runners)
+                if (!lane_is_at_rest(&runner_of(link)->lane))
+                        return false;
+        return true;
 }
 
 bool dispatcher_is_caught_up(const struct dispatcher *dispatcher)
 {
         int64_t now_ms = dispatcher_now_ms();
 
-        if (dispatcher->fanout != NULL && !fanout_is_caught_up(dispatcher->fanout))
+        if (!dispatcher_is_serving(dispatcher) ||
+            (dispatcher->fanout != NULL && !fanout_is_caught_up(dispatcher->fanout)))
                 return false;
         list_for_each (link, &dispatcher->runners)
-                if (!lane_is_caught_up(&runner_of_link(link)->lane, now_ms))
+                if (!lane_is_caught_up(&runner_of(link)->lane, now_ms))
                         return false;
         return true;
 }
 
-static void on_sink_closed(void *owner)
+/* Nothing is under way but progress that was written, and not the claim: that has states of its own. */
+static bool is_idle(const struct dispatcher *dispatcher)
 {
-        struct dispatcher *dispatcher = owner;
-        const struct dispatcher_events events = dispatcher->events;
-        void *dispatcher_owner = dispatcher->owner;
-
-        telemetry_close_sink(dispatcher->seen);
-        free(dispatcher->settings);
-        free(dispatcher->differences);
-        free(dispatcher);
-        events.on_closed(dispatcher_owner);
+        if (!dispatcher_is_at_rest(dispatcher))
+                return false;
+        list_for_each (link, &dispatcher->runners)
+                if (!runner_is_idle(runner_of(link)))
+                        return false;
+        return dispatcher->fanout == NULL || fanout_is_idle(dispatcher->fanout);
 }
 
-void dispatcher_close(struct dispatcher *dispatcher)
+/* An only lane starts anew when nothing is in flight from the time before. */
+static bool may_claim(const struct dispatcher *dispatcher)
 {
-        struct sink *sink = dispatcher->sink;
+        return dispatcher->set->is_session_up &&
+               (dispatcher->fanout != NULL || only_runner(dispatcher)->lane.state == LANE_UNOWNED);
+}
 
-        timer_destroy(dispatcher->standby);
-        if (dispatcher->fanout != NULL)
-                fanout_session_down(dispatcher->fanout);
-        list_for_each (link, &dispatcher->runners)
-                runner_destroy(runner_of_link(link));
-        fanout_destroy(dispatcher->fanout);
-        filter_close(dispatcher->filter);
-        assert(sink->n_in_flight == 0);
-        sink_close(sink, on_sink_closed, dispatcher);
+void dispatcher_serve(struct dispatcher *dispatcher, bool may_begin)
+{
+        if (dispatcher->fanout != NULL &&
+            (dispatcher->state == DISPATCHER_OWNED || dispatcher->state == DISPATCHER_DRAINING))
+                fanout_serve(dispatcher->fanout);
+        switch (dispatcher->state) {
+        case DISPATCHER_WAITING:
+                if (!may_begin)
+                        return;
+                enter(dispatcher, DISPATCHER_UNOWNED);
+                dispatcher_ring(dispatcher);
+                return;
+        case DISPATCHER_UNOWNED:
+                if (may_claim(dispatcher))
+                        enter(dispatcher, DISPATCHER_CLAIMING);
+                return;
+        case DISPATCHER_DRAINING:
+                if (!dispatcher->set->is_ending && is_idle(dispatcher))
+                        enter(dispatcher, DISPATCHER_RELEASING);
+                return;
+        case DISPATCHER_FINISHING:
+                if (!dispatcher->set->is_ending && is_idle(dispatcher))
+                        enter(dispatcher, DISPATCHER_CLOSING);
+                return;
+        case DISPATCHER_CLAIMING:
+        case DISPATCHER_STANDBY:
+        case DISPATCHER_OWNED:
+        case DISPATCHER_WITHDRAWING:
+        case DISPATCHER_RELEASING:
+        case DISPATCHER_CLOSING:
+                return;
+        }
 }

@@ -1,6 +1,6 @@
-/* The gauges and the state of a sink, for people: computed when somebody looks, so that nothing has to
- * be kept up to date while nobody does. With an admin endpoint the relay looks by itself as well, or a
- * state would begin when the first one comes to see it. */
+/* The gauges and the state of a sink. They are computed when they are asked for, so that nothing has to
+ * be kept up to date meanwhile. With an admin endpoint the relay asks regularly, too, so that a state
+ * begins when it does and not when it is looked at first. */
 #include "delivery/dispatcher_internal.h"
 #include "delivery/runner.h"
 #include "sinks/sink_contract.h"
@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* Undelivered events older than this, and nothing delivered for as long: something is stuck. */
+/* A sink is stalled if events have waited for so long, and none was delivered meanwhile. */
 #define STALLED_AFTER_S 60
 
 static unsigned breaker_gauge(const struct lane *lane)
@@ -43,8 +43,8 @@ static void add_filter(
                 snprintf(seen->slow_filter, sizeof seen->slow_filter, "%s", endpoint);
 }
 
-/* What waits for a receiver that has just begun to fail, or for a slow filter, is known to us and not yet
- * to the database. */
+/* The events may wait for a receiver that has just begun to fail, or for a slow filter. The relay knows that
+ * before the database does. */
 static bool is_any_ailing(const struct dispatcher *dispatcher)
 {
         if (dispatcher->seen->n_slow_filters > 0)
@@ -65,7 +65,7 @@ static bool is_stalled(const struct dispatcher *dispatcher, int64_t now_us)
                 return false;
         if (seen->state == SINK_STALLED)
                 return seen->last_delivery_us <= seen->state_since_us &&
-                       seen->overdue_s != 0; /* not known is no good news */
+                       seen->overdue_s != 0; /* negative: not known, which proves nothing */
         return seen->overdue_s > STALLED_AFTER_S &&
                telemetry_wall_us(seen->telemetry, now_us) - since_us >
                    STALLED_AFTER_S * INT64_C(1000000);
@@ -77,13 +77,13 @@ static enum sink_state find_state(
         const struct sink_telemetry *seen = dispatcher->seen;
 
         *out_reason = "";
-        if (dispatcher->is_draining)
+        if (dispatcher_is_draining(dispatcher))
                 return SINK_DRAINING;
-        if (!dispatcher->is_session_up) {
+        if (!dispatcher->set->is_session_up) {
                 *out_reason = "not connected to PostgreSQL";
                 return SINK_DISCONNECTED;
         }
-        if (dispatcher->is_standby) {
+        if (dispatcher->is_owned_elsewhere) {
                 *out_reason = dispatcher->differences == NULL
                                   ? "another relay owns it"
                                   : "another relay owns it, and has other settings for it";
@@ -93,11 +93,11 @@ static enum sink_state find_state(
                 *out_reason = dispatcher->pause_reason;
                 return SINK_PAUSED;
         }
-        if (!dispatcher->is_owned)
+        if (dispatcher->state != DISPATCHER_OWNED)
                 return SINK_STARTING;
         if (dispatcher->is_paused_by_relay) {
-                *out_reason = dispatcher_is_filter_given_up(dispatcher) ? dispatcher->filter_reason
-                                                                        : seen->last_error.words;
+                *out_reason = dispatcher->filter_reason[0] != '\0' ? dispatcher->filter_reason
+                                                                   : seen->last_error.words;
                 return SINK_REFUSED;
         }
         if (seen->breaker > 0) {
@@ -117,6 +117,8 @@ void dispatcher_show(const struct dispatcher *dispatcher, int64_t now_us)
         enum sink_state state;
         const char *reason;
 
+        if (!dispatcher_is_at_work(dispatcher)) /* another dispatcher shows the sink, or none */
+                return;
         seen->in_flight = 0;
         seen->window = 0;
         seen->sending = dispatcher->sink->n_in_flight;
@@ -131,8 +133,8 @@ void dispatcher_show(const struct dispatcher *dispatcher, int64_t now_us)
                     seen, runner->filter, runner->endpoint != NULL ? runner->endpoint->name : "");
         }
         seen->is_paused = dispatcher->is_paused_by_operator || dispatcher->is_paused_by_relay;
-        seen->is_owned = dispatcher->is_owned;
-        seen->is_up = dispatcher->is_owned && seen->breaker == 0;
+        seen->is_owned = dispatcher_has_lock(dispatcher);
+        seen->is_up = seen->is_owned && seen->breaker == 0;
         state = find_state(dispatcher, &reason, now_us);
         telemetry_set_state(seen, state, reason, now_us);
 }

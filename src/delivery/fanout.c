@@ -1,43 +1,21 @@
 #include "delivery/fanout.h"
 
 #include "base/alloc.h"
+#include "delivery/dispatcher_internal.h"
+#include "delivery/receiver.h"
 #include "delivery/runner.h"
 #include "log/log.h"
 #include "outbox/endpoint_table.h"
 #include "telemetry/telemetry.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-struct fanout {
-        struct dispatcher *dispatcher;   /* borrowed */
-        struct endpoint_table *table;    /* owned */
-        struct page_cache *page_cache;   /* owned */
-        const struct routing **routings; /* owned; of all receivers */
-        bool is_current;  /* who the receivers are is known since the lanes were taken */
-        bool is_looking;  /* at what is parked and due */
-        bool is_settling; /* a runner does in this pump */
-};
-
-struct page_cache *fanout_page_cache(struct fanout *fanout)
-{
-        return fanout->page_cache;
-}
-
-int64_t fanout_disable_after_ms(const struct fanout *fanout)
-{
-        const struct sink_config *config = fanout->dispatcher->config;
-
-        return config->http != NULL ? config->http->disable_after_ms
-                                    : config->module->disable_after_ms;
-}
 
 static struct runner *runner_of_link(struct list *link)
 {
         return list_owner(link, struct runner, link);
 }
 
-/* What any of the receivers takes: read once for all of them. */
+/* What the receivers take, together: read once for all of them. */
 static void collect_routings(struct fanout *fanout)
 {
         static const struct routing nothing;
@@ -57,44 +35,7 @@ static void collect_routings(struct fanout *fanout)
         page_cache_set_routings(fanout->page_cache, fanout->routings, n);
 }
 
-static void leave(struct runner *runner)
-{
-        if (runner->is_leaving)
-                return;
-        log_info("endpoint_removed", kv_text("sink", runner->label));
-        runner->is_leaving = true;
-        runner_update_pause(runner);
-}
-
-/* `before`: the next runner in order of id, or the list itself. */
-static void join(struct fanout *fanout, const struct endpoint *endpoint, struct list *before)
-{
-        struct runner *runner = runner_create(fanout->dispatcher, endpoint);
-
-        list_remove(&runner->link);
-        list_insert_before(before, &runner->link);
-        log_debug("endpoint_added", kv_text("sink", runner->label));
-        runner_mark_dirty(runner);
-}
-
-static void update(struct runner *runner, const struct endpoint *endpoint)
-{
-        enum endpoint_state before = runner->endpoint->state;
-
-        runner_update(runner, endpoint);
-        if (before == endpoint->state)
-                return;
-        if (endpoint->state == ENDPOINT_ACTIVE)
-                log_info("endpoint_resumed", kv_text("sink", runner->label));
-        else
-                log_warn(
-                    endpoint->state == ENDPOINT_PAUSED ? "endpoint_paused" : "endpoint_disabled",
-                    kv_text("sink", runner->label),
-                    kv_text(
-                        "reason", endpoint->state_reason != NULL ? endpoint->state_reason : ""));
-}
-
-/* Both are in order of id. Whoever is new need not have the highest: its transaction may have taken
+/* Both are in order of id. A new receiver need not have the highest: its transaction may have taken
  * longer than that of the next. */
 static void reconcile(struct fanout *fanout, const struct endpoint_list *list)
 {
@@ -104,14 +45,14 @@ static void reconcile(struct fanout *fanout, const struct endpoint_list *list)
         list_for_each (link, &dispatcher->runners) {
                 struct runner *runner = runner_of_link(link);
                 while (i < list->n_endpoints && list->endpoints[i]->id < runner->lane_number)
-                        join(fanout, list->endpoints[i++], link);
+                        receiver_add(fanout, list->endpoints[i++], link);
                 if (i < list->n_endpoints && list->endpoints[i]->id == runner->lane_number)
-                        update(runner, list->endpoints[i++]);
+                        receiver_update(runner, list->endpoints[i++]);
                 else
-                        leave(runner);
+                        receiver_remove(runner);
         }
         while (i < list->n_endpoints)
-                join(fanout, list->endpoints[i++], &dispatcher->runners);
+                receiver_add(fanout, list->endpoints[i++], &dispatcher->runners);
         collect_routings(fanout);
 }
 
@@ -119,18 +60,17 @@ static void on_endpoints(void *owner, const struct endpoint_list *list)
 {
         struct fanout *fanout = owner;
 
-        if (fanout->dispatcher->is_draining) {
-                fanout->dispatcher->events.on_dirty(
-                    fanout->dispatcher->owner); /* it may be idle now */
+        if (dispatcher_is_draining(fanout->dispatcher)) {
+                dispatcher_wake(fanout->dispatcher); /* it may be idle now */
                 return;
         }
         if (list != NULL)
                 reconcile(fanout, list);
         if (!fanout->is_current)
-                log_info("endpoints_read", kv_text("sink", fanout->dispatcher->config->name),
+                log_info("endpoints_read", kv_text("sink", fanout->dispatcher->name),
                     kv_int("endpoints", list != NULL ? (int64_t)list->n_endpoints : 0));
         fanout->is_current = true;
-        fanout->dispatcher->events.on_dirty(fanout->dispatcher->owner);
+        dispatcher_wake(fanout->dispatcher);
 }
 
 static void on_due(void *owner, const int32_t *lanes, size_t n_lanes)
@@ -146,116 +86,85 @@ static void on_due(void *owner, const int32_t *lanes, size_t n_lanes)
                 if (i < n_lanes && lanes[i] == runner->lane_number)
                         runner_ring_parked(runner);
         }
-        fanout->dispatcher->events.on_dirty(fanout->dispatcher->owner);
+        dispatcher_wake(fanout->dispatcher);
 }
 
-static void on_owned(void *owner, const struct cursor *cursor, const struct parked_keys *parked)
-{
-        struct fanout *fanout = owner;
+/* Reading: the cache asks the owner lane, and answers the runners. */
 
-        (void)cursor;
-        (void)parked;
-        dispatcher_note_owned(fanout->dispatcher);
+static struct runner *runner_of_waiter(struct page_waiter *waiter)
+{
+        return list_owner(waiter, struct runner, waiter);
 }
 
-static void on_owned_elsewhere(void *owner)
+static void on_view(struct page_waiter *waiter, struct page *view, bool is_old)
 {
-        struct fanout *fanout = owner;
-
-        dispatcher_note_owned_elsewhere(fanout->dispatcher);
+        runner_take_page(runner_of_waiter(waiter), view, is_old);
 }
 
-static void on_settings(void *owner, const char *theirs)
+static void on_view_failed(struct page_waiter *waiter, const struct error *error)
 {
-        struct fanout *fanout = owner;
-
-        dispatcher_note_settings(fanout->dispatcher, theirs);
+        runner_fail_page(runner_of_waiter(waiter), error);
 }
 
-static void on_page(void *owner, struct page *page)
+static bool takes(void *waiter, const struct page *page, size_t i)
 {
-        struct fanout *fanout = owner;
+        const struct runner *runner = runner_of_waiter(waiter);
+        const struct routing *of_sink = &runner->dispatcher->routing;
+        const struct routing *of_receiver = &runner->endpoint->routing;
 
-        telemetry_see_poll(fanout->dispatcher->seen->telemetry, page->arrived_us - page->asked_us);
-        page_cache_take_page(fanout->page_cache, page);
-        fanout->dispatcher->events.on_dirty(
-            fanout->dispatcher->owner); /* the cache may have more to ask */
+        return routing_matches(of_receiver, &page->events[i]) &&
+               routing_matches(of_sink, &page->events[i]);
 }
 
-static void on_page_failed(void *owner, const struct error *error)
+void fanout_take_page(void *owner, struct page *page)
 {
-        struct fanout *fanout = owner;
+        struct dispatcher *dispatcher = owner;
 
-        page_cache_fail_page(fanout->page_cache, error);
-        fanout->dispatcher->events.on_dirty(fanout->dispatcher->owner);
+        telemetry_see_poll(dispatcher->seen->telemetry, page->arrived_us - page->asked_us);
+        page_cache_take_page(dispatcher->fanout->page_cache, page);
+        dispatcher_wake(dispatcher); /* the cache may have more to ask */
 }
 
-static void on_xid(void *owner, uint64_t xid)
+void fanout_fail_page(void *owner, const struct error *error)
 {
-        struct fanout *fanout = owner;
+        struct dispatcher *dispatcher = owner;
 
-        page_cache_take_xid(fanout->page_cache, xid);
-        fanout->dispatcher->events.on_dirty(fanout->dispatcher->owner);
+        page_cache_fail_page(dispatcher->fanout->page_cache, error);
+        dispatcher_wake(dispatcher);
 }
 
-static void on_settled(void *owner)
+void fanout_take_xid(void *owner, uint64_t xid)
 {
-        (void)owner;
-}
+        struct dispatcher *dispatcher = owner;
 
-static void on_released(void *owner)
-{
-        struct fanout *fanout = owner;
-
-        dispatcher_note_released(fanout->dispatcher);
-}
-
-static struct lane_store *create_owner_lane(struct fanout *fanout)
-{
-        static const struct lane_store_events events = {.on_owned = on_owned,
-            .on_owned_elsewhere = on_owned_elsewhere,
-            .on_settings = on_settings,
-            .on_page = on_page,
-            .on_page_failed = on_page_failed,
-            .on_xid = on_xid,
-            .on_settled = on_settled,
-            .on_released = on_released};
-        const struct sink_config *config = fanout->dispatcher->config;
-        const struct lane_store_settings settings = {.sink = config->name,
-            .filter = config->filter,
-            .settings = fanout->dispatcher->settings,
-            .is_owner_lane = true,
-            .start = config->start};
-
-        return lane_store_create(fanout->dispatcher->outbox, &settings, &events, fanout);
+        page_cache_take_xid(dispatcher->fanout->page_cache, xid);
+        dispatcher_wake(dispatcher);
 }
 
 struct fanout *fanout_create(struct dispatcher *dispatcher)
 {
-        static const struct endpoint_table_events events = {
+        static const struct endpoint_table_events table_events = {
             .on_endpoints = on_endpoints, .on_due = on_due};
-        const struct sink_config *config = dispatcher->config;
+        static const struct page_cache_events cache_events = {
+            .on_view = on_view, .on_failed = on_view_failed, .takes = takes};
         struct fanout *fanout = xcalloc(1, sizeof *fanout);
 
         fanout->dispatcher = dispatcher;
-        fanout->table = endpoint_table_create(dispatcher->outbox, config->name, &events, fanout);
-        dispatcher->owner_lane = create_owner_lane(fanout);
-        fanout->page_cache = page_cache_create(dispatcher->owner_lane, &runner_page_cache_events);
+        fanout->table = endpoint_table_create(
+            dispatcher->set->outbox, dispatcher->config->name, &table_events, fanout);
+        fanout->page_cache = page_cache_create(dispatcher->owner_lane, &cache_events);
         return fanout;
 }
 
 void fanout_destroy(struct fanout *fanout)
 {
-        if (fanout == NULL)
-                return;
         page_cache_destroy(fanout->page_cache);
-        lane_store_destroy(fanout->dispatcher->owner_lane);
         endpoint_table_destroy(fanout->table);
         free(fanout->routings);
         free(fanout);
 }
 
-/* Of receivers that are gone; but not of those whose lanes still write there. */
+/* Removes the cursors of receivers that are gone, but not while their lanes still write them. */
 static void forget_gone(struct fanout *fanout)
 {
         int32_t *served;
@@ -277,40 +186,34 @@ void fanout_owned(struct fanout *fanout)
         forget_gone(fanout);
         endpoint_table_read(fanout->table);
         list_for_each (link, &fanout->dispatcher->runners)
-                runner_mark_dirty(runner_of_link(link));
+                runner_wake(runner_of_link(link));
 }
 
 void fanout_session_down(struct fanout *fanout)
 {
         fanout->is_current = false;
         fanout->is_looking = false;
+        fanout->dispatcher->has_settled = false;
         page_cache_reset(fanout->page_cache);
         endpoint_table_session_down(fanout->table);
 }
 
-void fanout_ring(struct fanout *fanout)
-{
-        page_cache_ring(fanout->page_cache);
-        list_for_each (link, &fanout->dispatcher->runners)
-                runner_ring(runner_of_link(link));
-}
-
 void fanout_control(struct fanout *fanout)
 {
-        if (!fanout->dispatcher->is_owned)
+        if (fanout->dispatcher->state != DISPATCHER_OWNED)
                 return;
         endpoint_table_read(fanout->table);
         endpoint_table_read_due(fanout->table);
         fanout->is_looking = true;
 }
 
-/* The owner_lane's cursor says how far the log has been read for anybody, for people to see. */
+/* The owner lane's cursor shows how far the log has been read for any receiver. */
 static void settle_owner_lane(struct fanout *fanout)
 {
         struct settlement settlement = {.cursor = {.from = page_cache_newest(fanout->page_cache)}};
         struct list no_verdicts;
 
-        if (!fanout->is_settling || settlement.cursor.from == NULL)
+        if (!fanout->dispatcher->has_settled || settlement.cursor.from == NULL)
                 return;
         list_init(&no_verdicts);
         settlement.verdicts = &no_verdicts;
@@ -320,57 +223,29 @@ static void settle_owner_lane(struct fanout *fanout)
 void fanout_serve(struct fanout *fanout)
 {
         settle_owner_lane(fanout);
-        fanout->is_settling = false;
-        if (fanout->dispatcher->is_owned)
-                page_cache_serve(fanout->page_cache);
+        fanout->dispatcher->has_settled = false;
+        page_cache_serve(fanout->page_cache);
 }
 
-void fanout_note_settling(struct fanout *fanout)
+static void claim(struct runner *runner)
 {
-        fanout->is_settling = true;
+        if (runner->dispatcher->state != DISPATCHER_OWNED || runner->is_claiming ||
+            runner->is_leaving || runner->lane.state != LANE_UNOWNED)
+                return;
+        runner->is_claiming = true;
+        lane_store_claim(runner->store);
 }
 
-void fanout_drop_idle_runner(struct fanout *fanout, struct runner *runner)
+bool fanout_prepare(struct fanout *fanout, struct runner *runner)
 {
+        if (!runner->is_leaving || !runner_is_idle(runner)) {
+                claim(runner);
+                return true;
+        }
         runner_destroy(runner);
         collect_routings(fanout);
         forget_gone(fanout);
-}
-
-void fanout_note_health(
-    struct fanout *fanout, struct runner *runner, enum health_news news, const char *reason)
-{
-        int32_t id = runner->endpoint->id;
-
-        switch (news) {
-        case HEALTH_NO_NEWS:
-                return;
-        case HEALTH_FAILING:
-                log_warn(
-                    "endpoint_failing", kv_text("sink", runner->label), kv_text("reason", reason));
-                endpoint_table_note_failing(fanout->table, id,
-                    dispatcher_now_ms() - runner->health.failing_since_ms, reason);
-                return;
-        case HEALTH_RECOVERED:
-                log_info("endpoint_recovered", kv_text("sink", runner->label));
-                endpoint_table_note_recovered(fanout->table, id);
-                return;
-        case HEALTH_HOPELESS:
-                endpoint_table_disable(fanout->table, id, reason);
-                runner_update_pause(runner);
-                return;
-        }
-}
-
-void fanout_give_up(struct fanout *fanout, struct runner *runner, const char *reason)
-{
-        runner->health.state = HEALTH_GIVEN_UP;
-        fanout_note_health(fanout, runner, HEALTH_HOPELESS, reason);
-}
-
-void fanout_disable(struct fanout *fanout, struct runner *runner, const char *reason)
-{
-        endpoint_table_disable(fanout->table, runner->endpoint->id, reason);
+        return false;
 }
 
 bool fanout_is_idle(const struct fanout *fanout)

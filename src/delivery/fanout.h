@@ -5,41 +5,51 @@
  */
 #pragma once
 
-#include "delivery/dispatcher_internal.h"
-#include "delivery/receiver_health.h"
+#include "base/error.h"
 
-struct fanout;
+#include <stdbool.h>
+#include <stdint.h>
 
+struct dispatcher;
+struct endpoint_table;
+struct page;
+struct page_cache;
+struct routing;
+struct runner;
+
+struct fanout {
+        struct dispatcher *dispatcher;   /* borrowed */
+        struct endpoint_table *table;    /* owned */
+        struct page_cache *page_cache;   /* owned */
+        const struct routing **routings; /* owned; of all receivers */
+        bool is_current; /* the receivers have been read since the lanes were taken */
+        bool is_looking; /* for lanes with something parked that is due */
+};
+
+/* The dispatcher has its owner lane. */
 struct fanout *fanout_create(struct dispatcher *dispatcher);
-void fanout_destroy(struct fanout *fanout); /* NULL is allowed */
+void fanout_destroy(struct fanout *fanout); /* its runners are gone */
 
-/* The sink's lanes are ours, or not any more. */
+/* The sink's lanes are ours, or the session is lost. */
 void fanout_owned(struct fanout *fanout);
 void fanout_session_down(struct fanout *fanout);
 
-/* There may be something new in the outbox; somebody may have changed what is parked, or who the
- * receivers are. */
-void fanout_ring(struct fanout *fanout);
+/* What is parked, or the receivers, may have been changed by hand. */
 void fanout_control(struct fanout *fanout);
 
-/* After the runners have been pumped: what they asked for together. */
+/* lane_store_events of the owner lane; `dispatcher` is a struct dispatcher. */
+void fanout_take_page(void *dispatcher, struct page *page);
+void fanout_fail_page(void *dispatcher, const struct error *error);
+void fanout_take_xid(void *dispatcher, uint64_t xid);
+
+/* Before a runner is pumped: claims its lane, if that is not ours. False: its receiver is gone and nothing
+ * is under way, so it was destroyed. */
+bool fanout_prepare(struct fanout *fanout, struct runner *runner);
+
+/* After the runners have been pumped, with the lanes ours: does what they asked for together. */
 void fanout_serve(struct fanout *fanout);
 
-/* What a runner wants from all of them. */
-struct page_cache *fanout_page_cache(struct fanout *fanout);
-int64_t fanout_disable_after_ms(const struct fanout *fanout);
-void fanout_note_settling(struct fanout *fanout); /* it settles in this pump */
-void fanout_drop_idle_runner(struct fanout *fanout, struct runner *runner);
-void fanout_note_health(
-    struct fanout *fanout, struct runner *runner, enum health_news news, const char *reason);
-
-/* For a reason of our own; as HEALTH_HOPELESS. */
-void fanout_give_up(struct fanout *fanout, struct runner *runner, const char *reason);
-
-/* It was not even possible to try. */
-void fanout_disable(struct fanout *fanout, struct runner *runner, const char *reason);
-
-/* Nothing that is answered is asked of the database but what the lanes know of, and progress. */
+/* Nothing that is answered is asked of the database, except by the runners. */
 bool fanout_is_idle(const struct fanout *fanout);
 
 bool fanout_is_caught_up(const struct fanout *fanout);

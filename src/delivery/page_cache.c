@@ -1,15 +1,21 @@
 #include "delivery/page_cache.h"
 
 #include "base/alloc.h"
-#include "delivery/page_view.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Pages kept for those who come later: a slow receiver reads from memory what others have read. */
+/* Pages kept for slow receivers, which read from memory what the others have read. */
 #define KEPT_PAGES     64
 #define KEPT_BYTES_MAX (8u << 20)
+
+/* A page that was read for many lanes. It lives as long as a view, or the cache, refers to it. */
+struct shared_page {
+        struct list link; /* page_cache::kept */
+        int n_references;
+        struct page *page; /* owned */
+};
 
 struct page_cache {
         struct lane_store *store; /* borrowed */
@@ -18,20 +24,97 @@ struct page_cache {
         size_t n_routings;
 
         struct list asking;  /* page_waiter::link */
-        struct list missing; /* page_waiter::link: what they ask for is not in memory */
-        struct list reading; /* page_waiter::link: those whom the page under way answers */
+        struct list missing; /* page_waiter::link: their page is not in memory */
+        struct list reading; /* page_waiter::link: the page being read answers them */
         bool is_reading;
-        bool is_opening;   /* the page under way opens a difference that ends now */
+        bool is_opening;   /* the page being read opens a difference that ends now */
         bool is_outdated;  /* the routings have changed since it was asked for */
-        struct page *page; /* read, but its frame needs a transaction id */
+        struct page *page; /* owned; read, but its frame needs a transaction id */
 
-        /* The end of the newest difference, and how often somebody had rung when it was opened. */
+        /* The end of the newest difference, and the number of rings when it was opened. */
         struct frame *newest;
         uint64_t n_rings, n_rings_then, n_rings_asked;
 
         struct list kept;
         size_t n_kept, bytes_kept;
 };
+
+struct view {
+        struct page page; /* first, so that release_view() finds the rest */
+        struct shared_page *shared;
+};
+
+static struct shared_page *shared_page_create(struct page *page)
+{
+        struct shared_page *shared = xcalloc(1, sizeof *shared);
+
+        list_init(&shared->link);
+        shared->n_references = 1;
+        shared->page = page;
+        return shared;
+}
+
+static void shared_page_unref(struct shared_page *shared)
+{
+        if (--shared->n_references > 0)
+                return;
+        shared->page->release(shared->page);
+        free(shared);
+}
+
+static void release_view(struct page *page)
+{
+        struct view *view = (struct view *)(void *)page;
+
+        shared_page_unref(view->shared);
+        cursor_deinit(&page->start);
+        free(page->events);
+        free(page->is_delayed);
+        free(page->is_unjudged);
+        free(view);
+}
+
+static void add_event(struct page *view, const struct page *page, size_t i, size_t n_max)
+{
+        if (view->events == NULL)
+                view->events = xcalloc(n_max, sizeof *view->events);
+        if (page->is_delayed != NULL && page->is_delayed[i]) {
+                if (view->is_delayed == NULL)
+                        view->is_delayed = xcalloc(n_max, sizeof *view->is_delayed);
+                view->is_delayed[view->n_events] = true;
+        }
+        view->events[view->n_events++] = page->events[i];
+        view->bytes += page->events[i].payload_bytes;
+        view->upto = page->events[i].id;
+}
+
+/* The events that the lane takes, as many as it asked for, and one at least if there is any. They point into
+ * the shared page. */
+static struct page *view_create(struct shared_page *shared, size_t max_events, uint64_t max_bytes,
+    page_takes_fn *takes, void *owner)
+{
+        struct view *view = xcalloc(1, sizeof *view);
+        const struct page *page = shared->page;
+        size_t n_max = page->n_events < max_events ? page->n_events : max_events;
+
+        shared->n_references++;
+        view->shared = shared;
+        view->page.release = release_view;
+        view->page.asked_us = page->asked_us;
+        view->page.arrived_us = page->arrived_us;
+        cursor_assign(&view->page.start, &page->start);
+        for (size_t i = 0; i < page->n_events; i++) {
+                if (!takes(owner, page, i))
+                        continue;
+                if (view->page.n_events == n_max ||
+                    (view->page.n_events > 0 &&
+                        view->page.bytes + page->events[i].payload_bytes > max_bytes))
+                        return &view->page;
+                add_event(&view->page, page, i, n_max);
+        }
+        view->page.upto = page->upto;
+        return &view->page;
+}
 
 struct page_cache *page_cache_create(
     struct lane_store *store, const struct page_cache_events *events)
@@ -62,21 +145,21 @@ static void forget_pages(struct page_cache *cache)
                 stop_keeping(cache, list_owner(link, struct shared_page, link));
 }
 
-static void forget_ask(struct page_waiter *ask)
+static void forget_waiter(struct page_waiter *waiter)
 {
-        list_remove(&ask->link);
-        cursor_deinit(&ask->start);
+        list_remove(&waiter->link);
+        cursor_deinit(&waiter->start);
 }
 
 void page_cache_reset(struct page_cache *cache)
 {
         forget_pages(cache);
         list_for_each (asking, &cache->asking)
-                forget_ask(list_owner(asking, struct page_waiter, link));
+                forget_waiter(list_owner(asking, struct page_waiter, link));
         list_for_each (missing, &cache->missing)
-                forget_ask(list_owner(missing, struct page_waiter, link));
+                forget_waiter(list_owner(missing, struct page_waiter, link));
         list_for_each (reading, &cache->reading)
-                forget_ask(list_owner(reading, struct page_waiter, link));
+                forget_waiter(list_owner(reading, struct page_waiter, link));
         if (cache->page != NULL)
                 cache->page->release(cache->page);
         cache->page = NULL;
@@ -115,25 +198,25 @@ void page_cache_ring(struct page_cache *cache)
         cache->n_rings++;
 }
 
-void page_waiter_init(struct page_waiter *ask)
+void page_waiter_init(struct page_waiter *waiter)
 {
-        *ask = (struct page_waiter){0};
-        list_init(&ask->link);
+        *waiter = (struct page_waiter){0};
+        list_init(&waiter->link);
 }
 
-bool page_waiter_is_under_way(const struct page_waiter *ask)
+bool page_waiter_is_under_way(const struct page_waiter *waiter)
 {
-        return !list_is_empty(&ask->link);
+        return !list_is_empty(&waiter->link);
 }
 
 void page_cache_ask(
-    struct page_cache *cache, struct page_waiter *ask, const struct page_request *request)
+    struct page_cache *cache, struct page_waiter *waiter, const struct page_request *request)
 {
-        assert(!page_waiter_is_under_way(ask));
-        cursor_assign(&ask->start, &request->start);
-        ask->max_events = request->max_events;
-        ask->max_bytes = request->max_event_bytes * request->max_events;
-        list_push_back(&cache->asking, &ask->link);
+        assert(!page_waiter_is_under_way(waiter));
+        cursor_assign(&waiter->start, &request->start);
+        waiter->max_events = request->max_events;
+        waiter->max_bytes = request->max_event_bytes * request->max_events;
+        list_push_back(&cache->asking, &waiter->link);
 }
 
 static bool frames_are_equal(const struct frame *a, const struct frame *b)
@@ -143,7 +226,7 @@ static bool frames_are_equal(const struct frame *a, const struct frame *b)
         return a->floor == b->floor && a->xid == b->xid && strcmp(a->snapshot, b->snapshot) == 0;
 }
 
-/* Where a page begins that was kept: if it opened its difference, any end will do. */
+/* True if the page begins at `start`. A lane that opens a difference takes any end. */
 static bool begins_at(const struct page *page, const struct cursor *start)
 {
         if (page->start.last_id != start->last_id ||
@@ -159,13 +242,13 @@ static bool are_together(const struct cursor *a, const struct cursor *b)
 }
 
 static void answer(
-    struct page_cache *cache, struct page_waiter *ask, struct shared_page *shared, bool is_old)
+    struct page_cache *cache, struct page_waiter *waiter, struct shared_page *shared, bool is_old)
 {
         struct page *view =
-            page_view_create(shared, ask->max_events, ask->max_bytes, cache->events.takes, ask);
+            view_create(shared, waiter->max_events, waiter->max_bytes, cache->events.takes, waiter);
 
-        forget_ask(ask);
-        cache->events.on_view(ask, view, is_old);
+        forget_waiter(waiter);
+        cache->events.on_view(waiter, view, is_old);
 }
 
 static struct shared_page *find_kept(const struct page_cache *cache, const struct cursor *start)
@@ -187,7 +270,7 @@ static void move_all(struct list *from, struct list *to)
         }
 }
 
-/* Who waits for a page that begins here can have this one. */
+/* Lanes that wait for a page that begins here can have this one. */
 static void offer(struct page_cache *cache, const struct shared_page *shared)
 {
         list_for_each (link, &cache->missing) {
@@ -210,7 +293,7 @@ static void keep(struct page_cache *cache, struct shared_page *shared)
                 stop_keeping(cache, list_owner(cache->kept.prev, struct shared_page, link));
 }
 
-/* Everybody at the same place, and as little as the most modest of them asked for. */
+/* One request for all lanes at the place of the first, as small as the smallest of theirs. */
 static void gather(struct page_cache *cache, struct page_request *request)
 {
         struct page_waiter *first = list_owner(cache->missing.next, struct page_waiter, link);
@@ -219,15 +302,15 @@ static void gather(struct page_cache *cache, struct page_request *request)
         request->start = first->start;
         request->max_events = first->max_events;
         list_for_each (link, &cache->missing) {
-                struct page_waiter *ask = list_owner(link, struct page_waiter, link);
-                if (!are_together(&ask->start, &first->start))
+                struct page_waiter *waiter = list_owner(link, struct page_waiter, link);
+                if (!are_together(&waiter->start, &first->start))
                         continue;
-                if (ask->max_events < request->max_events)
-                        request->max_events = ask->max_events;
-                if (ask->max_bytes < max_bytes)
-                        max_bytes = ask->max_bytes;
-                list_remove(&ask->link);
-                list_push_back(&cache->reading, &ask->link);
+                if (waiter->max_events < request->max_events)
+                        request->max_events = waiter->max_events;
+                if (waiter->max_bytes < max_bytes)
+                        max_bytes = waiter->max_bytes;
+                list_remove(&waiter->link);
+                list_push_back(&cache->reading, &waiter->link);
         }
         request->max_event_bytes = max_bytes / request->max_events;
 }
@@ -252,28 +335,28 @@ static void read_page(struct page_cache *cache)
 
 void page_cache_serve(struct page_cache *cache)
 {
-        /* Who is answered may ask again at once: that is for the next time. */
+        /* A lane that is answered may ask again at once: that waits for the next call. */
         struct list asking;
 
         list_init(&asking);
         move_all(&cache->asking, &asking);
         while (!list_is_empty(&asking)) {
-                struct page_waiter *ask = list_owner(asking.next, struct page_waiter, link);
-                struct shared_page *shared = find_kept(cache, &ask->start);
-                list_remove(&ask->link);
+                struct page_waiter *waiter = list_owner(asking.next, struct page_waiter, link);
+                struct shared_page *shared = find_kept(cache, &waiter->start);
+                list_remove(&waiter->link);
                 if (shared != NULL)
-                        answer(cache, ask, shared,
+                        answer(cache, waiter, shared,
                             cache->n_rings_then != cache->n_rings ||
                                 shared->page->start.until != cache->newest);
                 else
-                        list_push_back(&cache->missing, &ask->link);
+                        list_push_back(&cache->missing, &waiter->link);
         }
         if (!cache->is_reading && !list_is_empty(&cache->missing))
                 read_page(cache);
 }
 
-/* A frame without a transaction id is nobody's next start: nothing was new. Then the newest one is
- * as good as this. */
+/* A frame without a transaction id had nothing new, and no lane goes on from it. The newest one is then
+ * still up to date. */
 static void note_opened(struct page_cache *cache, const struct page *page)
 {
         if (!cache->is_opening)
@@ -296,22 +379,22 @@ static void hand_out(struct page_cache *cache, struct page *page)
         cache->is_reading = false;
         note_opened(cache, page);
         move_all(&cache->reading, &readers);
-        /* Under other routings the page may lack what somebody takes: it has to be read again. */
+        /* If the routings have changed, the page may lack events that a lane takes: read it again. */
         if (!cache->is_outdated && page->start.until->xid != 0)
                 keep(cache, shared);
         while (!list_is_empty(&readers)) {
-                struct page_waiter *ask = list_owner(readers.next, struct page_waiter, link);
+                struct page_waiter *waiter = list_owner(readers.next, struct page_waiter, link);
                 if (cache->is_outdated) {
-                        list_remove(&ask->link);
-                        list_push_back(&cache->asking, &ask->link);
+                        list_remove(&waiter->link);
+                        list_push_back(&cache->asking, &waiter->link);
                 } else {
-                        answer(cache, ask, shared, false);
+                        answer(cache, waiter, shared, false);
                 }
         }
         shared_page_unref(shared);
 }
 
-/* Nobody can go on from a frame without its transaction id; but where nothing is new, nobody does. */
+/* No lane can go on from a frame without its transaction id; where nothing is new, none does. */
 static bool needs_xid(const struct page *page)
 {
         return page->start.until->xid == 0 &&
@@ -329,7 +412,7 @@ void page_cache_take_page(struct page_cache *cache, struct page *page)
         }
 }
 
-/* Those who stand elsewhere in the log may be luckier. */
+/* Lanes at other places in the log may have more luck: only these fail. */
 void page_cache_fail_page(struct page_cache *cache, const struct error *error)
 {
         struct list readers;
@@ -339,9 +422,9 @@ void page_cache_fail_page(struct page_cache *cache, const struct error *error)
         cache->is_reading = false;
         move_all(&cache->reading, &readers);
         while (!list_is_empty(&readers)) {
-                struct page_waiter *ask = list_owner(readers.next, struct page_waiter, link);
-                forget_ask(ask);
-                cache->events.on_failed(ask, error);
+                struct page_waiter *waiter = list_owner(readers.next, struct page_waiter, link);
+                forget_waiter(waiter);
+                cache->events.on_failed(waiter, error);
         }
 }
 

@@ -1,13 +1,13 @@
 /*
- * How long a receiver has been failing without a single success, and what
+ * Tells how long a receiver has been failing without a single success, and what
  * follows from that. Pure.
  *
  *   WELL    -failure->                          AILING
- *   AILING  -failing for HEALTH_NOTE_AFTER_MS-> NOTED     it is told, and kept in the database
+ *   AILING  -failing for HEALTH_NOTE_AFTER_MS-> NOTED     logged, and noted in the database
  *   NOTED   -failing for disable_after->        GIVEN_UP
- *   AILING  -success-> WELL        NOTED -success-> WELL, and it is told
+ *   AILING  -success-> WELL        NOTED -success-> WELL, logged
  *
- * Time alone decides nothing: it takes another failure to be told or given up.
+ * Time alone changes nothing: a receiver is noted or given up by its next failure.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-/* A restart of the receiver is not worth an event. */
+/* Longer than a restart of the receiver, which is not worth an event. */
 #define HEALTH_NOTE_AFTER_MS 60000
 
 enum health_state { HEALTH_WELL, HEALTH_AILING, HEALTH_NOTED, HEALTH_GIVEN_UP };
@@ -27,14 +27,14 @@ struct health {
 
 enum health_news {
         HEALTH_NO_NEWS,
-        HEALTH_FAILING,   /* it has been failing for a while */
-        HEALTH_RECOVERED, /* after that was told */
-        HEALTH_HOPELESS,  /* it is to be given up */
+        HEALTH_FAILING,   /* it has been failing for HEALTH_NOTE_AFTER_MS */
+        HEALTH_RECOVERED, /* after HEALTH_FAILING */
+        HEALTH_HOPELESS,  /* give it up */
 };
 
-/* As the database knows it: failing for so long, or (negative) not. */
+/* As it is noted in the database: failing for so long, or (negative) not at all. */
 void health_init(struct health *health, int64_t failing_for_ms, int64_t now_ms);
 
-/* An attempt ended so. `disable_after_ms` 0: never give up because of time. */
+/* An attempt ended with this outcome. `disable_after_ms` 0: never give up because of time. */
 enum health_news health_note(
     struct health *health, const struct outcome *outcome, int64_t now_ms, int64_t disable_after_ms);

@@ -1,75 +1,106 @@
-/* A runner's life: its lane is taken, asked what it wants, lost and taken again. What becomes of its
- * attempts is in runner_attempts.c. */
 #include "delivery/runner.h"
 
 #include "base/alloc.h"
 #include "base/backoff.h"
-#include "base/clock.h"
 #include "base/crash_point.h"
 #include "base/random.h"
-#include "delivery/delivery_log.h"
-#include "delivery/fanout.h"
-#include "delivery/runner_internal.h"
+#include "delivery/attempt_report.h"
+#include "delivery/attempts.h"
 #include "log/log.h"
 #include "loop/timer.h"
-#include "outbox/endpoint.h"
+#include "sinks/sink_contract.h"
+#include "telemetry/telemetry.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
-void runner_mark_dirty(struct runner *runner)
+/* Progress is written so soon, with that of the other sinks. */
+#define SETTLE_MS 20
+
+struct lane_policy runner_policy(const struct dispatcher *dispatcher)
 {
-        struct dispatcher *dispatcher = runner->dispatcher;
+        const struct sink_config *config = dispatcher->config;
 
-        if (list_is_empty(&runner->dirty_link))
-                list_push_back(&dispatcher->dirty, &runner->dirty_link);
-        dispatcher->events.on_dirty(dispatcher->owner);
+        return (struct lane_policy){.by_key = config->order == ORDER_KEY,
+            .sink_keeps_order = dispatcher->sink->ops->keeps_order,
+            .max_concurrent = dispatcher->sink->max_concurrent,
+            .max_in_flight = config->max_in_flight,
+            .max_in_flight_bytes = config->max_in_flight_bytes,
+            .max_event_bytes = config->max_event_bytes,
+            .max_parked = config->max_parked,
+            .park_after_ms = config->park_after_ms,
+            .rate_per_s = config->rate.per_second,
+            .rate_burst = config->rate.burst,
+            .settle_delay_ms = SETTLE_MS / 2,
+            .settle_idle_ms = 1000,
+            .settle_step_ms = SETTLE_MS,
+            .retry = {.backoff = {.first_ms = config->retry.first_ms,
+                          .factor = config->retry.factor,
+                          .max_ms = config->retry.max_ms},
+                .delays_ms = config->retry.delays_ms,
+                .n_delays = config->retry.n_delays,
+                .max_attempts = config->retry.attempts,
+                .max_age_ms = config->retry.max_age_ms}};
 }
 
 static void on_due(void *owner)
 {
-        runner_mark_dirty(owner);
+        runner_wake(owner);
 }
 
-static void on_owned(void *owner, const struct cursor *cursor, const struct parked_keys *parked)
+struct runner *runner_create(
+    struct dispatcher *dispatcher, const struct runner_ops *ops, const struct lane_policy *policy)
 {
-        struct runner *runner = owner;
+        struct runner *runner = xcalloc(1, sizeof *runner);
+
+        runner->dispatcher = dispatcher;
+        runner->ops = ops;
+        list_init(&runner->work_link);
+        list_init(&runner->starved_link);
+        list_init(&runner->targets);
+        page_waiter_init(&runner->waiter);
+        page_filter_init(runner);
+        runner->due = timer_create_on(dispatcher->set->loop, on_due, runner);
+        lane_init(&runner->lane, policy);
+        list_push_back(&dispatcher->runners, &runner->link);
+        return runner;
+}
+
+void runner_destroy(struct runner *runner)
+{
+        assert(runner->lane.n_in_flight == 0 && !page_waiter_is_under_way(&runner->waiter));
+        list_remove(&runner->link);
+        list_remove(&runner->work_link);
+        list_remove(&runner->starved_link);
+        attempts_close_targets(runner);
+        page_filter_forget(runner);
+        filter_close(runner->filter);
+        timer_destroy(runner->due);
+        lane_deinit(&runner->lane);
+        lane_store_destroy(runner->store);
+        endpoint_unref(runner->endpoint);
+        free(runner->delivered);
+        free(runner->settling);
+        free(runner->label);
+        free(runner);
+}
+
+void runner_own(
+    struct runner *runner, const struct cursor *cursor, const struct parked_keys *parked)
+{
         const struct dispatcher *dispatcher = runner->dispatcher;
+        struct sink *sink = dispatcher->sink;
 
         runner->is_claiming = false;
         runner->n_delivered = 0;
         lane_own(&runner->lane, cursor, parked);
-        if (runner->endpoint == NULL)
-                dispatcher_note_owned(runner->dispatcher);
-        else
-                page_cache_ring(fanout_page_cache(dispatcher->fanout));
         log_info("lane_owned", kv_text("sink", runner->label),
             kv_text("snapshot", cursor->from->snapshot), kv_int("parked", parked->n_rows));
-        if (dispatcher->sink->remembers)
-                dispatcher->sink->ops->owned(dispatcher->sink, lane_store_epoch(runner->store));
-        if (dispatcher->is_draining)
+        if (sink->remembers)
+                sink->ops->owned(sink, lane_store_epoch(runner->store));
+        if (dispatcher_is_draining(dispatcher))
                 lane_drain(&runner->lane);
-        runner_mark_dirty(runner);
-}
-
-static void on_owned_elsewhere(void *owner)
-{
-        struct runner *runner = owner;
-
-        dispatcher_note_owned_elsewhere(runner->dispatcher);
-}
-
-static void read_page(struct runner *runner, struct page_request *request)
-{
-        struct dispatcher *dispatcher = runner->dispatcher;
-
-        request->routings = &dispatcher->only_routing;
-        request->n_routings = 1;
-        if (dispatcher->fanout != NULL)
-                page_cache_ask(fanout_page_cache(dispatcher->fanout), &runner->ask, request);
-        else
-                lane_store_read(runner->store, request);
+        runner_wake(runner);
 }
 
 /* The database reads the next page while the sink is handed this one. */
@@ -80,30 +111,28 @@ static void read_on(struct runner *runner)
         if (runner->n_failed_pages > 0 && dispatcher_now_ms() < runner->read_again_ms)
                 return;
         if (lane_wants_page(&runner->lane, &page))
-                read_page(runner, &page);
+                runner->ops->read(runner, &page);
 }
 
-static void on_page_end(void *owner, const struct page *page)
+void runner_note_page_end(void *owner, const struct page *page)
 {
         struct runner *runner = owner;
 
         telemetry_see_poll(runner->dispatcher->seen->telemetry, page->arrived_us - page->asked_us);
-        if (runner_has_filter(runner))
-                return; /* where it ends depends on what the filter does */
+        if (page_filter_is_needed(runner))
+                return; /* where the page ends depends on the filter's answers */
         lane_see_page(&runner->lane, page);
         read_on(runner);
 }
 
-static void on_page(void *owner, struct page *page)
+void runner_take_page(struct runner *runner, struct page *page, bool is_old)
 {
-        struct runner *runner = owner;
-
         runner->n_failed_pages = 0;
-        runner_sift(runner, page, false);
+        page_filter_start(runner, page, is_old);
 }
 
-/* The lane stands aside for a while, and all others go on. */
-static void on_page_failed(void *owner, const struct error *error)
+/* This lane waits for a while; all others go on. */
+void runner_fail_page(void *owner, const struct error *error)
 {
         static const struct backoff backoff = {.first_ms = 500, .factor = 2, .max_ms = 60000};
         struct runner *runner = owner;
@@ -113,19 +142,19 @@ static void on_page_failed(void *owner, const struct error *error)
         runner->read_again_ms = dispatcher_now_ms() + retry_ms;
         log_warn("page_failed", kv_text("sink", runner->label), kv_text("error", error->text),
             kv_int("retry_ms", retry_ms));
-        runner_mark_dirty(runner);
+        runner_wake(runner);
 }
 
-static void on_parked(void *owner, struct parked_batch *batch)
+void runner_take_parked(void *owner, struct parked_batch *batch)
 {
         struct runner *runner = owner;
 
         crash_point("after_claim_parked");
         lane_take_parked(&runner->lane, batch, dispatcher_now_ms());
-        runner_mark_dirty(runner);
+        runner_wake(runner);
 }
 
-static void on_missing(void *owner, uint64_t n_verdicts)
+void runner_note_missing(void *owner, uint64_t n_verdicts)
 {
         const struct runner *runner = owner;
 
@@ -133,15 +162,15 @@ static void on_missing(void *owner, uint64_t n_verdicts)
             kv_text("hint", "rows of courier.outbox or courier.parked were removed by hand"));
 }
 
-static void on_xid(void *owner, uint64_t xid)
+void runner_take_xid(void *owner, uint64_t xid)
 {
         struct runner *runner = owner;
 
         lane_take_xid(&runner->lane, xid);
-        runner_mark_dirty(runner);
+        runner_wake(runner);
 }
 
-static void on_settled(void *owner)
+void runner_note_settled(void *owner)
 {
         struct runner *runner = owner;
 
@@ -149,90 +178,17 @@ static void on_settled(void *owner)
         if (!list_is_empty(&runner->lane.settler.sent))
                 crash_point("after_park");
         lane_settled(&runner->lane, dispatcher_now_ms());
-        runner_tell_settled(runner, clock_monotonic_us());
-        runner_mark_dirty(runner);
-}
-
-static void on_released(void *owner)
-{
-        struct runner *runner = owner;
-
-        dispatcher_note_released(runner->dispatcher);
-}
-
-static void on_settings(void *owner, const char *theirs)
-{
-        struct runner *runner = owner;
-
-        dispatcher_note_settings(runner->dispatcher, theirs);
-}
-
-const struct lane_store_events runner_store_events = {
-    .on_owned = on_owned,
-    .on_owned_elsewhere = on_owned_elsewhere,
-    .on_settings = on_settings,
-    .on_page_end = on_page_end,
-    .on_page = on_page,
-    .on_page_failed = on_page_failed,
-    .on_parked = on_parked,
-    .on_missing = on_missing,
-    .on_xid = on_xid,
-    .on_settled = on_settled,
-    .on_released = on_released,
-};
-
-static struct runner *runner_of_ask(struct page_waiter *ask)
-{
-        return list_owner(ask, struct runner, ask);
-}
-
-static void on_view(struct page_waiter *ask, struct page *view, bool is_old)
-{
-        struct runner *runner = runner_of_ask(ask);
-
-        runner->n_failed_pages = 0;
-        runner_sift(runner, view, is_old);
-}
-
-static void on_view_failed(struct page_waiter *ask, const struct error *error)
-{
-        on_page_failed(runner_of_ask(ask), error);
-}
-
-static bool takes(void *ask, const struct page *page, size_t i)
-{
-        const struct runner *runner = runner_of_ask(ask);
-        const struct routing *of_sink = &runner->dispatcher->routing;
-        const struct routing *of_receiver = &runner->endpoint->routing;
-
-        return routing_matches(of_receiver, &page->events[i]) &&
-               routing_matches(of_sink, &page->events[i]);
-}
-
-const struct page_cache_events runner_page_cache_events = {
-    .on_view = on_view, .on_failed = on_view_failed, .takes = takes};
-
-void runner_claim(struct runner *runner)
-{
-        const struct dispatcher *dispatcher = runner->dispatcher;
-
-        if (runner->endpoint == NULL || !dispatcher->is_owned || dispatcher->is_draining ||
-            runner->is_claiming || runner->is_leaving || runner->lane.state != LANE_UNOWNED)
-                return;
-        runner->is_claiming = true;
-        lane_store_claim(runner->store);
+        attempt_report_settled(runner, clock_monotonic_us());
+        runner_wake(runner);
 }
 
 static void settle(struct runner *runner, const struct settlement *settlement)
 {
-        struct dispatcher *dispatcher = runner->dispatcher;
-
-        runner_complete_verdicts(runner, settlement->verdicts);
-        runner_note_settling(runner, settlement->verdicts);
+        attempts_complete_verdicts(runner, settlement->verdicts);
+        attempt_note_settling(runner, settlement->verdicts);
         crash_point("before_settle");
         lane_store_settle(runner->store, settlement);
-        if (dispatcher->fanout != NULL)
-                fanout_note_settling(dispatcher->fanout);
+        runner->dispatcher->has_settled = true;
         crash_point("after_settle_sent");
 }
 
@@ -252,7 +208,7 @@ static void ask_outbox(struct runner *runner, int64_t now_ms)
 
 static void arm(struct runner *runner, int64_t now_ms)
 {
-        /* For whoever waits for another's attempt to end, time changes nothing. */
+        /* A lane that waits for another's attempt to end is woken by that, not by time. */
         int64_t due_ms = list_is_empty(&runner->starved_link)
                              ? lane_next_due(&runner->lane)
                              : lane_next_due_without_starts(&runner->lane);
@@ -268,190 +224,49 @@ static void arm(struct runner *runner, int64_t now_ms)
 
 void runner_pump(struct runner *runner, int64_t now_ms)
 {
-        if (runner->is_leaving && runner_is_idle(runner)) {
-                fanout_drop_idle_runner(runner->dispatcher->fanout, runner);
-                return;
-        }
-        runner_claim(runner);
         read_on(runner);
-        runner_start_deliveries(runner, now_ms);
+        attempts_start(runner, now_ms);
         ask_outbox(runner, now_ms);
         arm(runner, now_ms);
-}
-
-void runner_ring(struct runner *runner)
-{
-        lane_ring(&runner->lane);
-        runner_mark_dirty(runner);
 }
 
 void runner_ring_parked(struct runner *runner)
 {
         lane_ring_parked(&runner->lane);
-        runner_mark_dirty(runner);
+        runner_wake(runner);
 }
 
 void runner_session_down(struct runner *runner)
 {
         runner->is_claiming = false;
         runner->n_failed_pages = 0;
-        runner_forget_sifting(runner);
-        runner_forget_delivered(runner);
+        page_filter_forget(runner);
+        attempt_forget_delivered(runner);
         lane_lose(&runner->lane);
-        runner_mark_dirty(runner);
+        runner_wake(runner);
 }
 
 void runner_drain(struct runner *runner)
 {
-        runner_stop_sifting(runner);
+        page_filter_stop(runner);
         lane_drain(&runner->lane);
-        runner_mark_dirty(runner);
+        runner_wake(runner);
 }
 
 void runner_update_pause(struct runner *runner)
 {
-        const struct endpoint *endpoint = runner->endpoint;
-        bool is_paused =
-            runner->dispatcher->is_paused_by_operator ||
-            dispatcher_is_filter_given_up(runner->dispatcher) ||
-            (endpoint != NULL &&
-                (endpoint->state != ENDPOINT_ACTIVE || runner->is_leaving ||
-                    list_is_empty(&runner->targets) || runner->health.state == HEALTH_GIVEN_UP));
+        const struct dispatcher *dispatcher = runner->dispatcher;
 
-        if (runner->is_leaving)
-                runner_stop_sifting(runner);
-        if (is_paused)
+        if (runner->is_stopped || dispatcher->is_paused_by_operator ||
+            dispatcher->filter_reason[0] != '\0')
                 lane_pause(&runner->lane);
         else
                 lane_resume(&runner->lane);
-        runner_mark_dirty(runner);
+        runner_wake(runner);
 }
 
 bool runner_is_idle(const struct runner *runner)
 {
         return !runner->is_claiming && runner->lane.n_in_flight == 0 &&
                !lane_is_asking(&runner->lane);
-}
-
-/* The receiver's filter is another one, or is given another chance. */
-static void renew_filter(struct runner *runner)
-{
-        runner_close_filter(runner);
-        runner_open_filter(runner);
-}
-
-static bool filters_are_equal(const struct endpoint *a, const struct endpoint *b)
-{
-        const char *of_a = a->routing.filter, *of_b = b->routing.filter;
-
-        return of_a == NULL || of_b == NULL ? of_a == of_b : strcmp(of_a, of_b) == 0;
-}
-
-void runner_update(struct runner *runner, const struct endpoint *endpoint)
-{
-        struct endpoint *before = runner->endpoint;
-
-        /* It may have been resumed since, or the session was lost that was to disable it. */
-        if (endpoint->state == ENDPOINT_ACTIVE &&
-            (before->state != ENDPOINT_ACTIVE || runner->health.state == HEALTH_GIVEN_UP)) {
-                health_init(&runner->health, endpoint->failing_for_ms, dispatcher_now_ms());
-                renew_filter(runner);
-                runner_update_pause(runner);
-        }
-        if (before->version == endpoint->version)
-                return;
-        runner->endpoint = endpoint_ref(endpoint);
-        if (!filters_are_equal(before, endpoint))
-                renew_filter(runner);
-        if (before->concurrency != endpoint->concurrency ||
-            before->rate_per_s != endpoint->rate_per_s ||
-            before->rate_burst != endpoint->rate_burst) {
-                struct lane_policy policy = runner_policy(runner->dispatcher, endpoint);
-                lane_set_policy(&runner->lane, &policy);
-        }
-        if (strcmp(before->name, endpoint->name) != 0)
-                runner_set_label(runner);
-        if (list_is_empty(&runner->targets) || !targets_are_alike(before, endpoint))
-                runner_open_target(runner);
-        endpoint_unref(before);
-        runner_update_pause(runner);
-        lane_probe_now(&runner->lane, dispatcher_now_ms());
-}
-
-void runner_set_label(struct runner *runner)
-{
-        const char *sink = runner->dispatcher->config->name;
-
-        free(runner->label);
-        runner->label = runner->endpoint != NULL ? xasprintf("%s/%s", sink, runner->endpoint->name)
-                                                 : xstrdup(sink);
-}
-
-static struct lane_store *create_store(struct runner *runner)
-{
-        const struct dispatcher *dispatcher = runner->dispatcher;
-        const struct sink_config *config = dispatcher->config;
-        const struct endpoint *endpoint = runner->endpoint;
-        struct lane_store_settings settings = {.sink = config->name,
-            .lane = runner->lane_number,
-            .filter = endpoint == NULL ? config->filter : NULL,
-            .settings = endpoint == NULL ? dispatcher->settings : NULL,
-            .is_covered = endpoint != NULL,
-            .is_durable = dispatcher->sink->remembers,
-            .start = config->start};
-
-        if (endpoint != NULL) {
-                settings.start = START_BEGINNING;
-                settings.start_snapshot = runner->endpoint->start_snapshot;
-                settings.start_floor = runner->endpoint->start_floor;
-        }
-        return lane_store_create(dispatcher->outbox, &settings, &runner_store_events, runner);
-}
-
-struct runner *runner_create(struct dispatcher *dispatcher, const struct endpoint *endpoint)
-{
-        struct runner *runner = xcalloc(1, sizeof *runner);
-        struct lane_policy policy = runner_policy(dispatcher, endpoint);
-
-        runner->dispatcher = dispatcher;
-        list_init(&runner->link);
-        list_init(&runner->dirty_link);
-        list_init(&runner->starved_link);
-        list_init(&runner->targets);
-        page_waiter_init(&runner->ask);
-        runner_init_sift(runner);
-        if (endpoint != NULL) {
-                runner->endpoint = endpoint_ref(endpoint);
-                runner->lane_number = endpoint->id;
-                health_init(&runner->health, endpoint->failing_for_ms, dispatcher_now_ms());
-        }
-        runner_set_label(runner);
-        runner->store = create_store(runner);
-        runner->due = timer_create_on(dispatcher->loop, on_due, runner);
-        lane_init(&runner->lane, &policy);
-        list_push_back(&dispatcher->runners, &runner->link);
-        runner_open_filter(runner);
-        if (endpoint != NULL)
-                runner_open_target(runner);
-        runner_update_pause(runner);
-        return runner;
-}
-
-void runner_destroy(struct runner *runner)
-{
-        assert(runner->lane.n_in_flight == 0 && !page_waiter_is_under_way(&runner->ask));
-        list_remove(&runner->link);
-        list_remove(&runner->dirty_link);
-        list_remove(&runner->starved_link);
-        runner_close_targets(runner);
-        runner_forget_sifting(runner);
-        filter_close(runner->filter);
-        timer_destroy(runner->due);
-        lane_deinit(&runner->lane);
-        lane_store_destroy(runner->store);
-        endpoint_unref(runner->endpoint);
-        free(runner->delivered);
-        free(runner->settling);
-        free(runner->label);
-        free(runner);
 }

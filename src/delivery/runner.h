@@ -1,57 +1,49 @@
 /*
- * One lane of a sink, and what carries its events: the sink's only one, or that
- * of one receiver. Asks the lane what it wants and does it; all decisions are
- * the lane's.
+ * Runs one lane: the only one of a sink, or that of one receiver. Asks the lane
+ * what it wants and does it; all decisions are the lane's. What differs between
+ * the two is in their runner_ops.
  */
 #pragma once
 
 #include "delivery/dispatcher_internal.h"
 #include "delivery/page_cache.h"
+#include "delivery/page_filter.h"
 #include "delivery/receiver_health.h"
 #include "lane/lane.h"
 #include "outbox/endpoint.h"
-#include "outbox/filter_queue.h"
 
-/* What attempts in flight may still use after the receiver has changed. */
-struct runner_target {
-        struct list link; /* runner::targets, the newest first */
-        void *handle;     /* of the sink */
-        unsigned n_in_flight;
-};
-
-/* A page between the database and the lane, while filters are asked about its events. */
-struct sift_state {
-        struct page *page; /* owned; NULL: none */
-        struct filter_request ask;
-        enum sift *sifts; /* owned; of the ask */
-        unsigned stage;   /* 0: the sink's filter, 1: the receiver's */
-        bool is_old;      /* there may be more than it says */
+struct runner_ops {
+        /* Reads a page; answered by runner_take_page() or runner_fail_page(). */
+        void (*read)(struct runner *runner, struct page_request *request);
+        /* An attempt ended so, and the lane has drawn its conclusions. */
+        void (*on_outcome)(struct runner *runner, const struct outcome *outcome);
 };
 
 struct runner {
         struct dispatcher *dispatcher; /* borrowed */
-        struct list link;              /* dispatcher::runners, in order of their lanes' numbers */
-        struct list dirty_link;        /* dispatcher::dirty */
-        struct list starved_link;      /* dispatcher::starved */
-        char *label;                   /* owned; "webhooks" or "webhooks/acme", for the log */
+        const struct runner_ops *ops;
+        struct list link;         /* dispatcher::runners, in order of their lanes' numbers */
+        struct list work_link;    /* work::runners */
+        struct list starved_link; /* dispatcher::starved */
+        char *label;              /* owned; "webhooks" or "webhooks/acme", for the log */
         int32_t lane_number;
 
         struct lane lane;
         struct lane_store *store; /* owned */
         struct timer *due;        /* the lane's next_due */
-        bool is_claiming;
-
-        struct sift_state sift;
+        struct filtering filtering;
         unsigned n_failed_pages; /* in a row */
-        int64_t read_again_ms;   /* then, after one failed */
+        int64_t read_again_ms;   /* after a failed page: not before this */
 
-        /* Of a receiver; else NULL and empty. */
+        /* For a receiver; else NULL and empty. */
         struct endpoint *endpoint; /* one reference */
-        struct list targets;       /* runner_target::link */
         struct filter *filter;     /* owned; NULL: it has none */
+        struct list targets;       /* attempt_target::link, the newest first */
         struct health health;
-        struct page_waiter ask;
-        bool is_leaving; /* it is gone: ends as soon as nothing is under way */
+        struct page_waiter waiter;
+        bool is_claiming; /* its lane */
+        bool is_stopped;  /* it takes no events: paused, disabled, leaving, without a target */
+        bool is_leaving;  /* its row is gone: ends as soon as nothing is under way */
 
         struct delivered *delivered; /* owned; from the stream, and not settled yet */
         size_t n_delivered, n_delivered_max;
@@ -60,39 +52,52 @@ struct runner {
         size_t n_settling;
 };
 
-/* `endpoint` NULL: the sink's only one. */
-struct runner *runner_create(struct dispatcher *dispatcher, const struct endpoint *endpoint);
+/* The runner has no label and no store yet: the caller, who owns it, adds them. */
+struct runner *runner_create(
+    struct dispatcher *dispatcher, const struct runner_ops *ops, const struct lane_policy *policy);
 
-/* Nothing of it is under way, and the session is closed or never knew it. */
+/* No attempt of it is in flight, and the session is closed or never knew it. */
 void runner_destroy(struct runner *runner);
 
-/* Something about it may be to be done: runner_pump() is called before the loop waits. */
-void runner_mark_dirty(struct runner *runner);
+/* The lane of a sink that has but one. */
+struct lane_policy runner_policy(const struct dispatcher *dispatcher);
 
-/* For a runner of its own sink: takes the lane whose lock covers it. */
-void runner_claim(struct runner *runner);
+/* runner_pump() is called before the loop waits. */
+static inline void runner_wake(struct runner *runner)
+{
+        struct work *work = runner->dispatcher->set->work;
 
-/* lane_store_events, for the sink's only runner. */
-extern const struct lane_store_events runner_store_events;
+        if (list_is_empty(&runner->work_link))
+                list_push_back(&work->runners, &runner->work_link);
+        work->is_pending = true;
+}
 
+/* Asks the lane what it wants, and does it. */
 void runner_pump(struct runner *runner, int64_t now_ms);
 
-void runner_ring(struct runner *runner);
+/* Something parked may be due, or changed by hand. */
 void runner_ring_parked(struct runner *runner);
+
 void runner_session_down(struct runner *runner);
 void runner_drain(struct runner *runner);
 
-/* Somebody paused or resumed the sink or the receiver. */
+/* The sink, or is_stopped, has changed. */
 void runner_update_pause(struct runner *runner);
-
-/* The destination refuses us: what dispatcher_withhold() had this runner wait with. */
-void runner_tell_refused(struct runner *runner, const struct outcome *outcome, bool was_closed);
-
-/* The receiver has changed; the same row of courier.endpoint. */
-void runner_update(struct runner *runner, const struct endpoint *endpoint);
 
 /* Nothing is under way: it may be destroyed while the sink goes on. */
 bool runner_is_idle(const struct runner *runner);
 
-/* page_cache_events */
-extern const struct page_cache_events runner_page_cache_events;
+/* Its lane is ours: lane_store_events::on_owned. */
+void runner_own(
+    struct runner *runner, const struct cursor *cursor, const struct parked_keys *parked);
+
+/* Answers of ops->read. `is_old`: it was read before the last ring, so there may be more. */
+void runner_take_page(struct runner *runner, struct page *page, bool is_old);
+void runner_fail_page(void *runner, const struct error *error);
+
+/* lane_store_events of its store; `runner` is a struct runner. */
+void runner_note_page_end(void *runner, const struct page *page);
+void runner_take_parked(void *runner, struct parked_batch *batch);
+void runner_take_xid(void *runner, uint64_t xid);
+void runner_note_missing(void *runner, uint64_t n_verdicts);
+void runner_note_settled(void *runner);

@@ -1,6 +1,6 @@
 /*
- * Two threads share a `job`. Whoever comes last frees it: the loop after it has joined the thread,
- * or, if the loop has given up, the thread.
+ * The loop and a thread share a `job`. The last user frees it: the loop after it has joined the
+ * thread, or the thread if the loop has given up.
  */
 #include "relay/config_reader.h"
 
@@ -25,7 +25,7 @@ struct job {
         bool is_over;
         bool is_given_up;
         uv_async_t *wakes;      /* the loop's; until it has given up */
-        char touched[PATH_MAX]; /* the file that it reads, or looks at */
+        char touched[PATH_MAX]; /* the file that it reads or looks for */
 };
 
 struct reading {
@@ -36,7 +36,7 @@ struct reading {
         void *owner; /* borrowed */
 };
 
-/* At most one: there is no other reading before it has ended. It is what its thread still waits for. */
+/* The job that was given up and still waits for its file. No other reading starts before it has ended. */
 static struct {
         uv_once_t once;
         uv_mutex_t lock;

@@ -10,7 +10,6 @@
 #include "relay/relay_internal.h"
 
 #include "base/alloc.h"
-#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "delivery/sink_set.h"
@@ -24,57 +23,53 @@
 #include "relay/retention_timer.h"
 #include "relay/signals.h"
 #include "relay/systemd.h"
-#include "relay/systemd_status.h"
 #include "telemetry/telemetry.h"
 #include "wakeup/schedule_timer.h"
 #include "wakeup/waker.h"
 
-void relay_mark_dirty(void *owner)
+#include <string.h>
+
+static void on_standby(void *owner)
 {
         struct relay *relay = owner;
+        struct error error;
 
-        relay->is_dirty = true;
-}
-
-void relay_ring_all(void *owner)
-{
-        struct relay *relay = owner;
-
-        if (relay->state != RELAY_RUNNING)
+        if (!relay->once)
                 return;
-        sink_set_ring(relay->sink_set);
+        error_set(&error, ERROR_TEMPORARY, "another relay owns a lane of this configuration");
+        relay_fail(relay, &error);
 }
 
-void relay_look(void *owner, bool is_rung)
+static void on_sink_refused(void *owner, const char *sink, const char *reason)
 {
         struct relay *relay = owner;
 
-        telemetry_see_wakeup(relay->telemetry, is_rung ? WAKEUP_BY_NOTIFY : WAKEUP_BY_POLL);
-        relay_ring_all(relay);
+        outbox_write_pause(relay->outbox, sink, reason);
 }
 
-/* Somebody changed by hand what is paused, parked or scheduled, or may have. */
-static void on_control(void *owner)
+static void on_sink_recovered(void *owner, const char *sink)
 {
         struct relay *relay = owner;
 
-        if (relay->state != RELAY_RUNNING)
-                return;
-        telemetry_see_wakeup(relay->telemetry, WAKEUP_BY_CONTROL);
-        relay->controlled_ms = uv_now(&relay->loop);
-        outbox_read_pauses(relay->outbox);
-        schedule_timer_look(relay->schedule_timer);
-        sink_set_control(relay->sink_set);
+        outbox_remove_pause(relay->outbox, sink);
 }
 
-/* The look that needs no notification: after reconnects, behind poolers, without the trigger. */
+static bool on_sink_login_refused(void *owner, const char *sink)
+{
+        struct relay *relay = owner;
+
+        return relay->state == RELAY_RUNNING && !relay->once &&
+               reload_sink_refused(relay->reload, sink);
+}
+
+/* Looks for news without a notification: after reconnects, behind poolers, without the trigger. */
 static void on_sweep(void *owner)
 {
         struct relay *relay = owner;
         const struct relay_config *config = &relay->config->relay;
         int64_t interval_ms =
             config->wakeup == WAKEUP_POLL ? config->poll_interval_ms : config->sweep_ms;
-        /* Relays that started together do not sweep together for ever. */
+        /* So that relays that started together do not go on sweeping together. */
         int64_t jitter_ms = (int64_t)(((uint64_t)interval_ms * (random_u32() >> 8)) >> 24) / 8;
 
         telemetry_see_wakeup(
@@ -82,11 +77,12 @@ static void on_sweep(void *owner)
         log_tell_repeats(false);
         if (relay->waker != NULL)
                 waker_check(relay->waker);
-        sink_set_retry_logins(relay->sink_set);
-        relay_ring_all(relay);
-        /* A poll looks for new events only; what people do by hand can wait for a sweep. */
+        sink_set_for_each (dispatcher, relay->sink_set)
+                dispatcher_retry_login(dispatcher);
+        relay_ring(relay);
+        /* A poll looks for new events only; what operators do can wait for a sweep. */
         if (uv_now(&relay->loop) >= relay->controlled_ms + (uint64_t)config->sweep_ms * 7 / 8)
-                on_control(relay);
+                relay_control(relay);
         timer_arm(relay->sweep, (uint64_t)(interval_ms - jitter_ms));
 }
 
@@ -96,7 +92,8 @@ static void on_drain_limit(void *owner)
 
         log_warn("drain_limit_reached",
             kv_text("consequence", "what was in flight is delivered again by the next relay"));
-        sink_set_hurry(relay->sink_set);
+        sink_set_for_each (dispatcher, relay->sink_set)
+                dispatcher_hurry(dispatcher);
 }
 
 static void drain(struct relay *relay)
@@ -124,7 +121,7 @@ static void on_stop(void *owner, const char *signal)
                 log_info("stopping", kv_text("signal", signal));
                 drain(relay);
         } else if (relay->state == RELAY_DRAINING) {
-                on_drain_limit(relay); /* asked twice: hurry */
+                on_drain_limit(relay); /* the second signal */
         }
 }
 
@@ -138,236 +135,132 @@ static void on_reload_wanted(void *owner)
                 reload_ask(relay->reload);
 }
 
-static void fail(struct relay *relay, const struct error *error)
-{
-        if (relay->error->kind == ERROR_NONE)
-                *relay->error = *error;
-        drain(relay);
-}
-
-static void on_up(void *owner)
+static uint64_t ask_reload(void *owner)
 {
         struct relay *relay = owner;
 
-        log_info("outbox_connected");
-        telemetry_see_source_up(relay->telemetry);
-        if (relay->state == RELAY_RUNNING)
-                telemetry_set_ready(relay->telemetry, NULL);
-        sink_set_session_up(relay->sink_set);
-        schedule_timer_session_up(relay->schedule_timer);
-        systemd_ready(relay->systemd);
-        if (relay->retention_timer != NULL && relay->state == RELAY_RUNNING)
-                retention_timer_start(relay->retention_timer);
+        return reload_ask(relay->reload);
 }
 
-static void on_tick(void *owner, int64_t next_ms)
+static bool open_admin_backend(struct relay *relay, const struct config *config,
+    struct admin_backend **out_admin_backend, struct error *error)
 {
-        struct relay *relay = owner;
+        static const struct admin_backend_events events = {
+            .on_reload = ask_reload, .on_login_refused = relay_postgres_refused};
 
-        schedule_timer_answer(relay->schedule_timer, next_ms);
-        if (relay->once)
-                relay_ring_all(relay); /* nobody else does */
+        if (config->admin == NULL || relay->once)
+                return true;
+        *out_admin_backend = admin_backend_create(&relay->loop, config, relay->options->config_path,
+            relay->telemetry, &events, relay, error);
+        return *out_admin_backend != NULL;
 }
 
-static void on_pauses(void *owner, const struct pause_list *pauses)
+static void create_retention_timer(struct relay *relay)
 {
-        struct relay *relay = owner;
-
-        sink_set_take_pauses(relay->sink_set, pauses);
-}
-
-static void on_sink_refused(void *owner, const char *sink, const char *reason)
-{
-        struct relay *relay = owner;
-
-        outbox_write_pause(relay->outbox, sink, reason);
-}
-
-static void on_sink_recovered(void *owner, const char *sink)
-{
-        struct relay *relay = owner;
-
-        outbox_remove_pause(relay->outbox, sink);
-}
-
-void relay_sessions_down(struct relay *relay, const char *why)
-{
-        telemetry_see_source_down(relay->telemetry, why);
-        if (relay->state == RELAY_RUNNING)
-                telemetry_set_ready(relay->telemetry, "not connected to PostgreSQL");
-        sink_set_session_down(relay->sink_set);
-        reload_session_down(relay->reload);
-        schedule_timer_session_down(relay->schedule_timer);
-}
-
-static void on_down(void *owner, const struct error *error, int64_t retry_ms)
-{
-        struct relay *relay = owner;
-
-        relay_sessions_down(relay, error->text);
-        if (error->kind == ERROR_LOGIN && relay_postgres_refused(relay))
-                return;
-        telemetry_see_login(relay->telemetry, error->kind == ERROR_LOGIN, clock_monotonic_us());
-        if (relay->once) {
-                fail(relay, error);
-                return;
-        }
-        log_warn(
-            "outbox_connection_lost", kv_text("error", error->text), kv_int("retry_ms", retry_ms));
-        systemd_waiting(relay->systemd, error->text);
-}
-
-static void on_refused(void *owner, const struct error *error)
-{
-        struct relay *relay = owner;
-
-        relay_sessions_down(relay, error->text);
-        fail(relay, error);
-}
-
-static void on_standby(void *owner)
-{
-        struct relay *relay = owner;
-        struct error error;
+        static const struct retention_timer_events events = {
+            .on_login_refused = relay_postgres_refused};
 
         if (!relay->once)
-                return;
-        error_set(&error, ERROR_TEMPORARY, "another relay owns a lane of this configuration");
-        fail(relay, &error);
+                relay->retention_timer =
+                    retention_timer_create(&relay->loop, relay->config, &events, relay);
 }
 
-static void ignore_close(uv_handle_t *handle)
-{
-        (void)handle;
-}
-
-static void end(struct relay *relay)
-{
-        schedule_timer_destroy(relay->schedule_timer);
-        systemd_destroy(relay->systemd);
-        reload_destroy(relay->reload);
-        sink_set_destroy(relay->sink_set);
-        outbox_destroy(relay->outbox);
-        timer_destroy(relay->sweep);
-        timer_destroy(relay->drain_limit);
-        uv_close((uv_handle_t *)&relay->before_waiting, ignore_close);
-        signals_destroy(relay->signals);
-}
-
-static void on_empty(void *owner)
+static void on_begin(void *owner)
 {
         struct relay *relay = owner;
 
-        if (relay->state == RELAY_CLOSING)
-                end(relay);
+        systemd_reloading(relay->systemd);
 }
 
-static void close_all(struct relay *relay)
+/* The endpoint listens already where the new configuration wants it. */
+static bool listens_alike(const struct config *a, const struct config *b)
 {
-        bool is_empty = sink_set_is_empty(relay->sink_set); /* nobody would say so */
+        return a->admin != NULL && b->admin != NULL &&
+               strcmp(a->admin->listen, b->admin->listen) == 0;
+}
 
-        admin_backend_destroy(relay->admin_backend);
+static bool on_prepare(void *owner, const struct config *config, struct error *error)
+{
+        struct relay *relay = owner;
+
+        return relay->options->prepare(relay->options->owner, config, error) &&
+               (listens_alike(relay->config, config) ||
+                   open_admin_backend(relay, config, &relay->next_admin_backend, error));
+}
+
+static void on_discard(void *owner)
+{
+        struct relay *relay = owner;
+
         admin_backend_destroy(relay->next_admin_backend);
-        relay->admin_backend = NULL;
         relay->next_admin_backend = NULL;
-        timer_disarm(relay->drain_limit);
-        waker_destroy(relay->waker);
-        relay->waker = NULL;
-        outbox_close(relay->outbox); /* no answer comes from here on */
-        relay->state = RELAY_CLOSING;
-        sink_set_close(relay->sink_set);
-        if (is_empty)
-                end(relay);
 }
 
-/* A relay that reads nothing, or nothing any more, does not have writers ring. */
-static void serve_waker(struct relay *relay)
+/* Another configuration is in force. Here, or in relay_reopen(), everything but the sinks follows it. */
+static void on_applied(void *owner, const struct config *old)
 {
-        if (relay->waker == NULL)
+        struct relay *relay = owner;
+
+        relay->options->apply(relay->options->owner, relay->config);
+        if (listens_alike(old, relay->config))
+                admin_backend_take_config(relay->admin_backend, relay->config);
+        else
+                relay->is_admin_moved = true; /* after this reload is answered */
+        if (relay->waker != NULL)
+                waker_configure(relay->waker, &relay->config->relay);
+        /* A round under way has the old settings: it ends. */
+        retention_timer_destroy(relay->retention_timer);
+        relay->retention_timer = NULL;
+        create_retention_timer(relay);
+        if (relay->retention_timer != NULL)
+                retention_timer_start(relay->retention_timer);
+        timer_arm(relay->sweep, 0);
+}
+
+static void on_reloaded(void *owner, const struct reload_result *result)
+{
+        struct relay *relay = owner;
+
+        telemetry_see_reload(relay->telemetry, result->error != NULL ? result->error->text : NULL,
+            clock_monotonic_us());
+        admin_backend_reloaded(relay->admin_backend, result);
+        systemd_reloaded(relay->systemd);
+        if (!relay->is_admin_moved)
                 return;
-        waker_own(
-            relay->waker, relay->state == RELAY_RUNNING && sink_set_is_any_owned(relay->sink_set));
-        waker_serve(relay->waker);
+        relay->is_admin_moved = false;
+        admin_backend_destroy(relay->admin_backend);
+        relay->admin_backend = relay->next_admin_backend;
+        relay->next_admin_backend = NULL;
 }
 
-/* Between two waits, whatever came had to wait for this turn to end. */
-static void note_turn(struct relay *relay)
+static void create_reload(struct relay *relay)
 {
-        int64_t now_us = clock_monotonic_us();
-        uint64_t idle_ns = uv_metrics_idle_time(&relay->loop);
-        int64_t waited_us = (int64_t)((idle_ns - relay->idle_ns) / 1000);
+        static const struct reload_events events = {.on_begin = on_begin,
+            .on_postgres_read = relay_postgres_read,
+            .prepare = on_prepare,
+            .on_discard = on_discard,
+            .on_applied = on_applied,
+            .on_reopen = relay_reopen,
+            .on_done = on_reloaded,
+            .on_dirty = relay_mark_dirty};
 
-        telemetry_see_turn(relay->telemetry, relay->turned_us + waited_us, now_us, clock_wall_us());
-        relay->turned_us = now_us;
-        relay->idle_ns = idle_ns;
+        relay->reload = reload_create(&(struct reload_settings){.loop = &relay->loop,
+                                          .outbox = relay->outbox,
+                                          .sink_set = relay->sink_set,
+                                          .config = &relay->config,
+                                          .path = relay->options->config_path,
+                                          .load = relay->options->load},
+            &events, relay);
 }
 
 static void on_refresh(void *owner, int64_t now_us)
 {
         const struct relay *relay = owner;
 
-        if (relay->state != RELAY_CLOSING)
-                sink_set_show(relay->sink_set, now_us);
-}
-
-static void pump(struct relay *relay)
-{
-        while (relay->is_dirty && relay->state != RELAY_CLOSING) {
-                relay->is_dirty = false;
-                serve_waker(relay);
-                if (relay->state == RELAY_RUNNING)
-                        reload_serve(relay->reload);
-                sink_set_serve(relay->sink_set);
-                outbox_flush(relay->outbox);
-
-                if (relay->state == RELAY_RUNNING && relay->once &&
-                    schedule_timer_is_caught_up(relay->schedule_timer) &&
-                    sink_set_is_caught_up(relay->sink_set))
-                        drain(relay);
-                if (relay->state == RELAY_DRAINING && sink_set_is_at_rest(relay->sink_set))
-                        close_all(relay);
-        }
-}
-
-/* The end of each turn of the loop. */
-static void on_before_waiting(uv_prepare_t *handle)
-{
-        struct relay *relay = handle->data;
-
-        pump(relay);
-        note_turn(relay);
-}
-
-static void say_in_words(void *owner, struct bytes *out_words)
-{
-        const struct relay *relay = owner;
-
-        systemd_status_append(out_words, relay->telemetry, clock_monotonic_us());
-}
-
-static void on_filter_checked(void *owner, const char *words)
-{
-        struct relay *relay = owner;
-
-        reload_filter_checked(relay->reload, words);
-}
-
-static void on_filters_down(void *owner, const struct error *error, int64_t retry_ms)
-{
-        struct relay *relay = owner;
-
-        if (error->kind == ERROR_LOGIN && relay_postgres_refused(relay))
+        if (relay->state == RELAY_CLOSING)
                 return;
-        telemetry_see_filters(relay->telemetry, error->text, clock_monotonic_us());
-        log_warn("filters_failed", kv_text("error", error->text), kv_int("retry_ms", retry_ms));
-}
-
-static void on_filters_up(void *owner)
-{
-        struct relay *relay = owner;
-
-        telemetry_see_filters(relay->telemetry, NULL, 0);
-        log_info("filters_recovered");
+        sink_set_for_each (dispatcher, relay->sink_set)
+                dispatcher_show(dispatcher, now_us);
 }
 
 static bool open_sinks(struct relay *relay)
@@ -380,40 +273,147 @@ static bool open_sinks(struct relay *relay)
         return true;
 }
 
+static bool is_any_owned(const struct relay *relay)
+{
+        sink_set_for_each (dispatcher, relay->sink_set)
+                if (dispatcher_is_owned(dispatcher))
+                        return true;
+        return false;
+}
+
+static bool are_all_caught_up(const struct relay *relay)
+{
+        sink_set_for_each (dispatcher, relay->sink_set)
+                if (!dispatcher_is_caught_up(dispatcher))
+                        return false;
+        return true;
+}
+
+static bool are_all_at_rest(const struct relay *relay)
+{
+        sink_set_for_each (dispatcher, relay->sink_set)
+                if (!dispatcher_is_at_rest(dispatcher))
+                        return false;
+        return true;
+}
+
+/* A relay that reads nothing does not make writers ring. */
+static void serve_waker(struct relay *relay)
+{
+        if (relay->waker == NULL)
+                return;
+        waker_own(relay->waker, relay->state == RELAY_RUNNING && is_any_owned(relay));
+        waker_serve(relay->waker);
+}
+
+/* The time between two waits: events that arrived meanwhile had to wait for its end. */
+static void note_turn(struct relay *relay)
+{
+        int64_t now_us = clock_monotonic_us();
+        uint64_t idle_ns = uv_metrics_idle_time(&relay->loop);
+        int64_t waited_us = (int64_t)((idle_ns - relay->idle_ns) / 1000);
+
+        telemetry_see_turn(relay->telemetry, relay->turned_us + waited_us, now_us, clock_wall_us());
+        relay->turned_us = now_us;
+        relay->idle_ns = idle_ns;
+}
+
+/*
+ * Teardown is the reverse of start(), in two stages: first what brings work, and
+ * the sinks, whose connections need turns of the loop to close; then, when the last
+ * sink has closed, everything else.
+ */
+static void close_sources(struct relay *relay)
+{
+        relay->state = RELAY_CLOSING;
+        timer_disarm(relay->drain_limit);
+        admin_backend_destroy(relay->next_admin_backend);
+        admin_backend_destroy(relay->admin_backend);
+        waker_destroy(relay->waker);
+        outbox_close(relay->outbox); /* no answer comes from here on */
+        sink_set_close(relay->sink_set);
+}
+
+static void ignore_close(uv_handle_t *handle)
+{
+        (void)handle;
+}
+
+static void destroy_parts(struct relay *relay)
+{
+        systemd_destroy(relay->systemd);
+        schedule_timer_destroy(relay->schedule_timer);
+        reload_destroy(relay->reload);
+        sink_set_destroy(relay->sink_set);
+        outbox_destroy(relay->outbox);
+        timer_destroy(relay->drain_limit);
+        timer_destroy(relay->sweep);
+        signals_destroy(relay->signals);
+        uv_close((uv_handle_t *)&relay->before_waiting, ignore_close);
+}
+
+static void on_empty(void *owner)
+{
+        struct relay *relay = owner;
+
+        if (relay->state == RELAY_CLOSING)
+                destroy_parts(relay);
+}
+
+static void pump(struct relay *relay)
+{
+        while (relay->work.is_pending && relay->state != RELAY_CLOSING) {
+                relay->work.is_pending = false;
+                if (relay->error->kind != ERROR_NONE)
+                        drain(relay);
+                serve_waker(relay);
+                if (relay->state == RELAY_RUNNING)
+                        reload_serve(relay->reload);
+                sink_set_serve(relay->sink_set);
+                outbox_flush(relay->outbox);
+
+                if (relay->state == RELAY_RUNNING && relay->once &&
+                    schedule_timer_is_caught_up(relay->schedule_timer) && are_all_caught_up(relay))
+                        drain(relay);
+                if (relay->state == RELAY_DRAINING && are_all_at_rest(relay))
+                        close_sources(relay);
+        }
+}
+
+/* The end of each turn of the loop. */
+static void on_before_waiting(uv_prepare_t *handle)
+{
+        struct relay *relay = handle->data;
+
+        pump(relay);
+        note_turn(relay);
+}
+
 static void start(struct relay *relay)
 {
-        static const struct sink_set_events sink_set_events = {.on_dirty = relay_mark_dirty,
-            .on_standby = on_standby,
-            .on_login_refused = relay_sink_refused,
+        static const struct sink_set_events sink_set_events = {.on_standby = on_standby,
+            .on_login_refused = on_sink_login_refused,
             .on_refused = on_sink_refused,
             .on_recovered = on_sink_recovered,
             .on_empty = on_empty};
         static const struct signals_events signals_events = {
             .on_stop = on_stop, .on_reload = on_reload_wanted};
-        static const struct outbox_events events = {.on_up = on_up,
-            .on_pauses = on_pauses,
-            .on_control = on_control,
-            .on_down = on_down,
-            .on_refused = on_refused,
-            .on_tick = on_tick,
-            .on_filters_down = on_filters_down,
-            .on_filters_up = on_filters_up,
-            .on_filter_checked = on_filter_checked};
 
+        work_init(&relay->work);
         uv_prepare_init(&relay->loop, &relay->before_waiting);
         relay->before_waiting.data = relay;
         uv_prepare_start(&relay->before_waiting, on_before_waiting);
         relay->signals = signals_create(&relay->loop, &signals_events, relay);
         relay->sweep = timer_create_on(&relay->loop, on_sweep, relay);
         relay->drain_limit = timer_create_on(&relay->loop, on_drain_limit, relay);
-        relay->outbox = outbox_create(&relay->loop, &relay->config->postgres, &events, relay);
+        relay_create_outbox(relay);
         relay_create_waker(relay);
-        relay->sink_set =
-            sink_set_create(&relay->loop, relay->outbox, relay->telemetry, &sink_set_events, relay);
-        relay_create_reload(relay);
+        relay->sink_set = sink_set_create(
+            &relay->loop, relay->outbox, relay->telemetry, &relay->work, &sink_set_events, relay);
+        create_reload(relay);
         relay->schedule_timer = schedule_timer_create(&relay->loop, relay->outbox);
-        relay->systemd = systemd_create(&relay->loop, say_in_words, relay);
-        relay_create_retention_timer(relay);
+        relay->systemd = systemd_create(&relay->loop, relay->telemetry);
+        create_retention_timer(relay);
 }
 
 static bool run(struct relay *relay)
@@ -436,7 +436,7 @@ static bool run(struct relay *relay)
         log_info("starting", kv_text("version", PGCOURIER_VERSION),
             kv_int("sinks", relay->config->n_sinks));
         if (open_sinks(relay) &&
-            relay_open_admin_backend(relay, relay->config, &relay->admin_backend, relay->error)) {
+            open_admin_backend(relay, relay->config, &relay->admin_backend, relay->error)) {
                 outbox_open(relay->outbox);
                 on_sweep(relay);
                 if (relay->waker != NULL)

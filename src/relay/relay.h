@@ -9,23 +9,23 @@
 #include "relay/config_reader.h"
 
 struct relay_options {
-        bool once; /* deliver what is there when it starts, then end; without an endpoint */
+        bool once; /* deliver what is there at the start, then end; without an admin endpoint */
         const char *config_path;
         reading_load_fn *load; /* reads the configuration again */
-        /* Whatever of it may fail and is no business of the relay. */
+        /* Prepares what may fail and does not belong to the relay. */
         bool (*prepare)(void *owner, const struct config *config, struct error *error);
-        /* It is in force: what belongs to the process, as its log, follows it. */
+        /* The configuration is in force: what belongs to the process, such as its log, follows it. */
         void (*apply)(void *owner, const struct config *config);
         void *owner;
 };
 
 /*
- * Runs until SIGTERM or SIGINT (or, with `once`, until everything that was in
- * the outbox at the start is delivered and settled), drains, settles and
- * returns true. Returns false with *error only for what waiting cannot mend: a
- * missing or unknown schema, another cluster, a sink whose options are wrong;
- * with `once` also for a database that cannot be reached. Logs to stderr. SIGHUP loads the
- * configuration anew. Takes the configuration.
+ * Runs until SIGTERM or SIGINT, or, with `once`, until everything that was in the
+ * outbox at the start is delivered and settled; then drains, settles and returns
+ * true. SIGHUP reloads the configuration. Returns false with *error only if waiting
+ * cannot help: a missing or unknown schema, another cluster, a sink whose options
+ * are wrong; with `once` also a database that cannot be reached. Logs to stderr.
+ * Takes the configuration.
  */
 bool relay_run(struct config *config, const struct relay_options *options, struct error *error)
     __attribute__((warn_unused_result));

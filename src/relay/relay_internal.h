@@ -1,6 +1,7 @@
-/* The parts of the relay, among themselves: relay.c and relay_reload.c. */
+/* The relay from within: for relay.c and relay_session.c. */
 #pragma once
 
+#include "delivery/work.h"
 #include "relay/relay.h"
 
 #include <stdbool.h>
@@ -22,20 +23,21 @@ struct relay {
         uint64_t idle_ns;                    /* and it had waited for so long in all */
         struct admin_backend *admin_backend; /* owned; NULL without a block `admin`, or once */
         struct admin_backend
-            *next_admin_backend; /* owned; of a configuration that is to come into force */
-        bool is_overseer_moved;  /* it takes over when the reload is done */
+            *next_admin_backend; /* owned; of a configuration that is not in force yet */
+        bool is_admin_moved;     /* it takes over when the reload is done */
 
         struct outbox *outbox;                   /* owned */
         struct schedule_timer *schedule_timer;   /* owned */
         struct systemd *systemd;                 /* owned */
         struct waker *waker;                     /* owned; NULL with wakeup: poll, or once */
         struct retention_timer *retention_timer; /* owned; NULL with once */
-        struct sink_set *sink_set;               /* owned; the dispatchers */
+        struct sink_set *sink_set;               /* owned */
         struct reload *reload;                   /* owned */
-        bool is_dirty;                           /* some dispatcher has something to do */
+        struct work work;                        /* what there is to do before the loop waits */
 
-        uint64_t controlled_ms; /* loop time of the last on_control() */
-        /* And when the files had last no other credentials than what PostgreSQL refuses; 0: never. */
+        uint64_t controlled_ms; /* loop time of the last relay_control() */
+        /* Loop time when the files were last read and had no other credentials than those that PostgreSQL
+         * refuses; 0: never. */
         uint64_t refused_with_ms;
 
         struct timer *sweep;
@@ -44,23 +46,28 @@ struct relay {
         struct signals *signals; /* owned */
 };
 
-/* relay.c */
+/* relay_session.c */
+
+/* There is something to do before the loop waits. */
 void relay_mark_dirty(void *relay);
-void relay_ring_all(void *relay);
-void relay_look(void *relay, bool is_rung); /* waker_events::on_look */
-void relay_sessions_down(struct relay *relay, const char *why);
 
-/* credentials.c: a login is refused. True: the files are read for other credentials, and nothing is to be
- * told before that. */
+/* It cannot go on: what is in flight is finished, and relay_run() fails with this error, or with an
+ * earlier one. */
+void relay_fail(struct relay *relay, const struct error *error);
+
+/* There may be something new in the outbox. */
+void relay_ring(void *relay);
+
+/* An operator may have changed what is paused, parked or scheduled. outbox_events::on_control. */
+void relay_control(void *relay);
+
+/* The sink_set follows; then the session may be opened. */
+void relay_create_outbox(struct relay *relay);
+void relay_create_waker(struct relay *relay); /* unless the outbox is polled */
+
+/* True: the files are read for other credentials, and nothing is to be reported before that. */
 bool relay_postgres_refused(void *relay);
-bool relay_sink_refused(void *relay, const char *sink);
-void relay_postgres_read(void *relay, struct config *other); /* reload_events */
 
-/* relay_reload.c */
-void relay_create_reload(struct relay *relay);
-void relay_create_waker(struct relay *relay); /* before the session is opened */
-void relay_create_retention_timer(struct relay *relay);
-
-/* The endpoint of `config`, if it has one. */
-bool relay_open_admin_backend(struct relay *relay, const struct config *config,
-    struct admin_backend **out_admin_backend, struct error *error);
+/* reload_events */
+void relay_postgres_read(void *relay, struct config *other);
+void relay_reopen(void *relay);

@@ -5,14 +5,13 @@
 #include "config/compare.h"
 #include "log/log.h"
 #include "loop/timer.h"
-#include "relay/reload_log.h"
 #include "relay/reload_plan.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* For files on a disk that is busy, not for one that is gone. */
+/* Enough for a busy disk; one that is gone never answers. */
 enum { READ_LIMIT_MS = 5000 };
 
 enum reload_state {
@@ -29,21 +28,22 @@ struct reload {
         struct reload_events events;
         void *owner; /* borrowed */
         enum reload_state state;
-        bool is_asked; /* another one is wanted after this one */
+        bool is_asked; /* another reload is wanted after this one */
         bool is_stopping;
-        uint64_t number; /* of the one under way, or of the last */
+        uint64_t number; /* of the reload under way, or of the last one */
         int64_t began_us;
 
         struct reading *reading; /* owned while READING */
-        struct config *other;    /* owned; not in force: not yet, or not any more */
-        bool *only; /* owned; credentials alone: of these sinks in force; NULL: all that there is */
+        struct config *other;    /* owned; not in force yet, or not any more */
+        bool *
+            only; /* owned; credentials alone, of these sinks in force; NULL: a reload of everything */
         bool is_of_postgres; /* and of the connections with PostgreSQL */
         struct reload_plan plan;
         struct outbox *probe; /* owned; a session with the new settings */
         bool is_probe_up;
         unsigned n_asked; /* filters without an answer */
         struct error error;
-        struct timer *limit; /* owned; READING ends then, and those who make way are hurried */
+        struct timer *limit; /* owned; ends READING, and hurries sinks that make way */
 };
 
 static void mark_dirty(struct reload *reload)
@@ -91,7 +91,8 @@ static void on_limit(void *owner)
         log_warn("drain_limit_reached",
             kv_text("consequence", "what sinks that are replaced had in flight is cut off and "
                                    "delivered again"));
-        sink_set_hurry(reload->is.sink_set);
+        sink_set_for_each (dispatcher, reload->is.sink_set)
+                dispatcher_hurry(dispatcher);
 }
 
 struct reload *reload_create(
@@ -140,7 +141,34 @@ static void report_unusable(const struct reload *reload)
         log_warn("credentials_unusable", kv_text("error", reload->error.text));
         for (unsigned i = 0; i < config->n_sinks; i++)
                 if (reload->only[i])
-                        sink_set_tell_refused(reload->is.sink_set, config->sinks[i].name);
+                        dispatcher_tell_refused(
+                            sink_set_find(reload->is.sink_set, config->sinks[i].name));
+}
+
+/* "FILE:LINE:COLUMN: …" → LINE; NULL: it does not begin like that. */
+static const char *line_of(const char *text, const char *path, char *out_line, size_t size)
+{
+        size_t length = strlen(path);
+        size_t n_digits;
+
+        if (strncmp(text, path, length) != 0 || text[length] != ':')
+                return NULL;
+        text += length + 1;
+        n_digits = strspn(text, "0123456789");
+        if (n_digits == 0 || n_digits >= size)
+                return NULL;
+        memcpy(out_line, text, n_digits);
+        out_line[n_digits] = '\0';
+        return out_line;
+}
+
+static void log_failure(const struct error *error, const char *path)
+{
+        char line[16];
+
+        log_error("reload_failed", kv_text("error", error->text), kv_text("file", path),
+            kv_text("line", line_of(error->text, path, line, sizeof line)),
+            kv_text("consequence", "the configuration stays as it was"));
 }
 
 static void fail(struct reload *reload)
@@ -156,12 +184,12 @@ static void fail(struct reload *reload)
                         report_unusable(reload);
                 return;
         }
-        reload_log_failure(&reload->error, reload->is.path);
+        log_failure(&reload->error, reload->is.path);
         reload->events.on_done(reload->owner,
             &(const struct reload_result){.number = reload->number, .error = &reload->error});
 }
 
-/* What goes on takes its settings along: whoever has borrowed any of them still finds them. */
+/* A sink that goes on keeps its settings, which others have borrowed: they move to the new configuration. */
 static void take_along(struct reload *reload, struct config *old, struct config *new)
 {
         for (unsigned i = 0; i < new->n_sinks; i++) {
@@ -174,7 +202,8 @@ static void take_along(struct reload *reload, struct config *old, struct config 
                 same = *before;
                 *before = new->sinks[i];
                 new->sinks[i] = same;
-                sink_set_configure(reload->is.sink_set, same.name, &new->sinks[i], &new->relay);
+                dispatcher_configure(
+                    sink_set_find(reload->is.sink_set, same.name), &new->sinks[i], &new->relay);
         }
         if (!reload->plan.reopens && reload->only == NULL) {
                 struct postgres_config same = old->postgres;
@@ -183,7 +212,7 @@ static void take_along(struct reload *reload, struct config *old, struct config 
         }
 }
 
-/* Of two configurations all but the sinks stays where it is. */
+/* Everything but the sinks stays where it is. */
 static void exchange_sinks(struct config *a, struct config *b)
 {
         struct sink_config *sinks = a->sinks;
@@ -197,10 +226,10 @@ static void retire(struct reload *reload, const struct config *old, const struct
 {
         for (unsigned i = 0; i < new->n_sinks; i++)
                 if (reload->plan.changes[i] == SINK_CHANGED)
-                        sink_set_retire(reload->is.sink_set, new->sinks[i].name);
+                        dispatcher_retire(sink_set_find(reload->is.sink_set, new->sinks[i].name));
         for (unsigned i = 0; i < old->n_sinks; i++)
                 if (reload->plan.is_removed[i])
-                        sink_set_retire(reload->is.sink_set, old->sinks[i].name);
+                        dispatcher_retire(sink_set_find(reload->is.sink_set, old->sinks[i].name));
 }
 
 /* The point of no return. */
@@ -220,30 +249,19 @@ static void swap(struct reload *reload)
                 reload->other = old;
         }
         timer_arm(reload->limit, (uint64_t) new->relay.drain_ms);
-        reload_log_sinks(&reload->plan, old, new);
+        reload_plan_log(&reload->plan, old, new);
         if (reload->only == NULL)
                 reload->events.on_applied(reload->owner, old);
         enter(reload, RELOAD_SWAPPING);
 }
 
-/* Its words are checked by PostgreSQL alone; a lane with another one would end the relay. */
-static bool is_filter_new(const struct reload *reload, unsigned i)
-{
-        const struct sink_config *old = (*reload->is.config)->sinks;
-        const char *filter = reload->other->sinks[i].filter;
-        int before = reload->plan.predecessors[i];
-
-        if (filter == NULL || reload->plan.changes[i] == SINK_UNCHANGED)
-                return false;
-        return before < 0 || old[before].filter == NULL || strcmp(old[before].filter, filter) != 0;
-}
-
+/* Only PostgreSQL can check a filter, and a lane whose filter is refused would end the relay. */
 static void ask_filters(struct reload *reload)
 {
         struct outbox *outbox = reload->probe != NULL ? reload->probe : reload->is.outbox;
 
         for (unsigned i = 0; i < reload->other->n_sinks; i++) {
-                if (!is_filter_new(reload, i))
+                if (!reload_plan_is_filter_new(&reload->plan, *reload->is.config, reload->other, i))
                         continue;
                 reload->n_asked++;
                 outbox_check_filter(outbox, reload->other->sinks[i].filter);
@@ -267,22 +285,16 @@ void reload_filter_checked(struct reload *reload, const char *words)
         mark_dirty(reload);
 }
 
-static void note_lost(struct reload *reload)
+void reload_session_down(struct reload *reload)
 {
         struct error error;
 
-        if (reload->state != RELOAD_ASKING || reload->n_asked == 0)
+        if (reload->probe != NULL || reload->state != RELOAD_ASKING || reload->n_asked == 0)
                 return;
         reload->n_asked = 0;
         error_set(&error, ERROR_DATABASE,
             "the connection to PostgreSQL was lost while new filters were checked");
         note_error(reload, &error);
-}
-
-void reload_session_down(struct reload *reload)
-{
-        if (reload->probe == NULL)
-                note_lost(reload);
 }
 
 static void on_probe_up(void *owner)
@@ -372,7 +384,7 @@ static void begin(struct reload *reload)
         read_files(reload);
 }
 
-/* True: they are being read; for others already, perhaps. */
+/* True: the files are being read, perhaps for another sink already. */
 static bool read_credentials(struct reload *reload)
 {
         if (reload->is_stopping)
@@ -424,13 +436,13 @@ static void report_unreadable(const struct reload *reload, const char *of)
         log_warn("credentials_unreadable", kv_text("of", of), kv_text("error", reload->error.text));
 }
 
-/* Of those that were refused, those stay in `only` for which there are other credentials. */
+/* Leaves in `only` the refused sinks that have other credentials now. False: none has. */
 static bool keep_mended(struct reload *reload)
 {
         const struct config *old = *reload->is.config;
         bool is_any = false;
 
-        /* They are of the same text. */
+        /* Both were read from the same text. */
         assert(reload->other == NULL || reload->other->n_sinks == old->n_sinks);
         for (unsigned i = 0; i < old->n_sinks; i++) {
                 const struct sink_config *sink = &old->sinks[i];
@@ -441,7 +453,7 @@ static bool keep_mended(struct reload *reload)
                 if (reload->other == NULL ||
                     sink_configs_are_equal(sink, &reload->other->sinks[i])) {
                         reload->only[i] = false;
-                        sink_set_tell_refused(reload->is.sink_set, sink->name);
+                        dispatcher_tell_refused(sink_set_find(reload->is.sink_set, sink->name));
                         continue;
                 }
                 log_info("credentials_read", kv_text("of", sink->name));
@@ -502,7 +514,10 @@ static void report_success(struct reload *reload)
             .n_unchanged = plan->n_unchanged,
             .is_reopened = plan->reopens};
 
-        reload_log_success(&result, clock_monotonic_us() - reload->began_us);
+        log_info("reloaded", kv_text("added", added), kv_text("changed", changed),
+            kv_text("removed", removed), kv_int("unchanged", plan->n_unchanged),
+            kv_text("session", plan->reopens ? "reopened" : "kept"),
+            kv_ms("took_ms", (double)(clock_monotonic_us() - reload->began_us) / 1000));
         reload->events.on_done(reload->owner, &result);
         free(added);
         free(changed);

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "config/compare.h"
+#include "log/log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ void reload_plan_init(
         *plan = (struct reload_plan){.changes = xcalloc(new->n_sinks + 1, sizeof *plan->changes),
             .predecessors = xcalloc(new->n_sinks + 1, sizeof *plan->predecessors),
             .is_removed = xcalloc(old->n_sinks + 1, sizeof *plan->is_removed),
-            /* LISTEN is said, or not, when a session begins. */
+            /* A session begins with LISTEN, or without. */
             .reopens =
                 only == NULL && (!postgres_configs_are_equal(&old->postgres, &new->postgres) ||
                                     old->relay.wakeup != new->relay.wakeup),
@@ -61,6 +62,18 @@ void reload_plan_deinit(struct reload_plan *plan)
         free(plan->predecessors);
         free(plan->is_removed);
         *plan = (struct reload_plan){0};
+}
+
+bool reload_plan_is_filter_new(
+    const struct reload_plan *plan, const struct config *old, const struct config *new, unsigned i)
+{
+        const char *filter = new->sinks[i].filter;
+        int before = plan->predecessors[i];
+
+        if (filter == NULL || plan->changes[i] == SINK_UNCHANGED)
+                return false;
+        return before < 0 || old->sinks[before].filter == NULL ||
+               strcmp(old->sinks[before].filter, filter) != 0;
 }
 
 static void add_name(struct bytes *names, const char *name)
@@ -89,4 +102,19 @@ char *reload_plan_name_removed(const struct reload_plan *plan, const struct conf
                 if (plan->is_removed[i])
                         add_name(&names, old->sinks[i].name);
         return names.data;
+}
+
+void reload_plan_log(
+    const struct reload_plan *plan, const struct config *old, const struct config *new)
+{
+        for (unsigned i = 0; i < new->n_sinks; i++)
+                if (plan->changes[i] == SINK_ADDED)
+                        log_info("sink_added", kv_text("sink", new->sinks[i].name));
+                else if (plan->changes[i] == SINK_CHANGED)
+                        log_info("sink_changed", kv_text("sink", new->sinks[i].name));
+        for (unsigned i = 0; i < old->n_sinks; i++)
+                if (plan->is_removed[i])
+                        log_warn("sink_removed", kv_text("sink", old->sinks[i].name),
+                            kv_text("hint", "its cursor stays, and the events behind it are kept "
+                                            "for it, until `pgcourier cursor drop` removes it"));
 }

@@ -31,7 +31,7 @@ static void change_mask(int how)
         pthread_sigmask(how, &set, NULL);
 }
 
-/* Their default is to end the process, and who sends one cannot know how far it has come. */
+/* They end the process by default, and their sender cannot know how far it has come. */
 void signals_hold(void)
 {
         change_mask(SIG_BLOCK);

@@ -1,5 +1,8 @@
-/* What people tell the process: SIGTERM and SIGINT to stop, SIGHUP to load its configuration anew,
- * SIGUSR1 to say more in the log, SIGUSR2 to say what is configured. They may come at any time of its life; until signals_create() they wait. */
+/*
+ * The signals of the process: SIGTERM and SIGINT stop it, SIGHUP reloads the
+ * configuration, SIGUSR1 makes the log more verbose, SIGUSR2 as verbose as it is
+ * configured. A signal that comes before signals_create() waits until then.
+ */
 #pragma once
 
 #include <uv.h>
@@ -11,7 +14,7 @@ struct signals_events {
         void (*on_reload)(void *owner);
 };
 
-/* First of all, before there is any thread. */
+/* Call it first, before there is any thread. */
 void signals_hold(void);
 
 struct signals *signals_create(uv_loop_t *loop, const struct signals_events *events, void *owner);

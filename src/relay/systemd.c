@@ -2,8 +2,8 @@
  *   STARTING -ready-> READY -stopping-> STOPPING
  *   READY -reloading-> RELOADING -ready-> READY
  *
- * A lost database does not take READY back: systemd has no word for that. It is
- * said in the status, as is everything that an operator wants to see first.
+ * A lost database does not take READY back, because systemd knows no such message.
+ * The status tells it.
  */
 #include "relay/systemd.h"
 
@@ -13,51 +13,128 @@
 #include "base/sd_notify.h"
 #include "log/log.h"
 #include "loop/timer.h"
+#include "telemetry/telemetry.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* How old the status may be; a sign of life is due at least three times in the watchdog's interval. */
+/* The status is renewed so often, and the watchdog fed; the latter three times in its interval at least. */
 #define TICK_MS 5000
 
-enum systemd_state { SERVICE_STARTING, SERVICE_READY, SERVICE_RELOADING, SERVICE_STOPPING };
+/* Of the sinks in trouble so many are named in the status. */
+#define MAX_NAMED 3
+
+enum systemd_state { SYSTEMD_STARTING, SYSTEMD_READY, SYSTEMD_RELOADING, SYSTEMD_STOPPING };
 
 struct systemd {
         enum systemd_state state;
-        systemd_status_fn *words;
-        void *owner;
-        struct timer *tick; /* owned; NULL: nobody listens */
+        struct telemetry *telemetry; /* borrowed */
+        struct timer *tick;          /* owned; NULL: there is no service manager */
         uint64_t tick_ms;
         bool has_watchdog;
-        bool is_told;      /* that it cannot be told */
+        bool is_warned;    /* that the service manager is unreachable */
         char *waiting_for; /* owned; NULL: nothing */
         struct bytes words_sent;
 };
 
 static void tell(struct systemd *systemd, const char *lines)
 {
-        if (sd_notify_send(lines) || systemd->is_told)
+        if (sd_notify_send(lines) || systemd->is_warned)
                 return;
-        systemd->is_told = true;
+        systemd->is_warned = true;
         log_warn("service_manager_unreachable", kv_text("error", strerror(errno)),
-            kv_text("hint", "NOTIFY_SOCKET is set, but nobody takes messages there"));
+            kv_text("hint", "NOTIFY_SOCKET is set, but no service manager takes messages there"));
 }
 
-/* One line whatever is in it: a line of a peer's could be taken for one of ours. */
+/* An operator may want to act. */
+static bool is_trouble(enum sink_state state)
+{
+        switch (state) {
+        case SINK_PAUSED:
+        case SINK_REFUSED:
+        case SINK_DOWN:
+        case SINK_STALLED:
+                return true;
+        case SINK_STARTING:
+        case SINK_RUNNING:
+        case SINK_STANDBY:
+        case SINK_DRAINING:
+        case SINK_DISCONNECTED: /* systemd_waiting() tells why */
+                break;
+        }
+        return false;
+}
+
+static void append_troubles(struct bytes *words, const struct telemetry *telemetry)
+{
+        unsigned n_troubles = 0;
+
+        list_for_each (link, &telemetry->sinks) {
+                const struct sink_telemetry *sink = list_owner(link, struct sink_telemetry, link);
+                if (!is_trouble(sink->state))
+                        continue;
+                if (++n_troubles <= MAX_NAMED)
+                        bytes_printf(words, "; %s %s", sink->name, sink_state_name(sink->state));
+        }
+        if (n_troubles > MAX_NAMED)
+                bytes_printf(words, "; %u more in trouble", n_troubles - MAX_NAMED);
+}
+
+static void append_backlog(struct bytes *words, struct telemetry *telemetry, int64_t now_us)
+{
+        struct minutes_step steps[MINUTES_STEPS];
+        int64_t n_waiting = 0;
+        double oldest_s = 0;
+
+        list_for_each (link, &telemetry->sinks) {
+                struct sink_telemetry *sink = list_owner(link, struct sink_telemetry, link);
+                minutes_series(&sink->minutes, now_us, steps);
+                if (steps[MINUTES_STEPS - 1].backlog > 0)
+                        n_waiting += steps[MINUTES_STEPS - 1].backlog;
+                if (sink->oldest_age_s > oldest_s)
+                        oldest_s = sink->oldest_age_s;
+        }
+        if (n_waiting > 0)
+                bytes_printf(
+                    words, "; %" PRId64 " events wait, the oldest for %.0f s", n_waiting, oldest_s);
+}
+
+static void append_deliveries(struct bytes *words, struct telemetry *telemetry, int64_t now_us)
+{
+        unsigned n_sinks = 0;
+        unsigned n_owned = 0;
+        unsigned n_standby = 0;
+
+        telemetry_refresh(telemetry, now_us);
+        list_for_each (link, &telemetry->sinks) {
+                const struct sink_telemetry *sink = list_owner(link, struct sink_telemetry, link);
+                n_sinks++;
+                n_owned += sink->is_owned;
+                n_standby += sink->state == SINK_STANDBY;
+        }
+        bytes_printf(words, "delivering to %u of %u sinks", n_owned, n_sinks);
+        if (n_standby > 0)
+                bytes_printf(words, ", standing by for %u", n_standby);
+        append_troubles(words, telemetry);
+        append_backlog(words, telemetry, now_us);
+}
+
+/* Always one line: a line break in a peer's words could make systemd take them for ours. */
 static void append_words(struct systemd *systemd, struct bytes *message)
 {
         struct bytes words = {0};
 
-        if (systemd->state == SERVICE_STOPPING)
+        if (systemd->state == SYSTEMD_STOPPING)
                 bytes_append_text(&words, "stopping: finishing what is in flight");
         else if (systemd->waiting_for != NULL)
                 bytes_printf(&words, "waiting: %s", systemd->waiting_for);
-        else if (systemd->state == SERVICE_STARTING)
+        else if (systemd->state == SYSTEMD_STARTING)
                 bytes_append_text(&words, "connecting to the database");
         else
-                systemd->words(systemd->owner, &words);
+                append_deliveries(&words, systemd->telemetry, clock_monotonic_us());
         for (size_t i = 0; i < words.length; i++)
                 if ((unsigned char)words.data[i] < ' ')
                         words.data[i] = ' ';
@@ -87,13 +164,12 @@ static void on_tick(void *owner)
         timer_arm(systemd->tick, systemd->tick_ms);
 }
 
-struct systemd *systemd_create(uv_loop_t *loop, systemd_status_fn *words, void *owner)
+struct systemd *systemd_create(uv_loop_t *loop, struct telemetry *telemetry)
 {
         const int64_t watchdog_us = sd_notify_watchdog_us();
         struct systemd *systemd = xcalloc(1, sizeof *systemd);
 
-        systemd->words = words;
-        systemd->owner = owner;
+        systemd->telemetry = telemetry;
         if (!sd_notify_is_wanted())
                 return systemd;
         systemd->has_watchdog = watchdog_us > 0;
@@ -124,9 +200,9 @@ void systemd_waiting(struct systemd *systemd, const char *reason)
 
 void systemd_ready(struct systemd *systemd)
 {
-        if (systemd->tick == NULL || systemd->state == SERVICE_STOPPING)
+        if (systemd->tick == NULL || systemd->state == SYSTEMD_STOPPING)
                 return;
-        systemd->state = SERVICE_READY;
+        systemd->state = SYSTEMD_READY;
         free(systemd->waiting_for);
         systemd->waiting_for = NULL;
         say(systemd, "READY=1\n");
@@ -134,9 +210,9 @@ void systemd_ready(struct systemd *systemd)
 
 void systemd_reloaded(struct systemd *systemd)
 {
-        if (systemd->state != SERVICE_RELOADING)
+        if (systemd->state != SYSTEMD_RELOADING)
                 return;
-        systemd->state = SERVICE_READY;
+        systemd->state = SYSTEMD_READY;
         say(systemd, "READY=1\n");
 }
 
@@ -144,9 +220,9 @@ void systemd_reloading(struct systemd *systemd)
 {
         struct bytes message = {0};
 
-        if (systemd->tick == NULL || systemd->state != SERVICE_READY)
+        if (systemd->tick == NULL || systemd->state != SYSTEMD_READY)
                 return;
-        systemd->state = SERVICE_RELOADING;
+        systemd->state = SYSTEMD_RELOADING;
         bytes_printf(
             &message, "RELOADING=1\nMONOTONIC_USEC=%lld\n", (long long)clock_monotonic_us());
         say(systemd, message.data);
@@ -157,6 +233,6 @@ void systemd_stopping(struct systemd *systemd)
 {
         if (systemd->tick == NULL)
                 return;
-        systemd->state = SERVICE_STOPPING;
+        systemd->state = SYSTEMD_STOPPING;
         say(systemd, "STOPPING=1\n");
 }

@@ -1,30 +1,31 @@
 /*
- * The relay as a service of systemd: says when it is ready, reloads and stops,
- * gives signs of life from the loop's own timer, so that a loop that hangs
- * gives none, and one line of words for `systemctl status`.
+ * The relay as a service of systemd: notifies when it is ready, reloads and stops,
+ * feeds the watchdog from a timer of the loop, so that a loop that hangs does not,
+ * and writes one line for `systemctl status`:
  *
- * Where no service manager listens all of this does nothing.
+ *   delivering to 2 of 3 sinks; billing down; 12 events wait, the oldest for 40 s
+ *
+ * How many wait is known where the configuration has a block `admin`. Without
+ * NOTIFY_SOCKET all of this does nothing.
  */
 #pragma once
 
 #include <uv.h>
 
-struct bytes;
 struct systemd;
+struct telemetry;
 
-/* Appends what the relay is doing now, in words, for one line. */
-typedef void systemd_status_fn(void *owner, struct bytes *out_words);
-
-struct systemd *systemd_create(uv_loop_t *loop, systemd_status_fn *words, void *owner);
+/* The telemetry is borrowed. */
+struct systemd *systemd_create(uv_loop_t *loop, struct telemetry *telemetry);
 void systemd_destroy(struct systemd *systemd);
 
-/* Not ready yet, or not any more, because of this. Borrowed for the call. */
+/* Not ready yet, or not any more, for this reason, which is borrowed for the call. */
 void systemd_waiting(struct systemd *systemd, const char *reason);
 
-/* Connected, and all is checked. May be said again. */
+/* Connected, and all is checked. May be called again. */
 void systemd_ready(struct systemd *systemd);
 
-/* The configuration is being loaded again; and that is over, well or not. Nothing before it is ready. */
+/* A reload begins; it has ended, well or not. Both do nothing before systemd_ready(). */
 void systemd_reloading(struct systemd *systemd);
 void systemd_reloaded(struct systemd *systemd);
 

@@ -2,30 +2,31 @@
 
 #include <assert.h>
 
-/* Between two looks while awake, and so about what an event waits then. */
+/* The pause between two looks while awake, and so about what an event waits then. */
 #define POLL_US 2000
 
-/* Looks that find nothing may take one part in five of the session's time; those that find something are
- * not for nothing, and come sooner: events that come in a stream are not to wait for each other. */
+/* After a look that finds nothing, pause at least four times as long as it took, so that such looks take
+ * no more than a fifth of the session's time. After a look that finds events, look again sooner, so that
+ * the events of a stream do not wait for each other. */
 #define PAUSE_PER_LOOK 4
 #define NEWS_POLL_US   1000
 
-/* So many rings in a moment, some 400/s, are too many. Up to that an event is here soonest if it is rung
- * for, and a NOTIFY for each transaction hurts nobody: */
+/* Wake up after 8 rings within 20 ms (400/s). Below that, a NOTIFY per transaction is cheap and gives the
+ * lowest latency. */
 #define OFTEN     8
 #define MOMENT_US 20000
 
-/* unless commits are slow, and writers wait for each other. They ring seldom just because of that, so it
- * has to be looked for, now and then, when one ring follows another. */
+/* With slow commits NOTIFY serialises the writers, so few rings arrive. If a ring follows another within
+ * CROWD_RING_US, check pg_locks for writers that queue, but only once in CROWD_PAUSE_US. */
 #define CROWD_RING_US  500000
 #define CROWD_PAUSE_US 100000
 
-/* With less news than that in a while it is time to sleep. Commits come in groups, so it is a long one. */
+/* Fall asleep if fewer than 15 events came in 100 ms. Commits come in groups, so it is as long as that. */
 #define LITTLE   15
 #define WHILE_US 100000
 
-/* While somebody keeps K for long, all others ring: a wait that lasts no longer than the quiet before
- * it leaves them in peace soon after they have come in numbers. */
+/* While the relay waits for K, which a long transaction may keep, all other writers ring. The first wait is
+ * no longer than the quiet before it, WHILE_US, so that it ends soon if many writers come meanwhile. */
 #define WAIT_MIN_MS 100
 
 static const char *const state_names[] = {"off", "awake", "drowsy", "asleep"};
@@ -52,14 +53,14 @@ void bell_configure(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_m
         bell->poll_interval_us = poll_interval_ms * 1000;
 }
 
-/* From here on newcomers ring, or will soon; who came before may still end without. */
+/* From here on new transactions ring, or will soon; older ones may still end without ringing. */
 static void begin_drowsing(struct bell *bell, int64_t now_us)
 {
         bell->drowsy_since_us = now_us;
         bell->is_look_wanted = true;
 }
 
-/* The only place that assigns bell->state. Whatever comes next begins with a look. */
+/* The only function that assigns bell->state. Each state but OFF begins with a look. */
 static void enter(struct bell *bell, enum bell_state next, int64_t now_us)
 {
         bell->state = next;
@@ -76,7 +77,7 @@ static void enter(struct bell *bell, enum bell_state next, int64_t now_us)
 
 static void fall_asleep(struct bell *bell, int64_t now_us)
 {
-        /* K may be ours still, from a wait that ended when nobody wanted it any more. */
+        /* K may still be ours, from a wait that was granted after the relay had woken up. */
         enter(bell, bell->lock == BELL_LOCK_HELD ? BELL_ASLEEP : BELL_DROWSY, now_us);
 }
 
@@ -155,7 +156,7 @@ void bell_refused(struct bell *bell, int64_t now_us)
         bell->lock = BELL_LOCK_FREE;
         if (bell->state != BELL_DROWSY)
                 return;
-        /* Until it is asked for again, nobody waits, and newcomers skip the bell. */
+        /* Until K is asked for again, new transactions do not ring. */
         begin_drowsing(bell, now_us);
         bell->wait_ms = bell->wait_ms * 2 < BELL_WAIT_MAX_MS ? bell->wait_ms * 2 : BELL_WAIT_MAX_MS;
 }
@@ -182,7 +183,7 @@ static void look_soon(struct bell *bell, int64_t now_us)
         bell->look_due_us = now_us + longer(NEWS_POLL_US, now_us - bell->looking_since_us);
 }
 
-/* As long again as it has been so far: so nobody waits longer than their transaction was open. */
+/* As long as it has been drowsy, so that no event waits longer than its transaction was open. */
 static int64_t drowsy_pause_us(const struct bell *bell, int64_t now_us)
 {
         int64_t most_us =

@@ -1,14 +1,14 @@
 /*
- * Whether writers need to ring. Pure: no I/O, no clock of its own. The doorbell
- * is a lock in the database, K: a writer that gets it shared need not NOTIFY,
- * and holds it until its transaction has ended. Whoever holds K exclusively, or
- * only waits for it, makes every writer that comes ring.
+ * Decides whether writers ring. Pure: no I/O, no clock of its own. The doorbell
+ * is a lock in the database, K. A writer that gets K shared does not NOTIFY, and
+ * holds K until its transaction has ended. A relay that holds K exclusively, or
+ * waits for it, makes every writer ring that comes from then on.
  *
  *   OFF     no lane is ours: neither looks nor rings are wanted
- *   AWAKE   nobody needs to ring: it looks by itself, all the time
- *   DROWSY  K is asked for: newcomers ring; whoever skipped the bell before has K, and is looked
+ *   AWAKE   K is free, and writers do not ring: the relay looks all the time
+ *   DROWSY  K is asked for: new transactions ring; those that did not ring hold K, and are looked
  *           for at growing intervals
- *   ASLEEP  K is ours: nobody has skipped the bell since the last look was ordered
+ *   ASLEEP  K is ours: every transaction since the last look has rung
  *
  *   OFF -a lane is ours-> DROWSY -granted-> ASLEEP -rung often-> AWAKE -little news-> DROWSY
  *   DROWSY -rung often-> AWAKE        ASLEEP -connection lost-> DROWSY
@@ -23,14 +23,15 @@
 
 enum bell_state { BELL_OFF, BELL_AWAKE, BELL_DROWSY, BELL_ASLEEP };
 
-/* K, as far as we know. */
+/* K, as far as is known. */
 enum bell_lock { BELL_LOCK_UNREACHABLE, BELL_LOCK_FREE, BELL_LOCK_AWAITED, BELL_LOCK_HELD };
 
 enum bell_wish { BELL_NOTHING, BELL_LOOK_FOR_CROWD, BELL_AWAIT, BELL_GIVE_UP };
 
 struct bell {
-        int64_t sweep_us;         /* longest pause between two looks while drowsy */
-        int64_t poll_interval_us; /* the same while K cannot be asked for: nobody rings then */
+        int64_t sweep_us; /* longest pause between two looks while drowsy */
+        int64_t
+            poll_interval_us; /* the same while K cannot be asked for, so that no writer rings */
 
         enum bell_state state;
         enum bell_lock lock;
@@ -38,18 +39,18 @@ struct bell {
         bool is_look_wanted;
         int64_t look_due_us; /* or -1 */
         int64_t looking_since_us;
-        int64_t news_since_us;   /* the beginning of a while, when AWAKE */
-        uint64_t n_news;         /* found in this while */
-        int64_t drowsy_since_us; /* since newcomers ring, as far as we know */
+        int64_t news_since_us;   /* AWAKE: since when n_news is counted */
+        uint64_t n_news;         /* events found since then */
+        int64_t drowsy_since_us; /* since when new transactions ring, as far as is known */
         int64_t wait_ms;         /* how long the next wait for K may take */
-        int64_t rings_since_us;  /* the beginning of a moment */
-        unsigned n_rings;        /* in this moment */
-        int64_t rung_us;         /* the last time */
+        int64_t rings_since_us;  /* since when n_rings is counted */
+        unsigned n_rings;        /* rings since then */
+        int64_t rung_us;         /* the last ring */
         int64_t crowd_asked_us;
         bool is_crowd_wanted;
 };
 
-/* The longest wait for K that is ever asked for. */
+/* The longest wait for K. */
 #define BELL_WAIT_MAX_MS 10000
 
 void bell_init(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms);
@@ -57,25 +58,25 @@ void bell_init(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms);
 /* From the next look on. */
 void bell_configure(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms);
 
-/* Some lane is ours, or none. May be told again and again. */
+/* Some lane is ours, or none. May be repeated. */
 void bell_own(struct bell *bell, bool is_any, int64_t now_us);
 
 /* A writer has rung. */
 void bell_rung(struct bell *bell, int64_t now_us);
 
-/* The connection that K is held with. */
+/* The connection that holds K. */
 void bell_connected(struct bell *bell, int64_t now_us);
 void bell_lost(struct bell *bell, int64_t now_us);
 
-/* Answers BELL_LOOK_FOR_CROWD: do writers wait for each other because they ring? */
+/* Answers BELL_LOOK_FOR_CROWD: do writers queue in order to notify? */
 void bell_crowded(struct bell *bell, bool is_crowded, int64_t now_us);
 
-/* How the wait for K ended: K is ours; or the time was up. */
+/* The wait for K has ended: K is ours; or the time was up. */
 void bell_granted(struct bell *bell, int64_t now_us);
 void bell_refused(struct bell *bell, int64_t now_us);
 
-/* Some lane looks for news, be it because a look was wanted or by itself; and all that did have been
- * answered, the one with most has found so much. */
+/* Lanes look for news, because a look was wanted or by themselves; and all of them have been answered.
+ * `n_news`: the most events that one of them found. */
 void bell_looking(struct bell *bell, int64_t now_us);
 void bell_looked(struct bell *bell, uint64_t n_news, int64_t now_us);
 

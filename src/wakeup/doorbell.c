@@ -1,7 +1,7 @@
 /*
- * The wait blocks in the server, in courier.await_quiet(): while it lasts, the
- * lock cannot be got shared by anybody who comes. It is bounded there, because
- * libpq can take back a statement only by waiting for that itself.
+ * The wait blocks in the server, in courier.await_quiet(): while it lasts, no
+ * new transaction gets the lock shared. The server bounds the wait, because libpq
+ * would have to wait itself in order to cancel the statement.
  */
 #include "wakeup/doorbell.h"
 
@@ -28,11 +28,11 @@ static const struct pg_statement prepare_session = {
 };
 static const struct pg_statement await_statement = {
     .name = "await", .sql = "SELECT courier.await_quiet($1)", .n_params = 1};
-/* Of this session's locks there is no other; and it may be held twice, if a wait was granted in the
- * very moment in which its time was up. */
+/* The session has no other lock. It may hold this one twice, if a wait was granted just when its time was
+ * up. */
 static const struct pg_statement give_up_statement = {
     .name = "give_up", .sql = "SELECT pg_advisory_unlock_all()"};
-/* NOTIFY holds the lock of "the database 0" through the flush of the commit. */
+/* NOTIFY holds the lock of "database 0" until the commit is flushed. */
 static const struct pg_statement crowd_statement = {.name = "crowd",
     .sql = "SELECT count(*) > 1 FROM pg_locks WHERE locktype = 'object' AND database = 0"
            " AND classid = 'pg_database'::regclass AND objid = 0 AND NOT granted"};
@@ -66,7 +66,7 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
         doorbell->events.on_lost(doorbell->owner, error, retry_ms);
 }
 
-/* Longer than the longest wait. */
+/* The timeout of statements is longer than the longest wait. */
 static struct postgres_config be_patient(
     const struct doorbell *doorbell, const struct postgres_config *config)
 {

@@ -1,7 +1,7 @@
 /*
  * The connection that holds the doorbell's lock, waits for it and gives it up,
- * and does nothing else. Who holds or awaits it makes every writer ring, which
- * the `work` session hears (outbox.h); src/wakeup/bell.h knows when to.
+ * and does nothing else. While a relay holds or awaits the lock, every writer
+ * rings, which the `work` session hears (outbox.h). bell.h decides when.
  */
 #pragma once
 
@@ -29,13 +29,13 @@ void doorbell_open(struct doorbell *doorbell);
 void doorbell_configure(struct doorbell *doorbell, const struct postgres_config *config);
 void doorbell_destroy(struct doorbell *doorbell); /* NULL is allowed; gives up the lock */
 
-/* Waits for the lock, but no longer than that: every transaction that wrote events without having to
- * ring has ended when it is granted. To be called when connected, and not while another wait lasts. */
+/* Waits for the lock, at most so long. When it is granted, every transaction that wrote events without
+ * ringing has ended. To be called when connected, and not while another wait lasts. */
 void doorbell_await(struct doorbell *doorbell, int64_t wait_ms);
 void doorbell_give_up(struct doorbell *doorbell);
 
-/* Do transactions wait for each other in order to notify? Anywhere in the cluster. */
+/* Do transactions queue in order to notify, anywhere in the cluster? Answered by on_crowd. */
 void doorbell_look_for_crowd(struct doorbell *doorbell);
 
-/* Makes the server answer, so that a connection that died in silence is found out. */
+/* Makes the server answer, so that a dead connection is noticed. */
 void doorbell_check(struct doorbell *doorbell);

@@ -16,11 +16,11 @@
 #include <stdlib.h>
 
 enum schedule_timer_state {
-        TICKER_DOWN,
-        TICKER_ASKING,
-        TICKER_STALE,
-        TICKER_WAITING,
-        TICKER_STOPPED
+        SCHEDULE_DOWN,
+        SCHEDULE_ASKING,
+        SCHEDULE_STALE,
+        SCHEDULE_WAITING,
+        SCHEDULE_STOPPED
 };
 
 struct schedule_timer {
@@ -31,18 +31,18 @@ struct schedule_timer {
 
 static void enter(struct schedule_timer *schedule_timer, enum schedule_timer_state state)
 {
-        if (schedule_timer->state == TICKER_STOPPED)
+        if (schedule_timer->state == SCHEDULE_STOPPED)
                 return;
         schedule_timer->state = state;
-        if (state != TICKER_WAITING)
+        if (state != SCHEDULE_WAITING)
                 timer_disarm(schedule_timer->due);
-        if (state == TICKER_ASKING)
+        if (state == SCHEDULE_ASKING)
                 outbox_tick(schedule_timer->outbox);
 }
 
 static void on_due(void *owner)
 {
-        enter(owner, TICKER_ASKING);
+        enter(owner, SCHEDULE_ASKING);
 }
 
 struct schedule_timer *schedule_timer_create(uv_loop_t *loop, struct outbox *outbox)
@@ -64,47 +64,47 @@ void schedule_timer_destroy(struct schedule_timer *schedule_timer)
 
 void schedule_timer_session_up(struct schedule_timer *schedule_timer)
 {
-        enter(schedule_timer, TICKER_ASKING);
+        enter(schedule_timer, SCHEDULE_ASKING);
 }
 
 void schedule_timer_session_down(struct schedule_timer *schedule_timer)
 {
-        enter(schedule_timer, TICKER_DOWN);
+        enter(schedule_timer, SCHEDULE_DOWN);
 }
 
 void schedule_timer_look(struct schedule_timer *schedule_timer)
 {
         switch (schedule_timer->state) {
-        case TICKER_ASKING:
-                enter(schedule_timer, TICKER_STALE);
+        case SCHEDULE_ASKING:
+                enter(schedule_timer, SCHEDULE_STALE);
                 break;
-        case TICKER_WAITING:
-                enter(schedule_timer, TICKER_ASKING);
+        case SCHEDULE_WAITING:
+                enter(schedule_timer, SCHEDULE_ASKING);
                 break;
-        case TICKER_DOWN:
-        case TICKER_STALE:
-        case TICKER_STOPPED:
+        case SCHEDULE_DOWN:
+        case SCHEDULE_STALE:
+        case SCHEDULE_STOPPED:
                 break;
         }
 }
 
 void schedule_timer_answer(struct schedule_timer *schedule_timer, int64_t next_ms)
 {
-        bool is_stale = schedule_timer->state == TICKER_STALE;
+        bool is_stale = schedule_timer->state == SCHEDULE_STALE;
 
-        if (schedule_timer->state == TICKER_STOPPED)
+        if (schedule_timer->state == SCHEDULE_STOPPED)
                 return;
-        enter(schedule_timer, is_stale || next_ms == 0 ? TICKER_ASKING : TICKER_WAITING);
-        if (schedule_timer->state == TICKER_WAITING && next_ms > 0)
+        enter(schedule_timer, is_stale || next_ms == 0 ? SCHEDULE_ASKING : SCHEDULE_WAITING);
+        if (schedule_timer->state == SCHEDULE_WAITING && next_ms > 0)
                 timer_arm(schedule_timer->due, (uint64_t)next_ms);
 }
 
 void schedule_timer_stop(struct schedule_timer *schedule_timer)
 {
-        enter(schedule_timer, TICKER_STOPPED);
+        enter(schedule_timer, SCHEDULE_STOPPED);
 }
 
 bool schedule_timer_is_caught_up(const struct schedule_timer *schedule_timer)
 {
-        return schedule_timer->state == TICKER_WAITING;
+        return schedule_timer->state == SCHEDULE_WAITING;
 }

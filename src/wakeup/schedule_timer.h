@@ -1,7 +1,7 @@
 /*
- * Has the outbox publish recurring events when they are due. Every relay has
- * one, also one that owns no lane: whoever asks first publishes a tick, and
- * the database sees to it that nobody else does.
+ * Makes the outbox publish recurring events when they are due. Every relay has
+ * one, also a relay that owns no lane: the first to ask publishes a tick, and the
+ * database keeps the others from doing so, too.
  */
 #pragma once
 

@@ -34,7 +34,7 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
 {
         struct waker *waker = owner;
 
-        /* While the session is down as well, that is told of it. */
+        /* While the session is down, too, its own warning is enough. */
         if (error->kind != ERROR_LOGIN || !waker->events.on_login_refused(waker->owner))
                 log_at(outbox_is_up(waker->outbox) ? LEVEL_WARN : LEVEL_DEBUG,
                     "doorbell_connection_lost", kv_text("error", error->text),
@@ -152,7 +152,7 @@ void waker_own(struct waker *waker, bool is_any)
 
 void waker_check(struct waker *waker)
 {
-        /* A wait is answered anyway. */
+        /* A wait is answered in any case. */
         if (waker->bell.lock == BELL_LOCK_FREE || waker->bell.lock == BELL_LOCK_HELD)
                 doorbell_check(waker->doorbell);
 }

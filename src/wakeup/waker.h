@@ -1,7 +1,7 @@
 /*
- * What wakes the relay when there is news. The bell decides; the doorbell's
- * connection, the outbox's session and a timer tell it what happens and carry
- * out what it wants.
+ * Wakes the relay when there is news. The bell (bell.h) decides; the doorbell's
+ * connection, the outbox's session and a timer tell it what happens, and do what
+ * it wants.
  */
 #pragma once
 
@@ -14,27 +14,28 @@ struct outbox;
 struct waker;
 
 struct waker_events {
-        /* Inside waker_serve(): every lane is to look, because a writer has rung or by itself. */
+        /* Inside waker_serve(): all lanes are to look; `is_rung`: because a writer has rung. */
         void (*on_look)(void *owner, bool is_rung);
         void (*on_dirty)(void *owner); /* call waker_serve() before the loop waits */
-        /* True: there may be other credentials; nothing is to be told before the next try. */
+        /* True: there may be other credentials; nothing is to be reported before the next try. */
         bool (*on_login_refused)(void *owner);
 };
 
-/* The outbox, which is not open yet, is made to listen. */
+/* Makes the outbox listen, which is not open yet. */
 struct waker *waker_create(uv_loop_t *loop, const struct config *config, struct outbox *outbox,
     const struct waker_events *events, void *owner);
 void waker_open(struct waker *waker);
 void waker_destroy(struct waker *waker); /* NULL is allowed */
 
-/* Its settings are others: those of the relay alone; and those of the next connection. */
+/* Other settings: of the relay; and of the next connection. */
 void waker_configure(struct waker *waker, const struct relay_config *config);
 void waker_configure_connection(struct waker *waker, const struct postgres_config *config);
 
 /* Some lane is ours, or none. */
 void waker_own(struct waker *waker, bool is_any);
 
-/* Has the server answer on a connection that rests, so that a dead one is found out. */
+/* Makes the server answer on a connection that rests, so that a dead one is noticed. */
 void waker_check(struct waker *waker);
 
+/* The end of a turn of the loop: does what the bell wants. */
 void waker_serve(struct waker *waker);

@@ -35,7 +35,7 @@ struct event_state {
 };
 
 struct lane_state {
-        struct page_waiter ask;
+        struct page_waiter waiter;
         struct routing routing;
         bool is_owned, is_reading, is_rung;
         unsigned laziness; /* asks in one of so many steps */
@@ -144,9 +144,9 @@ static struct page *read_page(void)
 
 /* ---- the lanes ---------------------------------------------------------------------------------- */
 
-static struct lane_state *lane_of(struct page_waiter *ask)
+static struct lane_state *lane_of(struct page_waiter *waiter)
 {
-        return list_owner(ask, struct lane_state, ask);
+        return list_owner(waiter, struct lane_state, waiter);
 }
 
 static unsigned number_of(const struct lane_state *lane)
@@ -159,9 +159,9 @@ static bool takes(const struct lane_state *lane, unsigned event)
         return (lane->routing.n_topics >> sim.events[event].topic & 1u) != 0;
 }
 
-static bool on_takes(void *ask, const struct page *page, size_t i)
+static bool on_takes(void *waiter, const struct page *page, size_t i)
 {
-        return takes(lane_of(ask), (unsigned)page->events[i].id - 1);
+        return takes(lane_of(waiter), (unsigned)page->events[i].id - 1);
 }
 
 static void see(struct lane_state *lane, unsigned event)
@@ -177,9 +177,9 @@ static void see(struct lane_state *lane, unsigned event)
 }
 
 /* As lane_take_page() does. */
-static void on_view(struct page_waiter *ask, struct page *view, bool is_old)
+static void on_view(struct page_waiter *waiter, struct page *view, bool is_old)
 {
-        struct lane_state *lane = lane_of(ask);
+        struct lane_state *lane = lane_of(waiter);
         bool is_nothing_new = lane->next.until == NULL && view->start.until->xid == 0 &&
                               view->n_events == 0 &&
                               view->start.until->floor == lane->next.from->floor;
@@ -204,9 +204,9 @@ static void on_view(struct page_waiter *ask, struct page *view, bool is_old)
 }
 
 /* As lane_fail_page() does. */
-static void on_failed(struct page_waiter *ask, const struct error *error)
+static void on_failed(struct page_waiter *waiter, const struct error *error)
 {
-        struct lane_state *lane = lane_of(ask);
+        struct lane_state *lane = lane_of(waiter);
 
         (void)error;
         if (!lane->is_reading)
@@ -229,7 +229,7 @@ static void ask(struct lane_state *lane)
         if (lane->next.until == NULL)
                 lane->is_rung = false;
         lane->is_reading = true;
-        page_cache_ask(sim.cache, &lane->ask, &request);
+        page_cache_ask(sim.cache, &lane->waiter, &request);
 }
 
 static struct frame *read_frame(const struct frame *frame)
@@ -421,7 +421,7 @@ static void begin(uint64_t seed)
         sim.cache = page_cache_create(NULL, &events);
         for (unsigned i = 0; i < N_LANES; i++) {
                 struct lane_state *lane = &sim.lanes[i];
-                page_waiter_init(&lane->ask);
+                page_waiter_init(&lane->waiter);
                 lane->laziness = dice_one_in(&sim.dice, 3) ? 12 : 1;
                 lane->max_events = 1 + dice_below(&sim.dice, 8);
                 lane->max_event_bytes = dice_one_in(&sim.dice, 2) ? 60 : 1000;

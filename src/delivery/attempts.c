@@ -1,0 +1,261 @@
+#include "delivery/attempts.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/crash_point.h"
+#include "base/random.h"
+#include "delivery/attempt_report.h"
+#include "delivery/runner.h"
+#include "sinks/sink_contract.h"
+
+#include <stdlib.h>
+
+/* What attempts in flight may still use after the receiver has changed. */
+struct attempt_target {
+        struct list link; /* runner::targets */
+        void *handle;     /* the sink's */
+        unsigned n_in_flight;
+};
+
+static void close_target(struct runner *runner, struct attempt_target *target)
+{
+        struct sink *sink = runner->dispatcher->sink;
+
+        list_remove(&target->link);
+        sink->ops->close_target(sink, target->handle);
+        free(target);
+}
+
+static struct attempt_target *newest(const struct runner *runner)
+{
+        return list_owner(runner->targets.next, struct attempt_target, link);
+}
+
+static void close_if_outdated(struct runner *runner, struct attempt_target *target)
+{
+        if (target->n_in_flight == 0 && target != newest(runner))
+                close_target(runner, target);
+}
+
+bool attempts_open_target(struct runner *runner, struct error *error)
+{
+        const struct endpoint *endpoint = runner->endpoint;
+        struct sink *sink = runner->dispatcher->sink;
+        const struct target_settings settings = {.name = endpoint->name,
+            .url = endpoint->url,
+            .secrets = endpoint->secrets,
+            .n_secrets = endpoint->n_secrets,
+            .headers = endpoint->headers,
+            .n_headers = endpoint->n_headers};
+        void *handle = sink->ops->open_target(sink, &settings, error);
+        struct attempt_target *target;
+
+        if (handle == NULL)
+                return false;
+        target = xcalloc(1, sizeof *target);
+        target->handle = handle;
+        list_push_front(&runner->targets, &target->link);
+        if (target->link.next != &runner->targets)
+                close_if_outdated(
+                    runner, list_owner(target->link.next, struct attempt_target, link));
+        return true;
+}
+
+void attempts_close_targets(struct runner *runner)
+{
+        list_for_each (link, &runner->targets)
+                close_target(runner, list_owner(link, struct attempt_target, link));
+}
+
+static void *borrow_target(struct runner *runner)
+{
+        if (list_is_empty(&runner->targets))
+                return NULL;
+        newest(runner)->n_in_flight++;
+        return newest(runner)->handle;
+}
+
+static void return_target(struct runner *runner, const void *handle)
+{
+        list_for_each (link, &runner->targets) {
+                struct attempt_target *target = list_owner(link, struct attempt_target, link);
+                if (target->handle != handle)
+                        continue;
+                target->n_in_flight--;
+                close_if_outdated(runner, target);
+                return;
+        }
+}
+
+/*
+ * The receivers of a sink share its attempts: each may have as many in flight as
+ * half of those that are free, and always one while any is. So however many
+ * receivers hang, some attempts stay free for those that answer, and a single
+ * busy receiver still gets a third of all. (Dynamic thresholds, as switches
+ * share their buffers: Choudhury and Hahne, 1998.)
+ */
+static bool has_share(const struct runner *runner)
+{
+        const struct sink *sink = runner->dispatcher->sink;
+        unsigned n_free;
+
+        if (runner->dispatcher->fanout == NULL || sink->max_concurrent == 0)
+                return true;
+        if (sink->n_in_flight >= sink->max_concurrent)
+                return false;
+        n_free = sink->max_concurrent - sink->n_in_flight;
+        return runner->lane.n_in_flight == 0 || runner->lane.n_in_flight < n_free / 2;
+}
+
+/* An attempt is free: lanes that waited for one go on, as long as there is room. */
+static void wake_starved(struct dispatcher *dispatcher)
+{
+        list_for_each (link, &dispatcher->starved) {
+                struct runner *runner = list_owner(link, struct runner, starved_link);
+                if (!has_share(runner))
+                        continue;
+                list_remove(link);
+                runner_wake(runner);
+        }
+}
+
+/* At most once a second, because it reads files: a sink of many receivers may be refused all the time. */
+static void retry_login(struct dispatcher *dispatcher)
+{
+        const struct sink_set *set = dispatcher->set;
+        struct login *login = &dispatcher->login;
+        int64_t now_ms = dispatcher_now_ms();
+
+        if (login->is_retried || dispatcher_is_draining(dispatcher) ||
+            (login->retried_ms != 0 && now_ms < login->retried_ms + 1000))
+                return;
+        login->retried_ms = now_ms;
+        login->is_retried = set->events.on_login_refused(set->owner, dispatcher->config->name);
+}
+
+/* True: nothing is to be reported now. One receiver of many is reported by its health, in any case. */
+static bool withhold(struct dispatcher *dispatcher, const struct outcome *outcome, bool was_closed)
+{
+        struct login *login = &dispatcher->login;
+
+        retry_login(dispatcher);
+        if (dispatcher_is_draining(dispatcher))
+                return true;
+        if (!login->is_retried || dispatcher->fanout != NULL)
+                return false;
+        if (login->withheld.kind != OUTCOME_SINK_DOWN)
+                login->was_closed = was_closed;
+        login->withheld = *outcome;
+        return true;
+}
+
+void attempts_retry_login(struct dispatcher *dispatcher)
+{
+        if (dispatcher->is_paused_by_relay)
+                retry_login(dispatcher);
+}
+
+static void report(struct runner *runner, const struct outcome *outcome, bool was_closed)
+{
+        attempt_report_breaker(runner, was_closed, outcome);
+        runner->ops->on_outcome(runner, outcome);
+}
+
+void attempts_tell_refused(struct dispatcher *dispatcher)
+{
+        struct runner *runner = list_owner(dispatcher->runners.next, struct runner, link);
+        struct login *login = &dispatcher->login;
+        const struct outcome outcome = login->withheld;
+
+        login->is_retried = false;
+        login->withheld = outcome_delivered;
+        if (outcome.kind == OUTCOME_SINK_DOWN && runner->lane.state == LANE_OWNED &&
+            runner->lane.breaker.state != BREAKER_CLOSED)
+                report(runner, &outcome, login->was_closed);
+}
+
+/* Not inlined: what attempt_keep() copies would cost each delivery that works. */
+static __attribute__((noinline)) struct lane_result finish_undelivered(
+    struct runner *runner, struct delivery *delivery, const struct outcome *outcome, int64_t now_us)
+{
+        struct attempt_kept kept;
+        struct lane_result result;
+
+        attempt_keep(&kept, delivery, now_us);
+        result = lane_finish(&runner->lane, delivery, outcome, now_us / 1000, random_u32());
+        attempt_report_failed(runner, &kept, outcome, &result);
+        return result;
+}
+
+static struct lane_result finish(
+    struct runner *runner, struct delivery *delivery, const struct outcome *outcome, int64_t now_us)
+{
+        if (outcome->kind != OUTCOME_DELIVERED || runner->lane.state != LANE_OWNED)
+                return finish_undelivered(runner, delivery, outcome, now_us);
+        attempt_report_delivered(runner, delivery, now_us);
+        return lane_finish(&runner->lane, delivery, outcome, now_us / 1000, random_u32());
+}
+
+static void on_attempt_finished(struct attempt *attempt, const struct outcome *outcome)
+{
+        struct delivery *delivery = list_owner(attempt, struct delivery, attempt);
+        struct runner *runner = attempt->owner;
+        struct lane *lane = &runner->lane;
+        bool was_closed = lane->breaker.state == BREAKER_CLOSED;
+        bool is_owned = lane->state == LANE_OWNED;
+        const struct attempt finished = *attempt; /* its batch may go with the lane's answer */
+        struct lane_result result = finish(runner, delivery, outcome, clock_monotonic_us());
+
+        return_target(runner, finished.target);
+        if (is_owned) {
+                if (result.decision == LANE_PARKED && !outcome->is_postponed)
+                        attempt_report_parked(runner, &finished, outcome, result.retry_ms);
+                if (!outcome->needs_operator || !withhold(runner->dispatcher, outcome, was_closed))
+                        report(runner, outcome, was_closed);
+        }
+        wake_starved(runner->dispatcher);
+        runner_wake(runner);
+}
+
+void attempts_complete_verdicts(struct runner *runner, const struct list *verdicts)
+{
+        const struct sink *sink = runner->dispatcher->sink;
+        const void *target = list_is_empty(&runner->targets) ? NULL : newest(runner)->handle;
+        /* A receiver whose url is refused has no target; its skipped events are dead letters. */
+        bool can_describe = sink->ops->describe_target != NULL &&
+                            (target != NULL || runner->dispatcher->fanout == NULL);
+
+        list_for_each (link, verdicts) {
+                struct verdict *verdict = list_owner(link, struct verdict, link);
+                if (verdict->kind != VERDICT_DEAD)
+                        continue;
+                if (can_describe)
+                        sink->ops->describe_target(
+                            sink, verdict->event, target, verdict->target, sizeof verdict->target);
+                attempt_report_dead(runner, verdict, clock_monotonic_us());
+        }
+}
+
+void attempts_start(struct runner *runner, int64_t now_ms)
+{
+        struct dispatcher *dispatcher = runner->dispatcher;
+        struct delivery *delivery;
+        bool any = false;
+
+        list_remove(&runner->starved_link);
+        while (has_share(runner) && (delivery = lane_start_next(&runner->lane, now_ms)) != NULL) {
+                delivery->started_us = clock_monotonic_us();
+                delivery->attempt.owner = runner;
+                delivery->attempt.on_finished = on_attempt_finished;
+                delivery->attempt.target = borrow_target(runner);
+                crash_point("before_send");
+                sink_deliver(dispatcher->sink, &delivery->attempt);
+                any = true;
+        }
+        if (!has_share(runner) && lane_may_start(&runner->lane))
+                list_push_back(&dispatcher->starved, &runner->starved_link);
+        if (any) {
+                sink_flush(dispatcher->sink);
+                crash_point("after_send");
+        }
+}

@@ -1,0 +1,19 @@
+/*
+ * One receiver of a sink that fans out, as a runner of its own lane: made from its
+ * row of courier.endpoint, changed with it, and disabled when it fails for too long.
+ */
+#pragma once
+
+struct endpoint;
+struct fanout;
+struct list;
+struct runner;
+
+/* `before`: the next runner in order of id, or the list of them. */
+void receiver_add(struct fanout *fanout, const struct endpoint *endpoint, struct list *before);
+
+/* The same row, perhaps changed. */
+void receiver_update(struct runner *runner, const struct endpoint *endpoint);
+
+/* Its row is gone: it ends when nothing of it is under way (fanout_prepare()). */
+void receiver_remove(struct runner *runner);

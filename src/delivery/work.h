@@ -1,0 +1,21 @@
+/*
+ * What there is to do before the loop waits: the lanes to ask what they want,
+ * and whether anything else has to be looked at. The relay owns it and goes
+ * through it at the end of each turn of the loop.
+ */
+#pragma once
+
+#include "base/list.h"
+
+#include <stdbool.h>
+
+struct work {
+        struct list runners; /* runner::work_link */
+        bool is_pending;     /* these, or anything else: the turn is not over */
+};
+
+static inline void work_init(struct work *work)
+{
+        list_init(&work->runners);
+        work->is_pending = false;
+}

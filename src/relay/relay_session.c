@@ -1,0 +1,248 @@
+/*
+ * The relay and PostgreSQL: what the session tells the relay, what follows when it
+ * is lost, and credentials that have changed. When a login is refused, the files
+ * that the configuration names are read again (relay/reload.h), and what they say
+ * by now is tried before the refusal is reported. If they say the same as before,
+ * the refusal is reported with the next try, which follows soon.
+ */
+#include "base/clock.h"
+#include "config/compare.h"
+#include "delivery/sink_set.h"
+#include "log/log.h"
+#include "outbox/outbox.h"
+#include "relay/admin_backend.h"
+#include "relay/relay_internal.h"
+#include "relay/reload.h"
+#include "relay/retention_timer.h"
+#include "relay/systemd.h"
+#include "telemetry/telemetry.h"
+#include "wakeup/schedule_timer.h"
+#include "wakeup/waker.h"
+
+/* For so long the files are known to have no other credentials. Longer than the pause between two rounds
+ * of retention, which log in each time. */
+enum { KNOWN_MS = 60 * 1000 };
+
+void relay_mark_dirty(void *owner)
+{
+        struct relay *relay = owner;
+
+        relay->work.is_pending = true;
+}
+
+void relay_ring(void *owner)
+{
+        struct relay *relay = owner;
+
+        if (relay->state != RELAY_RUNNING)
+                return;
+        sink_set_for_each (dispatcher, relay->sink_set)
+                dispatcher_ring(dispatcher);
+}
+
+void relay_fail(struct relay *relay, const struct error *error)
+{
+        if (relay->error->kind == ERROR_NONE)
+                *relay->error = *error;
+        relay_mark_dirty(relay);
+}
+
+void relay_control(void *owner)
+{
+        struct relay *relay = owner;
+
+        if (relay->state != RELAY_RUNNING)
+                return;
+        telemetry_see_wakeup(relay->telemetry, WAKEUP_BY_CONTROL);
+        relay->controlled_ms = uv_now(&relay->loop);
+        outbox_read_pauses(relay->outbox);
+        schedule_timer_look(relay->schedule_timer);
+        sink_set_for_each (dispatcher, relay->sink_set)
+                dispatcher_control(dispatcher);
+}
+
+static void on_look(void *owner, bool is_rung)
+{
+        struct relay *relay = owner;
+
+        telemetry_see_wakeup(relay->telemetry, is_rung ? WAKEUP_BY_NOTIFY : WAKEUP_BY_POLL);
+        relay_ring(relay);
+}
+
+void relay_create_waker(struct relay *relay)
+{
+        static const struct waker_events events = {.on_look = on_look,
+            .on_dirty = relay_mark_dirty,
+            .on_login_refused = relay_postgres_refused};
+
+        if (relay->config->relay.wakeup == WAKEUP_NOTIFY && !relay->once)
+                relay->waker =
+                    waker_create(&relay->loop, relay->config, relay->outbox, &events, relay);
+        else
+                outbox_listen(relay->outbox, NULL, NULL);
+}
+
+/* Every connection: those that are there stay, those that wait are tried at once. */
+static void use_postgres(struct relay *relay, struct config *other)
+{
+        const struct postgres_config old = relay->config->postgres;
+
+        relay->config->postgres = other->postgres;
+        other->postgres = old;
+        outbox_configure(relay->outbox, &relay->config->postgres);
+        if (relay->waker != NULL)
+                waker_configure_connection(relay->waker, &relay->config->postgres);
+        if (relay->retention_timer != NULL)
+                retention_timer_configure(relay->retention_timer, &relay->config->postgres);
+        admin_backend_configure(relay->admin_backend, &relay->config->postgres);
+}
+
+bool relay_postgres_refused(void *owner)
+{
+        struct relay *relay = owner;
+        bool is_known;
+
+        if (relay->state != RELAY_RUNNING || relay->once)
+                return false;
+        is_known =
+            relay->refused_with_ms != 0 && uv_now(&relay->loop) < relay->refused_with_ms + KNOWN_MS;
+        return reload_postgres_refused(relay->reload) && !is_known;
+}
+
+void relay_postgres_read(void *owner, struct config *other)
+{
+        struct relay *relay = owner;
+
+        if (other == NULL ||
+            postgres_configs_are_equal(&relay->config->postgres, &other->postgres)) {
+                relay->refused_with_ms = uv_now(&relay->loop);
+                return;
+        }
+        log_info("credentials_read", kv_text("of", "postgres"));
+        use_postgres(relay, other);
+        relay->refused_with_ms = 0;
+}
+
+static void on_up(void *owner)
+{
+        struct relay *relay = owner;
+
+        log_info("outbox_connected");
+        telemetry_see_source_up(relay->telemetry);
+        if (relay->state == RELAY_RUNNING)
+                telemetry_set_ready(relay->telemetry, NULL);
+        sink_set_session_up(relay->sink_set);
+        schedule_timer_session_up(relay->schedule_timer);
+        systemd_ready(relay->systemd);
+        if (relay->retention_timer != NULL && relay->state == RELAY_RUNNING)
+                retention_timer_start(relay->retention_timer);
+}
+
+static void on_tick(void *owner, int64_t next_ms)
+{
+        struct relay *relay = owner;
+
+        schedule_timer_answer(relay->schedule_timer, next_ms);
+        if (relay->once)
+                relay_ring(relay); /* without a waker */
+}
+
+static void on_pauses(void *owner, const struct pause_list *pauses)
+{
+        struct relay *relay = owner;
+
+        sink_set_for_each (dispatcher, relay->sink_set)
+                dispatcher_take_pauses(dispatcher, pauses);
+}
+
+static void sessions_down(struct relay *relay, const char *why)
+{
+        telemetry_see_source_down(relay->telemetry, why);
+        if (relay->state == RELAY_RUNNING)
+                telemetry_set_ready(relay->telemetry, "not connected to PostgreSQL");
+        sink_set_session_down(relay->sink_set);
+        reload_session_down(relay->reload);
+        schedule_timer_session_down(relay->schedule_timer);
+}
+
+static void on_down(void *owner, const struct error *error, int64_t retry_ms)
+{
+        struct relay *relay = owner;
+
+        sessions_down(relay, error->text);
+        if (error->kind == ERROR_LOGIN && relay_postgres_refused(relay))
+                return;
+        telemetry_see_login(relay->telemetry, error->kind == ERROR_LOGIN, clock_monotonic_us());
+        if (relay->once) {
+                relay_fail(relay, error);
+                return;
+        }
+        log_warn(
+            "outbox_connection_lost", kv_text("error", error->text), kv_int("retry_ms", retry_ms));
+        systemd_waiting(relay->systemd, error->text);
+}
+
+static void on_refused(void *owner, const struct error *error)
+{
+        struct relay *relay = owner;
+
+        sessions_down(relay, error->text);
+        relay_fail(relay, error);
+}
+
+static void on_filter_checked(void *owner, const char *words)
+{
+        struct relay *relay = owner;
+
+        reload_filter_checked(relay->reload, words);
+}
+
+static void on_filters_down(void *owner, const struct error *error, int64_t retry_ms)
+{
+        struct relay *relay = owner;
+
+        if (error->kind == ERROR_LOGIN && relay_postgres_refused(relay))
+                return;
+        telemetry_see_filters(relay->telemetry, error->text, clock_monotonic_us());
+        log_warn("filters_failed", kv_text("error", error->text), kv_int("retry_ms", retry_ms));
+}
+
+static void on_filters_up(void *owner)
+{
+        struct relay *relay = owner;
+
+        telemetry_see_filters(relay->telemetry, NULL, 0);
+        log_info("filters_recovered");
+}
+
+void relay_create_outbox(struct relay *relay)
+{
+        static const struct outbox_events events = {.on_up = on_up,
+            .on_pauses = on_pauses,
+            .on_control = relay_control,
+            .on_down = on_down,
+            .on_refused = on_refused,
+            .on_tick = on_tick,
+            .on_filters_down = on_filters_down,
+            .on_filters_up = on_filters_up,
+            .on_filter_checked = on_filter_checked};
+
+        relay->outbox = outbox_create(&relay->loop, &relay->config->postgres, &events, relay);
+}
+
+/* No lane is ours. */
+void relay_reopen(void *owner)
+{
+        struct relay *relay = owner;
+
+        outbox_close(relay->outbox);
+        sessions_down(relay, "the settings of PostgreSQL have changed");
+        waker_destroy(relay->waker);
+        relay->waker = NULL;
+        outbox_configure(relay->outbox, &relay->config->postgres);
+        relay_create_waker(relay);
+        outbox_open(relay->outbox);
+        if (relay->waker != NULL)
+                waker_open(relay->waker);
+        admin_backend_reopen(relay->admin_backend, relay->config);
+}
