@@ -1,10 +1,11 @@
 #include "cli/manual_keys.h"
 
 #include "base/bytes.h"
-#include "cli/config/config_commands.h"
 #include "config/config_keys.h"
+#include "config/value_types.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void manual_print_text(const char *text)
@@ -18,9 +19,11 @@ void manual_print_text(const char *text)
 
 static void print_key(const struct config_key *key)
 {
+        char *help = key_help(key);
+
         fputs("*", stdout);
         manual_print_text(key->name);
-        printf("*: %s", config_type_name(key));
+        printf("*: %s", key_type_name(key));
         if (key->is_required)
                 fputs(", required", stdout);
         if (key->choices != NULL) {
@@ -34,7 +37,8 @@ static void print_key(const struct config_key *key)
                 manual_print_text(key->fallback);
         }
         fputs("\n\t", stdout);
-        manual_print_text(key->help);
+        manual_print_text(help);
+        free(help);
         fputs("\n\n", stdout);
 }
 
@@ -49,7 +53,7 @@ static void print_block(const struct config_block *block, const char *path)
                 if (key->block == NULL)
                         continue;
                 bytes_printf(&below, "%s%s%s%s", path, *path != '\0' ? "." : "", key->name,
-                    key->type == KEY_BLOCKS ? "[]" : "");
+                    key->is_list ? "[]" : "");
                 print_block(key->block, below.data);
                 bytes_deinit(&below);
         }

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include "base/bytes.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,3 +25,7 @@ bool units_parse_integer(const char *text, uint64_t *out);
 
 /* Decimal digits with an optional fraction; always with a point, whatever the locale. */
 bool units_parse_number(const char *text, double *out);
+
+/* The shortest way to write it: "1d", "90s", "0"; "64KiB", "1000B", "0". */
+void units_append_duration(struct bytes *text, int64_t ms);
+void units_append_size(struct bytes *text, uint64_t bytes);
