@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "config/checks.h"
 #include "config/compare.h"
-#include "config/config_keys.h"
 #include "config/parse.h"
 #include "config/secret.h"
 #include "config/yaml_reader.h"
@@ -13,8 +12,7 @@
 /* The tree of the file into our structs, then the rules between keys. */
 static bool load(const struct source *source, struct config *config)
 {
-        bool is_loaded = block_parse(source, &config_root, source->root, config, "") &&
-                         config_check(source, config);
+        bool is_loaded = config_parse(source, config) && config_check(source, config);
 
         for (unsigned i = 0; is_loaded && i < config->n_sinks; i++)
                 config->sinks[i].files = sink_config_fingerprint(&config->sinks[i]);
@@ -68,7 +66,7 @@ void config_free(struct config *config)
                         free(redis->socket_path);
                 }
         }
-        block_clear(&config_root, config);
+        config_clear(config);
         free(config->path);
         secret_free_bytes(config->text, config->text_length);
         free(config);

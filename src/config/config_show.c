@@ -126,8 +126,7 @@ bool config_walk(const char *path, config_visit_fn *visit, void *owner, struct e
         struct config *config = xcalloc(1, sizeof *config);
         struct source source;
         const struct walk walk = {.visit = visit, .owner = owner};
-        bool ok = source_open(&source, path, error) &&
-                  block_parse(&source, &config_root, source.root, config, "") &&
+        bool ok = source_open(&source, path, error) && config_parse(&source, config) &&
                   config_check(&source, config);
 
         if (ok)

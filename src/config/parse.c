@@ -13,17 +13,6 @@
 
 enum { MAX_LINES_BYTES = 64 * 1024, MAX_OPTIONS = 1000, MAX_OPTION_NAME = 63 };
 
-/* A row of a block at work. */
-struct row {
-        const struct source *source;
-        const struct config_block *block;
-        const struct config_key *key;
-        const struct node *node; /* NULL: the key is not in the file */
-        const char *path;
-        char *member;
-        unsigned *count; /* of a list */
-};
-
 static bool fail_shape(
     const struct source *source, const struct node *node, const char *path, const char *wanted)
 {
@@ -34,8 +23,124 @@ static bool fail_shape(
             [NODE_LIST] = "a list",
         };
 
-        return source_fail(source, path, "", "must be %s; found %s", wanted, shapes[node->kind]);
+        return source_fail_at(source, node->line, node->column, path, "must be %s; found %s",
+            wanted, shapes[node->kind]);
 }
+
+static bool check_single(const struct source *source, const struct node *node, const char *path)
+{
+        return node->kind == NODE_TEXT || node->kind == NODE_NOTHING ||
+               fail_shape(source, node, path, "a single value");
+}
+
+static bool check_options(const struct source *source, const struct node *node, const char *path)
+{
+        char option_path[KEY_PATH_SIZE];
+
+        if (node->kind != NODE_MAPPING)
+                return fail_shape(source, node, path,
+                    "a mapping of names to single values, as in {path: /tmp/a}");
+        for (const struct node *option = node->first_child; option != NULL; option = option->next) {
+                key_path_join(option_path, path, option->key);
+                if (!check_single(source, option, option_path))
+                        return false;
+        }
+        return true;
+}
+
+static bool check_block(const struct source *source, const struct config_block *block,
+    const struct node *node, const char *path);
+
+static bool check_item(const struct source *source, const struct config_key *key,
+    const struct node *node, const char *path)
+{
+        if (key->block != NULL)
+                return check_block(source, key->block, node, path);
+        if (key->type == KEY_OPTIONS)
+                return check_options(source, node, path);
+        return check_single(source, node, path);
+}
+
+static bool check_value(const struct source *source, const struct config_key *key,
+    const struct node *node, const char *path)
+{
+        char item_path[KEY_PATH_SIZE];
+
+        if (!key->is_list || key->type == KEY_FILE_OF)
+                return check_item(source, key, node, path);
+        if (node->kind != NODE_LIST)
+                return fail_shape(source, node, path,
+                    key->block != NULL ? "a list of mappings, each after a dash"
+                                       : "a list of single values, as in [a, b]");
+        for (const struct node *item = node->first_child; item != NULL; item = item->next) {
+                key_path_item(item_path, path, item->index);
+                if (!check_item(source, key, item, item_path))
+                        return false;
+        }
+        return true;
+}
+
+static bool fail_unknown_key(const struct source *source, const struct config_block *block,
+    const struct node *node, const char *path)
+{
+        struct bytes allowed = {0};
+        const char *nearest = NULL;
+
+        for (size_t i = 0; i < block->n_keys; i++) {
+                bytes_printf(&allowed, "%s%s", i > 0 ? ", " : "", block->keys[i].name);
+                nearest = suggest_nearer(node->key, nearest, block->keys[i].name);
+        }
+        if (nearest != NULL)
+                source_fail_at(source, node->line, node->column, path,
+                    "is not a known key; did you mean %s? allowed: %s", nearest, allowed.data);
+        else
+                source_fail_at(source, node->line, node->column, path,
+                    "is not a known key; allowed: %s", allowed.data);
+        bytes_deinit(&allowed);
+        return false;
+}
+
+static const struct config_key *find_key(const struct config_block *block, const char *name)
+{
+        for (size_t i = 0; i < block->n_keys; i++)
+                if (strcmp(block->keys[i].name, name) == 0)
+                        return &block->keys[i];
+        return NULL;
+}
+
+/* Whether all keys are known, and mappings, lists and single values stand where they should. This goes
+ * first: unlike what comes later it does not depend on variables and other files. */
+static bool check_block(const struct source *source, const struct config_block *block,
+    const struct node *node, const char *path)
+{
+        bool is_item = node->parent != NULL && node->parent->kind == NODE_LIST;
+        char key_path[KEY_PATH_SIZE];
+
+        if (node->kind != NODE_MAPPING)
+                return fail_shape(source, node, path,
+                    is_item ? "a mapping of keys to values"
+                            : "a mapping of keys to values ({} for all defaults)");
+        for (const struct node *child = node->first_child; child != NULL; child = child->next) {
+                const struct config_key *key = find_key(block, child->key);
+                key_path_join(key_path, path, child->key);
+                if (key == NULL)
+                        return fail_unknown_key(source, block, child, key_path);
+                if (!check_value(source, key, child, key_path))
+                        return false;
+        }
+        return true;
+}
+
+/* A row of a block at work. */
+struct row {
+        const struct source *source;
+        const struct config_block *block;
+        const struct config_key *key;
+        const struct node *node; /* NULL: the key is not in the file */
+        const char *path;
+        char *member;
+        unsigned *count; /* of a list */
+};
 
 /* What is written, with its references filled in; release it with secret_free(). NULL: the source's
  * error is set. */
@@ -48,10 +153,6 @@ static char *resolve(const struct source *source, const struct node *node, const
                 source_fail(source, path, "",
                     "is empty; give a value (in quotes if null is meant as a word), or leave the "
                     "key out");
-                return NULL;
-        }
-        if (node->kind != NODE_TEXT) {
-                fail_shape(source, node, path, "a single value");
                 return NULL;
         }
         text = interpolate(node->text, &why);
@@ -210,9 +311,6 @@ static bool parse_options(const struct row *row)
         options->where = source_where(row->source, row->path);
         if (row->node == NULL)
                 return true;
-        if (row->node->kind != NODE_MAPPING)
-                return fail_shape(row->source, row->node, row->path,
-                    "a mapping of names to single values, as in {path: /tmp/a}");
         if (row->node->n_children > MAX_OPTIONS)
                 return source_fail(row->source, row->path, "", "has %zu options; allowed: up to %d",
                     row->node->n_children, MAX_OPTIONS);
@@ -223,6 +321,9 @@ static bool parse_options(const struct row *row)
                         return false;
         return true;
 }
+
+static bool parse_block(const struct source *source, const struct config_block *block,
+    const struct node *node, void *target, const char *path);
 
 static bool parse_item(const struct row *row)
 {
@@ -238,7 +339,7 @@ static bool parse_item(const struct row *row)
                 target = xcalloc(1, row->key->block->struct_bytes);
                 memcpy(row->member, &target, sizeof target);
         }
-        return block_parse(row->source, row->key->block, row->node, target, row->path);
+        return parse_block(row->source, row->key->block, row->node, target, row->path);
 }
 
 static bool parse_list(const struct row *row)
@@ -250,10 +351,6 @@ static bool parse_list(const struct row *row)
 
         if (list == NULL)
                 return true;
-        if (list->kind != NODE_LIST)
-                return fail_shape(row->source, list, row->path,
-                    key->block != NULL ? "a list of mappings, each after a dash"
-                                       : "a list of single values, as in [a, b]");
         if (key->max_items > 0 && list->n_children > key->max_items)
                 return source_fail(row->source, row->path, "", "has %zu entries; allowed: up to %u",
                     list->n_children, key->max_items);
@@ -269,49 +366,6 @@ static bool parse_list(const struct row *row)
                         return false;
                 item.member += key->value_bytes;
         }
-        return true;
-}
-
-static bool fail_unknown_key(const struct source *source, const struct config_block *block,
-    const struct node *node, const char *block_path)
-{
-        struct bytes reason = {0};
-        const char *nearest = NULL;
-        char path[KEY_PATH_SIZE];
-
-        for (size_t i = 0; i < block->n_keys; i++)
-                nearest = suggest_nearer(node->key, nearest, block->keys[i].name);
-        bytes_append_text(&reason, "is not a known key; ");
-        if (nearest != NULL)
-                bytes_printf(&reason, "did you mean %s? ", nearest);
-        for (size_t i = 0; i < block->n_keys; i++)
-                bytes_printf(&reason, "%s%s", i > 0 ? ", " : "allowed: ", block->keys[i].name);
-        key_path_join(path, block_path, node->key);
-        source_fail_at(source, node->line, node->column, path, reason.data);
-        bytes_deinit(&reason);
-        return false;
-}
-
-static bool has_key(const struct config_block *block, const char *name)
-{
-        for (size_t i = 0; i < block->n_keys; i++)
-                if (strcmp(block->keys[i].name, name) == 0)
-                        return true;
-        return false;
-}
-
-static bool check_keys(const struct source *source, const struct config_block *block,
-    const struct node *node, const char *path)
-{
-        bool is_item = node->parent != NULL && node->parent->kind == NODE_LIST;
-
-        if (node->kind != NODE_MAPPING)
-                return fail_shape(source, node, path,
-                    is_item ? "a mapping of keys to values"
-                            : "a mapping of keys to values ({} for all defaults)");
-        for (const struct node *child = node->first_child; child != NULL; child = child->next)
-                if (!has_key(block, child->key))
-                        return fail_unknown_key(source, block, child, path);
         return true;
 }
 
@@ -343,13 +397,11 @@ static bool parse_row(const struct row *row)
         return row->key->is_list ? parse_list(row) : parse_item(row);
 }
 
-bool block_parse(const struct source *source, const struct config_block *block,
+static bool parse_block(const struct source *source, const struct config_block *block,
     const struct node *node, void *target, const char *path)
 {
         char key_path[KEY_PATH_SIZE];
 
-        if (node != NULL && !check_keys(source, block, node, path))
-                return false;
         for (const struct config_key *key = block->keys; key < block->keys + block->n_keys; key++) {
                 const struct row row = {.source = source,
                     .block = block,
@@ -368,6 +420,12 @@ bool block_parse(const struct source *source, const struct config_block *block,
         return true;
 }
 
+bool config_parse(const struct source *source, struct config *config)
+{
+        return check_block(source, &config_root, source->root, "") &&
+               parse_block(source, &config_root, source->root, config, "");
+}
+
 /* Secrets first, as any of them may be one. */
 static void clear_options(struct sink_options *options)
 {
@@ -381,6 +439,8 @@ static void clear_options(struct sink_options *options)
         free(member_text(&options->where));
 }
 
+static void clear_block(const struct config_block *block, void *target);
+
 static void clear_values(const struct config_key *key, void *target)
 {
         struct key_values values = key_values(key, target);
@@ -388,7 +448,7 @@ static void clear_values(const struct config_key *key, void *target)
 
         for (unsigned i = 0; i < values.n; i++, value += key->value_bytes) {
                 if (key->block != NULL)
-                        block_clear(key->block, value);
+                        clear_block(key->block, value);
                 else if (key->type == KEY_OPTIONS)
                         clear_options((struct sink_options *)(void *)value);
                 else if (key->type == KEY_TEXT)
@@ -398,8 +458,13 @@ static void clear_values(const struct config_key *key, void *target)
                 free(values.first);
 }
 
-void block_clear(const struct config_block *block, void *target)
+static void clear_block(const struct config_block *block, void *target)
 {
         for (size_t i = 0; i < block->n_keys; i++)
                 clear_values(&block->keys[i], target);
+}
+
+void config_clear(struct config *config)
+{
+        clear_block(&config_root, config);
 }

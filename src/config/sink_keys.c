@@ -74,7 +74,7 @@ static const struct config_key http_set_header_keys[] = {
     {"name", KEY_TEXT, MEMBER(struct http_set_header, name), .is_required = true,
         .check = check_header_name, .help = "the header's name"},
     {"value", KEY_TEXT, MEMBER(struct http_set_header, value), .is_required = true,
-        .is_secret = true, .check = check_header_value, .help = "its value, or `value_file`"},
+        .is_secret = true, .check = check_header_value, .help = "its value"},
     {"value_file", KEY_FILE_OF, MEMBER(struct http_set_header, value),
         .help = "a file that holds value"},
 };

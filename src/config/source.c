@@ -104,9 +104,15 @@ static bool report(const struct source *source, enum error_kind kind, size_t lin
         return false;
 }
 
-bool source_fail_at(
-    const struct source *source, size_t line, size_t column, const char *path, const char *reason)
+bool source_fail_at(const struct source *source, size_t line, size_t column, const char *path,
+    const char *format, ...)
 {
+        char reason[sizeof source->error->text];
+        va_list arguments;
+
+        va_start(arguments, format);
+        vsnprintf(reason, sizeof reason, format, arguments);
+        va_end(arguments);
         return report(source, ERROR_CONFIG, line, column, path, reason);
 }
 

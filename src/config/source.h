@@ -66,8 +66,8 @@ bool source_fail_as(const struct source *source, enum error_kind kind, const cha
     const char *name, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* With a place that is known. */
-bool source_fail_at(
-    const struct source *source, size_t line, size_t column, const char *path, const char *reason);
+bool source_fail_at(const struct source *source, size_t line, size_t column, const char *path,
+    const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* Whether the key is in the file. */
 bool source_has(const struct source *source, const char *block_path, const char *name);

@@ -43,7 +43,7 @@ static bool refuse_key(
         if (reader->open != NULL)
                 append_path(parent, reader->open);
         key_path_join(path, parent, key != NULL ? key : "");
-        return source_fail_at(reader->source, mark.line + 1, mark.column + 1, path, reason);
+        return source_fail_at(reader->source, mark.line + 1, mark.column + 1, path, "%s", reason);
 }
 
 static bool refuse(const struct reader *reader, yaml_mark_t mark, const char *reason)
