@@ -4,7 +4,7 @@
  */
 #include "config/kind_checks.h"
 
-#include "config/redis_url.h"
+#include "config/url.h"
 #include "config/values.h"
 
 #include <stdlib.h>

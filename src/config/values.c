@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/regular_file.h"
-#include "config/redis_url.h"
 #include "config/url.h"
 #include "text/listen_address.h"
 #include "text/network.h"
@@ -126,7 +125,7 @@ static const char *check_http_parts(const struct url *url)
         if (url->user != NULL)
                 return "holds a name or password before its host, which would end up in logs; use "
                        "the keys secret or headers instead";
-        if (url->has_fragment)
+        if (strchr(url->rest, '#') != NULL)
                 return "has a #fragment, which is never sent; percent-encode a # as %23";
         return NULL;
 }
@@ -148,8 +147,7 @@ static const char *check_proxy_parts(const struct url *url)
                 return "has an unknown scheme; allowed: http://[user:password@]host:port";
         if (*url->host == '\0' || url->port == 0)
                 return "lacks its host or its port; allowed: http://[user:password@]host:port";
-        if ((*url->path != '\0' && strcmp(url->path, "/") != 0) || url->query != NULL ||
-            url->has_fragment)
+        if (*url->rest != '\0' && strcmp(url->rest, "/") != 0)
                 return "has something after its port; allowed: http://[user:password@]host:port";
         return NULL;
 }
@@ -206,7 +204,7 @@ static const char *check_email_parts(const struct url *url)
         if (url->user != NULL)
                 return "holds a name or password before its host; use the keys user and password, "
                        "or password_file";
-        if (*url->path != '\0' || url->query != NULL || url->has_fragment)
+        if (*url->rest != '\0')
                 return "has something after its host; allowed: smtp://host[:port] or "
                        "smtps://host[:port]";
         return NULL;

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "config/redis_url.h"
+#include "config/url.h"
 
 #include <stdlib.h>
 
