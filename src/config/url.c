@@ -56,6 +56,7 @@ char *url_decode(const char *text)
         return out;
 }
 
+/* libcurl calls a login bad only where it has no memory to take it apart. */
 static CURLU *parse(const char *text, unsigned flags, CURLUcode *out_code)
 {
         CURLU *parsed = curl_url();
@@ -63,7 +64,7 @@ static CURLU *parse(const char *text, unsigned flags, CURLUcode *out_code)
         if (parsed == NULL)
                 out_of_memory();
         *out_code = curl_url_set(parsed, CURLUPART_URL, text, flags);
-        if (*out_code == CURLUE_OUT_OF_MEMORY)
+        if (*out_code == CURLUE_OUT_OF_MEMORY || *out_code == CURLUE_BAD_LOGIN)
                 out_of_memory();
         return parsed;
 }
