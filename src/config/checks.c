@@ -37,8 +37,8 @@ static bool check_has_one_kind(
             n_kinds == 0 ? "has no destination" : "has more than one destination");
 }
 
-/* Greylisting wants a minute, a full mailbox hours: two and a half days in all, as drawn out as mail
- * servers do it among themselves. */
+/* As mail servers do it: greylisting passes after a minute, a full mailbox after hours. The delays add up
+ * to two and a half days. */
 static void set_email_delays(struct retry_config *retry)
 {
         static const int64_t minutes[] = {
@@ -51,8 +51,8 @@ static void set_email_delays(struct retry_config *retry)
                 retry->delays_ms[i] = minutes[i] * 60 * 1000;
 }
 
-/* A list says by its length how often, and by its sum for how long: only what else is written
- * shortens that. */
+/* The length of the list limits the attempts, and its sum their age. The defaults of the other two
+ * limits would shorten that, so only values from the file count. */
 static void let_delays_decide(
     const struct source *source, struct retry_config *retry, const char *path)
 {

@@ -24,7 +24,7 @@ static const char *option_value(const struct sink_options *options, const char *
         return NULL;
 }
 
-/* Where they stand in the file means nothing, nor does their order. */
+/* Their places in the file and their order do not matter. */
 static bool options_are_equal(const struct sink_options *a, const struct sink_options *b)
 {
         if (a->n_options != b->n_options)
@@ -109,7 +109,7 @@ static void mix_status(uint64_t *hash, int folder, const char *path)
         mix(hash, &status.st_mtim, sizeof status.st_mtim);
 }
 
-/* The sum over its entries, as they come in any order. */
+/* A sum over the entries, which come in no order. */
 static void mix_folder(uint64_t *hash, const char *path)
 {
         DIR *folder = opendir(path);

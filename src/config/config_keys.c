@@ -22,9 +22,8 @@ static const struct config_key postgres_keys[] = {
         .max = "10m", .help = "how long connecting may take"},
     {"query_timeout", KEY_DURATION, P(query_timeout_ms), .fallback = "30s", .min = "100ms",
         .max = "1h",
-        .help =
-            "a statement unanswered for so long breaks the connection; the server ends statements "
-            "of the relay earlier, after two thirds of it"},
+        .help = "how long a statement may take before the connection is given up; the server ends "
+                "the relay's statements earlier, after two thirds of this"},
 };
 static BLOCK(postgres_block, struct postgres_config, postgres_keys);
 
@@ -60,7 +59,8 @@ static const struct config_key admin_keys[] = {
         .help = "where the endpoint is: 127.0.0.1:8477, [::1]:8477 or unix:/path; where other "
                 "machines can reach it, it needs a token"},
     {"token", KEY_TEXT, M(token), .is_secret = true, .check = check_admin_token,
-        .help = "who sends it may pause, resume, redrive, drop and reload; without it nobody may"},
+        .help = "the secret that a client must send to pause, resume, redrive, drop or reload; "
+                "without a token nothing can be changed"},
     {"token_file", KEY_FILE_OF, M(token), .help = "a file that holds token"},
     {"allowed_hosts", KEY_TEXT, LIST(struct admin_config, allowed_hosts, n_allowed_hosts),
         .max_items = 64, .check = check_host_name,
@@ -75,8 +75,8 @@ static const struct config_key outbox_keys[] = {
         .help = "how long events stay in the outbox; longer while a sink still needs them"},
     {"retention_max", KEY_DURATION, B(retention_max_ms), .fallback = "0", .min = "0",
         .max = "3650d",
-        .help = "drop events after so long even if a sink has not had them, which loses them for "
-                "it; 0: never; not below retention"},
+        .help = "drop events of this age even if a sink has not had them, which loses them for it; "
+                "`0`: never; not below `retention`"},
 };
 static BLOCK(outbox_block, struct outbox_config, outbox_keys);
 
@@ -102,20 +102,20 @@ static const struct config_key retry_keys[] = {
         .help = "instead of `first`, `factor` and `max`: the delay after each failed attempt; 1 to "
                 "100 of them"},
     {"attempts", KEY_INTEGER, T(attempts), .fallback = "20", .min = "0", .max = "1000000",
-        .help = "an event is given up after so many failed attempts; `0`: any number. With "
-                "`delays` the default is `0`"},
+        .help = "give an event up after this many failed attempts; `0`: any number. With `delays` "
+                "the default is `0`"},
     {"max_age", KEY_DURATION, T(max_age_ms), .fallback = "3d", .min = "0", .max = "365d",
-        .help = "an event is given up when its delays would add up to more than this; `0`: any. "
-                "With `delays` the default is `0`"},
+        .help = "give an event up when its delays would add up to more than this; `0`: any. With "
+                "`delays` the default is `0`"},
 };
 static BLOCK(retry_block, struct retry_config, retry_keys);
 
 static const struct config_key rate_keys[] = {
     {"per_second", KEY_NUMBER, MEMBER(struct rate_config, per_second), .fallback = "0", .min = "0",
-        .max = "1000000", .help = "so many attempts a second, retries included; `0`: any number"},
+        .max = "1000000", .help = "attempts per second, retries included; `0`: any number"},
     {"burst", KEY_INTEGER, MEMBER(struct rate_config, burst), .fallback = "0", .min = "0",
         .max = "1000000",
-        .help = "so many may start at once after a pause; `0`: as many as in a second"},
+        .help = "attempts that may start at once after a pause; `0`: as many as in a second"},
 };
 static BLOCK(rate_block, struct rate_config, rate_keys);
 
@@ -145,7 +145,8 @@ static const struct config_key sink_keys[] = {
         .help = "where a new sink begins: with what commits from its first claim on, or with all "
                 "that the table holds. Without effect once the sink has a cursor"},
     {"order", KEY_CHOICE, S(order), .fallback = "key", .choices = "key, none",
-        .help = "key: events of one key are delivered one after another; none: as fast as they go"},
+        .help = "`key`: events of one key are delivered one after another; `none`: in any order, "
+                "as fast as possible"},
     {"max_in_flight", KEY_INTEGER, S(max_in_flight), .fallback = "1000", .min = "2",
         .max = "100000",
         .help = "events that are claimed and not settled at the same time; what a crash repeats at "
@@ -162,12 +163,11 @@ static const struct config_key sink_keys[] = {
     {"retry", KEY_BLOCK, S(retry), .block = &retry_block,
         .help = "when an event whose delivery failed is tried again, and when it is given up"},
     {"park_after", KEY_DURATION, S(park_after_ms), .fallback = "1s", .min = "1ms", .max = "1h",
-        .help = "a delivery that is still under way after so long and holds up others is parked "
-                "meanwhile"},
+        .help = "a delivery that takes longer than this and holds up others is parked meanwhile"},
     {"max_parked", KEY_INTEGER, S(max_parked), .fallback = "100000", .min = "1",
         .max = "1000000000",
-        .help = "with so many deliveries parked (those that only wait for `deliver_at` do not "
-                "count) nothing new is read until some are through"},
+        .help = "stop reading new events at this many parked deliveries; those that only wait for "
+                "`deliver_at` do not count"},
     {"max_event_bytes", KEY_SIZE, S(max_event_bytes), .fallback = "1MiB", .min = "0", .max = "1GiB",
         .help = "an event with a larger payload becomes a dead letter without an attempt; `0`: any "
                 "size"},

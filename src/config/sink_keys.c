@@ -35,20 +35,19 @@ static const struct config_key redis_keys[] = {
     {"password", KEY_TEXT, D(password), .is_secret = true, .help = "the password, if url has none"},
     {"password_file", KEY_FILE_OF, D(password), .help = "a file that holds password"},
     {"mode", KEY_CHOICE, D(mode), .fallback = "stream", .choices = "stream, pubsub",
-        .help = "stream: append to a stream; pubsub: publish to whoever listens just then"},
+        .help = "`stream`: append to a stream; `pubsub`: publish to the current subscribers"},
     {"stream", KEY_TEXT, D(stream), .fallback = "events:{{topic}}", .check = check_stream_template,
         .help = "the stream's key: a fixed text, perhaps followed by `{{topic}}`, `{{type}}` and "
                 "`{{key}}` of the event"},
     {"channel", KEY_TEXT, D(channel), .fallback = "events:{{topic}}",
-        .check = check_stream_template, .help = "the channel with mode: pubsub; as stream"},
+        .check = check_stream_template, .help = "the channel with `mode: pubsub`; as `stream`"},
     {"max_streams", KEY_INTEGER, D(max_streams), .fallback = "1000", .min = "0", .max = "1000000",
-        .help =
-            "so many different streams or channels at most, while the relay runs; 0: any number"},
+        .help = "the most different streams or channels while the relay runs; `0`: any number"},
     {"maxlen", KEY_INTEGER, D(maxlen), .fallback = "0", .min = "0", .max = "9223372036854775807",
-        .help = "trim the stream to about so many entries (`MAXLEN ~`); 0: never"},
+        .help = "trim the stream to about this many entries (`MAXLEN ~`); `0`: never"},
     {"minid", KEY_DURATION, D(minid_ms), .fallback = "0", .min = "0", .max = "3650d",
-        .help =
-            "trim about what is older than this (`MINID ~`); 0: never; not together with `maxlen`"},
+        .help = "trim entries older than about this (`MINID ~`); `0`: never; not together with "
+                "`maxlen`"},
     {"layout", KEY_CHOICE, D(layout), .fallback = "native",
         .choices = "native, debezium-extended, debezium-compact",
         .help = "the fields of an entry: ours, or those of Debezium Server's Redis sink"},
@@ -57,16 +56,16 @@ static const struct config_key redis_keys[] = {
     {"source", KEY_TEXT, D(source), .fallback = "pgcourier", .check = check_event_source,
         .help = "the source of CloudEvents: a URI, or a relative one"},
     {"wait_replicas", KEY_INTEGER, D(wait_replicas), .fallback = "0", .min = "0", .max = "100",
-        .help = "an event is delivered when so many replicas have it (WAIT); 0: do not ask"},
+        .help = "an event is delivered when this many replicas have it (`WAIT`); `0`: do not ask"},
     {"wait_timeout", KEY_DURATION, D(wait_timeout_ms), .fallback = "1s", .min = "1ms", .max = "1h",
-        .help = "how long to wait for them; shorter than timeout"},
+        .help = "how long to wait for the replicas; shorter than `timeout`"},
     {"exactly_once", KEY_BOOL, D(exactly_once), .fallback = "false",
-        .help = "remember in Redis what was delivered, so that no crash of ours repeats it; needs "
-                "a fixed stream"},
+        .help = "remember in Redis what was delivered, so that a crash of the relay does not "
+                "repeat it; needs a fixed `stream`"},
     {"connect_timeout", KEY_DURATION, D(connect_timeout_ms), .fallback = "5s", .min = "1ms",
         .max = "10m", .help = "how long connecting may take"},
     {"timeout", KEY_DURATION, D(timeout_ms), .fallback = "5s", .min = "1ms", .max = "1h",
-        .help = "a command unanswered for so long breaks the connection"},
+        .help = "how long a command may go unanswered before the connection is given up"},
 };
 BLOCK(redis_block, struct redis_config, redis_keys);
 
@@ -99,9 +98,10 @@ static BLOCK(http_auth_block, struct http_auth, http_auth_keys);
 
 static const struct config_key http_batch_keys[] = {
     {"events", KEY_INTEGER, MEMBER(struct http_batch, events), .fallback = "100", .min = "1",
-        .max = "1000", .help = "the most events of one request"},
+        .max = "1000", .help = "the most events in one request"},
     {"bytes", KEY_SIZE, MEMBER(struct http_batch, bytes), .fallback = "256KiB", .min = "1KiB",
-        .max = "64MiB", .help = "the size of their payloads; a larger event goes alone"},
+        .max = "64MiB",
+        .help = "the most bytes of payloads in one request; a larger event goes alone"},
     {"linger", KEY_DURATION, MEMBER(struct http_batch, linger_ms), .fallback = "50ms", .min = "0",
         .max = "10s", .help = "how long a request waits for more events"},
 };
@@ -118,8 +118,8 @@ static const struct config_key http_keys[] = {
             "its own secrets and headers; then no `secret`, `secrets` or `auth` may stand here"},
     {"disable_after", KEY_DURATION, H(disable_after_ms), .fallback = "5d", .min = "0",
         .max = "365d",
-        .help = "with `endpoints: table`, a receiver that failed for so long, without one success, "
-                "is disabled; `0`: none is"},
+        .help = "with `endpoints: table`, disable a receiver that has failed for this long without "
+                "one success; `0`: never"},
     {"signing", KEY_CHOICE, H(signing), .fallback = "standard",
         .choices = "standard, github, stripe, none",
         .help = "how requests are signed, if there is a secret: as in Standard Webhooks, or as "
@@ -153,13 +153,13 @@ static const struct config_key http_keys[] = {
     {"on_410", KEY_CHOICE, H(on_410), .fallback = "pause", .choices = "pause, dead, retry",
         .help = "what `410 Gone` means: pause the receiver, give the event up, or try again"},
     {"accept_409", KEY_BOOL, H(accept_409), .fallback = "false",
-        .help = "409 Conflict means that the receiver has the event already: delivered"},
+        .help = "take `409 Conflict` as delivered: the receiver has the event already"},
     {"http_version", KEY_CHOICE, H(http_version), .fallback = "1.1", .choices = "1.1, 2",
-        .help = "2: HTTP/2 with https receivers that offer it, else 1.1"},
+        .help = "`2`: HTTP/2 with https receivers that offer it, else 1.1"},
     {"gzip", KEY_BOOL, H(gzip), .fallback = "false",
         .help = "compress bodies (Content-Encoding: gzip)"},
     {"fresh_connections", KEY_BOOL, H(fresh_connections), .fallback = "false",
-        .help = "a new connection for each request, so that none is ever repeated within one "
+        .help = "use a new connection for each request, so that no request is repeated within one "
                 "attempt; not with `http_version: 2`"},
     {"proxy", KEY_TEXT, H(proxy), .is_secret = true, .check = check_http_proxy,
         .help = "the proxy to go through: `http://[user:password@]host:port`; the environment's is "
@@ -210,7 +210,7 @@ static const struct config_key email_keys[] = {
                 "takes the mail"},
     {"relay_backoff", KEY_DURATION, E(relay_backoff_ms), .fallback = "5s", .min = "1ms",
         .max = "5m",
-        .help = "a relay that failed is left out for so long; doubles with each failure, up to 60 "
+        .help = "how long a relay that failed is skipped; doubles with each failure, up to 60 "
                 "times this"},
     {"from", KEY_TEXT, E(from), .is_required = true, .check = check_email_address,
         .help = "the sender: name@domain, or Name <name@domain>"},
@@ -251,8 +251,8 @@ static const struct config_key email_keys[] = {
         .max = "16", .help = "mails at the same time to each recipient domain; 0: no limit"},
     {"domain_backoff", KEY_DURATION, E(domain_backoff_ms), .fallback = "10s", .min = "0",
         .max = "1h",
-        .help = "how long a recipient domain that puts mail off rests; doubles each time, up to 60 "
-                "times this; 0: never"},
+        .help = "how long to send nothing to a recipient domain that defers mail; doubles each "
+                "time, up to 60 times this; `0`: never"},
     {"on_unknown", KEY_CHOICE, E(on_unknown), .fallback = "retry", .choices = "retry, reject",
         .help = "no answer came to a mail that was sent: send it again, or make it a dead letter"},
 };
@@ -269,12 +269,12 @@ static const struct config_key module_keys[] = {
     {"file", KEY_TEXT, O(file), .is_required = true, .check = check_module_file,
         .help = "the module's file name in the folder `relay.modules`, without a path"},
     {"endpoints", KEY_CHOICE, O(endpoints), .fallback = "none", .choices = "none, table",
-        .help = "table: each row of courier.endpoint with this sink's name is a receiver of its "
-                "own, if the module can do that"},
+        .help = "`table`: each row of `courier.endpoint` with this sink's name is a receiver of "
+                "its own, if the module can do that"},
     {"disable_after", KEY_DURATION, O(disable_after_ms), .fallback = "5d", .min = "0",
         .max = "365d",
-        .help =
-            "with endpoints: table, a receiver that failed for so long is disabled; 0: none is"},
+        .help = "with `endpoints: table`, disable a receiver that has failed for this long without "
+                "one success; `0`: never"},
     {"options", KEY_OPTIONS, O(options),
         .help = "the module's own options: names of a-z, 0-9, `-` and `_`, each with a single "
                 "value, in which variables and files are filled in. The module says which there "

@@ -70,8 +70,8 @@ static bool has_control_character(const char *value)
         return false;
 }
 
-/* Whoever publishes chooses topic, type and key: only the text before them keeps an event from
- * writing to any key it likes. */
+/* Publishers choose topic, type and key. Without a fixed text before these an event could write to any
+ * key. */
 const char *check_stream_template(const char *value)
 {
         static const char *const variables[] = {"topic", "type", "key", NULL};
@@ -187,7 +187,7 @@ const char *check_auth_bearer(const char *value)
         return "is not a bearer token; allowed: letters, digits and -._~+/=";
 }
 
-/* A URI or a relative reference: what RFC 3986 has in either. */
+/* A URI or a relative reference (RFC 3986). */
 const char *check_ce_source(const char *value)
 {
         if (consists_of(value, strlen(value), LOWER UPPER DIGITS "-._~:/?#[]@!$&'()*+,;=%"))
@@ -221,7 +221,7 @@ const char *check_email_url(const char *value)
         return wrong;
 }
 
-/* How many bytes base64 of this length stands for; 0 if it is not the standard alphabet, padded. */
+/* The bytes that the base64 text stands for; 0 unless it has the standard alphabet and padding. */
 static size_t base64_bytes(const char *text)
 {
         size_t length = strlen(text);
@@ -254,7 +254,7 @@ static bool find_address(const char *value, const char **out_address, size_t *ou
         *out_length = strlen(value);
         if (open == NULL)
                 return true;
-        /* A name goes into the header as it stands: what has a meaning there must be in quotes. */
+        /* The name is copied into the header, where special characters must be in quotes. */
         if (value[0] == '"') {
                 size_t end = 1 + strcspn(value + 1, "\"\\");
                 if (value[end] != '"' || end > name_length || value[end + 1] != ' ' ||
@@ -340,7 +340,7 @@ const char *check_folder(const char *value)
         return S_ISDIR(status.st_mode) ? NULL : "names something that is not a folder";
 }
 
-/* Only what stands in the folder of modules itself is ever loaded. */
+/* Modules are loaded from their folder only, never from a path. */
 const char *check_module_file(const char *value)
 {
         if (*value != '.' && strlen(value) <= 255 &&
@@ -351,7 +351,7 @@ const char *check_module_file(const char *value)
                "and -_.+, the first not a dot; the folder is relay.modules";
 }
 
-/* Decimal, written plainly: 1 to 65535. */
+/* 1 to 65535, decimal, without leading zeros. */
 static bool is_port(const char *text)
 {
         size_t length = strlen(text);
@@ -390,7 +390,7 @@ const char *check_host_name(const char *value)
         return "is not a host name; allowed: a name without a port, like pgcourier.example.com";
 }
 
-/* An address and then nothing, or a port: "ip", "ip:port", "[ip6]", "[ip6]:port". */
+/* "ip", "ip:port", "[ip6]" or "[ip6]:port". */
 static bool is_address_and_port(const char *value)
 {
         bool has_bracket = value[0] == '[';
@@ -418,7 +418,7 @@ const char *check_dns_server(const char *value)
                "2001:db8::53 or [2001:db8::53]:5353";
 }
 
-/* What fits into one header, and cannot be guessed. */
+/* It must fit into a header and be hard to guess. */
 const char *check_admin_token(const char *value)
 {
         enum { MIN_LENGTH = 16, MAX_LENGTH = 1024 };
