@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LINES_BYTES = 64 * 1024, MAX_OPTIONS = 1000, MAX_OPTION_NAME = 63 };
+enum { MAX_LINES_BYTES = 64 * 1024, MAX_OPTION_NAME = 63 };
 
 static bool fail_shape(
     const struct source *source, const struct node *node, const char *path, const char *wanted)
@@ -311,9 +311,6 @@ static bool parse_options(const struct row *row)
         options->where = source_where(row->source, row->path);
         if (row->node == NULL)
                 return true;
-        if (row->node->n_children > MAX_OPTIONS)
-                return source_fail(row->source, row->path, "", "has %zu options; allowed: up to %d",
-                    row->node->n_children, MAX_OPTIONS);
         items = xcalloc(row->node->n_children + 1, sizeof *items);
         options->options = items;
         for (const struct node *node = row->node->first_child; node != NULL; node = node->next)

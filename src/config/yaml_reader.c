@@ -8,7 +8,13 @@
 #include <string.h>
 #include <yaml.h>
 
-enum { MAX_FILE_BYTES = 1024 * 1024, MAX_NODES = 20000, MAX_DEPTH = 16, MAX_KEY_BYTES = 128 };
+enum {
+        MAX_FILE_BYTES = 1024 * 1024,
+        MAX_NODES = 20000,
+        MAX_DEPTH = 16,
+        MAX_KEYS = 1000, /* of one mapping: each is compared with all before it */
+        MAX_KEY_BYTES = 128
+};
 
 struct reader {
         struct source *source;
@@ -112,6 +118,9 @@ static bool take_key(struct reader *reader, const yaml_event_t *event)
         if (length > MAX_KEY_BYTES || strlen(key) != length)
                 return refuse(reader, event->start_mark,
                     "holds a key that is too long or holds NUL; keys are plain words");
+        if (reader->open->n_children == MAX_KEYS)
+                return refuse(
+                    reader, event->start_mark, "holds one key too many: a mapping may hold 1000");
         first = node_child(reader->open, key);
         if (first != NULL) {
                 char *reason =

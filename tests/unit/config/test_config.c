@@ -557,6 +557,20 @@ Test(config, refuses_yaml_that_is_malformed_or_too_clever)
         REFUSE_ALL(cases);
 }
 
+Test(config, limits_how_many_keys_a_mapping_may_have)
+{
+        struct bytes text = {0};
+
+        bytes_printf(&text, PG SINK "    module:\n      file: m.so\n      options:\n");
+        for (int i = 0; i < 1000; i++)
+                bytes_printf(&text, "        o%d: 1\n", i);
+        config_free(load(text.data));
+        bytes_printf(&text, "        more: 1\n");
+        refuse(text.data, "1008:9",
+            "sinks[0].module.options: holds one key too many: a mapping may hold 1000");
+        bytes_deinit(&text);
+}
+
 Test(config, refuses_values_of_another_shape)
 {
         static const struct bad cases[] = {
