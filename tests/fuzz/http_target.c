@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "config/url.h"
-#include "config/url.h"
 #include "fuzz.h"
 #include "public_address.h"
 #include "sinks/address_guard.h"
