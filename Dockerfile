@@ -21,7 +21,7 @@ LABEL org.opencontainers.image.title="pgcourier" \
   org.opencontainers.image.licenses="PostgreSQL"
 RUN apt-get update \
   && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-    ca-certificates libc-ares2 libcurl4 libcyaml1 libhiredis0.14 libjansson4 libmicrohttpd12 libpq5 libsmartcols1 \
+    ca-certificates libc-ares2 libcurl4 libhiredis0.14 libjansson4 libmicrohttpd12 libpq5 libsmartcols1 \
     libssl3 libuv1 libyaml-0-2 zlib1g \
   && rm -rf /var/lib/apt/lists/*
 COPY --from=build /src/build/pgcourier /usr/local/bin/pgcourier

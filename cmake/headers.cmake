@@ -11,5 +11,5 @@ foreach(header ${headers})
 endforeach()
 add_library(pgcourier_headers_alone OBJECT EXCLUDE_FROM_ALL ${sources})
 target_link_libraries(pgcourier_headers_alone PRIVATE pgcourier_common PkgConfig::LIBPQ
-  PkgConfig::LIBUV PkgConfig::HIREDIS PkgConfig::CARES PkgConfig::LIBCYAML PkgConfig::LIBYAML PkgConfig::JANSSON
+  PkgConfig::LIBUV PkgConfig::HIREDIS PkgConfig::CARES PkgConfig::LIBYAML PkgConfig::JANSSON
   CURL::libcurl OpenSSL::Crypto)

@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "cli/config/config_commands.h"
 #include "config/config_keys.h"
+#include "config/value_types.h"
 #include "tools.h"
 
 #include <stdio.h>
@@ -44,40 +45,34 @@ static void print_line(const char *line)
         puts(" |");
 }
 
-/* Returns whether there was a note. */
-static unsigned print_row(const struct config_key *key, const char *path)
+static void print_row(const struct config_key *key)
 {
-        const char *note = config_note_of(path, key->name);
         struct bytes line = {0};
 
         bytes_printf(&line, "| `%s` | ", key->name);
         if (key->choices != NULL)
                 append_choices(&line, key->choices);
         else
-                bytes_append_text(&line, config_type_name(key));
+                bytes_append_text(&line, key_type_name(key));
         bytes_printf(&line, "%s | ", key->is_secret ? ", secret" : "");
-        if (key->is_required || (key->type == KEY_BLOCK && config_block_is_required(key->block)))
+        if (key_is_required(key))
                 bytes_append_text(&line, "required");
         else if (key->fallback != NULL)
                 bytes_printf(&line, "`%s`", key->fallback);
         bytes_append_text(&line, " | ");
         append_range(&line, key);
         bytes_append_text(&line, " | ");
-        append_cell(&line, note != NULL ? note : key->help);
+        append_cell(&line, key->help);
         print_line(line.data);
         bytes_deinit(&line);
-        return note != NULL;
 }
 
-/* Returns how many of its keys have a note. */
-static unsigned print_block(const struct config_block *block, const char *path)
+static void print_block(const struct config_block *block, const char *path)
 {
-        unsigned n_notes = 0;
-
         printf("<!-- keys of %s -->\n", *path != '\0' ? path : "the file");
         puts("| key | type | default | range | meaning |\n|---|---|---|---|---|");
         for (size_t i = 0; i < block->n_keys; i++)
-                n_notes += print_row(&block->keys[i], path);
+                print_row(&block->keys[i]);
         puts("<!-- end -->");
         for (size_t i = 0; i < block->n_keys; i++) {
                 const struct config_key *key = &block->keys[i];
@@ -86,18 +81,13 @@ static unsigned print_block(const struct config_block *block, const char *path)
                 if (key->block == NULL)
                         continue;
                 inner = xasprintf("%s%s%s%s", path, *path != '\0' ? "." : "", key->name,
-                    key->type == KEY_BLOCKS ? "[]" : "");
-                n_notes += print_block(key->block, inner);
+                    key->is_list ? "[]" : "");
+                print_block(key->block, inner);
                 free(inner);
         }
-        return n_notes;
 }
 
-bool config_docs_print(struct error *error)
+void config_docs_print(void)
 {
-        unsigned n_notes = print_block(&config_root, "");
-
-        return n_notes == config_notes_count() ||
-               error_set(error, ERROR_SYSTEM, "%u of %u notes are about keys that there are",
-                   n_notes, config_notes_count());
+        print_block(&config_root, "");
 }

@@ -13,8 +13,10 @@ static bool run(int argc, char **argv, struct error *error)
                 return manual_print(error);
         if (argc == 3 && strcmp(what, "completion") == 0)
                 return completion_print(argv[2], error);
-        if (argc == 2 && strcmp(what, "config-docs") == 0)
-                return config_docs_print(error);
+        if (argc == 2 && strcmp(what, "config-docs") == 0) {
+                config_docs_print();
+                return true;
+        }
         return error_set(error, ERROR_USAGE,
             "usage: pgcourier-tools manual <PAGE.scd | completion bash|zsh|fish | config-docs");
 }

@@ -2,6 +2,7 @@
 #include "base/bytes.h"
 #include "cli/commands.h"
 #include "config/config_keys.h"
+#include "config/value_types.h"
 #include "pgcourier/version.h"
 #include "tools.h"
 
@@ -73,9 +74,11 @@ static void print_exit_codes(void)
 
 static void print_key(const struct config_key *key)
 {
+        char *help = key_help(key);
+
         fputs("*", stdout);
         print_text(key->name);
-        printf("*: %s", config_type_name(key));
+        printf("*: %s", key_type_name(key));
         if (key->is_required)
                 fputs(", required", stdout);
         if (key->choices != NULL) {
@@ -89,7 +92,8 @@ static void print_key(const struct config_key *key)
                 print_text(key->fallback);
         }
         fputs("\n\t", stdout);
-        print_text(key->help);
+        print_text(help);
+        free(help);
         fputs("\n\n", stdout);
 }
 
@@ -104,7 +108,7 @@ static void print_block(const struct config_block *block, const char *path)
                 if (key->block == NULL)
                         continue;
                 bytes_printf(&below, "%s%s%s%s", path, *path != '\0' ? "." : "", key->name,
-                    key->type == KEY_BLOCKS ? "[]" : "");
+                    key->is_list ? "[]" : "");
                 print_block(key->block, below.data);
                 bytes_deinit(&below);
         }

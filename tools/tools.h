@@ -6,8 +6,6 @@
 
 #include "base/error.h"
 
-struct config_key;
-
 /* A script that completes command lines in that shell: "bash", "zsh" or "fish". Else ERROR_USAGE. */
 bool completion_print(const char *shell, struct error *error);
 
@@ -19,12 +17,5 @@ bool completion_print(const char *shell, struct error *error);
  */
 bool manual_print(struct error *error);
 
-/* The tables of docs/configuration.md. Fails if a note is about a key that does not exist. */
-bool config_docs_print(struct error *error);
-
-/* What the documentation says of a key instead of its help, or NULL; and how many notes there are. */
-const char *config_note_of(const char *block, const char *key);
-unsigned config_notes_count(void);
-
-/* "list of texts" */
-const char *config_type_name(const struct config_key *key);
+/* The tables of docs/configuration.md. */
+void config_docs_print(void);

@@ -5,7 +5,6 @@
 
 #include <ares.h>
 #include <curl/curl.h>
-#include <cyaml/cyaml.h>
 #include <dirent.h>
 #include <errno.h>
 #include <hiredis/hiredis.h>
@@ -17,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
+#include <yaml.h>
 
 #ifdef __clang__
 #define COMPILER "Clang " __clang_version__
@@ -178,7 +178,7 @@ static bool run_version(const struct arguments *arguments, struct error *error)
             {"c-ares", ares_version(NULL), ARES_VERSION_STR, NULL},
             {"libcurl", curl->version, LIBCURL_VERSION, curl->ssl_version},
             {"hiredis", NULL, HIREDIS_VERSION, NULL},
-            {"libcyaml", cyaml_version_str, LIBCYAML_COMPILED, NULL},
+            {"libyaml", yaml_get_version_string(), LIBYAML_COMPILED, NULL},
             {"jansson", jansson_version_str(), JANSSON_VERSION, NULL},
             {"libmicrohttpd", MHD_get_version(), LIBMICROHTTPD_COMPILED, NULL},
             {"smartcols", smartcols, LIBSMARTCOLS_VERSION, NULL},

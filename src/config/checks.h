@@ -1,4 +1,4 @@
-/* What no single row can say: rules between several keys, and members that are taken from others. */
+/* The rules between several keys. Members that follow from other keys are set, too. */
 #pragma once
 
 #include "config/config.h"

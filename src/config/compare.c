@@ -1,67 +1,19 @@
 #include "config/compare.h"
 
 #include "config/config_keys.h"
-#include "config/scalar.h"
+#include "config/value_types.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static bool blocks_are_equal(const struct config_block *block, const void *a, const void *b);
-
-static unsigned count_of(const struct config_key *key, const void *target)
-{
-        unsigned count;
-
-        memcpy(&count, (const char *)target + key->count_offset, sizeof count);
-        return count;
-}
 
 static bool texts_are_equal(const char *a, const char *b)
 {
         return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
-}
-
-static bool lists_are_equal(const struct config_key *key, const void *a, const void *b)
-{
-        const char *list_a = member_text((const char *)a + key->offset);
-        const char *list_b = member_text((const char *)b + key->offset);
-        unsigned count = count_of(key, a);
-
-        if (count != count_of(key, b))
-                return false;
-        if (key->type == KEY_DURATIONS)
-                return count == 0 || memcmp(list_a, list_b, count * sizeof(int64_t)) == 0;
-        for (unsigned i = 0; i < count; i++)
-                if (!texts_are_equal(member_text(list_a + i * sizeof(char *)),
-                        member_text(list_b + i * sizeof(char *))))
-                        return false;
-        return true;
-}
-
-static bool block_lists_are_equal(const struct config_key *key, const void *a, const void *b)
-{
-        const char *list_a = member_text((const char *)a + key->offset);
-        const char *list_b = member_text((const char *)b + key->offset);
-        unsigned count = count_of(key, a);
-
-        if (count != count_of(key, b))
-                return false;
-        for (unsigned i = 0; i < count; i++) {
-                size_t at = i * key->block->struct_bytes;
-                if (!blocks_are_equal(key->block, list_a + at, list_b + at))
-                        return false;
-        }
-        return true;
-}
-
-static bool optional_blocks_are_equal(const struct config_key *key, const void *a, const void *b)
-{
-        const char *block_a = member_text((const char *)a + key->offset);
-        const char *block_b = member_text((const char *)b + key->offset);
-
-        if (block_a == NULL || block_b == NULL)
-                return block_a == block_b;
-        return blocks_are_equal(key->block, block_a, block_b);
 }
 
 static const char *option_value(const struct sink_options *options, const char *name)
@@ -72,7 +24,7 @@ static const char *option_value(const struct sink_options *options, const char *
         return NULL;
 }
 
-/* Where they stand in the file means nothing, nor does their order. */
+/* Their places in the file and their order do not matter. */
 static bool options_are_equal(const struct sink_options *a, const struct sink_options *b)
 {
         if (a->n_options != b->n_options)
@@ -85,44 +37,36 @@ static bool options_are_equal(const struct sink_options *a, const struct sink_op
         return true;
 }
 
-static bool members_are_equal(const struct config_key *key, const void *a, const void *b)
+static bool values_are_equal(const struct config_key *key, const char *a, const char *b)
 {
-        const char *member_a = (const char *)a + key->offset;
-        const char *member_b = (const char *)b + key->offset;
+        if (key->block != NULL)
+                return blocks_are_equal(key->block, a, b);
+        if (key->type == KEY_OPTIONS)
+                return options_are_equal((const struct sink_options *)(const void *)a,
+                    (const struct sink_options *)(const void *)b);
+        if (key->type == KEY_TEXT)
+                return texts_are_equal(member_text(a), member_text(b));
+        return memcmp(a, b, key->value_bytes) == 0;
+}
 
-        switch (key->type) {
-        case KEY_FILE_OF: /* the member is that of its twin's row */
-        case KEY_LINES_OF:
-                return true;
-        case KEY_TEXT:
-                return texts_are_equal(member_text(member_a), member_text(member_b));
-        case KEY_CHOICE:
-        case KEY_BOOL:
-        case KEY_INTEGER:
-        case KEY_NUMBER:
-        case KEY_DURATION:
-        case KEY_SIZE:
-                return memcmp(member_a, member_b, key->member_bytes) == 0;
-        case KEY_TEXTS:
-        case KEY_DURATIONS:
-                return lists_are_equal(key, a, b);
-        case KEY_BLOCK:
-                return blocks_are_equal(key->block, member_a, member_b);
-        case KEY_OPTIONAL_BLOCK:
-                return optional_blocks_are_equal(key, a, b);
-        case KEY_BLOCKS:
-                return block_lists_are_equal(key, a, b);
-        case KEY_OPTIONS:
-                return options_are_equal((const struct sink_options *)(const void *)member_a,
-                    (const struct sink_options *)(const void *)member_b);
-        }
-        abort();
+static bool keys_are_equal(const struct config_key *key, const void *a, const void *b)
+{
+        struct key_values of_a = key_values(key, a);
+        struct key_values of_b = key_values(key, b);
+
+        if (of_a.n != of_b.n)
+                return false;
+        for (size_t i = 0; i < of_a.n; i++)
+                if (!values_are_equal(
+                        key, of_a.first + i * key->value_bytes, of_b.first + i * key->value_bytes))
+                        return false;
+        return true;
 }
 
 static bool blocks_are_equal(const struct config_block *block, const void *a, const void *b)
 {
         for (size_t i = 0; i < block->n_keys; i++)
-                if (!members_are_equal(&block->keys[i], a, b))
+                if (!keys_are_equal(&block->keys[i], a, b))
                         return false;
         return true;
 }
@@ -143,4 +87,69 @@ bool postgres_configs_are_equal(const struct postgres_config *a, const struct po
 bool sink_configs_are_equal(const struct sink_config *a, const struct sink_config *b)
 {
         return a->files == b->files && blocks_are_equal(block_of_root("sinks"), a, b);
+}
+
+static void mix(uint64_t *hash, const void *data, size_t length)
+{
+        const unsigned char *bytes = data;
+
+        for (size_t i = 0; i < length; i++) /* FNV-1a */
+                *hash = (*hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+}
+
+static void mix_status(uint64_t *hash, int folder, const char *path)
+{
+        struct stat status;
+
+        if (fstatat(folder, path, &status, 0) != 0)
+                return;
+        mix(hash, &status.st_dev, sizeof status.st_dev);
+        mix(hash, &status.st_ino, sizeof status.st_ino);
+        mix(hash, &status.st_size, sizeof status.st_size);
+        mix(hash, &status.st_mtim, sizeof status.st_mtim);
+}
+
+/* A sum over the entries, which come in no order. */
+static void mix_folder(uint64_t *hash, const char *path)
+{
+        DIR *folder = opendir(path);
+        uint64_t sum = 0;
+
+        if (folder == NULL)
+                return;
+        for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+                uint64_t of_entry = UINT64_C(0xcbf29ce484222325);
+                mix(&of_entry, entry->d_name, strlen(entry->d_name));
+                mix_status(&of_entry, dirfd(folder), entry->d_name);
+                if (strcmp(entry->d_name, "..") != 0)
+                        sum += of_entry;
+        }
+        closedir(folder);
+        mix(hash, &sum, sizeof sum);
+}
+
+static void mix_files(uint64_t *hash, const struct config_block *block, const void *target)
+{
+        for (const struct config_key *key = block->keys; key < block->keys + block->n_keys; key++) {
+                struct key_values values = key_values(key, target);
+                const char *path;
+
+                if (values.n == 0 || key->is_list)
+                        continue;
+                path = key->type == KEY_TEXT ? member_text(values.first) : NULL;
+                if (key->block != NULL)
+                        mix_files(hash, key->block, values.first);
+                else if (path != NULL && key->check == check_readable_file)
+                        mix_status(hash, AT_FDCWD, path);
+                else if (path != NULL && key->check == check_folder)
+                        mix_folder(hash, path);
+        }
+}
+
+uint64_t sink_config_fingerprint(const struct sink_config *sink)
+{
+        uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+        mix_files(&hash, block_of_root("sinks"), sink);
+        return hash;
 }

@@ -3,23 +3,17 @@
 #include "base/alloc.h"
 #include "config/checks.h"
 #include "config/compare.h"
-#include "config/config_keys.h"
-#include "config/fill.h"
-#include "config/raw.h"
+#include "config/parse.h"
 #include "config/secret.h"
-#include "config/source.h"
+#include "config/yaml_reader.h"
 
 #include <stdlib.h>
 
-/* Text → places of its keys → libcyaml's structs of texts → our structs → rules between keys. */
+/* The tree of the file into our structs, then the rules between keys. */
 static bool load(const struct source *source, struct config *config)
 {
-        struct raw raw;
-        bool is_loaded = raw_load(source, &raw) &&
-                         block_fill(source, &config_root, raw.slots, config, "") &&
-                         config_check(source, config);
+        bool is_loaded = config_parse(source, config) && config_check(source, config);
 
-        raw_deinit(&raw);
         for (unsigned i = 0; is_loaded && i < config->n_sinks; i++)
                 config->sinks[i].files = sink_config_fingerprint(&config->sinks[i]);
         return is_loaded;
@@ -72,45 +66,8 @@ void config_free(struct config *config)
                         free(redis->socket_path);
                 }
         }
-        block_clear(&config_root, config);
+        config_clear(config);
         free(config->path);
         secret_free_bytes(config->text, config->text_length);
         free(config);
-}
-
-const char *sink_config_kind(const struct sink_config *sink)
-{
-        if (sink->redis != NULL)
-                return "redis";
-        if (sink->http != NULL)
-                return "http";
-        if (sink->email != NULL)
-                return "email";
-        if (sink->stdout_ != NULL)
-                return "stdout";
-        if (sink->module != NULL)
-                return "module";
-        abort(); /* config_load() accepts no sink without a kind */
-}
-
-const void *sink_config_options(const struct sink_config *sink)
-{
-        if (sink->redis != NULL)
-                return sink->redis;
-        if (sink->http != NULL)
-                return sink->http;
-        if (sink->email != NULL)
-                return sink->email;
-        if (sink->stdout_ != NULL)
-                return sink->stdout_;
-        if (sink->module != NULL)
-                return &sink->module->options;
-        abort();
-}
-
-bool sink_config_fans_out(const struct sink_config *sink)
-{
-        if (sink->http != NULL)
-                return sink->http->endpoints == HTTP_ENDPOINTS_TABLE;
-        return sink->module != NULL && sink->module->endpoints == HTTP_ENDPOINTS_TABLE;
 }

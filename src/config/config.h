@@ -22,12 +22,12 @@ struct postgres_config {
         char *dsn;      /* libpq conninfo or URI; never logged */
         char *password; /* from password or password_file; NULL: libpq's own ways */
         int64_t connect_timeout_ms;
-        int64_t query_timeout_ms; /* a statement unanswered for so long breaks the connection */
+        int64_t query_timeout_ms; /* an unanswered statement breaks the connection */
 };
 
 struct relay_config {
         enum wakeup wakeup;
-        int64_t sweep_ms;         /* the look at the backlog that needs no notification */
+        int64_t sweep_ms;         /* the backlog is read at least so often */
         int64_t poll_interval_ms; /* the same with wakeup: poll */
         int64_t standby_ms;       /* how often a standby tries for a lane that another relay owns */
         int64_t drain_ms;         /* how long SIGTERM waits for what is in flight */
@@ -37,8 +37,8 @@ struct relay_config {
 };
 
 struct outbox_config {
-        int64_t retention_ms;     /* events stay for so long at least */
-        int64_t retention_max_ms; /* and for so long at most, whoever needs them; 0: no limit */
+        int64_t retention_ms;     /* events stay at least this long */
+        int64_t retention_max_ms; /* and at most, even if a sink needs them; 0: no limit */
 };
 
 struct retry_config {
@@ -88,7 +88,7 @@ struct redis_config {
         char *cert_file; /* NULL: none */
         char *key_file;
         int64_t connect_timeout_ms;
-        int64_t timeout_ms; /* the oldest command unanswered for so long breaks the connection */
+        int64_t timeout_ms; /* an unanswered command breaks the connection */
 };
 
 enum http_endpoints { HTTP_ENDPOINTS_NONE, HTTP_ENDPOINTS_TABLE };
@@ -150,7 +150,7 @@ struct http_config {
         char *ca_file;   /* NULL: the system's */
         char *cert_file; /* what we show to receivers that ask for a certificate; NULL: none */
         char *key_file;
-        int64_t disable_after_ms; /* a receiver of the table that failed for so long; 0: never */
+        int64_t disable_after_ms; /* a receiver of the table that has failed this long; 0: never */
 
         /* The address guard (sinks/address_guard.h). */
         bool block_metadata;
@@ -190,11 +190,10 @@ struct email_config {
         char *key_file;                    /* of cert_file; NULL: it is in there, too */
         char *ehlo;                        /* the name we greet with; NULL: the machine's */
         uint32_t max_mails_per_connection; /* 0: any number */
-        int64_t idle_ms;                   /* for so long an unused connection is kept */
+        int64_t idle_ms;                   /* an unused connection is kept this long */
         double domain_rate;                /* mails per second to one recipient domain; 0: any */
         uint32_t domain_concurrency;       /* mails at a time to one; 0: as many as there are */
-        int64_t
-            domain_backoff_ms; /* a domain that puts us off rests for so long at first; 0: not */
+        int64_t domain_backoff_ms; /* the first pause of a domain that defers mail; 0: none */
         enum {
                 UNKNOWN_RETRY,
                 UNKNOWN_REJECT
@@ -215,7 +214,7 @@ struct module_config {
 
 struct rate_config {
         double per_second; /* attempts; 0: any number */
-        uint32_t burst;    /* so many at once after a pause; 0: those of a second */
+        uint32_t burst;    /* attempts at once after a pause; 0: those of a second */
 };
 
 /* Attempts in flight where the file says nothing. */
@@ -237,8 +236,8 @@ struct sink_config {
         uint32_t max_in_flight;
         uint64_t max_in_flight_bytes;
         struct retry_config retry;
-        int64_t park_after_ms;    /* under way for so long, a delivery no longer holds up others */
-        uint64_t max_parked;      /* with so many parked, nothing is read */
+        int64_t park_after_ms;    /* a delivery that takes longer no longer holds up others */
+        uint64_t max_parked;      /* at this many parked deliveries reading stops */
         uint64_t max_event_bytes; /* a larger payload is a dead letter; 0: any size */
         /* Exactly one is set: the sink's kind. */
         struct redis_config *redis;
@@ -249,7 +248,7 @@ struct sink_config {
         uint64_t files; /* sink_config_fingerprint() when this was read */
 };
 
-/* The endpoint that people, Prometheus and orchestrators look at (docs/admin.md). */
+/* The endpoint for people, Prometheus and orchestrators (docs/admin.md). */
 struct admin_config {
         char *listen;         /* text/listen_address.h */
         char *token;          /* from token or token_file; NULL: nothing can be changed */

@@ -33,7 +33,7 @@ static bool read_all(
         return error_set(error, ERROR_CONFIG, "is larger than %zu KiB", max_bytes / 1024);
 }
 
-static void (*exposed_watcher)(const char *path); /* NULL: nobody asks */
+static void (*exposed_watcher)(const char *path); /* NULL: none */
 
 void secret_watch_exposed(void (*on_exposed)(const char *path))
 {

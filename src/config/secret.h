@@ -1,7 +1,4 @@
-/*
- * Texts that may be secrets: read from files, and cleared before their memory
- * is given back.
- */
+/* Texts that may be secrets: read from files, and cleared before they are freed. */
 #pragma once
 
 #include "base/error.h"
@@ -9,16 +6,15 @@
 #include <stddef.h>
 
 /*
- * The whole file, NUL-terminated beyond its length; release it with
- * secret_free_bytes(). On failure returns NULL and sets *error to a reason
- * that names neither the file nor the key, as the caller knows both:
- * ERROR_PERMISSION if it may not be read, else ERROR_CONFIG.
+ * The whole file, with a NUL behind it; release it with secret_free_bytes(). On failure returns NULL and
+ * sets *error to a reason without the name of the file, which the caller adds: ERROR_PERMISSION if the
+ * file may not be read, else ERROR_CONFIG.
  */
 char *secret_read_bytes(
     const char *path, size_t max_bytes, size_t *out_length, struct error *error);
 
-/* The same for one line of text: without one trailing newline; never empty, never with NUL, CR or
- * LF inside. Release it with secret_free(). */
+/* The one line of a file, without a trailing newline; never empty, never with NUL, CR or LF inside.
+ * Release it with secret_free(). Fails as secret_read_bytes() does. */
 char *secret_read_line(const char *path, struct error *error);
 
 /* NULL is allowed. */

@@ -8,7 +8,81 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILE_BYTES = 1024 * 1024 };
+void key_path_join(char out[KEY_PATH_SIZE], const char *parent, const char *name)
+{
+        bool has_both = *parent != '\0' && *name != '\0';
+
+        snprintf(out, KEY_PATH_SIZE, "%s%s%s", parent, has_both ? "." : "", name);
+}
+
+void key_path_item(char out[KEY_PATH_SIZE], const char *parent, size_t item)
+{
+        snprintf(out, KEY_PATH_SIZE, "%s[%zu]", parent, item);
+}
+
+static const struct node *find_child(const struct node *parent, const char *key, size_t length)
+{
+        if (parent == NULL || parent->kind != NODE_MAPPING)
+                return NULL;
+        for (const struct node *child = parent->first_child; child != NULL; child = child->next)
+                if (strlen(child->key) == length && memcmp(child->key, key, length) == 0)
+                        return child;
+        return NULL;
+}
+
+const struct node *node_child(const struct node *parent, const char *key)
+{
+        return find_child(parent, key, strlen(key));
+}
+
+const struct node *node_item(const struct node *list, size_t index)
+{
+        const struct node *item = NULL;
+
+        if (list != NULL && list->kind == NODE_LIST)
+                item = list->first_child;
+        while (item != NULL && item->index != index)
+                item = item->next;
+        return item;
+}
+
+/* The value at the path, or the nearest block around it; NULL only for a file that could not be read. */
+static const struct node *find_nearest(
+    const struct source *source, const char *path, bool *out_is_found)
+{
+        const struct node *node = source->root;
+
+        while (node != NULL && *path != '\0') {
+                const struct node *child;
+                if (*path == '[') {
+                        child = node_item(node, strtoull(path + 1, NULL, 10));
+                        path += strcspn(path, "]");
+                        path += *path == ']';
+                } else {
+                        path += *path == '.';
+                        size_t length = strcspn(path, ".[");
+                        child = find_child(node, path, length);
+                        path += length;
+                }
+                if (child == NULL) {
+                        *out_is_found = false;
+                        return node;
+                }
+                node = child;
+        }
+        *out_is_found = node != NULL;
+        return node;
+}
+
+bool source_has(const struct source *source, const char *block_path, const char *name)
+{
+        char path[KEY_PATH_SIZE];
+        bool is_found;
+
+        key_path_join(path, block_path, name);
+        find_nearest(source, path, &is_found);
+        return is_found;
+}
 
 /* Keys and values of the file end up on terminals: C0 and C1 controls may move the cursor there. */
 static void defuse(char *text)
@@ -21,123 +95,91 @@ static void defuse(char *text)
         }
 }
 
-static bool report(const struct source *source, enum error_kind kind, const struct place *place,
-    const char *key_path, const char *reason)
+static bool report(const struct source *source, enum error_kind kind, size_t line, size_t column,
+    const char *path, const char *reason)
 {
-        error_set(source->error, kind, "%s:%zu:%zu: %s%s%s", source->path, place->line,
-            place->column, key_path, *key_path != '\0' ? ": " : "", reason);
+        error_set(source->error, kind, "%s:%zu:%zu: %s%s%s", source->path, line, column, path,
+            *path != '\0' ? ": " : "", reason);
         defuse(source->error->text);
         return false;
 }
 
-static const struct place *nearest_place(const struct source *source, const char *key_path)
-{
-        static const struct place start = {.line = 1, .column = 1};
-        const struct place *place;
-        char path[KEY_PATH_SIZE];
-
-        if (source->places == NULL)
-                return &start;
-        snprintf(path, sizeof path, "%s", key_path);
-        while ((place = places_find(source->places, path)) == NULL && *path != '\0') {
-                char *cut = strrchr(path, '.');
-                char *bracket = strrchr(path, '[');
-                if (bracket != NULL && (cut == NULL || bracket > cut))
-                        cut = bracket;
-                *(cut != NULL ? cut : path) = '\0';
-        }
-        return place != NULL ? place : &start;
-}
-
-static bool vfail(const struct source *source, enum error_kind kind, const char *key_path,
-    const char *format, va_list arguments) __attribute__((format(printf, 4, 0)));
-
-static bool vfail(const struct source *source, enum error_kind kind, const char *key_path,
-    const char *format, va_list arguments)
-{
-        char reason[sizeof source->error->text];
-
-        vsnprintf(reason, sizeof reason, format, arguments);
-        return report(source, kind, nearest_place(source, key_path), key_path, reason);
-}
-
-bool source_fail(const struct source *source, const char *key_path, const char *format, ...)
-{
-        va_list arguments;
-
-        va_start(arguments, format);
-        vfail(source, ERROR_CONFIG, key_path, format, arguments);
-        va_end(arguments);
-        return false;
-}
-
-bool source_fail_as(const struct source *source, enum error_kind kind, const char *key_path,
+bool source_fail_at(const struct source *source, size_t line, size_t column, const char *path,
     const char *format, ...)
 {
+        char reason[sizeof source->error->text];
         va_list arguments;
 
         va_start(arguments, format);
-        vfail(source, kind, key_path, format, arguments);
+        vsnprintf(reason, sizeof reason, format, arguments);
+        va_end(arguments);
+        return report(source, ERROR_CONFIG, line, column, path, reason);
+}
+
+static bool vfail(const struct source *source, enum error_kind kind, const char *block_path,
+    const char *name, const char *format, va_list arguments) __attribute__((format(printf, 5, 0)));
+
+static bool vfail(const struct source *source, enum error_kind kind, const char *block_path,
+    const char *name, const char *format, va_list arguments)
+{
+        char reason[sizeof source->error->text];
+        char path[KEY_PATH_SIZE];
+        const struct node *node;
+        bool is_found;
+
+        key_path_join(path, block_path, name);
+        node = find_nearest(source, path, &is_found);
+        vsnprintf(reason, sizeof reason, format, arguments);
+        return report(source, kind, node->line, node->column, path, reason);
+}
+
+bool source_fail(
+    const struct source *source, const char *block_path, const char *name, const char *format, ...)
+{
+        va_list arguments;
+
+        va_start(arguments, format);
+        vfail(source, ERROR_CONFIG, block_path, name, format, arguments);
         va_end(arguments);
         return false;
 }
 
-char *source_where(const struct source *source, const char *key_path)
+bool source_fail_as(const struct source *source, enum error_kind kind, const char *block_path,
+    const char *name, const char *format, ...)
 {
-        const struct place *place = nearest_place(source, key_path);
-        char *where =
-            xasprintf("%s:%zu:%zu: %s", source->path, place->line, place->column, key_path);
+        va_list arguments;
+
+        va_start(arguments, format);
+        vfail(source, kind, block_path, name, format, arguments);
+        va_end(arguments);
+        return false;
+}
+
+char *source_where(const struct source *source, const char *path)
+{
+        bool is_found;
+        const struct node *node = find_nearest(source, path, &is_found);
+        char *where = xasprintf("%s:%zu:%zu: %s", source->path, node->line, node->column, path);
 
         defuse(where);
         return where;
 }
 
-static bool find_places(struct source *source)
+static void node_free(struct node *node)
 {
-        struct error why;
-        struct place place;
-        char *key_path = NULL;
-
-        source->places = places_read(source->text, source->length, &place, &key_path, &why);
-        if (source->places == NULL)
-                report(source, why.kind, &place, key_path, why.text);
-        free(key_path);
-        return source->places != NULL;
-}
-
-bool source_open(struct source *source, const char *path, struct error *error)
-{
-        struct error why;
-
-        *source = (struct source){.path = path, .error = error};
-        source->text = secret_read_bytes(path, MAX_FILE_BYTES, &source->length, &why);
-        if (source->text == NULL)
-                return error_set(error, why.kind, "%s: %s", path, why.text);
-        return find_places(source);
-}
-
-bool source_open_text(
-    struct source *source, const char *path, const char *text, size_t length, struct error *error)
-{
-        *source = (struct source){.path = path, .length = length, .error = error};
-        source->text = xcalloc(length + 2, 1); /* as it was read, with a NUL behind it */
-        memcpy(source->text, text, length);
-        return find_places(source);
+        while (node != NULL) {
+                struct node *next = node->next;
+                node_free(node->first_child);
+                free(node->key);
+                secret_free(node->text);
+                free(node);
+                node = next;
+        }
 }
 
 void source_close(struct source *source)
 {
-        places_destroy(source->places);
+        node_free(source->root);
         secret_free_bytes(source->text, source->length);
         *source = (struct source){0};
-}
-
-void key_path_join(char out[KEY_PATH_SIZE], const char *parent, const char *name)
-{
-        snprintf(out, KEY_PATH_SIZE, "%s%s%s", parent, *parent != '\0' ? "." : "", name);
-}
-
-void key_path_item(char out[KEY_PATH_SIZE], const char *parent, size_t item)
-{
-        snprintf(out, KEY_PATH_SIZE, "%s[%zu]", parent, item);
 }

@@ -1,6 +1,6 @@
-/* The word that a mistyped one was probably meant to be. */
+/* Suggestions for mistyped words. */
 #pragma once
 
-/* Whichever of `best` (may be NULL) and `candidate` is nearer to `word`; NULL if neither is near
- * enough to be worth proposing. `best` must come from an earlier call with the same word. */
+/* Returns `best` or `candidate`, the nearer to `word`; NULL if neither is near enough to propose. `best`
+ * is NULL or the result of an earlier call with the same word. */
 const char *suggest_nearer(const char *word, const char *best, const char *candidate);

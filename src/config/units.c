@@ -1,5 +1,6 @@
 #include "config/units.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -116,4 +117,27 @@ bool units_parse_number(const char *text, double *out)
                 return false;
         *out = (double)whole + fraction / place;
         return true;
+}
+
+void units_append_duration(struct bytes *text, int64_t ms)
+{
+        size_t i = sizeof durations / sizeof *durations - 2; /* the largest */
+
+        while (ms % (int64_t)durations[i].factor != 0)
+                i--;
+        if (ms == 0)
+                bytes_append_text(text, "0");
+        else
+                bytes_printf(
+                    text, "%" PRId64 "%s", ms / (int64_t)durations[i].factor, durations[i].name);
+}
+
+void units_append_size(struct bytes *text, uint64_t bytes)
+{
+        static const char *const names[] = {"B", "KiB", "MiB", "GiB"};
+        size_t i = 0;
+
+        for (; i < 3 && bytes > 0 && bytes % 1024 == 0; i++)
+                bytes /= 1024;
+        bytes_printf(text, "%" PRIu64 "%s", bytes, bytes > 0 ? names[i] : "");
 }

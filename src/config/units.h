@@ -1,9 +1,10 @@
 /*
- * Numbers as people write them in the config file. Each function takes the
- * whole text, leaves *out alone when it answers false, and knows no defaults
- * and no ranges.
+ * Numbers as people write them in the config file. A text must be a number as a whole. Where it is not,
+ * the function returns false and leaves *out alone. Defaults and ranges are the caller's.
  */
 #pragma once
+
+#include "base/bytes.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +22,9 @@ bool units_parse_size(const char *text, uint64_t *out_bytes);
 /* Decimal digits without sign or leading zeros, which elsewhere would mean octal. */
 bool units_parse_integer(const char *text, uint64_t *out);
 
-/* Decimal digits with an optional fraction; always with a point, whatever the locale. */
+/* Decimal digits with an optional fraction, behind a point in every locale. */
 bool units_parse_number(const char *text, double *out);
+
+/* The shortest way to write it: "1d", "90s", "0"; "64KiB", "1000B", "0". */
+void units_append_duration(struct bytes *text, int64_t ms);
+void units_append_size(struct bytes *text, uint64_t bytes);

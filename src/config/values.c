@@ -3,10 +3,12 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/regular_file.h"
-#include "config/redis_url.h"
 #include "config/url.h"
+#include "text/listen_address.h"
+#include "text/network.h"
 #include "text/template.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,8 +70,8 @@ static bool has_control_character(const char *value)
         return false;
 }
 
-/* Whoever publishes chooses topic, type and key: only the text before them keeps an event from
- * writing to any key it likes. */
+/* Publishers choose topic, type and key. Without a fixed text before these an event could write to any
+ * key. */
 const char *check_stream_template(const char *value)
 {
         static const char *const variables[] = {"topic", "type", "key", NULL};
@@ -123,7 +125,7 @@ static const char *check_http_parts(const struct url *url)
         if (url->user != NULL)
                 return "holds a name or password before its host, which would end up in logs; use "
                        "the keys secret or headers instead";
-        if (url->has_fragment)
+        if (strchr(url->rest, '#') != NULL)
                 return "has a #fragment, which is never sent; percent-encode a # as %23";
         return NULL;
 }
@@ -145,8 +147,7 @@ static const char *check_proxy_parts(const struct url *url)
                 return "has an unknown scheme; allowed: http://[user:password@]host:port";
         if (*url->host == '\0' || url->port == 0)
                 return "lacks its host or its port; allowed: http://[user:password@]host:port";
-        if ((*url->path != '\0' && strcmp(url->path, "/") != 0) || url->query != NULL ||
-            url->has_fragment)
+        if (*url->rest != '\0' && strcmp(url->rest, "/") != 0)
                 return "has something after its port; allowed: http://[user:password@]host:port";
         return NULL;
 }
@@ -186,7 +187,7 @@ const char *check_auth_bearer(const char *value)
         return "is not a bearer token; allowed: letters, digits and -._~+/=";
 }
 
-/* A URI or a relative reference: what RFC 3986 has in either. */
+/* A URI or a relative reference (RFC 3986). */
 const char *check_ce_source(const char *value)
 {
         if (consists_of(value, strlen(value), LOWER UPPER DIGITS "-._~:/?#[]@!$&'()*+,;=%"))
@@ -203,7 +204,7 @@ static const char *check_email_parts(const struct url *url)
         if (url->user != NULL)
                 return "holds a name or password before its host; use the keys user and password, "
                        "or password_file";
-        if (*url->path != '\0' || url->query != NULL || url->has_fragment)
+        if (*url->rest != '\0')
                 return "has something after its host; allowed: smtp://host[:port] or "
                        "smtps://host[:port]";
         return NULL;
@@ -220,7 +221,7 @@ const char *check_email_url(const char *value)
         return wrong;
 }
 
-/* How many bytes base64 of this length stands for; 0 if it is not the standard alphabet, padded. */
+/* The bytes that the base64 text stands for; 0 unless it has the standard alphabet and padding. */
 static size_t base64_bytes(const char *text)
 {
         size_t length = strlen(text);
@@ -253,7 +254,7 @@ static bool find_address(const char *value, const char **out_address, size_t *ou
         *out_length = strlen(value);
         if (open == NULL)
                 return true;
-        /* A name goes into the header as it stands: what has a meaning there must be in quotes. */
+        /* The name is copied into the header, where special characters must be in quotes. */
         if (value[0] == '"') {
                 size_t end = 1 + strcspn(value + 1, "\"\\");
                 if (value[end] != '"' || end > name_length || value[end + 1] != ' ' ||
@@ -339,7 +340,7 @@ const char *check_folder(const char *value)
         return S_ISDIR(status.st_mode) ? NULL : "names something that is not a folder";
 }
 
-/* Only what stands in the folder of modules itself is ever loaded. */
+/* Modules are loaded from their folder only, never from a path. */
 const char *check_module_file(const char *value)
 {
         if (*value != '.' && strlen(value) <= 255 &&
@@ -348,4 +349,88 @@ const char *check_module_file(const char *value)
         return "is not the name of a module; allowed: a file name without a path, of letters, "
                "digits "
                "and -_.+, the first not a dot; the folder is relay.modules";
+}
+
+/* 1 to 65535, decimal, without leading zeros. */
+static bool is_port(const char *text)
+{
+        size_t length = strlen(text);
+
+        return length > 0 && length <= 5 && strspn(text, "0123456789") == length &&
+               text[0] != '0' && strtoul(text, NULL, 10) <= 65535;
+}
+
+const char *check_port(const char *value)
+{
+        return is_port(value) ? NULL : "is not a port; allowed: 1 to 65535";
+}
+
+const char *check_network(const char *value)
+{
+        struct network network;
+
+        return network_parse(value, &network);
+}
+
+const char *check_listen_address(const char *value)
+{
+        struct listen_address address;
+
+        return listen_address_parse(value, &address);
+}
+
+const char *check_host_name(const char *value)
+{
+        static const char *const letters =
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+        size_t length = strlen(value);
+
+        if (length > 0 && length <= 253 && strspn(value, letters) == length)
+                return NULL;
+        return "is not a host name; allowed: a name without a port, like pgcourier.example.com";
+}
+
+/* "ip", "ip:port", "[ip6]" or "[ip6]:port". */
+static bool is_address_and_port(const char *value)
+{
+        bool has_bracket = value[0] == '[';
+        const char *start = has_bracket ? value + 1 : value;
+        size_t length = strcspn(start, has_bracket ? "]" : ":");
+        const char *rest = start + length;
+        char text[INET6_ADDRSTRLEN];
+        unsigned char address[16];
+
+        if (length >= sizeof text || (has_bracket && *rest++ != ']'))
+                return false;
+        memcpy(text, start, length);
+        text[length] = '\0';
+        return inet_pton(has_bracket ? AF_INET6 : AF_INET, text, address) == 1 &&
+               (*rest == '\0' || (*rest == ':' && is_port(rest + 1)));
+}
+
+const char *check_dns_server(const char *value)
+{
+        unsigned char address[16];
+
+        if (inet_pton(AF_INET6, value, address) == 1 || is_address_and_port(value))
+                return NULL;
+        return "is not the address of a name server; allowed: 192.0.2.53, 192.0.2.53:5353, "
+               "2001:db8::53 or [2001:db8::53]:5353";
+}
+
+/* It must fit into a header and be hard to guess. */
+const char *check_admin_token(const char *value)
+{
+        enum { MIN_LENGTH = 16, MAX_LENGTH = 1024 };
+        size_t length = strlen(value);
+
+        for (size_t i = 0; i < length; i++)
+                if (value[i] <= ' ' || value[i] > '~')
+                        return "holds a blank, a control character or something beyond ASCII; "
+                               "allowed: 16 to 1024 printable ASCII characters";
+        if (length >= MIN_LENGTH && length <= MAX_LENGTH)
+                return NULL;
+        return length < MIN_LENGTH ? "is shorter than 16 characters; make one by: openssl rand "
+                                     "-hex 32"
+                                   : "is longer than 1024 characters";
 }

@@ -11,10 +11,10 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "config/config.h"
+#include "config/url.h"
 #include "fuzz.h"
 #include "public_address.h"
 #include "sinks/address_guard.h"
-#include "sinks/http/http_url.h"
 
 #include <curl/curl.h>
 #include <netdb.h>

@@ -162,7 +162,7 @@ Test(cli, prints_versions_for_people)
 Test(cli, prints_versions_for_programs)
 {
         static const char *const libraries[] = {"libpq", "libuv", "c-ares", "libcurl", "hiredis",
-            "libcyaml", "jansson", "smartcols", "OpenSSL"};
+            "libyaml", "jansson", "smartcols", "OpenSSL"};
         struct program_run run = RUN("version", "--json");
         json_t *version = json_loads(run.out, 0, NULL);
 

@@ -5,11 +5,11 @@
  */
 #include "http_fixture.h"
 
+#include "config/url.h"
 #include "loop/curl_driver.h"
 #include "sinks/address_guard.h"
 #include "sinks/http/http_exchange.h"
 #include "sinks/http/http_host.h"
-#include "sinks/http/http_url.h"
 #include "support/dns_server.h"
 #include "support/process.h"
 

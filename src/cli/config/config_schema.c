@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "config/config_keys.h"
+#include "config/value_types.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,29 +21,10 @@ static json_t *reference(void)
         return json_pack("{s:s s:s}", "type", "string", "pattern", "\\$\\{");
 }
 
-static json_t *either(json_t *a, json_t *b)
-{
-        return json_pack("{s:[o o o]}", "anyOf", a, b, reference());
-}
-
-static json_t *pattern(const char *regex)
-{
-        return json_pack("{s:s s:s}", "type", "string", "pattern", regex);
-}
-
 static void set_limit(json_t *schema, const char *name, const char *limit)
 {
         if (limit != NULL)
                 json_object_set_new(schema, name, json_loads(limit, JSON_DECODE_ANY, NULL));
-}
-
-static json_t *number(const struct config_key *key, const char *type, const char *regex)
-{
-        json_t *schema = json_pack("{s:s}", "type", type);
-
-        set_limit(schema, "minimum", key->min);
-        set_limit(schema, "maximum", key->max);
-        return either(schema, pattern(regex));
 }
 
 /* In YAML 1.1 and 2 are numbers, and so may a choice be. */
@@ -71,15 +53,48 @@ static json_t *text(void)
         return json_pack("{s:[s s s] s:i}", "type", "string", "number", "boolean", "minLength", 1);
 }
 
-static json_t *duration(void)
+/* As YAML reads it, as a text, or as a reference. */
+static json_t *scalar(const struct config_key *key)
 {
-        return either(json_pack("{s:i}", "const", 0), pattern("^(0|[0-9]+(ms|s|m|h|d))$"));
+        const struct value_type *type = &value_types[key->type];
+        json_t *forms;
+        json_t *as_json;
+
+        if (key->choices != NULL)
+                return choice(key);
+        if (type->json_schema == NULL)
+                return text();
+        forms = json_array();
+        as_json = json_loads(type->json_schema, 0, NULL);
+        if (key->type == KEY_INTEGER || key->type == KEY_NUMBER) {
+                set_limit(as_json, "minimum", key->min);
+                set_limit(as_json, "maximum", key->max);
+        }
+        json_array_append_new(forms, as_json);
+        if (type->pattern != NULL)
+                json_array_append_new(
+                    forms, json_pack("{s:s s:s}", "type", "string", "pattern", type->pattern));
+        json_array_append_new(forms, reference());
+        return json_pack("{s:o}", "anyOf", forms);
 }
 
-static json_t *list(const struct config_key *key, json_t *items)
+static json_t *schema_of_item(const struct config_key *key)
 {
-        json_t *schema = json_pack("{s:s s:o}", "type", "array", "items", items);
+        if (key->block != NULL)
+                return schema_of_block(key->block, strcmp(key->name, "sinks") == 0);
+        if (key->type == KEY_OPTIONS)
+                return json_pack("{s:s s:{s:[s s s]}}", "type", "object", "additionalProperties",
+                    "type", "string", "number", "boolean");
+        return scalar(key);
+}
 
+static json_t *schema_of_value(const struct config_key *key)
+{
+        json_t *schema;
+
+        if (!key->is_list || key->type == KEY_FILE_OF)
+                return schema_of_item(key);
+        schema = json_pack("{s:s s:o}", "type", "array", "items", schema_of_item(key));
         if (key->is_required)
                 json_object_set_new(schema, "minItems", json_integer(1));
         if (key->max_items > 0)
@@ -87,62 +102,16 @@ static json_t *list(const struct config_key *key, json_t *items)
         return schema;
 }
 
-static json_t *schema_of_value(const struct config_key *key)
-{
-        switch (key->type) {
-        case KEY_TEXT:
-                return key->choices != NULL ? choice(key) : text();
-        case KEY_FILE_OF:
-        case KEY_LINES_OF:
-                return text();
-        case KEY_CHOICE:
-                return choice(key);
-        case KEY_BOOL:
-                return json_pack(
-                    "{s:[{s:[b b s s]} o]}", "anyOf", "enum", 1, 0, "true", "false", reference());
-        case KEY_INTEGER:
-                return number(key, "integer", "^(0|[1-9][0-9]*)$");
-        case KEY_NUMBER:
-                return number(key, "number", "^[0-9]+(\\.[0-9]+)?$");
-        case KEY_DURATION:
-                return duration();
-        case KEY_SIZE:
-                return either(json_pack("{s:s s:i}", "type", "integer", "minimum", 0),
-                    pattern("^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)?$"));
-        case KEY_TEXTS:
-                return list(key, text());
-        case KEY_DURATIONS:
-                return list(key, duration());
-        case KEY_BLOCK:
-        case KEY_OPTIONAL_BLOCK:
-                return schema_of_block(key->block, false);
-        case KEY_BLOCKS:
-                return list(key, schema_of_block(key->block, strcmp(key->name, "sinks") == 0));
-        case KEY_OPTIONS:
-                return json_pack("{s:s s:{s:[s s s]}}", "type", "object", "additionalProperties",
-                    "type", "string", "number", "boolean");
-        }
-        abort();
-}
-
 static json_t *property(const struct config_key *key)
 {
         json_t *schema = schema_of_value(key);
+        char *help = key_help(key);
 
-        json_object_set_new(schema, "description", json_string(key->help));
+        json_object_set_new(schema, "description", json_string(help));
+        free(help);
         if (key->fallback != NULL)
                 json_object_set_new(schema, "default", json_string(key->fallback));
         return schema;
-}
-
-static const struct config_key *file_of(
-    const struct config_block *block, const struct config_key *key)
-{
-        for (size_t i = 0; i < block->n_keys; i++)
-                if ((block->keys[i].type == KEY_FILE_OF || block->keys[i].type == KEY_LINES_OF) &&
-                    block->keys[i].offset == key->offset)
-                        return &block->keys[i];
-        return NULL;
 }
 
 /* A value or the file that holds it: not both, and one of them if it is required. */
@@ -152,9 +121,9 @@ static void add_rules(json_t *rules, json_t *required, const struct config_block
                 const struct config_key *key = &block->keys[i];
                 const struct config_key *file;
 
-                if (key->type == KEY_FILE_OF || key->type == KEY_LINES_OF)
+                if (key->type == KEY_FILE_OF)
                         continue;
-                file = file_of(block, key);
+                file = key_twin(block, key);
                 if (file == NULL && key->is_required)
                         json_array_append_new(required, json_string(key->name));
                 if (file == NULL)
@@ -179,16 +148,6 @@ static json_t *one_kind(const struct config_block *block)
         return json_pack("{s:o}", "oneOf", kinds);
 }
 
-bool config_block_is_required(const struct config_block *block)
-{
-        for (size_t i = 0; i < block->n_keys; i++)
-                if (block->keys[i].is_required ||
-                    (block->keys[i].type == KEY_BLOCK &&
-                        config_block_is_required(block->keys[i].block)))
-                        return true;
-        return false;
-}
-
 static json_t *schema_of_block(const struct config_block *block, bool is_sink)
 {
         json_t *properties = json_object();
@@ -199,8 +158,7 @@ static json_t *schema_of_block(const struct config_block *block, bool is_sink)
         for (size_t i = 0; i < block->n_keys; i++) {
                 const struct config_key *key = &block->keys[i];
                 json_object_set_new(properties, key->name, property(key));
-                if (key->type == KEY_BLOCK && !key->is_required &&
-                    config_block_is_required(key->block))
+                if (!key->is_required && key_is_required(key))
                         json_array_append_new(required, json_string(key->name));
         }
         add_rules(rules, required, block);

@@ -4,7 +4,6 @@
 #include "cli/doctor/check_findings.h"
 #include "cli/doctor/cmd_doctor.h"
 #include "config/config.h"
-#include "config/redis_url.h"
 #include "config/url.h"
 #include "pg/blocking_conn.h"
 

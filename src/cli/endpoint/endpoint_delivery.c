@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "cli/process.h"
 #include "config/config.h"
+#include "config/url.h"
 #include "sinks/address_guard.h"
-#include "sinks/http/http_url.h"
 #include "sinks/registry.h"
 #include "sinks/sink_contract.h"
 

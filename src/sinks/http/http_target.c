@@ -4,11 +4,11 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "config/secret.h"
+#include "config/url.h"
 #include "sinks/address_guard.h"
 #include "sinks/http/http_batcher.h"
 #include "sinks/http/http_fixed_headers.h"
 #include "sinks/http/http_signing.h"
-#include "sinks/http/http_url.h"
 
 #include <assert.h>
 #include <curl/curl.h>

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "config/redis_url.h"
+#include "config/url.h"
 #include "loop/timer.h"
 
 #include <stdio.h>

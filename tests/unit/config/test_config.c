@@ -557,6 +557,20 @@ Test(config, refuses_yaml_that_is_malformed_or_too_clever)
         REFUSE_ALL(cases);
 }
 
+Test(config, limits_how_many_keys_a_mapping_may_have)
+{
+        struct bytes text = {0};
+
+        bytes_printf(&text, PG SINK "    module:\n      file: m.so\n      options:\n");
+        for (int i = 0; i < 1000; i++)
+                bytes_printf(&text, "        o%d: 1\n", i);
+        config_free(load(text.data));
+        bytes_printf(&text, "        more: 1\n");
+        refuse(text.data, "1008:9",
+            "sinks[0].module.options: holds one key too many: a mapping may hold 1000");
+        bytes_deinit(&text);
+}
+
 Test(config, refuses_values_of_another_shape)
 {
         static const struct bad cases[] = {
@@ -578,6 +592,17 @@ Test(config, refuses_values_of_another_shape)
             {PG SINK "    stdout:\n", "5:5",
                 "sinks[0].stdout: must be a mapping of keys to values ({} for"},
             {PG SINK "    stdout: true\n", "5:5", "found a single value"},
+            {PG SINK "    module: {file: m.so, options: [" CANARY "]}\n", "5:26",
+                "sinks[0].module.options: must be a mapping of names to single values, as in"},
+            {PG SINK "    module: {file: m.so, options: {a: [" CANARY "]}}\n", "5:36",
+                "sinks[0].module.options.a: must be a single value; found a list"},
+            {PG SINK "    module: {file: m.so, options: {a: }}\n", "5:36",
+                "sinks[0].module.options.a: is empty"},
+            {PG SINK "    module: {file: m.so, options: {a.b: 1}}\n", "5:36",
+                "sinks[0].module.options.a.b: is not the name of an option"},
+            {PG SINK "    module: {file: m.so, options: {a: 1, a: 2}}\n", "5:42", "is given twice"},
+            {"postgres: {dsn: \"${UNSET_VARIABLE}\"}\nlog: {level: [" CANARY "]}\n", "2:7",
+                "log.level: must be a single value; found a list"},
             {GOOD "log: {level: }\n", "6:7", "log.level: is empty"},
             {GOOD "log: {level: ~}\n", "6:7", "log.level: is empty"},
             {"postgres: {dsn: x, password: null}\n", "1:20", "postgres.password: is empty"},
@@ -866,6 +891,10 @@ Test(config, refuses_bad_urls_and_secrets_without_quoting_them)
             {REDIS("redis://:" CANARY "@"), "has no host"},
             {REDIS("redis://h:0"), "malformed host or port"},
             {REDIS("redis://h:65536"), "malformed host or port"},
+            {REDIS("redis://h:"), "malformed host or port"},
+            {REDIS("redis://h:080"), "malformed host or port"},
+            {REDIS("redis://[fe80::1%25eth0]"), "malformed host or port"},
+            {REDIS("redis://[::g]"), "malformed host or port"},
             {REDIS("redis://h:63x"), "malformed host or port"},
             {REDIS("redis://[::1"), "malformed host or port"},
             {REDIS("redis://h_%41"), "malformed host or port"},

@@ -80,7 +80,7 @@ static void expect_block(const char *document, const char *path, const struct co
                 expect_key(section, path, key);
                 if (key->block != NULL) {
                         char *inner = xasprintf("%s%s%s%s", path, *path != '\0' ? "." : "",
-                            key->name, key->type == KEY_BLOCKS ? "[]" : "");
+                            key->name, key->is_list ? "[]" : "");
                         expect_block(document, inner, key->block);
                         free(inner);
                 }

@@ -1,10 +1,48 @@
-/* Where a sink delivers to, in words for people, without what may be a secret. */
+/* What kind of sink a configuration is of, and where it delivers to. */
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "config/config.h"
 #include "config/url.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+const char *sink_config_kind(const struct sink_config *sink)
+{
+        if (sink->redis != NULL)
+                return "redis";
+        if (sink->http != NULL)
+                return "http";
+        if (sink->email != NULL)
+                return "email";
+        if (sink->stdout_ != NULL)
+                return "stdout";
+        if (sink->module != NULL)
+                return "module";
+        abort(); /* config_load() accepts no sink without a kind */
+}
+
+const void *sink_config_options(const struct sink_config *sink)
+{
+        if (sink->redis != NULL)
+                return sink->redis;
+        if (sink->http != NULL)
+                return sink->http;
+        if (sink->email != NULL)
+                return sink->email;
+        if (sink->stdout_ != NULL)
+                return sink->stdout_;
+        if (sink->module != NULL)
+                return &sink->module->options;
+        abort();
+}
+
+bool sink_config_fans_out(const struct sink_config *sink)
+{
+        if (sink->http != NULL)
+                return sink->http->endpoints == HTTP_ENDPOINTS_TABLE;
+        return sink->module != NULL && sink->module->endpoints == HTTP_ENDPOINTS_TABLE;
+}
 
 /* Of a URL no more than this: a token may stand in its path, and often does. */
 static void append_origin(struct bytes *words, const char *text)

@@ -1,10 +1,9 @@
-#include "config/scalar.h"
+#include "config/value_types.h"
 
 #include "base/alloc.h"
-#include "config/secret.h"
 #include "config/units.h"
 
-#include <stdint.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +16,7 @@ static bool fail_range(const struct scalar *value)
 {
         const struct config_key *key = value->key;
 
-        return source_fail(value->source, value->path,
+        return source_fail(value->source, value->path, "",
             "'%.80s'%s is out of range; allowed: %s to %s", value->written, after_filling(value),
             key->min, key->max);
 }
@@ -27,11 +26,12 @@ static bool fail_form(const struct scalar *value, const char *allowed)
         const struct config_key *key = value->key;
 
         if (key->min != NULL)
-                return source_fail(value->source, value->path,
+                return source_fail(value->source, value->path, "",
                     "'%.80s'%s is not allowed here; allowed: %s, from %s to %s", value->written,
                     after_filling(value), allowed, key->min, key->max);
-        return source_fail(value->source, value->path, "'%.80s'%s is not allowed here; allowed: %s",
-            value->written, after_filling(value), allowed);
+        return source_fail(value->source, value->path, "",
+            "'%.80s'%s is not allowed here; allowed: %s", value->written, after_filling(value),
+            allowed);
 }
 
 static bool find_choice(const char *choices, const char *text, unsigned *out_index)
@@ -50,7 +50,7 @@ static bool find_choice(const char *choices, const char *text, unsigned *out_ind
         }
 }
 
-static bool set_choice(const struct scalar *value)
+static bool parse_choice(const struct scalar *value)
 {
         unsigned index;
 
@@ -60,7 +60,7 @@ static bool set_choice(const struct scalar *value)
         return true;
 }
 
-static bool set_bool(const struct scalar *value)
+static bool parse_bool(const struct scalar *value)
 {
         bool is_true = strcmp(value->text, "true") == 0;
 
@@ -70,7 +70,7 @@ static bool set_bool(const struct scalar *value)
         return true;
 }
 
-static bool set_unsigned(
+static bool parse_unsigned(
     const struct scalar *value, bool (*parse)(const char *text, uint64_t *out), const char *form)
 {
         uint64_t number;
@@ -85,14 +85,24 @@ static bool set_unsigned(
         if (number < min || number > max)
                 return fail_range(value);
         narrow = (uint32_t)number;
-        if (value->key->member_bytes == sizeof narrow)
+        if (value->key->value_bytes == sizeof narrow)
                 memcpy(value->member, &narrow, sizeof narrow);
         else
                 memcpy(value->member, &number, sizeof number);
         return true;
 }
 
-static bool set_number(const struct scalar *value)
+static bool parse_integer(const struct scalar *value)
+{
+        return parse_unsigned(value, units_parse_integer, "a whole number");
+}
+
+static bool parse_size(const struct scalar *value)
+{
+        return parse_unsigned(value, units_parse_size, UNITS_SIZE);
+}
+
+static bool parse_number(const struct scalar *value)
 {
         double number;
         double min = 0;
@@ -109,7 +119,7 @@ static bool set_number(const struct scalar *value)
         return true;
 }
 
-static bool set_duration(const struct scalar *value)
+static bool parse_duration(const struct scalar *value)
 {
         int64_t ms;
         int64_t min = 0;
@@ -118,7 +128,7 @@ static bool set_duration(const struct scalar *value)
 
         if (!units_parse_duration(value->text, &ms)) {
                 if (units_parse_integer(value->text, &number))
-                        return source_fail(value->source, value->path,
+                        return source_fail(value->source, value->path, "",
                             "'%.80s'%s has no unit; allowed: " UNITS_DURATION ", from %s to %s",
                             value->written, after_filling(value), value->key->min, value->key->max);
                 return fail_form(value, UNITS_DURATION);
@@ -153,87 +163,111 @@ static bool check_text(const struct scalar *value)
         if (wrong == NULL && value->key->check != NULL)
                 wrong = value->key->check(value->text);
         if (wrong != NULL)
-                return source_fail(value->source, value->path, "%s", wrong);
+                return source_fail(value->source, value->path, "", "%s", wrong);
         if (value->key->choices != NULL && !find_choice(value->key->choices, value->text, &index))
                 return fail_form(value, value->key->choices);
         return true;
 }
 
-/* Takes the place of what the member held. */
-static void store_text(void *member, const char *text)
+static bool parse_text(const struct scalar *value)
 {
-        char *copy = xstrdup(text);
+        char *copy;
 
-        memcpy(member, &copy, sizeof copy);
-}
-
-static bool set_text(const struct scalar *value)
-{
         if (!check_text(value))
                 return false;
-        store_text(value->member, value->text);
+        copy = xstrdup(value->text);
+        memcpy(value->member, &copy, sizeof copy);
         return true;
 }
 
-/* The row whose value may stand in a file instead. */
-static const struct config_key *twin_of(
-    const struct config_block *block, const struct config_key *file_key)
+static void append_text(struct bytes *text, const struct config_key *key, const void *member)
 {
-        for (size_t i = 0; i < block->n_keys; i++)
-                if (block->keys[i].type == KEY_TEXT && block->keys[i].offset == file_key->offset)
-                        return &block->keys[i];
-        abort();
+        (void)key;
+        if (member_text(member) != NULL)
+                bytes_append_text(text, member_text(member));
 }
 
-static bool set_from_file(const struct scalar *value, const struct config_block *block)
+static void append_choice(struct bytes *text, const struct config_key *key, const void *member)
 {
-        const struct config_key *twin = twin_of(block, value->key);
-        struct scalar held = *value;
-        struct error why;
-        char *line;
-        bool is_set;
+        const char *choice = key->choices;
+        unsigned n;
 
-        if (member_text(value->member) != NULL)
-                return source_fail(value->source, value->path,
-                    "is given together with %s; keep one of the two", twin->name);
-        line = secret_read_line(value->text, &why);
-        if (line == NULL)
-                return source_fail_as(value->source, why.kind, value->path, "the file '%.400s' %s",
-                    value->written, why.text);
-        held.key = twin;
-        held.text = line;
-        is_set = set_text(&held);
-        secret_free(line);
-        return is_set;
+        memcpy(&n, member, sizeof n);
+        for (; n > 0; n--)
+                choice = strchr(choice, ',') + 2;
+        bytes_append(text, choice, strcspn(choice, ","));
 }
 
-bool scalar_set(const struct scalar *value, const struct config_block *block)
+static void append_bool(struct bytes *text, const struct config_key *key, const void *member)
 {
-        switch (value->key->type) {
-        case KEY_TEXT:
-        case KEY_TEXTS: /* one of its items */
-                return set_text(value);
-        case KEY_FILE_OF:
-                return set_from_file(value, block);
-        case KEY_CHOICE:
-                return set_choice(value);
-        case KEY_BOOL:
-                return set_bool(value);
-        case KEY_INTEGER:
-                return set_unsigned(value, units_parse_integer, "a whole number");
-        case KEY_NUMBER:
-                return set_number(value);
-        case KEY_DURATION:
-        case KEY_DURATIONS: /* one of its items */
-                return set_duration(value);
-        case KEY_SIZE:
-                return set_unsigned(value, units_parse_size, UNITS_SIZE);
-        case KEY_LINES_OF: /* many */
-        case KEY_BLOCK:
-        case KEY_OPTIONAL_BLOCK:
-        case KEY_BLOCKS:
-        case KEY_OPTIONS:
-                break; /* no scalars */
-        }
-        abort();
+        (void)key;
+        bytes_append_text(text, *(const bool *)member ? "true" : "false");
+}
+
+static void append_integer(struct bytes *text, const struct config_key *key, const void *member)
+{
+        uint64_t wide;
+        uint32_t narrow;
+
+        memcpy(&narrow, member, sizeof narrow);
+        wide = narrow;
+        if (key->value_bytes == sizeof wide)
+                memcpy(&wide, member, sizeof wide);
+        bytes_printf(text, "%" PRIu64, wide);
+}
+
+static void append_number(struct bytes *text, const struct config_key *key, const void *member)
+{
+        double number;
+
+        (void)key;
+        memcpy(&number, member, sizeof number);
+        bytes_printf(text, "%.15g", number);
+}
+
+static void append_duration(struct bytes *text, const struct config_key *key, const void *member)
+{
+        int64_t ms;
+
+        (void)key;
+        memcpy(&ms, member, sizeof ms);
+        units_append_duration(text, ms);
+}
+
+static void append_size(struct bytes *text, const struct config_key *key, const void *member)
+{
+        uint64_t bytes;
+
+        (void)key;
+        memcpy(&bytes, member, sizeof bytes);
+        units_append_size(text, bytes);
+}
+
+#define TRUE_OR_FALSE "{\"enum\": [true, false, \"true\", \"false\"]}"
+
+const struct value_type value_types[] = {
+    [KEY_TEXT] = {"text", "list of texts", parse_text, append_text, NULL, NULL},
+    [KEY_CHOICE] = {"text", NULL, parse_choice, append_choice, NULL, NULL},
+    [KEY_BOOL] = {"true or false", NULL, parse_bool, append_bool, TRUE_OR_FALSE, NULL},
+    [KEY_INTEGER] = {"integer", NULL, parse_integer, append_integer, "{\"type\": \"integer\"}",
+        "^(0|[1-9][0-9]*)$"},
+    [KEY_NUMBER] = {"number", NULL, parse_number, append_number, "{\"type\": \"number\"}",
+        "^[0-9]+(\\.[0-9]+)?$"},
+    [KEY_DURATION] = {"duration", "list of durations", parse_duration, append_duration,
+        "{\"const\": 0}", "^(0|[0-9]+(ms|s|m|h|d))$"},
+    [KEY_SIZE] = {"size", NULL, parse_size, append_size, "{\"type\": \"integer\", \"minimum\": 0}",
+        "^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)?$"},
+    [KEY_FILE_OF] = {"path", "path", NULL, NULL, NULL, NULL},
+    [KEY_BLOCK] = {"block", "list of blocks", NULL, NULL, NULL, NULL},
+    [KEY_OPTIONAL_BLOCK] = {"block", NULL, NULL, NULL, NULL, NULL},
+    [KEY_OPTIONS] = {"names and values", NULL, NULL, NULL, NULL, NULL},
+};
+
+const char *key_type_name(const struct config_key *key)
+{
+        const struct value_type *type = &value_types[key->type];
+
+        if (key->check == check_readable_file || key->check == check_folder)
+                return "path";
+        return key->is_list ? type->list_name : type->name;
 }
