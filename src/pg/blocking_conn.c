@@ -253,6 +253,14 @@ bool blocking_conn_run(struct blocking_conn *conn, const char *sql, struct error
         return result != NULL;
 }
 
+struct rows *rows_of(PGresult *result)
+{
+        struct rows *rows = xcalloc(1, sizeof *rows);
+
+        rows->result = result;
+        return rows;
+}
+
 struct rows *blocking_conn_query(struct blocking_conn *conn, const char *sql,
     const struct parameter *parameters, int n_parameters, struct error *error)
 {
@@ -272,10 +280,8 @@ struct rows *blocking_conn_query(struct blocking_conn *conn, const char *sql,
                 result = read_answer(conn, error);
         else
                 connection_failed(conn, error);
-        if (result != NULL) {
-                rows = xcalloc(1, sizeof *rows);
-                rows->result = result;
-        }
+        if (result != NULL)
+                rows = rows_of(result);
         free(values);
         free(lengths);
         free(formats);

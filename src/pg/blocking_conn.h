@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct blocking_conn;
+struct pg_result; /* libpq's PGresult */
 struct rows;
 
 struct blocking_conn_settings {
@@ -43,6 +44,9 @@ bool blocking_conn_run(struct blocking_conn *conn, const char *sql, struct error
 struct rows *blocking_conn_query(struct blocking_conn *conn, const char *sql,
     const struct parameter *parameters, int n_parameters, struct error *error)
     __attribute__((warn_unused_result));
+
+/* The same reading for what a connection that does not wait was answered. Takes over the result. */
+struct rows *rows_of(struct pg_result *result);
 
 int rows_count(const struct rows *rows);
 const char *rows_text(const struct rows *rows, int row, int column); /* NULL for SQL's NULL */
