@@ -8,7 +8,6 @@
 #include "outbox/event_row.h"
 #include "outbox/routing.h"
 #include "outbox/session.h"
-#include "outbox/stragglers.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -331,14 +330,6 @@ static void send_request(struct lane_store *store)
         execute(store, page_statements_get(&store->outbox->pages, store->outbox->conn, &shape),
             &params);
         array_deinit(&params.stragglers);
-}
-
-/* One that waited for what comes behind it, when the session was lost. */
-void lane_store_forget_page(struct lane_store *store)
-{
-        if (store->page != NULL)
-                store->page->release(store->page);
-        store->page = NULL;
 }
 
 void lane_store_read(struct lane_store *store, const struct page_request *request)
