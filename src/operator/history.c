@@ -1,10 +1,11 @@
-/* Replay: copies of what a lane has passed, parked for it until their turn. */
 #include "operator/history.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+extern const char rewind_sql[]; /* rewind.sql, embedded at build time */
 
 static const char fix_sql[] =
     "SELECT coalesce($1::timestamptz, now() - $2::bigint * interval '1 ms'),"
@@ -51,6 +52,11 @@ static const char find_sql[] =
     "SELECT min(id) FROM courier.outbox WHERE ($1::bigint IS NULL OR id >= $1)"
     " AND ($2::timestamptz IS NULL OR created_at >= $2)"
     " AND ($3::bigint IS NULL OR created_at >= now() - $3 * interval '1 ms')";
+
+static const char count_sql[] =
+    "SELECT coalesce(sum(greatest(0, greatest(from_floor,"
+    "   CASE WHEN until_snapshot IS NOT NULL THEN last_id END) - ($3::bigint - 1))), 0)"
+    " FROM courier.cursor WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2)";
 
 static const char *number(char *text, size_t size, int64_t n)
 {
@@ -165,4 +171,40 @@ bool history_find(struct blocking_conn *conn, const struct log_position *moment,
         *out_id = first != NULL ? strtoll(first, NULL, 10) : 0;
         rows_free(rows);
         return true;
+}
+
+static struct rows *query_rewind(struct blocking_conn *conn, const char *sql, const char *sink,
+    int lane, int64_t id, struct error *error)
+{
+        char lane_text[16], id_text[24];
+        const struct parameter parameters[] = {{.value = sink},
+            {.value = lane == HISTORY_ALL_LANES ? NULL : lane_text}, {.value = id_text}};
+
+        snprintf(lane_text, sizeof lane_text, "%d", lane);
+        snprintf(id_text, sizeof id_text, "%" PRId64, id);
+        return blocking_conn_query(conn, sql, parameters, 3, error);
+}
+
+bool history_count_rewind(struct blocking_conn *conn, const char *sink, int lane, int64_t id,
+    int64_t *out_n_events, struct error *error)
+{
+        struct rows *rows = query_rewind(conn, count_sql, sink, lane, id, error);
+
+        if (rows == NULL)
+                return false;
+        *out_n_events = strtoll(rows_text(rows, 0, 0), NULL, 10);
+        rows_free(rows);
+        return true;
+}
+
+bool history_rewind(struct blocking_conn *conn, const char *sink, int lane, int64_t id,
+    int64_t *out_n_lanes, struct error *error)
+{
+        struct rows *rows = query_rewind(conn, rewind_sql, sink, lane, id, error);
+
+        if (rows == NULL)
+                return false;
+        *out_n_lanes = rows_count(rows);
+        rows_free(rows);
+        return blocking_conn_run(conn, "COMMIT", error);
 }

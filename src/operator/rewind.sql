@@ -1,4 +1,4 @@
--- Moves cursors back to an id (used by src/operator/rewind.c).
+-- Moves cursors back to an id (used by src/operator/history.c).
 --
 -- $1 sink  $2 lane, or NULL: all  $3 the first id to be delivered again
 --

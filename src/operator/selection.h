@@ -8,7 +8,9 @@
 
 #include "pg/blocking_conn.h"
 
+#include <inttypes.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct selection {
         /* NULL: any. Borrowed. */
@@ -30,9 +32,34 @@ struct selection_texts {
         char newer_than_ms[24];
 };
 
+static inline const char *selection_age(char *text, size_t size, int64_t age_ms)
+{
+        if (age_ms < 0)
+                return NULL;
+        snprintf(text, size, "%" PRId64, age_ms);
+        return text;
+}
+
 /* Fills the first SELECTION_PARAMETERS of `parameters`, which borrow both. */
-void selection_fill(
-    const struct selection *selection, struct selection_texts *texts, struct parameter *parameters);
+static inline void selection_fill(
+    const struct selection *selection, struct selection_texts *texts, struct parameter *parameters)
+{
+        const char *values[SELECTION_PARAMETERS] = {
+            selection->sink,
+            selection->topic,
+            selection->key,
+            selection->word,
+            selection_age(
+                texts->older_than_ms, sizeof texts->older_than_ms, selection->older_than_ms),
+            selection_age(
+                texts->newer_than_ms, sizeof texts->newer_than_ms, selection->newer_than_ms),
+            selection->ids,
+            selection->endpoint,
+        };
+
+        for (int i = 0; i < SELECTION_PARAMETERS; i++)
+                parameters[i] = (struct parameter){.value = values[i]};
+}
 
 /* The condition, on a table with columns sink, lane, topic and key and the three that are named. */
 #define SELECTION_SQL(id, word, time)                                                              \

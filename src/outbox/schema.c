@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "pg/blocking_conn.h"
-#include "pg/dsn_split.h"
+#include "pg/dsn.h"
 #include "text/shell_word.h"
 
 #include <stdio.h>

@@ -3,8 +3,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "pg/dsn_check.h"
-#include "pg/dsn_split.h"
+#include "pg/dsn.h"
 #include "pg/pg_error.h"
 #include "pg/tls_default.h"
 
