@@ -167,6 +167,44 @@ COMMENT ON COLUMN courier.cursor.epoch IS 'Raised whenever a relay takes the lan
 COMMENT ON COLUMN courier.cursor.system_identifier IS 'The cluster whose transaction ids the snapshots speak of';
 COMMENT ON COLUMN courier.cursor.is_owner_lane IS 'Nothing is delivered from here: its lock covers the sink''s other lanes, and it keeps no events';
 
+-- An event, by its id and transaction, is behind a lane: all that its from_snapshot shows is, and of an
+-- open difference what has an id up to last_id. A function that the planner inlines.
+CREATE FUNCTION courier.has_passed(
+  from_snapshot pg_snapshot, until_snapshot pg_snapshot, last_id bigint, id bigint, txid xid8
+) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT pg_catalog.pg_visible_in_snapshot(txid, from_snapshot)
+         OR until_snapshot IS NOT NULL AND id <= last_id
+            AND pg_catalog.pg_visible_in_snapshot(txid, until_snapshot)
+$$;
+COMMENT ON FUNCTION courier.has_passed(pg_snapshot, pg_snapshot, bigint, bigint, xid8)
+  IS 'Whether a lane with this cursor has an event with this id and txid behind it';
+
+-- The advisory locks of the relays: their first key is 1668248946 ("cour"), the second is the lock_id of
+-- a lane, 0 for the doorbell or -1 (as an oid 4294967295) for courier.maintain(). Every role that may
+-- connect can take one of them; but a role that may not move cursors runs no relay.
+CREATE VIEW courier.relay_lock AS
+  SELECT lock.objid::bigint AS lock_id, lock.pid, lock.mode = 'ExclusiveLock' AS is_exclusive,
+         coalesce(pg_catalog.has_table_privilege(session.usesysid, 'courier.cursor', 'UPDATE'), true) AS is_relay,
+         session.usename, session.application_name, session.client_addr, session.client_port,
+         session.backend_start
+  FROM pg_catalog.pg_locks AS lock
+  LEFT JOIN pg_catalog.pg_stat_activity AS session USING (pid)
+  WHERE lock.locktype = 'advisory' AND lock.classid = 1668248946 AND lock.objsubid = 2 AND lock.granted
+    AND lock.database = (SELECT oid FROM pg_catalog.pg_database
+                         WHERE datname = pg_catalog.current_database());
+COMMENT ON VIEW courier.relay_lock IS 'The advisory locks of the relays in this database, and the sessions that hold them';
+COMMENT ON COLUMN courier.relay_lock.is_relay IS 'Its role may move cursors; a session without that right only keeps relays out';
+
+CREATE VIEW courier.lane_owner AS
+  SELECT lane.sink, lane.lane, lock.pid, lock.application_name, lock.client_addr, lock.client_port
+  FROM courier.cursor AS lane
+  JOIN courier.cursor AS locked ON locked.sink = lane.sink AND locked.lane IN (0, lane.lane)
+  JOIN courier.relay_lock AS lock ON lock.lock_id = locked.lock_id
+  WHERE lock.is_relay;
+COMMENT ON VIEW courier.lane_owner
+  IS 'The relay that owns a lane: it holds the lock of that lane, or that of lane 0, which covers the sink''s others';
+
 -- The doorbell. A relay that is busy looks for news by itself; one that sleeps has to be woken, and
 -- holds the advisory lock (1668248946, 0), or waits for it. A writer that gets the lock shared knows
 -- that nobody sleeps, does not even call the function, and keeps the lock until its transaction has
@@ -273,6 +311,9 @@ GRANT USAGE ON SCHEMA courier TO courier_relay;
 GRANT SELECT ON courier.outbox, courier.schema_version TO courier_relay;
 GRANT SELECT ON SEQUENCE courier.outbox_id_seq TO courier_relay;
 GRANT SELECT, INSERT, UPDATE ON courier.cursor TO courier_relay;
+GRANT SELECT ON courier.relay_lock, courier.lane_owner TO courier_relay;
+REVOKE ALL ON FUNCTION courier.has_passed(pg_snapshot, pg_snapshot, bigint, bigint, xid8) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION courier.has_passed(pg_snapshot, pg_snapshot, bigint, bigint, xid8) TO courier_relay;
 REVOKE ALL ON FUNCTION courier.await_quiet(integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION courier.await_quiet(integer) TO courier_relay;
 -- But for outbox_floor(), which the defaults of courier.endpoint call for whoever may add receivers.

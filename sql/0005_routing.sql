@@ -1,4 +1,22 @@
--- pgcourier schema, version 5: what the filters of sinks and receivers say about an event.
+-- pgcourier schema, version 5: what the patterns and filters of sinks and receivers say about an event.
+
+-- A pattern of topics or types, without its `!`, as a regular expression that is not anchored: * is any
+-- run of characters without a dot, ** any run at all, everything else stands for itself. The same rule
+-- in C: src/text/topic_pattern.h. Both functions are inlined by the planner.
+CREATE FUNCTION courier.pattern_regex(pattern text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(
+           pg_catalog.regexp_replace(pattern, '([].\\+?()[{}|^$])', '\\\1', 'g'),
+           '**', E'\x01'), '*', '[^.]*'), E'\x01', '.*')
+$$;
+COMMENT ON FUNCTION courier.pattern_regex(text) IS 'A pattern of topics, e.g. orders.*, as a part of a regular expression';
+
+CREATE FUNCTION courier.pattern_matches(pattern text, topic text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT topic OPERATOR(pg_catalog.~) ('^(?:' OPERATOR(pg_catalog.||) courier.pattern_regex(pattern)
+                                       OPERATOR(pg_catalog.||) ')$')
+$$;
+COMMENT ON FUNCTION courier.pattern_matches(text, text) IS 'Whether a pattern of topics, e.g. orders.*, matches a topic';
 
 -- Which of the filters (jsonpath predicates) are true of a payload, by their numbers from 1, in order.
 -- What jsonb cannot hold (\u0000, numbers beyond its range) meets no filter, and neither does what a jsonpath
@@ -82,8 +100,9 @@ END
 $$;
 COMMENT ON FUNCTION courier.filter_error(text) IS 'What is wrong with a jsonpath predicate, or NULL';
 
-REVOKE ALL ON FUNCTION courier.true_filters(json, jsonpath[], bigint), courier.filter_error(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION courier.true_filters(json, jsonpath[], bigint), courier.filter_error(text)
-  TO courier_relay;
+REVOKE ALL ON FUNCTION courier.pattern_regex(text), courier.pattern_matches(text, text),
+  courier.true_filters(json, jsonpath[], bigint), courier.filter_error(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION courier.pattern_regex(text), courier.pattern_matches(text, text),
+  courier.true_filters(json, jsonpath[], bigint), courier.filter_error(text) TO courier_relay;
 
 INSERT INTO courier.schema_version (version, name) VALUES (5, 'routing');

@@ -79,8 +79,7 @@ BEGIN
     CONTINUE WHEN reader.last_id >= p.upper - 1 AND pg_snapshot_xmin(reader.until_snapshot) >= p.closed_xid;
     EXECUTE format(
       'SELECT count(*) FROM (SELECT FROM courier.%I WHERE txid >= pg_snapshot_xmin($1)'
-      ' AND NOT pg_visible_in_snapshot(txid, $1)'
-      ' AND ($2 IS NULL OR id > $3 OR NOT pg_visible_in_snapshot(txid, $2)) LIMIT $4) AS needed', p.name)
+      ' AND NOT courier.has_passed($1, $2, $3, id, txid) LIMIT $4) AS needed', p.name)
       INTO events
       USING reader.from_snapshot, reader.until_snapshot, reader.last_id,
             CASE WHEN NOT are_counted THEN 1 END;

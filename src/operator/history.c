@@ -13,19 +13,15 @@ static const char fix_sql[] =
     " coalesce(pg_catalog.pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0),"
     " EXISTS (SELECT FROM courier.cursor WHERE sink = $5 AND lane = $6::integer)";
 
-/* What the lane has not passed is not history: it would be delivered twice, and out of order. The
- * pattern of topics is turned into a regular expression as in outbox/selection.h. */
+/* What the lane has not passed is not history: it would be delivered twice, and out of order. */
 static const char read_sql[] =
     "SELECT o.id, o.topic, o.type, o.headers::text FROM courier.outbox AS o, courier.cursor AS c"
     " WHERE c.sink = $1 AND c.lane = $2::integer"
     " AND o.id > $3::bigint AND o.id <= $4::bigint"
-    " AND (pg_visible_in_snapshot(o.txid, c.from_snapshot) OR (c.until_snapshot IS NOT NULL"
-    "   AND o.id <= c.last_id AND pg_visible_in_snapshot(o.txid, c.until_snapshot)))"
+    " AND courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, o.id, o.txid)"
     " AND ($5::timestamptz IS NULL OR o.created_at >= $5)"
     " AND ($6::timestamptz IS NULL OR o.created_at <= $6)"
-    " AND ($7::text IS NULL OR o.topic ~ ('^(?:' || replace(replace(replace("
-    "   regexp_replace($7, '([^[:alnum:]*])', '\\\\\\1', 'g'), '**', E'\\x01'),"
-    "   '*', '[^.]*'), E'\\x01', '.*') || ')$'))"
+    " AND ($7::text IS NULL OR courier.pattern_matches($7, o.topic))"
     " AND ($8::text IS NULL OR o.key = $8)"
     " ORDER BY o.id LIMIT $9::integer";
 

@@ -1,6 +1,7 @@
 #include "operator/rebase.h"
 
 #include "base/alloc.h"
+#include "outbox/schema.h"
 #include "pg/blocking_conn.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@ static const char lock_sql[] =
 
 static const char owned_sql[] =
     "SELECT sink FROM courier.cursor"
-    " WHERE NOT pg_try_advisory_xact_lock(1668248946, lock_id) ORDER BY sink LIMIT 1";
+    " WHERE NOT pg_try_advisory_xact_lock(" LOCK_CLASS ", lock_id) ORDER BY sink LIMIT 1";
 
 /* By how many the ids that were written are above the oldest that is in use, our own included. */
 static const char missing_sql[] =

@@ -64,9 +64,7 @@ static inline void selection_fill(
 /* The condition, on a table with columns sink, lane, topic and key and the three that are named. */
 #define SELECTION_SQL(id, word, time)                                                              \
         "($1::text IS NULL OR sink = $1)"                                                          \
-        " AND ($2::text IS NULL OR topic ~ ('^(?:' || replace(replace(replace("                    \
-        "regexp_replace($2, '([^[:alnum:]*])', '\\\\\\1', 'g'), '**', E'\\x01'),"                  \
-        " '*', '[^.]*'), E'\\x01', '.*') || ')$'))"                                                \
+        " AND ($2::text IS NULL OR courier.pattern_matches($2, topic))"                            \
         " AND ($3::text IS NULL OR key = $3)"                                                      \
         " AND ($4::text IS NULL OR " word " = $4)"                                                 \
         " AND ($5::bigint IS NULL OR " time " <= now() - $5 * interval '1 millisecond')"           \

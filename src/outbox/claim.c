@@ -10,6 +10,7 @@
  * It may be given back before that, to the same session or to another one.
  */
 #include "base/alloc.h"
+#include "outbox/schema.h"
 #include "outbox/session.h"
 #include "pg/pg_error.h"
 
@@ -27,9 +28,6 @@ enum {
         READ_PARKED_KEYS,
         UNLOCK,
 };
-
-/* The first key of all our advisory locks: "cour". */
-#define LOCK_CLASS "1668248946"
 
 const struct pg_statement claim_statements[] = {
     [CHECK_FILTER] = {.name = "check_filter",

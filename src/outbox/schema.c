@@ -16,8 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first key is the one of all our advisory locks; lanes have second keys from 1. */
-#define LOCK_MIGRATIONS "SELECT pg_catalog.pg_advisory_xact_lock(1668248946, 0)"
+#define LOCK_MIGRATIONS "SELECT pg_catalog.pg_advisory_xact_lock(" LOCK_CLASS ", 0)"
 
 extern const char sql_0001_outbox[];
 extern const char sql_0002_failures[];

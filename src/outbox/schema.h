@@ -9,6 +9,10 @@
 
 #include <stddef.h>
 
+/* The first key of all our advisory locks, "cour", as SQL writes it; lanes, the doorbell and the
+ * maintenance have second keys of their own (courier.relay_lock). */
+#define LOCK_CLASS "1668248946"
+
 struct blocking_conn;
 
 struct migration {
