@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The rest of a query about rows of courier.cursor as c; $1 is a sink or NULL, $2 the sinks of a
+/* The rest of a query about rows of courier.cursor as c: $1 a sink or NULL, $2 the sinks of a
  * configuration or NULL. */
 #define ABOUT_CURSORS                                                                              \
         " FROM courier.cursor AS c"                                                                \
@@ -20,24 +20,26 @@
         " CROSS JOIN LATERAL (SELECT c.sink <> ALL ($2::text[]) AS is_orphan) AS judged"           \
         " WHERE $1::text IS NULL OR c.sink = $1 ORDER BY c.sink, c.lane"
 
-static const char list_sql[] = "SELECT c.sink, c.lane, " SELECTION_ENDPOINT(
-    "c") ", place.reached, lag.behind,"
-         " to_char(c.settled_at " AS_UTC_SECONDS "),"
-         " 'pid ' || owner.pid || coalesce(' (' || nullif(owner.application_name, '') || ')', ''),"
-         " CASE WHEN judged.is_orphan THEN 'ORPHAN' WHEN NOT judged.is_orphan THEN 'yes' END,"
-         " judged.is_orphan" ABOUT_CURSORS;
+#define ENDPOINT SELECTION_ENDPOINT("c")
+
+static const char list_sql[] =
+    "SELECT c.sink, c.lane, " ENDPOINT ", place.reached, lag.behind,"
+    " to_char(c.settled_at " AS_UTC_SECONDS "),"
+    " 'pid ' || owner.pid || coalesce(' (' || nullif(owner.application_name, '') || ')', ''),"
+    " CASE WHEN judged.is_orphan THEN 'ORPHAN' WHEN NOT judged.is_orphan THEN 'yes' END,"
+    " judged.is_orphan" ABOUT_CURSORS;
 
 static const char list_json_sql[] =
-    "SELECT (SELECT row_to_json(line) FROM (SELECT c.sink, c.lane, " SELECTION_ENDPOINT(
-        "c") " AS endpoint, place.reached, lag.behind,"
-             " to_char(c.settled_at " AS_UTC ") AS settled_at,"
-             " CASE WHEN owner.pid IS NOT NULL THEN json_build_object('pid', owner.pid,"
-             "   'application_name', owner.application_name, 'client', host(owner.client_addr)) "
-             "END AS owner,"
-             " judged.is_orphan) AS line)" ABOUT_CURSORS;
+    "SELECT (SELECT row_to_json(line) FROM (SELECT"
+    "  c.sink, c.lane, " ENDPOINT " AS endpoint, place.reached, lag.behind,"
+    "  to_char(c.settled_at " AS_UTC ") AS settled_at,"
+    "  CASE WHEN owner.pid IS NOT NULL THEN json_build_object('pid', owner.pid,"
+    "    'application_name', owner.application_name, 'client', host(owner.client_addr))"
+    "  END AS owner,"
+    "  judged.is_orphan) AS line)" ABOUT_CURSORS;
 
-/* The locks are tried one by one in the order of the lanes; a receiver's lane is held by the lock of
- * the sink's own as well. They end with the transaction. */
+/* Tries the locks one by one in the order of the lanes; the lock of lane 0 also holds a receiver's
+ * lane. They end with the transaction. */
 static const char hold_sql[] =
     "WITH lane AS MATERIALIZED (SELECT sink, lane,"
     "   pg_catalog.pg_try_advisory_xact_lock(" LOCK_CLASS ", lock_id) AS is_free"
@@ -45,8 +47,8 @@ static const char hold_sql[] =
     "         AND ($2::integer IS NULL OR lane IN (0, $2)) ORDER BY lane OFFSET 0) AS held)"
     " SELECT count(*) FILTER (WHERE $2::integer IS NULL OR lane = $2),"
     "  count(*) FILTER (WHERE NOT is_free),"
-    "  (SELECT count(*) FROM courier.parked WHERE sink = $1 AND ($2::integer IS NULL OR lane = "
-    "$2)),"
+    "  (SELECT count(*) FROM courier.parked"
+    "   WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2)),"
     "  (SELECT count(*) FROM courier.dead_letter"
     "   WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2)),"
     "  (SELECT count(*) FROM courier.pause WHERE sink = $1)"

@@ -81,9 +81,8 @@ const char dead_redrive_sql[] =
     "  INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, first_error,"
     "    first_failed_at, last_error, last_failed_at, is_redriven,"
     "    event_id, topic, key, type, payload, data, headers, created_at)"
-    "  SELECT sink, lane, outbox_id, 'delayed', statement_timestamp(), coalesce(first_error, "
-    "error),"
-    "    coalesce(first_failed_at, died_at), error, died_at, true,"
+    "  SELECT sink, lane, outbox_id, 'delayed', statement_timestamp(),"
+    "    coalesce(first_error, error), coalesce(first_failed_at, died_at), error, died_at, true,"
     "    event_id, topic, key, type, payload, data, headers, created_at"
     "  FROM first ORDER BY id"
     "  ON CONFLICT ON CONSTRAINT parked_pkey DO NOTHING"
@@ -94,19 +93,20 @@ const char dead_redrive_sql[] =
     "  WHERE dead_letter.id = first.id"
     "  RETURNING dead_letter.id"
     ")"
-    " SELECT picked.id, removed.id IS NOT NULL, has_receiver FROM picked LEFT JOIN removed ON "
-    "removed.id = "
-    "picked.id"
+    " SELECT picked.id, removed.id IS NOT NULL, has_receiver"
+    " FROM picked LEFT JOIN removed ON removed.id = picked.id"
     " ORDER BY picked.id";
 
-const char dead_drop_sql[] = "WITH removed AS ("
-                             "  DELETE FROM courier.dead_letter WHERE id IN ("
-                             "    SELECT id FROM courier.dead_letter"
-                             "    WHERE " MATCHES " AND id > $9::bigint AND id <= $11::bigint"
-                             "    ORDER BY id LIMIT $10::bigint FOR UPDATE)"
-                             "  RETURNING id"
-                             ")"
-                             " SELECT id, true, true FROM removed ORDER BY id";
+/* The columns of dead_redrive_sql. */
+const char dead_drop_sql[] =
+    "WITH removed AS ("
+    "  DELETE FROM courier.dead_letter"
+    "  WHERE id IN (SELECT id FROM courier.dead_letter"
+    "               WHERE " MATCHES " AND id > $9::bigint AND id <= $11::bigint"
+    "               ORDER BY id LIMIT $10::bigint FOR UPDATE)"
+    "  RETURNING id"
+    ")"
+    " SELECT id, true AS is_gone, true AS has_receiver FROM removed ORDER BY id";
 
 static const struct {
         const char *sql;

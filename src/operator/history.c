@@ -5,39 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const char rewind_sql[]; /* rewind.sql, embedded at build time */
+/* Of the .sql files beside this one, embedded at build time. */
+extern const char history_sql[];
+extern const char replay_sql[];
+extern const char rewind_sql[];
 
 static const char fix_sql[] =
     "SELECT coalesce($1::timestamptz, now() - $2::bigint * interval '1 ms'),"
     " coalesce($3::timestamptz, now() - $4::bigint * interval '1 ms'),"
     " coalesce(pg_catalog.pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0),"
     " EXISTS (SELECT FROM courier.cursor WHERE sink = $5 AND lane = $6::integer)";
-
-/* What the lane has not passed is not history: it would be delivered twice, and out of order. */
-static const char read_sql[] =
-    "SELECT o.id, o.topic, o.type, o.headers::text FROM courier.outbox AS o, courier.cursor AS c"
-    " WHERE c.sink = $1 AND c.lane = $2::integer"
-    " AND o.id > $3::bigint AND o.id <= $4::bigint"
-    " AND courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, o.id, o.txid)"
-    " AND ($5::timestamptz IS NULL OR o.created_at >= $5)"
-    " AND ($6::timestamptz IS NULL OR o.created_at <= $6)"
-    " AND ($7::text IS NULL OR courier.pattern_matches($7, o.topic))"
-    " AND ($8::text IS NULL OR o.key = $8)"
-    " ORDER BY o.id LIMIT $9::integer";
-
-/* As `dead redrive` does it: delayed, so each takes its place behind its key when it is due. The
- * positions are drawn in the order of the ids, columns of type json keep their bytes. The mark is
- * that of redriven events, and a header that tells the two apart. */
-static const char replay_sql[] =
-    "INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, is_redriven,"
-    "  event_id, topic, key, type, payload, data, headers, created_at)"
-    " SELECT $1, $2::integer, o.id, 'delayed',"
-    "  statement_timestamp() + (given.nth - 1) * $4::bigint * interval '1 microsecond', true,"
-    "  o.event_id, o.topic, o.key, o.type, o.payload, o.data,"
-    "  coalesce(o.headers, '{}') || '{\"replayed\": \"true\"}', o.created_at"
-    " FROM unnest($3::bigint[]) WITH ORDINALITY AS given (id, nth)"
-    "  JOIN courier.outbox AS o ON o.id = given.id ORDER BY given.nth"
-    " ON CONFLICT ON CONSTRAINT parked_pkey DO NOTHING RETURNING 1";
 
 static const char due_sql[] =
     "SELECT count(*) FROM (SELECT FROM courier.parked WHERE sink = $1 AND lane = $2::integer"
@@ -113,7 +90,7 @@ struct rows *history_read(struct blocking_conn *conn, const struct history_range
             {.value = or_null(range->to_time)}, {.value = range->topic}, {.value = range->key},
             {.value = number(limit, sizeof limit, max_rows)}};
 
-        return blocking_conn_query(conn, read_sql, parameters, 9, error);
+        return blocking_conn_query(conn, history_sql, parameters, 9, error);
 }
 
 bool history_replay(struct blocking_conn *conn, const struct history_range *range, const char *ids,
