@@ -230,6 +230,12 @@ static void run_batch(struct action *action)
         }
 }
 
+static void on_notified(void *owner, PGresult *result)
+{
+        PQclear(result);
+        run_batch(owner);
+}
+
 static void on_batch(void *owner, PGresult *result)
 {
         struct action *action = owner;
@@ -239,8 +245,9 @@ static void on_batch(void *owner, PGresult *result)
         rows_free(rows);
         if (action->statement == REDRIVE && !action->progress.is_through)
                 pg_conn_execute(
-                    action->session->conn, &statements[NOTIFY], NULL, false, NULL, NULL);
-        run_batch(action);
+                    action->session->conn, &statements[NOTIFY], NULL, false, on_notified, action);
+        else
+                run_batch(action);
 }
 
 static void on_counted(void *owner, PGresult *result)
