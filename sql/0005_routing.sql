@@ -9,22 +9,23 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
            pg_catalog.regexp_replace(pattern, '([].\\+?()[{}|^$])', '\\\1', 'g'),
            '**', E'\x01'), '*', '[^.]*'), E'\x01', '.*')
 $$;
-COMMENT ON FUNCTION courier.pattern_regex(text) IS 'A pattern of topics, e.g. orders.*, as a part of a regular expression';
+COMMENT ON FUNCTION courier.pattern_regex(text)
+  IS 'A pattern of topics, e.g. orders.*, as a part of a regular expression';
 
 CREATE FUNCTION courier.pattern_matches(pattern text, topic text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT topic OPERATOR(pg_catalog.~) ('^(?:' OPERATOR(pg_catalog.||) courier.pattern_regex(pattern)
                                        OPERATOR(pg_catalog.||) ')$')
 $$;
-COMMENT ON FUNCTION courier.pattern_matches(text, text) IS 'Whether a pattern of topics, e.g. orders.*, matches a topic';
+COMMENT ON FUNCTION courier.pattern_matches(text, text)
+  IS 'Whether a pattern of topics, e.g. orders.*, matches a topic';
 
 -- Which of the filters (jsonpath predicates) are true of a payload, by their numbers from 1, in order.
--- What jsonb cannot hold (\u0000, numbers beyond its range) meets no filter, and neither does what a jsonpath
--- complains about although told to be silent: that is the event's fault, or the filter's, and the
--- same each time. It fails where it is the server's (memory, a disk) or the time's (statement_timeout), and
--- says in the error's detail what it was at: the event that it was given, and the number of the filter, or 0.
--- Names are qualified rather than found by a search_path of its own, which would cost as much as the
--- rest of a call.
+-- A payload that jsonb cannot hold (\u0000, numbers beyond its range) meets no filter, and a filter whose
+-- jsonpath fails although it is silent is not met: the event or the filter is at fault, and the answer is
+-- the same each time. The function fails where the server is at fault (memory, a disk) or the time is up
+-- (statement_timeout); the error's detail names the event that it was given, and the number of the filter,
+-- or 0. Names are qualified, because a search_path of its own would cost as much as the rest of a call.
 CREATE FUNCTION courier.true_filters(payload json, filters jsonpath[], event_id bigint DEFAULT NULL)
 RETURNS integer[]
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -83,8 +84,8 @@ DECLARE
   answer jsonb;
 BEGIN
   path := filter;
-  -- Each list of subscripts multiplies what comes after it, here too: [0, 0][0, 0]... Only those have commas,
-  -- outside of strings.
+  -- Each list of subscripts multiplies the work for what follows it, here too: [0, 0][0, 0]... Outside of
+  -- strings only such lists have commas.
   IF regexp_replace(path::text, '"([^"\\]|\\.)*"', '', 'g') ~ '(,.*){9}' THEN
     RETURN 'it has too many subscripts in lists ([0, 1]): at most 8 commas in all';
   END IF;

@@ -24,7 +24,7 @@ struct operator_session {
 
         struct list actions;    /* action::link */
         struct timer *tell;     /* some actions have ended */
-        struct timer *patience; /* those who wait for a status have waited long enough */
+        struct timer *patience; /* requests have waited long enough for a new status */
 };
 
 /* The actions of struct admin_operations. */

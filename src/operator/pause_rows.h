@@ -29,7 +29,7 @@ extern const char pause_remove_sql[];
 bool pauses_add(struct blocking_conn *conn, const char *sink, const char *reason,
     bool *out_was_paused, struct error *error) __attribute__((warn_unused_result));
 
-/* Removes the sink's pauses, whoever made them, and returns them; none is no error. */
+/* Removes the sink's pauses, an operator's and the relay's, and returns them; none is no error. */
 struct rows *pauses_remove(struct blocking_conn *conn, const char *sink, struct error *error);
 
 /* Whether a relay has ever owned a lane of it here, or it is paused. */

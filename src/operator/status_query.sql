@@ -51,7 +51,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
   ORDER BY n DESC, pid LIMIT 10
 ), lanes AS MATERIALIZED (
   -- Of a sink that fans out those of its receivers that are not paused: the others' events wait
-  -- because somebody said so.
+  -- because an operator wants them to.
   SELECT cursor.*, greatest(from_floor, last_id) AS above, endpoint.topics AS lane_topics,
          endpoint.types AS lane_types, sinks.topics, sinks.types, sinks.header_names, sinks.header_values,
          has_filter OR endpoint.filter IS NOT NULL AS is_filtered,
@@ -245,7 +245,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
                      WHERE parked.sink = blocked.sink AND parked.lane = blocked.lane
                        AND parked.outbox_id = blocked.head_id) AS head ON true
 ), holders AS (
-  -- Who keeps the oldest rows from being removed. Sessions of other databases do not.
+  -- What keeps VACUUM from removing the oldest rows. Sessions of other databases do not.
   SELECT pid, greatest(age(backend_xmin), age(backend_xid)) AS age_xids,
          (SELECT at FROM moment) - coalesce(xact_start, query_start) AS age,
          concat_ws(', ', coalesce(state, 'a session'), 'application ' || nullif(application_name, ''),
@@ -266,7 +266,8 @@ WITH RECURSIVE moment AS MATERIALIZED (
   UNION ALL
   SELECT relid, true FROM pg_partition_tree('courier.outbox') WHERE isleaf
 ), held AS (
-  -- What is over and still needed, as maintenance last found it. For whom is asked of the oldest alone.
+  -- Expired partitions that are still needed, as maintenance last found it. What needs them is asked of
+  -- the oldest alone.
   SELECT count(*) AS n, coalesce(sum(bytes), 0) AS bytes, min(held_since) AS since,
          (array_agg(name ORDER BY lower))[1] AS oldest
   FROM courier.retention WHERE held_by IS NOT NULL AND emptied_at IS NULL

@@ -1,6 +1,6 @@
 /*
- * The receivers of a sink that fans out. They are read again whenever they may
- * have changed; but only a digest, unless they have.
+ * The receivers of a sink that fans out. Whenever they may have changed a digest of them is read, and the
+ * receivers only if it differs.
  */
 #include "outbox/endpoint_table.h"
 
@@ -89,7 +89,7 @@ struct endpoint_table {
         void *owner;  /* borrowed */
         char *digest; /* owned; of the last answer, NULL: none in this session */
         bool is_reading, is_reading_due;
-        bool is_changed; /* somebody said so while they were being read */
+        bool is_changed; /* a notification came while they were being read */
 };
 
 struct endpoint_table *endpoint_table_create(struct outbox *outbox, const char *sink,

@@ -79,7 +79,7 @@ static void ask_proven(struct filter_queue *queue)
 }
 
 /* After a rest it is the turn of a slow one, and while the connection rests, of the others: first of those
- * that have never been slow. So nobody waits for all of those that are. */
+ * that have never been slow. So no filter waits for all slow ones. */
 static struct filter *next_in_line(const struct filter_bench *bench)
 {
         bool is_rested = !timer_is_armed(bench->rest);

@@ -19,7 +19,7 @@
  * - The planner knows nothing of an append-only table's growing end, and every one of our
  *   statements has an index made for it: generic plans over ordered index scans are right at any
  *   size and cost no planning.
- * - search_path: every name is qualified; nobody's function can come in between.
+ * - search_path: every name is qualified; no other schema's function can be meant.
  * - statement_timeout, lock_timeout: the server gives up before we would give up the session, because a
  *   statement that is one lane's own need not take it along.
  */
@@ -236,7 +236,7 @@ static void on_pooling_known(void *owner, const struct error *error)
                 pg_conn_fail(outbox->conn, error);
 }
 
-/* Before anything is prepared or set, for whoever else gets this server process. */
+/* Before anything is prepared or set: a pooler may give this server process to another client. */
 static void on_server_known(void *owner, PGresult *result)
 {
         struct outbox *outbox = owner;

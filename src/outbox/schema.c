@@ -64,7 +64,7 @@ bool schema_check_version(int found, struct error *error)
         if (found == schema_known_version())
                 return true;
         lack = describe_lack(found);
-        /* No command that could be pasted: who reads this is most often a role that may not. */
+        /* No complete command: the reader's role is most often one that may not run it. */
         error_set(error, ERROR_SCHEMA,
             "%s: the database's owner or a superuser has to run pgcourier migrate --dsn DSN", lack);
         free(lack);
@@ -252,7 +252,7 @@ bool schema_maker_find(
 
         if (rows == NULL)
                 return false;
-        /* A cluster whose superusers may all not log in: somebody has to be told what it takes. */
+        /* A cluster in which no superuser may log in: name what it takes. */
         *out_maker = (struct schema_maker){
             .is_us = is_known && rows_bool(rows, 0, IS_US),
             .is_owner = is_known && rows_bool(rows, 0, IS_OWNER),

@@ -38,8 +38,8 @@ bool schema_check_version(int found, struct error *error) __attribute__((warn_un
 bool schema_check(struct blocking_conn *conn, int found, struct error *error)
     __attribute__((warn_unused_result));
 
-/* Judges what the database is encoded in, "UTF8": ERROR_SCHEMA for any other, with what to do. Events
- * and our own words hold whatever Unicode has, and what cannot be converted would stop everybody. */
+/* Checks the database's encoding: ERROR_SCHEMA for any but "UTF8", with what to do. Events and our own
+ * texts may hold any Unicode character, and one that cannot be converted would stop all deliveries. */
 bool schema_check_encoding(const char *found, struct error *error)
     __attribute__((warn_unused_result));
 
@@ -83,7 +83,8 @@ struct schema_maker {
 bool schema_maker_find(struct blocking_conn *conn, struct schema_maker *out_maker,
     struct error *error) __attribute__((warn_unused_result));
 
-/* "run `pgcourier migrate`", or who may and `us` may not, with the whole command. The caller's to free. */
+/* "run `pgcourier migrate`", or that `us` may not and which role may, with the whole command. The
+ * caller's to free. */
 char *schema_maker_words(const struct schema_maker *maker, const char *us);
 
 void schema_maker_deinit(struct schema_maker *maker);

@@ -24,7 +24,7 @@ void session_note_looked(struct outbox *outbox, const struct page *page)
         uint64_t n_ids, n_news;
 
         if (page != NULL) {
-                /* Also what is not for this sink: who writes that wants to be left in peace as well. */
+                /* Events for other sinks count, too: their writers are to be spared notifications as well. */
                 n_ids = (uint64_t)(page->start.until->floor - page->start.from->floor);
                 n_news = page->n_events > n_ids ? page->n_events : n_ids;
                 if (n_news > outbox->n_news)

@@ -197,7 +197,7 @@ static bool statement_failed(
         keep_field(conn->constraint, sizeof conn->constraint, result, PG_DIAG_CONSTRAINT_NAME);
 
         pg_error_append(&conn->message, primary);
-        /* Class 23 quotes the whole row that broke a constraint: somebody's payload. */
+        /* Class 23 quotes the whole row that broke a constraint, with its payload. */
         shows_row = strncmp(conn->sqlstate, "23", 2) == 0;
         if (detail != NULL && !shows_row) {
                 bytes_append_text(&conn->message, ": ");

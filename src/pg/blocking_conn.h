@@ -69,7 +69,7 @@ int blocking_conn_backend_pid(const struct blocking_conn *conn);      /* as told
 
 enum blocking_conn_privacy {
         PRIVACY_LOCAL,     /* a unix socket or a loopback address */
-        PRIVACY_NONE,      /* everybody on the way can read along */
+        PRIVACY_NONE,      /* the network can read along */
         PRIVACY_ENCRYPTED, /* but the server's name was not verified */
         PRIVACY_VERIFIED,
 };

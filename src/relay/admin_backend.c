@@ -134,7 +134,7 @@ static void on_status(void *owner, const json_t *status)
                             json_number_value(json_object_get(backlog, "overdue_age")), now_us);
         }
         log_foreign_locks(admin_backend, status);
-        /* A sink's state begins when telemetry finds it: now, and not only when somebody asks. */
+        /* A sink's state begins when telemetry finds it: now, and not at the next request. */
         telemetry_refresh(admin_backend->telemetry, now_us);
 }
 
