@@ -11,7 +11,8 @@ CREATE TABLE courier.schema_version (
   name       text        NOT NULL,
   applied_at timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE courier.schema_version IS 'The migrations that have been applied; the highest version is the schema''s';
+COMMENT ON TABLE courier.schema_version
+  IS 'The migrations that have been applied; the highest version is the schema''s';
 
 -- Roles without login: grant them to the roles that applications and the relay log in with.
 DO $$
@@ -24,7 +25,7 @@ BEGIN
         EXECUTE pg_catalog.format('CREATE ROLE %I NOLOGIN', role_name);
       EXCEPTION
         WHEN duplicate_object OR unique_violation THEN
-          NULL; -- somebody else was faster
+          NULL; -- another session was faster
         WHEN insufficient_privilege THEN
           RAISE EXCEPTION 'role % does not exist and % may not create it', role_name, current_user
             USING ERRCODE = 'insufficient_privilege',
@@ -39,8 +40,9 @@ $$;
 --
 -- txid stands before id on purpose: defaults are evaluated in column order, so a transaction has
 -- its xid before it draws its first id. The reader's bounds rest on that (docs/architecture.md).
--- Partitioned by id, so that what is over goes as a whole: courier.maintain() makes partitions ahead
--- and drops old ones; were it never called, the default partition would take all (0006_retention.sql).
+-- Partitioned by id, so that old events are dropped a partition at a time: courier.maintain() makes
+-- partitions ahead and drops old ones. If it is never called, the default partition takes all rows
+-- (0006_retention.sql).
 CREATE TABLE courier.outbox (
   txid       xid8        NOT NULL DEFAULT pg_current_xact_id(),
   id         bigint      GENERATED ALWAYS AS IDENTITY (CACHE 1),
@@ -77,19 +79,23 @@ CREATE INDEX outbox_txid_id_idx ON courier.outbox (txid, id);
 COMMENT ON TABLE courier.outbox IS 'Events, appended by the transactions that cause them; read by pgcourier';
 COMMENT ON COLUMN courier.outbox.txid IS 'The transaction that wrote the row; never set by hand';
 COMMENT ON COLUMN courier.outbox.id IS 'Order of insertion; gaps are normal';
-COMMENT ON COLUMN courier.outbox.event_id IS 'Identity of the event towards receivers, the same at every attempt';
-COMMENT ON COLUMN courier.outbox.topic IS 'What the event is about, e.g. orders.created; sinks choose topics by pattern';
-COMMENT ON COLUMN courier.outbox.key IS 'Ordering key, usually the id of the aggregate; NULL: no order asked for';
+COMMENT ON COLUMN courier.outbox.event_id
+  IS 'Identity of the event towards receivers, the same at every attempt';
+COMMENT ON COLUMN courier.outbox.topic
+  IS 'What the event is about, e.g. orders.created; sinks choose topics by pattern';
+COMMENT ON COLUMN courier.outbox.key
+  IS 'Ordering key, usually the id of the aggregate; NULL: no order asked for';
 COMMENT ON COLUMN courier.outbox.type IS 'The kind of event, for receivers; not used by pgcourier';
-COMMENT ON COLUMN courier.outbox.payload IS 'The body as JSON, delivered byte for byte as it was written; or data';
+COMMENT ON COLUMN courier.outbox.payload
+  IS 'The body as JSON, delivered byte for byte as it was written; or data';
 COMMENT ON COLUMN courier.outbox.data IS 'The body as bytes; or payload';
 COMMENT ON COLUMN courier.outbox.headers IS 'A JSON object of names and values that sinks may pass on';
-COMMENT ON COLUMN courier.outbox.deliver_at IS 'Not to be delivered earlier; its place in the order of its key is the one it has then';
+COMMENT ON COLUMN courier.outbox.deliver_at
+  IS 'Not to be delivered earlier; its place in the order of its key is the one it has then';
 
--- Where an id is drawn decides what a reader takes for read (docs/architecture.md). That is right only
--- while each id is drawn one by one, each above all that were drawn before: a sequence with a CACHE gives
--- a session ids in advance, one that was set back gives them again. Says what is wrong, and what helps;
--- nothing: NULL. reached: what it must not be below.
+-- A reader trusts that each id is above all that were drawn before it (docs/architecture.md). A sequence
+-- with a CACHE gives a session ids in advance, and one that was set back gives ids again. Returns what is
+-- wrong and what helps; NULL: nothing is wrong. reached: the last id must not be below it.
 CREATE FUNCTION courier.outbox_sequence_trouble(reached bigint, OUT trouble text, OUT remedy text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -111,12 +117,12 @@ $$;
 COMMENT ON FUNCTION courier.outbox_sequence_trouble(bigint)
   IS 'What is wrong with the sequence of the outbox, and what to do about it; NULL: nothing';
 
--- The floor of a frame: the last id that was drawn. Fails if the sequence is not to be relied on, or
--- below what it had reached before: no frame is made then.
+-- The floor of a frame: the last id that was drawn. Fails if the sequence cannot be relied on, or is
+-- below what it had reached before; then no frame is made.
 --
--- The value comes first: reading it takes a lock, until the transaction ends, that ALTER SEQUENCE waits
--- for. So the settings are those that the value was drawn with; and they are asked of a function,
--- because a statement's snapshot is older than that lock.
+-- The value is read first: that takes a lock, held until the transaction ends, which ALTER SEQUENCE waits
+-- for. So the settings read after it are those that the value was drawn with. A function reads them,
+-- because the statement's snapshot is older than the lock.
 CREATE FUNCTION courier.outbox_floor(reached bigint DEFAULT 0) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -162,16 +168,60 @@ CREATE TABLE courier.cursor (
 ) WITH (fillfactor = 50);
 
 COMMENT ON TABLE courier.cursor IS 'How far each sink has durably come in the outbox';
-COMMENT ON COLUMN courier.cursor.lock_id IS 'Second key of the advisory lock that the lane''s owner holds; the first is 1668248946';
-COMMENT ON COLUMN courier.cursor.epoch IS 'Raised whenever a relay takes the lane; a settle of an older epoch changes nothing';
-COMMENT ON COLUMN courier.cursor.system_identifier IS 'The cluster whose transaction ids the snapshots speak of';
-COMMENT ON COLUMN courier.cursor.is_owner_lane IS 'Nothing is delivered from here: its lock covers the sink''s other lanes, and it keeps no events';
+COMMENT ON COLUMN courier.cursor.lock_id
+  IS 'Second key of the advisory lock that the lane''s owner holds; the first is 1668248946';
+COMMENT ON COLUMN courier.cursor.epoch
+  IS 'Raised whenever a relay takes the lane; a settle of an older epoch changes nothing';
+COMMENT ON COLUMN courier.cursor.system_identifier
+  IS 'The cluster whose transaction ids the snapshots speak of';
+COMMENT ON COLUMN courier.cursor.is_owner_lane
+  IS 'Nothing is delivered from here: its lock covers the sink''s other lanes, and it keeps no events';
 
--- The doorbell. A relay that is busy looks for news by itself; one that sleeps has to be woken, and
--- holds the advisory lock (1668248946, 0), or waits for it. A writer that gets the lock shared knows
--- that nobody sleeps, does not even call the function, and keeps the lock until its transaction has
--- ended, so that no relay falls asleep over it (docs/architecture.md). No payload; several
--- notifications of one transaction are sent as one.
+-- Whether a lane has an event behind it: every event that from_snapshot shows, and of an open difference
+-- those with an id up to last_id. The planner inlines it.
+CREATE FUNCTION courier.has_passed(
+  from_snapshot pg_snapshot, until_snapshot pg_snapshot, last_id bigint, id bigint, txid xid8
+) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT pg_catalog.pg_visible_in_snapshot(txid, from_snapshot)
+         OR until_snapshot IS NOT NULL AND id <= last_id
+            AND pg_catalog.pg_visible_in_snapshot(txid, until_snapshot)
+$$;
+COMMENT ON FUNCTION courier.has_passed(pg_snapshot, pg_snapshot, bigint, bigint, xid8)
+  IS 'Whether a lane with this cursor has an event with this id and txid behind it';
+
+-- The advisory locks of the relays: their first key is 1668248946 ("cour"), the second is the lock_id of
+-- a lane, 0 for the doorbell or -1 (as an oid 4294967295) for courier.maintain(). Every role that may
+-- connect can take one of them; but a role that may not move cursors runs no relay.
+CREATE VIEW courier.relay_lock AS
+  SELECT lock.objid::bigint AS lock_id, lock.pid, lock.mode = 'ExclusiveLock' AS is_exclusive,
+         coalesce(pg_catalog.has_table_privilege(session.usesysid, 'courier.cursor', 'UPDATE'), true) AS is_relay,
+         session.usename, session.application_name, session.client_addr, session.client_port,
+         session.backend_start
+  FROM pg_catalog.pg_locks AS lock
+  LEFT JOIN pg_catalog.pg_stat_activity AS session USING (pid)
+  WHERE lock.locktype = 'advisory' AND lock.classid = 1668248946 AND lock.objsubid = 2 AND lock.granted
+    AND lock.database = (SELECT oid FROM pg_catalog.pg_database
+                         WHERE datname = pg_catalog.current_database());
+COMMENT ON VIEW courier.relay_lock
+  IS 'The advisory locks of the relays in this database, and the sessions that hold them';
+COMMENT ON COLUMN courier.relay_lock.is_relay
+  IS 'Its role may move cursors; a session without that right only keeps relays out';
+
+CREATE VIEW courier.lane_owner AS
+  SELECT lane.sink, lane.lane, lock.pid, lock.application_name, lock.client_addr, lock.client_port
+  FROM courier.cursor AS lane
+  JOIN courier.cursor AS locked ON locked.sink = lane.sink AND locked.lane IN (0, lane.lane)
+  JOIN courier.relay_lock AS lock ON lock.lock_id = locked.lock_id
+  WHERE lock.is_relay;
+COMMENT ON VIEW courier.lane_owner
+  IS 'The relay that owns a lane: it holds the lock of that lane, or that of lane 0, which covers the sink''s others';
+
+-- The doorbell. A busy relay polls. A sleeping relay has to be woken; it holds the advisory lock
+-- (1668248946, 0), or waits for it. A writer that gets the lock in shared mode knows that no relay
+-- sleeps: it does not call the function, and keeps the lock until its transaction ends, so that no relay
+-- falls asleep before that (docs/architecture.md). The notification has no payload; PostgreSQL sends
+-- several of one transaction as one.
 CREATE FUNCTION courier.ring() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -186,9 +236,9 @@ CREATE TRIGGER ring AFTER INSERT ON courier.outbox
   WHEN (NOT pg_catalog.pg_try_advisory_xact_lock_shared(1668248946, 0))
   EXECUTE FUNCTION courier.ring();
 
--- For the relay: takes the lock for this session, but waits no longer than that. While it waits, who
--- comes does not get it shared; when it is granted, all who had it shared have ended. In the moment
--- in which the time is up it may have been granted: that is taken back.
+-- For the relay: takes the lock for this session, or gives up after at_most_ms. While it waits, new
+-- writers do not get the lock in shared mode; when it is granted, all transactions that had it have
+-- ended. It may be granted in the moment in which the time is up: then it is released again.
 CREATE FUNCTION courier.await_quiet(at_most_ms integer) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -202,16 +252,16 @@ EXCEPTION
 END
 $$;
 COMMENT ON FUNCTION courier.await_quiet(integer)
-  IS 'Takes the doorbell''s lock for the session: nobody has written events without ringing';
+  IS 'Takes the doorbell''s lock for the session: from then on every writer of events rings';
 
 -- Publishes one event in the caller's transaction and returns its event_id. Give the body as
 -- payload (JSON) or as data (bytes). The same as an INSERT into courier.outbox, with names:
 --
 --   SELECT courier.publish('orders.created', '{"order": 17}', key => '17');
 --
--- Change rows first, publish last. An event comes after that of another transaction for sure if it is
--- published after that one committed, or after a lock was got that that one held until then, such as
--- the lock of a row that both change.
+-- Change rows first, publish last. An event is sure to come after that of another transaction if it is
+-- published after that transaction committed, or after waiting for a lock that it held, such as the lock
+-- of a row that both change.
 --
 -- Errors: check_violation with the name of the broken rule, e.g. topic_must_not_be_empty.
 CREATE FUNCTION courier.publish(
@@ -240,7 +290,7 @@ GRANT INSERT (event_id, topic, key, type, payload, data, headers, deliver_at)
 GRANT EXECUTE ON FUNCTION courier.publish(text, json, text, text, jsonb, timestamptz, bytea, uuid)
   TO courier_publisher;
 
--- The highest id that anybody speaks of: an event, a cursor, a receiver, a partition that is full.
+-- The highest id that is in use: by an event, a cursor, a receiver or a full partition.
 CREATE FUNCTION courier.outbox_reached() RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -252,7 +302,7 @@ END
 $$;
 COMMENT ON FUNCTION courier.outbox_reached() IS 'What the sequence of the outbox must not be below';
 
--- TRUNCATE with RESTART IDENTITY would give ids again that cursors and receivers have behind them.
+-- TRUNCATE with RESTART IDENTITY would draw ids again that cursors and receivers have passed.
 CREATE FUNCTION courier.keep_sequence() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -273,9 +323,13 @@ GRANT USAGE ON SCHEMA courier TO courier_relay;
 GRANT SELECT ON courier.outbox, courier.schema_version TO courier_relay;
 GRANT SELECT ON SEQUENCE courier.outbox_id_seq TO courier_relay;
 GRANT SELECT, INSERT, UPDATE ON courier.cursor TO courier_relay;
+GRANT SELECT ON courier.relay_lock, courier.lane_owner TO courier_relay;
+REVOKE ALL ON FUNCTION courier.has_passed(pg_snapshot, pg_snapshot, bigint, bigint, xid8) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION courier.has_passed(pg_snapshot, pg_snapshot, bigint, bigint, xid8) TO courier_relay;
 REVOKE ALL ON FUNCTION courier.await_quiet(integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION courier.await_quiet(integer) TO courier_relay;
--- But for outbox_floor(), which the defaults of courier.endpoint call for whoever may add receivers.
+-- All but outbox_floor(): the defaults of courier.endpoint call it with the rights of the role that adds a
+-- receiver.
 REVOKE ALL ON FUNCTION courier.outbox_sequence_trouble(bigint), courier.outbox_reached(), courier.keep_sequence()
   FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION courier.outbox_sequence_trouble(bigint), courier.outbox_reached() TO courier_relay;

@@ -45,12 +45,15 @@ CREATE INDEX parked_key_idx ON courier.parked (sink, lane, key, position) WHERE 
 COMMENT ON TABLE courier.parked IS 'Deliveries taken out of the stream to be tried later';
 COMMENT ON COLUMN courier.parked.outbox_id IS 'courier.outbox.id of the event, whose row may be gone by now';
 COMMENT ON COLUMN courier.parked.position IS 'Order of delivery among the rows of a key';
-COMMENT ON COLUMN courier.parked.state IS 'retry: failed, tried again at due_at; blocked: behind an earlier one of its key; delayed: comes at due_at';
+COMMENT ON COLUMN courier.parked.state
+  IS 'retry: failed, tried again at due_at; blocked: behind an earlier one of its key; delayed: comes at due_at';
 COMMENT ON COLUMN courier.parked.due_at IS 'When it is tried; of no meaning while blocked';
 COMMENT ON COLUMN courier.parked.attempts IS 'Those that count: an outage of the destination costs none';
-COMMENT ON COLUMN courier.parked.retried_for IS 'The sum of the delays so far; held against the sink''s retry.max_age';
+COMMENT ON COLUMN courier.parked.retried_for
+  IS 'The sum of the delays so far; held against the sink''s retry.max_age';
 COMMENT ON COLUMN courier.parked.is_redriven IS 'It was a dead letter before, or is a replay';
-COMMENT ON COLUMN courier.parked.skip IS 'Set by hand: the relay makes it a dead letter without another attempt';
+COMMENT ON COLUMN courier.parked.skip
+  IS 'Set by hand: the relay makes it a dead letter without another attempt';
 
 -- Deliveries given up, kept until someone redrives or drops them.
 CREATE TABLE courier.dead_letter (
@@ -83,12 +86,14 @@ CREATE TABLE courier.dead_letter (
 CREATE INDEX dead_letter_sink_idx ON courier.dead_letter (sink, id);
 
 COMMENT ON TABLE courier.dead_letter IS 'Deliveries given up, with the whole event; see pgcourier dead';
-COMMENT ON COLUMN courier.dead_letter.target IS 'Where in the sink it was going: a stream, a URL without its secrets, a recipient';
-COMMENT ON COLUMN courier.dead_letter.reason IS 'rejected: refused for good by the destination or its sink; attempts, age: the sink''s retry policy gave up; too_large: above max_event_bytes; unjudged: its filter took too long; skipped: by hand';
+COMMENT ON COLUMN courier.dead_letter.target
+  IS 'Where in the sink it was going: a stream, a URL without its secrets, a recipient';
+COMMENT ON COLUMN courier.dead_letter.reason
+  IS 'rejected: refused for good by the destination or its sink; attempts, age: the sink''s retry policy gave up; too_large: above max_event_bytes; unjudged: its filter took too long; skipped: by hand';
 COMMENT ON COLUMN courier.dead_letter.error IS 'The last failure in the destination''s words or ours';
 
--- Sinks that stand still: an operator paused them, or their destination refuses us until somebody
--- changes its settings or ours (which the relay finds out by itself, trying now and then).
+-- Paused sinks: by an operator, or by the relay, whose destination refuses it until settings change here
+-- or there (the relay tries now and then).
 CREATE TABLE courier.pause (
   sink      text        NOT NULL,
   by        text        NOT NULL,
@@ -99,7 +104,8 @@ CREATE TABLE courier.pause (
   CONSTRAINT by_must_be_operator_or_relay CHECK (by IN ('operator', 'relay'))
 );
 COMMENT ON TABLE courier.pause IS 'Sinks that stand still; see pgcourier pause and resume';
-COMMENT ON COLUMN courier.pause.by IS 'operator: until pgcourier resume; relay: the destination refuses us, and is tried now and then';
+COMMENT ON COLUMN courier.pause.by
+  IS 'operator: until pgcourier resume; relay: the destination refuses us, and is tried now and then';
 
 -- Tells a running relay that courier.pause, courier.parked or another table was changed by hand.
 CREATE FUNCTION courier.ring_control() RETURNS trigger

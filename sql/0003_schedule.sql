@@ -61,9 +61,11 @@ COMMENT ON COLUMN courier.schedule.id IS 'What the event_id of a tick is made of
 COMMENT ON COLUMN courier.schedule.every IS 'Ticks at starting + n * every; or at';
 COMMENT ON COLUMN courier.schedule.at IS 'Ticks at this time of day in time_zone; or every';
 COMMENT ON COLUMN courier.schedule.days IS 'With at: only on these days of the week; NULL: on all';
-COMMENT ON COLUMN courier.schedule.time_zone IS 'Whose clock at is read on, and whose days and months every counts';
+COMMENT ON COLUMN courier.schedule.time_zone
+  IS 'Whose clock at is read on, and whose days and months every counts';
 COMMENT ON COLUMN courier.schedule.starting IS 'There is no tick before; every counts from here';
-COMMENT ON COLUMN courier.schedule.missed IS 'After a stop: one event for all the ticks that were missed, or all of them';
+COMMENT ON COLUMN courier.schedule.missed
+  IS 'After a stop: one event for all the ticks that were missed, or all of them';
 COMMENT ON COLUMN courier.schedule.next_at IS 'The next tick';
 COMMENT ON COLUMN courier.schedule.last_at IS 'The tick of the last event; NULL: none yet';
 COMMENT ON COLUMN courier.schedule.retry_at IS 'After last_error: when its due ticks are tried again';
@@ -110,10 +112,11 @@ $$;
 COMMENT ON FUNCTION courier.ticks_around(courier.schedule, timestamptz)
   IS 'The last tick of a schedule at or before a moment, and the first one after it';
 
--- The name as pg_timezone_names writes it, whatever its case; NULL if it has no such name. That view reads
--- the file of every time zone. To set one reads a single file and knows its name, but takes POSIX
--- strings and offsets, too. These have a digit and come back without small letters, as do a few old
--- names such as EST5EDT: only then the view decides, and of Factory, which some releases leave out.
+-- The name as pg_timezone_names writes it, found in any case; NULL if there is no such zone. That view
+-- reads the file of every time zone. SET TimeZone reads a single file and knows the zone's name, but
+-- accepts POSIX strings and offsets, too. These have a digit and come back without small letters, as do a
+-- few old names such as EST5EDT: only for them the view is read, and for Factory, which some releases
+-- leave out.
 CREATE FUNCTION courier.time_zone_name(given text) RETURNS text
 LANGUAGE plpgsql STRICT SET search_path = pg_catalog, pg_temp SET TimeZone = 'UTC' AS $$
 DECLARE
@@ -255,10 +258,11 @@ BEGIN
   RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION courier.unschedule(text) IS 'Removes a recurring event; false if there is none of that name';
+COMMENT ON FUNCTION courier.unschedule(text)
+  IS 'Removes a recurring event; false if there is none of that name';
 
--- One tick of one schedule. The event_id is made of the schedule and the time of the tick (a UUID
--- of version 8), so that a tick that a server crash took back comes again under the same one.
+-- One tick of one schedule. The event_id is made from the schedule and the time of the tick (a UUID of
+-- version 8), so that a tick that was lost in a server crash comes again with the same event_id.
 CREATE FUNCTION courier.publish_tick(s courier.schedule, tick timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -279,9 +283,9 @@ COMMENT ON FUNCTION courier.publish_tick(courier.schedule, timestamptz)
 -- Publishes what is due, and returns the milliseconds until more will be; NULL: never. For the
 -- relay; any number of sessions may call it at the same time.
 --
--- A tick's event and the step to the next tick are one transaction, and who has the row's lock is
--- the only one to take it: so each tick is published exactly once. A call publishes 100 events at
--- most, so that the relay's other questions need not wait long; what is left is due again at once.
+-- A tick's event and the step to the next tick are one transaction, under the lock of the schedule's
+-- row: so each tick is published exactly once. A call publishes 100 events at most, so that the relay's
+-- other statements need not wait long; the rest is due again at once.
 -- A schedule whose event cannot be inserted is tried again a minute later, and does not keep the
 -- others from their ticks.
 CREATE FUNCTION courier.tick() RETURNS bigint
@@ -324,7 +328,7 @@ BEGIN
   SELECT min(greatest(s.next_at, s.retry_at)) INTO next FROM courier.schedule AS s;
   RETURN CASE
     WHEN next IS NULL THEN NULL
-    -- Another session has it, or somebody who changes it: it is theirs unless they roll back.
+    -- Another session publishes or changes it: its turn comes only if that session rolls back.
     WHEN next <= moment AND n_left > 0 THEN 1000
     ELSE greatest(ceil(extract(epoch FROM next - clock_timestamp()) * 1000), 0)
   END;

@@ -7,9 +7,10 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   SELECT 'whsec_' || encode(sha256(
     uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'base64')
 $$;
-COMMENT ON FUNCTION courier.new_secret() IS 'A new secret to sign webhooks with: whsec_ and 32 random bytes in base64';
+COMMENT ON FUNCTION courier.new_secret()
+  IS 'A new secret to sign webhooks with: whsec_ and 32 random bytes in base64';
 
--- What the checks below ask of lists, which a CHECK cannot look into itself.
+-- For the checks below: a CHECK cannot look into a list itself.
 CREATE FUNCTION courier.is_secret(secret text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   -- 24 to 64 bytes: as many groups of four digits, of which only the last may be filled up with =.
@@ -31,11 +32,12 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
                                         AND pattern !~ '[[:cntrl:]]', false)), true)
   FROM unnest(patterns) AS pattern
 $$;
-COMMENT ON FUNCTION courier.are_patterns(text[]) IS 'Whether these are at most 100 patterns of topics or types';
+COMMENT ON FUNCTION courier.are_patterns(text[])
+  IS 'Whether these are at most 100 patterns of topics or types';
 
--- What is visible now. A snapshot says nothing of its own transaction: if that has its id already, and
--- somebody with a higher one has committed since, it counts as visible, and so would the events that it
--- publishes. Here it is in progress, which it is.
+-- What is visible now. A snapshot does not list its own transaction: if that has an id already, and a
+-- transaction with a higher id has committed since, it counts as visible, and so would the events that it
+-- publishes. Here it is listed as in progress.
 CREATE FUNCTION courier.visible_now() RETURNS pg_snapshot
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -52,10 +54,9 @@ END
 $$;
 COMMENT ON FUNCTION courier.visible_now() IS 'The current snapshot, with its own transaction in progress';
 
--- What relays say of their sinks: one row for each that was ever served here, written by whoever takes
--- its lane. Receivers can be added to sinks that are known (below), and a relay that stands by sees
--- whether the one that delivers has other settings than its own. Of a sink that no relay has served
--- yet somebody else may tell first:
+-- The sinks that relays have served here: a relay writes the row when it takes the lane. Receivers can be
+-- added to known sinks only (below), and a standby relay sees whether the one that delivers has other
+-- settings than its own. A sink that no relay has served yet can be made known by hand:
 --
 --   INSERT INTO courier.sink (name, fans_out) VALUES ('webhooks', true);
 CREATE TABLE courier.sink (
@@ -70,11 +71,12 @@ CREATE TABLE courier.sink (
 );
 COMMENT ON TABLE courier.sink IS 'The sinks that relays have served here, and with which settings';
 COMMENT ON COLUMN courier.sink.fans_out IS 'It has endpoints: table, so receivers can be added to it';
-COMMENT ON COLUMN courier.sink.settings IS 'Where events go and which, in words without secrets, as the last relay to take the lane had it';
+COMMENT ON COLUMN courier.sink.settings
+  IS 'Where events go and which, in words without secrets, as the last relay to take the lane had it';
 COMMENT ON COLUMN courier.sink.told_at IS 'When settings were last changed';
 
--- For the relay that takes a lane. Somebody else may be telling of the same sink in a transaction of his
--- own: nobody waits for that long; then it is noted by whoever takes the lane next.
+-- For the relay that takes a lane. It does not wait long for a transaction that writes the same row; then
+-- the next relay that takes the lane notes the sink.
 CREATE FUNCTION courier.note_sink(name text, fans_out boolean, settings jsonb) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
 BEGIN
@@ -88,7 +90,8 @@ EXCEPTION
     RETURN false;
 END
 $$;
-COMMENT ON FUNCTION courier.note_sink(text, boolean, jsonb) IS 'For the relay: notes with which settings it serves a sink';
+COMMENT ON FUNCTION courier.note_sink(text, boolean, jsonb)
+  IS 'For the relay: notes with which settings it serves a sink';
 
 -- One row for each receiver of an http sink with `endpoints: table`. Every change takes effect as
 -- soon as it is committed; a running relay is told. By plain SQL:
@@ -176,34 +179,48 @@ CREATE TABLE courier.endpoint (
 -- Counts the dead letters of one receiver without reading those of all.
 CREATE INDEX dead_letter_lane_idx ON courier.dead_letter (sink, lane, id) WHERE lane <> 0;
 
-COMMENT ON TABLE courier.endpoint IS 'The receivers of http sinks with endpoints: table; see pgcourier endpoint';
-COMMENT ON COLUMN courier.endpoint.id IS 'The lane of its rows in courier.cursor, courier.parked and courier.dead_letter';
+COMMENT ON TABLE courier.endpoint
+  IS 'The receivers of http sinks with endpoints: table; see pgcourier endpoint';
+COMMENT ON COLUMN courier.endpoint.id
+  IS 'The lane of its rows in courier.cursor, courier.parked and courier.dead_letter';
 COMMENT ON COLUMN courier.endpoint.sink IS 'The http sink that delivers to it; never changed';
 COMMENT ON COLUMN courier.endpoint.name IS 'For people, commands and events; may be changed';
 COMMENT ON COLUMN courier.endpoint.description IS 'For people; not used by pgcourier';
 COMMENT ON COLUMN courier.endpoint.url IS 'Where its events are posted to';
-COMMENT ON COLUMN courier.endpoint.secret IS 'Signs each request: whsec_ and the key in base64; the receiver needs it to verify';
-COMMENT ON COLUMN courier.endpoint.old_secrets IS 'Earlier secrets, the newest first; they sign too until old_secrets_until';
+COMMENT ON COLUMN courier.endpoint.secret
+  IS 'Signs each request: whsec_ and the key in base64; the receiver needs it to verify';
+COMMENT ON COLUMN courier.endpoint.old_secrets
+  IS 'Earlier secrets, the newest first; they sign too until old_secrets_until';
 COMMENT ON COLUMN courier.endpoint.old_secrets_until IS 'From then on old_secrets sign no longer';
-COMMENT ON COLUMN courier.endpoint.headers IS 'A JSON object of names and texts to send along with each request';
-COMMENT ON COLUMN courier.endpoint.topics IS 'Patterns: * is any characters up to the next dot, ** any at all, ! excludes whatever the others say';
-COMMENT ON COLUMN courier.endpoint.types IS 'Patterns of the same form for the type of an event; empty: any type, or none';
-COMMENT ON COLUMN courier.endpoint.filter IS 'A JSON path predicate that the payload must meet; NULL: any payload';
-COMMENT ON COLUMN courier.endpoint.start IS 'now: only events that were not committed when the receiver was added, those of the same transaction included; beginning: all that the outbox still has';
-COMMENT ON COLUMN courier.endpoint.start_snapshot IS 'What was visible when it was added; with start_floor, the sequence read after that, where it begins; never set by hand';
+COMMENT ON COLUMN courier.endpoint.headers
+  IS 'A JSON object of names and texts to send along with each request';
+COMMENT ON COLUMN courier.endpoint.topics
+  IS 'Patterns: * is any characters up to the next dot, ** any at all, ! excludes whatever the others say';
+COMMENT ON COLUMN courier.endpoint.types
+  IS 'Patterns of the same form for the type of an event; empty: any type, or none';
+COMMENT ON COLUMN courier.endpoint.filter
+  IS 'A JSON path predicate that the payload must meet; NULL: any payload';
+COMMENT ON COLUMN courier.endpoint.start
+  IS 'now: only events that were not committed when the receiver was added, those of the same transaction included; beginning: all that the outbox still has';
+COMMENT ON COLUMN courier.endpoint.start_snapshot
+  IS 'What was visible when it was added; with start_floor, the sequence read after that, where it begins; never set by hand';
 COMMENT ON COLUMN courier.endpoint.concurrency IS 'Requests under way at the same time, at most';
 COMMENT ON COLUMN courier.endpoint.rate IS 'Events a second, on average; 0: as fast as it goes';
-COMMENT ON COLUMN courier.endpoint.burst IS 'Events that may go at once after a pause, within rate; 0: those of one second';
-COMMENT ON COLUMN courier.endpoint.state IS 'active; paused: its events wait; disabled: the same, because it failed for too long or said that it wants no more';
+COMMENT ON COLUMN courier.endpoint.burst
+  IS 'Events that may go at once after a pause, within rate; 0: those of one second';
+COMMENT ON COLUMN courier.endpoint.state
+  IS 'active; paused: its events wait; disabled: the same, because it failed for too long or said that it wants no more';
 COMMENT ON COLUMN courier.endpoint.state_reason IS 'Why it is paused or disabled';
 COMMENT ON COLUMN courier.endpoint.state_since IS 'When state was last changed; set by a trigger';
-COMMENT ON COLUMN courier.endpoint.failing_since IS 'No delivery has succeeded since then; set by the relay after a minute, NULL after a success';
-COMMENT ON COLUMN courier.endpoint.last_error IS 'The last failure that the relay noted, in the receiver''s words or ours';
+COMMENT ON COLUMN courier.endpoint.failing_since
+  IS 'No delivery has succeeded since then; set by the relay after a minute, NULL after a success';
+COMMENT ON COLUMN courier.endpoint.last_error
+  IS 'The last failure that the relay noted, in the receiver''s words or ours';
 
--- What no CHECK can say. A filter that is no predicate is true of nothing, and to a sink that does not
--- exist nothing is delivered: both receivers would get nothing for ever, without a word. Which sinks
--- there are is known from courier.sink; as long as none with receivers is, any name will do. Runs with
--- its owner's rights, since whoever manages receivers may not have to read what it looks at.
+-- What a CHECK cannot express. A filter that is no predicate never matches, and nothing is delivered to a
+-- sink that does not exist: such a receiver would silently get nothing. The sinks are those in
+-- courier.sink; as long as none with receivers is listed there, any name is accepted. Runs with its
+-- owner's rights: a role that manages receivers need not be able to read these tables.
 -- (courier.filter_error() comes with the next migration.)
 CREATE FUNCTION courier.check_endpoint() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -235,13 +252,14 @@ BEGIN
   RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION courier.check_endpoint() IS 'Refuses filters that are no predicate, and sinks that do not exist';
+COMMENT ON FUNCTION courier.check_endpoint()
+  IS 'Refuses filters that are no predicate, and sinks that do not exist';
 
 CREATE TRIGGER check_endpoint BEFORE INSERT OR UPDATE OF filter ON courier.endpoint
   FOR EACH ROW EXECUTE FUNCTION courier.check_endpoint();
 
--- What an UPDATE by hand should not have to think of. A receiver that moved to another sink would
--- leave its cursor and its parked rows behind.
+-- Keeps the columns right that an UPDATE by hand leaves out. A receiver may not move to another sink: it
+-- would leave its cursor and its parked rows behind.
 CREATE FUNCTION courier.keep_endpoint() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -259,7 +277,8 @@ BEGIN
   RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION courier.keep_endpoint() IS 'Keeps state_since, state_reason and failing_since true to state';
+COMMENT ON FUNCTION courier.keep_endpoint()
+  IS 'Keeps state_since, state_reason and failing_since true to state';
 
 CREATE TRIGGER keep_endpoint BEFORE UPDATE ON courier.endpoint
   FOR EACH ROW EXECUTE FUNCTION courier.keep_endpoint();
@@ -409,7 +428,8 @@ CREATE VIEW courier.endpoint_health AS
                 WHERE p.sink = e.sink AND p.lane = e.id) AS parked,
        LATERAL (SELECT count(*) AS n FROM courier.dead_letter AS d
                 WHERE d.sink = e.sink AND d.lane = e.id AND d.lane <> 0) AS dead;
-COMMENT ON VIEW courier.endpoint_health IS 'How each receiver is: its state, since when it fails, its parked deliveries and dead letters';
+COMMENT ON VIEW courier.endpoint_health
+  IS 'How each receiver is: its state, since when it fails, its parked deliveries and dead letters';
 
 -- Secrets are the relay's: a publisher may not even see where its events go. An application that
 -- manages receivers needs no more than rights on the table; the other functions run with its own.

@@ -1,12 +1,31 @@
--- pgcourier schema, version 5: what the filters of sinks and receivers say about an event.
+-- pgcourier schema, version 5: what the patterns and filters of sinks and receivers say about an event.
+
+-- A pattern of topics or types, without its `!`, as a regular expression that is not anchored: * is any
+-- run of characters without a dot, ** any run at all, everything else stands for itself. The same rule
+-- in C: src/text/topic_pattern.h. Both functions are inlined by the planner.
+CREATE FUNCTION courier.pattern_regex(pattern text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(
+           pg_catalog.regexp_replace(pattern, '([].\\+?()[{}|^$])', '\\\1', 'g'),
+           '**', E'\x01'), '*', '[^.]*'), E'\x01', '.*')
+$$;
+COMMENT ON FUNCTION courier.pattern_regex(text)
+  IS 'A pattern of topics, e.g. orders.*, as a part of a regular expression';
+
+CREATE FUNCTION courier.pattern_matches(pattern text, topic text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT topic OPERATOR(pg_catalog.~) ('^(?:' OPERATOR(pg_catalog.||) courier.pattern_regex(pattern)
+                                       OPERATOR(pg_catalog.||) ')$')
+$$;
+COMMENT ON FUNCTION courier.pattern_matches(text, text)
+  IS 'Whether a pattern of topics, e.g. orders.*, matches a topic';
 
 -- Which of the filters (jsonpath predicates) are true of a payload, by their numbers from 1, in order.
--- What jsonb cannot hold (\u0000, numbers beyond its range) meets no filter, and neither does what a jsonpath
--- complains about although told to be silent: that is the event's fault, or the filter's, and the
--- same each time. It fails where it is the server's (memory, a disk) or the time's (statement_timeout), and
--- says in the error's detail what it was at: the event that it was given, and the number of the filter, or 0.
--- Names are qualified rather than found by a search_path of its own, which would cost as much as the
--- rest of a call.
+-- A payload that jsonb cannot hold (\u0000, numbers beyond its range) meets no filter, and a filter whose
+-- jsonpath fails although it is silent is not met: the event or the filter is at fault, and the answer is
+-- the same each time. The function fails where the server is at fault (memory, a disk) or the time is up
+-- (statement_timeout); the error's detail names the event that it was given, and the number of the filter,
+-- or 0. Names are qualified, because a search_path of its own would cost as much as the rest of a call.
 CREATE FUNCTION courier.true_filters(payload json, filters jsonpath[], event_id bigint DEFAULT NULL)
 RETURNS integer[]
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -65,8 +84,8 @@ DECLARE
   answer jsonb;
 BEGIN
   path := filter;
-  -- Each list of subscripts multiplies what comes after it, here too: [0, 0][0, 0]... Only those have commas,
-  -- outside of strings.
+  -- Each list of subscripts multiplies the work for what follows it, here too: [0, 0][0, 0]... Outside of
+  -- strings only such lists have commas.
   IF regexp_replace(path::text, '"([^"\\]|\\.)*"', '', 'g') ~ '(,.*){9}' THEN
     RETURN 'it has too many subscripts in lists ([0, 1]): at most 8 commas in all';
   END IF;
@@ -82,8 +101,9 @@ END
 $$;
 COMMENT ON FUNCTION courier.filter_error(text) IS 'What is wrong with a jsonpath predicate, or NULL';
 
-REVOKE ALL ON FUNCTION courier.true_filters(json, jsonpath[], bigint), courier.filter_error(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION courier.true_filters(json, jsonpath[], bigint), courier.filter_error(text)
-  TO courier_relay;
+REVOKE ALL ON FUNCTION courier.pattern_regex(text), courier.pattern_matches(text, text),
+  courier.true_filters(json, jsonpath[], bigint), courier.filter_error(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION courier.pattern_regex(text), courier.pattern_matches(text, text),
+  courier.true_filters(json, jsonpath[], bigint), courier.filter_error(text) TO courier_relay;
 
 INSERT INTO courier.schema_version (version, name) VALUES (5, 'routing');

@@ -1,12 +1,12 @@
--- pgcourier schema, version 6: the partitions of the outbox, made ahead and dropped when they are over.
+-- pgcourier schema, version 6: the partitions of the outbox, made ahead and dropped when they have expired.
 --
--- Rows are never deleted one by one: a partition goes as a whole, when it is old enough and nobody
--- needs it. Why that cannot lose an event: docs/architecture.md.
+-- Rows are never deleted one by one: a partition is dropped as a whole, when it is old enough and no
+-- lane needs it. Why that cannot lose an event: docs/architecture.md.
 
 -- What courier.maintain() knows of each partition but the default one.
 --
--- closed_xid: a transaction id drawn after the sequence had passed the partition, so whoever gets a
--- higher one draws higher ids. When all below it have ended, the partition changes no more.
+-- closed_xid: a transaction id drawn after the sequence had passed the partition. Transactions with a
+-- higher one draw higher ids; when all with a lower one have ended, the partition changes no more.
 CREATE TABLE courier.outbox_partition (
   name       name        NOT NULL,
   lower      bigint      NOT NULL,
@@ -21,12 +21,16 @@ CREATE TABLE courier.outbox_partition (
   CONSTRAINT outbox_partition_pkey PRIMARY KEY (name),
   CONSTRAINT outbox_partition_lower_key UNIQUE (lower)
 );
-COMMENT ON TABLE courier.outbox_partition IS 'The partitions of courier.outbox; written by courier.maintain()';
+COMMENT ON TABLE courier.outbox_partition
+  IS 'The partitions of courier.outbox; written by courier.maintain()';
 COMMENT ON COLUMN courier.outbox_partition.upper IS 'The first id above it';
 COMMENT ON COLUMN courier.outbox_partition.began_at IS 'When its first id was seen to be drawn';
-COMMENT ON COLUMN courier.outbox_partition.closed_at IS 'When its last id was seen to be drawn: its youngest event is older';
-COMMENT ON COLUMN courier.outbox_partition.emptied_at IS 'Its rows are gone; the table goes when a lock can be had';
-COMMENT ON COLUMN courier.outbox_partition.held_by IS 'Who needed it when it was over: sinks, receivers as sink/lane, or a transaction';
+COMMENT ON COLUMN courier.outbox_partition.closed_at
+  IS 'When its last id was seen to be drawn: its youngest event is older';
+COMMENT ON COLUMN courier.outbox_partition.emptied_at
+  IS 'Its rows are gone; the table goes when a lock can be had';
+COMMENT ON COLUMN courier.outbox_partition.held_by
+  IS 'What needed it when it had expired: sinks, receivers as sink/lane, or a transaction';
 
 INSERT INTO courier.outbox_partition (name, lower, upper)
 VALUES ('outbox_p1', 1, 1000001), ('outbox_p1000001', 1000001, 5000001);
@@ -42,10 +46,12 @@ CREATE TABLE courier.outbox_loss (
   lost_at   timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX outbox_loss_lost_at_idx ON courier.outbox_loss (lost_at);
-COMMENT ON TABLE courier.outbox_loss IS 'Events dropped by retention_max before a sink had them; rows may be deleted at any time';
-COMMENT ON COLUMN courier.outbox_loss.events IS 'So many that the lane had not read, those of topics that are not its own included';
+COMMENT ON TABLE courier.outbox_loss
+  IS 'Events dropped by retention_max before a sink had them; rows may be deleted at any time';
+COMMENT ON COLUMN courier.outbox_loss.events
+  IS 'So many that the lane had not read, those of topics that are not its own included';
 
--- Everybody who reads the log, and from where. A receiver that was never served begins at the
+-- All lanes that read the log, and from where. A receiver that was never served begins at the
 -- snapshot of its row; one that begins with whatever is there needs nothing in particular.
 CREATE VIEW courier.outbox_reader AS
   SELECT sink, lane, system_identifier, from_snapshot, until_snapshot, last_id
@@ -57,9 +63,9 @@ CREATE VIEW courier.outbox_reader AS
     AND NOT EXISTS (SELECT FROM courier.cursor AS c WHERE c.sink = e.sink AND c.lane = e.id);
 COMMENT ON VIEW courier.outbox_reader IS 'The lanes that read the outbox, and how far each has durably come';
 
--- Who has yet to be given something of a closed partition: the label of its lane, and of how many
--- events, if they are to be counted. Most lanes are past it by their snapshots alone; for the others
--- the partition is asked, by the index on (txid, id).
+-- The lanes that still need events of a closed partition, and how many events, if they are to be counted.
+-- Of most lanes the snapshots alone show that they have passed it; for the others the partition is read,
+-- by the index on (txid, id).
 CREATE FUNCTION courier.outbox_holders(p courier.outbox_partition, are_counted boolean)
 RETURNS TABLE (sink text, lane integer, events bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -79,8 +85,7 @@ BEGIN
     CONTINUE WHEN reader.last_id >= p.upper - 1 AND pg_snapshot_xmin(reader.until_snapshot) >= p.closed_xid;
     EXECUTE format(
       'SELECT count(*) FROM (SELECT FROM courier.%I WHERE txid >= pg_snapshot_xmin($1)'
-      ' AND NOT pg_visible_in_snapshot(txid, $1)'
-      ' AND ($2 IS NULL OR id > $3 OR NOT pg_visible_in_snapshot(txid, $2)) LIMIT $4) AS needed', p.name)
+      ' AND NOT courier.has_passed($1, $2, $3, id, txid) LIMIT $4) AS needed', p.name)
       INTO events
       USING reader.from_snapshot, reader.until_snapshot, reader.last_id,
             CASE WHEN NOT are_counted THEN 1 END;
@@ -119,9 +124,9 @@ $$;
 COMMENT ON FUNCTION courier.outbox_close_partitions()
   IS 'Notes which partitions are full; returns the last id that was drawn';
 
--- Waits until nobody is left who has added a receiver or moved a cursor and not committed: what they need
--- could not be seen. False if that took too long. Whoever comes later sees what is visible now; so the lock
--- is given back at once.
+-- Waits for the transactions that have added a receiver or moved a cursor and not committed: what they
+-- need cannot be seen yet. False if that takes too long. Transactions that begin later see what is visible
+-- now, so the lock is released at once.
 CREATE FUNCTION courier.outbox_await_readers() RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -154,7 +159,7 @@ COMMENT ON FUNCTION courier.outbox_next_width(interval, bigint, bigint, bigint)
 -- Makes the next two partitions, as far as they are missing and as it may, and returns their names.
 --
 -- A statement goes on with the partitions that it knew when it began: an event whose id belongs to one
--- that was made meanwhile would be turned away. So either nobody runs a statement just now, or it is
+-- that was made meanwhile would be refused. So either no statement runs just now, or it is
 -- an hour at least, at the pace of the current partition, before the ids of the new one are drawn:
 -- attaching it needs no lock that writers would wait for.
 CREATE FUNCTION courier.outbox_make_partitions(keep interval, least_width bigint, most_width bigint, is_locked boolean)
@@ -183,7 +188,7 @@ BEGIN
   END LOOP;
   RETURN made;
 EXCEPTION
-  -- Somebody reads the default partition; or the sequence was faster.
+  -- A session reads the default partition; or the sequence was faster.
   WHEN lock_not_available OR check_violation THEN
     RETURN '{}';
 END
@@ -192,7 +197,7 @@ COMMENT ON FUNCTION courier.outbox_make_partitions(interval, bigint, bigint, boo
   IS 'Makes partitions ahead';
 
 -- Rows of the default partition: it becomes an ordinary one, and an empty one takes its place. To be
--- called while nobody else can use the outbox. False if rows are in it that cannot stand together.
+-- called while no other session can use the outbox. False if its rows do not fit into one partition.
 CREATE FUNCTION courier.outbox_replace_default() RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -218,22 +223,22 @@ $$;
 COMMENT ON FUNCTION courier.outbox_replace_default()
   IS 'Makes an ordinary partition of the default one';
 
--- Makes partitions ahead and drops those that are over, all that is due, and says what it did:
+-- Makes partitions ahead and drops expired ones, and returns what it did:
 --
 --   made      a partition for ids that are to come; or of the default one, that had rows
---   dropped   a partition that was over; bytes, and how many ids it was for
---   emptied   the same, but its table goes later, because somebody uses the outbox just now
+--   dropped   an expired partition; bytes, and how many ids it was for
+--   emptied   the same, but its table goes later, because the outbox is in use just now
 --   lost      events of a partition that retention_max dropped, of a lane that had not had them
---   held      a partition that is over, but somebody needs it
---   waits     there is more to do, but somebody uses the outbox just now
+--   held      a partition that has expired, but is needed
+--   waits     there is more to do, but the outbox is in use just now
 --   stray     rows of the default partition whose ids were not drawn from the sequence
 --
--- retention: events are kept for so long at least. retention_max: and for so long at most, whoever
--- needs them; 0: as long as somebody does. One that runs makes others return at once.
+-- retention: events are kept for so long at least. retention_max: and for so long at most, even if a lane
+-- needs them; 0: as long as a lane does. While one call runs, others return at once.
 --
--- Dropping partitions takes a lock that nobody else may use the outbox under. It is waited for no
--- longer than lock_wait_ms (ten times that, when no partition is ahead), because all who come meanwhile
--- have to wait behind. What is over can be emptied without it, and the next partition made, so that
+-- Dropping partitions takes a lock that excludes all other use of the outbox. The call waits for it no
+-- longer than lock_wait_ms (ten times that, when no partition is ahead), because all later statements
+-- queue behind it. An expired partition can be emptied without the lock, and the next one made, so that
 -- transactions that stay open for long do no harm.
 CREATE FUNCTION courier.maintain(
   retention     interval DEFAULT '7 days',
@@ -285,8 +290,9 @@ BEGIN
   PERFORM set_config('lock_timeout', lock_wait_ms::text, true);
   last_id := courier.outbox_close_partitions();
 
-  -- What is over, and whose it is. In this order: who adds a receiver after the oldest transaction was
-  -- looked for sees whatever was written by older ones; who had added one before is waited for.
+  -- Which partitions have expired, and what needs them. In this order: a receiver that is added after the
+  -- oldest transaction was looked for sees all that older ones wrote; one that was added before is waited
+  -- for.
   oldest := pg_snapshot_xmin(pg_current_snapshot());
   are_readers_known := NOT EXISTS (
     SELECT FROM courier.outbox_partition AS o
@@ -327,8 +333,8 @@ BEGIN
   is_spilled := EXISTS (SELECT FROM courier.outbox_default);
   IF cardinality(ended) > 0 OR n_ahead < 2 OR is_spilled THEN
     BEGIN
-      -- Those who come have to wait behind; but better so once than for ever with a default partition
-      -- that grows.
+      -- Later statements queue behind this lock. That is better once than for ever with a default
+      -- partition that grows.
       PERFORM set_config('lock_timeout', (lock_wait_ms * CASE WHEN n_ahead = 0 THEN 10 ELSE 1 END)::text, true);
       LOCK TABLE ONLY courier.outbox IN ACCESS EXCLUSIVE MODE;
       is_locked := true;
@@ -398,7 +404,8 @@ CREATE VIEW courier.retention AS
   JOIN pg_class AS c ON c.oid = i.inhrelid
   LEFT JOIN courier.outbox_partition AS p ON p.name = c.relname
   WHERE i.inhparent = 'courier.outbox'::regclass;
-COMMENT ON VIEW courier.retention IS 'The partitions of the outbox: bounds, size, age, and who needs those that are over';
+COMMENT ON VIEW courier.retention
+  IS 'The partitions of the outbox: bounds, size, age, and what needs expired ones';
 
 REVOKE ALL ON FUNCTION courier.maintain(interval, interval, bigint, bigint, integer),
   courier.outbox_holders(courier.outbox_partition, boolean), courier.outbox_close_partitions(),

@@ -1,7 +1,7 @@
 /*
- * The admin endpoint: what people, Prometheus and orchestrators see of a relay,
- * and what they can change about it. Knows telemetry, and asks the relay for
- * everything else through one table of functions.
+ * The admin endpoint: what people, Prometheus and orchestrators see of a relay, and what they can
+ * change about it. It knows telemetry. The database it knows through struct admin_operations, the
+ * relay through two functions.
  */
 #pragma once
 
@@ -27,34 +27,33 @@ struct admin_selection {
 };
 
 /*
- * What the relay does for us. on_done comes once for each call, not inside it;
- * texts and selections are borrowed until the call returns. An operation may end
- * after admin_destroy(). NULL: there is no such operation here.
+ * What is done in the database for us. on_done comes once for each call, not inside it; texts and
+ * selections are borrowed until the call returns. An operation may end after admin_destroy().
  */
 struct admin_operations {
-        /* What the database said when it was last asked (borrowed); NULL: it was not, yet. And why
-         * that is no newer; NULL while it can be asked. */
+        /* The last status (borrowed), or NULL before the first; and why there is no newer one, NULL
+         * while the database answers. */
         const json_t *(*look)(void *owner);
         const char *(*look_failure)(void *owner);
-        /* The database is asked again. False: its last answer is not a second old, or it cannot be
-         * asked just now; then on_done does not come. Else it does, when `look` is new or that takes
+        /* Asks for a new status. False: the last one is not a second old, or the database does not
+         * answer; then on_done does not come. Else it comes with the new status, or when that takes
          * too long. on_done may be NULL. */
         bool (*look_again)(void *owner, admin_done_fn *on_done, void *context);
+        /* {"paused": true, "was_paused": bool}; the reason is one line of at most 500 bytes, or NULL */
         void (*pause)(void *owner, const char *sink, const char *reason, admin_done_fn *on_done,
             void *context);
+        /* {"paused": false, "removed": n} */
         void (*resume)(void *owner, const char *sink, admin_done_fn *on_done, void *context);
         /* {"dead": […], "more": bool}: at most `limit` with an id below `before` (0: the newest), of
-         * one sink or (NULL) of all. */
+         * one sink or (NULL) of all; without payloads and headers. */
         void (*list_dead)(void *owner, const char *sink, int64_t before, unsigned limit,
             admin_done_fn *on_done, void *context);
-        /* {"redriven": n, "words": …}, {"dropped": n} */
+        /* {"redriven": n, "kept": n, "words": …}, {"dropped": n}. In batches, each a transaction:
+         * after an error some may be done. */
         void (*redrive)(void *owner, const struct admin_selection *selection,
             admin_done_fn *on_done, void *context);
         void (*drop)(void *owner, const struct admin_selection *selection, admin_done_fn *on_done,
             void *context);
-        void (*reload)(void *owner, admin_done_fn *on_done, void *context);
-        /* False: there is no such level. */
-        bool (*set_log_level)(void *owner, const char *level);
 };
 
 struct admin_options {
@@ -63,6 +62,11 @@ struct admin_options {
         struct telemetry *telemetry;       /* borrowed */
         const struct admin_operations *operations;
         void *owner; /* of the operations */
+        /* What the relay does itself: loads its configuration, as an operation; and changes its log
+         * level (false: there is no such level). */
+        void (*reload)(void *relay, admin_done_fn *on_done, void *context);
+        bool (*set_log_level)(void *relay, const char *level);
+        void *relay;
 };
 
 /* NULL and *error if it cannot listen. */

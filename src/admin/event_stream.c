@@ -106,8 +106,7 @@ static void on_tick(void *owner)
                 const struct admin_options *options = &streams->admin->options;
 
                 append_event(&status, "status", status_document(streams->admin));
-                if (options->operations->look_again != NULL)
-                        (void)options->operations->look_again(options->owner, NULL, NULL);
+                (void)options->operations->look_again(options->owner, NULL, NULL);
         }
         list_for_each (link, &streams->all) {
                 struct event_stream *stream = list_owner(link, struct event_stream, link);

@@ -1,6 +1,6 @@
 /*
- * What people change. Each action is one operation of the relay, and its answer
- * the answer to the request, whenever that comes.
+ * What people change. A route checks the request, then starts an operation; the end of the
+ * operation answers the request.
  */
 #include "admin/admin_internal.h"
 #include "admin/http/answer.h"
@@ -25,13 +25,6 @@ static void on_done(void *context, json_t *result, const struct error *error)
                 answer_json(request, 200, json_incref(result));
 }
 
-static bool is_there(struct http_call *request, bool has_operation)
-{
-        if (!has_operation)
-                answer_refusal(request, 503, "this relay cannot do that while it runs");
-        return has_operation;
-}
-
 static bool is_sink(struct admin *admin, struct http_call *request, const char *name)
 {
         if (telemetry_find_sink(admin->options.telemetry, name) != NULL)
@@ -54,7 +47,7 @@ static bool knows_members(struct http_call *request, const json_t *body, const c
                 while (*known != NULL && strcmp(*known, name) != 0)
                         known++;
                 if (*known == NULL) {
-                        answer_refusal(request, 400, "\"%.64s\" is nothing that goes here", name);
+                        answer_refusal(request, 400, "unknown member \"%.64s\"", name);
                         return false;
                 }
         }
@@ -77,8 +70,7 @@ void answer_pause(
         const json_t *given = json_object_get(body, "reason");
         const char *reason = json_string_value(given);
 
-        if (!is_there(request, options->operations->pause != NULL) ||
-            !knows_members(request, body, members) || !is_sink(admin, request, name))
+        if (!knows_members(request, body, members) || !is_sink(admin, request, name))
                 return;
         if (given != NULL &&
             (reason == NULL || strlen(reason) > MAX_REASON || !is_one_line(reason))) {
@@ -96,8 +88,7 @@ void answer_resume(
         static const char *const members[] = {NULL};
         const struct admin_options *options = &admin->options;
 
-        if (!is_there(request, options->operations->resume != NULL) ||
-            !knows_members(request, body, members) || !is_sink(admin, request, name))
+        if (!knows_members(request, body, members) || !is_sink(admin, request, name))
                 return;
         log_info("admin_resume", kv_text("sink", name));
         options->operations->resume(options->owner, name, on_done, request);
@@ -130,8 +121,7 @@ void answer_dead(
 
         (void)name;
         (void)body;
-        if (!is_there(request, options->operations->list_dead != NULL) ||
-            !read_number(request, "before", 1, INT64_MAX, &before) ||
+        if (!read_number(request, "before", 1, INT64_MAX, &before) ||
             !read_number(request, "limit", 1, DEAD_MAX, &limit))
                 return;
         options->operations->list_dead(options->owner, http_call_argument(request, "sink"), before,
@@ -176,7 +166,7 @@ static void change_dead(struct admin *admin, struct http_call *request, const js
         struct admin_selection selection;
         int64_t ids[MAX_IDS];
 
-        if (!is_there(request, change != NULL) || !knows_members(request, body, members))
+        if (!knows_members(request, body, members))
                 return;
         if (!read_selection(body, ids, &selection)) {
                 answer_refusal(request, 400,
@@ -212,11 +202,10 @@ void answer_reload(
         const struct admin_options *options = &admin->options;
 
         (void)name;
-        if (!is_there(request, options->operations->reload != NULL) ||
-            !knows_members(request, body, members))
+        if (!knows_members(request, body, members))
                 return;
         log_info("admin_reload");
-        options->operations->reload(options->owner, on_done, request);
+        options->reload(options->relay, on_done, request);
 }
 
 void answer_log(
@@ -227,10 +216,9 @@ void answer_log(
         const char *level = json_string_value(json_object_get(body, "level"));
 
         (void)name;
-        if (!is_there(request, options->operations->set_log_level != NULL) ||
-            !knows_members(request, body, members))
+        if (!knows_members(request, body, members))
                 return;
-        if (level == NULL || !options->operations->set_log_level(options->owner, level)) {
+        if (level == NULL || !options->set_log_level(options->relay, level)) {
                 answer_refusal(request, 400, "\"level\" must be one of debug, info, warn, error");
                 return;
         }

@@ -147,7 +147,6 @@ void answer_status(
         (void)name;
         (void)body;
         *question = (struct question){.admin = admin, .request = request};
-        if (options->operations->look_again == NULL ||
-            !options->operations->look_again(options->owner, on_looked, question))
+        if (!options->operations->look_again(options->owner, on_looked, question))
                 on_looked(question, NULL, NULL);
 }

@@ -91,7 +91,8 @@ static bool redrive_rows(struct blocking_conn *conn, const struct bulk *bulk,
 {
         struct dead_letters_kept kept = {0};
         int64_t n_redriven;
-        bool ok = dead_letters_redrive(conn, &bulk->selection, count, &n_redriven, &kept, error);
+        bool ok = dead_letters_change(
+            conn, DEAD_REDRIVE, &bulk->selection, count, &n_redriven, &kept, error);
 
         bulk_print_result(bulk, count->n, "redriven", n_redriven,
             "redriven; the relay delivers behind what waits of the same key");
@@ -104,7 +105,8 @@ static bool drop_rows(struct blocking_conn *conn, const struct bulk *bulk,
     const struct dead_letters_count *count, struct error *error)
 {
         int64_t n_dropped;
-        bool ok = dead_letters_drop(conn, &bulk->selection, count, &n_dropped, error);
+        bool ok =
+            dead_letters_change(conn, DEAD_DROP, &bulk->selection, count, &n_dropped, NULL, error);
 
         bulk_print_result(bulk, count->n, "dropped", n_dropped, "dropped");
         return ok;

@@ -6,7 +6,7 @@
 #include "config/config.h"
 #include "log/log.h"
 #include "loop/resolve.h"
-#include "pg/dsn_check.h"
+#include "pg/dsn.h"
 #include "relay/relay.h"
 #include "relay/signals.h"
 #include "sinks/registry.h"

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "cli/cli.h"
-#include "pg/dsn_split.h"
+#include "pg/dsn.h"
 #include "text/shell_word.h"
 
 #include <stdarg.h>

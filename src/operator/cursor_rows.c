@@ -1,58 +1,54 @@
 #include "operator/cursor_rows.h"
 
 #include "operator/selection.h"
+#include "outbox/schema.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The rest of a query about rows of courier.cursor as c; $1 is a sink or NULL, $2 the sinks of a
- * configuration or NULL. A lane of a receiver is owned by whoever owns the sink's own. */
+/* The rest of a query about rows of courier.cursor as c: $1 a sink or NULL, $2 the sinks of a
+ * configuration or NULL. */
 #define ABOUT_CURSORS                                                                              \
         " FROM courier.cursor AS c"                                                                \
         " CROSS JOIN LATERAL (SELECT greatest(c.from_floor,"                                       \
         "   CASE WHEN c.until_snapshot IS NOT NULL THEN c.last_id END) AS reached) AS place"       \
         " CROSS JOIN LATERAL (SELECT greatest(0, coalesce(pg_catalog.pg_sequence_last_value("      \
         "   'courier.outbox_id_seq'::regclass), 0) - place.reached) AS behind) AS lag"             \
-        " LEFT JOIN LATERAL (SELECT l.pid, a.application_name, a.client_addr"                      \
-        "   FROM pg_catalog.pg_locks AS l LEFT JOIN pg_catalog.pg_stat_activity AS a USING (pid)"  \
-        "   WHERE " OWNS_LANE " LIMIT 1) AS owner ON true"                                         \
+        " LEFT JOIN LATERAL (SELECT o.pid, o.application_name, o.client_addr"                      \
+        "   FROM courier.lane_owner AS o WHERE o.sink = c.sink AND o.lane = c.lane"                \
+        "   AND o.pid <> pg_catalog.pg_backend_pid() LIMIT 1) AS owner ON true"                    \
         " CROSS JOIN LATERAL (SELECT c.sink <> ALL ($2::text[]) AS is_orphan) AS judged"           \
         " WHERE $1::text IS NULL OR c.sink = $1 ORDER BY c.sink, c.lane"
-#define OWNS_LANE                                                                                  \
-        "l.locktype = 'advisory' AND l.classid = 1668248946 AND l.objsubid = 2 AND l.granted"      \
-        " AND l.database = (SELECT oid FROM pg_catalog.pg_database"                                \
-        "   WHERE datname = pg_catalog.current_database())"                                        \
-        " AND l.objid IN (SELECT o.lock_id::oid FROM courier.cursor AS o"                          \
-        "   WHERE o.sink = c.sink AND o.lane IN (0, c.lane))"                                      \
-        " AND l.pid <> pg_catalog.pg_backend_pid()"
 
-static const char list_sql[] = "SELECT c.sink, c.lane, " SELECTION_ENDPOINT(
-    "c") ", place.reached, lag.behind,"
-         " to_char(c.settled_at " AS_UTC_SECONDS "),"
-         " 'pid ' || owner.pid || coalesce(' (' || nullif(owner.application_name, '') || ')', ''),"
-         " CASE WHEN judged.is_orphan THEN 'ORPHAN' WHEN NOT judged.is_orphan THEN 'yes' END,"
-         " judged.is_orphan" ABOUT_CURSORS;
+#define ENDPOINT SELECTION_ENDPOINT("c")
+
+static const char list_sql[] =
+    "SELECT c.sink, c.lane, " ENDPOINT ", place.reached, lag.behind,"
+    " to_char(c.settled_at " AS_UTC_SECONDS "),"
+    " 'pid ' || owner.pid || coalesce(' (' || nullif(owner.application_name, '') || ')', ''),"
+    " CASE WHEN judged.is_orphan THEN 'ORPHAN' WHEN NOT judged.is_orphan THEN 'yes' END,"
+    " judged.is_orphan" ABOUT_CURSORS;
 
 static const char list_json_sql[] =
-    "SELECT (SELECT row_to_json(line) FROM (SELECT c.sink, c.lane, " SELECTION_ENDPOINT(
-        "c") " AS endpoint, place.reached, lag.behind,"
-             " to_char(c.settled_at " AS_UTC ") AS settled_at,"
-             " CASE WHEN owner.pid IS NOT NULL THEN json_build_object('pid', owner.pid,"
-             "   'application_name', owner.application_name, 'client', host(owner.client_addr)) "
-             "END AS owner,"
-             " judged.is_orphan) AS line)" ABOUT_CURSORS;
+    "SELECT (SELECT row_to_json(line) FROM (SELECT"
+    "  c.sink, c.lane, " ENDPOINT " AS endpoint, place.reached, lag.behind,"
+    "  to_char(c.settled_at " AS_UTC ") AS settled_at,"
+    "  CASE WHEN owner.pid IS NOT NULL THEN json_build_object('pid', owner.pid,"
+    "    'application_name', owner.application_name, 'client', host(owner.client_addr))"
+    "  END AS owner,"
+    "  judged.is_orphan) AS line)" ABOUT_CURSORS;
 
-/* The locks are tried one by one in the order of the lanes; a receiver's lane is held by the lock of
- * the sink's own as well. They end with the transaction. */
+/* Tries the locks one by one in the order of the lanes; the lock of lane 0 also holds a receiver's
+ * lane. They end with the transaction. */
 static const char hold_sql[] =
     "WITH lane AS MATERIALIZED (SELECT sink, lane,"
-    "   pg_catalog.pg_try_advisory_xact_lock(1668248946, lock_id) AS is_free"
+    "   pg_catalog.pg_try_advisory_xact_lock(" LOCK_CLASS ", lock_id) AS is_free"
     "   FROM (SELECT * FROM courier.cursor WHERE sink = $1"
     "         AND ($2::integer IS NULL OR lane IN (0, $2)) ORDER BY lane OFFSET 0) AS held)"
     " SELECT count(*) FILTER (WHERE $2::integer IS NULL OR lane = $2),"
     "  count(*) FILTER (WHERE NOT is_free),"
-    "  (SELECT count(*) FROM courier.parked WHERE sink = $1 AND ($2::integer IS NULL OR lane = "
-    "$2)),"
+    "  (SELECT count(*) FROM courier.parked"
+    "   WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2)),"
     "  (SELECT count(*) FROM courier.dead_letter"
     "   WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2)),"
     "  (SELECT count(*) FROM courier.pause WHERE sink = $1)"

@@ -1,7 +1,7 @@
 /*
- * courier.cursor for the commands: how far each lane has come and who owns it,
- * and the removal of what nobody uses any more. A cursor that stays behind holds
- * the log: retention keeps every event that some cursor has not passed.
+ * courier.cursor for the commands: how far each lane has come, which session owns it, and the removal
+ * of unused cursors. A cursor that stays behind holds the log: retention keeps every event that some
+ * cursor has not passed.
  */
 #pragma once
 

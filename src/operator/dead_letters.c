@@ -1,7 +1,5 @@
 #include "operator/dead_letters.h"
 
-#include "operator/operator_sql.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +15,6 @@
         " outbox_id, event_id, topic, key, type, to_char(created_at " AS_UTC ") AS created_at"
 #define BASE64        "translate(encode(data, 'base64'), E'\\n', '')"
 #define PAYLOAD_BYTES "octet_length(coalesce(convert_to(payload::text, 'UTF8'), data))"
-
-#define AFTER (SELECTION_PARAMETERS + 0)
-#define LIMIT (SELECTION_PARAMETERS + 1)
-#define UPTO  (SELECTION_PARAMETERS + 2)
 
 static const char list_sql[] =
     "SELECT id, sink, " ENDPOINT ", topic, key, reason, attempts, to_char(died_at " AS_UTC_SECONDS
@@ -87,9 +81,8 @@ const char dead_redrive_sql[] =
     "  INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, first_error,"
     "    first_failed_at, last_error, last_failed_at, is_redriven,"
     "    event_id, topic, key, type, payload, data, headers, created_at)"
-    "  SELECT sink, lane, outbox_id, 'delayed', statement_timestamp(), coalesce(first_error, "
-    "error),"
-    "    coalesce(first_failed_at, died_at), error, died_at, true,"
+    "  SELECT sink, lane, outbox_id, 'delayed', statement_timestamp(),"
+    "    coalesce(first_error, error), coalesce(first_failed_at, died_at), error, died_at, true,"
     "    event_id, topic, key, type, payload, data, headers, created_at"
     "  FROM first ORDER BY id"
     "  ON CONFLICT ON CONSTRAINT parked_pkey DO NOTHING"
@@ -100,35 +93,52 @@ const char dead_redrive_sql[] =
     "  WHERE dead_letter.id = first.id"
     "  RETURNING dead_letter.id"
     ")"
-    " SELECT picked.id, removed.id IS NOT NULL, has_receiver FROM picked LEFT JOIN removed ON "
-    "removed.id = "
-    "picked.id"
+    " SELECT picked.id, removed.id IS NOT NULL, has_receiver"
+    " FROM picked LEFT JOIN removed ON removed.id = picked.id"
     " ORDER BY picked.id";
 
-const char dead_drop_sql[] = "WITH removed AS ("
-                             "  DELETE FROM courier.dead_letter WHERE id IN ("
-                             "    SELECT id FROM courier.dead_letter"
-                             "    WHERE " MATCHES " AND id > $9::bigint AND id <= $11::bigint"
-                             "    ORDER BY id LIMIT $10::bigint FOR UPDATE)"
-                             "  RETURNING id"
-                             ")"
-                             " SELECT id, true FROM removed ORDER BY id";
+/* The columns of dead_redrive_sql. */
+const char dead_drop_sql[] =
+    "WITH removed AS ("
+    "  DELETE FROM courier.dead_letter"
+    "  WHERE id IN (SELECT id FROM courier.dead_letter"
+    "               WHERE " MATCHES " AND id > $9::bigint AND id <= $11::bigint"
+    "               ORDER BY id LIMIT $10::bigint FOR UPDATE)"
+    "  RETURNING id"
+    ")"
+    " SELECT id, true AS is_gone, true AS has_receiver FROM removed ORDER BY id";
+
+static const struct {
+        const char *sql;
+        bool wakes_relay;
+} changes[] = {
+    [DEAD_REDRIVE] = {dead_redrive_sql, true},
+    [DEAD_DROP] = {dead_drop_sql, false},
+};
+
+void dead_parameters_fill(struct dead_parameters *parameters, const struct selection *selection,
+    int64_t ninth, int64_t tenth, int64_t eleventh)
+{
+        const int64_t numbers[] = {ninth, tenth, eleventh};
+
+        selection_fill(selection, &parameters->texts, parameters->values);
+        for (int i = 0; i < 3; i++) {
+                char *text = parameters->numbers[i];
+
+                snprintf(text, sizeof parameters->numbers[i], "%" PRId64, numbers[i]);
+                parameters->values[SELECTION_PARAMETERS + i] =
+                    (struct parameter){.value = numbers[i] != DEAD_NO_NUMBER ? text : NULL};
+        }
+}
 
 struct rows *dead_letters_read(struct blocking_conn *conn, const struct selection *selection,
     int64_t after_id, int max_rows, bool as_json, struct error *error)
 {
-        struct selection_texts texts;
-        struct parameter parameters[SELECTION_PARAMETERS + 2];
-        char after[24];
-        char limit[24];
+        struct dead_parameters parameters;
 
-        selection_fill(selection, &texts, parameters);
-        snprintf(after, sizeof after, "%" PRId64, after_id);
-        snprintf(limit, sizeof limit, "%d", max_rows);
-        parameters[AFTER] = (struct parameter){.value = after};
-        parameters[LIMIT] = (struct parameter){.value = limit};
+        dead_parameters_fill(&parameters, selection, after_id, max_rows, DEAD_NO_NUMBER);
         return blocking_conn_query(
-            conn, as_json ? list_json_sql : list_sql, parameters, SELECTION_PARAMETERS + 2, error);
+            conn, as_json ? list_json_sql : list_sql, parameters.values, DEAD_LIST_N, error);
 }
 
 struct rows *dead_letter_show(
@@ -139,58 +149,65 @@ struct rows *dead_letter_show(
         return blocking_conn_query(conn, as_json ? show_json_sql : show_sql, &parameter, 1, error);
 }
 
+void dead_count_fill(struct dead_parameters *parameters, const struct selection *selection)
+{
+        dead_parameters_fill(parameters, selection,
+            selection->limit > 0 ? selection->limit : DEAD_NO_NUMBER, DEAD_NO_NUMBER,
+            DEAD_NO_NUMBER);
+}
+
+void dead_count_take(struct dead_letters_count *count, const struct rows *rows)
+{
+        count->n = strtoll(rows_text(rows, 0, 0), NULL, 10);
+        count->last_id = strtoll(rows_text(rows, 0, 1), NULL, 10);
+        snprintf(count->missing, sizeof count->missing, "%s", rows_text(rows, 0, 2));
+}
+
 bool dead_letters_count(struct blocking_conn *conn, const struct selection *selection,
     struct dead_letters_count *out_count, struct error *error)
 {
-        struct selection_texts texts;
-        struct parameter parameters[SELECTION_PARAMETERS + 1];
-        char limit[24];
+        struct dead_parameters parameters;
         struct rows *rows;
 
-        selection_fill(selection, &texts, parameters);
-        snprintf(limit, sizeof limit, "%" PRId64, selection->limit);
-        parameters[SELECTION_PARAMETERS] =
-            (struct parameter){.value = selection->limit > 0 ? limit : NULL};
-        rows =
-            blocking_conn_query(conn, dead_count_sql, parameters, SELECTION_PARAMETERS + 1, error);
+        dead_count_fill(&parameters, selection);
+        rows = blocking_conn_query(conn, dead_count_sql, parameters.values, DEAD_COUNT_N, error);
         if (rows == NULL)
                 return false;
-        out_count->n = strtoll(rows_text(rows, 0, 0), NULL, 10);
-        out_count->last_id = strtoll(rows_text(rows, 0, 1), NULL, 10);
-        snprintf(out_count->missing, sizeof out_count->missing, "%s", rows_text(rows, 0, 2));
+        dead_count_take(out_count, rows);
         rows_free(rows);
         return true;
 }
 
-/* One batch behind *after_id, which moves on; not more than max_rows in all. */
-static struct rows *run_batch(struct blocking_conn *conn, const char *sql,
-    const struct selection *selection, const struct dead_letters_count *count, int64_t *after_id,
-    int64_t max_rows, struct error *error)
+bool dead_batch_fill(const struct dead_progress *progress, const struct dead_letters_count *count,
+    const struct selection *selection, struct dead_parameters *parameters)
 {
-        struct selection_texts texts;
-        struct parameter parameters[SELECTION_PARAMETERS + 3];
-        char after[24];
-        char limit[24];
-        char upto[24];
-        struct rows *rows;
+        int64_t n_left = count->n - progress->n_seen;
 
-        selection_fill(selection, &texts, parameters);
-        snprintf(after, sizeof after, "%" PRId64, *after_id);
-        snprintf(limit, sizeof limit, "%" PRId64,
-            max_rows < DEAD_BATCH_ROWS ? max_rows : DEAD_BATCH_ROWS);
-        snprintf(upto, sizeof upto, "%" PRId64, count->last_id);
-        parameters[AFTER] = (struct parameter){.value = after};
-        parameters[LIMIT] = (struct parameter){.value = limit};
-        parameters[UPTO] = (struct parameter){.value = upto};
-        rows = blocking_conn_query(conn, sql, parameters, SELECTION_PARAMETERS + 3, error);
-        if (rows != NULL && rows_count(rows) > 0)
-                *after_id = strtoll(rows_text(rows, rows_count(rows) - 1, 0), NULL, 10);
-        return rows;
+        dead_parameters_fill(parameters, selection, progress->after_id,
+            n_left < DEAD_BATCH_ROWS ? n_left : DEAD_BATCH_ROWS, count->last_id);
+        return n_left > 0 && !progress->is_through;
 }
 
 static void add_id(struct bytes *ids, const char *id)
 {
         bytes_printf(ids, "%s%s", ids->length > 0 ? ", " : "", id);
+}
+
+void dead_batch_take(
+    struct dead_progress *progress, const struct rows *rows, struct dead_letters_kept *kept)
+{
+        int n_rows = rows_count(rows);
+
+        for (int i = 0; i < n_rows; i++)
+                if (rows_bool(rows, i, 1))
+                        progress->n_changed++;
+                else if (kept != NULL)
+                        add_id(rows_bool(rows, i, 2) ? &kept->parked : &kept->orphaned,
+                            rows_text(rows, i, 0));
+        progress->n_seen += n_rows;
+        progress->is_through = n_rows == 0;
+        if (n_rows > 0)
+                progress->after_id = strtoll(rows_text(rows, n_rows - 1, 0), NULL, 10);
 }
 
 void dead_letters_kept_deinit(struct dead_letters_kept *kept)
@@ -199,52 +216,26 @@ void dead_letters_kept_deinit(struct dead_letters_kept *kept)
         bytes_deinit(&kept->orphaned);
 }
 
-bool dead_letters_redrive(struct blocking_conn *conn, const struct selection *selection,
-    const struct dead_letters_count *count, int64_t *out_n_redriven, struct dead_letters_kept *kept,
-    struct error *error)
+bool dead_letters_change(struct blocking_conn *conn, enum dead_change change,
+    const struct selection *selection, const struct dead_letters_count *count,
+    int64_t *out_n_changed, struct dead_letters_kept *kept, struct error *error)
 {
-        int64_t after_id = 0;
-        int64_t n_left = count->n;
-        struct rows *rows;
-        int n_rows = 1;
+        struct dead_progress progress = {0};
+        struct dead_parameters parameters;
+        bool ok = true;
 
-        *out_n_redriven = 0;
-        while (n_left > 0 && n_rows > 0) {
-                rows =
-                    run_batch(conn, dead_redrive_sql, selection, count, &after_id, n_left, error);
-                if (rows == NULL)
-                        return false;
-                n_rows = rows_count(rows);
-                n_left -= n_rows;
-                for (int i = 0; i < n_rows; i++)
-                        if (rows_bool(rows, i, 1))
-                                ++*out_n_redriven;
-                        else
-                                add_id(rows_bool(rows, i, 2) ? &kept->parked : &kept->orphaned,
-                                    rows_text(rows, i, 0));
+        while (ok && dead_batch_fill(&progress, count, selection, &parameters)) {
+                struct rows *rows = blocking_conn_query(
+                    conn, changes[change].sql, parameters.values, DEAD_BATCH_N, error);
+
+                ok = rows != NULL;
+                if (!ok)
+                        break;
+                dead_batch_take(&progress, rows, kept);
                 rows_free(rows);
-                if (n_rows > 0 && !blocking_conn_run(conn, control_notify_sql, error))
-                        return false;
+                if (changes[change].wakes_relay && !progress.is_through)
+                        ok = blocking_conn_run(conn, control_notify_sql, error);
         }
-        return true;
-}
-
-bool dead_letters_drop(struct blocking_conn *conn, const struct selection *selection,
-    const struct dead_letters_count *count, int64_t *out_n_dropped, struct error *error)
-{
-        int64_t after_id = 0;
-        struct rows *rows;
-        int n_rows = 1;
-
-        *out_n_dropped = 0;
-        while (*out_n_dropped < count->n && n_rows > 0) {
-                rows = run_batch(conn, dead_drop_sql, selection, count, &after_id,
-                    count->n - *out_n_dropped, error);
-                if (rows == NULL)
-                        return false;
-                n_rows = rows_count(rows);
-                *out_n_dropped += n_rows;
-                rows_free(rows);
-        }
-        return true;
+        *out_n_changed = progress.n_changed;
+        return ok;
 }

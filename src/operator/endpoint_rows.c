@@ -38,12 +38,9 @@ static const struct {
 
 /* A relay delivers its sink, with endpoints: table. */
 #define IS_SERVED                                                                                  \
-        "EXISTS (SELECT FROM courier.cursor AS c"                                                  \
-        " JOIN courier.sink AS noted ON noted.name = c.sink AND noted.fans_out"                    \
-        " JOIN pg_catalog.pg_locks AS l ON l.locktype = 'advisory' AND l.classid = 1668248946"     \
-        "  AND l.objsubid = 2 AND l.granted AND l.objid = c.lock_id::oid AND l.database ="         \
-        "  (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"            \
-        " WHERE c.sink = endpoint.sink)"
+        "EXISTS (SELECT FROM courier.lane_owner AS owner"                                          \
+        " JOIN courier.sink AS noted ON noted.name = owner.sink AND noted.fans_out"                \
+        " WHERE owner.sink = endpoint.sink AND owner.lane = 0)"
 
 static const char list_sql[] =
     "SELECT endpoint.name, endpoint.sink, endpoint.state,"

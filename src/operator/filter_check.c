@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For the transaction: so it holds behind a pooler, too, and nobody has to take it back. The payloads
- * are measured only, which is a fraction of what their reading as jsonb costs. */
+/* For the transaction: so it also holds behind a pooler, and ends by itself. The payloads are only
+ * measured, which costs a fraction of reading them as jsonb. */
 static const char limit_sql[] =
     "SELECT pg_catalog.set_config('statement_timeout', ms::text, true), ms"
     " FROM (SELECT $2::bigint + coalesce(sum(octet_length(payload::text)), 0)::bigint / $3::bigint"
     "  AS ms FROM courier.outbox WHERE id = ANY ($1::bigint[])) AS bound";
 
-/* OFFSET 0: nothing is asked about events that were not meant, whatever the planner thinks it costs. */
+/* OFFSET 0 keeps the planner from asking about other events. */
 static const char ask_sql[] =
     "SELECT id FROM (SELECT id, courier.true_filters(payload, $2::jsonpath[], id) AS held"
     "  FROM courier.outbox WHERE id = ANY ($1::bigint[]) OFFSET 0) AS asked"
@@ -36,7 +36,7 @@ static bool set_limit(
         return true;
 }
 
-/* Somebody who cancels the statement before its time ends the command. */
+/* A statement that is cancelled before its time is up ends the command. */
 static bool is_time_out(struct blocking_conn *conn, int64_t asked_us, int64_t limit_ms)
 {
         return strcmp(blocking_conn_sqlstate(conn), "57014") == 0 &&

@@ -1,7 +1,7 @@
 /*
- * Asks filters for commands, which have one connection and wait for the answer.
- * A filter has as long as the relay gives it at last (filter_queue.h), so what no relay
- * would judge, no command does, and no command keeps the server busy without end.
+ * Evaluates filters for commands, which have one connection and wait for the answer. A filter has the
+ * time that the relay gives it in its last try (filter_queue.h): a command judges no event that a relay
+ * would leave unjudged, and does not keep the server busy without end.
  */
 #pragma once
 

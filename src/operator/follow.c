@@ -13,32 +13,7 @@ static const char publish_sql[] =
 static const char find_sql[] = "SELECT id, txid, event_id FROM courier.outbox"
                                " WHERE txid = pg_catalog.pg_current_xact_id()";
 
-/* $1 sink, $2 lane, $3 id, $4 xid, $5 committed at. All in one snapshot: what leaves courier.parked
- * turns up in courier.dead_letter in the same moment. A cursor first, then the parked row: both were
- * written in one transaction. */
-static const char status_query_sql[] =
-    "SELECT round(extract(epoch FROM clock_timestamp() - $5::timestamptz) * 1000),"
-    " c.lane IS NOT NULL,"
-    " pg_visible_in_snapshot($4::xid8, c.from_snapshot) OR (c.until_snapshot IS NOT NULL"
-    "   AND c.last_id >= $3::bigint AND pg_visible_in_snapshot($4::xid8, c.until_snapshot)),"
-    " EXISTS (SELECT FROM pg_catalog.pg_locks AS l JOIN courier.cursor AS o"
-    "   ON o.lock_id::oid = l.objid WHERE l.locktype = 'advisory' AND l.classid = 1668248946"
-    "   AND l.objsubid = 2 AND l.granted AND l.database = (SELECT oid FROM pg_catalog.pg_database"
-    "     WHERE datname = pg_catalog.current_database())"
-    "   AND o.sink = $1 AND o.lane IN (0, $2::integer)),"
-    " pause.by, pause.reason,"
-    " parked.state, parked.attempts,"
-    " to_char(parked.due_at AT TIME ZONE 'UTC', 'HH24:MI:SS'), parked.last_error,"
-    " dead.id, dead.reason, dead.error"
-    " FROM (VALUES (1)) AS one"
-    " LEFT JOIN courier.cursor AS c ON c.sink = $1 AND c.lane = $2::integer"
-    " LEFT JOIN courier.parked AS parked"
-    "   ON parked.sink = $1 AND parked.lane = $2::integer AND parked.outbox_id = $3::bigint"
-    " LEFT JOIN LATERAL (SELECT id, reason, error FROM courier.dead_letter AS d WHERE d.sink = $1"
-    "   AND d.lane = $2::integer AND d.outbox_id = $3::bigint ORDER BY id DESC LIMIT 1) AS dead"
-    "   ON true"
-    " LEFT JOIN LATERAL (SELECT by, reason FROM courier.pause AS p WHERE p.sink = $1"
-    "   ORDER BY by LIMIT 1) AS pause ON true";
+extern const char follow_sql[]; /* follow.sql, embedded at build time */
 
 static bool find(struct blocking_conn *conn, struct followed *out_followed, struct error *error)
 {
@@ -94,5 +69,5 @@ struct rows *follow_look(struct blocking_conn *conn, const struct followed *foll
             {.value = followed->id}, {.value = followed->xid}, {.value = followed->committed_at}};
 
         snprintf(number, sizeof number, "%" PRId32, lane);
-        return blocking_conn_query(conn, status_query_sql, parameters, 5, error);
+        return blocking_conn_query(conn, follow_sql, parameters, 5, error);
 }

@@ -1,4 +1,3 @@
-/* Replay: copies of what a lane has passed, parked for it until their turn. */
 #include "operator/history.h"
 
 #include <inttypes.h>
@@ -6,41 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of the .sql files beside this one, embedded at build time. */
+extern const char history_sql[];
+extern const char replay_sql[];
+extern const char rewind_sql[];
+
 static const char fix_sql[] =
     "SELECT coalesce($1::timestamptz, now() - $2::bigint * interval '1 ms'),"
     " coalesce($3::timestamptz, now() - $4::bigint * interval '1 ms'),"
     " coalesce(pg_catalog.pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0),"
     " EXISTS (SELECT FROM courier.cursor WHERE sink = $5 AND lane = $6::integer)";
-
-/* What the lane has not passed is not history: it would be delivered twice, and out of order. The
- * pattern of topics is turned into a regular expression as in outbox/selection.h. */
-static const char read_sql[] =
-    "SELECT o.id, o.topic, o.type, o.headers::text FROM courier.outbox AS o, courier.cursor AS c"
-    " WHERE c.sink = $1 AND c.lane = $2::integer"
-    " AND o.id > $3::bigint AND o.id <= $4::bigint"
-    " AND (pg_visible_in_snapshot(o.txid, c.from_snapshot) OR (c.until_snapshot IS NOT NULL"
-    "   AND o.id <= c.last_id AND pg_visible_in_snapshot(o.txid, c.until_snapshot)))"
-    " AND ($5::timestamptz IS NULL OR o.created_at >= $5)"
-    " AND ($6::timestamptz IS NULL OR o.created_at <= $6)"
-    " AND ($7::text IS NULL OR o.topic ~ ('^(?:' || replace(replace(replace("
-    "   regexp_replace($7, '([^[:alnum:]*])', '\\\\\\1', 'g'), '**', E'\\x01'),"
-    "   '*', '[^.]*'), E'\\x01', '.*') || ')$'))"
-    " AND ($8::text IS NULL OR o.key = $8)"
-    " ORDER BY o.id LIMIT $9::integer";
-
-/* As `dead redrive` does it: delayed, so each takes its place behind its key when it is due. The
- * positions are drawn in the order of the ids, columns of type json keep their bytes. The mark is
- * that of redriven events, and a header that tells the two apart. */
-static const char replay_sql[] =
-    "INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, is_redriven,"
-    "  event_id, topic, key, type, payload, data, headers, created_at)"
-    " SELECT $1, $2::integer, o.id, 'delayed',"
-    "  statement_timestamp() + (given.nth - 1) * $4::bigint * interval '1 microsecond', true,"
-    "  o.event_id, o.topic, o.key, o.type, o.payload, o.data,"
-    "  coalesce(o.headers, '{}') || '{\"replayed\": \"true\"}', o.created_at"
-    " FROM unnest($3::bigint[]) WITH ORDINALITY AS given (id, nth)"
-    "  JOIN courier.outbox AS o ON o.id = given.id ORDER BY given.nth"
-    " ON CONFLICT ON CONSTRAINT parked_pkey DO NOTHING RETURNING 1";
 
 static const char due_sql[] =
     "SELECT count(*) FROM (SELECT FROM courier.parked WHERE sink = $1 AND lane = $2::integer"
@@ -51,6 +25,11 @@ static const char find_sql[] =
     "SELECT min(id) FROM courier.outbox WHERE ($1::bigint IS NULL OR id >= $1)"
     " AND ($2::timestamptz IS NULL OR created_at >= $2)"
     " AND ($3::bigint IS NULL OR created_at >= now() - $3 * interval '1 ms')";
+
+static const char count_sql[] =
+    "SELECT coalesce(sum(greatest(0, greatest(from_floor,"
+    "   CASE WHEN until_snapshot IS NOT NULL THEN last_id END) - ($3::bigint - 1))), 0)"
+    " FROM courier.cursor WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2)";
 
 static const char *number(char *text, size_t size, int64_t n)
 {
@@ -111,7 +90,7 @@ struct rows *history_read(struct blocking_conn *conn, const struct history_range
             {.value = or_null(range->to_time)}, {.value = range->topic}, {.value = range->key},
             {.value = number(limit, sizeof limit, max_rows)}};
 
-        return blocking_conn_query(conn, read_sql, parameters, 9, error);
+        return blocking_conn_query(conn, history_sql, parameters, 9, error);
 }
 
 bool history_replay(struct blocking_conn *conn, const struct history_range *range, const char *ids,
@@ -165,4 +144,40 @@ bool history_find(struct blocking_conn *conn, const struct log_position *moment,
         *out_id = first != NULL ? strtoll(first, NULL, 10) : 0;
         rows_free(rows);
         return true;
+}
+
+static struct rows *query_rewind(struct blocking_conn *conn, const char *sql, const char *sink,
+    int lane, int64_t id, struct error *error)
+{
+        char lane_text[16], id_text[24];
+        const struct parameter parameters[] = {{.value = sink},
+            {.value = lane == HISTORY_ALL_LANES ? NULL : lane_text}, {.value = id_text}};
+
+        snprintf(lane_text, sizeof lane_text, "%d", lane);
+        snprintf(id_text, sizeof id_text, "%" PRId64, id);
+        return blocking_conn_query(conn, sql, parameters, 3, error);
+}
+
+bool history_count_rewind(struct blocking_conn *conn, const char *sink, int lane, int64_t id,
+    int64_t *out_n_events, struct error *error)
+{
+        struct rows *rows = query_rewind(conn, count_sql, sink, lane, id, error);
+
+        if (rows == NULL)
+                return false;
+        *out_n_events = strtoll(rows_text(rows, 0, 0), NULL, 10);
+        rows_free(rows);
+        return true;
+}
+
+bool history_rewind(struct blocking_conn *conn, const char *sink, int lane, int64_t id,
+    int64_t *out_n_lanes, struct error *error)
+{
+        struct rows *rows = query_rewind(conn, rewind_sql, sink, lane, id, error);
+
+        if (rows == NULL)
+                return false;
+        *out_n_lanes = rows_count(rows);
+        rows_free(rows);
+        return blocking_conn_run(conn, "COMMIT", error);
 }

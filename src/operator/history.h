@@ -61,7 +61,7 @@ enum { HISTORY_ALL_LANES = -1 };
 bool history_count_rewind(struct blocking_conn *conn, const char *sink, int lane, int64_t id,
     int64_t *out_n_events, struct error *error) __attribute__((warn_unused_result));
 
-/* Moves the cursors of lanes that nobody owns back to that id: within the transaction that
+/* Moves the cursors of lanes that have no owner back to that id: within the transaction that
  * cursors_hold() began, which it commits. Lanes that have not come so far stay. */
 bool history_rewind(struct blocking_conn *conn, const char *sink, int lane, int64_t id,
     int64_t *out_n_lanes, struct error *error) __attribute__((warn_unused_result));

@@ -1,7 +1,7 @@
 /*
- * Keeping the outbox in shape: courier.maintain() makes partitions ahead and
- * drops those that are over (sql/0006_retention.sql), on a connection that is
- * there only meanwhile, so that nothing else has to wait for what it waits for.
+ * Runs courier.maintain(), which makes partitions of the outbox ahead and drops expired ones
+ * (sql/0006_retention.sql), on a connection of its own that is open only during a round: no other
+ * statement waits for the locks that it waits for.
  */
 #pragma once
 

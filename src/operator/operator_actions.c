@@ -1,28 +1,23 @@
 /*
- * What operators want done. An action is one statement, or (dead letters) a
- * count and then batches until what was counted is behind it:
+ * What operators ask for. An action is one statement, or (dead letters) a count and then batches
+ * until all that was counted is done:
  *
- *   ACTING -its answer-> ANSWERED
- *   COUNTING -> BATCH -more-> BATCH … -no more-> ANSWERED
+ *   ACTING -its answer-> ENDED
+ *   COUNTING -> BATCH -more-> BATCH … -no more-> ENDED
  *
- * Any of them is ANSWERED with the words of the error if the connection is lost;
- * an error of a statement breaks it, too. Told from the loop, the answers never
- * come inside a call.
+ * Each is ENDED with an error if the connection is lost; an error of a statement breaks the
+ * connection, too. on_done is called from the loop, never inside the call that begins an action.
  */
 #include "base/alloc.h"
-#include "base/bytes.h"
 #include "loop/timer.h"
+#include "operator/dead_letters.h"
 #include "operator/operator_internal.h"
-#include "operator/operator_sql.h"
 #include "operator/pause_rows.h"
 #include "operator/selection.h"
 #include "pg/array_literal.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum statement {
         PAUSE,
@@ -34,20 +29,17 @@ enum statement {
         NOTIFY,
         PLAN_ANEW,
         PLAN_ONCE,
-        N_STATEMENTS
+        N_STATEMENTS,
+        AWAIT_STATUS = N_STATEMENTS, /* an action without a statement of its own */
 };
 
 static const struct pg_statement statements[N_STATEMENTS] = {
     [PAUSE] = {.name = "pause", .sql = pause_add_sql, .n_params = 2},
     [RESUME] = {.name = "resume", .sql = pause_remove_sql, .n_params = 1},
-    [LIST_DEAD] = {.name = "list_dead",
-        .sql = dead_newest_sql,
-        .n_params = SELECTION_PARAMETERS + 2},
-    [COUNT_DEAD] = {.name = "count_dead",
-        .sql = dead_count_sql,
-        .n_params = SELECTION_PARAMETERS + 1},
-    [REDRIVE] = {.name = "redrive", .sql = dead_redrive_sql, .n_params = SELECTION_PARAMETERS + 3},
-    [DROP] = {.name = "drop", .sql = dead_drop_sql, .n_params = SELECTION_PARAMETERS + 3},
+    [LIST_DEAD] = {.name = "list_dead", .sql = dead_newest_sql, .n_params = DEAD_LIST_N},
+    [COUNT_DEAD] = {.name = "count_dead", .sql = dead_count_sql, .n_params = DEAD_COUNT_N},
+    [REDRIVE] = {.name = "redrive", .sql = dead_redrive_sql, .n_params = DEAD_BATCH_N},
+    [DROP] = {.name = "drop", .sql = dead_drop_sql, .n_params = DEAD_BATCH_N},
     [NOTIFY] = {.name = "notify", .sql = control_notify_sql},
     [PLAN_ANEW] = {.name = "plan_anew",
         .sql = "SELECT set_config('plan_cache_mode', 'force_custom_plan', false)"},
@@ -55,34 +47,33 @@ static const struct pg_statement statements[N_STATEMENTS] = {
         .sql = "SELECT set_config('plan_cache_mode', 'force_generic_plan', false)"},
 };
 
-enum action_state { ACTION_ACTING, ACTION_COUNTING, ACTION_BATCH, ACTION_ANSWERED };
+enum action_state { ACTION_ACTING, ACTION_COUNTING, ACTION_BATCH, ACTION_ENDED };
 
 struct action {
         struct list link; /* in session->actions */
         struct operator_session *session;
         enum action_state state;
         enum statement statement;
-        operator_session_answer_fn *on_answer; /* NULL: forgotten */
-        void *owner;
+        admin_done_fn *on_done;
+        void *context; /* borrowed */
 
         char *sink; /* owned; NULL: any */
         struct array_literal ids;
-        const char *ids_text; /* of ids; NULL: any */
-        int limit;
-        int64_t last_id;  /* dead letters up to here were counted */
-        int64_t after_id; /* and up to here have had their turn */
+        struct selection selection; /* of dead letters; borrows the two above */
+        unsigned limit;
+        struct dead_letters_count count;
+        struct dead_progress progress;
 
-        struct operator_session_answer answer; /* its rows are owned */
-        char *failure;                         /* owned */
+        json_t *result; /* owned; NULL until it has ended well */
+        struct error error;
 };
 
 static void action_free(struct action *action)
 {
         list_remove(&action->link);
         array_deinit(&action->ids);
-        json_decref(action->answer.rows);
+        json_decref(action->result);
         free(action->sink);
-        free(action->failure);
         free(action);
 }
 
@@ -90,21 +81,21 @@ static void action_free(struct action *action)
 static void enter(struct action *action, enum action_state next)
 {
         action->state = next;
-        if (next == ACTION_ANSWERED)
+        if (next == ACTION_ENDED)
                 timer_arm(action->session->tell, 0);
 }
 
-static void fail(struct action *action, const char *words)
+/* Consumes the result. */
+static void end(struct action *action, json_t *result)
 {
-        if (action->state == ACTION_ANSWERED)
-                return;
-        action->failure = xstrdup(words);
-        action->answer.failure = action->failure;
-        enter(action, ACTION_ANSWERED);
+        if (result == NULL)
+                out_of_memory();
+        action->result = result;
+        enter(action, ACTION_ENDED);
 }
 
 static struct action *begin(struct operator_session *session, enum statement statement,
-    enum action_state state, const char *sink, operator_session_answer_fn *on_answer, void *owner)
+    enum action_state state, const char *sink, admin_done_fn *on_done, void *context)
 {
         struct action *action = xcalloc(1, sizeof *action);
 
@@ -112,264 +103,271 @@ static struct action *begin(struct operator_session *session, enum statement sta
         action->statement = statement;
         action->state = state;
         action->sink = sink != NULL ? xstrdup(sink) : NULL;
-        action->on_answer = on_answer;
-        action->owner = owner;
+        action->selection =
+            (struct selection){.sink = action->sink, .older_than_ms = -1, .newer_than_ms = -1};
+        action->on_done = on_done;
+        action->context = context;
         list_init(&action->link);
         list_push_back(&session->actions, &action->link);
         return action;
 }
 
-static bool is_connected(struct action *action)
+/* A selection is planned with its values, so that what was not asked for costs nothing; the status
+ * query is planned once for all times. */
+static void execute(struct action *action, enum statement statement,
+    const struct parameter *parameters, pg_result_fn *on_result)
 {
-        struct bytes words = {0};
+        struct pg_conn *conn = action->session->conn;
+        const char *values[DEAD_BATCH_N];
 
-        if (pg_conn_is_ready(action->session->conn))
-                return true;
-        bytes_printf(&words, "PostgreSQL is not connected now, try again later: %s",
-            action->session->failure.text);
-        fail(action, words.data);
-        bytes_deinit(&words);
-        return false;
-}
-
-static void run(struct action *action, enum statement statement, const char *const *values,
-    pg_result_fn *on_result)
-{
-        pg_conn_execute(
-            action->session->conn, &statements[statement], values, false, on_result, action);
-}
-
-/* A selection is planned with its values, so that what was not asked for costs nothing; the look is
- * planned once for all times. */
-static void execute(struct action *action, enum statement statement, const char *const *values,
-    pg_result_fn *on_result)
-{
-        run(action, PLAN_ANEW, NULL, NULL);
-        run(action, statement, values, on_result);
-        run(action, PLAN_ONCE, NULL, NULL);
-}
-
-/* The first of the values; NULL are the filters that nobody has asked for so far. */
-static void select_dead(const struct action *action, const char **values)
-{
-        const struct selection selection = {.sink = action->sink,
-            .ids = action->ids_text,
-            .older_than_ms = -1,
-            .newer_than_ms = -1};
-        struct parameter parameters[SELECTION_PARAMETERS];
-        struct selection_texts texts;
-
-        selection_fill(&selection, &texts, parameters);
-        for (int i = 0; i < SELECTION_PARAMETERS; i++)
+        for (int i = 0; i < statements[statement].n_params; i++)
                 values[i] = parameters[i].value;
+        pg_conn_execute(conn, &statements[PLAN_ANEW], NULL, false, NULL, NULL);
+        pg_conn_execute(conn, &statements[statement], values, false, on_result, action);
+        pg_conn_execute(conn, &statements[PLAN_ONCE], NULL, false, NULL, NULL);
+}
+
+/* The first statement of an action. */
+static void start(struct action *action, enum statement statement,
+    const struct parameter *parameters, pg_result_fn *on_result)
+{
+        if (pg_conn_is_ready(action->session->conn)) {
+                execute(action, statement, parameters, on_result);
+                return;
+        }
+        error_set(&action->error, ERROR_DATABASE,
+            "PostgreSQL is not connected now, try again later: %s", action->session->failure.text);
+        enter(action, ACTION_ENDED);
 }
 
 static void on_paused(void *owner, PGresult *result)
 {
-        struct action *action = owner;
+        struct rows *rows = rows_of(result);
 
-        action->answer.n = PQgetvalue(result, 0, 0)[0] != 't';
-        PQclear(result);
-        enter(action, ACTION_ANSWERED);
+        end(owner, json_pack("{s:b s:b}", "paused", 1, "was_paused", rows_bool(rows, 0, 0)));
+        rows_free(rows);
 }
 
-void operator_session_pause(struct operator_session *session, const char *sink, const char *reason,
-    operator_session_answer_fn *on_answer, void *owner)
+void operator_pause(
+    void *session, const char *sink, const char *reason, admin_done_fn *on_done, void *context)
 {
-        struct action *action = begin(session, PAUSE, ACTION_ACTING, sink, on_answer, owner);
-        struct error error;
+        const struct parameter parameters[] = {{.value = sink}, {.value = reason}};
 
-        if (!pause_check_reason(reason, "the reason", &error))
-                fail(action, error.text);
-        else if (is_connected(action))
-                execute(action, PAUSE, (const char *const[]){sink, reason}, on_paused);
+        start(begin(session, PAUSE, ACTION_ACTING, sink, on_done, context), PAUSE, parameters,
+            on_paused);
 }
 
 static void on_resumed(void *owner, PGresult *result)
 {
-        struct action *action = owner;
+        struct rows *rows = rows_of(result);
 
-        action->answer.n = PQntuples(result);
-        PQclear(result);
-        enter(action, ACTION_ANSWERED);
+        end(owner, json_pack("{s:b s:i}", "paused", 0, "removed", rows_count(rows)));
+        rows_free(rows);
 }
 
-void operator_session_resume(struct operator_session *session, const char *sink,
-    operator_session_answer_fn *on_answer, void *owner)
+void operator_resume(void *session, const char *sink, admin_done_fn *on_done, void *context)
 {
-        struct action *action = begin(session, RESUME, ACTION_ACTING, sink, on_answer, owner);
+        const struct parameter parameter = {.value = sink};
 
-        if (is_connected(action))
-                execute(action, RESUME, (const char *const[]){sink}, on_resumed);
+        start(begin(session, RESUME, ACTION_ACTING, sink, on_done, context), RESUME, &parameter,
+            on_resumed);
 }
 
-/* One row more than was asked for says that there are more. */
+/* One row more than the limit says that there are more. */
 static void on_dead_listed(void *owner, PGresult *result)
 {
         struct action *action = owner;
-        int n_rows = PQntuples(result);
+        struct rows *rows = rows_of(result);
+        int n_rows = rows_count(rows);
+        bool has_more = n_rows > (int)action->limit;
+        json_t *list = json_array();
 
-        action->answer.has_more = n_rows > action->limit;
-        if (action->answer.has_more)
-                n_rows = action->limit;
-        action->answer.rows = json_array();
-        for (int row = 0; row < n_rows; row++)
-                if (json_array_append_new(action->answer.rows,
-                        json_loads(PQgetvalue(result, row, 1), JSON_ALLOW_NUL, NULL)) != 0)
+        for (int row = 0; row < n_rows - has_more; row++)
+                if (json_array_append_new(
+                        list, json_loads(rows_text(rows, row, 1), JSON_ALLOW_NUL, NULL)) != 0)
                         out_of_memory();
-        action->answer.n = n_rows;
-        PQclear(result);
-        enter(action, ACTION_ANSWERED);
+        end(action, json_pack("{s:o s:b}", "dead", list, "more", has_more));
+        rows_free(rows);
 }
 
-void operator_session_list_dead(struct operator_session *session, const char *sink,
-    int64_t before_id, int limit, operator_session_answer_fn *on_answer, void *owner)
+void operator_list_dead(void *session, const char *sink, int64_t before, unsigned limit,
+    admin_done_fn *on_done, void *context)
 {
-        struct action *action = begin(session, LIST_DEAD, ACTION_ACTING, sink, on_answer, owner);
-        const char *values[SELECTION_PARAMETERS + 2];
-        char before[24], n_rows[24];
+        struct action *action = begin(session, LIST_DEAD, ACTION_ACTING, sink, on_done, context);
+        struct dead_parameters parameters;
 
         action->limit = limit;
-        if (!is_connected(action))
-                return;
-        select_dead(action, values);
-        snprintf(before, sizeof before, "%" PRId64, before_id > 0 ? before_id : INT64_MAX);
-        snprintf(n_rows, sizeof n_rows, "%d", limit + 1);
-        values[SELECTION_PARAMETERS] = before;
-        values[SELECTION_PARAMETERS + 1] = n_rows;
-        execute(action, LIST_DEAD, values, on_dead_listed);
+        dead_parameters_fill(&parameters, &action->selection, before > 0 ? before : INT64_MAX,
+            (int64_t)limit + 1, DEAD_NO_NUMBER);
+        start(action, LIST_DEAD, parameters.values, on_dead_listed);
 }
 
-static void run_batch(struct action *action);
+static json_t *redriven(const struct dead_progress *progress)
+{
+        int64_t n = progress->n_changed, n_kept = progress->n_seen - n;
+
+        return json_pack("{s:I s:I s:o}", "redriven", (json_int_t)n, "kept", (json_int_t)n_kept,
+            "words",
+            n_kept == 0 ? json_null()
+                        : json_sprintf("%jd redriven; %jd stay: their event is under way to that "
+                                       "sink already, or its receiver was removed",
+                              (intmax_t)n, (intmax_t)n_kept));
+}
+
+static void on_batch(void *owner, PGresult *result);
+
+static void run_batch(struct action *action)
+{
+        struct dead_parameters parameters;
+
+        if (dead_batch_fill(&action->progress, &action->count, &action->selection, &parameters)) {
+                enter(action, ACTION_BATCH);
+                execute(action, action->statement, parameters.values, on_batch);
+        } else if (action->statement == REDRIVE) {
+                end(action, redriven(&action->progress));
+        } else {
+                end(action, json_pack("{s:I}", "dropped", (json_int_t)action->progress.n_changed));
+        }
+}
+
+static void on_notified(void *owner, PGresult *result)
+{
+        PQclear(result);
+        run_batch(owner);
+}
 
 static void on_batch(void *owner, PGresult *result)
 {
         struct action *action = owner;
-        int n_rows = PQntuples(result);
+        struct rows *rows = rows_of(result);
 
-        for (int row = 0; row < n_rows; row++)
-                if (PQgetvalue(result, row, 1)[0] == 't')
-                        action->answer.n++;
-                else
-                        action->answer.n_kept++;
-        if (n_rows > 0)
-                action->after_id = strtoll(PQgetvalue(result, n_rows - 1, 0), NULL, 10);
-        PQclear(result);
-        if (n_rows > 0 && action->statement == REDRIVE)
-                run(action, NOTIFY, NULL, NULL);
-        if (n_rows == 0)
-                enter(action, ACTION_ANSWERED);
+        dead_batch_take(&action->progress, rows, NULL);
+        rows_free(rows);
+        if (action->statement == REDRIVE && !action->progress.is_through)
+                pg_conn_execute(
+                    action->session->conn, &statements[NOTIFY], NULL, false, on_notified, action);
         else
                 run_batch(action);
-}
-
-static void run_batch(struct action *action)
-{
-        const char *values[SELECTION_PARAMETERS + 3];
-        char after[24], n_rows[24], upto[24];
-
-        enter(action, ACTION_BATCH);
-        select_dead(action, values);
-        snprintf(after, sizeof after, "%" PRId64, action->after_id);
-        snprintf(n_rows, sizeof n_rows, "%d", DEAD_BATCH_ROWS);
-        snprintf(upto, sizeof upto, "%" PRId64, action->last_id);
-        values[SELECTION_PARAMETERS] = after;
-        values[SELECTION_PARAMETERS + 1] = n_rows;
-        values[SELECTION_PARAMETERS + 2] = upto;
-        execute(action, action->statement, values, on_batch);
 }
 
 static void on_counted(void *owner, PGresult *result)
 {
         struct action *action = owner;
+        struct rows *rows = rows_of(result);
 
-        action->last_id = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
-        PQclear(result);
+        dead_count_take(&action->count, rows);
+        rows_free(rows);
         run_batch(action);
 }
 
 static void change_dead(struct operator_session *session, enum statement statement,
-    const struct operator_session_dead *which, operator_session_answer_fn *on_answer, void *owner)
+    const struct admin_selection *selection, admin_done_fn *on_done, void *context)
 {
         struct action *action =
-            begin(session, statement, ACTION_COUNTING, which->sink, on_answer, owner);
-        const char *values[SELECTION_PARAMETERS + 1];
+            begin(session, statement, ACTION_COUNTING, selection->sink, on_done, context);
+        struct dead_parameters parameters;
 
-        assert(which->sink != NULL || which->n_ids > 0);
-        for (size_t i = 0; i < which->n_ids; i++)
-                array_add_int(&action->ids, which->ids[i]);
-        if (which->n_ids > 0)
-                action->ids_text = array_end(&action->ids);
-        if (!is_connected(action))
-                return;
-        select_dead(action, values);
-        values[SELECTION_PARAMETERS] = NULL;
-        execute(action, COUNT_DEAD, values, on_counted);
+        assert(selection->sink != NULL || selection->n_ids > 0);
+        for (unsigned i = 0; i < selection->n_ids; i++)
+                array_add_int(&action->ids, selection->ids[i]);
+        if (selection->n_ids > 0)
+                action->selection.ids = array_end(&action->ids);
+        dead_count_fill(&parameters, &action->selection);
+        start(action, COUNT_DEAD, parameters.values, on_counted);
 }
 
-void operator_session_redrive(struct operator_session *session,
-    const struct operator_session_dead *which, operator_session_answer_fn *on_answer, void *owner)
+void operator_redrive(
+    void *session, const struct admin_selection *selection, admin_done_fn *on_done, void *context)
 {
-        change_dead(session, REDRIVE, which, on_answer, owner);
+        change_dead(session, REDRIVE, selection, on_done, context);
 }
 
-void operator_session_drop(struct operator_session *session,
-    const struct operator_session_dead *which, operator_session_answer_fn *on_answer, void *owner)
+void operator_drop(
+    void *session, const struct admin_selection *selection, admin_done_fn *on_done, void *context)
 {
-        change_dead(session, DROP, which, on_answer, owner);
+        change_dead(session, DROP, selection, on_done, context);
 }
 
-void operator_session_forget(struct operator_session *session, const void *owner)
+void operator_await_status(struct operator_session *session, admin_done_fn *on_done, void *context)
 {
+        begin(session, AWAIT_STATUS, ACTION_ACTING, NULL, on_done, context);
+}
+
+void operator_actions_status_came(struct operator_session *session)
+{
+        timer_disarm(session->patience);
         list_for_each (link, &session->actions) {
                 struct action *action = list_owner(link, struct action, link);
 
-                if (action->owner == owner)
-                        action->on_answer = NULL;
+                if (action->statement == AWAIT_STATUS && action->state != ACTION_ENDED)
+                        end(action, json_null());
         }
 }
 
-void operator_session_prepare_actions(struct operator_session *session)
+void operator_actions_prepare(struct operator_session *session)
 {
         for (int i = 0; i < N_STATEMENTS; i++)
                 pg_conn_prepare(session->conn, &statements[i]);
 }
 
-void operator_session_fail_actions(struct operator_session *session, const char *words)
+/* Without a connection the last status has to do. */
+void operator_actions_fail(struct operator_session *session, const char *words)
 {
-        list_for_each (link, &session->actions)
-                fail(list_owner(link, struct action, link), words);
+        operator_actions_status_came(session);
+        list_for_each (link, &session->actions) {
+                struct action *action = list_owner(link, struct action, link);
+
+                if (action->state == ACTION_ENDED)
+                        continue;
+                error_set(&action->error, ERROR_DATABASE, "%s", words);
+                enter(action, ACTION_ENDED);
+        }
 }
 
-/* An answer's receiver may ask for more, or close the watch: each time from the first on. */
-static struct action *first_answered(struct operator_session *session)
+/* on_done may begin other actions, or close the session: so each time from the first on. */
+static struct action *first_ended(struct operator_session *session)
 {
         list_for_each (link, &session->actions) {
                 struct action *action = list_owner(link, struct action, link);
 
-                if (action->state == ACTION_ANSWERED)
+                if (action->state == ACTION_ENDED)
                         return action;
         }
         return NULL;
 }
 
-void operator_session_tell_actions(void *owner)
+static bool is_change(const struct action *action)
 {
-        struct operator_session *session = owner;
-        struct action *action;
-
-        while ((action = first_answered(session)) != NULL) {
-                operator_session_answer_fn *on_answer = action->on_answer;
-
-                list_remove(&action->link);
-                if (on_answer != NULL)
-                        on_answer(action->owner, &action->answer);
-                action_free(action);
-        }
+        return action->statement != LIST_DEAD && action->statement != AWAIT_STATUS;
 }
 
-void operator_session_drop_actions(struct operator_session *session)
+bool operator_actions_tell(struct operator_session *session)
 {
-        list_for_each (link, &session->actions)
-                action_free(list_owner(link, struct action, link));
+        bool has_changed = false;
+        struct action *action;
+
+        while ((action = first_ended(session)) != NULL) {
+                list_remove(&action->link);
+                has_changed |= is_change(action);
+                action->on_done(action->context, action->result,
+                    action->result == NULL ? &action->error : NULL);
+                action_free(action);
+        }
+        return has_changed;
+}
+
+void operator_actions_stop(struct operator_session *session)
+{
+        list_for_each (link, &session->actions) {
+                struct action *action = list_owner(link, struct action, link);
+
+                if (action->state == ACTION_ENDED)
+                        continue;
+                error_set(&action->error, ERROR_TEMPORARY, "the relay is stopping%s",
+                    action->statement != AWAIT_STATUS
+                        ? "; whether this was done is not known: look, and ask again"
+                        : "");
+                enter(action, ACTION_ENDED);
+        }
+        (void)operator_actions_tell(session);
 }

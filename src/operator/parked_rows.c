@@ -13,33 +13,33 @@
 #define AFTER_ID   (SELECTION_PARAMETERS + 3)
 #define PARAMETERS (SELECTION_PARAMETERS + 4)
 
-/* The next page: what follows goes by the primary key, whatever else is parked. */
+/* The next page, by the primary key. */
 #define PAGE                                                                                       \
         " FROM courier.parked WHERE " MATCHES " AND ($10::text IS NULL"                            \
         "      OR (sink, lane, outbox_id) > ($10::text, $11::integer, $12::bigint))"
 
 #define IN_ORDER " ORDER BY sink, lane, outbox_id LIMIT $9::bigint"
 
-static const char list_sql[] = "SELECT outbox_id, sink, lane, " SELECTION_ENDPOINT(
-    "parked") ", topic, key, state || CASE WHEN skip THEN ', skip' ELSE '' END,"
-              " attempts, CASE WHEN state <> 'blocked' THEN to_char(due_at " AS_UTC_SECONDS ") END,"
-              " last_error" PAGE IN_ORDER;
+#define ENDPOINT SELECTION_ENDPOINT("parked")
+
+static const char list_sql[] =
+    "SELECT outbox_id, sink, lane, " ENDPOINT ", topic, key,"
+    " state || CASE WHEN skip THEN ', skip' ELSE '' END, attempts,"
+    " CASE WHEN state <> 'blocked' THEN to_char(due_at " AS_UTC_SECONDS ") END,"
+    " last_error" PAGE IN_ORDER;
 
 static const char list_json_sql[] =
-    "SELECT outbox_id, sink, lane, (SELECT row_to_json(line) FROM (SELECT sink, lane,"
-    " " SELECTION_ENDPOINT(
-        "parked") " AS endpoint, outbox_id,"
-                  " state, CASE WHEN state <> 'blocked' THEN to_char(due_at " AS_UTC
-                  ") END AS due_at, attempts,"
-                  " extract(epoch FROM retried_for)::float8 AS retried_seconds,"
-                  " first_error, to_char(first_failed_at " AS_UTC ") AS first_failed_at,"
-                  " last_error, to_char(last_failed_at " AS_UTC
-                  ") AS last_failed_at, is_redriven, skip,"
-                  " to_char(parked_at " AS_UTC
-                  ") AS parked_at, position, event_id, topic, key, type,"
-                  " to_char(created_at " AS_UTC ") AS created_at) AS line)" PAGE IN_ORDER;
+    "SELECT outbox_id, sink, lane, (SELECT row_to_json(line) FROM (SELECT"
+    "  sink, lane, " ENDPOINT " AS endpoint, outbox_id, state,"
+    "  CASE WHEN state <> 'blocked' THEN to_char(due_at " AS_UTC ") END AS due_at,"
+    "  attempts, extract(epoch FROM retried_for)::float8 AS retried_seconds,"
+    "  first_error, to_char(first_failed_at " AS_UTC ") AS first_failed_at,"
+    "  last_error, to_char(last_failed_at " AS_UTC ") AS last_failed_at,"
+    "  is_redriven, skip, to_char(parked_at " AS_UTC ") AS parked_at,"
+    "  position, event_id, topic, key, type,"
+    "  to_char(created_at " AS_UTC ") AS created_at) AS line)" PAGE IN_ORDER;
 
-/* The keys that matching deliveries wait for, each with the delivery that it is waiting behind. */
+/* The keys of blocked deliveries that match, each with the delivery that it waits for. */
 #define BLOCKED                                                                                    \
         " FROM (SELECT sink, lane, key, count(*) AS waiting, min(parked_at) AS since"              \
         "       FROM courier.parked WHERE state = 'blocked' AND " MATCHES                          \
@@ -50,19 +50,21 @@ static const char list_json_sql[] =
         "       ORDER BY parked.position LIMIT 1) AS head ON true"                                 \
         " ORDER BY waiting DESC, blocked.sink, blocked.lane, blocked.key LIMIT $9::bigint"
 
-static const char blocked_sql[] = "SELECT blocked.sink, " SELECTION_ENDPOINT(
-    "blocked") ", blocked.key, waiting, head.outbox_id, head.attempts,"
-               " to_char(head.due_at " AS_UTC_SECONDS "), head.last_error" BLOCKED;
+#define BLOCKED_ENDPOINT SELECTION_ENDPOINT("blocked")
+
+static const char blocked_sql[] =
+    "SELECT blocked.sink, " BLOCKED_ENDPOINT ", blocked.key, waiting,"
+    " head.outbox_id, head.attempts, to_char(head.due_at " AS_UTC_SECONDS "),"
+    " head.last_error" BLOCKED;
 
 static const char blocked_json_sql[] =
-    "SELECT (SELECT row_to_json(line) FROM (SELECT blocked.sink, blocked.lane,"
-    " " SELECTION_ENDPOINT(
-        "blocked") " AS endpoint, blocked.key,"
-                   " waiting, to_char(since " AS_UTC
-                   ") AS waiting_since, head.outbox_id AS behind_outbox_id,"
-                   " head.event_id AS behind_event_id, head.topic AS behind_topic, head.attempts,"
-                   " to_char(head.due_at " AS_UTC ") AS due_at, head.last_error,"
-                   " to_char(head.first_failed_at " AS_UTC ") AS first_failed_at) AS line)" BLOCKED;
+    "SELECT (SELECT row_to_json(line) FROM (SELECT"
+    "  blocked.sink, blocked.lane, " BLOCKED_ENDPOINT " AS endpoint, blocked.key,"
+    "  waiting, to_char(since " AS_UTC ") AS waiting_since,"
+    "  head.outbox_id AS behind_outbox_id, head.event_id AS behind_event_id,"
+    "  head.topic AS behind_topic, head.attempts,"
+    "  to_char(head.due_at " AS_UTC ") AS due_at, head.last_error,"
+    "  to_char(head.first_failed_at " AS_UTC ") AS first_failed_at) AS line)" BLOCKED;
 
 static const char count_sql[] =
     "WITH matching AS (SELECT outbox_id, state FROM courier.parked WHERE " MATCHES IN_ORDER ")"
@@ -87,9 +89,10 @@ static const char count_sql[] =
 #define NOT_DUE  TRIABLE " AND due_at > now()"
 
 /*
- * The owner changes several rows in one transaction, in an order of its own; to wait for one of its
- * rows while holding another could end in a deadlock, and the owner might be the one to pay. So
- * first all rows that nobody holds, and then the others one by one.
+ * The relay that owns the lane changes several rows in one transaction, in an order of its own. A
+ * statement that waits for one of these rows while it holds another could deadlock with it, and the
+ * relay's transaction might be cancelled. So first all rows that are not locked are marked, then the
+ * others one by one.
  */
 static const struct {
         const char *free_sql;
@@ -161,7 +164,7 @@ bool parked_rows_count(struct blocking_conn *conn, const struct selection *selec
         return true;
 }
 
-/* Batch after batch until there is nothing left to mark, or enough is marked. */
+/* Batch after batch, until no row is left to mark or max_rows are marked. */
 static bool mark_all(struct blocking_conn *conn, const char *sql, int64_t batch_rows,
     const struct selection *selection, int64_t max_rows, int64_t *n_marked, struct error *error)
 {

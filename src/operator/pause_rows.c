@@ -1,6 +1,5 @@
 #include "operator/pause_rows.h"
 
-#include "operator/operator_sql.h"
 #include "operator/selection.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 #include "operator/rebase.h"
 
 #include "base/alloc.h"
+#include "outbox/schema.h"
 #include "pg/blocking_conn.h"
 
 #include <stdio.h>
@@ -8,21 +9,21 @@
 
 extern const char rebase_sql[]; /* rebase.sql, embedded at build time */
 
-/* Nobody publishes or settles until the transaction ends. */
+/* Locks out writers and relays until the transaction ends. */
 static const char lock_sql[] =
     "BEGIN; SET LOCAL search_path = pg_catalog, pg_temp;"
     " LOCK TABLE courier.outbox, courier.cursor IN ACCESS EXCLUSIVE MODE";
 
 static const char owned_sql[] =
     "SELECT sink FROM courier.cursor"
-    " WHERE NOT pg_try_advisory_xact_lock(1668248946, lock_id) ORDER BY sink LIMIT 1";
+    " WHERE NOT pg_try_advisory_xact_lock(" LOCK_CLASS ", lock_id) ORDER BY sink LIMIT 1";
 
-/* By how many the ids that were written are above the oldest that is in use, our own included. */
+/* How many ids the cluster has to draw, before those written here are below the oldest in use. */
 static const char missing_sql[] =
     "SELECT coalesce(max(txid), 3) + 1 - pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
     " FROM rebased";
 
-/* Each in a transaction of its own, of which nothing is left but the id. */
+/* Each in its own transaction, which writes nothing. */
 static const char draw_sql[] =
     "DO $$BEGIN FOR i IN 1 .. %lld LOOP PERFORM pg_catalog.pg_current_xact_id(); COMMIT; END LOOP; "
     "END$$";
@@ -79,8 +80,8 @@ static bool draw_ids(struct blocking_conn *conn, long long n, struct error *erro
         return blocking_conn_run(conn, "ROLLBACK", error) && blocking_conn_run(conn, draw, error);
 }
 
-/* A cluster that has drawn fewer ids than there are sets of lanes draws what is missing, and all
- * begins anew; some to spare, as who publishes meanwhile may make one set more. */
+/* A cluster that has drawn fewer ids than there are sets of lanes draws the missing ones, and the
+ * rewrite begins again; some are to spare, as an event published meanwhile may make one more set. */
 static bool rewrite(struct blocking_conn *conn, struct error *error)
 {
         enum { MAX_ROUNDS = 3, SPARE = 100 };

@@ -1,5 +1,5 @@
-/* Repairs the outbox and its cursors after the database came to another cluster, or after its sequence
- * was set back. */
+/* Repairs the outbox and its cursors after the database was moved to another cluster, or after its
+ * sequence was set back. */
 #pragma once
 
 #include "base/error.h"
@@ -18,9 +18,10 @@ struct rebase_result {
 };
 
 /*
- * Rewrites transaction ids so that each lane goes on exactly where it stood: in one transaction,
- * while nobody publishes, after others that only draw ids, if the cluster has drawn too few. Needs the schema's owner. ERROR_TEMPORARY if a relay owns a lane. After a
- * failure the connection is to be closed, which takes everything back.
+ * Rewrites transaction ids so that each lane goes on exactly where it stood. That is one transaction,
+ * which locks out writers; transactions before it only draw ids, if the cluster has drawn too few.
+ * Needs the schema's owner. ERROR_TEMPORARY if a relay owns a lane. After a failure close the
+ * connection, which rolls everything back.
  */
 bool rebase(struct blocking_conn *conn, struct rebase_result *out_result, struct error *error)
     __attribute__((warn_unused_result));

@@ -4,9 +4,9 @@
 -- those of another cluster. What they say is still right among themselves: which events each lane
 -- has behind it. That is written down anew with small transaction ids: 3 for events that no lane waits
 -- for, and one more for each set of lanes that waits for the same events. A lane's snapshot then has
--- those in its list that it waits for. Nobody may get one of these ids any more: rebase.c sees to it.
+-- those in its list that it waits for. No transaction may get one of these ids later: rebase.c sees to it.
 --
--- A receiver that nobody has delivered to yet gets the cursor that its row is the beginning of.
+-- A receiver that has no cursor yet gets the one that its row says it begins with.
 INSERT INTO courier.cursor (sink, lane, system_identifier, from_snapshot, from_floor, from_xid)
 SELECT sink, id, 0, start_snapshot, start_floor, '3' FROM courier.endpoint
 WHERE start = 'now'
@@ -30,7 +30,7 @@ FROM (
 
 ALTER TABLE rebased ADD PRIMARY KEY (id);
 
--- The sequence as the schema has it, and above all that it has reached: somebody may have set it back.
+-- The sequence as the schema has it, above all that it had reached: it may have been set back.
 DO $$
 DECLARE
   reached bigint := greatest(courier.outbox_reached(), pg_sequence_last_value('courier.outbox_id_seq'::regclass));

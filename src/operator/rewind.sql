@@ -1,4 +1,4 @@
--- Moves cursors back to an id (used by src/operator/rewind.c).
+-- Moves cursors back to an id (used by src/operator/history.c).
 --
 -- $1 sink  $2 lane, or NULL: all  $3 the first id to be delivered again
 --
@@ -21,8 +21,8 @@
 --
 -- An id that the lane has not reached would be no way back: those cursors stay as they are.
 --
--- The epoch is raised as by a new owner: should anybody still believe that he owns the lane, his
--- settles change nothing any more.
+-- The epoch is raised as by a new owner: settles of a relay that still takes itself for the owner
+-- change nothing.
 UPDATE courier.cursor
 SET epoch = was.epoch + 1,
     from_snapshot = '1:1:', from_floor = 0, from_xid = '3',

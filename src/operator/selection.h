@@ -1,14 +1,15 @@
 /*
- * Which rows of courier.dead_letter or courier.parked somebody means: all that
- * is given must be true of a row. One fixed text of SQL serves every
- * combination, so values are only ever parameters; since such statements are
- * planned with their values, what is NULL costs nothing.
+ * Which rows of courier.dead_letter or courier.parked an operator chooses: all conditions that are given
+ * must hold. One fixed SQL text serves every combination, so values are always parameters; as these
+ * statements are planned with their values, a condition that is NULL costs nothing.
  */
 #pragma once
 
 #include "pg/blocking_conn.h"
 
+#include <inttypes.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct selection {
         /* NULL: any. Borrowed. */
@@ -30,16 +31,39 @@ struct selection_texts {
         char newer_than_ms[24];
 };
 
+static inline const char *selection_age(char *text, size_t size, int64_t age_ms)
+{
+        if (age_ms < 0)
+                return NULL;
+        snprintf(text, size, "%" PRId64, age_ms);
+        return text;
+}
+
 /* Fills the first SELECTION_PARAMETERS of `parameters`, which borrow both. */
-void selection_fill(
-    const struct selection *selection, struct selection_texts *texts, struct parameter *parameters);
+static inline void selection_fill(
+    const struct selection *selection, struct selection_texts *texts, struct parameter *parameters)
+{
+        const char *values[SELECTION_PARAMETERS] = {
+            selection->sink,
+            selection->topic,
+            selection->key,
+            selection->word,
+            selection_age(
+                texts->older_than_ms, sizeof texts->older_than_ms, selection->older_than_ms),
+            selection_age(
+                texts->newer_than_ms, sizeof texts->newer_than_ms, selection->newer_than_ms),
+            selection->ids,
+            selection->endpoint,
+        };
+
+        for (int i = 0; i < SELECTION_PARAMETERS; i++)
+                parameters[i] = (struct parameter){.value = values[i]};
+}
 
 /* The condition, on a table with columns sink, lane, topic and key and the three that are named. */
 #define SELECTION_SQL(id, word, time)                                                              \
         "($1::text IS NULL OR sink = $1)"                                                          \
-        " AND ($2::text IS NULL OR topic ~ ('^(?:' || replace(replace(replace("                    \
-        "regexp_replace($2, '([^[:alnum:]*])', '\\\\\\1', 'g'), '**', E'\\x01'),"                  \
-        " '*', '[^.]*'), E'\\x01', '.*') || ')$'))"                                                \
+        " AND ($2::text IS NULL OR courier.pattern_matches($2, topic))"                            \
         " AND ($3::text IS NULL OR key = $3)"                                                      \
         " AND ($4::text IS NULL OR " word " = $4)"                                                 \
         " AND ($5::bigint IS NULL OR " time " <= now() - $5 * interval '1 millisecond')"           \

@@ -31,20 +31,14 @@ WITH RECURSIVE moment AS MATERIALIZED (
         UNION SELECT sink FROM courier.endpoint) AS known
   WHERE $1::json IS NULL
 ), locks AS MATERIALIZED (
-  -- Who owns a lane holds its advisory lock. Whoever may connect can take one; but who may not move
-  -- cursors is no relay.
-  SELECT objid::bigint AS lock_id, lock.pid, mode = 'ExclusiveLock' AS is_exclusive, usename,
-         application_name, client_addr, client_port, backend_start,
-         coalesce(has_table_privilege(usesysid, 'courier.cursor', 'UPDATE'), true) AS may_own
-  FROM pg_catalog.pg_locks AS lock LEFT JOIN pg_catalog.pg_stat_activity AS session USING (pid)
-  WHERE locktype = 'advisory' AND classid = 1668248946 AND objsubid = 2 AND granted
-    AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+  SELECT * FROM courier.relay_lock
 ), owners AS MATERIALIZED (
+  -- As courier.lane_owner, of the sink's first lane; pg_locks is read once for both.
   SELECT DISTINCT ON (cursor.sink) cursor.sink, pid, application_name,
          coalesce(client_addr::text, CASE WHEN client_port = -1 THEN 'unix socket' END) AS client
   FROM locks
   JOIN courier.cursor ON cursor.lock_id = locks.lock_id
-  WHERE may_own
+  WHERE is_relay
   ORDER BY cursor.sink, cursor.lane
 ), strangers AS (
   -- The doorbell's lock (0) every writer has for a moment, but none has it exclusively.
@@ -52,12 +46,12 @@ WITH RECURSIVE moment AS MATERIALIZED (
          bool_or(locks.lock_id = 0) AS has_doorbell, bool_or(locks.lock_id = 4294967295) AS has_maintenance,
          (array_agg(DISTINCT sink ORDER BY sink) FILTER (WHERE sink IS NOT NULL))[:100] AS sinks
   FROM locks LEFT JOIN courier.cursor ON cursor.lock_id = locks.lock_id
-  WHERE NOT may_own AND (locks.lock_id <> 0 OR is_exclusive)
+  WHERE NOT is_relay AND (locks.lock_id <> 0 OR is_exclusive)
   GROUP BY pid, usename, application_name, backend_start
   ORDER BY n DESC, pid LIMIT 10
 ), lanes AS MATERIALIZED (
   -- Of a sink that fans out those of its receivers that are not paused: the others' events wait
-  -- because somebody said so.
+  -- because an operator wants them to.
   SELECT cursor.*, greatest(from_floor, last_id) AS above, endpoint.topics AS lane_topics,
          endpoint.types AS lane_types, sinks.topics, sinks.types, sinks.header_names, sinks.header_values,
          has_filter OR endpoint.filter IS NOT NULL AS is_filtered,
@@ -92,8 +86,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
         SELECT sink, lane, false, lane_topics, lane_types FROM looked_at WHERE lane_topics IS NOT NULL) AS given
   LEFT JOIN LATERAL (
     SELECT is_type, pattern, pattern LIKE '!%' AS excludes,
-           replace(replace(replace(regexp_replace(ltrim(pattern, '!'), '([].\\+?()[{}|^$])', '\\\1', 'g'),
-             '**', E'\x01'), '*', '[^.]*'), E'\x01', '.*') AS regex
+           courier.pattern_regex(ltrim(pattern, '!')) AS regex
     FROM (SELECT false, unnest(topics) UNION ALL SELECT true, unnest(types)) AS each (is_type, pattern)
   ) AS expression ON true
   GROUP BY sink, lane, of_sink, topics, types
@@ -132,8 +125,8 @@ WITH RECURSIVE moment AS MATERIALIZED (
     -- no list: all of them are one piece.
     SELECT bounds.first, id, topic, type, headers, created_at, lane.above,
            hidden.id <= lane.above
-             AND hidden.id > CASE WHEN pg_visible_in_snapshot(hidden.txid, lane.until_snapshot)
-                                  THEN lane.last_id ELSE 0 END
+             AND NOT courier.has_passed(lane.from_snapshot, lane.until_snapshot, lane.last_id,
+                                        hidden.id, hidden.txid)
              AND NOT EXISTS (SELECT FROM pg_snapshot_xip(lane.until_snapshot) AS listed (txid)
                              WHERE listed.txid = hidden.txid)
     FROM (VALUES (pg_snapshot_xmax(lane.from_snapshot), lane.from_xid),
@@ -252,7 +245,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
                      WHERE parked.sink = blocked.sink AND parked.lane = blocked.lane
                        AND parked.outbox_id = blocked.head_id) AS head ON true
 ), holders AS (
-  -- Who keeps the oldest rows from being removed. Sessions of other databases do not.
+  -- What keeps VACUUM from removing the oldest rows. Sessions of other databases do not.
   SELECT pid, greatest(age(backend_xmin), age(backend_xid)) AS age_xids,
          (SELECT at FROM moment) - coalesce(xact_start, query_start) AS age,
          concat_ws(', ', coalesce(state, 'a session'), 'application ' || nullif(application_name, ''),
@@ -273,7 +266,8 @@ WITH RECURSIVE moment AS MATERIALIZED (
   UNION ALL
   SELECT relid, true FROM pg_partition_tree('courier.outbox') WHERE isleaf
 ), held AS (
-  -- What is over and still needed, as maintenance last found it. For whom is asked of the oldest alone.
+  -- Expired partitions that are still needed, as maintenance last found it. What needs them is asked of
+  -- the oldest alone.
   SELECT count(*) AS n, coalesce(sum(bytes), 0) AS bytes, min(held_since) AS since,
          (array_agg(name ORDER BY lower))[1] AS oldest
   FROM courier.retention WHERE held_by IS NOT NULL AND emptied_at IS NULL

@@ -10,6 +10,7 @@
  * It may be given back before that, to the same session or to another one.
  */
 #include "base/alloc.h"
+#include "outbox/schema.h"
 #include "outbox/session.h"
 #include "pg/pg_error.h"
 
@@ -28,9 +29,6 @@ enum {
         UNLOCK,
 };
 
-/* The first key of all our advisory locks: "cour". */
-#define LOCK_CLASS "1668248946"
-
 const struct pg_statement claim_statements[] = {
     [CHECK_FILTER] = {.name = "check_filter",
         .n_params = 1,
@@ -48,7 +46,7 @@ const struct pg_statement claim_statements[] = {
         .sql = "SELECT true FROM courier.cursor WHERE sink = $1 AND lane = $2::integer"},
     /* The statement's snapshot is taken before its functions are called: the floor is above it. The
      * transaction id is drawn after both, because it depends on the floor. And what the snapshot
-     * still needs is kept from the moment it is taken: whoever drops waits for this statement. */
+     * still needs is kept from the moment it is taken: courier.maintain() waits for this statement. */
     [MAKE_CURSOR_NOW] = {.name = "make_cursor_now",
         .n_params = 2,
         .sql = "INSERT INTO courier.cursor"
@@ -185,7 +183,7 @@ static void on_sink_noted(void *owner, PGresult *result)
         PQclear(result);
 }
 
-/* Who is to be told of a lane that covers others, or is the sink's only one. */
+/* For a lane that covers others, or is the sink's only one. */
 static void tell_settings(struct lane_store *store, const PGresult *result, bool granted)
 {
         const char *const values[] = {

@@ -16,7 +16,7 @@
 struct frame {
         int n_references;
         /* The outbox's sequence, read after the snapshot was taken: no id visible in the snapshot
-         * is above it, and whoever gets a transaction id after `xid` draws ids above it. */
+         * is above it, and a transaction that gets its id after `xid` draws ids above it. */
         int64_t floor;
         uint64_t xid;    /* a transaction id drawn after both; 0 until it has been drawn */
         char snapshot[]; /* pg_snapshot as text: xmin:xmax:xip,… */

@@ -1,6 +1,6 @@
 /*
- * The receivers of a sink that fans out. They are read again whenever they may
- * have changed; but only a digest, unless they have.
+ * The receivers of a sink that fans out. Whenever they may have changed a digest of them is read, and the
+ * receivers only if it differs.
  */
 #include "outbox/endpoint_table.h"
 
@@ -54,9 +54,8 @@ const struct pg_statement endpoint_statements[] = {
                "   ORDER BY lane LIMIT 1)"
                "  UNION ALL"
                "  SELECT (SELECT lane FROM courier.parked"
-               "          WHERE sink = $1 AND parked.lane > lanes.lane AND (state <> 'blocked' OR "
-               "skip)"
-               "          ORDER BY lane LIMIT 1)"
+               "          WHERE sink = $1 AND parked.lane > lanes.lane"
+               "            AND (state <> 'blocked' OR skip) ORDER BY lane LIMIT 1)"
                "  FROM lanes WHERE lanes.lane IS NOT NULL)"
                " SELECT lane FROM lanes WHERE lane IS NOT NULL AND EXISTS ("
                "  SELECT FROM courier.parked"
@@ -90,7 +89,7 @@ struct endpoint_table {
         void *owner;  /* borrowed */
         char *digest; /* owned; of the last answer, NULL: none in this session */
         bool is_reading, is_reading_due;
-        bool is_changed; /* somebody said so while they were being read */
+        bool is_changed; /* a notification came while they were being read */
 };
 
 struct endpoint_table *endpoint_table_create(struct outbox *outbox, const char *sink,

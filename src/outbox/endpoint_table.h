@@ -1,5 +1,5 @@
 /*
- * courier.endpoint as the relay uses it: who the receivers of one sink are,
+ * courier.endpoint as the relay uses it: the receivers of one sink,
  * which of their lanes have something parked that is due, and what the relay
  * finds out about them. On the `work` session; answers come from the loop.
  */
@@ -37,13 +37,13 @@ void endpoint_table_session_down(struct endpoint_table *table);
 /* Nothing that is answered is asked. */
 bool endpoint_table_is_idle(const struct endpoint_table *table);
 
-/* These publish an event of their own, unless somebody has noted the same already. */
+/* These publish an event of their own, unless the same was noted already. */
 void endpoint_table_note_failing(
     struct endpoint_table *table, int32_t id, int64_t failing_for_ms, const char *error);
 void endpoint_table_note_recovered(struct endpoint_table *table, int32_t id);
 void endpoint_table_disable(struct endpoint_table *table, int32_t id, const char *reason);
 
-/* Removes the cursors and parked deliveries of lanes whose receiver is gone. Only for the sink's
- * owner, and but for the lanes that it still serves: what they have to settle would find no cursor. */
+/* Removes the cursors and parked deliveries of lanes whose receiver was removed. Only for the sink's
+ * owner, and not of the lanes that it still serves: they would have no cursor to settle. */
 void endpoint_table_forget_gone(
     struct endpoint_table *table, const int32_t *served, size_t n_served);

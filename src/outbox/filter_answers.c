@@ -278,7 +278,7 @@ static void fail_proven(
         }
         if (batch->n_ids > 1) {
                 queue->n_halved++;
-        } else if (!failure->is_time_up) { /* nobody else is to wait for the server */
+        } else if (!failure->is_time_up) { /* other filters are not to wait for the server */
                 for_each_asked(bench, become_unproven, NULL);
                 return;
         } else if (++queue->n_tries ==

@@ -1,5 +1,5 @@
-/* The parts of the queue, among themselves: filter_queue.c, whose turn it is; filter_batch.c, what is asked at once;
- * filter_answers.c, what the answer says of the events, and the time that it took of the filters. */
+/* The parts of the queue, among themselves: filter_queue.c asks, filter_answers.c takes the answers and
+ * counts what each filter costs, filter_bench.c has what both work on. */
 #pragma once
 
 #include "base/list.h"
@@ -61,15 +61,13 @@ struct filter_queue {
         unsigned n_found_out; /* slow ones in a row, without an answer between them */
 };
 
-/* filter_queue.c */
-void filter_queue_stand_in_line(
-    struct filter *filter); /* where it belongs now, if it is asked anything */
-
+/* filter_bench.c */
+struct filter_bench *filter_bench_of(const struct filter *filter); /* where it belongs now */
+void filter_queue_stand_in_line(struct filter *filter); /* there, if it is asked anything */
 void filter_queue_note_trouble(
     struct filter_bench *bench, const struct error *error, int64_t retry_ms);
 void filter_queue_end_trouble(struct filter_bench *bench);
 
-/* filter_batch.c */
 void filter_batch_clear(struct filter_batch *batch);
 bool filter_batch_has(const struct filter_batch *batch, const char *text, size_t *out_place);
 bool filter_batch_add_filter(

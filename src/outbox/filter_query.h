@@ -1,11 +1,9 @@
 /*
- * Asks PostgreSQL which filters hold for which events: one question at a time,
- * bounded in time, on a connection that does nothing else. So a filter that takes
- * for ever costs nobody but those who share this connection anything, and them no
- * more than the bound.
+ * Asks PostgreSQL which filters hold for which events: one question at a time, bounded in time, on a
+ * connection that does nothing else. So a filter that takes for ever delays only the filters that share
+ * this connection, and those no longer than the bound.
  *
- * It answers from the loop, never inside a call. Lost, it comes back by itself, and
- * says so by on_ready.
+ * It answers from the loop, never inside a call. A lost connection comes back by itself: on_ready.
  */
 #pragma once
 

@@ -17,30 +17,6 @@
 /* The connections are there only while they are needed. */
 #define IDLE_MS 10000
 
-static struct filter_bench *bench_of(const struct filter *filter)
-{
-        return filter->is_proven ? &filter->queue->proven : &filter->queue->unproven;
-}
-
-/* One that had too little time for an event goes on with it, until that is decided; the others have turns. */
-static bool keeps_its_place(const struct filter *filter)
-{
-        return !filter->is_proven && (filter->n_tries > 1 || filter->n_strikes > 0);
-}
-
-void filter_queue_stand_in_line(struct filter *filter)
-{
-        struct filter_bench *bench = bench_of(filter);
-
-        list_remove(&filter->link);
-        if (list_is_empty(&filter->asks))
-                return;
-        if (keeps_its_place(filter))
-                list_push_front(&bench->waiting, &filter->link);
-        else
-                list_push_back(&bench->waiting, &filter->link);
-}
-
 static void bench_send(struct filter_bench *bench, int64_t limit_ms)
 {
         struct filter_batch *batch = &bench->batch;
@@ -103,7 +79,7 @@ static void ask_proven(struct filter_queue *queue)
 }
 
 /* After a rest it is the turn of a slow one, and while the connection rests, of the others: first of those
- * that have never been slow. So nobody waits for all of those that are. */
+ * that have never been slow. So no filter waits for all slow ones. */
 static struct filter *next_in_line(const struct filter_bench *bench)
 {
         bool is_rested = !timer_is_armed(bench->rest);
@@ -158,21 +134,6 @@ static void bench_serve(struct filter_bench *bench)
                 ask_proven(queue);
         else
                 ask_unproven(queue);
-}
-
-void filter_queue_note_trouble(
-    struct filter_bench *bench, const struct error *error, int64_t retry_ms)
-{
-        bench->is_in_trouble = true;
-        bench->queue->events.on_trouble(bench->queue->owner, error, retry_ms);
-}
-
-void filter_queue_end_trouble(struct filter_bench *bench)
-{
-        if (!bench->is_in_trouble)
-                return;
-        bench->is_in_trouble = false;
-        bench->queue->events.on_back(bench->queue->owner);
 }
 
 static void on_rested(void *owner)
@@ -344,7 +305,7 @@ void filter_queue_ask(struct filter *filter, struct filter_request *ask)
         list_push_back(&filter->asks, &ask->link);
         if (list_is_empty(&filter->link))
                 filter_queue_stand_in_line(filter);
-        bench_serve(bench_of(filter));
+        bench_serve(filter_bench_of(filter));
 }
 
 void filter_queue_withdraw(struct filter_request *ask)

@@ -1,7 +1,7 @@
 /*
- * Which events the filters of sinks and receivers let through. A filter may be a
- * customer's, and what it costs depends on the events, too: so it is asked apart
- * from all else (filter_query.h), and what it may cost is bounded.
+ * Which events the filters of sinks and receivers let through. A filter may be written by a customer,
+ * and its cost depends on the events: so it is asked on connections of its own (filter_query.h), and its
+ * time is bounded.
  *
  *   UNPROVEN  -answers in good time-> PROVEN    asked together with the other proven ones
  *   PROVEN    -is slow-> UNPROVEN               asked by itself, on another connection
@@ -9,10 +9,10 @@
  *                                               meanwhile those have their turn that are not slow
  *   SLOW      -too slow for 3 events in a row-> GIVEN UP
  *
- * It is too slow for an event if it had FILTER_QUEUE_LIMIT_MS, then twice and then four times as long for this
- * event alone; a large payload may take longer, because PostgreSQL has to read it first. Such an event is
- * not judged. So nobody waits for a slow filter but whose it is; a proven one may cost the others, once, the
- * moment until it is found out.
+ * A filter is too slow for an event if it had FILTER_QUEUE_LIMIT_MS, then twice and then four times as
+ * long for this event alone; a large payload may take longer, because PostgreSQL has to read it first. Such an event is
+ * not judged. So a slow filter delays only its own sink or receiver; a proven one that becomes slow delays
+ * the others once, until it is found out.
  */
 #pragma once
 
@@ -63,15 +63,15 @@ struct filter_queue *filter_queue_create(uv_loop_t *loop, const struct postgres_
 void filter_queue_destroy(struct filter_queue *queue); /* no filter is open; NULL is allowed */
 void filter_queue_configure(struct filter_queue *queue, const struct postgres_config *config);
 
-/* Where the events come from can be reached; `server`: see filter_query_open(). Connections are made when they are
- * needed first. */
+/* The database can be reached; `server`: see filter_query_open(). Connections are made when they are
+ * first needed. */
 void filter_queue_session_up(struct filter_queue *queue, const char *server);
 
 /* No answer comes any more; asks that are under way are to be withdrawn. */
 void filter_queue_session_down(struct filter_queue *queue);
 
-/* A jsonpath predicate (courier.filter_error()); copied. on_given_up says why in words; then every ask ends
- * at once. Comes from the loop, before the on_sifted of the asks, and may close nothing. */
+/* A jsonpath predicate (courier.filter_error()); copied. on_given_up says why, and then every request ends
+ * at once. It comes from the loop, before the on_sifted of the requests, and may close nothing. */
 struct filter *filter_open(struct filter_queue *queue, const char *text,
     void (*on_given_up)(void *owner, const char *words), void *owner);
 void filter_close(struct filter *filter); /* nothing is asked; NULL is allowed */

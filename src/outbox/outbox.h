@@ -31,10 +31,10 @@ struct outbox_events {
          * outbox_read_pauses(). May be NULL. */
         void (*on_pauses)(void *owner, const struct pause_list *pauses);
         void (*on_down)(void *owner, const struct error *error, int64_t retry_ms);
-        /* What waiting cannot mend (schema, cluster): the session is closed for good. */
+        /* The session is closed for good: waiting does not help (schema, cluster). */
         void (*on_refused)(void *owner, const struct error *error);
-        /* Somebody changed by hand what is paused, parked or scheduled, or who the receivers are. Only
-         * heard if outbox_listen() was called. May be NULL. */
+        /* Pauses, parked rows, schedules or receivers were changed by hand. Only heard if
+         * outbox_listen() was called. May be NULL. */
         void (*on_control)(void *owner);
         /* Answers outbox_tick(): until the next tick of a schedule; 0: at once, -1: none. */
         void (*on_tick)(void *owner, int64_t next_ms);
@@ -97,7 +97,7 @@ struct lane_store_settings {
         /* What is noted of the sink when the lane is taken: sink_settings(); borrowed for the life of
          * the store; NULL: nothing. */
         const char *settings;
-        /* Another lane's lock covers it: whoever has that one may claim this one. */
+        /* Another lane's lock covers it: the session that holds that lock may claim this lane. */
         bool is_covered;
         /* Its lock covers others, and nothing is delivered from its cursor, which keeps no events. */
         bool is_owner_lane;
@@ -127,11 +127,11 @@ struct lane_store_events {
         void (*on_page_failed)(void *owner, const struct error *error);
         void (*on_parked)(void *owner, struct parked_batch *batch); /* now the receiver's */
         void (*on_xid)(void *owner, uint64_t xid);
-        /* Before on_settled: so many verdicts found no row to be applied to, because somebody removed
-         * it by hand. May be NULL. */
+        /* Before on_settled: for so many verdicts there was no row, because it was removed by hand. May
+         * be NULL. */
         void (*on_missing)(void *owner, uint64_t n_verdicts);
         void (*on_settled)(void *owner);
-        void (*on_released)(void *owner); /* may be NULL if nobody asks for it */
+        void (*on_released)(void *owner); /* NULL: lane_store_release() is never called */
 };
 
 struct lane_store *lane_store_create(struct outbox *outbox,
@@ -146,7 +146,7 @@ void lane_store_destroy(struct lane_store *store);
  * parked. Answered by on_owned or on_owned_elsewhere. */
 void lane_store_claim(struct lane_store *store);
 
-/* Gives the lane back: whoever wants it may have it. Answered by on_released, and as answers come in the
+/* Gives the lane back: any session may claim it. Answered by on_released, and as answers come in the
  * order of the calls, none of this store is on its way then. To be called when nothing else of it is
  * outstanding that is answered by a call. */
 void lane_store_release(struct lane_store *store);

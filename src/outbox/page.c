@@ -8,7 +8,6 @@
 #include "outbox/event_row.h"
 #include "outbox/routing.h"
 #include "outbox/session.h"
-#include "outbox/stragglers.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -21,12 +20,12 @@ const struct pg_statement next_id_statement = {.name = "next_id",
     .sql = "SELECT min(id) FROM courier.outbox WHERE id > $1::bigint"};
 
 /* One page looks at so many ids at most, so that a sink whose topics are rare never runs a long
- * statement. A page that fails, perhaps for want of time, is asked for again with half of that. */
+ * statement. After a failure, perhaps for lack of time, the next page looks at half as many. */
 #define SCAN_IDS   50000
 #define MAX_HALVED 10
 
-/* Behind those of the event. In the first row of an opening page, the frame, ID is its floor; other
- * pages have no frame. */
+/* After the columns of the event. The first row of an opening page is the frame, with its floor as ID;
+ * other pages have no frame. */
 enum page_column {
         COLUMN_IS_DELAYED = N_EVENT_COLUMNS,
         COLUMN_FRAME,
@@ -112,8 +111,8 @@ static void read_events(struct stored_page *stored)
                 read_event(stored, row, n_rows);
 }
 
-/* A full page, or one cut before a large event, ends with its last event; any other has seen
- * everything that it was to look at. */
+/* A full page, and a page that was cut before a large event, ends with its last event; any other covers
+ * all ids that it was to look at. */
 static int64_t upto(const struct lane_store *store, const PGresult *result, int n_events, int end)
 {
         int64_t floor;
@@ -174,8 +173,7 @@ static void give_page(struct lane_store *store)
         store->events.on_page(store->owner, page);
 }
 
-/* It was this lane's statement, and nobody else's: the session goes on, and the lane asks again later, for
- * less. */
+/* The statement was this lane's alone: the session goes on, and the lane asks again later, for less. */
 static void on_page_failed(void *owner, PGresult *result)
 {
         struct lane_store *store = owner;
@@ -191,8 +189,8 @@ static void on_page_failed(void *owner, PGresult *result)
         store->events.on_page_failed(store->owner, &error);
 }
 
-/* Where many ids in a row are not there (their rows were removed, or a sequence was moved), the next
- * page begins behind them: what is in the difference and not removed is visible now. */
+/* After a long gap in the ids (rows were removed, or the sequence was moved) the next page begins behind
+ * the gap: every row of the difference that was not removed is visible now. */
 static void on_next_id(void *owner, PGresult *result)
 {
         struct lane_store *store = owner;
@@ -227,8 +225,8 @@ static void on_page_read(void *owner, PGresult *result)
 
         store->answered_us = clock_monotonic_us();
         if (!is_empty && is_left_out(result, first)) {
-                /* A large event comes next: it comes alone, whatever its size. A difference that
-                 * was opened by this answer is forgotten and opened again. */
+                /* The next event is large: it is asked for alone, whatever its size. A difference that this
+                 * answer opened is forgotten and opened again. */
                 PQclear(result);
                 store->request.max_events = 1;
                 store->request.max_event_bytes = INT64_MAX;
@@ -331,14 +329,6 @@ static void send_request(struct lane_store *store)
         execute(store, page_statements_get(&store->outbox->pages, store->outbox->conn, &shape),
             &params);
         array_deinit(&params.stragglers);
-}
-
-/* One that waited for what comes behind it, when the session was lost. */
-void lane_store_forget_page(struct lane_store *store)
-{
-        if (store->page != NULL)
-                store->page->release(store->page);
-        store->page = NULL;
 }
 
 void lane_store_read(struct lane_store *store, const struct page_request *request)

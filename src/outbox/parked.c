@@ -16,6 +16,40 @@ extern const char parked_sql[]; /* parked.sql, embedded at build time */
 
 const struct pg_statement parked_statement = {.name = "parked", .sql = parked_sql, .n_params = 7};
 
+/* The states of a parked delivery and the reasons of a dead letter, as their tables' constraints list
+ * them. */
+const char *parked_state_name(enum parked_state state)
+{
+        switch (state) {
+        case PARKED_RETRY:
+                return "retry";
+        case PARKED_BLOCKED:
+                return "blocked";
+        case PARKED_DELAYED:
+                return "delayed";
+        }
+        abort();
+}
+
+const char *dead_reason_name(enum dead_reason reason)
+{
+        switch (reason) {
+        case DEAD_REJECTED:
+                return "rejected";
+        case DEAD_ATTEMPTS:
+                return "attempts";
+        case DEAD_AGE:
+                return "age";
+        case DEAD_TOO_LARGE:
+                return "too_large";
+        case DEAD_UNJUDGED:
+                return "unjudged";
+        case DEAD_SKIPPED:
+                return "skipped";
+        }
+        abort();
+}
+
 /* Behind those of the event. In the last row ID is next_due_ms, and nothing else is there. */
 enum parked_column {
         COLUMN_STATE = N_EVENT_COLUMNS,

@@ -27,7 +27,7 @@ struct parked_row {
         enum parked_state state;
         uint32_t n_attempts; /* that count */
         int64_t retried_ms;  /* the sum of the delays so far */
-        bool is_skipped;     /* somebody wants it given up */
+        bool is_skipped;     /* an operator wants it given up */
 };
 
 /* What to claim. Borrowed until the answer. */

@@ -7,8 +7,8 @@
 -- $6 max_rows of one key
 -- $7 max_bytes of payload of each of the two; the first row comes whatever its size
 --
--- Somebody who sets skip sets due_at as well: what is due is found by its time alone, so that those
--- that wait, however many they are, are never looked at.
+-- A row that is marked to be skipped gets a new due_at, too: due rows are found by their time alone, so
+-- that waiting ones, however many they are, are never read.
 --
 -- The last row says how long nothing more will be due: id in milliseconds; 0: more is due now; -1:
 -- nothing waits. The others are deliveries: those of the keys, then those that are due.

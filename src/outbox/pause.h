@@ -1,5 +1,5 @@
 /*
- * Sinks that stand still: rows of courier.pause.
+ * Paused sinks: rows of courier.pause.
  *
  * Known to the pure core, so no libpq here.
  */
@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 enum pause_by {
-        PAUSED_BY_OPERATOR, /* until somebody resumes it */
+        PAUSED_BY_OPERATOR, /* until it is resumed */
         PAUSED_BY_RELAY,    /* the destination refuses us, and is tried now and then */
 };
 

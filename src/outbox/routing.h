@@ -20,8 +20,8 @@ struct routing {
         char *const *headers; /* conditions: "name=value", or "name" for any value; none: any */
         size_t n_headers;
         const char *filter; /* a jsonpath predicate on the payload; NULL: none */
-        /* It belongs to one of several receivers, who must not see news about the others: topics that
-         * begin with "courier." are taken only by patterns that begin with it too. */
+        /* It belongs to one of several receivers, which must not see news about the others: topics that
+         * begin with "courier." are matched only by patterns that begin with it, too. */
         bool is_receiver;
 };
 

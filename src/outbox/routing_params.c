@@ -13,8 +13,8 @@
 /* A longer regular expression may take PostgreSQL long to compile, or be refused. */
 #define MAX_REGEX_BYTES 4096
 
-/* A set of patterns of topics. One that ends in a single `*` matches what is LIKE its prefix within the
- * segment, and not LIKE the same beyond a dot. */
+/* The parameters of a set of topic patterns, each pattern in the cheapest form. A pattern `prefix*` takes two:
+ * it matches a topic that is LIKE `prefix%` (LIKES_WITHIN) and not LIKE `prefix%.%` (LIKES_BEYOND). */
 enum pattern_param { LITERALS, LIKES, LIKES_WITHIN, LIKES_BEYOND, REGEX };
 
 /* Borrowed texts, each once. */
@@ -124,8 +124,8 @@ static void end_array(struct routing_params *params, int param)
         params->values[param] = array_end(&params->texts[param]);
 }
 
-/* A shorter prefix whose LIKE beyond a dot would take away what this one matches. Sorted as they are,
- * it comes before. */
+/* A shorter prefix with a single `*` whose LIKES_BEYOND would exclude what this pattern matches. In the
+ * sorted set it stands before. */
 static bool is_within_another(const struct text_set *patterns, size_t i, size_t skip)
 {
         const char *pattern = patterns->texts[i] + skip;

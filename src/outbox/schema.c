@@ -7,15 +7,16 @@
 #include "outbox/schema.h"
 
 #include "base/alloc.h"
-#include "outbox/schema_maker.h"
+#include "base/bytes.h"
 #include "pg/blocking_conn.h"
+#include "pg/dsn.h"
+#include "text/shell_word.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The first key is the one of all our advisory locks; lanes have second keys from 1. */
-#define LOCK_MIGRATIONS "SELECT pg_catalog.pg_advisory_xact_lock(1668248946, 0)"
+#define LOCK_MIGRATIONS "SELECT pg_catalog.pg_advisory_xact_lock(" LOCK_CLASS ", 0)"
 
 extern const char sql_0001_outbox[];
 extern const char sql_0002_failures[];
@@ -63,7 +64,7 @@ bool schema_check_version(int found, struct error *error)
         if (found == schema_known_version())
                 return true;
         lack = describe_lack(found);
-        /* No command that could be pasted: who reads this is most often a role that may not. */
+        /* No complete command: the reader's role is most often one that may not run it. */
         error_set(error, ERROR_SCHEMA,
             "%s: the database's owner or a superuser has to run pgcourier migrate --dsn DSN", lack);
         free(lack);
@@ -222,4 +223,65 @@ bool schema_apply(struct blocking_conn *conn, const struct migration *migration,
         /* If the connection is gone, the server has rolled back by itself. */
         (void)!blocking_conn_run(conn, "ROLLBACK", &ignored);
         return false;
+}
+
+/* A role that exists need not be created. Of superusers the cluster's first is the likeliest to be let in. */
+static const char maker_sql[] =
+    "WITH lacking (roles) AS (SELECT pg_catalog.to_regrole('courier_relay') IS NULL"
+    "   OR pg_catalog.to_regrole('courier_publisher') IS NULL),"
+    " owner (oid) AS (SELECT coalesce((SELECT nspowner FROM pg_catalog.pg_namespace"
+    "   WHERE nspname = 'courier'), (SELECT datdba FROM pg_catalog.pg_database"
+    "   WHERE datname = pg_catalog.current_database()))),"
+    " maker AS (SELECT r.oid, r.rolname, r.rolcanlogin AND (r.rolsuper OR"
+    "   pg_catalog.has_database_privilege(r.oid, pg_catalog.current_database(), 'CREATE')"
+    "   AND (r.rolcreaterole OR NOT lacking.roles)"
+    "   AND (pg_catalog.to_regnamespace('courier') IS NULL"
+    "    OR pg_catalog.pg_has_role(r.oid, owner.oid, 'USAGE'))) AS may,"
+    "   r.rolname = current_user AS is_us, r.oid = owner.oid AS is_owner, r.rolsuper"
+    "  FROM pg_catalog.pg_roles AS r, lacking, owner)"
+    " SELECT is_us, is_owner, rolname, pg_catalog.current_database() FROM maker"
+    " WHERE may AND (is_us OR is_owner OR rolsuper)"
+    " ORDER BY is_us DESC, is_owner DESC, oid LIMIT 1";
+enum { IS_US, IS_OWNER, ROLE, DATABASE };
+
+bool schema_maker_find(
+    struct blocking_conn *conn, struct schema_maker *out_maker, struct error *error)
+{
+        struct rows *rows = blocking_conn_query(conn, maker_sql, NULL, 0, error);
+        const bool is_known = rows != NULL && rows_count(rows) > 0;
+
+        if (rows == NULL)
+                return false;
+        /* A cluster in which no superuser may log in: name what it takes. */
+        *out_maker = (struct schema_maker){
+            .is_us = is_known && rows_bool(rows, 0, IS_US),
+            .is_owner = is_known && rows_bool(rows, 0, IS_OWNER),
+            .role = xstrdup(is_known ? rows_text(rows, 0, ROLE) : "SUPERUSER"),
+        };
+        out_maker->dsn = dsn_of_role(blocking_conn_dsn(conn), out_maker->role,
+            is_known ? rows_text(rows, 0, DATABASE) : NULL);
+        rows_free(rows);
+        return true;
+}
+
+char *schema_maker_words(const struct schema_maker *maker, const char *us)
+{
+        struct bytes command = {0};
+        char *words;
+
+        if (maker->is_us)
+                return xstrdup("run `pgcourier migrate`");
+        bytes_append_text(&command, "pgcourier migrate --dsn");
+        shell_word_append(&command, maker->dsn);
+        words = xasprintf("%s may not make it; %s may: `%s`", us,
+            maker->is_owner ? "its owner" : "a superuser", command.data);
+        bytes_deinit(&command);
+        return words;
+}
+
+void schema_maker_deinit(struct schema_maker *maker)
+{
+        free(maker->role);
+        free(maker->dsn);
+        *maker = (struct schema_maker){0};
 }

@@ -9,6 +9,10 @@
 
 #include <stddef.h>
 
+/* The first key of all our advisory locks, "cour", as SQL writes it; lanes, the doorbell and the
+ * maintenance have second keys of their own (courier.relay_lock). */
+#define LOCK_CLASS "1668248946"
+
 struct blocking_conn;
 
 struct migration {
@@ -34,8 +38,8 @@ bool schema_check_version(int found, struct error *error) __attribute__((warn_un
 bool schema_check(struct blocking_conn *conn, int found, struct error *error)
     __attribute__((warn_unused_result));
 
-/* Judges what the database is encoded in, "UTF8": ERROR_SCHEMA for any other, with what to do. Events
- * and our own words hold whatever Unicode has, and what cannot be converted would stop everybody. */
+/* Checks the database's encoding: ERROR_SCHEMA for any but "UTF8", with what to do. Events and our own
+ * texts may hold any Unicode character, and one that cannot be converted would stop all deliveries. */
 bool schema_check_encoding(const char *found, struct error *error)
     __attribute__((warn_unused_result));
 
@@ -64,3 +68,23 @@ bool schema_status_has(const struct schema_status *status, int version);
  */
 bool schema_apply(struct blocking_conn *conn, const struct migration *migration, bool *out_applied,
     struct error *error) __attribute__((warn_unused_result));
+
+/*
+ * Which role may make or update the schema where a connection leads, and how to connect as that role:
+ * an operator who is told to migrate is most often connected as the relay's role, which may not.
+ */
+struct schema_maker {
+        bool is_us;    /* the connection's own role may */
+        bool is_owner; /* it owns the database, or the schema */
+        char *role;    /* owned */
+        char *dsn;     /* owned: the same database as that role; without secrets */
+};
+
+bool schema_maker_find(struct blocking_conn *conn, struct schema_maker *out_maker,
+    struct error *error) __attribute__((warn_unused_result));
+
+/* "run `pgcourier migrate`", or that `us` may not and which role may, with the whole command. The
+ * caller's to free. */
+char *schema_maker_words(const struct schema_maker *maker, const char *us);
+
+void schema_maker_deinit(struct schema_maker *maker);

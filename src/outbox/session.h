@@ -1,15 +1,15 @@
 /*
- * The `work` session, shared by the parts of the outbox: claim.c, page.c,
- * parked.c and settle.c each add their statements and their side of a lane's
- * store, pauses.c those of the outbox as a whole.
+ * The `work` session, shared by the parts of the outbox: claim.c, page.c, parked.c, settle.c and
+ * endpoint_table.c each add their statements and their side of a lane's store; outbox.c begins and ends
+ * the session.
  */
 #pragma once
 
 #include "base/list.h"
-#include "outbox/frame_marks.h"
 #include "outbox/outbox.h"
-#include "outbox/page_statements.h"
+#include "outbox/page_text.h"
 #include "outbox/routing_params.h"
+#include "outbox/stragglers.h"
 #include "pg/array_literal.h"
 #include "pg/pg_conn.h"
 #include "pg/pooling.h"
@@ -68,40 +68,35 @@ extern const struct pg_statement claim_statements[];
 extern const unsigned n_claim_statements;
 extern const struct pg_statement next_id_statement;
 extern const struct pg_statement parked_statement;
-extern const struct pg_statement pause_statements[];
-extern const unsigned n_pause_statements;
 extern const struct pg_statement endpoint_statements[];
 extern const unsigned n_endpoint_statements;
 extern const struct pg_statement settle_one_statement;
 extern const struct pg_statement settle_batch_statement;
 extern const struct pg_statement settle_statements[];
 extern const unsigned n_settle_statements;
-extern const struct pg_statement tick_statement;
 
-/* The first look at the pauses, while the session is greeted; on_up comes after it. */
-void session_read_pauses(struct outbox *outbox, pg_result_fn *on_result);
-void session_tell_pauses(struct outbox *outbox, PGresult *result); /* takes it */
-
-/* The lane is not ours any more: breaks the session. */
-void session_fail_as_taken(struct outbox *outbox, const char *sink);
-
-/* What is executed between these is on disk when it is answered, if the store's lane asks for it. */
-void session_begin_durable(struct lane_store *store);
-void session_end_durable(struct lane_store *store);
-
-/* page.c: it waits for an answer that will not come. */
-void lane_store_forget_page(struct lane_store *store);
-
-/* Without verdicts. */
-void session_settle_cursor(struct lane_store *store, const struct cursor *cursor);
-void lane_store_note_place(struct lane_store *store, const char *place);
+/* session.c */
 
 /* A page that opens a difference is asked for, or has come (NULL: it failed). */
 void session_note_looking(struct outbox *outbox);
 void session_note_looked(struct outbox *outbox, const struct page *page);
 
-/* Nobody will answer them. */
-void session_drop_settle_batches(struct outbox *outbox);
-
+/* What was asked is not answered any more. */
+void session_forget(struct outbox *outbox);
 /* Closes the session for good and tells the owner why. */
 void session_refuse(struct outbox *outbox, const struct error *error);
+
+/* Releases the page that waits for an answer. */
+void lane_store_forget_page(struct lane_store *store);
+
+/* settle.c */
+
+/* What is executed between these is on disk when it is answered, if the store's lane asks for it. */
+void session_begin_durable(struct lane_store *store);
+void session_end_durable(struct lane_store *store);
+
+/* Where the row of the store's cursor is. */
+void lane_store_note_place(struct lane_store *store, const char *place);
+
+/* Settles that were gathered, or not answered: no answer will come. */
+void session_drop_settle_batches(struct outbox *outbox);

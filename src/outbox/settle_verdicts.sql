@@ -1,7 +1,7 @@
--- A settle with verdicts (used by src/outbox/verdicts.c): the cursor, and what becomes of deliveries
+-- A settle with verdicts (used by src/outbox/settle.c): the cursor, and what becomes of deliveries
 -- that leave the stream or were parked. Nothing is written unless the cursor is still ours.
 --
--- $1 .. $11 as for a settle without (src/outbox/cursor_params.h)
+-- $1 .. $11 as for a settle without (enum cursor_param of src/outbox/settle.c)
 -- $12 id        $13 kind: delivered, park, dead   $14 is_parked   $15 attempts   $16 retried_ms
 -- $17 words     $18 has_failed: they are those of a failed attempt
 -- $19 state     $20 due_in_ms   $21 goes_last     for park

@@ -26,7 +26,7 @@ enum dead_reason {
         DEAD_ATTEMPTS,  /* the retry policy gave up: so many attempts */
         DEAD_AGE,       /* the retry policy gave up: retried for so long */
         DEAD_TOO_LARGE, /* above max_event_bytes */
-        DEAD_UNJUDGED,  /* its filter took too long: nobody knows whether it was to be delivered */
+        DEAD_UNJUDGED,  /* its filter took too long: it is not known whether the event matches */
         DEAD_SKIPPED,   /* by hand */
 };
 
@@ -51,7 +51,7 @@ struct verdict {
 
         /* DEAD */
         enum dead_reason reason;
-        char target[128]; /* "" if nobody knows */
+        char target[128]; /* "" if it is not known */
 
         char words[256]; /* the failure, in the destination's words or ours; printable ASCII */
 };

@@ -3,8 +3,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "pg/dsn_check.h"
-#include "pg/dsn_split.h"
+#include "pg/dsn.h"
 #include "pg/pg_error.h"
 #include "pg/tls_default.h"
 
@@ -198,7 +197,7 @@ static bool statement_failed(
         keep_field(conn->constraint, sizeof conn->constraint, result, PG_DIAG_CONSTRAINT_NAME);
 
         pg_error_append(&conn->message, primary);
-        /* Class 23 quotes the whole row that broke a constraint: somebody's payload. */
+        /* Class 23 quotes the whole row that broke a constraint, with its payload. */
         shows_row = strncmp(conn->sqlstate, "23", 2) == 0;
         if (detail != NULL && !shows_row) {
                 bytes_append_text(&conn->message, ": ");
@@ -253,6 +252,14 @@ bool blocking_conn_run(struct blocking_conn *conn, const char *sql, struct error
         return result != NULL;
 }
 
+struct rows *rows_of(PGresult *result)
+{
+        struct rows *rows = xcalloc(1, sizeof *rows);
+
+        rows->result = result;
+        return rows;
+}
+
 struct rows *blocking_conn_query(struct blocking_conn *conn, const char *sql,
     const struct parameter *parameters, int n_parameters, struct error *error)
 {
@@ -272,10 +279,8 @@ struct rows *blocking_conn_query(struct blocking_conn *conn, const char *sql,
                 result = read_answer(conn, error);
         else
                 connection_failed(conn, error);
-        if (result != NULL) {
-                rows = xcalloc(1, sizeof *rows);
-                rows->result = result;
-        }
+        if (result != NULL)
+                rows = rows_of(result);
         free(values);
         free(lengths);
         free(formats);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct blocking_conn;
+struct pg_result; /* libpq's PGresult */
 struct rows;
 
 struct blocking_conn_settings {
@@ -44,6 +45,9 @@ struct rows *blocking_conn_query(struct blocking_conn *conn, const char *sql,
     const struct parameter *parameters, int n_parameters, struct error *error)
     __attribute__((warn_unused_result));
 
+/* The same reading for what a connection that does not wait was answered. Takes over the result. */
+struct rows *rows_of(struct pg_result *result);
+
 int rows_count(const struct rows *rows);
 const char *rows_text(const struct rows *rows, int row, int column); /* NULL for SQL's NULL */
 bool rows_bool(const struct rows *rows, int row, int column);        /* false for SQL's NULL */
@@ -65,7 +69,7 @@ int blocking_conn_backend_pid(const struct blocking_conn *conn);      /* as told
 
 enum blocking_conn_privacy {
         PRIVACY_LOCAL,     /* a unix socket or a loopback address */
-        PRIVACY_NONE,      /* everybody on the way can read along */
+        PRIVACY_NONE,      /* the network can read along */
         PRIVACY_ENCRYPTED, /* but the server's name was not verified */
         PRIVACY_VERIFIED,
 };

@@ -27,7 +27,7 @@ enum pg_conn_state {
 struct expected {
         struct list link;
         bool is_sync;
-        pg_result_fn *on_result; /* NULL: nobody wants it */
+        pg_result_fn *on_result; /* NULL: the result is dropped */
         pg_result_fn *on_failed; /* NULL: it does not fail without the connection */
         void *owner;
 };
@@ -188,9 +188,9 @@ static void fail_with_result(struct pg_conn *conn, const PGresult *result)
         pg_conn_fail(conn, &error);
 }
 
-/* Takes the result of a statement that is allowed to fail by itself. It is told when the statement has ended:
- * whoever hears of it may send the next one, and a statement that is sent between an error and the end would
- * have libpq leave out the latter. */
+/* Takes the result of a statement that is allowed to fail by itself. on_failed is called when the statement
+ * has ended: it may send the next statement, and for one that is sent between an error and the end libpq
+ * would not report the end. */
 static bool take_failure(struct pg_conn *conn, const struct expected *expected, PGresult *result)
 {
         const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);

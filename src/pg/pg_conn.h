@@ -6,10 +6,10 @@
  *
  * While GREETING the owner prepares the session (settings, schema check); what
  * it finds wrong it reports with pg_conn_fail(). An error of a statement breaks
- * the connection too: our statements do not fail in normal life, and a new
- * session that starts from what is durable is the one path that mends all. The
- * exception are statements that work on what others wrote (pg_conn_try()): what
- * is wrong with one of these is no reason to stop everybody.
+ * the connection too: our statements do not fail in normal operation, and a new
+ * session that starts from what is durable is the one way of recovery. The exception
+ * are statements on data that others wrote (pg_conn_try()): an error of one of these
+ * is no reason to stop all lanes.
  */
 #pragma once
 

@@ -46,7 +46,7 @@ enum error_kind sqlstate_kind(const char *sqlstate)
             {"40", ERROR_TEMPORARY},    /* deadlock, serialization failure */
             {"53", ERROR_TEMPORARY},    /* memory, disk, connections */
             {"55P03", ERROR_TEMPORARY}, /* lock_timeout */
-            {"57014", ERROR_TEMPORARY}, /* statement_timeout, or somebody's cancel */
+            {"57014", ERROR_TEMPORARY}, /* statement_timeout, or pg_cancel_backend() */
         };
 
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -63,7 +63,7 @@ bool sqlstate_is_of_statement(const char *sqlstate)
             "53200", /* memory */
             "54",    /* limits of the server */
             "55P03", /* lock_timeout */
-            "57014", /* statement_timeout, or somebody's cancel */
+            "57014", /* statement_timeout, or pg_cancel_backend() */
             "XX",    /* what it met is damaged */
         };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whoever shares them has one for us at once: ours is not in use. */
+/* A pooler that shares connections has one for us at once: ours is not in use. */
 #define WAIT_MAX_MS 5000
 
 /* Others may take the connection that was to be met, or leave it where it was. */
@@ -108,7 +108,7 @@ bool pooling_check(const struct postgres_config *config, struct error *error)
 struct pooling {
         uv_work_t work;
         struct postgres_config config; /* its texts are owned */
-        pooling_answer_fn *on_answer;  /* NULL: nobody waits */
+        pooling_answer_fn *on_answer;  /* NULL: pooling_forget() was called */
         void *owner;
         struct error error;
 };

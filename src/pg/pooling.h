@@ -1,7 +1,8 @@
 /*
  * Whether a session stays with its server process, as a lane's lock must: with PostgreSQL itself, and
  * behind a pooler in session mode. A pooler that shares its connections between transactions may still
- * give back the same one again and again, as long as nobody else wants it; so somebody else is made to.
+ * give back the same one again and again, as long as no other client wants it; so a second connection of
+ * ours asks for it.
  */
 #pragma once
 
@@ -21,5 +22,4 @@ struct pooling;
 typedef void pooling_answer_fn(void *owner, const struct error *error);
 struct pooling *pooling_ask(uv_loop_t *loop, const struct postgres_config *config,
     pooling_answer_fn *on_answer, void *owner);
-void pooling_forget(
-    struct pooling *pooling); /* nobody waits for the answer any more; NULL is allowed */
+void pooling_forget(struct pooling *pooling); /* no answer comes any more; NULL is allowed */

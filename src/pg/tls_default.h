@@ -1,7 +1,7 @@
 /*
- * TLS where the dsn leaves it open. libpq's own default, sslmode=prefer, lets whoever sits on the
- * way talk it out of TLS, and trusts any certificate. So for a server that is elsewhere the default
- * is verify-full here; who wants less says so (sslmode in the dsn, PGSSLMODE, a service file).
+ * TLS where the dsn leaves it open. With libpq's own default, sslmode=prefer, an attacker on the network
+ * can suppress TLS, and any certificate is trusted. So for a remote server the default here is
+ * verify-full; sslmode in the dsn, PGSSLMODE or a service file asks for less.
  */
 #pragma once
 

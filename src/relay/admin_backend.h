@@ -1,7 +1,7 @@
 /*
- * What lets people see and steer a running relay: the admin endpoint, and the
- * third connection by which it asks the database for them. Without a block
- * `admin` in the configuration there is neither.
+ * Lets operators see and steer a running relay: the admin endpoint, and the connection on which it
+ * works in the database (operator_session.h). Without a block `admin` in the configuration there is
+ * neither.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ struct reload_result;
 struct telemetry;
 
 struct admin_backend_events {
-        /* Somebody wants the configuration loaded anew: the number of the reload that will do it. */
+        /* An operator wants the configuration loaded anew: the number of the reload that will do it. */
         uint64_t (*on_reload)(void *owner);
         bool (*on_login_refused)(void *owner); /* as operator_session_events */
 };
@@ -35,7 +35,7 @@ void admin_backend_configure(
     struct admin_backend *admin_backend, const struct postgres_config *config);
 void admin_backend_reopen(struct admin_backend *admin_backend, const struct config *config);
 
-/* A reload is over: whoever asked for it is told. */
+/* A reload has ended: answers the requests that wait for it. */
 void admin_backend_reloaded(
     struct admin_backend *admin_backend, const struct reload_result *result);
 

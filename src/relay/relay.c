@@ -16,7 +16,7 @@
 #include "log/log.h"
 #include "loop/timer.h"
 #include "outbox/outbox.h"
-#include "pg/dsn_check.h"
+#include "pg/dsn.h"
 #include "pgcourier/version.h"
 #include "relay/admin_backend.h"
 #include "relay/reload.h"

@@ -10,7 +10,7 @@
 
 #define ROUND_MS 30000
 
-/* What is held stays so for long: it is said when it becomes so, and each hour. */
+/* A partition stays held for long: logged when that begins, and each hour. */
 #define ROUNDS_PER_REPORT 120
 
 struct retention_timer {
@@ -19,9 +19,9 @@ struct retention_timer {
         struct retention_timer_events events;
         void *owner; /* borrowed */
         unsigned n_rounds;
-        char *held_by;   /* owned; as said last, of the oldest that is held; NULL: none is */
+        char *held_by;   /* owned; as last logged, of the oldest held partition; NULL: none */
         bool is_held;    /* any is, in this round */
-        bool is_refused; /* this round had the wrong credentials, and perhaps there are others */
+        bool is_refused; /* this round's credentials were wrong, and may have changed */
 };
 
 static void on_round(void *owner)
@@ -44,7 +44,7 @@ static int64_t number(const char *const *columns, enum maintenance_column column
         return strtoll(columns[column], NULL, 10);
 }
 
-/* The oldest comes first, and who holds that holds the others, or nearly. */
+/* The oldest comes first, and what holds it holds the others, too, or nearly all. */
 static void report_held(struct retention_timer *retention_timer, const char *const *columns)
 {
         const char *held_by = columns[MAINTENANCE_HELD_BY];
@@ -74,7 +74,8 @@ static void on_news(void *owner, const char *const *columns)
                     kv_int("first_id", first_id), kv_int("last_id", last_id),
                     kv_text("reason", "outbox.retention_max was over before the sink had them"));
         else if (strcmp(action, "waits") == 0)
-                log_debug("partitions_wait", kv_text("for", "a moment in which nobody publishes"));
+                log_debug("partitions_wait",
+                    kv_text("for", "a moment in which no transaction publishes"));
         else if (strcmp(action, "stray") == 0)
                 log_warn("outbox_default_stays",
                     kv_text("reason", "it holds events whose ids were not drawn in order"),

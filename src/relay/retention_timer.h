@@ -1,7 +1,6 @@
 /*
- * Sees to it that the outbox is maintained (operator/maintenance.h): a round every
- * half a minute, whoever owns the lanes, because a table that nobody keeps grows.
- * Says in the log what was done, and who keeps what is over from going.
+ * Maintains the outbox (operator/maintenance.h) every 30 seconds, whether or not this relay owns any
+ * lanes. Logs what was dropped, and which sink still holds expired partitions.
  */
 #pragma once
 
@@ -13,8 +12,8 @@
 struct retention_timer;
 
 struct retention_timer_events {
-        /* True: nothing is to be told now, as there may be other credentials: retention_timer_configure() has the round
-         * tried again with them. */
+        /* True: the credentials may have changed; log nothing, retention_timer_configure() tries the round
+         * again. */
         bool (*on_login_refused)(void *owner);
 };
 
@@ -27,5 +26,5 @@ void retention_timer_configure(
 void retention_timer_destroy(
     struct retention_timer *retention_timer); /* NULL is allowed; a round under way is given up */
 
-/* The outbox is there: the first round begins, unless one did before. */
+/* The schema is there: starts the first round, unless it was started before. */
 void retention_timer_start(struct retention_timer *retention_timer);

@@ -113,6 +113,12 @@ static const char *look_failure(void *owner)
         return NULL;
 }
 
+static bool look_again(void *owner, admin_done_fn *on_done, void *context)
+{
+        (void)owner, (void)on_done, (void)context;
+        return false;
+}
+
 static void ask(admin_done_fn *on_done, void *context)
 {
         asked.n++;
@@ -205,12 +211,14 @@ static void ask_route(struct http_call *request, unsigned switches)
             .resume = resume_sink,
             .list_dead = list_dead,
             .redrive = change_dead,
-            .drop = change_dead,
-            .reload = reload,
-            .set_log_level = set_log_level};
+            .look_again = look_again,
+            .drop = change_dead};
         const struct admin_config config = {.listen = NULL};
         struct admin admin = {.is_local = !(switches & IS_PUBLIC),
-            .options = {.config = &config, .operations = &operations}};
+            .options = {.config = &config,
+                .operations = &operations,
+                .reload = reload,
+                .set_log_level = set_log_level}};
         static uv_loop_t loop;
 
         if (loop.data == NULL)

@@ -92,6 +92,25 @@ Test(cursor_command, tells_who_owns_a_lane_and_a_receivers_by_the_sinks_own)
         free(dsn);
 }
 
+/* It keeps the lane from being dropped all the same. */
+Test(cursor_command, takes_no_session_for_an_owner_whose_role_may_not_move_cursors)
+{
+        char *dsn = dsn_as_user(rig.dsn, "app");
+        PGconn *stranger = database_connect(dsn);
+        json_t *lines;
+
+        database_exec(
+            stranger, "SELECT pg_advisory_lock(1668248946, g) FROM generate_series(1, 9) AS g");
+        lines = read_json_lines(CURSOR("list", "--json"));
+        cr_assert_eq(json_array_size(lines), 3);
+        for (size_t i = 0; i < 3; i++)
+                cr_expect(json_is_null(json_object_get(json_array_get(lines, i), "owner")));
+        json_decref(lines);
+        expect_refusal(CURSOR("drop", "old", "--yes"), 75, "owns the lane");
+        PQfinish(stranger);
+        free(dsn);
+}
+
 Test(cursor_command, drops_an_orphan_and_says_what_stays)
 {
         char *resume, *all;

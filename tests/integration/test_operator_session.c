@@ -1,4 +1,4 @@
-/* The relay's third connection: looks, and what operators want done (src/operator/operator_session.h). */
+/* The operators' session: the status, and what operators ask for (src/operator/operator_session.h). */
 #include "operator/operator_session.h"
 
 #include "base/alloc.h"
@@ -8,7 +8,7 @@
 
 static struct failures_rig rig;
 
-/* A watch in the test's process, and what it was told. */
+/* A session in the test's process, and what it was told. */
 struct watched {
         uv_loop_t loop;
         struct operator_session *session;
@@ -16,41 +16,42 @@ struct watched {
         struct stdout_config printed;
         struct config config;
         char *topics[1];
+        json_t *status; /* owned; the last */
         unsigned n_looks;
         unsigned n_answers;
-        bool is_calling; /* into the watch: nothing may be answered now */
-        struct operator_session_answer answer;
-        char *failure; /* owned; of the answer */
-        json_t *rows;  /* the same */
+        bool is_calling; /* into the session: nothing may be answered now */
+        json_t *answer;  /* owned; the last; NULL: it failed */
+        struct error failure;
 };
 
 static struct watched watched;
 
-static void on_look(void *owner)
+static void on_status(void *owner, const json_t *status)
 {
         struct watched *self = owner;
 
+        json_decref(self->status);
+        self->status = json_incref((json_t *)(uintptr_t)status);
         self->n_looks++;
         uv_stop(&self->loop); /* a turn ends with it, and does not wait for the next */
 }
 
-static void on_answer(void *owner, const struct operator_session_answer *answer)
+static void on_done(void *context, json_t *result, const struct error *error)
 {
-        struct watched *self = owner;
+        struct watched *self = context;
 
         cr_assert_not(self->is_calling, "answered inside the call");
+        cr_assert_neq(result == NULL, error == NULL);
         self->n_answers++;
         uv_stop(&self->loop);
-        self->answer = *answer;
-        free(self->failure);
-        self->failure = answer->failure != NULL ? xstrdup(answer->failure) : NULL;
-        json_decref(self->rows);
-        self->rows = json_incref(answer->rows);
+        json_decref(self->answer);
+        self->answer = json_incref(result);
+        self->failure = error != NULL ? *error : (struct error){.kind = ERROR_NONE};
 }
 
 static void start(void)
 {
-        static const struct operator_session_events events = {.on_look = on_look};
+        static const struct operator_session_events events = {.on_status = on_status};
 
         failures_rig_start(&rig);
         database_exec(rig.owner,
@@ -73,8 +74,8 @@ static void stop(void)
         operator_session_destroy(watched.session);
         uv_run(&watched.loop, UV_RUN_DEFAULT);
         cr_expect_eq(uv_loop_close(&watched.loop), 0);
-        free(watched.failure);
-        json_decref(watched.rows);
+        json_decref(watched.status);
+        json_decref(watched.answer);
         failures_rig_stop(&rig);
 }
 
@@ -95,41 +96,68 @@ static void open_watch(void)
         await(&watched.n_looks, 1);
 }
 
+#define operate(operation, ...)                                                                    \
+        operator_session_operations.operation(watched.session, __VA_ARGS__, on_done, &watched)
+
+static json_int_t answer(const char *member)
+{
+        return json_integer_value(json_object_get(watched.answer, member));
+}
+
+static const char *failure(void)
+{
+        return operator_session_operations.look_failure(watched.session);
+}
+
 /* What a call comes to; nothing may come twice. */
-#define answered(call)                                                                             \
+#define answered(operation, ...)                                                                   \
         do {                                                                                       \
                 unsigned n_before = watched.n_answers;                                             \
                 watched.is_calling = true;                                                         \
-                call;                                                                              \
+                operate(operation, __VA_ARGS__);                                                   \
                 watched.is_calling = false;                                                        \
                 await(&watched.n_answers, n_before + 1);                                           \
         } while (0)
 
 static json_int_t n_dead(void)
 {
-        const json_t *sinks =
-            json_object_get(operator_session_ask_status(watched.session), "sinks");
+        const json_t *sinks = json_object_get(watched.status, "sinks");
 
         return json_integer_value(json_object_get(json_object_get(sinks, "mail"), "dead"));
 }
 
-Test(session, looks_again_soon_if_somebody_asks)
+Test(session, asks_again_soon_after_a_change)
 {
-        cr_expect_null(operator_session_ask_status(watched.session));
-        cr_expect_eq(operator_session_age_ms(watched.session), -1);
-        cr_expect_not_null(operator_session_failure(watched.session));
+        cr_expect_null(operator_session_operations.look(watched.session));
+        cr_expect_not_null(failure());
         open_watch();
         cr_expect_eq(n_dead(), 0);
-        cr_expect_null(operator_session_failure(watched.session));
+        cr_expect_null(failure());
+        cr_expect_eq(operator_session_operations.look(watched.session), watched.status);
 
         insert_dead_letter(&rig, NULL);
-        operator_session_ask(watched.session);
-        operator_session_ask(watched.session);
+        answered(resume, "mail");
+        answered(resume, "mail");
         await(&watched.n_looks, 2);
         cr_expect_eq(n_dead(), 1);
         insert_dead_letter(&rig, NULL);
         await(&watched.n_looks, 3); /* by itself */
         cr_expect_eq(n_dead(), 2);
+}
+
+Test(session, asks_again_for_one_request_unless_the_status_is_fresh)
+{
+        const struct admin_operations *operations = &operator_session_operations;
+
+        cr_expect_not(operations->look_again(watched.session, on_done, &watched), "no connection");
+        open_watch();
+        cr_expect_not(operations->look_again(watched.session, on_done, &watched), "it is fresh");
+        while (!operations->look_again(watched.session, on_done, &watched))
+                uv_run(&watched.loop, UV_RUN_NOWAIT);
+        cr_expect_eq(watched.n_answers, 0);
+        await(&watched.n_answers, 1);
+        cr_expect_eq(watched.n_looks, 2);
+        cr_expect(json_is_null(watched.answer));
 }
 
 Test(session, looks_at_other_sinks_when_they_change)
@@ -138,11 +166,8 @@ Test(session, looks_at_other_sinks_when_they_change)
         watched.sink.name = (char[]){"web"};
         operator_session_set_sinks(watched.session, &watched.config);
         await(&watched.n_looks, 2);
-        cr_expect_not_null(json_object_get(
-            json_object_get(operator_session_ask_status(watched.session), "sinks"), "web"));
-        cr_expect_eq(json_array_size(
-                         json_object_get(operator_session_ask_status(watched.session), "orphans")),
-            1);
+        cr_expect_not_null(json_object_get(json_object_get(watched.status, "sinks"), "web"));
+        cr_expect_eq(json_array_size(json_object_get(watched.status, "orphans")), 1);
 }
 
 Test(session, pauses_and_resumes)
@@ -150,23 +175,18 @@ Test(session, pauses_and_resumes)
         PGconn *listener = listen_to_control(&rig);
 
         open_watch();
-        answered(operator_session_pause(watched.session, "mail", "tea's up", on_answer, &watched));
-        cr_expect_null(watched.failure);
-        cr_expect_eq(watched.answer.n, 1);
+        answered(pause, "mail", "tea's up");
+        cr_expect(json_is_false(json_object_get(watched.answer, "was_paused")));
         cr_expect_geq(count_notifications(listener), 1);
-        answered(operator_session_pause(watched.session, "mail", NULL, on_answer, &watched));
-        cr_expect_eq(watched.answer.n, 0);
+        answered(pause, "mail", NULL);
+        cr_expect(json_is_true(json_object_get(watched.answer, "was_paused")));
         cr_expect_eq(
             database_integer(rig.owner, "SELECT count(*) FROM courier.pause WHERE sink = 'mail'"
                                         " AND by = 'operator' AND reason = 'tea''s up'"),
             1);
-        answered(operator_session_resume(watched.session, "mail", on_answer, &watched));
-        cr_expect_eq(watched.answer.n, 1);
+        answered(resume, "mail");
+        cr_expect_eq(answer("removed"), 1);
         cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.pause"), 0);
-        answered(
-            operator_session_pause(watched.session, "mail", "two\nlines", on_answer, &watched));
-        cr_expect_str_eq(
-            watched.failure, "the reason has a control character at byte 4; it must be one line");
         PQfinish(listener);
 }
 
@@ -177,18 +197,18 @@ Test(session, lists_dead_letters_from_the_newest_on)
         for (int i = 0; i < 5; i++)
                 insert_dead_letter(&rig, i == 2 ? "sink = 'web'" : "target = 'box', key = 'k'");
         open_watch();
-        answered(operator_session_list_dead(watched.session, "mail", 0, 2, on_answer, &watched));
-        cr_expect_eq(watched.answer.n, 2);
-        cr_expect(watched.answer.has_more);
-        first = json_array_get(watched.rows, 0);
+        answered(list_dead, "mail", 0, 2);
+        cr_expect_eq(json_array_size(json_object_get(watched.answer, "dead")), 2);
+        cr_expect(json_is_true(json_object_get(watched.answer, "more")));
+        first = json_array_get(json_object_get(watched.answer, "dead"), 0);
         cr_expect_eq(json_integer_value(json_object_get(first, "id")), 5);
         cr_expect_str_eq(json_string_value(json_object_get(first, "target")), "box");
         cr_expect_null(json_object_get(first, "payload"));
-        answered(operator_session_list_dead(watched.session, "mail", 4, 2, on_answer, &watched));
-        cr_expect_eq(watched.answer.n, 2);
-        cr_expect_not(watched.answer.has_more);
-        answered(operator_session_list_dead(watched.session, NULL, 0, 50, on_answer, &watched));
-        cr_expect_eq(watched.answer.n, 5);
+        answered(list_dead, "mail", 4, 2);
+        cr_expect_eq(json_array_size(json_object_get(watched.answer, "dead")), 2);
+        cr_expect(json_is_false(json_object_get(watched.answer, "more")));
+        answered(list_dead, NULL, 0, 50);
+        cr_expect_eq(json_array_size(json_object_get(watched.answer, "dead")), 5);
 }
 
 Test(session, redrives_and_drops)
@@ -200,17 +220,15 @@ Test(session, redrives_and_drops)
                 insert_dead_letter(&rig, i == 3 ? "sink = 'web'" : NULL);
         insert_parked(&rig, "outbox_id = 3");
         open_watch();
-        answered(operator_session_redrive(watched.session,
-            &(struct operator_session_dead){.ids = ids, .n_ids = 3}, on_answer, &watched));
-        cr_expect_null(watched.failure);
-        cr_expect_eq(watched.answer.n, 1);
-        cr_expect_eq(watched.answer.n_kept, 1); /* its event is parked already */
+        answered(redrive, (&(struct admin_selection){.ids = ids, .n_ids = 3}));
+        cr_expect_eq(answer("redriven"), 1);
+        cr_expect_eq(answer("kept"), 1); /* its event is parked already */
+        cr_expect_not_null(json_string_value(json_object_get(watched.answer, "words")));
         cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.parked"), 2);
         cr_expect_geq(count_notifications(listener), 1);
 
-        answered(operator_session_drop(
-            watched.session, &(struct operator_session_dead){.sink = "mail"}, on_answer, &watched));
-        cr_expect_eq(watched.answer.n, 2);
+        answered(drop, &(struct admin_selection){.sink = "mail"});
+        cr_expect_eq(answer("dropped"), 2);
         cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.dead_letter"), 1);
         PQfinish(listener);
 }
@@ -223,9 +241,8 @@ Test(session, goes_through_many_batch_by_batch)
             " SELECT 'mail', 0, n, 'rejected', 1, 'no', gen_random_uuid(), 't', '{}', now()"
             " FROM generate_series(1, 2500) AS n");
         open_watch();
-        answered(operator_session_redrive(
-            watched.session, &(struct operator_session_dead){.sink = "mail"}, on_answer, &watched));
-        cr_expect_eq(watched.answer.n, 2500);
+        answered(redrive, &(struct admin_selection){.sink = "mail"});
+        cr_expect_eq(answer("redriven"), 2500);
         cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.parked"), 2500);
 }
 
@@ -240,35 +257,39 @@ Test(session, says_that_nothing_can_be_done_while_the_database_is_away)
 {
         PGconn *blocker = database_connect(rig.dsn);
 
-        answered(operator_session_resume(
-            watched.session, "mail", on_answer, &watched)); /* not open yet */
-        cr_expect_not_null(strstr(watched.failure, "not connected"), "%s", watched.failure);
+        answered(resume, "mail"); /* not open yet */
+        cr_expect_not_null(
+            strstr(watched.failure.text, "not connected"), "%s", watched.failure.text);
 
         open_watch();
         database_exec(blocker, "BEGIN; LOCK TABLE courier.pause");
-        operator_session_pause(watched.session, "mail", NULL, on_answer, &watched);
+        operate(pause, "mail", NULL);
         wait_until_locked_out(&rig, 1);
         end_sessions();
         await(&watched.n_answers, 2);
-        cr_expect_not_null(watched.failure);
-        cr_expect_not_null(operator_session_failure(watched.session));
-        cr_expect_not_null(operator_session_ask_status(watched.session), "the last look is gone");
+        cr_expect_null(watched.answer);
+        cr_expect_not_null(failure());
+        cr_expect_not_null(
+            operator_session_operations.look(watched.session), "the last status is gone");
         PQfinish(blocker);
 
         await(&watched.n_looks, 2); /* it comes back by itself */
-        cr_expect_null(operator_session_failure(watched.session));
-        answered(operator_session_pause(watched.session, "mail", NULL, on_answer, &watched));
-        cr_expect_null(watched.failure);
+        cr_expect_null(failure());
+        answered(pause, "mail", NULL);
+        cr_expect_not_null(watched.answer);
 }
 
-Test(session, answers_nobody_who_was_forgotten)
+Test(session, ends_what_is_under_way_when_it_is_closed)
 {
-        unsigned elsewhere = 0;
+        PGconn *blocker = database_connect(rig.dsn);
 
         open_watch();
-        operator_session_pause(watched.session, "mail", NULL, on_answer, &elsewhere);
-        operator_session_forget(watched.session, &elsewhere);
-        answered(operator_session_resume(watched.session, "mail", on_answer, &watched));
-        cr_expect_eq(watched.answer.n, 1); /* it was done all the same */
-        cr_expect_eq(elsewhere, 0);
+        database_exec(blocker, "BEGIN; LOCK TABLE courier.pause");
+        operate(pause, "mail", NULL);
+        wait_until_locked_out(&rig, 1);
+        operator_session_close(watched.session);
+        cr_expect_eq(watched.n_answers, 1);
+        cr_expect_eq(watched.failure.kind, ERROR_TEMPORARY);
+        cr_expect_not_null(strstr(watched.failure.text, "whether this was done is not known"));
+        PQfinish(blocker);
 }

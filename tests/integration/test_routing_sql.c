@@ -7,6 +7,7 @@
 #include "outbox/session.h"
 #include "store_rig.h"
 #include "support/reader.h"
+#include "text/topic_pattern.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -201,6 +202,21 @@ static PGresult *read_all(PGconn *connection, const struct routing_params *route
         return result;
 }
 
+/* courier.pattern_matches() for each event's topic; the pattern has no `!`. */
+static void expect_sql_agreement(PGconn *connection, const char *pattern, const char *const *topics)
+{
+        PGresult *result = PQexecParams(connection,
+            "SELECT courier.pattern_matches($1, topic) FROM courier.outbox ORDER BY id", 1, NULL,
+            &pattern, NULL, NULL, 0);
+
+        cr_assert_eq(PQresultStatus(result), PGRES_TUPLES_OK, "%s", PQerrorMessage(connection));
+        for (int i = 0; i < N_EVENTS; i++)
+                cr_assert(topic_pattern_matches(pattern, topics[i]) ==
+                              (PQgetvalue(result, i, 0)[0] == 't'),
+                    "%s with %s", topics[i], pattern);
+        PQclear(result);
+}
+
 static void expect_agreement(PGconn *connection, const struct routing *routing,
     const char *const *topics, const char *const *types)
 {
@@ -224,6 +240,50 @@ static void expect_agreement(PGconn *connection, const struct routing *routing,
         cr_assert_eq(row, PQntuples(result));
         PQclear(result);
         routing_params_deinit(&params);
+}
+
+/* Each character that is special in some pattern language stands for itself, wherever patterns are
+ * judged: in C, by the statement of a page (as a literal, with LIKE, as a regular expression), and by
+ * the schema's function. */
+Test(routing_sql, takes_every_character_for_itself)
+{
+        static const struct {
+                const char *before, *behind;
+        } forms[] = {
+            {"", ""}, {"x", ""}, {"x", "*"}, {"*", "*"}, {"*", "x"}, {"x*", "**"}, {"", "*x"}};
+        enum { N_FORMS = sizeof forms / sizeof *forms };
+        struct fixture fixture = set_up();
+        PGconn *relay = database_connect(fixture.relay);
+        const char *special[] = {".", "\\", "+", "?", "(", ")", "[", "]", "{", "}", "|", "^", "$",
+            "#", "-", "_", "%", "&", "~", "/", " ", "'", "\"", "!", ",", ":", "=", "<", "0", "B",
+            "é", "ß", "١", "日", "·", "😀"};
+        enum { N_SPECIAL = sizeof special / sizeof *special };
+        char texts[N_EVENTS][64];
+        const char *topics[N_EVENTS], *types[N_EVENTS] = {NULL};
+
+        for (size_t i = 0; i < N_EVENTS; i++) {
+                snprintf(texts[i], sizeof texts[i], "%s%s%s%s", i < N_SPECIAL ? "x" : "",
+                    special[i % N_SPECIAL], special[i % 5], i < N_SPECIAL ? "" : "x");
+                topics[i] = texts[i];
+                PQclear(PQexecParams(fixture.admin,
+                    "INSERT INTO courier.outbox (topic, payload) VALUES ($1, '0')", 1, NULL,
+                    &topics[i], NULL, NULL, 0));
+        }
+        for (size_t i = 0; i < N_SPECIAL; i++)
+                for (size_t j = 0; j < N_FORMS; j++) {
+                        char pattern[64];
+                        char *list[2] = {pattern, pattern};
+                        const struct routing routing = {.topics = list, .n_topics = 1};
+
+                        snprintf(pattern, sizeof pattern, "%s%s%s", forms[j].before, special[i],
+                            forms[j].behind);
+                        if (pattern[0] == '!')
+                                continue;
+                        expect_agreement(relay, &routing, topics, types);
+                        expect_sql_agreement(relay, pattern, topics);
+                }
+        PQfinish(relay);
+        tear_down(&fixture);
 }
 
 Test(routing_sql, agrees_with_the_rules_in_c)
@@ -261,6 +321,7 @@ Test(routing_sql, agrees_with_the_rules_in_c)
                 if (roll(4) == 0)
                         strcpy(patterns[0], "**");
                 expect_agreement(relay, &routing, topics, types);
+                expect_sql_agreement(relay, patterns[0] + (patterns[0][0] == '!'), topics);
         }
         PQfinish(relay);
         tear_down(&fixture);

@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "config/config.h"
 #include "pg/blocking_conn.h"
-#include "pg/dsn_check.h"
+#include "pg/dsn.h"
 
 enum { CONFIG, CONNECT, JSON };
 

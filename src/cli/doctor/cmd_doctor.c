@@ -14,7 +14,7 @@
 #include "operator/doctor_queries.h"
 #include "operator/status_query.h"
 #include "pg/array_literal.h"
-#include "pg/dsn_check.h"
+#include "pg/dsn.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -6,7 +6,7 @@
 #include "cli/init/cmd_init.h"
 #include "base/alloc.h"
 #include "cli/commands.h"
-#include "pg/dsn_split.h"
+#include "pg/dsn.h"
 
 #include <stdio.h>
 #include <stdlib.h>

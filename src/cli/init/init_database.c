@@ -2,7 +2,6 @@
 #include "base/bytes.h"
 #include "cli/init/cmd_init.h"
 #include "outbox/schema.h"
-#include "outbox/schema_maker.h"
 #include "pg/blocking_conn.h"
 #include "pg/pg_error.h"
 #include "text/shell_word.h"

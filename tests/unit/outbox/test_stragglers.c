@@ -1,4 +1,3 @@
-#include "outbox/frame_marks.h"
 #include "outbox/stragglers.h"
 #include "pg/array_literal.h"
 

@@ -1,6 +1,5 @@
 /* What is refused before libpq is asked, and that no part of it is shown. */
-#include "pg/dsn_check.h"
-#include "pg/dsn_split.h"
+#include "pg/dsn.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

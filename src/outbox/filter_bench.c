@@ -1,3 +1,7 @@
+/*
+ * One connection of the queue: the filters that stand in line there, what is asked at once, and whether
+ * the owner was told of trouble.
+ */
 #include "base/alloc.h"
 #include "outbox/filter_internal.h"
 
@@ -97,4 +101,44 @@ ptrdiff_t filter_batch_find(const struct filter_batch *batch, int64_t id)
 int64_t filter_batch_reading_ms(const struct filter_batch *batch)
 {
         return (int64_t)(batch->n_bytes / FILTER_QUEUE_BYTES_PER_MS);
+}
+
+struct filter_bench *filter_bench_of(const struct filter *filter)
+{
+        return filter->is_proven ? &filter->queue->proven : &filter->queue->unproven;
+}
+
+/* A filter that had too little time for an event goes on with it until that is decided; the others take
+ * turns. */
+static bool keeps_its_place(const struct filter *filter)
+{
+        return !filter->is_proven && (filter->n_tries > 1 || filter->n_strikes > 0);
+}
+
+void filter_queue_stand_in_line(struct filter *filter)
+{
+        struct filter_bench *bench = filter_bench_of(filter);
+
+        list_remove(&filter->link);
+        if (list_is_empty(&filter->asks))
+                return;
+        if (keeps_its_place(filter))
+                list_push_front(&bench->waiting, &filter->link);
+        else
+                list_push_back(&bench->waiting, &filter->link);
+}
+
+void filter_queue_note_trouble(
+    struct filter_bench *bench, const struct error *error, int64_t retry_ms)
+{
+        bench->is_in_trouble = true;
+        bench->queue->events.on_trouble(bench->queue->owner, error, retry_ms);
+}
+
+void filter_queue_end_trouble(struct filter_bench *bench)
+{
+        if (!bench->is_in_trouble)
+                return;
+        bench->is_in_trouble = false;
+        bench->queue->events.on_back(bench->queue->owner);
 }

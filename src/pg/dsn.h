@@ -1,0 +1,28 @@
+/*
+ * Connection strings (DSNs): what is refused before libpq sees it, and copies without their secrets.
+ *
+ * libpq quotes what it does not understand; and of a password that is not percent-encoded a piece ends
+ * up where the host, the port or the database is looked for. So what cannot be right is refused first,
+ * in words that quote nothing of the dsn. Nor may libpq open a pipe or a device as a certificate, and
+ * wait for it: those files are looked at, and of a dsn that is right otherwise the name of such a file
+ * is quoted.
+ */
+#pragma once
+
+#include "base/error.h"
+
+/* ERROR_CONFIG, with what is probably wrong. */
+bool dsn_check(const char *dsn, struct error *error) __attribute__((warn_unused_result));
+
+/*
+ * *out_rest is the same as a connection string of keywords, *out_password what
+ * it had as a password, or NULL; free both. ERROR_CONFIG as dsn_check().
+ */
+bool dsn_split(const char *dsn, char **out_rest, char **out_password, struct error *error)
+    __attribute__((warn_unused_result));
+
+/* Without any secret, for people. NULL (what the environment says) and what libpq does not understand are "". */
+char *dsn_without_secrets(const char *dsn);
+
+/* The same for that role; the database is named as `database` if it was not. */
+char *dsn_of_role(const char *dsn, const char *role, const char *database);
