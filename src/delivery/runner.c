@@ -6,7 +6,6 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/crash_point.h"
-#include "base/random.h"
 #include "delivery/delivery_log.h"
 #include "delivery/fanout.h"
 #include "delivery/runner_internal.h"

@@ -1,8 +1,8 @@
 /* Attempts: handed to the sink when the lane and the sink's other lanes leave room for one, and what
  * their outcomes mean to those who watch. */
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/crash_point.h"
-#include "base/random.h"
 #include "delivery/delivery_log.h"
 #include "delivery/fanout.h"
 #include "delivery/runner_internal.h"

@@ -13,10 +13,10 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "pgcourier/event.h"
 #include "pgcourier/outcome.h"
 #include "text/template.h"
-#include "text/utf8.h"
 
 #include <inttypes.h>
 #include <search.h>
