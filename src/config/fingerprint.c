@@ -1,4 +1,5 @@
 /* Which files a sink's settings name is read off the key tables: the checks of their rows say it. */
+#include "base/hash.h"
 #include "config/compare.h"
 #include "config/config_keys.h"
 #include "config/scalar.h"
@@ -10,10 +11,7 @@
 
 static void mix(uint64_t *hash, const void *data, size_t length)
 {
-        const unsigned char *bytes = data;
-
-        for (size_t i = 0; i < length; i++) /* FNV-1a */
-                *hash = (*hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+        *hash = hash_bytes(*hash, data, length);
 }
 
 static void mix_status(uint64_t *hash, int folder, const char *path)
@@ -37,7 +35,7 @@ static void mix_folder(uint64_t *hash, const char *path)
         if (folder == NULL)
                 return;
         for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-                uint64_t of_entry = UINT64_C(0xcbf29ce484222325);
+                uint64_t of_entry = HASH_START;
                 mix(&of_entry, entry->d_name, strlen(entry->d_name));
                 mix_status(&of_entry, dirfd(folder), entry->d_name);
                 if (strcmp(entry->d_name, "..") != 0)
@@ -68,7 +66,7 @@ static void mix_files(uint64_t *hash, const struct config_block *block, const vo
 
 uint64_t sink_config_fingerprint(const struct sink_config *sink)
 {
-        uint64_t hash = UINT64_C(0xcbf29ce484222325);
+        uint64_t hash = HASH_START;
 
         for (size_t i = 0; i < config_root.n_keys; i++)
                 if (config_root.keys[i].type == KEY_BLOCKS) /* the sinks */
