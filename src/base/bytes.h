@@ -20,3 +20,7 @@ void bytes_append(struct bytes *bytes, const void *data, size_t length);
 void bytes_append_text(struct bytes *bytes, const char *text);
 void bytes_printf(struct bytes *bytes, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Appends a word of a command that people paste into a shell: quoted if it has to be, after a space
+ * if the buffer is not empty. */
+void bytes_append_shell_word(struct bytes *command, const char *word);

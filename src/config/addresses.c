@@ -1,6 +1,5 @@
 /* What the addresses, networks and ports of the config file must look like. */
 #include "config/values.h"
-#include "text/listen_address.h"
 #include "text/network.h"
 
 #include <arpa/inet.h>

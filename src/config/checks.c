@@ -6,7 +6,7 @@
 #include "config/redis_url.h"
 #include "config/secret.h"
 #include "config/values.h"
-#include "text/listen_address.h"
+#include "text/network.h"
 #include "text/topic_pattern.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "admin/findings/findings.h"
 #include "admin/findings/findings_internal.h"
-#include "text/shell_word.h"
+#include "base/bytes.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -181,8 +181,8 @@ static void append_file(struct bytes *command, const char *file)
 {
         if (*file == '\0')
                 return;
-        shell_word_append(command, "-c");
-        shell_word_append(command, file);
+        bytes_append_shell_word(command, "-c");
+        bytes_append_shell_word(command, file);
 }
 
 static const char *file_of(const struct findings *findings)
@@ -194,8 +194,8 @@ static void psql_option(struct bytes *command, const char *option, const char *v
 {
         if (*value == '\0')
                 return;
-        shell_word_append(command, option);
-        shell_word_append(command, value);
+        bytes_append_shell_word(command, option);
+        bytes_append_shell_word(command, value);
 }
 
 void psql_append(struct findings *findings, struct bytes *command, const char *sql)
@@ -206,7 +206,7 @@ void psql_append(struct findings *findings, struct bytes *command, const char *s
 
         if (json_is_integer(port))
                 snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(port));
-        shell_word_append(command, "psql");
+        bytes_append_shell_word(command, "psql");
         psql_option(command, "-h", status_text(source, "address"));
         psql_option(command, "-p", number);
         psql_option(command, "-d", status_text(source, "database"));
@@ -218,10 +218,10 @@ void command_append(struct findings *findings, struct bytes *command, ...)
         va_list words;
         const char *word;
 
-        shell_word_append(command, "pgcourier");
+        bytes_append_shell_word(command, "pgcourier");
         va_start(words, command);
         while ((word = va_arg(words, const char *)) != NULL)
-                shell_word_append(command, word);
+                bytes_append_shell_word(command, word);
         va_end(words);
         append_file(command, file_of(findings));
 }

@@ -7,7 +7,6 @@
 #include "pg/blocking_conn.h"
 #include "pg/pg_error.h"
 #include "pg/pooling.h"
-#include "text/shell_word.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -265,7 +264,7 @@ static void check_schedules(struct blocking_conn *conn, struct report *report)
                 struct bytes remedy = {0};
                 bytes_append_text(&remedy,
                     "Correct it with courier.schedule(), or remove it: `pgcourier schedule remove");
-                shell_word_append(&remedy, rows_text(rows, i, 0));
+                bytes_append_shell_word(&remedy, rows_text(rows, i, 0));
                 bytes_append_text(&remedy, "`");
                 report_warn(report, "schedules", remedy.data, "\"%s\" does not tick: %s",
                     rows_text(rows, i, 0), rows_text(rows, i, 1));

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "text/listen_address.h"
+#include "text/network.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -4,7 +4,7 @@
 #include "admin/readiness.h"
 #include "config/config.h"
 #include "telemetry/telemetry.h"
-#include "text/listen_address.h"
+#include "text/network.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
