@@ -3,7 +3,6 @@
 #include "admin/admin_internal.h"
 #include "admin/findings/findings.h"
 #include "admin/http/answer.h"
-#include "admin/json_values.h"
 #include "admin/readiness.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -118,36 +117,4 @@ json_t *status_document(struct admin *admin)
         json_decref(conditions);
         json_object_set_new(document, "attention", findings_find(document));
         return document;
-}
-
-struct question {
-        struct admin *admin;
-        struct http_call *request;
-};
-
-static void on_looked(void *context, json_t *result, const struct error *error)
-{
-        struct question *question = context;
-
-        (void)result;
-        if (error != NULL)
-                answer_error(question->request, error);
-        else
-                answer_json(question->request, 200, status_document(question->admin));
-        free(question);
-}
-
-/* Who asks once wants to know how it is now; a stream shows soon enough what has changed. */
-void answer_status(
-    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
-{
-        const struct admin_options *options = &admin->options;
-        struct question *question = xcalloc(1, sizeof *question);
-
-        (void)name;
-        (void)body;
-        *question = (struct question){.admin = admin, .request = request};
-        if (options->operations->look_again == NULL ||
-            !options->operations->look_again(options->owner, on_looked, question))
-                on_looked(question, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "admin/json_values.h"
+#include "admin/http/answer.h"
 #include "admin/status_document.h"
 #include "telemetry/telemetry.h"
 

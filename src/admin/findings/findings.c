@@ -8,73 +8,8 @@
 
 #define HELD_S      300    /* a snapshot that is held for so long holds back vacuum */
 #define HELD_XIDS   100000 /* or one with so many transactions since, where no time is known */
+#define OVERDUE_S   300    /* a partition that should have gone so long ago */
 #define FULL_ENOUGH 0.05   /* of the notification queue, which has 8 GB */
-
-static const char *const level_names[N_ATTENTION_LEVELS] = {"error", "warning", "note"};
-
-struct finding finding_of(enum findings_level level, const char *kind, const char *sink)
-{
-        return (struct finding){.kind = kind, .level = level, .sink = sink, .lasts_s = -1};
-}
-
-static const char *action_name(enum findings_action action)
-{
-        switch (action) {
-        case ACTION_NONE:
-                return NULL;
-        case ACTION_RESUME:
-                return "resume";
-        case ACTION_DEAD:
-                return "dead";
-        case ACTION_BLOCKED:
-                return "blocked";
-        case ACTION_RELOAD:
-                return "reload";
-        }
-        return NULL;
-}
-
-/* To the millisecond: more is noise of the sum. */
-static json_t *lasts_of(const struct finding *finding)
-{
-        if (finding->lasts_s < 0)
-                return json_null();
-        return json_real((double)(long long)(finding->lasts_s * 1000 + 0.5) / 1000);
-}
-
-static json_t *action_of(const struct finding *finding)
-{
-        const char *name = action_name(finding->action);
-
-        if (name == NULL)
-                return json_null();
-        return finding->sink != NULL ? json_pack("{s:s s:s}", "kind", name, "sink", finding->sink)
-                                     : json_pack("{s:s}", "kind", name);
-}
-
-static const char *words_of(const struct bytes *text)
-{
-        return text->length > 0 ? text->data : "";
-}
-
-void findings_add(struct findings *findings, struct finding *finding)
-{
-        struct bytes id = {0};
-
-        bytes_printf(&id, "%s%s%s", finding->kind, finding->sink != NULL ? ":" : "",
-            finding->sink != NULL ? finding->sink : "");
-        json_array_append_new(findings->list,
-            json_pack("{s:s s:s s:s? s:s s:o s:s s:s s:s? s:o}", "id", id.data, "level",
-                level_names[finding->level], "sink", finding->sink, "title",
-                words_of(&finding->title), "lasts", lasts_of(finding), "why",
-                words_of(&finding->why), "remedy", words_of(&finding->remedy), "command",
-                finding->command.data, "action", action_of(finding)));
-        bytes_deinit(&id);
-        bytes_deinit(&finding->title);
-        bytes_deinit(&finding->why);
-        bytes_deinit(&finding->remedy);
-        bytes_deinit(&finding->command);
-}
 
 static void add_source_down(struct findings *findings, const json_t *source)
 {
@@ -283,6 +218,99 @@ static void add_source(struct findings *findings)
             add_foreign_locks(findings, holder);
 }
 
+/* What keeps the outbox from being cut, and what was cut although a sink needed it. */
+static bool is_orphan(const struct findings *findings, const char *sink)
+{
+        const json_t *orphans = status_get(findings->status, "orphans"), *orphan;
+        size_t i;
+
+        json_array_foreach(orphans, i, orphan)
+        {
+                if (strcmp(status_text(orphan, "sink"), sink) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static void add_held(struct findings *findings, const json_t *retention)
+{
+        struct finding finding = finding_of(ATTENTION_WARNING, "held", NULL);
+        const json_t *holders = status_get(retention, "held_by"), *holder;
+        double n_held = status_number(retention, "held_partitions");
+        double n_more = status_number(retention, "holders");
+        const char *orphan = NULL;
+        struct bytes who = {0};
+        size_t i;
+
+        json_array_foreach(holders, i, holder)
+        {
+                const char *name = json_string_value(holder);
+                bytes_printf(&who, "%s%s", i > 0 ? ", " : "", name);
+                n_more--;
+                if (is_orphan(findings, name))
+                        orphan = name;
+        }
+        if (n_more > 0)
+                bytes_printf(&who, " and %.0f more", n_more);
+        finding.lasts_s = status_number(retention, "held_for");
+        bytes_printf(&finding.title, "The outbox keeps what should have gone");
+        sentence_append(&finding.why, "%s (%.1f MB), needed by %s",
+            words_counted(n_held, "partition", "partitions").text,
+            status_number(retention, "held_bytes") / 1e6, who.data != NULL ? who.data : "somebody");
+        if (orphan != NULL) {
+                sentence_append(&finding.remedy,
+                    "No configuration of a running relay has %s: configure it again, or drop its "
+                    "cursor",
+                    orphan);
+                command_append(findings, &finding.command, "cursor", "drop", orphan, NULL);
+        } else {
+                sentence_append(&finding.remedy,
+                    "It goes by itself when they have had it: see to what stops them");
+                command_append(findings, &finding.command, "doctor", NULL);
+        }
+        findings_add(findings, &finding);
+        bytes_deinit(&who);
+}
+
+static void add_lost(struct findings *findings, double n_lost)
+{
+        struct finding finding = finding_of(ATTENTION_ERROR, "lost", NULL);
+
+        bytes_printf(&finding.title, "%s lost", words_counted(n_lost, "event", "events").text);
+        sentence_append(&finding.why,
+            "outbox.retention_max dropped partitions in the last day that some sink had not read");
+        sentence_append(&finding.remedy,
+            "Publish them again from their source, and find out why that sink was so far behind");
+        psql_append(
+            findings, &finding.command, "SELECT * FROM courier.outbox_loss ORDER BY lost_at");
+        findings_add(findings, &finding);
+}
+
+static void add_default(struct findings *findings)
+{
+        struct finding finding = finding_of(ATTENTION_WARNING, "default", NULL);
+
+        bytes_printf(&finding.title, "Events are in the outbox's default partition");
+        sentence_append(&finding.why,
+            "No other was made in time; publishers will have to wait while that is put right");
+        sentence_append(&finding.remedy, "A running relay does so; or do it now");
+        command_append(findings, &finding.command, "maintain", NULL);
+        findings_add(findings, &finding);
+}
+
+static void add_retention(struct findings *findings)
+{
+        const json_t *retention = status_get(status_get(findings->status, "source"), "retention");
+
+        if (status_number(retention, "held_partitions") > 0 &&
+            status_number(retention, "held_for") >= OVERDUE_S)
+                add_held(findings, retention);
+        if (status_number(retention, "lost_events") > 0)
+                add_lost(findings, status_number(retention, "lost_events"));
+        if (status_number(retention, "default_bytes") > 0)
+                add_default(findings);
+}
+
 static void add_orphan(struct findings *findings, const json_t *orphan)
 {
         struct finding finding =
@@ -404,7 +432,7 @@ static bool has_error(const json_t *list)
 
         json_array_foreach(list, i, one)
         {
-                if (strcmp(status_text(one, "level"), level_names[ATTENTION_ERROR]) == 0)
+                if (strcmp(status_text(one, "level"), findings_level_name(ATTENTION_ERROR)) == 0)
                         return true;
         }
         return false;
@@ -440,7 +468,7 @@ static json_t *sorted(json_t *list)
         for (int level = 0; level < N_ATTENTION_LEVELS; level++)
                 json_array_foreach(list, i, one)
                 {
-                        if (strcmp(status_text(one, "level"), level_names[level]) == 0)
+                        if (strcmp(status_text(one, "level"), findings_level_name(level)) == 0)
                                 json_array_append(result, one);
                 }
         json_decref(list);
@@ -452,7 +480,7 @@ json_t *findings_find(const json_t *status)
         struct findings findings = {.status = status, .list = json_array()};
 
         add_source(&findings);
-        findings_add_retention(&findings);
+        add_retention(&findings);
         findings_add_sinks(&findings);
         findings_add_keys(&findings);
         add_orphans(&findings);
@@ -470,6 +498,6 @@ unsigned findings_count(const json_t *list)
         size_t i;
 
         json_array_foreach(list, i, one) n +=
-            strcmp(status_text(one, "level"), level_names[ATTENTION_NOTE]) != 0;
+            strcmp(status_text(one, "level"), findings_level_name(ATTENTION_NOTE)) != 0;
         return n;
 }

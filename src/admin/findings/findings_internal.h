@@ -8,6 +8,9 @@
 
 enum findings_level { ATTENTION_ERROR, ATTENTION_WARNING, ATTENTION_NOTE, N_ATTENTION_LEVELS };
 
+/* "error", "warning", "note" */
+const char *findings_level_name(enum findings_level level);
+
 /* What a button beside it does. */
 enum findings_action { ACTION_NONE, ACTION_RESUME, ACTION_DEAD, ACTION_BLOCKED, ACTION_RELOAD };
 
@@ -33,7 +36,6 @@ void findings_add(struct findings *findings, struct finding *finding);
 
 void findings_add_sinks(struct findings *findings);
 void findings_add_keys(struct findings *findings);
-void findings_add_retention(struct findings *findings);
 
 /* One sentence more: with a full stop, unless it is empty. */
 void sentence_append(struct bytes *text, const char *format, ...)

@@ -225,3 +225,74 @@ void command_append(struct findings *findings, struct bytes *command, ...)
         va_end(words);
         append_file(command, file_of(findings));
 }
+
+const char *findings_level_name(enum findings_level level)
+{
+        static const char *const names[N_ATTENTION_LEVELS] = {"error", "warning", "note"};
+
+        return names[level];
+}
+
+struct finding finding_of(enum findings_level level, const char *kind, const char *sink)
+{
+        return (struct finding){.kind = kind, .level = level, .sink = sink, .lasts_s = -1};
+}
+
+static const char *action_name(enum findings_action action)
+{
+        switch (action) {
+        case ACTION_NONE:
+                return NULL;
+        case ACTION_RESUME:
+                return "resume";
+        case ACTION_DEAD:
+                return "dead";
+        case ACTION_BLOCKED:
+                return "blocked";
+        case ACTION_RELOAD:
+                return "reload";
+        }
+        return NULL;
+}
+
+/* To the millisecond: more is noise of the sum. */
+static json_t *lasts_of(const struct finding *finding)
+{
+        if (finding->lasts_s < 0)
+                return json_null();
+        return json_real((double)(long long)(finding->lasts_s * 1000 + 0.5) / 1000);
+}
+
+static json_t *action_of(const struct finding *finding)
+{
+        const char *name = action_name(finding->action);
+
+        if (name == NULL)
+                return json_null();
+        return finding->sink != NULL ? json_pack("{s:s s:s}", "kind", name, "sink", finding->sink)
+                                     : json_pack("{s:s}", "kind", name);
+}
+
+static const char *words_of(const struct bytes *text)
+{
+        return text->length > 0 ? text->data : "";
+}
+
+void findings_add(struct findings *findings, struct finding *finding)
+{
+        struct bytes id = {0};
+
+        bytes_printf(&id, "%s%s%s", finding->kind, finding->sink != NULL ? ":" : "",
+            finding->sink != NULL ? finding->sink : "");
+        json_array_append_new(findings->list,
+            json_pack("{s:s s:s s:s? s:s s:o s:s s:s s:s? s:o}", "id", id.data, "level",
+                findings_level_name(finding->level), "sink", finding->sink, "title",
+                words_of(&finding->title), "lasts", lasts_of(finding), "why",
+                words_of(&finding->why), "remedy", words_of(&finding->remedy), "command",
+                finding->command.data, "action", action_of(finding)));
+        bytes_deinit(&id);
+        bytes_deinit(&finding->title);
+        bytes_deinit(&finding->why);
+        bytes_deinit(&finding->remedy);
+        bytes_deinit(&finding->command);
+}

@@ -1,6 +1,5 @@
 /* What the admin endpoint decides without a socket: whose host it is, whose token, what an address is. */
-#include "admin/http/host_header.h"
-#include "admin/http/token.h"
+#include "admin/http/access.h"
 #include "admin/readiness.h"
 #include "config/config.h"
 #include "telemetry/telemetry.h"
