@@ -7,6 +7,8 @@
 #include "loop/http/http_listener.h"
 #include "loop/http/listen_socket.h"
 
+#include <jansson.h>
+
 struct admin {
         uv_loop_t *loop; /* borrowed */
         struct admin_options options;
@@ -17,6 +19,9 @@ struct admin {
         struct event_streams *streams;
         int64_t refused_us; /* when a wrong token was last told of in the log */
 };
+
+/* The status document as it is now; a new reference. */
+json_t *admin_status(struct admin *admin);
 
 /* Of enum route_access ACCESS_OPEN: status_routes.c, page_routes.c */
 void answer_livez(

@@ -105,7 +105,7 @@ static void on_tick(void *owner)
         if (any_wants_status(streams)) {
                 const struct admin_options *options = &streams->admin->options;
 
-                append_event(&status, "status", status_document(streams->admin));
+                append_event(&status, "status", admin_status(streams->admin));
                 if (options->operations->look_again != NULL)
                         (void)options->operations->look_again(options->owner, NULL, NULL);
         }
@@ -159,7 +159,7 @@ static void greet(struct event_stream *stream)
 
         bytes_append_text(&text, ":\n\n");
         if (stream->wants_status)
-                append_event(&text, "status", status_document(stream->streams->admin));
+                append_event(&text, "status", admin_status(stream->streams->admin));
         http_stream_write(stream->http, text.data, text.length);
         bytes_deinit(&text);
 }

@@ -62,6 +62,18 @@ void answer_metrics(
         bytes_deinit(&text);
 }
 
+json_t *admin_status(struct admin *admin)
+{
+        const struct admin_options *options = &admin->options;
+
+        return status_document(
+            &(struct status_basis){.found = options->operations->look(options->owner),
+                .query_error = options->operations->look_failure(options->owner),
+                .telemetry = options->telemetry,
+                .config_file = options->config_file,
+                .can_change = admin->token.is_set});
+}
+
 struct question {
         struct admin *admin;
         struct http_call *request;
@@ -75,7 +87,7 @@ static void on_looked(void *context, json_t *result, const struct error *error)
         if (error != NULL)
                 answer_error(question->request, error);
         else
-                answer_json(question->request, 200, status_document(question->admin));
+                answer_json(question->request, 200, admin_status(question->admin));
         free(question);
 }
 
