@@ -8,54 +8,53 @@
 
 #define HELD_S      300    /* a snapshot that is held for so long holds back vacuum */
 #define HELD_XIDS   100000 /* or one with so many transactions since, where no time is known */
-#define OVERDUE_S   300    /* a partition that should have gone so long ago */
 #define FULL_ENOUGH 0.05   /* of the notification queue, which has 8 GB */
+
+/* About all sinks; the doctor says more. `said` is of PostgreSQL or the relay; it and `why` may be empty.
+ * Takes the finding. */
+static void add_trouble(struct findings *findings, struct finding finding, const char *title,
+    const char *said, const char *why, const char *remedy)
+{
+        bytes_append_text(&finding.title, title);
+        sentence_append(&finding.why, "%s", said);
+        sentence_append(&finding.why, "%s", why);
+        sentence_append(&finding.remedy, "%s", remedy);
+        command_append(findings, &finding.command, "doctor", NULL);
+        findings_add(findings, &finding);
+}
 
 static void add_source_down(struct findings *findings, const json_t *source)
 {
-        struct finding finding = finding_of(ATTENTION_ERROR, "source", NULL);
         const char *said = status_text(source, "error");
 
-        bytes_printf(&finding.title, "PostgreSQL cannot be reached");
-        sentence_append(&finding.why, "%s", *said != '\0' ? said : "The connection is lost");
-        sentence_append(&finding.remedy,
+        add_trouble(findings, finding_of(ATTENTION_ERROR, "source", NULL),
+            "PostgreSQL cannot be reached", *said != '\0' ? said : "The connection is lost", "",
             "Nothing is delivered until it is back; then the relay goes on by itself, and nothing "
             "is lost");
-        command_append(findings, &finding.command, "doctor", NULL);
-        findings_add(findings, &finding);
 }
 
 static void add_login_refused(struct findings *findings, const json_t *source)
 {
         struct finding finding = finding_of(ATTENTION_ERROR, "source", NULL);
 
-        bytes_printf(&finding.title, "PostgreSQL refuses the login");
         finding.lasts_s = seconds_since(findings, status_text(source, "login_refused_since"));
-        sentence_append(&finding.why, "%s", status_text(source, "error"));
-        sentence_append(&finding.why,
-            "Nothing is delivered. The files that the configuration names were read again, and "
-            "say nothing else");
-        sentence_append(&finding.remedy,
+        add_trouble(findings, finding, "PostgreSQL refuses the login", status_text(source, "error"),
+            "Nothing is delivered. The files that the configuration names were read again, and say "
+            "nothing else",
             "Write the right password to the file (password_file, dsn_file), or correct the role "
-            "in "
-            "PostgreSQL: then the relay goes on by itself within 5 s. What stands in the "
+            "in PostgreSQL: then the relay goes on by itself within 5 s. What stands in the "
             "configuration itself is read with a reload");
-        command_append(findings, &finding.command, "doctor", NULL);
-        findings_add(findings, &finding);
 }
 
 static void add_sequence(struct findings *findings, const json_t *sequence)
 {
         struct finding finding = finding_of(ATTENTION_ERROR, "sequence", NULL);
 
-        bytes_printf(&finding.title, "The sequence of the outbox cannot be relied on");
-        sentence_append(&finding.why, "%s", status_text(sequence, "trouble"));
         sentence_append(&finding.remedy, "%s", status_text(sequence, "remedy"));
-        sentence_append(&finding.remedy, "Nothing is delivered until then, and nothing is lost. A "
-                                         "relay that runs goes on by itself "
-                                         "afterwards");
-        command_append(findings, &finding.command, "doctor", NULL);
-        findings_add(findings, &finding);
+        add_trouble(findings, finding, "The sequence of the outbox cannot be relied on",
+            status_text(sequence, "trouble"), "",
+            "Nothing is delivered until then, and nothing is lost. A relay that runs goes on by "
+            "itself afterwards");
 }
 
 static void add_filters(struct findings *findings, const json_t *filters)
@@ -63,40 +62,28 @@ static void add_filters(struct findings *findings, const json_t *filters)
         struct finding finding = finding_of(ATTENTION_ERROR, "filters", NULL);
 
         finding.lasts_s = seconds_since(findings, status_text(filters, "since"));
-        bytes_printf(&finding.title, "Filters cannot be asked");
-        sentence_append(&finding.why, "%s", status_text(filters, "error"));
-        sentence_append(
-            &finding.why, "Sinks and receivers that have a filter wait; the others go on");
-        sentence_append(&finding.remedy,
+        add_trouble(findings, finding, "Filters cannot be asked", status_text(filters, "error"),
+            "Sinks and receivers that have a filter wait; the others go on",
             "Filters are asked on connections of their own: see that the role may open two more, "
             "and that the server has memory. The relay tries again by itself, every few seconds");
-        command_append(findings, &finding.command, "doctor", NULL);
-        findings_add(findings, &finding);
 }
 
 static void add_look_failed(struct findings *findings)
 {
-        struct finding finding = finding_of(ATTENTION_WARNING, "look", NULL);
-
-        bytes_printf(&finding.title, "The database could not be looked at");
-        sentence_append(&finding.why, "%s", status_text(findings->status, "look_error"));
-        sentence_append(&finding.remedy,
+        add_trouble(findings, finding_of(ATTENTION_WARNING, "look", NULL),
+            "The database could not be looked at", status_text(findings->status, "look_error"), "",
             "Deliveries go on; backlogs, dead letters and blocked keys are those of the last look");
-        command_append(findings, &finding.command, "doctor", NULL);
-        findings_add(findings, &finding);
 }
 
 static void add_queue(struct findings *findings, double usage)
 {
-        struct finding finding = finding_of(ATTENTION_ERROR, "queue", NULL);
+        char title[64];
 
-        bytes_printf(&finding.title, "The notification queue is %.0f %% full", usage * 100);
-        sentence_append(&finding.why,
+        snprintf(title, sizeof title, "The notification queue is %.0f %% full", usage * 100);
+        add_trouble(findings, finding_of(ATTENTION_ERROR, "queue", NULL), title, "",
             "A session that listens sits in a transaction. When the queue is full, every commit "
-            "that notifies fails, and publishing with it");
-        sentence_append(&finding.remedy, "End that session; the doctor names it");
-        command_append(findings, &finding.command, "doctor", NULL);
-        findings_add(findings, &finding);
+            "that notifies fails, and publishing with it",
+            "End that session; the doctor names it");
 }
 
 static void append_terminate(struct findings *findings, struct bytes *command, long long pid)
@@ -157,6 +144,9 @@ static void add_foreign_locks(struct findings *findings, const json_t *holder)
         if (*status_text(holder, "since") != '\0')
                 sentence_append(
                     &finding.why, "It is connected since %s", status_text(holder, "since"));
+        if (*status_text(holder, "application_name") != '\0')
+                sentence_append(&finding.why, "Its application_name is %s",
+                    status_text(holder, "application_name"));
         sentence_append(&finding.why, "%s may not move cursors, so it is no relay", user);
         json_array_foreach(sinks, i, sink)
         {
@@ -216,99 +206,6 @@ static void add_source(struct findings *findings)
         add_holder(findings, status_get(source, "oldest_xmin"));
         json_array_foreach(status_get(source, "foreign_locks"), i, holder)
             add_foreign_locks(findings, holder);
-}
-
-/* What keeps the outbox from being cut, and what was cut although a sink needed it. */
-static bool is_orphan(const struct findings *findings, const char *sink)
-{
-        const json_t *orphans = status_get(findings->status, "orphans"), *orphan;
-        size_t i;
-
-        json_array_foreach(orphans, i, orphan)
-        {
-                if (strcmp(status_text(orphan, "sink"), sink) == 0)
-                        return true;
-        }
-        return false;
-}
-
-static void add_held(struct findings *findings, const json_t *retention)
-{
-        struct finding finding = finding_of(ATTENTION_WARNING, "held", NULL);
-        const json_t *holders = status_get(retention, "held_by"), *holder;
-        double n_held = status_number(retention, "held_partitions");
-        double n_more = status_number(retention, "holders");
-        const char *orphan = NULL;
-        struct bytes who = {0};
-        size_t i;
-
-        json_array_foreach(holders, i, holder)
-        {
-                const char *name = json_string_value(holder);
-                bytes_printf(&who, "%s%s", i > 0 ? ", " : "", name);
-                n_more--;
-                if (is_orphan(findings, name))
-                        orphan = name;
-        }
-        if (n_more > 0)
-                bytes_printf(&who, " and %.0f more", n_more);
-        finding.lasts_s = status_number(retention, "held_for");
-        bytes_printf(&finding.title, "The outbox keeps what should have gone");
-        sentence_append(&finding.why, "%s (%.1f MB), needed by %s",
-            words_counted(n_held, "partition", "partitions").text,
-            status_number(retention, "held_bytes") / 1e6, who.data != NULL ? who.data : "somebody");
-        if (orphan != NULL) {
-                sentence_append(&finding.remedy,
-                    "No configuration of a running relay has %s: configure it again, or drop its "
-                    "cursor",
-                    orphan);
-                command_append(findings, &finding.command, "cursor", "drop", orphan, NULL);
-        } else {
-                sentence_append(&finding.remedy,
-                    "It goes by itself when they have had it: see to what stops them");
-                command_append(findings, &finding.command, "doctor", NULL);
-        }
-        findings_add(findings, &finding);
-        bytes_deinit(&who);
-}
-
-static void add_lost(struct findings *findings, double n_lost)
-{
-        struct finding finding = finding_of(ATTENTION_ERROR, "lost", NULL);
-
-        bytes_printf(&finding.title, "%s lost", words_counted(n_lost, "event", "events").text);
-        sentence_append(&finding.why,
-            "outbox.retention_max dropped partitions in the last day that some sink had not read");
-        sentence_append(&finding.remedy,
-            "Publish them again from their source, and find out why that sink was so far behind");
-        psql_append(
-            findings, &finding.command, "SELECT * FROM courier.outbox_loss ORDER BY lost_at");
-        findings_add(findings, &finding);
-}
-
-static void add_default(struct findings *findings)
-{
-        struct finding finding = finding_of(ATTENTION_WARNING, "default", NULL);
-
-        bytes_printf(&finding.title, "Events are in the outbox's default partition");
-        sentence_append(&finding.why,
-            "No other was made in time; publishers will have to wait while that is put right");
-        sentence_append(&finding.remedy, "A running relay does so; or do it now");
-        command_append(findings, &finding.command, "maintain", NULL);
-        findings_add(findings, &finding);
-}
-
-static void add_retention(struct findings *findings)
-{
-        const json_t *retention = status_get(status_get(findings->status, "source"), "retention");
-
-        if (status_number(retention, "held_partitions") > 0 &&
-            status_number(retention, "held_for") >= OVERDUE_S)
-                add_held(findings, retention);
-        if (status_number(retention, "lost_events") > 0)
-                add_lost(findings, status_number(retention, "lost_events"));
-        if (status_number(retention, "default_bytes") > 0)
-                add_default(findings);
 }
 
 static void add_orphan(struct findings *findings, const json_t *orphan)
@@ -480,7 +377,7 @@ json_t *findings_find(const json_t *status)
         struct findings findings = {.status = status, .list = json_array()};
 
         add_source(&findings);
-        add_retention(&findings);
+        findings_add_retention(&findings);
         findings_add_sinks(&findings);
         findings_add_keys(&findings);
         add_orphans(&findings);

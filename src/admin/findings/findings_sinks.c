@@ -62,7 +62,8 @@ static void add_unowned(struct findings *findings, const json_t *sink)
         findings_add(findings, &finding);
 }
 
-static void add_paused(struct findings *findings, const json_t *sink, const json_t *pause)
+static void add_paused(
+    struct findings *findings, const json_t *sink, const json_t *pause, const json_t *refused)
 {
         struct finding finding = of_state(findings, ATTENTION_WARNING, "paused", sink);
         const char *reason = status_text(pause, "reason");
@@ -76,6 +77,9 @@ static void add_paused(struct findings *findings, const json_t *sink, const json
                 sentence_append(&finding.why, "By an operator: %s", reason);
         else
                 sentence_append(&finding.why, "By an operator, who gave no reason");
+        if (refused != NULL)
+                sentence_append(
+                    &finding.why, "The relay paused it, too: %s", status_text(refused, "reason"));
         waiting_append(&finding.why, sink);
         sentence_append(&finding.remedy, "Resume it when it may go on");
         command_append(findings, &finding.command, "resume", finding.sink, NULL);
@@ -208,7 +212,7 @@ static void add_state(struct findings *findings, const json_t *sink)
         if (is_state(sink, "unowned"))
                 add_unowned(findings, sink);
         if (is_state(sink, "paused") || operators != NULL)
-                add_paused(findings, sink, operators);
+                add_paused(findings, sink, operators, relays);
         else if (is_state(sink, "refused") || relays != NULL)
                 add_refused(findings, sink, relays);
         else if (is_state(sink, "down"))

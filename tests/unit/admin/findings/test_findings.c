@@ -178,6 +178,9 @@ Test(attention, tells_who_paused_a_sink)
         expect(SINK("'state': 'paused', " SINCE ", 'pauses': [{'by': 'operator', 'reason': 'tea',"
                     " 'since': '2026-11-21T08:10:00Z'}]"),
             "paused:a 0: a is paused | By an operator: tea.", NULL);
+        expect(SINK("'state': 'paused', 'pauses': [{'by': 'operator'}, {'by': 'relay', 'reason':"
+                    " 'no'}]"),
+            "who gave no reason. The relay paused it, too: no.", NULL);
 }
 
 /* A pause does not hide that nobody is there to obey it. The relay that runs a sink knows better
@@ -381,6 +384,17 @@ Test(attention, tells_who_keeps_the_outbox_from_being_cut)
         expect("{'source': {'retention': {'held_partitions': 2, 'held_for': 300,"
                " 'held_by': ['a', 'old'], 'holders': 2}}, 'orphans': [{'sink': 'old'}]}",
             "2 partitions (0.0 MB), needed by a, old.", "| pgcourier cursor drop old |", NULL);
+        expect(
+            "{'sinks': [{'name': 'a', 'state': 'paused', 'pauses': [{'by': 'operator'}]}],"
+            " 'source': {'retention': {'held_partitions': 1, 'held_for': 300, 'held_by': ['a']}}}",
+            "Resume a when it may go on. | pgcourier resume a |", NULL);
+        expect("{'source': {'retention': {'held_partitions': 1, 'held_for': 300,"
+               " 'held_by': ['hooks/7', 'a']}}}",
+            "needed by hooks/7, a.", "| pgcourier endpoint list --sink hooks |", NULL);
+        expect("{'source': {'retention': {'held_partitions': 1, 'held_for': 300,"
+               " 'held_by': ['a transaction that has not ended']}}}",
+            "needed by a transaction that has not ended.", "| psql -c 'SELECT pid, xact_start",
+            NULL);
         expect("{'source': {'retention': {'lost_events': 1, 'default_bytes': 8192}}}",
             "error lost -1: 1 event lost", "| psql -c 'SELECT * FROM courier.outbox_loss",
             "warning default -1: Events are in the outbox's default partition",
