@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "cli/admin_client.h"
 #include "cli/cli.h"
-#include "cli/doctor/check_findings.h"
+#include "cli/doctor/report.h"
 #include "cli/remedy.h"
 #include "config/config.h"
 #include "config/secret.h"
