@@ -1,4 +1,4 @@
-/* What the routes share, and nobody else includes. */
+/* Shared by the routes. */
 #pragma once
 
 #include "admin/admin.h"

@@ -1,8 +1,8 @@
 /*
- * While nobody is connected, nothing of this runs. Documents are made once for
- * all clients. One who has not read yet what came before gets no further status
- * (the next one says it all); the deliveries that wait for it are bounded, and
- * the listener drops who lets too many wait, or waits too long.
+ * Nothing of this runs while no client is connected. Documents are made once for
+ * all clients. A client that has not read the last status gets no further one
+ * (the next says it all). The deliveries that wait for a client are bounded: the
+ * listener drops clients that let too many wait, or wait too long.
  */
 #include "admin/event_stream.h"
 
@@ -93,7 +93,7 @@ static bool any_wants_status(const struct event_streams *streams)
         return false;
 }
 
-/* Whoever wants no status gets a comment, so that both sides notice when the other has gone. */
+/* A client that wants no status gets a comment, so that both sides notice when the other has gone. */
 static void on_tick(void *owner)
 {
         struct event_streams *streams = owner;

@@ -3,12 +3,12 @@
  *            ASKING -deadline, cancelled-> UNHEARD -c-ares lets go of it-> gone
  *
  * c-ares 1.18 cannot end one question, only all of a channel. So each loop has
- * a channel for as long as somebody waits for an answer: when the last of them
- * is served, it goes, and with it whatever nobody waits for any more. Names
+ * a channel for as long as an answer is waited for: when the last look-up is
+ * served, the channel goes, and with it the questions that were given up. Names
  * asked for later get a new one, which reads resolv.conf anew; that is also why
  * a channel that is kept busy takes no new questions after a while.
  *
- * Nobody is told from inside c-ares: each look-up's own timer does it.
+ * No callback comes from inside c-ares: each look-up's own timer makes it.
  */
 #include "loop/resolve.h"
 

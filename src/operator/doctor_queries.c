@@ -81,8 +81,8 @@ static const char excess_sql[] =
     "  WHERE NOT EXISTS (SELECT FROM excess)";
 
 /* Its tail waits for the slowest listener of the cluster, and a listener in a transaction reads
- * nothing. Who listens cannot be seen from outside; most likely it is whoever has forgotten a transaction,
- * else the oldest of those that work in one. */
+ * nothing. Listeners cannot be seen from outside; most likely it is a session that is idle in a
+ * transaction, else the oldest that works in one. */
 static const char queue_sql[] =
     "SELECT CASE WHEN usage < 0.05 THEN 'ok' WHEN usage < 0.5 THEN 'warn' ELSE 'fail' END,"
     "  format('%s %% of the notification queue are full%s', round(usage::numeric * 100, 1),"
@@ -125,7 +125,7 @@ static const char xmin_sql[] =
     "  CASE WHEN is_bad THEN remedy END"
     " FROM oldest, LATERAL (SELECT age > CASE WHEN since IS NULL THEN 100000 ELSE 1000000 END"
     "  OR held > '5 min') AS judged (is_bad)"
-    " UNION ALL SELECT 'ok', 'nobody holds one', NULL WHERE NOT EXISTS (SELECT FROM oldest)";
+    " UNION ALL SELECT 'ok', 'none is held', NULL WHERE NOT EXISTS (SELECT FROM oldest)";
 
 static const char idle_sql[] =
     "WITH idle AS (SELECT pid, application_name, usename, client_addr,"

@@ -139,7 +139,7 @@ Test(doctor, finds_what_failed_and_what_stands_still)
             "UPDATE courier.endpoint SET state = 'disabled', state_reason = '410 Gone'");
         EXPECT(DOCTOR(), 0,
             "warn  dead: 1 dead letter of mail. Given up: refused for good, or failed too often.\n"
-            "      Remove the cause, then redrive them; or drop what nobody needs. "
+            "      Remove the cause, then redrive them; or drop what is not needed. "
             "`pgcourier dead list --sink mail -c /",
             "warn  retrying: 1 delivery of mail failed. ",
             "`pgcourier parked list --sink mail -c /",

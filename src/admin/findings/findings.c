@@ -168,7 +168,7 @@ static void add_foreign_locks(struct findings *findings, const json_t *holder)
         bytes_deinit(&names);
 }
 
-/* Somebody who is no relay has its lock. */
+/* A session that is no relay's holds its lock. */
 static bool is_held_by_stranger(const struct findings *findings, const char *name)
 {
         const json_t *source = status_get(findings->status, "source");

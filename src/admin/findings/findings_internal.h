@@ -43,7 +43,7 @@ void sentence_append(struct bytes *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* "pgcourier WORD… -c PATH", quoted for a shell; up to the NULL. The file's name is left out where it is
- * not known: then whoever asked has named the database in another way. */
+ * not known: the command that asks has named the database in another way. */
 void command_append(struct findings *findings, struct bytes *command, ...)
     __attribute__((sentinel));
 

@@ -96,7 +96,7 @@ static void add_held(struct findings *findings, const json_t *retention)
         bytes_printf(&finding.title, "The outbox keeps what should have gone");
         sentence_append(&finding.why, "%s (%.1f MB), needed by %s",
             words_counted(n_held, "partition", "partitions").text,
-            status_number(retention, "held_bytes") / 1e6, who.data != NULL ? who.data : "somebody");
+            status_number(retention, "held_bytes") / 1e6, who.data != NULL ? who.data : "a sink");
         help_with_held(findings, &finding, orphan != NULL ? orphan : first, orphan != NULL);
         findings_add(findings, &finding);
         bytes_deinit(&who);

@@ -17,7 +17,7 @@ void token_init(struct token *token, const char *text); /* NULL: none is configu
 bool token_matches(const struct token *token, const char *authorization);
 
 /*
- * Whether a request was meant for us. A web page of somebody else can have its
+ * Whether a request was meant for us. A foreign web page can have its
  * own name resolved to 127.0.0.1 and then read, from the visitor's browser, what
  * only this machine may read (DNS rebinding). Such a request names that page's
  * host. An IP address cannot be rebound, so any is good: probes and Prometheus

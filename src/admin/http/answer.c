@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The page is all that a browser may run here, and nobody may frame, embed or read it from elsewhere. */
+/* A browser may run nothing here but the page, and no other site may frame, embed or read it. */
 const struct http_header answer_headers[] = {
     {"Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; "
                                 "connect-src 'self'; img-src 'self' data:; base-uri 'none'; "

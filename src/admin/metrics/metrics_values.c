@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Not a number: nobody knows. */
+/* NAN: not known. */
 static double number(const json_t *value)
 {
         if (json_is_boolean(value))
@@ -71,7 +71,7 @@ double value_oldest_xmin(const struct metrics_source *source)
         const json_t *holder =
             json_object_get(json_object_get(source->look, "source"), "oldest_xmin");
 
-        return json_is_null(holder) ? 0 : number(json_object_get(holder, "age")); /* nobody: 0 */
+        return json_is_null(holder) ? 0 : number(json_object_get(holder, "age")); /* no holder: 0 */
 }
 
 double value_outbox_bytes(const struct metrics_source *source)

@@ -101,7 +101,7 @@ void http_call_end(struct http_call *request)
         list_remove(&request->link);
         request->connection = NULL;
         request->client = NULL;
-        if (request->state != REQUEST_ASKED) /* else whoever was asked still has it */
+        if (request->state != REQUEST_ASKED) /* else the owner still has it, to answer */
                 request_free(request);
 }
 

@@ -144,11 +144,11 @@ Test(attention, says_why_a_sink_stands_still_since_when_and_what_helps)
         expect(SINK("'state': 'down', 'state_reason': null, 'last_error': {'words': 'no route'}"),
             "down:a -1: a is down | no route. Its events wait. |", NULL);
         expect(SINK("'state': 'down', 'last_error': {'fault': 'redis', 'words': 'OOM'}"),
-            "| It is there, and takes nothing for the reason that it gives: mend that. The relay",
+            "| It answers, but refuses events for the reason above: correct that. The relay",
             "| pgcourier doctor -c /etc/p.yaml |", NULL);
         expect(SINK("'state': 'down', 'last_error': {'fault': 'http_5xx', 'words': '503'}"),
-            "| It takes nothing for the reason above", "| pgcourier tail --sink a -c /etc/p.yaml |",
-            NULL);
+            "| It refuses events for the reason above",
+            "| pgcourier tail --sink a -c /etc/p.yaml |", NULL);
         expect(SINK("'state': 'refused', " SINCE
                     ", 'state_reason': 'HTTP 401', " BACKLOG("20", "9000")),
             "error refused:a 600: a refuses us | HTTP 401. 20 events wait, the oldest for 2 h 30 "
@@ -159,8 +159,8 @@ Test(attention, says_why_a_sink_stands_still_since_when_and_what_helps)
             "| Nothing is read for it any more. Change",
             "| pgcourier resume a -c /etc/p.yaml | resume", NULL);
         expect(SINK("'state': 'stalled', 'last_error': {'words': '500'}, " BACKLOG("2", "200000")),
-            "error stalled:a -1: a stands still | Nothing was delivered although nobody paused it. "
-            "The last error: 500. 2 events wait, the oldest for 2 d 7 h. | The doctor",
+            "error stalled:a -1: a stands still | Nothing was delivered although it is not paused. "
+            "The last error: 500. 2 events wait, the oldest for 2 d 7 h. | See what the doctor",
             "| pgcourier doctor -c /etc/p.yaml | -", NULL);
         expect(SINK("'state': 'stalled', 'blocked': 2"), "Look at the keys", "| blocked\n", NULL);
         expect(SINK("'state': 'unowned', " BACKLOG("1", "3600")),
