@@ -1,11 +1,13 @@
-/* What the routes share, and nobody else includes. */
+/* Shared by the routes. */
 #pragma once
 
 #include "admin/admin.h"
-#include "admin/http/token.h"
+#include "admin/http/access.h"
 #include "base/list.h"
 #include "loop/http/http_listener.h"
 #include "loop/http/listen_socket.h"
+
+#include <jansson.h>
 
 struct admin {
         uv_loop_t *loop; /* borrowed */
@@ -18,7 +20,10 @@ struct admin {
         int64_t refused_us; /* when a wrong token was last told of in the log */
 };
 
-/* Of enum route_access ACCESS_OPEN: probe_routes.c, page_routes.c */
+/* The status document as it is now; a new reference. */
+json_t *admin_status(struct admin *admin);
+
+/* Of enum route_access ACCESS_OPEN: status_routes.c, page_routes.c */
 void answer_livez(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_readyz(
@@ -26,7 +31,7 @@ void answer_readyz(
 void answer_page(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 
-/* ACCESS_READ: metrics_route.c, status_document.c, event_stream.c, operator_routes.c */
+/* ACCESS_READ: status_routes.c, event_stream.c, operator_routes.c */
 void answer_metrics(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_status(

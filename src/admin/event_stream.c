@@ -1,8 +1,8 @@
 /*
- * While nobody is connected, nothing of this runs. Documents are made once for
- * all clients. One who has not read yet what came before gets no further status
- * (the next one says it all); the deliveries that wait for it are bounded, and
- * the listener drops who lets too many wait, or waits too long.
+ * Nothing of this runs while no client is connected. Documents are made once for
+ * all clients. A client that has not read the last status gets no further one
+ * (the next says it all). The deliveries that wait for a client are bounded: the
+ * listener drops clients that let too many wait, or wait too long.
  */
 #include "admin/event_stream.h"
 
@@ -93,7 +93,7 @@ static bool any_wants_status(const struct event_streams *streams)
         return false;
 }
 
-/* Whoever wants no status gets a comment, so that both sides notice when the other has gone. */
+/* A client that wants no status gets a comment, so that both sides notice when the other has gone. */
 static void on_tick(void *owner)
 {
         struct event_streams *streams = owner;
@@ -105,7 +105,7 @@ static void on_tick(void *owner)
         if (any_wants_status(streams)) {
                 const struct admin_options *options = &streams->admin->options;
 
-                append_event(&status, "status", status_document(streams->admin));
+                append_event(&status, "status", admin_status(streams->admin));
                 (void)options->operations->look_again(options->owner, NULL, NULL);
         }
         list_for_each (link, &streams->all) {
@@ -158,7 +158,7 @@ static void greet(struct event_stream *stream)
 
         bytes_append_text(&text, ":\n\n");
         if (stream->wants_status)
-                append_event(&text, "status", status_document(stream->streams->admin));
+                append_event(&text, "status", admin_status(stream->streams->admin));
         http_stream_write(stream->http, text.data, text.length);
         bytes_deinit(&text);
 }

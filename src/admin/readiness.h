@@ -1,10 +1,10 @@
 /*
  * Whether the relay is ready, and why not, condition by condition.
  *
- * A destination that is down does not make it unready: its events wait for it, as
- * they should, and a relay that an orchestrator takes away for that delivers to
- * nobody else either. What does is a sink that makes no progress for no reason
- * that we know of.
+ * A destination that is down does not make the relay unready: its events wait, as
+ * they should, and a relay that an orchestrator stopped for that would not deliver
+ * to the other destinations either. A sink that makes no progress for no known
+ * reason does make it unready.
  */
 #pragma once
 

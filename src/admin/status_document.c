@@ -1,17 +1,13 @@
 #include "admin/status_document.h"
 
-#include "admin/admin_internal.h"
 #include "admin/findings/findings.h"
 #include "admin/http/answer.h"
-#include "admin/json_values.h"
 #include "admin/readiness.h"
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/instance.h"
+#include "config/config.h"
 #include "pgcourier/version.h"
 #include "telemetry/telemetry.h"
-
-#include <stdlib.h>
 
 static json_t *instance(void)
 {
@@ -21,45 +17,55 @@ static json_t *instance(void)
         return json_string(name);
 }
 
-static json_t *config_part(const struct admin *admin)
+static json_t *config_part(const struct status_basis *basis)
 {
-        const struct telemetry *telemetry = admin->options.telemetry;
+        const struct telemetry *telemetry = basis->telemetry;
 
-        return json_pack("{s:o s:o s:b s:o}", "file", json_words(admin->options.config_file),
-            "loaded_at", json_time(telemetry->config.loaded_us), "last_reload_ok",
-            telemetry->config.is_last_reload_ok, "last_reload_error",
-            json_words(telemetry->config.error));
+        if (telemetry != NULL)
+                return json_pack("{s:o s:o s:b s:o}", "file", json_words(basis->config_file),
+                    "loaded_at", json_time(telemetry->config.loaded_us), "last_reload_ok",
+                    telemetry->config.is_last_reload_ok, "last_reload_error",
+                    json_words(telemetry->config.error));
+        if (basis->config_file != NULL)
+                return json_pack("{s:s s:n s:n s:n}", "file", basis->config_file, "loaded_at",
+                    "last_reload_ok", "last_reload_error");
+        return json_null();
 }
 
 static json_t *filters_part(const struct telemetry *telemetry)
 {
-        if (telemetry->source.filters_error[0] == '\0')
+        if (telemetry == NULL || telemetry->source.filters_error[0] == '\0')
                 return json_null();
         return json_pack("{s:o s:o}", "error", json_words(telemetry->source.filters_error), "since",
             json_time(telemetry->source.filters_since_us));
 }
 
-static json_t *source_part(const struct telemetry *telemetry, const json_t *look)
+static json_t *source_part(const struct status_basis *basis)
 {
-        static const char *const known[] = {"database", "server", "address", "port",
+        static const char *const members[] = {"database", "server", "address", "port",
             "server_version", "schema", "notify_queue_usage", "sequence", "oldest_xmin",
-            "outbox_bytes", "outbox_dead_tuples", "outbox_partitions", "retention",
+            "outbox_bytes", "outbox_dead_tuples", "outbox_partitions", "retention", "owner_pid",
             "foreign_locks"};
-        const json_t *found = json_object_get(look, "source");
-        json_t *source = json_pack("{s:b s:o s:o s:I}", "up", telemetry->source.is_up, "error",
-            json_words(telemetry->source.error), "login_refused_since",
-            json_time(telemetry->source.login_refused_us), "reconnects",
-            (json_int_t)telemetry->source.reconnects);
+        const struct telemetry *telemetry = basis->telemetry;
+        const json_t *found = json_object_get(basis->found, "source");
+        json_t *source;
 
-        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-                json_object_set_new(source, known[i], json_member(found, known[i]));
+        if (telemetry != NULL)
+                source = json_pack("{s:b s:o s:o s:I}", "up", telemetry->source.is_up, "error",
+                    json_words(telemetry->source.error), "login_refused_since",
+                    json_time(telemetry->source.login_refused_us), "reconnects",
+                    (json_int_t)telemetry->source.reconnects);
+        else
+                source = json_pack(
+                    "{s:b s:n s:n s:n}", "up", 1, "error", "login_refused_since", "reconnects");
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+                json_object_set_new(source, members[i], json_member(found, members[i]));
         json_object_set_new(source, "filters", filters_part(telemetry));
         return source;
 }
 
-static json_t *sinks_part(struct telemetry *telemetry, const json_t *look, int64_t now_us)
+static json_t *sinks_of_relay(struct telemetry *telemetry, const json_t *found, int64_t now_us)
 {
-        const json_t *found = json_object_get(look, "sinks");
         json_t *sinks = json_array();
 
         list_for_each (link, &telemetry->sinks) {
@@ -68,6 +74,22 @@ static json_t *sinks_part(struct telemetry *telemetry, const json_t *look, int64
                 json_array_append_new(
                     sinks, status_sink(sink, json_object_get(found, sink->name), now_us));
         }
+        return sinks;
+}
+
+static json_t *sinks_of_database(const struct config *config, const json_t *found)
+{
+        json_t *sinks = json_array();
+        const char *name;
+        json_t *sink;
+
+        for (unsigned i = 0; config != NULL && i < config->n_sinks; i++)
+                json_array_append_new(
+                    sinks, status_sink_without_relay(config->sinks[i].name, &config->sinks[i],
+                               json_object_get(found, config->sinks[i].name)));
+        if (config == NULL)
+                json_object_foreach((json_t *)(uintptr_t)found, name, sink)
+                    json_array_append_new(sinks, status_sink_without_relay(name, NULL, sink));
         return sinks;
 }
 
@@ -92,61 +114,55 @@ static json_t *recent_part(const struct recent *recent)
         return deliveries;
 }
 
-json_t *status_document(struct admin *admin)
+static void add_relay(json_t *document, const struct status_basis *basis)
 {
-        const struct admin_options *options = &admin->options;
-        struct telemetry *telemetry = options->telemetry;
-        const json_t *look = options->operations->look(options->owner);
+        struct telemetry *telemetry = basis->telemetry;
+        const json_t *found = json_object_get(basis->found, "sinks");
         int64_t now_us = clock_monotonic_us();
         json_t *conditions;
-        json_t *document;
         bool is_ready;
 
         telemetry_refresh(telemetry, now_us);
         conditions = readiness_conditions(telemetry, &is_ready);
-        document = json_pack(
-            "{s:s s:o s:b s:o s:o s:o s:o s:b s:b s:o s:o s:o s:o s:o s:o s:o s:o}", "version",
-            PGCOURIER_VERSION, "instance", instance(), "can_change", admin->token.is_set,
-            "started_at", json_time(telemetry->started_us), "now",
-            json_time(telemetry_wall_us(telemetry, now_us)), "looked_at", json_member(look, "now"),
-            "look_error", json_words(options->operations->look_failure(options->owner)), "is_live",
-            1, "ready", is_ready, "not_ready", readiness_failures(conditions), "config",
-            config_part(admin), "source", source_part(telemetry, look), "sinks",
-            sinks_part(telemetry, look, now_us), "blocked_keys", json_member(look, "blocked_keys"),
-            "recent", recent_part(&telemetry->recent), "orphans", json_member(look, "orphans"),
-            "unserved", json_member(look, "unserved"));
+        json_object_set_new(document, "instance", instance());
+        json_object_set_new(document, "started_at", json_time(telemetry->started_us));
+        json_object_set_new(document, "now", json_time(telemetry_wall_us(telemetry, now_us)));
+        json_object_set_new(document, "is_live", json_true());
+        json_object_set_new(document, "ready", json_boolean(is_ready));
+        json_object_set_new(document, "not_ready", readiness_failures(conditions));
+        json_object_set_new(document, "sinks", sinks_of_relay(telemetry, found, now_us));
+        json_object_set_new(document, "recent", recent_part(&telemetry->recent));
         json_decref(conditions);
+}
+
+static void add_no_relay(json_t *document, const struct status_basis *basis)
+{
+        static const char *const unknown[] = {
+            "instance", "started_at", "ready", "not_ready", "recent"};
+        const json_t *found = json_object_get(basis->found, "sinks");
+
+        for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+                json_object_set_new(document, unknown[i], json_null());
+        json_object_set_new(document, "now", json_member(basis->found, "now"));
+        json_object_set_new(document, "is_live", json_false());
+        json_object_set_new(document, "sinks", sinks_of_database(basis->config, found));
+}
+
+json_t *status_document(const struct status_basis *basis)
+{
+        static const char *const members[] = {"blocked_keys", "orphans", "unserved"};
+        json_t *document = json_pack("{s:s s:b s:o s:o}", "version", PGCOURIER_VERSION,
+            "can_change", basis->can_change, "looked_at", json_member(basis->found, "now"),
+            "look_error", json_words(basis->query_error));
+
+        if (basis->telemetry != NULL)
+                add_relay(document, basis);
+        else
+                add_no_relay(document, basis);
+        json_object_set_new(document, "config", config_part(basis));
+        json_object_set_new(document, "source", source_part(basis));
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+                json_object_set_new(document, members[i], json_member(basis->found, members[i]));
         json_object_set_new(document, "attention", findings_find(document));
         return document;
-}
-
-struct question {
-        struct admin *admin;
-        struct http_call *request;
-};
-
-static void on_looked(void *context, json_t *result, const struct error *error)
-{
-        struct question *question = context;
-
-        (void)result;
-        if (error != NULL)
-                answer_error(question->request, error);
-        else
-                answer_json(question->request, 200, status_document(question->admin));
-        free(question);
-}
-
-/* Who asks once wants to know how it is now; a stream shows soon enough what has changed. */
-void answer_status(
-    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
-{
-        const struct admin_options *options = &admin->options;
-        struct question *question = xcalloc(1, sizeof *question);
-
-        (void)name;
-        (void)body;
-        *question = (struct question){.admin = admin, .request = request};
-        if (!options->operations->look_again(options->owner, on_looked, question))
-                on_looked(question, NULL, NULL);
 }

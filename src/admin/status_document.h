@@ -1,19 +1,37 @@
 /*
- * The status document: what telemetry has seen, laid over what the database said
- * when it was last asked. docs/admin.md describes its shape.
+ * The status document: what the database said when it was last asked, and, of a relay, what its
+ * telemetry has seen. Both have one shape (docs/admin.md); what is not known is null.
  */
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-struct admin;
+struct config;
 struct recent_delivery;
+struct sink_config;
 struct sink_telemetry;
+struct telemetry;
 
-json_t *status_document(struct admin *admin); /* a new reference */
+struct status_basis {
+        const json_t *found; /* what the database said (operator/status_query.h); NULL: nothing */
+        const char *query_error; /* why it did not answer since; NULL: it did */
 
-/* One of its sinks; `look` is what the database says of it, or NULL. */
-json_t *status_sink(struct sink_telemetry *sink, const json_t *look, int64_t now_us);
+        struct telemetry *telemetry; /* of a relay; NULL: only the database is asked */
+        const struct config *config; /* without a relay: whose sinks; NULL: all in the database */
+        const char *config_file;     /* NULL: there is none */
+        bool can_change;             /* the endpoint has a token */
+};
+
+/* A new reference. Refreshes the telemetry. */
+json_t *status_document(const struct status_basis *basis);
+
+/* One of its sinks, as a relay sees it, and as the database alone does (`config` may be NULL). `found`
+ * is what the database says of it, or NULL. */
+json_t *status_sink(struct sink_telemetry *sink, const json_t *found, int64_t now_us);
+json_t *status_sink_without_relay(
+    const char *name, const struct sink_config *config, const json_t *found);
 
 /* One entry of its "recent". */
 json_t *status_delivery(const struct recent_delivery *delivery);

@@ -1,6 +1,13 @@
-#include "admin/json_values.h"
+#include "admin/http/answer.h"
 #include "admin/status_document.h"
+#include "config/config.h"
 #include "telemetry/telemetry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A sink is stalled if events wait for so long without a known reason, and nothing was settled. */
+#define STALLED_S 60
 
 static json_t *quantiles(const struct quantiles *quantiles)
 {
@@ -74,11 +81,19 @@ static json_t *slow_filters(const struct sink_telemetry *sink)
             json_words(sink->slow_filter));
 }
 
-json_t *status_sink(struct sink_telemetry *sink, const json_t *look, int64_t now_us)
+/* What only the database knows. */
+static void add_found(json_t *document, const json_t *found)
 {
-        static const char *const known[] = {"topics", "owner", "backlog", "retrying", "unfinished",
-            "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at", "settings_differ",
-            "endpoints", "pauses"};
+        static const char *const members[] = {"topics", "owner", "backlog", "retrying",
+            "unfinished", "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at",
+            "settings_differ", "endpoints", "pauses", "settled_at"};
+
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+                json_object_set_new(document, members[i], json_member(found, members[i]));
+}
+
+json_t *status_sink(struct sink_telemetry *sink, const json_t *found, int64_t now_us)
+{
         json_t *document = json_pack("{s:s s:s s:o s:s s:o s:o s:I s:I s:o s:o s:o s:o}", "name",
             sink->name, "kind", sink->kind, "target", json_words(sink->target), "state",
             sink_state_name(sink->state), "state_reason", json_words(sink->state_reason),
@@ -87,9 +102,68 @@ json_t *status_sink(struct sink_telemetry *sink, const json_t *look, int64_t now
             counters(sink), "series", series(sink, now_us), "last_error", last_error(sink),
             "last_delivery_at", json_time(sink->last_delivery_us));
 
-        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-                json_object_set_new(document, known[i], json_member(look, known[i]));
+        add_found(document, found);
         json_object_set_new(document, "slow_filters", slow_filters(sink));
         add_last_minute(document, sink, now_us);
+        return document;
+}
+
+static double number_of(const json_t *object, const char *name)
+{
+        return json_number_value(json_object_get(object, name));
+}
+
+static const json_t *find_pause(const json_t *found, const char *by)
+{
+        const json_t *pause;
+        size_t i;
+
+        json_array_foreach(json_object_get(found, "pauses"), i, pause)
+        {
+                if (strcmp(json_string_value(json_object_get(pause, "by")), by) == 0)
+                        return pause;
+        }
+        return NULL;
+}
+
+static bool is_stalled(const json_t *found)
+{
+        return number_of(json_object_get(found, "backlog"), "overdue_age") >= STALLED_S &&
+               number_of(found, "settled_age") >= STALLED_S;
+}
+
+/* As far as the database knows it: it cannot tell that a destination is down. */
+static void add_state(json_t *document, const json_t *found)
+{
+        const json_t *pause = NULL;
+        const char *state = "running";
+
+        if (!json_is_object(json_object_get(found, "owner")))
+                state = "unowned";
+        else if ((pause = find_pause(found, "operator")) != NULL)
+                state = "paused";
+        else if ((pause = find_pause(found, "relay")) != NULL)
+                state = "refused";
+        else if (is_stalled(found))
+                state = "stalled";
+        json_object_set_new(document, "state", json_string(state));
+        json_object_set_new(document, "state_reason", json_member(pause, "reason"));
+        json_object_set_new(document, "state_since", json_member(pause, "since"));
+}
+
+json_t *status_sink_without_relay(
+    const char *name, const struct sink_config *config, const json_t *found)
+{
+        static const char *const unknown[] = {"in_flight", "window", "counters", "rate", "latency",
+            "stages", "series", "last_error", "last_delivery_at", "slow_filters"};
+        char *target = config != NULL ? sink_config_target(config) : NULL;
+        json_t *document = json_pack("{s:s s:s? s:s?}", "name", name, "kind",
+            config != NULL ? sink_config_kind(config) : NULL, "target", target);
+
+        free(target);
+        add_state(document, found);
+        add_found(document, found);
+        for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+                json_object_set_new(document, unknown[i], json_null());
         return document;
 }

@@ -1,6 +1,6 @@
 /*
- * How long to wait before trying again. Pure: the caller supplies the
- * randomness, so that tests can pin it.
+ * How long to wait before another try, and the randomness that spreads tries. The calculation is
+ * pure: its caller draws the jitter, so that tests can set it.
  */
 #pragma once
 
@@ -18,3 +18,6 @@ struct backoff {
  * so far and is at least 1; `jitter` is any 32-bit value.
  */
 int64_t backoff_ms(const struct backoff *backoff, uint32_t failures, uint32_t jitter);
+
+/* For jitter and for names that must differ; not for secrets. Seeded once from the system. */
+uint32_t random_u32(void);

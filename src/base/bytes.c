@@ -3,7 +3,9 @@
 #include "base/alloc.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,4 +72,26 @@ void bytes_printf(struct bytes *bytes, const char *format, ...)
         vsnprintf(bytes->data + bytes->length, (size_t)length + 1, format, arguments);
         va_end(arguments);
         bytes->length += (size_t)length;
+}
+
+void bytes_append_shell_word(struct bytes *command, const char *word)
+{
+        bool is_plain = *word != '\0';
+
+        for (const char *at = word; *at != '\0'; at++)
+                if (!isalnum((unsigned char)*at) && strchr("_@%+=:,./-", *at) == NULL)
+                        is_plain = false;
+        if (command->length > 0)
+                bytes_append_text(command, " ");
+        if (is_plain) {
+                bytes_append_text(command, word);
+                return;
+        }
+        bytes_append_text(command, "'");
+        for (const char *at = word; *at != '\0'; at++)
+                if (*at == '\'')
+                        bytes_append_text(command, "'\\''");
+                else
+                        bytes_append(command, at, 1);
+        bytes_append_text(command, "'");
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Where it was cut off, perhaps within a character: half of one is refused by whoever wants UTF-8. */
+/* A text that was cut off may end within a character, and readers of UTF-8 refuse half a character. */
 static void end_with_whole_character(char *text, size_t length)
 {
         size_t start = length;

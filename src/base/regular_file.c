@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 static _Thread_local struct {
-        regular_file_watch_fn *watch; /* NULL: nobody */
+        regular_file_watch_fn *watch; /* or NULL */
         void *owner;
 } watcher;
 

@@ -1,8 +1,7 @@
 /*
- * Files that somebody else has named. Whoever opens a named pipe waits for its writer, a device may
- * do anything when it is opened, and a file system that does not answer holds up whoever asks it.
- * So only regular files are opened, and whoever cannot wait lets another thread do it, which says
- * what it is about to touch.
+ * Files whose names come from outside. Opening a named pipe waits for its writer, opening a device may
+ * do anything, and a file system that does not answer blocks its caller. So only regular files are
+ * opened. A caller that cannot wait lets another thread do it, which tells what it is about to touch.
  */
 #pragma once
 
@@ -22,6 +21,6 @@ bool regular_file_check(const char *path, struct error *error);
 int regular_file_stat(const char *path, struct stat *out_status);
 
 /* From now on `watch` is told each path that this thread is about to touch by these functions; it
- * is borrowed for the call. NULL: nobody is. */
+ * is borrowed for the call. NULL ends that. */
 typedef void regular_file_watch_fn(void *owner, const char *path);
 void regular_file_watch(regular_file_watch_fn *watch, void *owner);

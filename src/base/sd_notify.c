@@ -40,7 +40,7 @@ int64_t sd_notify_watchdog_us(void)
 
         if (interval_us <= 0)
                 return 0;
-        /* The variables are inherited: they may be meant for whoever started us. */
+        /* The variables are inherited: they may be meant for our parent. */
         if (getenv("WATCHDOG_PID") != NULL && number_in("WATCHDOG_PID") != getpid())
                 return 0;
         return interval_us;

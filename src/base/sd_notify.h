@@ -8,12 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Somebody listens: $NOTIFY_SOCKET is set. */
+/* $NOTIFY_SOCKET is set: the manager listens. */
 bool sd_notify_is_wanted(void);
 
 /* How long we may be silent before we count as hung, by $WATCHDOG_USEC and $WATCHDOG_PID; 0: for ever. */
 int64_t sd_notify_watchdog_us(void);
 
-/* One datagram, e.g. "READY=1\nSTATUS=3 sinks". False with errno if it could not be sent, also where
- * nobody listens. */
+/* One datagram, e.g. "READY=1\nSTATUS=3 sinks". False with errno if it could not be sent, also
+ * without a manager that listens. */
 bool sd_notify_send(const char *lines);

@@ -5,7 +5,7 @@
 #include "cli/remedy.h"
 #include "config/config.h"
 #include "config/secret.h"
-#include "text/listen_address.h"
+#include "text/network.h"
 
 #include <curl/curl.h>
 #include <jansson.h>

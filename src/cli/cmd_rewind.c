@@ -9,7 +9,6 @@
 #include "cli/input.h"
 #include "cli/remedy.h"
 #include "operator/cursor_rows.h"
-#include "text/shell_word.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -57,7 +56,7 @@ static bool check_held(
                     rewind->sink);
         if (belongings->n_owned == 0)
                 return true;
-        shell_word_append(&from, arguments_value(rewind->arguments, TO));
+        bytes_append_shell_word(&from, arguments_value(rewind->arguments, TO));
         error_set(error, ERROR_TEMPORARY,
             "a relay is running and owns the lane of sink %s, and knows by itself where it stands: "
             "stop it (all of them, where several stand by), rewind, start it again. "

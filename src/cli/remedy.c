@@ -4,7 +4,6 @@
 #include "base/bytes.h"
 #include "cli/cli.h"
 #include "pg/dsn.h"
-#include "text/shell_word.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -76,11 +75,11 @@ static void complete(struct bytes *out, const char *at, size_t length)
             memmem(at, length, " --dsn", 6) != NULL)
                 return;
         if (config != NULL && has_option(command, "config")) {
-                shell_word_append(out, "-c");
-                shell_word_append(out, config);
+                bytes_append_shell_word(out, "-c");
+                bytes_append_shell_word(out, config);
         } else if (dsn != NULL && *dsn != '\0' && has_option(command, "dsn")) {
-                shell_word_append(out, "--dsn");
-                shell_word_append(out, dsn);
+                bytes_append_shell_word(out, "--dsn");
+                bytes_append_shell_word(out, dsn);
         }
 }
 

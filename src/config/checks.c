@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "config/kind_checks.h"
-#include "text/listen_address.h"
+#include "text/network.h"
 #include "text/topic_pattern.h"
 
 #include <stdlib.h>

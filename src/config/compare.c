@@ -1,5 +1,6 @@
 #include "config/compare.h"
 
+#include "base/hash.h"
 #include "config/config_keys.h"
 #include "config/value_types.h"
 
@@ -91,10 +92,7 @@ bool sink_configs_are_equal(const struct sink_config *a, const struct sink_confi
 
 static void mix(uint64_t *hash, const void *data, size_t length)
 {
-        const unsigned char *bytes = data;
-
-        for (size_t i = 0; i < length; i++) /* FNV-1a */
-                *hash = (*hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+        *hash = hash_bytes(*hash, data, length);
 }
 
 static void mix_status(uint64_t *hash, int folder, const char *path)
@@ -118,7 +116,7 @@ static void mix_folder(uint64_t *hash, const char *path)
         if (folder == NULL)
                 return;
         for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-                uint64_t of_entry = UINT64_C(0xcbf29ce484222325);
+                uint64_t of_entry = HASH_START;
                 mix(&of_entry, entry->d_name, strlen(entry->d_name));
                 mix_status(&of_entry, dirfd(folder), entry->d_name);
                 if (strcmp(entry->d_name, "..") != 0)
@@ -148,7 +146,7 @@ static void mix_files(uint64_t *hash, const struct config_block *block, const vo
 
 uint64_t sink_config_fingerprint(const struct sink_config *sink)
 {
-        uint64_t hash = UINT64_C(0xcbf29ce484222325);
+        uint64_t hash = HASH_START;
 
         mix_files(&hash, block_of_root("sinks"), sink);
         return hash;

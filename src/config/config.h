@@ -250,7 +250,7 @@ struct sink_config {
 
 /* The endpoint for people, Prometheus and orchestrators (docs/admin.md). */
 struct admin_config {
-        char *listen;         /* text/listen_address.h */
+        char *listen;         /* text/network.h */
         char *token;          /* from token or token_file; NULL: nothing can be changed */
         char **allowed_hosts; /* names that requests may be addressed to, besides the usual ones */
         unsigned n_allowed_hosts;

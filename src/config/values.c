@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "base/regular_file.h"
 #include "config/url.h"
-#include "text/listen_address.h"
 #include "text/network.h"
 #include "text/template.h"
 

@@ -1,9 +1,9 @@
 #include "delivery/attempts.h"
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/crash_point.h"
-#include "base/random.h"
 #include "delivery/attempt_report.h"
 #include "delivery/runner.h"
 #include "sinks/sink_contract.h"

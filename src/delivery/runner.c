@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "base/backoff.h"
 #include "base/crash_point.h"
-#include "base/random.h"
 #include "delivery/attempt_report.h"
 #include "delivery/attempts.h"
 #include "log/log.h"

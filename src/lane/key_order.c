@@ -1,23 +1,13 @@
 #include "lane/key_order.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SHORT_KEY_BYTES = 64 };
-
-/* FNV-1a, 64 bit (Fowler, Noll, Vo). Keys are short, and a keyed hash would protect nothing: only
- * writers of the outbox choose keys. */
-static uint64_t hash_key(const char *key)
-{
-        uint64_t hash = 0xcbf29ce484222325u;
-
-        for (const unsigned char *at = (const unsigned char *)key; *at != '\0'; at++)
-                hash = (hash ^ *at) * 0x100000001b3u;
-        return hash;
-}
 
 static struct key_chain **bucket_of(const struct key_order *order, uint64_t hash)
 {
@@ -82,7 +72,7 @@ static void discard_chain(struct key_order *order, struct key_chain *chain)
 
 static struct key_chain *find_or_make_chain(struct key_order *order, const char *key)
 {
-        uint64_t hash = hash_key(key);
+        uint64_t hash = hash_text(key);
         struct key_chain *chain = find_chain(order, key, hash);
 
         if (chain != NULL)
@@ -388,7 +378,7 @@ void key_order_note_stored(
 
 void key_order_note_due(struct key_order *order, const char *key)
 {
-        struct key_chain *chain = key != NULL ? find_chain(order, key, hash_key(key)) : NULL;
+        struct key_chain *chain = key != NULL ? find_chain(order, key, hash_text(key)) : NULL;
 
         if (chain == NULL)
                 return;
@@ -398,7 +388,7 @@ void key_order_note_due(struct key_order *order, const char *key)
 
 void key_order_note_unstored(struct key_order *order, const char *key, bool was_waiting)
 {
-        struct key_chain *chain = key != NULL ? find_chain(order, key, hash_key(key)) : NULL;
+        struct key_chain *chain = key != NULL ? find_chain(order, key, hash_text(key)) : NULL;
 
         if (chain == NULL)
                 return;
@@ -426,7 +416,7 @@ size_t key_order_take_fetches(struct key_order *order, const char **keys, size_t
 void key_order_note_fetched(
     struct key_order *order, const char *key, size_t n_rows, bool is_certain)
 {
-        struct key_chain *chain = find_chain(order, key, hash_key(key));
+        struct key_chain *chain = find_chain(order, key, hash_text(key));
 
         assert(chain != NULL && chain->is_fetching);
         chain->is_fetching = false;

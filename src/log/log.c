@@ -5,9 +5,7 @@
 #include "log/log_fold.h"
 #include "log/log_render.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* One thread logs. */
@@ -17,17 +15,10 @@ static enum log_format format = LOG_LOGFMT;
 static bool is_folding;
 static struct log_fold fold;
 
-static const char *const level_names[] = {"debug", "info", "warn", "error"};
-
-const char *log_level_name(enum log_level level)
-{
-        return level_names[level];
-}
-
 bool log_level_find(const char *name, enum log_level *out_level)
 {
         for (int i = LEVEL_DEBUG; i <= LEVEL_ERROR; i++)
-                if (strcmp(level_names[i], name) == 0) {
+                if (strcmp(log_level_name((enum log_level)i), name) == 0) {
                         *out_level = (enum log_level)i;
                         return true;
                 }
@@ -67,17 +58,6 @@ void log_set_format(enum log_format wanted)
 bool log_enabled(enum log_level level)
 {
         return level >= lowest;
-}
-
-void log_time_text(char out_text[LOG_TIME_SIZE], int64_t wall_us)
-{
-        time_t seconds = wall_us / 1000000;
-        struct tm utc;
-
-        gmtime_r(&seconds, &utc);
-        snprintf(out_text, LOG_TIME_SIZE, "%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ",
-            utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-            (long)(wall_us % 1000000));
 }
 
 static void write_line(

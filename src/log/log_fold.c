@@ -1,11 +1,10 @@
 #include "log/log_fold.h"
 
+#include "base/hash.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-
-#define FNV_START UINT64_C(0xcbf29ce484222325)
-#define FNV_PRIME UINT64_C(0x100000001b3)
 
 /* libcurl says how long it tried: "after 12 ms" is no other reason than "after 9 ms". */
 static size_t duration_length(const char *at)
@@ -15,7 +14,7 @@ static size_t duration_length(const char *at)
         return n_digits > 0 && strncmp(at + n_digits, " ms", 3) == 0 ? n_digits + 3 : 0;
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text)
+static uint64_t add_text(uint64_t hash, const char *text)
 {
         for (const char *at = text != NULL ? text : ""; *at != '\0'; at++) {
                 size_t skipped =
@@ -23,9 +22,9 @@ static uint64_t hash_text(uint64_t hash, const char *text)
                 if (skipped > 0)
                         at += skipped - 1;
                 else
-                        hash = (hash ^ (unsigned char)*at) * FNV_PRIME;
+                        hash = hash_byte(hash, (unsigned char)*at);
         }
-        return (hash ^ 0xff) * FNV_PRIME; /* where one text ends and the next begins */
+        return hash_byte(hash, 0xff); /* where one text ends and the next begins */
 }
 
 static struct log_matter *find(struct log_fold *fold, uint64_t hash, const char *event)
@@ -52,7 +51,7 @@ static struct log_matter *find_place(struct log_fold *fold, int64_t now_us)
 bool log_fold_passes(struct log_fold *fold, int level, const char *event, const char *sink,
     const char *reason, int64_t now_us)
 {
-        uint64_t hash = hash_text(hash_text(hash_text(FNV_START, event), sink), reason);
+        uint64_t hash = add_text(add_text(add_text(HASH_START, event), sink), reason);
         struct log_matter *matter = find(fold, hash, event);
 
         if (matter == NULL) {

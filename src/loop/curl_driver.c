@@ -5,7 +5,7 @@
  * in any of them, also in the timer's.
  *
  * libcurl's callbacks only set watches and the timer. Finished transfers are
- * reported after libcurl has returned, so whoever hears of one may start others.
+ * reported after libcurl has returned, so the callee may start others.
  *
  * With the end of a transfer libcurl loses interest in its socket, and has it
  * again when the kept connection is used for the next one. In between the socket

@@ -41,15 +41,15 @@ struct redis_stream {
         redisReader *reader;                      /* owned */
         struct bytes out;                         /* what is still to be written */
         size_t n_written;                         /* of it */
-        bool is_met;                              /* somebody took the connection */
+        bool is_met;                              /* a server accepted the connection */
         bool is_full;                             /* the last write did not take everything */
         bool is_inside;
         bool is_destroyed; /* by a callback; freed by leave() */
 };
 
 #if HIREDIS_MAJOR == 0
-/* These hiredis uses where it aborts without memory, and nobody would learn why. Those of the program
- * take the place of those of the library. */
+/* hiredis calls these where it aborts without memory, and gives no reason. Ours replace those of the
+ * library. */
 void *hi_malloc(size_t size);
 char *hi_strdup(const char *text);
 

@@ -42,7 +42,7 @@ struct redis_stream *redis_stream_open(uv_loop_t *loop, const struct redis_strea
 /* Closes it. NULL is allowed. No callback comes after this line. */
 void redis_stream_destroy(struct redis_stream *stream);
 
-/* Somebody took the connection: what failed before on_connected was TLS. */
+/* A server accepted the connection: what failed before on_connected was TLS. */
 bool redis_stream_has_met(const struct redis_stream *stream);
 
 /* Connected only. Buffers; written in the next turn of the loop, or by redis_stream_flush(). */

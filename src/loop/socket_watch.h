@@ -1,5 +1,5 @@
 /*
- * Watches a socket that somebody else owns (libpq, libcurl, hiredis) for
+ * Watches a socket that a library owns (libpq, libcurl, hiredis) for
  * readiness. The only user of uv_poll in the program.
  *
  * libuv keeps a closed handle's memory until a later turn of the loop, so a

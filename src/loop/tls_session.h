@@ -1,5 +1,5 @@
 /*
- * TLS as a client on a socket that somebody else opens, watches and closes. The peer's certificate
+ * TLS as a client on a socket that the caller opens, watches and closes. The peer's certificate
  * is always verified, and so is the name in it. TLS 1.2 or newer.
  */
 #pragma once

@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include "config/config.h"
 #include "outbox/sink_settings.h"
+#include "pg/blocking_conn.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,4 +80,22 @@ char *look_sinks(const struct config *config)
                 out_of_memory();
         json_decref(sinks);
         return text;
+}
+
+json_t *status_query_ask(
+    struct blocking_conn *conn, const struct config *config, struct error *error)
+{
+        char *sinks = config != NULL ? look_sinks(config) : NULL;
+        const struct parameter parameter = {.value = sinks};
+        struct rows *rows = blocking_conn_query(conn, status_query_sql, &parameter, 1, error);
+        json_t *answer = NULL;
+
+        free(sinks);
+        if (rows == NULL)
+                return NULL;
+        answer = json_loads(rows_text(rows, 0, 0), JSON_ALLOW_NUL, NULL);
+        if (answer == NULL)
+                error_set(error, ERROR_SYSTEM, "the database's answer is no JSON");
+        rows_free(rows);
+        return answer;
 }

@@ -34,7 +34,11 @@
  */
 #pragma once
 
+#include <jansson.h>
+
+struct blocking_conn;
 struct config;
+struct error;
 
 /* To be run first: the statement is right in any session, but quick in such a one. */
 extern const char look_session_sql[];
@@ -45,3 +49,8 @@ extern const char status_query_sql[];
 
 /* The sinks of a configuration with what they take. The caller's to free. */
 char *look_sinks(const struct config *config);
+
+/* Asks on a connection that has run look_session_sql. `config` may be NULL: all sinks. A new
+ * reference; NULL and *error if there is no answer. */
+json_t *status_query_ask(
+    struct blocking_conn *conn, const struct config *config, struct error *error);

@@ -10,7 +10,6 @@
 #include "base/bytes.h"
 #include "pg/blocking_conn.h"
 #include "pg/dsn.h"
-#include "text/shell_word.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,7 +271,7 @@ char *schema_maker_words(const struct schema_maker *maker, const char *us)
         if (maker->is_us)
                 return xstrdup("run `pgcourier migrate`");
         bytes_append_text(&command, "pgcourier migrate --dsn");
-        shell_word_append(&command, maker->dsn);
+        bytes_append_shell_word(&command, maker->dsn);
         words = xasprintf("%s may not make it; %s may: `%s`", us,
             maker->is_owner ? "its owner" : "a superuser", command.data);
         bytes_deinit(&command);

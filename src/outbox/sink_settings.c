@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "config/config.h"
 
 #include <inttypes.h>
@@ -12,10 +13,8 @@
 /* Of what it was made of it tells 32 bits: too few to find a secret, enough to tell two apart. */
 static uint32_t mark_of(const char *text)
 {
-        uint64_t hash = UINT64_C(0xcbf29ce484222325);
+        uint64_t hash = hash_text(text);
 
-        for (; *text != '\0'; text++) /* FNV-1a */
-                hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
         return (uint32_t)(hash ^ hash >> 32);
 }
 

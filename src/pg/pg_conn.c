@@ -4,7 +4,6 @@
 #include "base/backoff.h"
 #include "base/instance.h"
 #include "base/list.h"
-#include "base/random.h"
 #include "log/log.h"
 #include "loop/socket_watch.h"
 #include "loop/timer.h"

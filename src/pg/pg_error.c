@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "text/shell_word.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -183,7 +182,7 @@ static char *remedy_of_database(const char *text)
         name += strlen(before);
         database = xstrndup(name, (size_t)(end - name));
         bytes_append_text(&command, "createdb");
-        shell_word_append(&command, database);
+        bytes_append_shell_word(&command, database);
         remedy = xasprintf("The database does not exist. Make it on that server, as a role that "
                            "may: %s; or name another one in the dsn",
             command.data);

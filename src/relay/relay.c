@@ -10,8 +10,8 @@
 #include "relay/relay_internal.h"
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/clock.h"
-#include "base/random.h"
 #include "delivery/sink_set.h"
 #include "log/log.h"
 #include "loop/timer.h"

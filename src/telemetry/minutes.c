@@ -23,7 +23,7 @@ static struct quantiles quantiles_of(const struct log_histogram *times)
             .p99 = in_seconds(log_histogram_quantile(times, 0.99))};
 }
 
-/* What nobody has counted in is not written to either: most sinks need little of this memory. */
+/* Steps without counts are not written to: most sinks need little of this memory. */
 static void clear_times(struct log_histogram *times)
 {
         if (times->n_values > 0)

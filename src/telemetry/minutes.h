@@ -1,7 +1,7 @@
 /*
  * The last five minutes of one sink, in steps of five seconds: for charts and
  * for "in the last minute". Steps are filled as things happen and move on when
- * somebody adds or asks, so that nothing runs while nothing happens.
+ * something is added or read, so that nothing runs while nothing happens.
  */
 #pragma once
 

@@ -1,25 +1,5 @@
 #include "telemetry/recent.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-const char *telemetry_outcome_name(enum telemetry_outcome outcome)
-{
-        switch (outcome) {
-        case TELEMETRY_DELIVERED:
-                return "delivered";
-        case TELEMETRY_RETRY:
-                return "retry";
-        case TELEMETRY_DEAD:
-                return "dead";
-        case TELEMETRY_DROPPED:
-                return "dropped";
-        case TELEMETRY_SINK_DOWN:
-                return "sink_down";
-        }
-        abort();
-}
-
 bool recent_admits(struct recent *recent, bool is_good, int64_t now_us)
 {
         int64_t second = now_us / 1000000;

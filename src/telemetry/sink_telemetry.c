@@ -1,6 +1,6 @@
 #include "telemetry/sink_telemetry.h"
 
-#include "telemetry/shown_text.h"
+#include "base/utf8.h"
 #include "telemetry/telemetry.h"
 
 #include <string.h>
@@ -28,16 +28,16 @@ static void note_recent(struct sink_telemetry *sink, const struct attempt_seen *
                 return;
         entry = recent_next(recent);
         entry->at_us = telemetry_wall_us(sink->telemetry, seen->now_us);
-        shown_text(entry->sink, sizeof entry->sink, sink->name);
-        shown_text(entry->endpoint, sizeof entry->endpoint, seen->endpoint);
+        utf8_show(entry->sink, sizeof entry->sink, sink->name);
+        utf8_show(entry->endpoint, sizeof entry->endpoint, seen->endpoint);
         entry->id = event->id;
         memcpy(entry->event_id, event->event_id, sizeof entry->event_id);
-        shown_text(entry->topic, sizeof entry->topic, event->topic);
+        utf8_show(entry->topic, sizeof entry->topic, event->topic);
         entry->has_key = event->key != NULL;
-        shown_text(entry->key, sizeof entry->key, event->key);
+        utf8_show(entry->key, sizeof entry->key, event->key);
         entry->attempt = seen->attempt;
         entry->outcome = seen->outcome;
-        shown_text(entry->words, sizeof entry->words, seen->words);
+        utf8_show(entry->words, sizeof entry->words, seen->words);
         entry->latency_us = entry->at_us - event->created_us;
         recent_noted(recent);
 }
@@ -52,7 +52,7 @@ static void note_error(struct sink_telemetry *sink, const struct attempt_seen *s
         sink->last_error.at_us = telemetry_wall_us(sink->telemetry, seen->now_us);
         sink->last_error.outcome = seen->outcome;
         sink->last_error.fault = fault;
-        shown_text(sink->last_error.words, sizeof sink->last_error.words, seen->words);
+        utf8_show(sink->last_error.words, sizeof sink->last_error.words, seen->words);
 }
 
 static void note_delivered(struct sink_telemetry *sink, const struct attempt_seen *seen)
@@ -116,7 +116,7 @@ void telemetry_set_state(
         if (sink->state != state)
                 sink->state_since_us = telemetry_wall_us(sink->telemetry, now_us);
         sink->state = state;
-        shown_text(sink->state_reason, sizeof sink->state_reason, reason);
+        utf8_show(sink->state_reason, sizeof sink->state_reason, reason);
 }
 
 void telemetry_set_backlog(struct sink_telemetry *sink, int64_t n_events, double oldest_age_s,

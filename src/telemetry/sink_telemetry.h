@@ -21,7 +21,7 @@ enum redelivery_cause {
         REDELIVERY_CRASH,   /* delivered, and the connection to PostgreSQL was lost before it was
                              * settled. What another relay had delivered when it died is not known */
         REDELIVERY_TIMEOUT, /* an attempt ended without an answer: it may have arrived */
-        REDELIVERY_REPLAY, /* somebody asked for it: a dead letter sent on its way again, a replay */
+        REDELIVERY_REPLAY,  /* an operator asked for it: a redriven dead letter, a replay */
 };
 #define REDELIVERY_CAUSES 3
 
@@ -56,7 +56,7 @@ struct sink_telemetry {
 
         struct histogram
             latency; /* created -> delivered; but of what was scheduled for later, and of
-                                   * what somebody sent on its way again */
+                                   * what an operator sent on its way again */
         struct histogram stages[STAGES];
         struct histogram batch; /* events that a page brought */
         struct minutes minutes;
@@ -76,7 +76,7 @@ struct sink_telemetry {
         char state_reason[256]; /* words, or empty */
         int64_t state_since_us; /* wall clock */
 
-        /* As the database knows it: from whoever looks there. */
+        /* As the database knows it. */
         double oldest_age_s; /* negative: not known */
         double overdue_s;    /* of what waits without a known reason; negative: not known */
 

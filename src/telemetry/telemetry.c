@@ -1,7 +1,7 @@
 #include "telemetry/telemetry.h"
 
 #include "base/alloc.h"
-#include "telemetry/shown_text.h"
+#include "base/utf8.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -150,7 +150,7 @@ void telemetry_see_source_down(struct telemetry *telemetry, const char *words)
 {
         telemetry->source.is_up = false;
         telemetry->source.filters_error[0] = '\0';
-        shown_text(telemetry->source.error, sizeof telemetry->source.error, words);
+        utf8_show(telemetry->source.error, sizeof telemetry->source.error, words);
 }
 
 void telemetry_see_filters(struct telemetry *telemetry, const char *words, int64_t now_us)
@@ -163,7 +163,7 @@ void telemetry_see_filters(struct telemetry *telemetry, const char *words, int64
         }
         if (error[0] == '\0')
                 telemetry->source.filters_since_us = telemetry_wall_us(telemetry, now_us);
-        shown_text(error, sizeof telemetry->source.filters_error, words);
+        utf8_show(error, sizeof telemetry->source.filters_error, words);
 }
 
 void telemetry_see_poll(struct telemetry *telemetry, int64_t took_us)
@@ -177,17 +177,143 @@ void telemetry_see_reload(struct telemetry *telemetry, const char *error, int64_
         telemetry->config.is_last_reload_ok = error == NULL;
         if (error == NULL)
                 telemetry->config.loaded_us = telemetry->config.last_reload_us;
-        shown_text(telemetry->config.error, sizeof telemetry->config.error, error);
+        utf8_show(telemetry->config.error, sizeof telemetry->config.error, error);
 }
 
 void telemetry_set_ready(struct telemetry *telemetry, const char *why_not)
 {
         telemetry->is_ready = why_not == NULL;
-        shown_text(telemetry->not_ready, sizeof telemetry->not_ready, why_not);
+        utf8_show(telemetry->not_ready, sizeof telemetry->not_ready, why_not);
 }
 
 void telemetry_listen(struct telemetry *telemetry, recent_noted_fn *on_noted, void *owner)
 {
         telemetry->recent.on_noted = on_noted;
         telemetry->recent.owner = owner;
+}
+
+/* The closed sets, in the words of metrics, logs and the status document. */
+
+const char *telemetry_outcome_name(enum telemetry_outcome outcome)
+{
+        switch (outcome) {
+        case TELEMETRY_DELIVERED:
+                return "delivered";
+        case TELEMETRY_RETRY:
+                return "retry";
+        case TELEMETRY_DEAD:
+                return "dead";
+        case TELEMETRY_DROPPED:
+                return "dropped";
+        case TELEMETRY_SINK_DOWN:
+                return "sink_down";
+        }
+        abort();
+}
+
+const char *sink_state_name(enum sink_state state)
+{
+        switch (state) {
+        case SINK_STARTING:
+                return "starting";
+        case SINK_RUNNING:
+                return "running";
+        case SINK_STANDBY:
+                return "standby";
+        case SINK_PAUSED:
+                return "paused";
+        case SINK_REFUSED:
+                return "refused";
+        case SINK_DOWN:
+                return "down";
+        case SINK_STALLED:
+                return "stalled";
+        case SINK_DRAINING:
+                return "draining";
+        case SINK_DISCONNECTED:
+                return "disconnected";
+        }
+        abort();
+}
+
+const char *redelivery_cause_name(enum redelivery_cause cause)
+{
+        switch (cause) {
+        case REDELIVERY_CRASH:
+                return "crash";
+        case REDELIVERY_TIMEOUT:
+                return "timeout";
+        case REDELIVERY_REPLAY:
+                return "replay";
+        }
+        abort();
+}
+
+const char *telemetry_stage_name(enum telemetry_stage stage)
+{
+        switch (stage) {
+        case STAGE_PICKUP:
+                return "pickup";
+        case STAGE_QUEUE:
+                return "queue";
+        case STAGE_SEND:
+                return "send";
+        case STAGE_SETTLE:
+                return "settle";
+        }
+        abort();
+}
+
+const char *wakeup_cause_name(enum wakeup_cause cause)
+{
+        switch (cause) {
+        case WAKEUP_BY_NOTIFY:
+                return "notify";
+        case WAKEUP_BY_POLL:
+                return "poll";
+        case WAKEUP_BY_TIMER:
+                return "timer";
+        case WAKEUP_BY_CONTROL:
+                return "control";
+        }
+        abort();
+}
+
+const char *telemetry_fault_name(enum outcome_fault fault)
+{
+        switch (fault) {
+        case OUTCOME_FAULT_OTHER:
+                return "other";
+        case OUTCOME_FAULT_TIMEOUT:
+                return "timeout";
+        case OUTCOME_FAULT_LOST:
+                return "lost";
+        case OUTCOME_FAULT_REFUSED:
+                return "refused";
+        case OUTCOME_FAULT_DNS:
+                return "dns";
+        case OUTCOME_FAULT_TLS:
+                return "tls";
+        case OUTCOME_FAULT_AUTH:
+                return "auth";
+        case OUTCOME_FAULT_HTTP_4XX:
+                return "http_4xx";
+        case OUTCOME_FAULT_HTTP_429:
+                return "http_429";
+        case OUTCOME_FAULT_HTTP_5XX:
+                return "http_5xx";
+        case OUTCOME_FAULT_SMTP_4XX:
+                return "smtp_4xx";
+        case OUTCOME_FAULT_SMTP_5XX:
+                return "smtp_5xx";
+        case OUTCOME_FAULT_REDIS:
+                return "redis";
+        case OUTCOME_FAULT_PROTOCOL:
+                return "protocol";
+        case OUTCOME_FAULT_TOO_LARGE:
+                return "too_large";
+        case OUTCOME_FAULT_EVENT:
+                return "event";
+        }
+        abort();
 }

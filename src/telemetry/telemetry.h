@@ -23,9 +23,9 @@
 /* Why lanes looked for news. */
 enum wakeup_cause {
         WAKEUP_BY_NOTIFY,  /* a writer rang */
-        WAKEUP_BY_POLL,    /* it was time to, because nobody would ring (or with wakeup: poll) */
+        WAKEUP_BY_POLL,    /* it was time to, because no writer would ring (or with wakeup: poll) */
         WAKEUP_BY_TIMER,   /* the sweep, which looks whether anybody rang or not */
-        WAKEUP_BY_CONTROL, /* somebody changed by hand what is paused, parked or scheduled */
+        WAKEUP_BY_CONTROL, /* an operator changed what is paused, parked or scheduled */
 };
 #define WAKEUP_CAUSES 4
 
@@ -71,8 +71,8 @@ void telemetry_destroy(struct telemetry *telemetry); /* no sink is open any more
 
 /*
  * One more who counts for the sink of that name, and one less. Its series are
- * gone with the last: whoever replaces a sink by another of its name opens the new
- * one first, so that the counters go on.
+ * gone with the last: to replace a sink by another of its name, open the new one
+ * first, so that the counters go on.
  */
 struct sink_telemetry *telemetry_open_sink(
     struct telemetry *telemetry, const char *name, const char *kind, int64_t now_us);

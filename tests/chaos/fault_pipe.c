@@ -6,7 +6,7 @@
 #include "chaos/fault_pipe.h"
 
 #include "base/alloc.h"
-#include "base/random.h"
+#include "base/backoff.h"
 
 #include <stdlib.h>
 #include <string.h>

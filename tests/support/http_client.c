@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "support/process.h"
-#include "text/listen_address.h"
+#include "text/network.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -10,117 +10,51 @@
 #define HELD_XIDS   100000 /* or one with so many transactions since, where no time is known */
 #define FULL_ENOUGH 0.05   /* of the notification queue, which has 8 GB */
 
-static const char *const level_names[N_ATTENTION_LEVELS] = {"error", "warning", "note"};
-
-struct finding finding_of(enum findings_level level, const char *kind, const char *sink)
+/* About all sinks; the doctor says more. `said` is of PostgreSQL or the relay; it and `why` may be empty.
+ * Takes the finding. */
+static void add_trouble(struct findings *findings, struct finding finding, const char *title,
+    const char *said, const char *why, const char *remedy)
 {
-        return (struct finding){.kind = kind, .level = level, .sink = sink, .lasts_s = -1};
-}
-
-static const char *action_name(enum findings_action action)
-{
-        switch (action) {
-        case ACTION_NONE:
-                return NULL;
-        case ACTION_RESUME:
-                return "resume";
-        case ACTION_DEAD:
-                return "dead";
-        case ACTION_BLOCKED:
-                return "blocked";
-        case ACTION_RELOAD:
-                return "reload";
-        }
-        return NULL;
-}
-
-/* To the millisecond: more is noise of the sum. */
-static json_t *lasts_of(const struct finding *finding)
-{
-        if (finding->lasts_s < 0)
-                return json_null();
-        return json_real((double)(long long)(finding->lasts_s * 1000 + 0.5) / 1000);
-}
-
-static json_t *action_of(const struct finding *finding)
-{
-        const char *name = action_name(finding->action);
-
-        if (name == NULL)
-                return json_null();
-        return finding->sink != NULL ? json_pack("{s:s s:s}", "kind", name, "sink", finding->sink)
-                                     : json_pack("{s:s}", "kind", name);
-}
-
-static const char *words_of(const struct bytes *text)
-{
-        return text->length > 0 ? text->data : "";
-}
-
-void findings_add(struct findings *findings, struct finding *finding)
-{
-        struct bytes id = {0};
-
-        bytes_printf(&id, "%s%s%s", finding->kind, finding->sink != NULL ? ":" : "",
-            finding->sink != NULL ? finding->sink : "");
-        json_array_append_new(findings->list,
-            json_pack("{s:s s:s s:s? s:s s:o s:s s:s s:s? s:o}", "id", id.data, "level",
-                level_names[finding->level], "sink", finding->sink, "title",
-                words_of(&finding->title), "lasts", lasts_of(finding), "why",
-                words_of(&finding->why), "remedy", words_of(&finding->remedy), "command",
-                finding->command.data, "action", action_of(finding)));
-        bytes_deinit(&id);
-        bytes_deinit(&finding->title);
-        bytes_deinit(&finding->why);
-        bytes_deinit(&finding->remedy);
-        bytes_deinit(&finding->command);
+        bytes_append_text(&finding.title, title);
+        sentence_append(&finding.why, "%s", said);
+        sentence_append(&finding.why, "%s", why);
+        sentence_append(&finding.remedy, "%s", remedy);
+        command_append(findings, &finding.command, "doctor", NULL);
+        findings_add(findings, &finding);
 }
 
 static void add_source_down(struct findings *findings, const json_t *source)
 {
-        struct finding finding = finding_of(ATTENTION_ERROR, "source", NULL);
         const char *said = status_text(source, "error");
 
-        bytes_printf(&finding.title, "PostgreSQL cannot be reached");
-        sentence_append(&finding.why, "%s", *said != '\0' ? said : "The connection is lost");
-        sentence_append(&finding.remedy,
+        add_trouble(findings, finding_of(ATTENTION_ERROR, "source", NULL),
+            "PostgreSQL cannot be reached", *said != '\0' ? said : "The connection is lost", "",
             "Nothing is delivered until it is back; then the relay goes on by itself, and nothing "
             "is lost");
-        command_append(findings, &finding.command, "doctor", NULL);
-        findings_add(findings, &finding);
 }
 
 static void add_login_refused(struct findings *findings, const json_t *source)
 {
         struct finding finding = finding_of(ATTENTION_ERROR, "source", NULL);
 
-        bytes_printf(&finding.title, "PostgreSQL refuses the login");
         finding.lasts_s = seconds_since(findings, status_text(source, "login_refused_since"));
-        sentence_append(&finding.why, "%s", status_text(source, "error"));
-        sentence_append(&finding.why,
-            "Nothing is delivered. The files that the configuration names were read again, and "
-            "say nothing else");
-        sentence_append(&finding.remedy,
+        add_trouble(findings, finding, "PostgreSQL refuses the login", status_text(source, "error"),
+            "Nothing is delivered. The files that the configuration names were read again, and say "
+            "nothing else",
             "Write the right password to the file (password_file, dsn_file), or correct the role "
-            "in "
-            "PostgreSQL: then the relay goes on by itself within 5 s. What stands in the "
+            "in PostgreSQL: then the relay goes on by itself within 5 s. What stands in the "
             "configuration itself is read with a reload");
-        command_append(findings, &finding.command, "doctor", NULL);
-        findings_add(findings, &finding);
 }
 
 static void add_sequence(struct findings *findings, const json_t *sequence)
 {
         struct finding finding = finding_of(ATTENTION_ERROR, "sequence", NULL);
 
-        bytes_printf(&finding.title, "The sequence of the outbox cannot be relied on");
-        sentence_append(&finding.why, "%s", status_text(sequence, "trouble"));
         sentence_append(&finding.remedy, "%s", status_text(sequence, "remedy"));
-        sentence_append(&finding.remedy, "Nothing is delivered until then, and nothing is lost. A "
-                                         "relay that runs goes on by itself "
-                                         "afterwards");
-        command_append(findings, &finding.command, "doctor", NULL);
-        findings_add(findings, &finding);
+        add_trouble(findings, finding, "The sequence of the outbox cannot be relied on",
+            status_text(sequence, "trouble"), "",
+            "Nothing is delivered until then, and nothing is lost. A relay that runs goes on by "
+            "itself afterwards");
 }
 
 static void add_filters(struct findings *findings, const json_t *filters)
@@ -128,40 +62,28 @@ static void add_filters(struct findings *findings, const json_t *filters)
         struct finding finding = finding_of(ATTENTION_ERROR, "filters", NULL);
 
         finding.lasts_s = seconds_since(findings, status_text(filters, "since"));
-        bytes_printf(&finding.title, "Filters cannot be asked");
-        sentence_append(&finding.why, "%s", status_text(filters, "error"));
-        sentence_append(
-            &finding.why, "Sinks and receivers that have a filter wait; the others go on");
-        sentence_append(&finding.remedy,
+        add_trouble(findings, finding, "Filters cannot be asked", status_text(filters, "error"),
+            "Sinks and receivers that have a filter wait; the others go on",
             "Filters are asked on connections of their own: see that the role may open two more, "
             "and that the server has memory. The relay tries again by itself, every few seconds");
-        command_append(findings, &finding.command, "doctor", NULL);
-        findings_add(findings, &finding);
 }
 
 static void add_look_failed(struct findings *findings)
 {
-        struct finding finding = finding_of(ATTENTION_WARNING, "look", NULL);
-
-        bytes_printf(&finding.title, "The database could not be looked at");
-        sentence_append(&finding.why, "%s", status_text(findings->status, "look_error"));
-        sentence_append(&finding.remedy,
+        add_trouble(findings, finding_of(ATTENTION_WARNING, "look", NULL),
+            "The database could not be looked at", status_text(findings->status, "look_error"), "",
             "Deliveries go on; backlogs, dead letters and blocked keys are those of the last look");
-        command_append(findings, &finding.command, "doctor", NULL);
-        findings_add(findings, &finding);
 }
 
 static void add_queue(struct findings *findings, double usage)
 {
-        struct finding finding = finding_of(ATTENTION_ERROR, "queue", NULL);
+        char title[64];
 
-        bytes_printf(&finding.title, "The notification queue is %.0f %% full", usage * 100);
-        sentence_append(&finding.why,
+        snprintf(title, sizeof title, "The notification queue is %.0f %% full", usage * 100);
+        add_trouble(findings, finding_of(ATTENTION_ERROR, "queue", NULL), title, "",
             "A session that listens sits in a transaction. When the queue is full, every commit "
-            "that notifies fails, and publishing with it");
-        sentence_append(&finding.remedy, "End that session; the doctor names it");
-        command_append(findings, &finding.command, "doctor", NULL);
-        findings_add(findings, &finding);
+            "that notifies fails, and publishing with it",
+            "End that session; the doctor names it");
 }
 
 static void append_terminate(struct findings *findings, struct bytes *command, long long pid)
@@ -222,6 +144,9 @@ static void add_foreign_locks(struct findings *findings, const json_t *holder)
         if (*status_text(holder, "since") != '\0')
                 sentence_append(
                     &finding.why, "It is connected since %s", status_text(holder, "since"));
+        if (*status_text(holder, "application_name") != '\0')
+                sentence_append(&finding.why, "Its application_name is %s",
+                    status_text(holder, "application_name"));
         sentence_append(&finding.why, "%s may not move cursors, so it is no relay", user);
         json_array_foreach(sinks, i, sink)
         {
@@ -243,7 +168,7 @@ static void add_foreign_locks(struct findings *findings, const json_t *holder)
         bytes_deinit(&names);
 }
 
-/* Somebody who is no relay has its lock. */
+/* A session that is no relay's holds its lock. */
 static bool is_held_by_stranger(const struct findings *findings, const char *name)
 {
         const json_t *source = status_get(findings->status, "source");
@@ -404,7 +329,7 @@ static bool has_error(const json_t *list)
 
         json_array_foreach(list, i, one)
         {
-                if (strcmp(status_text(one, "level"), level_names[ATTENTION_ERROR]) == 0)
+                if (strcmp(status_text(one, "level"), findings_level_name(ATTENTION_ERROR)) == 0)
                         return true;
         }
         return false;
@@ -440,7 +365,7 @@ static json_t *sorted(json_t *list)
         for (int level = 0; level < N_ATTENTION_LEVELS; level++)
                 json_array_foreach(list, i, one)
                 {
-                        if (strcmp(status_text(one, "level"), level_names[level]) == 0)
+                        if (strcmp(status_text(one, "level"), findings_level_name(level)) == 0)
                                 json_array_append(result, one);
                 }
         json_decref(list);
@@ -470,6 +395,6 @@ unsigned findings_count(const json_t *list)
         size_t i;
 
         json_array_foreach(list, i, one) n +=
-            strcmp(status_text(one, "level"), level_names[ATTENTION_NOTE]) != 0;
+            strcmp(status_text(one, "level"), findings_level_name(ATTENTION_NOTE)) != 0;
         return n;
 }

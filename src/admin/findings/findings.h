@@ -1,7 +1,7 @@
 /*
- * What needs somebody's attention: what is stuck, why, and what helps. A pure
- * function over a status document, wherever that comes from; nobody else decides
- * it, so that the page, the commands and whoever reads the document say the same.
+ * What needs attention: what is stuck, why, and what helps. A pure function of a
+ * status document. Nothing else decides it, so that the page, `status` and `doctor`
+ * say the same.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
  * An array of {"id", "level", "sink", "title", "lasts", "why", "remedy", "command", "action"}, the
  * worst first; docs/admin.md describes them. Levels:
  *   error    something stands still, or soon will
- *   warning  somebody should look at it some time
+ *   warning  look at it some time
  *   note     it mends itself
  */
 json_t *findings_find(const json_t *status);

@@ -8,6 +8,9 @@
 
 enum findings_level { ATTENTION_ERROR, ATTENTION_WARNING, ATTENTION_NOTE, N_ATTENTION_LEVELS };
 
+/* "error", "warning", "note" */
+const char *findings_level_name(enum findings_level level);
+
 /* What a button beside it does. */
 enum findings_action { ACTION_NONE, ACTION_RESUME, ACTION_DEAD, ACTION_BLOCKED, ACTION_RELOAD };
 
@@ -40,7 +43,7 @@ void sentence_append(struct bytes *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* "pgcourier WORD… -c PATH", quoted for a shell; up to the NULL. The file's name is left out where it is
- * not known: then whoever asked has named the database in another way. */
+ * not known: the command that asks has named the database in another way. */
 void command_append(struct findings *findings, struct bytes *command, ...)
     __attribute__((sentinel));
 

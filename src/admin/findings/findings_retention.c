@@ -1,11 +1,12 @@
-/* What keeps the outbox from being cut, and what was cut although somebody needed it. */
+/* What keeps the outbox from being cut, and what was cut although a sink needed it. */
 #include "admin/findings/findings.h"
 #include "admin/findings/findings_internal.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
-#define HELD_S 300 /* a partition that is over by so much should have gone */
+#define OVERDUE_S 300 /* a partition that should have gone so long ago */
 
 static bool is_orphan(const struct findings *findings, const char *sink)
 {
@@ -20,13 +21,62 @@ static bool is_orphan(const struct findings *findings, const char *sink)
         return false;
 }
 
+static bool is_paused(const struct findings *findings, const char *name)
+{
+        const json_t *sink;
+        size_t i;
+
+        json_array_foreach(status_get(findings->status, "sinks"), i, sink)
+        {
+                if (strcmp(status_text(sink, "name"), name) == 0)
+                        return json_array_size(status_get(sink, "pauses")) > 0;
+        }
+        return false;
+}
+
+/* What lets go of the oldest partition: `holder` is a sink, a receiver as "sink/id", or words that begin
+ * as below. */
+static void help_with_held(
+    struct findings *findings, struct finding *finding, const char *holder, bool is_orphan)
+{
+        static const char transaction[] = "a transaction that ";
+        const char *slash = strchr(holder, '/');
+        char sink[128];
+
+        if (is_orphan) {
+                sentence_append(&finding->remedy,
+                    "No configuration of a running relay has %s: configure it again, or drop its "
+                    "cursor",
+                    holder);
+                command_append(findings, &finding->command, "cursor", "drop", holder, NULL);
+        } else if (strncmp(holder, transaction, strlen(transaction)) == 0) {
+                sentence_append(&finding->remedy, "Have its owner commit or roll back, or end it");
+                psql_append(findings, &finding->command,
+                    "SELECT pid, xact_start, query FROM pg_stat_activity WHERE backend_xid IS NOT "
+                    "NULL ORDER BY xact_start");
+        } else if (slash != NULL) {
+                snprintf(sink, sizeof sink, "%.*s", (int)(slash - holder), holder);
+                sentence_append(&finding->remedy,
+                    "Resume or remove the receiver; the list says since when and why it waits");
+                command_append(
+                    findings, &finding->command, "endpoint", "list", "--sink", sink, NULL);
+        } else if (is_paused(findings, holder)) {
+                sentence_append(&finding->remedy, "Resume %s when it may go on", holder);
+                command_append(findings, &finding->command, "resume", holder, NULL);
+        } else {
+                sentence_append(&finding->remedy,
+                    "It goes by itself when they have had it: see to what stops them");
+                command_append(findings, &finding->command, "doctor", NULL);
+        }
+}
+
 static void add_held(struct findings *findings, const json_t *retention)
 {
         struct finding finding = finding_of(ATTENTION_WARNING, "held", NULL);
         const json_t *holders = status_get(retention, "held_by"), *holder;
         double n_held = status_number(retention, "held_partitions");
         double n_more = status_number(retention, "holders");
-        const char *orphan = NULL;
+        const char *orphan = NULL, *first = "";
         struct bytes who = {0};
         size_t i;
 
@@ -34,6 +84,8 @@ static void add_held(struct findings *findings, const json_t *retention)
         {
                 const char *name = json_string_value(holder);
                 bytes_printf(&who, "%s%s", i > 0 ? ", " : "", name);
+                if (i == 0)
+                        first = name;
                 n_more--;
                 if (is_orphan(findings, name))
                         orphan = name;
@@ -44,18 +96,8 @@ static void add_held(struct findings *findings, const json_t *retention)
         bytes_printf(&finding.title, "The outbox keeps what should have gone");
         sentence_append(&finding.why, "%s (%.1f MB), needed by %s",
             words_counted(n_held, "partition", "partitions").text,
-            status_number(retention, "held_bytes") / 1e6, who.data != NULL ? who.data : "somebody");
-        if (orphan != NULL) {
-                sentence_append(&finding.remedy,
-                    "No configuration of a running relay has %s: configure it again, or drop its "
-                    "cursor",
-                    orphan);
-                command_append(findings, &finding.command, "cursor", "drop", orphan, NULL);
-        } else {
-                sentence_append(&finding.remedy,
-                    "It goes by itself when they have had it: see to what stops them");
-                command_append(findings, &finding.command, "doctor", NULL);
-        }
+            status_number(retention, "held_bytes") / 1e6, who.data != NULL ? who.data : "a sink");
+        help_with_held(findings, &finding, orphan != NULL ? orphan : first, orphan != NULL);
         findings_add(findings, &finding);
         bytes_deinit(&who);
 }
@@ -91,7 +133,7 @@ void findings_add_retention(struct findings *findings)
         const json_t *retention = status_get(status_get(findings->status, "source"), "retention");
 
         if (status_number(retention, "held_partitions") > 0 &&
-            status_number(retention, "held_for") >= HELD_S)
+            status_number(retention, "held_for") >= OVERDUE_S)
                 add_held(findings, retention);
         if (status_number(retention, "lost_events") > 0)
                 add_lost(findings, status_number(retention, "lost_events"));

@@ -62,7 +62,8 @@ static void add_unowned(struct findings *findings, const json_t *sink)
         findings_add(findings, &finding);
 }
 
-static void add_paused(struct findings *findings, const json_t *sink, const json_t *pause)
+static void add_paused(
+    struct findings *findings, const json_t *sink, const json_t *pause, const json_t *refused)
 {
         struct finding finding = of_state(findings, ATTENTION_WARNING, "paused", sink);
         const char *reason = status_text(pause, "reason");
@@ -76,6 +77,9 @@ static void add_paused(struct findings *findings, const json_t *sink, const json
                 sentence_append(&finding.why, "By an operator: %s", reason);
         else
                 sentence_append(&finding.why, "By an operator, who gave no reason");
+        if (refused != NULL)
+                sentence_append(
+                    &finding.why, "The relay paused it, too: %s", status_text(refused, "reason"));
         waiting_append(&finding.why, sink);
         sentence_append(&finding.remedy, "Resume it when it may go on");
         command_append(findings, &finding.command, "resume", finding.sink, NULL);
@@ -108,16 +112,16 @@ static void add_refused(struct findings *findings, const json_t *sink, const jso
             is_about_filter(reason) ? "Nothing is read for it any more. Change the filter in the "
                                       "configuration and reload; or "
                                       "resume it as it is, if only some events were to blame"
-                                    : "Somebody has to change its settings or ours (a login, an "
-                                      "address, a certificate), "
-                                      "and then resume it; the relay also tries now and then");
+                                    : "Change its settings or ours (a login, an address, a "
+                                      "certificate), then resume it; the relay also tries now and "
+                                      "then");
         command_append(findings, &finding.command, "resume", finding.sink, NULL);
         finding.action = ACTION_RESUME;
         findings_add(findings, &finding);
 }
 
 /* What helps depends on whether it is there at all. The doctor asks a Redis whether it would take events,
- * and everybody for his certificate; of others it sees only whether they can be reached. */
+ * and each server for its certificate; of others it sees only whether they can be reached. */
 static const struct help {
         const char *fault; /* as in the status document; NULL: any other */
         const char *remedy;
@@ -127,9 +131,9 @@ static const struct help {
     {"dns", "Bring the destination back, or correct its name", true},
     {"timeout", "Bring the destination back", true},
     {"lost", "Bring the destination back", true},
-    {"tls", "Mend the certificate, or what we trust", true},
-    {"redis", "It is there, and takes nothing for the reason that it gives: mend that", true},
-    {NULL, "It takes nothing for the reason above: see to that", false},
+    {"tls", "Correct the certificate, or the authorities that are trusted", true},
+    {"redis", "It answers, but refuses events for the reason above: correct that", true},
+    {NULL, "It refuses events for the reason above: correct that", false},
 };
 
 static const struct help *help_for(const char *fault)
@@ -167,15 +171,15 @@ static void add_stalled(struct findings *findings, const json_t *sink)
         bool is_blocked = status_number(sink, "blocked") > 0;
 
         bytes_printf(&finding.title, "%s stands still", finding.sink);
-        sentence_append(&finding.why, "Nothing was delivered although nobody paused it");
+        sentence_append(&finding.why, "Nothing was delivered although it is not paused");
         if (*said != '\0')
                 sentence_append(&finding.why, "The last error: %s", said);
         waiting_append(&finding.why, sink);
         sentence_append(&finding.remedy,
             is_blocked ? "Look at the keys that are blocked: what they wait behind fails again and "
                          "again"
-                       : "The doctor looks at the connection, the locks and the destination, and "
-                         "says what it found");
+                       : "See what the doctor says of the connection, the locks and the "
+                         "destination");
         command_append(findings, &finding.command, "doctor", NULL);
         finding.action = is_blocked ? ACTION_BLOCKED : ACTION_NONE;
         findings_add(findings, &finding);
@@ -208,7 +212,7 @@ static void add_state(struct findings *findings, const json_t *sink)
         if (is_state(sink, "unowned"))
                 add_unowned(findings, sink);
         if (is_state(sink, "paused") || operators != NULL)
-                add_paused(findings, sink, operators);
+                add_paused(findings, sink, operators, relays);
         else if (is_state(sink, "refused") || relays != NULL)
                 add_refused(findings, sink, relays);
         else if (is_state(sink, "down"))
@@ -309,7 +313,7 @@ static void add_dead(struct findings *findings, const json_t *sink)
             finding.sink);
         sentence_append(&finding.why, "Given up: refused for good, or failed too often");
         sentence_append(
-            &finding.remedy, "Remove the cause, then redrive them; or drop what nobody needs");
+            &finding.remedy, "Remove the cause, then redrive them; or drop what is not needed");
         command_append(findings, &finding.command, "dead", "list", "--sink", finding.sink, NULL);
         finding.action = ACTION_DEAD;
         findings_add(findings, &finding);

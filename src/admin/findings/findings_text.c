@@ -1,6 +1,6 @@
 #include "admin/findings/findings.h"
 #include "admin/findings/findings_internal.h"
-#include "text/shell_word.h"
+#include "base/bytes.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -181,8 +181,8 @@ static void append_file(struct bytes *command, const char *file)
 {
         if (*file == '\0')
                 return;
-        shell_word_append(command, "-c");
-        shell_word_append(command, file);
+        bytes_append_shell_word(command, "-c");
+        bytes_append_shell_word(command, file);
 }
 
 static const char *file_of(const struct findings *findings)
@@ -194,8 +194,8 @@ static void psql_option(struct bytes *command, const char *option, const char *v
 {
         if (*value == '\0')
                 return;
-        shell_word_append(command, option);
-        shell_word_append(command, value);
+        bytes_append_shell_word(command, option);
+        bytes_append_shell_word(command, value);
 }
 
 void psql_append(struct findings *findings, struct bytes *command, const char *sql)
@@ -206,7 +206,7 @@ void psql_append(struct findings *findings, struct bytes *command, const char *s
 
         if (json_is_integer(port))
                 snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(port));
-        shell_word_append(command, "psql");
+        bytes_append_shell_word(command, "psql");
         psql_option(command, "-h", status_text(source, "address"));
         psql_option(command, "-p", number);
         psql_option(command, "-d", status_text(source, "database"));
@@ -218,10 +218,81 @@ void command_append(struct findings *findings, struct bytes *command, ...)
         va_list words;
         const char *word;
 
-        shell_word_append(command, "pgcourier");
+        bytes_append_shell_word(command, "pgcourier");
         va_start(words, command);
         while ((word = va_arg(words, const char *)) != NULL)
-                shell_word_append(command, word);
+                bytes_append_shell_word(command, word);
         va_end(words);
         append_file(command, file_of(findings));
+}
+
+const char *findings_level_name(enum findings_level level)
+{
+        static const char *const names[N_ATTENTION_LEVELS] = {"error", "warning", "note"};
+
+        return names[level];
+}
+
+struct finding finding_of(enum findings_level level, const char *kind, const char *sink)
+{
+        return (struct finding){.kind = kind, .level = level, .sink = sink, .lasts_s = -1};
+}
+
+static const char *action_name(enum findings_action action)
+{
+        switch (action) {
+        case ACTION_NONE:
+                return NULL;
+        case ACTION_RESUME:
+                return "resume";
+        case ACTION_DEAD:
+                return "dead";
+        case ACTION_BLOCKED:
+                return "blocked";
+        case ACTION_RELOAD:
+                return "reload";
+        }
+        return NULL;
+}
+
+/* To the millisecond: more is noise of the sum. */
+static json_t *lasts_of(const struct finding *finding)
+{
+        if (finding->lasts_s < 0)
+                return json_null();
+        return json_real((double)(long long)(finding->lasts_s * 1000 + 0.5) / 1000);
+}
+
+static json_t *action_of(const struct finding *finding)
+{
+        const char *name = action_name(finding->action);
+
+        if (name == NULL)
+                return json_null();
+        return finding->sink != NULL ? json_pack("{s:s s:s}", "kind", name, "sink", finding->sink)
+                                     : json_pack("{s:s}", "kind", name);
+}
+
+static const char *words_of(const struct bytes *text)
+{
+        return text->length > 0 ? text->data : "";
+}
+
+void findings_add(struct findings *findings, struct finding *finding)
+{
+        struct bytes id = {0};
+
+        bytes_printf(&id, "%s%s%s", finding->kind, finding->sink != NULL ? ":" : "",
+            finding->sink != NULL ? finding->sink : "");
+        json_array_append_new(findings->list,
+            json_pack("{s:s s:s s:s? s:s s:o s:s s:s s:s? s:o}", "id", id.data, "level",
+                findings_level_name(finding->level), "sink", finding->sink, "title",
+                words_of(&finding->title), "lasts", lasts_of(finding), "why",
+                words_of(&finding->why), "remedy", words_of(&finding->remedy), "command",
+                finding->command.data, "action", action_of(finding)));
+        bytes_deinit(&id);
+        bytes_deinit(&finding->title);
+        bytes_deinit(&finding->why);
+        bytes_deinit(&finding->remedy);
+        bytes_deinit(&finding->command);
 }

@@ -3,10 +3,12 @@
 #include "base/alloc.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-/* The page is all that a browser may run here, and nobody may frame, embed or read it from elsewhere. */
+/* A browser may run nothing here but the page, and no other site may frame, embed or read it. */
 const struct http_header answer_headers[] = {
     {"Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; "
                                 "connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
@@ -91,4 +93,38 @@ static unsigned status_of(enum error_kind kind)
 void answer_error(struct http_call *request, const struct error *error)
 {
         answer_refusal(request, status_of(error->kind), "%s", error->text);
+}
+
+json_t *json_time(int64_t wall_us)
+{
+        time_t seconds = (time_t)(wall_us / 1000000);
+        struct tm utc;
+        char text[64];
+        size_t length;
+
+        if (wall_us <= 0)
+                return json_null();
+        gmtime_r(&seconds, &utc);
+        length = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
+        snprintf(text + length, sizeof text - length, ".%03dZ", (int)(wall_us / 1000 % 1000));
+        return json_string(text);
+}
+
+json_t *json_seconds(double seconds)
+{
+        return seconds < 0 ? json_null() : json_real(seconds);
+}
+
+json_t *json_words(const char *text)
+{
+        json_t *words = text != NULL && *text != '\0' ? json_string(text) : NULL;
+
+        return words != NULL ? words : json_null();
+}
+
+json_t *json_member(const json_t *object, const char *name)
+{
+        json_t *member = json_object_get(object, name);
+
+        return member != NULL ? json_incref(member) : json_null();
 }

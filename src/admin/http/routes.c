@@ -1,8 +1,8 @@
 #include "admin/http/routes.h"
 
 #include "admin/admin_internal.h"
+#include "admin/http/access.h"
 #include "admin/http/answer.h"
-#include "admin/http/host_header.h"
 #include "base/clock.h"
 #include "log/log.h"
 

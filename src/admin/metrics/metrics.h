@@ -21,5 +21,5 @@ const char *metrics_content_type(enum metrics_format format);
 void metrics_write(struct bytes *out, enum metrics_format format, const struct telemetry *telemetry,
     const json_t *look);
 
-/* For whoever wants to compare them with the documentation; NULL behind the last. */
+/* To compare them with the documentation; NULL behind the last. */
 const char *metrics_name(size_t i);

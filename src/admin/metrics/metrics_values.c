@@ -2,9 +2,14 @@
 
 #include "telemetry/telemetry.h"
 
+#include <dirent.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
-/* Not a number: nobody knows. */
+/* NAN: not known. */
 static double number(const json_t *value)
 {
         if (json_is_boolean(value))
@@ -66,7 +71,7 @@ double value_oldest_xmin(const struct metrics_source *source)
         const json_t *holder =
             json_object_get(json_object_get(source->look, "source"), "oldest_xmin");
 
-        return json_is_null(holder) ? 0 : number(json_object_get(holder, "age")); /* nobody: 0 */
+        return json_is_null(holder) ? 0 : number(json_object_get(holder, "age")); /* no holder: 0 */
 }
 
 double value_outbox_bytes(const struct metrics_source *source)
@@ -161,4 +166,54 @@ double value_max_fds(const struct metrics_source *source)
 double value_started_at(const struct metrics_source *source)
 {
         return value_seconds(source->telemetry->started_us);
+}
+
+/* The second field is the program's name in parentheses, which may hold anything. */
+static void read_stat(struct process_stats *out)
+{
+        double ticks = (double)sysconf(_SC_CLK_TCK);
+        double pages = (double)sysconf(_SC_PAGESIZE);
+        unsigned long long user, system, size;
+        long long resident;
+        char line[1024];
+        const char *rest = NULL;
+        FILE *file = fopen("/proc/self/stat", "re");
+
+        if (file == NULL)
+                return;
+        if (fgets(line, sizeof line, file) != NULL)
+                rest = strrchr(line, ')');
+        fclose(file);
+        if (rest == NULL ||
+            sscanf(rest + 1,
+                " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d"
+                " %*u %llu %lld",
+                &user, &system, &size, &resident) != 4)
+                return;
+        out->cpu_seconds = (double)(user + system) / ticks;
+        out->virtual_bytes = (double)size;
+        out->resident_bytes = (double)resident * pages;
+}
+
+static void read_fds(struct process_stats *out)
+{
+        DIR *folder = opendir("/proc/self/fd");
+        struct rlimit limit;
+        int n = 0;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+                out->max_fds = (double)limit.rlim_cur;
+        if (folder == NULL)
+                return;
+        for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
+                n += entry->d_name[0] != '.';
+        closedir(folder);
+        out->open_fds = n - 1; /* but that of the folder */
+}
+
+void process_stats_read(struct process_stats *out)
+{
+        *out = (struct process_stats){NAN, NAN, NAN, NAN, NAN};
+        read_stat(out);
+        read_fds(out);
 }

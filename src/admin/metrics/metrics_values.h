@@ -1,13 +1,20 @@
 /* Single values that are shown as metrics; not a number: not known. */
 #pragma once
 
-#include "admin/metrics/process_stats.h"
-
 #include <jansson.h>
 #include <stdint.h>
 
 struct sink_telemetry;
 struct telemetry;
+
+/* What the kernel says of this process. Not a number: not known. */
+struct process_stats {
+        double cpu_seconds;
+        double resident_bytes;
+        double virtual_bytes;
+        double open_fds;
+        double max_fds;
+};
 
 struct metrics_source {
         const struct telemetry *telemetry;
@@ -43,3 +50,5 @@ double value_virtual_memory(const struct metrics_source *source);
 double value_open_fds(const struct metrics_source *source);
 double value_max_fds(const struct metrics_source *source);
 double value_started_at(const struct metrics_source *source);
+
+void process_stats_read(struct process_stats *out);

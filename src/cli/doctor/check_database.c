@@ -1,13 +1,14 @@
 /* `pgcourier check --connect` and `doctor`: whether PostgreSQL is as the relay needs it. */
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "cli/doctor/check_findings.h"
+#include "cli/doctor/report.h"
 #include "config/config.h"
+#include "operator/doctor_queries.h"
 #include "outbox/schema.h"
+#include "outbox/sink_settings.h"
 #include "pg/blocking_conn.h"
 #include "pg/pg_error.h"
 #include "pg/pooling.h"
-#include "text/shell_word.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -265,7 +266,7 @@ static void check_schedules(struct blocking_conn *conn, struct report *report)
                 struct bytes remedy = {0};
                 bytes_append_text(&remedy,
                     "Correct it with courier.schedule(), or remove it: `pgcourier schedule remove");
-                shell_word_append(&remedy, rows_text(rows, i, 0));
+                bytes_append_shell_word(&remedy, rows_text(rows, i, 0));
                 bytes_append_text(&remedy, "`");
                 report_warn(report, "schedules", remedy.data, "\"%s\" does not tick: %s",
                     rows_text(rows, i, 0), rows_text(rows, i, 1));
@@ -316,6 +317,45 @@ static void check_filters(
                         report_ok(report, "filter", "sink %s: is a jsonpath predicate", sink->name);
                 rows_free(rows);
         }
+}
+
+/* Whether this relay would do what the one that delivers does: between two of them. */
+static void check_settings(
+    struct blocking_conn *conn, const struct config *config, struct report *report)
+{
+        struct error error;
+        struct rows *rows = health_ask_settings(conn, &error);
+        bool is_any = false, differs = false;
+
+        if (rows == NULL) {
+                report_fail(report, error.kind, "settings", NULL, "%s", error.text);
+                return;
+        }
+        for (unsigned i = 0; i < config->n_sinks; i++) {
+                const struct sink_config *sink = &config->sinks[i];
+                for (int row = 0; row < rows_count(rows); row++) {
+                        struct bytes words = {0};
+                        char *ours;
+                        if (strcmp(rows_text(rows, row, 0), sink->name) != 0)
+                                continue;
+                        ours = sink_settings(sink);
+                        sink_settings_compare(&words, ours, rows_text(rows, row, 1));
+                        if (words.data != NULL)
+                                report_warn(report, "settings",
+                                    "If these here are the new ones, they are in force after a "
+                                    "reload of that relay, or when another one takes over; else "
+                                    "correct this configuration before that one ends",
+                                    "the relay that delivers %s has other settings for it: %s",
+                                    sink->name, words.data);
+                        is_any = true;
+                        differs |= words.data != NULL;
+                        bytes_deinit(&words);
+                        free(ours);
+                }
+        }
+        if (is_any && !differs)
+                report_ok(report, "settings", "the relays that deliver have the same");
+        rows_free(rows);
 }
 
 static bool check_schema(struct blocking_conn *conn, struct report *report, const char *remedy)

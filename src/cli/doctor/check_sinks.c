@@ -9,7 +9,7 @@
  */
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "cli/doctor/check_findings.h"
+#include "cli/doctor/report.h"
 #include "cli/process.h"
 #include "config/config.h"
 #include "loop/resolve.h"

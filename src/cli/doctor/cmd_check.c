@@ -1,106 +1,74 @@
-/* Findings go to standard output as they come, or with --json as one object at the end. */
-#include "base/alloc.h"
-#include "cli/doctor/check_findings.h"
-#include "cli/remedy.h"
+/* What is wrong does not stop the checks that do not depend on it. */
+#include "cli/doctor/report.h"
+
+#include "cli/commands.h"
+#include "config/config.h"
 #include "pg/blocking_conn.h"
+#include "pg/dsn.h"
 
-#include <jansson.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+enum { CONFIG, CONNECT, JSON };
 
-struct report {
-        json_t *findings; /* NULL: print lines */
-        unsigned n_findings;
-        unsigned n_failed;
-        enum error_kind kind; /* of the first failure */
+static const struct command_option options[] = {
+    [CONFIG] = {"config", 'c', "FILE", false, "the configuration; required"},
+    [CONNECT] = {"connect", 0, NULL, false,
+        "connect to PostgreSQL and to each sink as well;\nsends no event"},
+    [JSON] = {"json", 0, NULL, false, "print one JSON object"},
+    {0},
 };
 
-struct report *report_create(bool as_json)
+static void check_configured_database(const struct config *config, struct report *report)
 {
-        struct report *report = xcalloc(1, sizeof *report);
+        struct blocking_conn *conn = check_connection(config, report);
 
-        if (as_json)
-                report->findings = json_array();
-        return report;
+        if (conn != NULL)
+                check_database(conn, &config->postgres, config, report);
+        blocking_conn_close(conn);
 }
 
-static void add_finding(struct report *report, const char *result, const char *what,
-    const char *remedy, const char *format, va_list arguments)
+static void check_config(const char *path, bool connects, struct report *report)
 {
-        char *said = xvasprintf(format, arguments);
-        char *text = remedy_complete(said);
-        char *completed = remedy != NULL ? remedy_complete(remedy) : NULL;
+        struct error error = {0};
+        struct config *config = config_load(path, &error);
+        bool may_free = true;
 
-        remedy = completed;
-        report->n_findings++;
-        if (report->findings != NULL) {
-                json_t *finding = json_pack("{s:s, s:s, s:s+, s:s*}", "result", result, "check",
-                    what, "text", text, "", "remedy", remedy);
-                json_array_append_new(report->findings, finding);
-        } else {
-                printf("%-4s  %s: %s\n", result, what, text);
-                if (remedy != NULL)
-                        printf("      %s\n", remedy);
-                fflush(stdout); /* the next may take a while */
+        if (config == NULL) {
+                report_fail(report, error.kind, "config",
+                    "Correct the file or its path, then check again", "%s", error.text);
+                return;
         }
-        free(said);
-        free(text);
-        free(completed);
+        if (dsn_check(config->postgres.dsn, &error)) {
+                report_ok(report, "config", "%s is valid", path);
+                if (connects)
+                        check_configured_database(config, report);
+        } else {
+                report_fail(report, error.kind, "config", "Correct postgres.dsn", "%s", error.text);
+        }
+        may_free = check_sinks(config, connects, report);
+        if (may_free)
+                config_free(config);
 }
 
-void report_ok(struct report *report, const char *what, const char *format, ...)
+static bool run_check(const struct arguments *arguments, struct error *error)
 {
-        va_list arguments;
+        struct report *report;
 
-        va_start(arguments, format);
-        add_finding(report, "ok", what, NULL, format, arguments);
-        va_end(arguments);
+        if (!arguments_has(arguments, CONFIG))
+                return error_set(
+                    error, ERROR_USAGE, "check needs a configuration: pgcourier check -c FILE");
+        report = report_create(arguments_has(arguments, JSON));
+        check_config(arguments_value(arguments, CONFIG), arguments_has(arguments, CONNECT), report);
+        return report_finish(report, error);
 }
 
-void report_warn(
-    struct report *report, const char *what, const char *remedy, const char *format, ...)
-{
-        va_list arguments;
-
-        va_start(arguments, format);
-        add_finding(report, "warn", what, remedy, format, arguments);
-        va_end(arguments);
-}
-
-void report_fail(struct report *report, enum error_kind kind, const char *what, const char *remedy,
-    const char *format, ...)
-{
-        va_list arguments;
-
-        if (report->n_failed++ == 0)
-                report->kind = kind;
-        va_start(arguments, format);
-        add_finding(report, "fail", what, remedy, format, arguments);
-        va_end(arguments);
-}
-
-static void print_json(struct report *report)
-{
-        json_t *whole = json_pack("{s:b, s:i, s:o}", "ok", report->n_failed == 0, "exit_code",
-            error_exit_code(report->kind), "checks", report->findings);
-        char *text = json_dumps(whole, JSON_COMPACT);
-
-        puts(text != NULL ? text : "{}");
-        free(text);
-        json_decref(whole);
-}
-
-bool report_finish(struct report *report, struct error *error)
-{
-        bool ok = report->n_failed == 0;
-
-        if (report->findings != NULL)
-                print_json(report);
-        if (!ok)
-                error_set(error, report->kind, "%u of %u checks failed", report->n_failed,
-                    report->n_findings);
-        free(report);
-        return ok;
-}
+const struct command check_command = {
+    .name = "check",
+    .summary = "check the configuration, and what it names",
+    .usage = "-c FILE [--connect] [--json]",
+    .details =
+        "Checks the file alone; with --connect also what would keep `run` from working:\n"
+        "PostgreSQL's version, the schema, the role's rights, the doorbell, and whether each\n"
+        "sink can be reached. Prints a line for each finding: ok, warn or fail. The first\n"
+        "failure decides on the exit code.\n",
+    .options = options,
+    .run = run_check,
+};

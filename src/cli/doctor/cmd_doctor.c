@@ -3,12 +3,15 @@
  * what makes a running relay slow, silent or unsafe. Nothing is changed.
  */
 #include "cli/doctor/cmd_doctor.h"
+#include "admin/status_document.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "cli/admin_client.h"
 #include "cli/commands.h"
 #include "cli/connect.h"
-#include "cli/doctor/check_findings.h"
+#include "cli/doctor/report.h"
+#include "cli/remedy.h"
 #include "config/config.h"
 #include "config/secret.h"
 #include "operator/doctor_queries.h"
@@ -94,31 +97,97 @@ static void check_clock(struct blocking_conn *conn, struct report *report)
                     (int64_t)llabs(ahead_ms));
 }
 
-/* What the relay, its page and `status` show. Leaves the session with settings of its own. */
-static void check_look(
+/* Of these the checks above say more: they see other databases, and the configuration. */
+static bool is_said_above(const char *kind)
+{
+        static const char *const kinds[] = {"queue", "xmin", "sequence", "settings", NULL};
+        size_t i = 0;
+
+        while (kinds[i] != NULL && strcmp(kinds[i], kind) != 0)
+                i++;
+        return kinds[i] != NULL;
+}
+
+static const char *member_of(const json_t *finding, const char *name)
+{
+        const char *text = json_string_value(json_object_get(finding, name));
+
+        return text != NULL ? text : "";
+}
+
+/* In the words of `status` and the page. A sink that stands still keeps no relay from its work, and none
+ * may be meant to run: that is a warning. */
+static void report_finding(struct report *report, const char *kind, const json_t *finding)
+{
+        const char *why = member_of(finding, "why");
+        const char *command = member_of(finding, "command");
+        const bool is_failure = strcmp(member_of(finding, "level"), "error") == 0 &&
+                                *member_of(finding, "sink") == '\0';
+        struct bytes text = {0}, remedy = {0};
+
+        bytes_printf(&text, "%s%s%s", member_of(finding, "title"), *why != '\0' ? ". " : "", why);
+        bytes_append_text(&remedy, member_of(finding, "remedy"));
+        if (*command != '\0' &&
+            strncmp(command, "pgcourier doctor", strlen("pgcourier doctor")) != 0)
+                bytes_printf(&remedy, "%s`%s`", remedy.length > 0 ? " " : "", command);
+        if (is_failure)
+                report_fail(report, ERROR_DATABASE, kind, remedy.data, "%s", text.data);
+        else
+                report_warn(report, kind, remedy.data, "%s", text.data);
+        bytes_deinit(&remedy);
+        bytes_deinit(&text);
+}
+
+static void report_findings(struct report *report, const json_t *status)
+{
+        const json_t *finding;
+        bool is_any = false;
+        size_t i;
+
+        json_array_foreach(json_object_get(status, "attention"), i, finding)
+        {
+                const char *id = member_of(finding, "id");
+                char *kind = xstrndup(id, strcspn(id, ":"));
+
+                if (!is_said_above(kind)) {
+                        report_finding(report, kind, finding);
+                        is_any = true;
+                }
+                free(kind);
+        }
+        if (!is_any)
+                report_ok(report, "sinks", "%zu, nothing needs attention",
+                    json_array_size(json_object_get(status, "sinks")));
+}
+
+/* What the database says of the sinks, as `status` and the page show it while no relay answers. Leaves
+ * the session with settings of its own. */
+static void check_status(
     struct blocking_conn *conn, const struct config *config, struct report *report)
 {
-        char *sinks = config != NULL ? look_sinks(config) : NULL;
-        const struct parameter parameter = {.value = sinks};
         struct error error = {0};
         int64_t began_us = clock_monotonic_us();
-        struct rows *rows = NULL;
+        json_t *found = NULL;
+        json_t *status;
 
         if (blocking_conn_run(conn, look_session_sql, &error))
-                rows = blocking_conn_query(conn, status_query_sql, &parameter, 1, &error);
-        if (rows == NULL)
+                found = status_query_ask(conn, config, &error);
+        if (found == NULL) {
                 report_warn(report, "status",
                     "Deliveries do not depend on it. If its time was up: VACUUM (ANALYZE) the "
-                    "tables "
-                    "of courier that the finding `tables` names, or end what locks them; if it "
-                    "may not look: ask as a member of courier_relay",
+                    "tables of courier that the finding `tables` names, or end what locks them; if "
+                    "it may not look: ask as a member of courier_relay",
                     "what `status` and the page show cannot be read: %s", error.text);
-        else
-                report_ok(report, "status",
-                    "what `status` and the page show was read in %" PRId64 " ms",
-                    (clock_monotonic_us() - began_us) / 1000);
-        rows_free(rows);
-        free(sinks);
+                return;
+        }
+        report_ok(report, "status", "what `status` and the page show was read in %" PRId64 " ms",
+            (clock_monotonic_us() - began_us) / 1000);
+        status = status_document(&(struct status_basis){.found = found,
+            .config = config,
+            .config_file = config != NULL ? remedy_config() : NULL});
+        report_findings(report, status);
+        json_decref(status);
+        json_decref(found);
 }
 
 static void examine_database(struct blocking_conn *conn, const struct postgres_config *postgres,
@@ -132,11 +201,11 @@ static void examine_database(struct blocking_conn *conn, const struct postgres_c
         ask_all(conn, health_server_checks, NULL, report);
         for (unsigned i = 0; config != NULL && i < config->n_sinks; i++)
                 array_add_text(&sinks, config->sinks[i].name);
-        if (is_known)
+        if (is_known) {
                 ask_all(
-                    conn, health_sink_checks, config != NULL ? array_end(&sinks) : NULL, report);
-        if (is_known)
-                check_look(conn, config, report);
+                    conn, health_schema_checks, config != NULL ? array_end(&sinks) : NULL, report);
+                check_status(conn, config, report);
+        }
         array_deinit(&sinks);
 }
 

@@ -1,8 +1,8 @@
 /* The certificates of PostgreSQL, of the sinks and our own: how long they last. */
 #include "base/alloc.h"
 #include "cli/doctor/certificate.h"
-#include "cli/doctor/check_findings.h"
 #include "cli/doctor/cmd_doctor.h"
+#include "cli/doctor/report.h"
 #include "config/config.h"
 #include "config/url.h"
 #include "pg/blocking_conn.h"

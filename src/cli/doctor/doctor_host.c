@@ -1,7 +1,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "cli/doctor/check_findings.h"
 #include "cli/doctor/cmd_doctor.h"
+#include "cli/doctor/report.h"
 #include "cli/process.h"
 #include "config/config.h"
 #include "config/secret.h"

@@ -4,7 +4,6 @@
 #include "outbox/schema.h"
 #include "pg/blocking_conn.h"
 #include "pg/pg_error.h"
-#include "text/shell_word.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +35,7 @@ static bool say_how_to_make_schema(
                 printf("%s may not make it; %s may:\n", blocking_conn_user(conn),
                     maker.is_owner ? "its owner" : "a superuser");
         bytes_append_text(&command, "pgcourier migrate --dsn");
-        shell_word_append(&command, maker.is_us ? init->dsn : maker.dsn);
+        bytes_append_shell_word(&command, maker.is_us ? init->dsn : maker.dsn);
         printf("        %s\n", command.data);
         bytes_deinit(&command);
         schema_maker_deinit(&maker);

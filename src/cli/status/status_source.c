@@ -1,5 +1,6 @@
 #include "cli/status/status_source.h"
 
+#include "admin/status_document.h"
 #include "cli/admin_client.h"
 #include "cli/connect.h"
 #include "cli/remedy.h"
@@ -84,27 +85,6 @@ static bool connect(struct status_source *source, struct error *error)
         return false;
 }
 
-static json_t *look(struct status_source *source, struct error *error)
-{
-        char *sinks = source->config != NULL ? look_sinks(source->config) : NULL;
-        const struct parameter parameter = {.value = sinks};
-        struct rows *rows =
-            blocking_conn_query(source->conn, status_query_sql, &parameter, 1, error);
-        json_t *look = NULL;
-
-        free(sinks);
-        if (rows == NULL) {
-                command_refused(source->conn, NULL, error);
-                disconnect(source); /* the next one begins anew */
-                return NULL;
-        }
-        look = json_loads(rows_text(rows, 0, 0), JSON_ALLOW_NUL, NULL);
-        if (look == NULL)
-                error_set(error, ERROR_SYSTEM, "the database's answer is no JSON");
-        rows_free(rows);
-        return look;
-}
-
 json_t *status_source_read(struct status_source *source, struct error *error)
 {
         json_t *document = ask_endpoint(source);
@@ -112,11 +92,15 @@ json_t *status_source_read(struct status_source *source, struct error *error)
 
         if (document != NULL || !connect(source, error))
                 return document;
-        found = look(source, error);
-        if (found == NULL)
+        found = status_query_ask(source->conn, source->config, error);
+        if (found == NULL) {
+                command_refused(source->conn, NULL, error);
+                disconnect(source); /* the next one begins anew */
                 return NULL;
-        document = status_from_look(
-            found, source->config, source->config_path != NULL ? remedy_config() : NULL);
+        }
+        document = status_document(&(struct status_basis){.found = found,
+            .config = source->config,
+            .config_file = source->config_path != NULL ? remedy_config() : NULL});
         json_decref(found);
         return document;
 }

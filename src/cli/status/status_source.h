@@ -27,6 +27,3 @@ void status_source_close(struct status_source *source);
 
 /* The caller's; NULL and *error if neither can be asked. */
 json_t *status_source_read(struct status_source *source, struct error *error);
-
-/* status_database.c: what the database says (status_query.h), in the shape of a status document. */
-json_t *status_from_look(const json_t *look, const struct config *config, const char *config_path);

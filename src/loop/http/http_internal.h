@@ -1,4 +1,4 @@
-/* What the files of the HTTP listener share, and nobody else includes. */
+/* What the two files of the HTTP server share: http_listener.c calls http_call.c, never the reverse. */
 #pragma once
 
 #include "base/bytes.h"
@@ -71,12 +71,3 @@ void http_call_resume(struct http_call *request);
 
 /* The daemon is done with it, however that came. */
 void http_call_end(struct http_call *request);
-
-struct http_stream *http_stream_create(struct http_call *request, size_t max_waiting_bytes,
-    http_stream_ended_fn *on_ended, void *owner);
-
-/* What the daemon asks for; suspends the request while there is nothing. */
-ssize_t http_stream_read(struct http_stream *stream, char *buffer, size_t size);
-
-/* Its request has ended. */
-void http_stream_end(struct http_stream *stream, bool tells_owner);

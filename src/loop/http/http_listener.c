@@ -51,11 +51,6 @@ static void on_epoll_ready(void *owner, int events)
         run(owner);
 }
 
-void http_connection_drop(struct http_connection *client)
-{
-        shutdown(client->socket, SHUT_RDWR);
-}
-
 static void on_late(void *owner)
 {
         http_connection_drop(owner);

@@ -28,7 +28,7 @@ static bool fail(struct error *error, const struct listen_address *address, cons
             address->host, address->port, strerror(why), hint);
 }
 
-/* Only a socket on which nobody answers makes room. */
+/* Only a socket on which no process answers is replaced. */
 static bool clear_path(const struct listen_address *address, struct error *error)
 {
         struct sockaddr_storage to;
@@ -55,7 +55,7 @@ static bool clear_path(const struct listen_address *address, struct error *error
         return fail(error, address, "listen on");
 }
 
-/* Nobody can connect before listen(), so the mode is right before anybody comes. */
+/* No client can connect before listen(), so the mode is right before the first one does. */
 static bool bind_and_listen(int file, const struct listen_address *address, struct error *error)
 {
         struct sockaddr_storage to;

@@ -1,11 +1,11 @@
 /*
  * A socket that listens: on an IP address, or on a unix socket in the file
- * system, which is there exactly as long as somebody answers on it.
+ * system, which exists exactly as long as a process answers on it.
  */
 #pragma once
 
 #include "base/error.h"
-#include "text/listen_address.h"
+#include "text/network.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -22,12 +22,12 @@ struct listen_socket {
 
 /*
  * Unix sockets get the mode 0660. One that is there already is replaced if
- * nobody answers on it (its relay was killed), and nothing else ever is.
+ * no process answers on it (its relay was killed); nothing else ever is.
  * ERROR_PERMISSION, or ERROR_TEMPORARY for what another process may give back, or ERROR_CONFIG.
  */
 bool listen_socket_open(struct listen_socket *out_socket, const struct listen_address *address,
     struct error *error) __attribute__((warn_unused_result));
 
-/* Removes the unix socket's file, unless it is somebody else's by now. Leaves `file` open: whoever
- * has it closes it, before this. */
+/* Removes the unix socket's file, unless it is another process's by now. Leaves `file` open: its
+ * owner closes it, before this. */
 void listen_socket_remove(const struct listen_socket *socket);

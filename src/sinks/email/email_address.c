@@ -1,7 +1,7 @@
 #include "sinks/email/email_address.h"
 
 #include "base/alloc.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,11 +4,11 @@
 #include "sinks/email/email_message.h"
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "config/config.h"
 #include "sinks/email/email_draft.h"
 #include "sinks/email/email_mime.h"
 #include "sinks/email/email_payload.h"
-#include "text/utf8.h"
 
 #include <jansson.h>
 #include <stdlib.h>

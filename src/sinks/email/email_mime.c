@@ -1,6 +1,6 @@
 #include "sinks/email/email_mime.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <openssl/evp.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/regular_file.h"
+#include "base/utf8.h"
 #include "sinks/format/mustache.h"
-#include "text/utf8.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <openssl/evp.h>
 #include <stdbool.h>

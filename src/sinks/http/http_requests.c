@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/list.h"
 #include "config/config.h"
 #include "loop/curl_driver.h"
@@ -162,7 +163,6 @@ static void on_exchange_done(void *owner, const struct http_result *result)
 static struct shard *shard_of(const struct http_requests *requests, const char *url)
 {
         const char *host = strstr(url, "://");
-        uint32_t hash = 2166136261; /* FNV-1a */
 
         if (!is_by_host(requests))
                 return &requests->shards[requests->n_made % requests->n_shards];
@@ -170,9 +170,8 @@ static struct shard *shard_of(const struct http_requests *requests, const char *
                 host += strlen("://");
         else
                 host = url;
-        for (size_t i = 0, n = strcspn(host, "/?#"); i < n; i++)
-                hash = (hash ^ (unsigned char)host[i]) * 16777619;
-        return &requests->shards[hash % requests->n_shards];
+        return &requests->shards[hash_bytes(HASH_START, host, strcspn(host, "/?#")) %
+                                 requests->n_shards];
 }
 
 static struct request *take(struct http_requests *requests, struct http_target *target)

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/list.h"
+#include "base/utf8.h"
 #include "config/config.h"
 #include "loop/timer.h"
 #include "sinks/address_guard.h"
@@ -23,7 +24,6 @@
 #include "sinks/http/http_requests.h"
 #include "sinks/http/http_target.h"
 #include "sinks/sink_contract.h"
-#include "text/utf8.h"
 
 #include <assert.h>
 #include <stdlib.h>

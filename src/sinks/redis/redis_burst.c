@@ -6,6 +6,7 @@
 #include "sinks/redis/redis_burst.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "pgcourier/event.h"
 #include "pgcourier/sink.h"
 
@@ -62,17 +63,6 @@ void redis_ring_drop_waiting(struct redis_ring *ring)
         ring->n = ring->n_sent;
 }
 
-/* FNV-1a, 64 bit (Fowler, Noll, Vo): keys are short, and whoever chooses them only slows down his own
- * events. */
-static uint64_t hash_key(const char *key)
-{
-        uint64_t hash = 0xcbf29ce484222325u;
-
-        for (const unsigned char *at = (const unsigned char *)key; *at != '\0'; at++)
-                hash = (hash ^ *at) * 0x100000001b3u;
-        return hash;
-}
-
 void redis_keys_start_burst(struct redis_keys *keys)
 {
         keys->burst++;
@@ -85,7 +75,7 @@ void redis_keys_forget_others(struct redis_keys *keys)
 
 bool redis_keys_add(struct redis_keys *keys, const char *key)
 {
-        uint64_t hash = hash_key(key);
+        uint64_t hash = hash_text(key);
         uint64_t at = (hash ^ (hash >> 32)) % REDIS_KEYS_PLACES;
 
         while (keys->places[at].burst > keys->forgotten) {

@@ -13,13 +13,13 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "config/config.h"
 #include "pgcourier/event.h"
 #include "pgcourier/outcome.h"
 #include "sinks/redis/redis_layout.h"
 #include "sinks/redis/resp_write.h"
 #include "text/template.h"
-#include "text/utf8.h"
 
 #include <inttypes.h>
 #include <search.h>

@@ -1,8 +1,8 @@
 #include "sinks/redis/redis_dedup.h"
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/bytes.h"
-#include "base/random.h"
 #include "pgcourier/event.h"
 #include "pgcourier/sink.h"
 #include "sinks/redis/redis_burst.h"

@@ -1,10 +1,9 @@
 /* What the admin endpoint decides without a socket: whose host it is, whose token, what an address is. */
-#include "admin/http/host_header.h"
-#include "admin/http/token.h"
+#include "admin/http/access.h"
 #include "admin/readiness.h"
 #include "config/config.h"
 #include "telemetry/telemetry.h"
-#include "text/listen_address.h"
+#include "text/network.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* What is counted, and what is told of it. */
-#include "telemetry/shown_text.h"
+#include "base/utf8.h"
 #include "telemetry/telemetry.h"
 
 #include <criterion/criterion.h>
@@ -173,19 +173,19 @@ Test(telemetry, cuts_text_at_whole_characters)
 {
         char text[8];
 
-        shown_text(text, sizeof text, "12345\xc3\xa4xyz");
+        utf8_show(text, sizeof text, "12345\xc3\xa4xyz");
         cr_expect_str_eq(text, "12345\xc3\xa4");
-        shown_text(text, sizeof text, "123456\xc3\xa4");
+        utf8_show(text, sizeof text, "123456\xc3\xa4");
         cr_expect_str_eq(text, "123456");
-        shown_text(text, sizeof text, "12345\n6");
+        utf8_show(text, sizeof text, "12345\n6");
         cr_expect_str_eq(text, "12345\\n");
-        shown_text(text, sizeof text,
+        utf8_show(text, sizeof text,
             "a\xc2\x9b"
             "b");
         cr_expect_str_eq(text, "a\\x9bb");
-        shown_text(text, sizeof text, "\xed\xa0\x80\xc3");
+        utf8_show(text, sizeof text, "\xed\xa0\x80\xc3");
         cr_expect_str_eq(text, "????");
-        shown_text(text, sizeof text, NULL);
+        utf8_show(text, sizeof text, NULL);
         cr_expect_str_eq(text, "");
 }
 

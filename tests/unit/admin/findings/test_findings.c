@@ -144,11 +144,11 @@ Test(attention, says_why_a_sink_stands_still_since_when_and_what_helps)
         expect(SINK("'state': 'down', 'state_reason': null, 'last_error': {'words': 'no route'}"),
             "down:a -1: a is down | no route. Its events wait. |", NULL);
         expect(SINK("'state': 'down', 'last_error': {'fault': 'redis', 'words': 'OOM'}"),
-            "| It is there, and takes nothing for the reason that it gives: mend that. The relay",
+            "| It answers, but refuses events for the reason above: correct that. The relay",
             "| pgcourier doctor -c /etc/p.yaml |", NULL);
         expect(SINK("'state': 'down', 'last_error': {'fault': 'http_5xx', 'words': '503'}"),
-            "| It takes nothing for the reason above", "| pgcourier tail --sink a -c /etc/p.yaml |",
-            NULL);
+            "| It refuses events for the reason above",
+            "| pgcourier tail --sink a -c /etc/p.yaml |", NULL);
         expect(SINK("'state': 'refused', " SINCE
                     ", 'state_reason': 'HTTP 401', " BACKLOG("20", "9000")),
             "error refused:a 600: a refuses us | HTTP 401. 20 events wait, the oldest for 2 h 30 "
@@ -159,8 +159,8 @@ Test(attention, says_why_a_sink_stands_still_since_when_and_what_helps)
             "| Nothing is read for it any more. Change",
             "| pgcourier resume a -c /etc/p.yaml | resume", NULL);
         expect(SINK("'state': 'stalled', 'last_error': {'words': '500'}, " BACKLOG("2", "200000")),
-            "error stalled:a -1: a stands still | Nothing was delivered although nobody paused it. "
-            "The last error: 500. 2 events wait, the oldest for 2 d 7 h. | The doctor",
+            "error stalled:a -1: a stands still | Nothing was delivered although it is not paused. "
+            "The last error: 500. 2 events wait, the oldest for 2 d 7 h. | See what the doctor",
             "| pgcourier doctor -c /etc/p.yaml | -", NULL);
         expect(SINK("'state': 'stalled', 'blocked': 2"), "Look at the keys", "| blocked\n", NULL);
         expect(SINK("'state': 'unowned', " BACKLOG("1", "3600")),
@@ -178,6 +178,9 @@ Test(attention, tells_who_paused_a_sink)
         expect(SINK("'state': 'paused', " SINCE ", 'pauses': [{'by': 'operator', 'reason': 'tea',"
                     " 'since': '2026-11-21T08:10:00Z'}]"),
             "paused:a 0: a is paused | By an operator: tea.", NULL);
+        expect(SINK("'state': 'paused', 'pauses': [{'by': 'operator'}, {'by': 'relay', 'reason':"
+                    " 'no'}]"),
+            "who gave no reason. The relay paused it, too: no.", NULL);
 }
 
 /* A pause does not hide that nobody is there to obey it. The relay that runs a sink knows better
@@ -381,6 +384,17 @@ Test(attention, tells_who_keeps_the_outbox_from_being_cut)
         expect("{'source': {'retention': {'held_partitions': 2, 'held_for': 300,"
                " 'held_by': ['a', 'old'], 'holders': 2}}, 'orphans': [{'sink': 'old'}]}",
             "2 partitions (0.0 MB), needed by a, old.", "| pgcourier cursor drop old |", NULL);
+        expect(
+            "{'sinks': [{'name': 'a', 'state': 'paused', 'pauses': [{'by': 'operator'}]}],"
+            " 'source': {'retention': {'held_partitions': 1, 'held_for': 300, 'held_by': ['a']}}}",
+            "Resume a when it may go on. | pgcourier resume a |", NULL);
+        expect("{'source': {'retention': {'held_partitions': 1, 'held_for': 300,"
+               " 'held_by': ['hooks/7', 'a']}}}",
+            "needed by hooks/7, a.", "| pgcourier endpoint list --sink hooks |", NULL);
+        expect("{'source': {'retention': {'held_partitions': 1, 'held_for': 300,"
+               " 'held_by': ['a transaction that has not ended']}}}",
+            "needed by a transaction that has not ended.", "| psql -c 'SELECT pid, xact_start",
+            NULL);
         expect("{'source': {'retention': {'lost_events': 1, 'default_bytes': 8192}}}",
             "error lost -1: 1 event lost", "| psql -c 'SELECT * FROM courier.outbox_loss",
             "warning default -1: Events are in the outbox's default partition",

@@ -12,3 +12,8 @@ bool utf8_is_valid(const char *text);
 /* Copies what fits into `size` (at least 1), in whole characters; '?' stands for control characters
  * and for bytes that are not UTF-8. */
 void utf8_copy(char *target, size_t size, const char *text);
+
+/* Copies text of others for people, safe in a terminal, in JSON and in a web page: what fits into
+ * `size`, in whole characters, control characters as \n, \t or \xNN, invalid bytes as '?'. NULL
+ * becomes "". */
+void utf8_show(char *out, size_t size, const char *text);

@@ -1,5 +1,6 @@
-#include "text/utf8.h"
+#include "base/utf8.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool is_between(char byte, unsigned low, unsigned high)
@@ -71,4 +72,47 @@ void utf8_copy(char *target, size_t size, const char *text)
                 text += length;
         }
         target[n] = '\0';
+}
+
+/* U+0080 to U+009F, which some terminals obey as well. */
+static int is_high_control(const unsigned char *at)
+{
+        return at[0] == 0xc2 && at[1] < 0xa0;
+}
+
+/* One character as it is shown; returns how many bytes of the text that was. */
+static size_t show(const unsigned char *at, char shown[8])
+{
+        size_t n = utf8_char_bytes((const char *)at);
+
+        memset(shown, 0, 8);
+        if (n == 0)
+                strcpy(shown, "?");
+        else if (*at == '\n')
+                strcpy(shown, "\\n");
+        else if (*at == '\t')
+                strcpy(shown, "\\t");
+        else if (*at < ' ' || *at == 0x7f)
+                snprintf(shown, 8, "\\x%02x", *at);
+        else if (is_high_control(at))
+                snprintf(shown, 8, "\\x%02x", at[1]);
+        else
+                memcpy(shown, at, n);
+        return n > 0 ? n : 1;
+}
+
+void utf8_show(char *out, size_t size, const char *text)
+{
+        const unsigned char *at = (const unsigned char *)(text != NULL ? text : "");
+        size_t length = 0;
+
+        while (*at != '\0') {
+                char shown[8];
+                at += show(at, shown);
+                if (length + strlen(shown) >= size)
+                        break;
+                strcpy(out + length, shown);
+                length += strlen(shown);
+        }
+        out[length] = '\0';
 }

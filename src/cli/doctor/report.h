@@ -1,4 +1,4 @@
-/* What the parts of `pgcourier check` and `doctor` share: a list of findings. */
+/* What `pgcourier check` and `doctor` report, line by line, and the checks that both make. */
 #pragma once
 
 #include "base/error.h"
@@ -35,9 +35,6 @@ struct blocking_conn *check_connection(const struct config *config, struct repor
  * program knows. */
 bool check_database(struct blocking_conn *conn, const struct postgres_config *postgres,
     const struct config *config, struct report *report);
-
-/* A warning for each sink that the relay which delivers it has with other settings. */
-void check_settings(struct blocking_conn *conn, const struct config *config, struct report *report);
 
 /* Opens each sink, and with `connects` probes it. False if a sink did not end in time: then the
  * config must not be freed any more. */

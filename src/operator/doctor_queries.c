@@ -1,4 +1,5 @@
-/* The server itself, and what else goes on in it that hurts deliveries. */
+/* The server itself, what else goes on in it that hurts deliveries, and what of our own tables the status
+ * document does not show. */
 #include "operator/doctor_queries.h"
 
 #include <stddef.h>
@@ -80,8 +81,8 @@ static const char excess_sql[] =
     "  WHERE NOT EXISTS (SELECT FROM excess)";
 
 /* Its tail waits for the slowest listener of the cluster, and a listener in a transaction reads
- * nothing. Who listens cannot be seen from outside; most likely it is whoever has forgotten a transaction,
- * else the oldest of those that work in one. */
+ * nothing. Listeners cannot be seen from outside; most likely it is a session that is idle in a
+ * transaction, else the oldest that works in one. */
 static const char queue_sql[] =
     "SELECT CASE WHEN usage < 0.05 THEN 'ok' WHEN usage < 0.5 THEN 'warn' ELSE 'fail' END,"
     "  format('%s %% of the notification queue are full%s', round(usage::numeric * 100, 1),"
@@ -122,8 +123,9 @@ static const char xmin_sql[] =
     "   ', for ' || date_trunc('second', held), CASE WHEN is_bad THEN"
     "   '; dead rows pile up behind it and settling becomes slow' ELSE '' END),"
     "  CASE WHEN is_bad THEN remedy END"
-    " FROM oldest, LATERAL (SELECT age > 1000000 OR held > '5 min') AS judged (is_bad)"
-    " UNION ALL SELECT 'ok', 'nobody holds one', NULL WHERE NOT EXISTS (SELECT FROM oldest)";
+    " FROM oldest, LATERAL (SELECT age > CASE WHEN since IS NULL THEN 100000 ELSE 1000000 END"
+    "  OR held > '5 min') AS judged (is_bad)"
+    " UNION ALL SELECT 'ok', 'none is held', NULL WHERE NOT EXISTS (SELECT FROM oldest)";
 
 static const char idle_sql[] =
     "WITH idle AS (SELECT pid, application_name, usename, client_addr,"
@@ -141,6 +143,70 @@ static const char idle_sql[] =
     "    current_user) END), NULL"
     "  WHERE NOT EXISTS (SELECT FROM idle WHERE held > '1 min')";
 
+/* The status document is about the sinks of the configuration. */
+static const char others_sql[] =
+    "WITH owned (sink, what) AS ("
+    "  SELECT sink, count(*) || CASE count(*) WHEN 1 THEN ' dead letter' ELSE ' dead letters' END"
+    "  FROM courier.dead_letter GROUP BY sink"
+    " UNION ALL SELECT sink, count(*) || CASE count(*) WHEN 1 THEN ' parked delivery'"
+    "   ELSE ' parked deliveries' END FROM courier.parked GROUP BY sink"
+    " UNION ALL SELECT sink, 'a pause by the ' || by || coalesce(' (' || reason || ')', '')"
+    "  FROM courier.pause"
+    " UNION ALL SELECT sink, count(*) || CASE count(*) WHEN 1 THEN ' endpoint that fails or is"
+    " disabled' ELSE ' endpoints that fail or are disabled' END FROM courier.endpoint"
+    "  WHERE state = 'disabled' OR failing_since IS NOT NULL GROUP BY sink),"
+    " other AS (SELECT sink, string_agg(what, ', ') AS what FROM owned"
+    "  WHERE sink <> ALL (coalesce($1::text[], ARRAY(SELECT sink FROM courier.cursor"
+    "   UNION SELECT sink FROM courier.pause UNION SELECT sink FROM courier.endpoint)))"
+    "  GROUP BY sink)"
+    " SELECT 'warn', format('sink %s, which %s, has %s', sink, CASE WHEN $1::text[] IS NULL"
+    "   THEN 'no relay has ever run' ELSE 'is in no configuration here' END, what),"
+    "  format('See `pgcourier dead list --sink %s`, `pgcourier parked list --sink %s` and"
+    " `pgcourier endpoint list --sink %s`; `pgcourier resume %s` ends pauses', sink, sink, sink,"
+    "   sink) FROM other"
+    " UNION ALL SELECT 'ok', 'nothing of them is stuck', NULL"
+    "  WHERE NOT EXISTS (SELECT FROM other)";
+
+/* Nothing that the status document finds wrong, but the outbox keeps their events. */
+static const char paused_endpoints_sql[] =
+    "WITH paused AS (SELECT name, state_reason FROM courier.endpoint WHERE state = 'paused')"
+    " (SELECT 'warn', format('endpoint %s is paused%s', name, ': ' || state_reason),"
+    "  format('`pgcourier endpoint resume %s`', name) FROM paused ORDER BY name LIMIT 20)"
+    " UNION ALL SELECT 'warn', format('%s more endpoints are paused', count(*) - 20),"
+    "  '`pgcourier endpoint list`' FROM paused HAVING count(*) > 20"
+    " UNION ALL SELECT 'ok', 'none', NULL WHERE NOT EXISTS (SELECT FROM paused)";
+
+/* As maintenance last found them. */
+static const char partitions_sql[] =
+    "WITH part AS (SELECT * FROM courier.retention),"
+    " ahead AS (SELECT count(*) FILTER (WHERE lower > last_id) AS n,"
+    "   greatest(0, coalesce(max(upper) - 1, 0) - last_id) AS ids"
+    "  FROM coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0) AS last_id, part"
+    "  GROUP BY last_id)"
+    " SELECT 'warn', 'none is ahead: no relay maintains the outbox',"
+    "  'Start `pgcourier run`, or now and then `pgcourier maintain`' FROM ahead WHERE n = 0"
+    " UNION ALL SELECT 'ok', format('%s, %s ids ahead, the oldest %s',"
+    "  (SELECT count(*) FROM part WHERE lower IS NOT NULL), ids,"
+    "  coalesce('begun ' || (SELECT date_trunc('second', began_at) FROM part ORDER BY lower LIMIT "
+    "1),"
+    "   'not begun')), NULL FROM ahead WHERE n > 0";
+
+/* With the partitions of those that have any. */
+static const char bloat_sql[] =
+    "SELECT CASE WHEN dead > 100000 AND dead > live THEN 'warn' ELSE 'ok' END,"
+    "  format('%s: %s, about %s rows, %s dead', name, size, live, dead),"
+    "  CASE WHEN dead > 100000 AND dead > live THEN"
+    "   format('VACUUM courier.%I; if that does not help, see snapshots above', name) END"
+    " FROM (SELECT c.relname AS name, pg_size_pretty(sum(pg_total_relation_size(part.oid))) AS "
+    "size,"
+    "   sum(coalesce(n_live_tup, 0)) AS live, sum(coalesce(n_dead_tup, 0)) AS dead"
+    "  FROM pg_class AS c, LATERAL (SELECT c.oid UNION"
+    "    SELECT inhrelid FROM pg_inherits WHERE inhparent = c.oid) AS part"
+    "   LEFT JOIN pg_stat_user_tables AS s ON s.relid = part.oid"
+    "  WHERE c.relnamespace = 'courier'::regnamespace"
+    "   AND c.relname IN ('outbox', 'cursor', 'parked', 'dead_letter')"
+    "  GROUP BY c.relname ORDER BY c.relname) AS of_ours";
+
 const struct health_check health_server_checks[] = {
     {"release", release_sql, false},
     {"durability", durability_sql, false},
@@ -152,3 +218,36 @@ const struct health_check health_server_checks[] = {
     {"sessions", idle_sql, false},
     {0},
 };
+
+const struct health_check health_schema_checks[] = {
+    {"other sinks", others_sql, true},
+    {"paused endpoints", paused_endpoints_sql, false},
+    {"partitions", partitions_sql, false},
+    {"tables", bloat_sql, false},
+    {0},
+};
+
+#define LOCK_OWNER                                                                                 \
+        "EXISTS (SELECT FROM pg_catalog.pg_locks AS l WHERE l.locktype = 'advisory'"               \
+        " AND l.classid = 1668248946 AND l.objsubid = 2 AND l.granted AND l.objid = "              \
+        "c.lock_id::oid"                                                                           \
+        " AND coalesce(has_table_privilege((SELECT usesysid FROM pg_stat_activity AS a"            \
+        "   WHERE a.pid = l.pid), 'courier.cursor', 'UPDATE'), true)"                              \
+        " AND l.database = (SELECT oid FROM pg_catalog.pg_database"                                \
+        "   WHERE datname = pg_catalog.current_database()))"
+
+struct rows *health_ask_settings(struct blocking_conn *conn, struct error *error)
+{
+        return blocking_conn_query(conn,
+            "SELECT DISTINCT noted.name, noted.settings FROM courier.sink AS noted"
+            " JOIN courier.cursor AS c ON c.sink = noted.name WHERE " LOCK_OWNER,
+            NULL, 0, error);
+}
+
+struct rows *health_ask(struct blocking_conn *conn, const struct health_check *check,
+    const char *sinks, struct error *error)
+{
+        const struct parameter parameter = {.value = sinks};
+
+        return blocking_conn_query(conn, check->sql, &parameter, check->needs_sinks, error);
+}
