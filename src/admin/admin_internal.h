@@ -2,7 +2,7 @@
 #pragma once
 
 #include "admin/admin.h"
-#include "admin/http/access.h"
+#include "admin/http/routes.h"
 #include "base/list.h"
 #include "loop/http/http_listener.h"
 #include "loop/http/listen_socket.h"

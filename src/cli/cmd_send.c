@@ -8,8 +8,8 @@
 #include "cli/send_follow.h"
 #include "config/config.h"
 #include "config/units.h"
-#include "operator/follow.h"
-#include "outbox/event_headers.h"
+#include "operator/history.h"
+#include "outbox/event_row.h"
 #include "sinks/email/email_address.h"
 
 #include <jansson.h>

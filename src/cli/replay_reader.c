@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "cli/destinations.h"
 #include "operator/filter_check.h"
-#include "outbox/event_headers.h"
+#include "outbox/event_row.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "cli/destinations.h"
 #include "cli/remedy.h"
 #include "operator/filter_check.h"
-#include "operator/follow.h"
+#include "operator/history.h"
 #include "pg/array_literal.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
--- How far one event has come at one sink or receiver (used by src/operator/follow.c).
+-- How far one event has come at one sink or receiver (used by src/operator/history.c).
 --
 -- $1 sink  $2 lane  $3 id  $4 xid  $5 when its transaction had committed
 --

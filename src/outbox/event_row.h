@@ -4,12 +4,22 @@
  */
 #pragma once
 
-#include "outbox/event_headers.h"
 #include "pgcourier/event.h"
 
 #include <libpq-fe.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Owns what the headers of a page's events point at; zero-initialised. */
+struct event_headers {
+        struct header_block *blocks;
+};
+
+/* Sets event->headers from jsonb in PostgreSQL's binary format. A value that is not a string is
+ * given as its JSON text; a name or value with a NUL character is left out. */
+void event_headers_read(
+    struct event_headers *headers, const char *jsonb, size_t length, struct event *event);
+void event_headers_deinit(struct event_headers *headers);
 
 enum event_column {
         COLUMN_ID,

@@ -4,7 +4,6 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "outbox/event_headers.h"
 #include "outbox/event_row.h"
 #include "outbox/routing.h"
 #include "outbox/session.h"

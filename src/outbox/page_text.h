@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "outbox/routing_params.h"
+#include "outbox/routing.h"
 #include "pg/pg_conn.h"
 
 #include <stdbool.h>

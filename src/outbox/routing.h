@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "pg/array_literal.h"
 #include "pgcourier/event.h"
 
 #include <stdbool.h>
@@ -30,3 +31,39 @@ bool routing_matches(const struct routing *routing, const struct event *event);
 
 /* The part of it that looks at the topic alone. */
 bool routing_matches_topic(const struct routing *routing, const char *topic);
+
+/*
+ * Routings as parameters of page.sql, so that hardly any unwanted event leaves the
+ * database. Each pattern becomes what is cheapest there: an equality, a LIKE of
+ * a prefix (and another, of what goes on behind a dot, if it ends in one `*`), or
+ * a part of one regular expression.
+ *
+ * Of several routings the union is asked for: topics that any of them names,
+ * types if all name some. Where that would cost more than reading everything
+ * (thousands of receivers), everything is read. Filters are asked later, and apart
+ * (filter_queue.h).
+ */
+
+struct routing;
+
+enum route_param {
+        ROUTE_TOPICS, /* five that make a set of patterns, see enum pattern_param */
+        ROUTE_NOT_TOPICS = ROUTE_TOPICS + 5, /* another */
+        ROUTE_TYPES = ROUTE_NOT_TOPICS + 5,
+        ROUTE_TYPE_REGEX,
+        ROUTE_NOT_TYPE_REGEX,
+        ROUTE_HEADER_NAMES,
+        ROUTE_HEADER_VALUES,
+        N_ROUTE_PARAMS,
+};
+
+struct routing_params {
+        const char *values[N_ROUTE_PARAMS]; /* borrowed from `texts`; NULL: no such condition */
+        struct array_literal texts[N_ROUTE_PARAMS];
+        bool is_any_topic; /* but for those that are left out */
+        bool is_exact;     /* what passes is just what one of the routings takes */
+};
+
+void routing_params_init(
+    struct routing_params *params, const struct routing *const *routings, size_t n_routings);
+void routing_params_deinit(struct routing_params *params);

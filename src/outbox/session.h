@@ -8,7 +8,7 @@
 #include "base/list.h"
 #include "outbox/outbox.h"
 #include "outbox/page_text.h"
-#include "outbox/routing_params.h"
+#include "outbox/routing.h"
 #include "outbox/stragglers.h"
 #include "pg/array_literal.h"
 #include "pg/pg_conn.h"

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "pg/dsn.h"
 #include "pg/pg_error.h"
-#include "pg/tls_default.h"
 
 #include <errno.h>
 #include <libpq-fe.h>

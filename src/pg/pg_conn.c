@@ -7,8 +7,8 @@
 #include "log/log.h"
 #include "loop/socket_watch.h"
 #include "loop/timer.h"
+#include "pg/dsn.h"
 #include "pg/pg_error.h"
-#include "pg/tls_default.h"
 
 #include <assert.h>
 #include <stdlib.h>

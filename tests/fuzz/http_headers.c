@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "fuzz.h"
-#include "sinks/http/http_fixed_headers.h"
+#include "sinks/http/http_target.h"
 
 #include <stdio.h>
 #include <stdlib.h>

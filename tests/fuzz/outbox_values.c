@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "fuzz.h"
-#include "outbox/event_headers.h"
+#include "outbox/event_row.h"
 
 #include <jansson.h>
 #include <stdlib.h>

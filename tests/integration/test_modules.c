@@ -343,7 +343,7 @@ Test(modules, refuse_options_where_they_stand)
         expect_refused(&package, "{file: sink-file.so}", 3,
             "sinks[0].module.options: path is required: the file to append to");
         expect_refused(&package, "{file: sink-file.so, options: {path: [/tmp/x]}}", 3,
-            "sinks[0].module.options.path: is a list or a mapping; allowed for an option");
+            "sinks[0].module.options.path: must be a single value; found a list");
         expect_refused(&package, "{file: sink-file.so, options: {Path: /tmp/x}}", 3,
             "sinks[0].module.options.Path: is not the name of an option");
         expect_refused(&package, "{file: sink-file.so, options: {path: }}", 3,
@@ -353,7 +353,7 @@ Test(modules, refuse_options_where_they_stand)
         expect_refused(&package, "{file: sink-file.so, options: {path: \"/a\\nb\"}}", 3,
             "sinks[0].module.options.path: holds a line break");
         expect_refused(&package, "{file: sink-file.so, options: [path]}", 3,
-            "sinks[0].module.options: is not a mapping");
+            "sinks[0].module.options: must be a mapping of names to single values");
         package_free(&package);
 }
 

@@ -3,7 +3,7 @@
  * say, and what only the database can judge, the filters.
  */
 #include "base/alloc.h"
-#include "outbox/routing_params.h"
+#include "outbox/routing.h"
 #include "outbox/session.h"
 #include "store_rig.h"
 #include "support/reader.h"

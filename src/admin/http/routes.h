@@ -4,9 +4,11 @@
  */
 #pragma once
 
+#include "config/config.h"
 #include "loop/http/http_listener.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct admin;
@@ -31,3 +33,27 @@ extern const struct route admin_routes[];
 
 /* Answers any request. */
 void routes_answer(struct admin *admin, struct http_call *request);
+
+/* Who may ask: by the token that a request carries, and by the host that it names. */
+
+/* The configured token. Only its hash is kept in memory here. */
+struct token {
+        bool is_set;
+        unsigned char hash[32]; /* SHA-256 */
+};
+
+void token_init(struct token *token, const char *text); /* NULL: none is configured */
+
+/* `authorization` is the header's value, or NULL. How long it takes tells nothing of the token. */
+bool token_matches(const struct token *token, const char *authorization);
+
+/*
+ * Whether a request was meant for us. A foreign web page can have its
+ * own name resolved to 127.0.0.1 and then read, from the visitor's browser, what
+ * only this machine may read (DNS rebinding). Such a request names that page's
+ * host. An IP address cannot be rebound, so any is good: probes and Prometheus
+ * address a pod by an address that is not known beforehand.
+ *
+ * `host` is the header's value, with or without a port; NULL is refused.
+ */
+bool host_is_ours(const struct admin_config *config, const char *host);

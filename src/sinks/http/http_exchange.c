@@ -23,7 +23,7 @@
 #include "loop/curl_driver.h"
 #include "loop/timer.h"
 #include "sinks/address_guard.h"
-#include "sinks/http/http_fixed_headers.h"
+#include "sinks/http/http_target.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -20,8 +20,8 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "sinks/format/event_json.h"
-#include "sinks/http/http_fixed_headers.h"
 #include "sinks/http/http_signing.h"
+#include "sinks/http/http_target.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

@@ -10,7 +10,6 @@
 #include "config/config.h"
 #include "sinks/format/event_json.h"
 #include "sinks/http/http_batcher.h"
-#include "sinks/http/http_fixed_headers.h"
 #include "sinks/http/http_headers.h"
 #include "sinks/http/http_target.h"
 

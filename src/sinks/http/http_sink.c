@@ -19,7 +19,6 @@
 #include "loop/timer.h"
 #include "sinks/address_guard.h"
 #include "sinks/http/http_batcher.h"
-#include "sinks/http/http_fixed_headers.h"
 #include "sinks/http/http_message.h"
 #include "sinks/http/http_requests.h"
 #include "sinks/http/http_target.h"

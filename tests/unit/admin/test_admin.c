@@ -1,5 +1,5 @@
 /* What the admin endpoint decides without a socket: whose host it is, whose token, what an address is. */
-#include "admin/http/access.h"
+#include "admin/http/routes.h"
 #include "admin/readiness.h"
 #include "config/config.h"
 #include "telemetry/telemetry.h"

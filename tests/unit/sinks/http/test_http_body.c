@@ -2,9 +2,9 @@
 #include "base/bytes.h"
 #include "config/config.h"
 #include "sinks/http/http_batcher.h"
-#include "sinks/http/http_fixed_headers.h"
 #include "sinks/http/http_headers.h"
 #include "sinks/http/http_message.h"
+#include "sinks/http/http_target.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

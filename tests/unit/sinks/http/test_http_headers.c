@@ -1,8 +1,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "config/config.h"
-#include "sinks/http/http_fixed_headers.h"
 #include "sinks/http/http_headers.h"
+#include "sinks/http/http_target.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
