@@ -66,6 +66,170 @@ static json_t *source_part(const struct status_basis *basis)
         return source;
 }
 
+/* A sink is stalled if events wait for so long without a known reason, and nothing was settled. */
+#define STALLED_S 60
+
+static json_t *quantiles(const struct quantiles *quantiles)
+{
+        return json_pack(
+            "{s:o s:o}", "p50", json_seconds(quantiles->p50), "p99", json_seconds(quantiles->p99));
+}
+
+static json_t *counters(const struct sink_telemetry *sink)
+{
+        json_int_t redelivered = 0;
+
+        for (int cause = 0; cause < REDELIVERY_CAUSES; cause++)
+                redelivered += (json_int_t)sink->redeliveries[cause];
+        return json_pack("{s:I s:I s:I s:I s:I s:I}", "delivered",
+            (json_int_t)sink->outcomes[TELEMETRY_DELIVERED], "retried",
+            (json_int_t)sink->outcomes[TELEMETRY_RETRY], "dead",
+            (json_int_t)sink->outcomes[TELEMETRY_DEAD], "dropped",
+            (json_int_t)sink->outcomes[TELEMETRY_DROPPED], "redelivered", redelivered, "bytes",
+            (json_int_t)sink->payload_bytes);
+}
+
+static json_t *series(struct sink_telemetry *sink, int64_t now_us)
+{
+        struct minutes_step steps[MINUTES_STEPS];
+        json_t *rate = json_array();
+        json_t *p50 = json_array();
+        json_t *p99 = json_array();
+        json_t *backlog = json_array();
+
+        minutes_series(&sink->minutes, now_us, steps);
+        for (int i = 0; i < MINUTES_STEPS; i++) {
+                json_array_append_new(rate, json_real(steps[i].rate));
+                json_array_append_new(p50, json_seconds(steps[i].latency.p50));
+                json_array_append_new(p99, json_seconds(steps[i].latency.p99));
+                json_array_append_new(
+                    backlog, steps[i].backlog < 0 ? json_null() : json_integer(steps[i].backlog));
+        }
+        return json_pack("{s:i s:o s:o s:o s:o}", "step", (int)(MINUTES_STEP_US / 1000000), "rate",
+            rate, "p50", p50, "p99", p99, "backlog", backlog);
+}
+
+static void add_last_minute(json_t *document, struct sink_telemetry *sink, int64_t now_us)
+{
+        struct last_minute minute;
+        json_t *stages = json_object();
+
+        minutes_last_minute(&sink->minutes, now_us, &minute);
+        for (unsigned stage = 0; stage < STAGES; stage++)
+                json_object_set_new(stages, telemetry_stage_name((enum telemetry_stage)stage),
+                    quantiles(&minute.stages[stage]));
+        json_object_set_new(document, "rate", json_real(minute.rate));
+        json_object_set_new(document, "latency", quantiles(&minute.latency));
+        json_object_set_new(document, "stages", stages);
+}
+
+static json_t *last_error(const struct sink_telemetry *sink)
+{
+        if (sink->last_error.at_us == 0)
+                return json_null();
+        return json_pack("{s:o s:s s:s s:o}", "at", json_time(sink->last_error.at_us), "outcome",
+            telemetry_outcome_name(sink->last_error.outcome), "fault",
+            telemetry_fault_name(sink->last_error.fault), "words",
+            json_words(sink->last_error.words));
+}
+
+static json_t *slow_filters(const struct sink_telemetry *sink)
+{
+        if (sink->n_slow_filters == 0)
+                return json_null();
+        return json_pack("{s:I s:o}", "count", (json_int_t)sink->n_slow_filters, "endpoint",
+            json_words(sink->slow_filter));
+}
+
+/* What only the database knows. */
+static void add_found(json_t *document, const json_t *found)
+{
+        static const char *const members[] = {"topics", "owner", "backlog", "retrying",
+            "unfinished", "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at",
+            "settings_differ", "endpoints", "pauses", "settled_at"};
+
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+                json_object_set_new(document, members[i], json_member(found, members[i]));
+}
+
+/* One as a relay sees it. `found` is what the database says of it, or NULL. */
+static json_t *sink_of_relay(struct sink_telemetry *sink, const json_t *found, int64_t now_us)
+{
+        json_t *document = json_pack("{s:s s:s s:o s:s s:o s:o s:I s:I s:o s:o s:o s:o}", "name",
+            sink->name, "kind", sink->kind, "target", json_words(sink->target), "state",
+            sink_state_name(sink->state), "state_reason", json_words(sink->state_reason),
+            "state_since", json_time(sink->state_since_us), "in_flight",
+            (json_int_t)sink->in_flight, "window", (json_int_t)sink->window, "counters",
+            counters(sink), "series", series(sink, now_us), "last_error", last_error(sink),
+            "last_delivery_at", json_time(sink->last_delivery_us));
+
+        add_found(document, found);
+        json_object_set_new(document, "slow_filters", slow_filters(sink));
+        add_last_minute(document, sink, now_us);
+        return document;
+}
+
+static double number_of(const json_t *object, const char *name)
+{
+        return json_number_value(json_object_get(object, name));
+}
+
+static const json_t *find_pause(const json_t *found, const char *by)
+{
+        const json_t *pause;
+        size_t i;
+
+        json_array_foreach(json_object_get(found, "pauses"), i, pause)
+        {
+                if (strcmp(json_string_value(json_object_get(pause, "by")), by) == 0)
+                        return pause;
+        }
+        return NULL;
+}
+
+static bool is_stalled(const json_t *found)
+{
+        return number_of(json_object_get(found, "backlog"), "overdue_age") >= STALLED_S &&
+               number_of(found, "settled_age") >= STALLED_S;
+}
+
+/* As far as the database knows it: it cannot tell that a destination is down. */
+static void add_state(json_t *document, const json_t *found)
+{
+        const json_t *pause = NULL;
+        const char *state = "running";
+
+        if (!json_is_object(json_object_get(found, "owner")))
+                state = "unowned";
+        else if ((pause = find_pause(found, "operator")) != NULL)
+                state = "paused";
+        else if ((pause = find_pause(found, "relay")) != NULL)
+                state = "refused";
+        else if (is_stalled(found))
+                state = "stalled";
+        json_object_set_new(document, "state", json_string(state));
+        json_object_set_new(document, "state_reason", json_member(pause, "reason"));
+        json_object_set_new(document, "state_since", json_member(pause, "since"));
+}
+
+/* One as the database alone does; `config` may be NULL. */
+static json_t *sink_of_database(
+    const char *name, const struct sink_config *config, const json_t *found)
+{
+        static const char *const unknown[] = {"in_flight", "window", "counters", "rate", "latency",
+            "stages", "series", "last_error", "last_delivery_at", "slow_filters"};
+        char *target = config != NULL ? sink_config_target(config) : NULL;
+        json_t *document = json_pack("{s:s s:s? s:s?}", "name", name, "kind",
+            config != NULL ? sink_config_kind(config) : NULL, "target", target);
+
+        free(target);
+        add_state(document, found);
+        add_found(document, found);
+        for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+                json_object_set_new(document, unknown[i], json_null());
+        return document;
+}
+
 static json_t *sinks_of_relay(struct telemetry *telemetry, const json_t *found, int64_t now_us)
 {
         json_t *sinks = json_array();
@@ -74,7 +238,7 @@ static json_t *sinks_of_relay(struct telemetry *telemetry, const json_t *found, 
                 struct sink_telemetry *sink = list_owner(link, struct sink_telemetry, link);
 
                 json_array_append_new(
-                    sinks, status_sink(sink, json_object_get(found, sink->name), now_us));
+                    sinks, sink_of_relay(sink, json_object_get(found, sink->name), now_us));
         }
         return sinks;
 }
@@ -87,11 +251,11 @@ static json_t *sinks_of_database(const struct config *config, const json_t *foun
 
         for (unsigned i = 0; config != NULL && i < config->n_sinks; i++)
                 json_array_append_new(
-                    sinks, status_sink_without_relay(config->sinks[i].name, &config->sinks[i],
+                    sinks, sink_of_database(config->sinks[i].name, &config->sinks[i],
                                json_object_get(found, config->sinks[i].name)));
         if (config == NULL)
                 json_object_foreach((json_t *)(uintptr_t)found, name, sink)
-                    json_array_append_new(sinks, status_sink_without_relay(name, NULL, sink));
+                    json_array_append_new(sinks, sink_of_database(name, NULL, sink));
         return sinks;
 }
 
@@ -218,167 +382,5 @@ json_t *status_document(const struct status_basis *basis)
         for (size_t i = 0; i < sizeof members / sizeof *members; i++)
                 json_object_set_new(document, members[i], json_member(basis->found, members[i]));
         json_object_set_new(document, "attention", findings_find(document));
-        return document;
-}
-
-/* A sink is stalled if events wait for so long without a known reason, and nothing was settled. */
-#define STALLED_S 60
-
-static json_t *quantiles(const struct quantiles *quantiles)
-{
-        return json_pack(
-            "{s:o s:o}", "p50", json_seconds(quantiles->p50), "p99", json_seconds(quantiles->p99));
-}
-
-static json_t *counters(const struct sink_telemetry *sink)
-{
-        json_int_t redelivered = 0;
-
-        for (int cause = 0; cause < REDELIVERY_CAUSES; cause++)
-                redelivered += (json_int_t)sink->redeliveries[cause];
-        return json_pack("{s:I s:I s:I s:I s:I s:I}", "delivered",
-            (json_int_t)sink->outcomes[TELEMETRY_DELIVERED], "retried",
-            (json_int_t)sink->outcomes[TELEMETRY_RETRY], "dead",
-            (json_int_t)sink->outcomes[TELEMETRY_DEAD], "dropped",
-            (json_int_t)sink->outcomes[TELEMETRY_DROPPED], "redelivered", redelivered, "bytes",
-            (json_int_t)sink->payload_bytes);
-}
-
-static json_t *series(struct sink_telemetry *sink, int64_t now_us)
-{
-        struct minutes_step steps[MINUTES_STEPS];
-        json_t *rate = json_array();
-        json_t *p50 = json_array();
-        json_t *p99 = json_array();
-        json_t *backlog = json_array();
-
-        minutes_series(&sink->minutes, now_us, steps);
-        for (int i = 0; i < MINUTES_STEPS; i++) {
-                json_array_append_new(rate, json_real(steps[i].rate));
-                json_array_append_new(p50, json_seconds(steps[i].latency.p50));
-                json_array_append_new(p99, json_seconds(steps[i].latency.p99));
-                json_array_append_new(
-                    backlog, steps[i].backlog < 0 ? json_null() : json_integer(steps[i].backlog));
-        }
-        return json_pack("{s:i s:o s:o s:o s:o}", "step", (int)(MINUTES_STEP_US / 1000000), "rate",
-            rate, "p50", p50, "p99", p99, "backlog", backlog);
-}
-
-static void add_last_minute(json_t *document, struct sink_telemetry *sink, int64_t now_us)
-{
-        struct last_minute minute;
-        json_t *stages = json_object();
-
-        minutes_last_minute(&sink->minutes, now_us, &minute);
-        for (unsigned stage = 0; stage < STAGES; stage++)
-                json_object_set_new(stages, telemetry_stage_name((enum telemetry_stage)stage),
-                    quantiles(&minute.stages[stage]));
-        json_object_set_new(document, "rate", json_real(minute.rate));
-        json_object_set_new(document, "latency", quantiles(&minute.latency));
-        json_object_set_new(document, "stages", stages);
-}
-
-static json_t *last_error(const struct sink_telemetry *sink)
-{
-        if (sink->last_error.at_us == 0)
-                return json_null();
-        return json_pack("{s:o s:s s:s s:o}", "at", json_time(sink->last_error.at_us), "outcome",
-            telemetry_outcome_name(sink->last_error.outcome), "fault",
-            telemetry_fault_name(sink->last_error.fault), "words",
-            json_words(sink->last_error.words));
-}
-
-static json_t *slow_filters(const struct sink_telemetry *sink)
-{
-        if (sink->n_slow_filters == 0)
-                return json_null();
-        return json_pack("{s:I s:o}", "count", (json_int_t)sink->n_slow_filters, "endpoint",
-            json_words(sink->slow_filter));
-}
-
-/* What only the database knows. */
-static void add_found(json_t *document, const json_t *found)
-{
-        static const char *const members[] = {"topics", "owner", "backlog", "retrying",
-            "unfinished", "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at",
-            "settings_differ", "endpoints", "pauses", "settled_at"};
-
-        for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-                json_object_set_new(document, members[i], json_member(found, members[i]));
-}
-
-json_t *status_sink(struct sink_telemetry *sink, const json_t *found, int64_t now_us)
-{
-        json_t *document = json_pack("{s:s s:s s:o s:s s:o s:o s:I s:I s:o s:o s:o s:o}", "name",
-            sink->name, "kind", sink->kind, "target", json_words(sink->target), "state",
-            sink_state_name(sink->state), "state_reason", json_words(sink->state_reason),
-            "state_since", json_time(sink->state_since_us), "in_flight",
-            (json_int_t)sink->in_flight, "window", (json_int_t)sink->window, "counters",
-            counters(sink), "series", series(sink, now_us), "last_error", last_error(sink),
-            "last_delivery_at", json_time(sink->last_delivery_us));
-
-        add_found(document, found);
-        json_object_set_new(document, "slow_filters", slow_filters(sink));
-        add_last_minute(document, sink, now_us);
-        return document;
-}
-
-static double number_of(const json_t *object, const char *name)
-{
-        return json_number_value(json_object_get(object, name));
-}
-
-static const json_t *find_pause(const json_t *found, const char *by)
-{
-        const json_t *pause;
-        size_t i;
-
-        json_array_foreach(json_object_get(found, "pauses"), i, pause)
-        {
-                if (strcmp(json_string_value(json_object_get(pause, "by")), by) == 0)
-                        return pause;
-        }
-        return NULL;
-}
-
-static bool is_stalled(const json_t *found)
-{
-        return number_of(json_object_get(found, "backlog"), "overdue_age") >= STALLED_S &&
-               number_of(found, "settled_age") >= STALLED_S;
-}
-
-/* As far as the database knows it: it cannot tell that a destination is down. */
-static void add_state(json_t *document, const json_t *found)
-{
-        const json_t *pause = NULL;
-        const char *state = "running";
-
-        if (!json_is_object(json_object_get(found, "owner")))
-                state = "unowned";
-        else if ((pause = find_pause(found, "operator")) != NULL)
-                state = "paused";
-        else if ((pause = find_pause(found, "relay")) != NULL)
-                state = "refused";
-        else if (is_stalled(found))
-                state = "stalled";
-        json_object_set_new(document, "state", json_string(state));
-        json_object_set_new(document, "state_reason", json_member(pause, "reason"));
-        json_object_set_new(document, "state_since", json_member(pause, "since"));
-}
-
-json_t *status_sink_without_relay(
-    const char *name, const struct sink_config *config, const json_t *found)
-{
-        static const char *const unknown[] = {"in_flight", "window", "counters", "rate", "latency",
-            "stages", "series", "last_error", "last_delivery_at", "slow_filters"};
-        char *target = config != NULL ? sink_config_target(config) : NULL;
-        json_t *document = json_pack("{s:s s:s? s:s?}", "name", name, "kind",
-            config != NULL ? sink_config_kind(config) : NULL, "target", target);
-
-        free(target);
-        add_state(document, found);
-        add_found(document, found);
-        for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
-                json_object_set_new(document, unknown[i], json_null());
         return document;
 }

@@ -10,8 +10,6 @@
 
 struct config;
 struct recent_delivery;
-struct sink_config;
-struct sink_telemetry;
 struct telemetry;
 
 struct status_basis {
@@ -26,12 +24,6 @@ struct status_basis {
 
 /* A new reference. Refreshes the telemetry. */
 json_t *status_document(const struct status_basis *basis);
-
-/* One of its sinks, as a relay sees it, and as the database alone does (`config` may be NULL). `found`
- * is what the database says of it, or NULL. */
-json_t *status_sink(struct sink_telemetry *sink, const json_t *found, int64_t now_us);
-json_t *status_sink_without_relay(
-    const char *name, const struct sink_config *config, const json_t *found);
 
 /* One entry of its "recent". */
 json_t *status_delivery(const struct recent_delivery *delivery);

@@ -1,4 +1,5 @@
-/* One row for each metric: what it is called, what it means and where its samples come from. */
+/* One row for each metric: what it is called, what it means and where its samples come from; and the two
+ * formats in which the rows are written. */
 #include "admin/metrics/metrics.h"
 
 #include "admin/metrics/metrics_values.h"
@@ -12,7 +13,147 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Exactly one of the last five is set. */
+/* The two text formats, told apart in one place: Prometheus 0.0.4 and OpenMetrics 1.0. A family is begun,
+ * then come its samples. */
+
+enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO };
+
+struct metric_label {
+        const char *name; /* NULL ends a list of labels */
+        const char *value;
+};
+
+struct metrics_text {
+        struct bytes *out; /* borrowed */
+        enum metrics_format format;
+        const char *name; /* of the family: borrowed */
+        enum metric_type type;
+};
+
+static const char *type_name(const struct metrics_text *text)
+{
+        switch (text->type) {
+        case METRIC_COUNTER:
+                return "counter";
+        case METRIC_GAUGE:
+                return "gauge";
+        case METRIC_HISTOGRAM:
+                return "histogram";
+        case METRIC_INFO:
+                return text->format == METRICS_OPENMETRICS ? "info" : "gauge";
+        }
+        abort();
+}
+
+static const char *suffix(const struct metrics_text *text)
+{
+        return text->type == METRIC_COUNTER ? "_total" : text->type == METRIC_INFO ? "_info" : "";
+}
+
+/* The name is without _total and _info; the unit, or NULL, is the name's last word. */
+static void begin_family(struct metrics_text *text, const char *name, enum metric_type type,
+    const char *unit, const char *help)
+{
+        const char *end;
+
+        text->name = name;
+        text->type = type;
+        /* In OpenMetrics a family is called by its bare name, its samples by another. */
+        end = text->format == METRICS_OPENMETRICS ? "" : suffix(text);
+        bytes_printf(text->out, "# HELP %s%s %s\n", name, end, help);
+        bytes_printf(text->out, "# TYPE %s%s %s\n", name, end, type_name(text));
+        if (unit != NULL && text->format == METRICS_OPENMETRICS)
+                bytes_printf(text->out, "# UNIT %s %s\n", name, unit);
+}
+
+static void put_escaped(struct bytes *out, const char *value)
+{
+        for (; *value != '\0'; value++) {
+                if (*value == '\n')
+                        bytes_append_text(out, "\\n");
+                else if (*value == '\\' || *value == '"')
+                        bytes_printf(out, "\\%c", *value);
+                else
+                        bytes_append(out, value, 1);
+        }
+}
+
+/* `le` NULL: none. */
+static void put_labels(struct bytes *out, const struct metric_label *labels, const char *le)
+{
+        const char *before = "{";
+
+        for (; labels != NULL && labels->name != NULL; labels++) {
+                bytes_printf(out, "%s%s=\"", before, labels->name);
+                put_escaped(out, labels->value);
+                bytes_append_text(out, "\"");
+                before = ",";
+        }
+        if (le != NULL) {
+                bytes_printf(out, "%sle=\"%s\"", before, le);
+                before = ",";
+        }
+        if (*before == ',')
+                bytes_append_text(out, "}");
+}
+
+static void format_number(char *out, size_t size, double value)
+{
+        bool is_whole = fabs(value) < 1e15 && value == floor(value);
+
+        snprintf(out, size, is_whole ? "%.0f" : "%.15g", value);
+}
+
+static void put_sample(struct metrics_text *text, const char *end,
+    const struct metric_label *labels, const char *le, double value)
+{
+        char number[40];
+
+        format_number(number, sizeof number, value);
+        bytes_printf(text->out, "%s%s", text->name, end);
+        put_labels(text->out, labels, le);
+        bytes_printf(text->out, " %s\n", number);
+}
+
+/* Labels may be NULL. A value that is not a number means that it is not known: no sample. */
+static void write_sample(struct metrics_text *text, const struct metric_label *labels, double value)
+{
+        if (!isnan(value))
+                put_sample(text, suffix(text), labels, NULL, value);
+}
+
+static void format_bound(const struct metrics_text *text, char *out, size_t size, double bound)
+{
+        format_number(out, size, bound);
+        /* OpenMetrics wants to see that it is no integer. */
+        if (text->format == METRICS_OPENMETRICS && strpbrk(out, ".e") == NULL)
+                strncat(out, ".0", size - strlen(out) - 1);
+}
+
+static void write_histogram(
+    struct metrics_text *text, const struct metric_label *labels, const struct histogram *histogram)
+{
+        const struct histogram_bounds *bounds = histogram->bounds;
+        uint64_t n = 0;
+
+        for (unsigned i = 0; i < bounds->n_bounds; i++) {
+                char bound[40];
+                n += histogram->counts[i];
+                format_bound(text, bound, sizeof bound, (double)bounds->bounds[i] / bounds->units);
+                put_sample(text, "_bucket", labels, bound, (double)n);
+        }
+        put_sample(text, "_bucket", labels, "+Inf", (double)histogram->n_values);
+        put_sample(text, "_sum", labels, NULL, (double)histogram->sum / bounds->units);
+        put_sample(text, "_count", labels, NULL, (double)histogram->n_values);
+}
+
+static void write_end(struct metrics_text *text)
+{
+        if (text->format == METRICS_OPENMETRICS)
+                bytes_append_text(text->out, "# EOF\n");
+}
+
+/* The rows. Of the last five members exactly one is set. */
 struct metric {
         const char *name;
         enum metric_type type;
@@ -107,7 +248,7 @@ static void put(struct metrics_text *text, const struct sink_telemetry *sink, co
 {
         const struct metric_label labels[] = {{"sink", sink->name}, {label, value}, {NULL, NULL}};
 
-        metrics_text_sample(text, labels, number_);
+        write_sample(text, labels, number_);
 }
 
 static void write_outcomes(struct metrics_text *text, const struct metrics_source *source)
@@ -151,7 +292,7 @@ static void write_stages(struct metrics_text *text, const struct metrics_source 
         {
                 const struct metric_label labels[] = {{"sink", sink->name},
                     {"stage", telemetry_stage_name((enum telemetry_stage)i)}, {NULL, NULL}};
-                metrics_text_histogram(text, labels, &sink->stages[i]);
+                write_histogram(text, labels, &sink->stages[i]);
         }
 }
 
@@ -160,18 +301,18 @@ static void write_wakeups(struct metrics_text *text, const struct metrics_source
         for (unsigned i = 0; i < WAKEUP_CAUSES; i++) {
                 const struct metric_label labels[] = {
                     {"cause", wakeup_cause_name((enum wakeup_cause)i)}, {NULL, NULL}};
-                metrics_text_sample(text, labels, (double)source->telemetry->wakeups[i]);
+                write_sample(text, labels, (double)source->telemetry->wakeups[i]);
         }
 }
 
 static void write_poll(struct metrics_text *text, const struct metrics_source *source)
 {
-        metrics_text_histogram(text, NULL, &source->telemetry->source.poll);
+        write_histogram(text, NULL, &source->telemetry->source.poll);
 }
 
 static void write_loop_delay(struct metrics_text *text, const struct metrics_source *source)
 {
-        metrics_text_histogram(text, NULL, &source->telemetry->loop_delay);
+        write_histogram(text, NULL, &source->telemetry->loop_delay);
 }
 
 static void write_build(struct metrics_text *text, const struct metrics_source *source)
@@ -179,7 +320,7 @@ static void write_build(struct metrics_text *text, const struct metrics_source *
         static const struct metric_label labels[] = {{"version", PGCOURIER_VERSION}, {NULL, NULL}};
 
         (void)source;
-        metrics_text_sample(text, labels, 1);
+        write_sample(text, labels, 1);
 }
 
 /* clang-format off */
@@ -246,9 +387,9 @@ static const struct metric metrics[] = {
 static void write_metric(
     struct metrics_text *text, const struct metric *metric, const struct metrics_source *source)
 {
-        metrics_text_family(text, metric->name, metric->type, metric->unit, metric->help);
+        begin_family(text, metric->name, metric->type, metric->unit, metric->help);
         if (metric->of_all != NULL) {
-                metrics_text_sample(text, NULL, metric->of_all(source));
+                write_sample(text, NULL, metric->of_all(source));
                 return;
         }
         if (metric->write != NULL) {
@@ -259,9 +400,9 @@ static void write_metric(
         {
                 const struct metric_label labels[] = {{"sink", sink->name}, {NULL, NULL}};
                 if (metric->histogram_of != NULL)
-                        metrics_text_histogram(text, labels, metric->histogram_of(sink));
+                        write_histogram(text, labels, metric->histogram_of(sink));
                 else
-                        metrics_text_sample(text, labels,
+                        write_sample(text, labels,
                             metric->of_sink != NULL
                                 ? metric->of_sink(sink)
                                 : value_at_sink(source, sink, metric->look_path));
@@ -277,7 +418,7 @@ void metrics_write(struct bytes *out, enum metrics_format format, const struct t
         process_stats_read(&source.process);
         for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++)
                 write_metric(&text, &metrics[i], &source);
-        metrics_text_end(&text);
+        write_end(&text);
 }
 
 const char *metrics_name(size_t i)
@@ -297,125 +438,4 @@ const char *metrics_content_type(enum metrics_format format)
         return format == METRICS_OPENMETRICS
                    ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
                    : "text/plain; version=0.0.4; charset=utf-8";
-}
-
-static const char *type_name(const struct metrics_text *text)
-{
-        switch (text->type) {
-        case METRIC_COUNTER:
-                return "counter";
-        case METRIC_GAUGE:
-                return "gauge";
-        case METRIC_HISTOGRAM:
-                return "histogram";
-        case METRIC_INFO:
-                return text->format == METRICS_OPENMETRICS ? "info" : "gauge";
-        }
-        abort();
-}
-
-static const char *suffix(const struct metrics_text *text)
-{
-        return text->type == METRIC_COUNTER ? "_total" : text->type == METRIC_INFO ? "_info" : "";
-}
-
-void metrics_text_family(struct metrics_text *text, const char *name, enum metric_type type,
-    const char *unit, const char *help)
-{
-        const char *end;
-
-        text->name = name;
-        text->type = type;
-        /* In OpenMetrics a family is called by its bare name, its samples by another. */
-        end = text->format == METRICS_OPENMETRICS ? "" : suffix(text);
-        bytes_printf(text->out, "# HELP %s%s %s\n", name, end, help);
-        bytes_printf(text->out, "# TYPE %s%s %s\n", name, end, type_name(text));
-        if (unit != NULL && text->format == METRICS_OPENMETRICS)
-                bytes_printf(text->out, "# UNIT %s %s\n", name, unit);
-}
-
-static void put_escaped(struct bytes *out, const char *value)
-{
-        for (; *value != '\0'; value++) {
-                if (*value == '\n')
-                        bytes_append_text(out, "\\n");
-                else if (*value == '\\' || *value == '"')
-                        bytes_printf(out, "\\%c", *value);
-                else
-                        bytes_append(out, value, 1);
-        }
-}
-
-/* `le` NULL: none. */
-static void put_labels(struct bytes *out, const struct metric_label *labels, const char *le)
-{
-        const char *before = "{";
-
-        for (; labels != NULL && labels->name != NULL; labels++) {
-                bytes_printf(out, "%s%s=\"", before, labels->name);
-                put_escaped(out, labels->value);
-                bytes_append_text(out, "\"");
-                before = ",";
-        }
-        if (le != NULL) {
-                bytes_printf(out, "%sle=\"%s\"", before, le);
-                before = ",";
-        }
-        if (*before == ',')
-                bytes_append_text(out, "}");
-}
-
-static void format_number(char *out, size_t size, double value)
-{
-        bool is_whole = fabs(value) < 1e15 && value == floor(value);
-
-        snprintf(out, size, is_whole ? "%.0f" : "%.15g", value);
-}
-
-static void put_sample(struct metrics_text *text, const char *end,
-    const struct metric_label *labels, const char *le, double value)
-{
-        char number[40];
-
-        format_number(number, sizeof number, value);
-        bytes_printf(text->out, "%s%s", text->name, end);
-        put_labels(text->out, labels, le);
-        bytes_printf(text->out, " %s\n", number);
-}
-
-void metrics_text_sample(struct metrics_text *text, const struct metric_label *labels, double value)
-{
-        if (!isnan(value))
-                put_sample(text, suffix(text), labels, NULL, value);
-}
-
-static void format_bound(const struct metrics_text *text, char *out, size_t size, double bound)
-{
-        format_number(out, size, bound);
-        /* OpenMetrics wants to see that it is no integer. */
-        if (text->format == METRICS_OPENMETRICS && strpbrk(out, ".e") == NULL)
-                strncat(out, ".0", size - strlen(out) - 1);
-}
-
-void metrics_text_histogram(
-    struct metrics_text *text, const struct metric_label *labels, const struct histogram *histogram)
-{
-        const struct histogram_bounds *bounds = histogram->bounds;
-        uint64_t n = 0;
-
-        for (unsigned i = 0; i < bounds->n_bounds; i++) {
-                char bound[40];
-                n += histogram->counts[i];
-                format_bound(text, bound, sizeof bound, (double)bounds->bounds[i] / bounds->units);
-                put_sample(text, "_bucket", labels, bound, (double)n);
-        }
-        put_sample(text, "_bucket", labels, "+Inf", (double)histogram->n_values);
-        put_sample(text, "_sum", labels, NULL, (double)histogram->sum / bounds->units);
-        put_sample(text, "_count", labels, NULL, (double)histogram->n_values);
-}
-
-void metrics_text_end(struct metrics_text *text)
-{
-        if (text->format == METRICS_OPENMETRICS)
-                bytes_append_text(text->out, "# EOF\n");
 }
