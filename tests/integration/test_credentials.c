@@ -1,5 +1,5 @@
 /* Passwords and tokens that are changed under a running relay: in the server, and in the file that the
- * configuration names. Nobody has to do anything but that. */
+ * configuration names. No other step is needed. */
 #include "base/alloc.h"
 #include "support/http_receiver.h"
 #include "support/program.h"

@@ -144,7 +144,7 @@ Test(email_transport, goes_on_after_a_greeting_and_a_login_that_are_refused)
         smtp_receiver_start(&first, OPTIONS("--greeting", "421 4.3.2 busy"));
         smtp_receiver_start(&second, OPTIONS("--auth", "mailer:right", "--auth-without-tls"));
         open_sink();
-        /* One of them may be back soon by itself: nobody is called. */
+        /* One of them may be back soon by itself: no operator is called. */
         cr_expect_not(deliver_to("a@b.example").needs_operator);
         smtp_receiver_stop(&second);
         relays[1].user = relays[1].password = NULL;

@@ -443,7 +443,7 @@ Test(modules, are_refused_where_others_could_have_put_them)
         expect_refused(&package, "{file: null.so}", 7,
             "null.so may be written by its group, who could run anything as pgcourier");
         run(&package, "chmod 755 $modules/null.so; chmod 777 $modules");
-        expect_refused(&package, "{file: null.so}", 7, "modules may be written by everybody");
+        expect_refused(&package, "{file: null.so}", 7, "modules may be written by every user");
         run(&package, "chmod 755 $modules; ln -s null.so $modules/link.so");
         expect_refused(&package, "{file: link.so}", 3, "link.so is not a regular file");
         if (geteuid() == 0) {

@@ -89,7 +89,7 @@ Test(rights, the_relay_reads_events_and_keeps_its_own_books)
             "f");
 }
 
-/* Everybody else: not a name of it may be used. */
+/* All other roles: not a name of it may be used. */
 Test(rights, the_public_has_none)
 {
         expect_value("SELECT count(*) FROM pg_namespace, aclexplode(nspacl)"
@@ -100,7 +100,7 @@ Test(rights, the_public_has_none)
             "0");
 }
 
-/* What its defaults, rules and triggers call may be called by whoever may change a row. */
+/* What its defaults, rules and triggers call may be called by any role that may change a row. */
 Test(rights, an_application_that_manages_endpoints_needs_only_their_table)
 {
         char *theirs;

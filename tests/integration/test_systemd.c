@@ -124,7 +124,7 @@ Test(service, is_ready_once_it_owns_a_session_and_says_that_it_stops)
         relay_stop(relay);
 
         cr_assert_eq(count(&manager, "--\nSTOPPING=1\n"), 1);
-        cr_assert_eq(count(&manager, "WATCHDOG=1"), 0, "nobody asked for it");
+        cr_assert_eq(count(&manager, "WATCHDOG=1"), 0, "it was not asked for");
         relay_destroy(relay);
         manager_leave(&manager);
 }

@@ -368,7 +368,7 @@ const struct command status_command = {
     .summary = "say how every sink is, what is stuck, and what helps",
     .usage = "[SINK]... [--watch | --json] [--check] [--color WHEN] [--dsn DSN | -c FILE]",
     .details =
-        "Asks the admin endpoint of the relay, if FILE has the block admin, else (or if nobody\n"
+        "Asks the admin endpoint of the relay, if FILE has the block admin, else (or if no relay\n"
         "answers there) the database, so it works while no relay runs. The database does not\n"
         "know rates, latencies and whether a destination is down; these are left empty.\n"
         "\n"

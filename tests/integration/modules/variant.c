@@ -20,7 +20,7 @@ struct null_sink {
 
 static const struct sink_ops null_ops;
 static struct null_sink *newest
-    __attribute__((used)); /* what nobody closes is no leak, but known */
+    __attribute__((used)); /* never closed, and no leak: it is reachable */
 
 static struct sink *null_open(const struct sink_settings *settings, struct error *error)
 {

@@ -146,7 +146,7 @@ Test(chaos_checker, finds_what_was_never_committed)
         cr_expect_not(chaos_is_clean(&verdict));
         cr_expect_eq(verdict.n_uncommitted, 1);
         verdict = JUDGE_0(AT(0, 10), AT(2, 11), AT(5, 12), AT(600, 13));
-        cr_expect_eq(verdict.n_uncommitted, 1, "an event that nobody wrote");
+        cr_expect_eq(verdict.n_uncommitted, 1, "an event that was never written");
         verdict = JUDGE_0(AT(0, 10), AT(1, 10), AT(2, 11), AT(5, 12));
         cr_expect_eq(verdict.n_uncommitted, 1, "an event of another sink");
 }

@@ -105,7 +105,7 @@ Test(bell, looks_at_each_ring_while_it_sleeps)
         for (int i = 1; i <= 20; i++) {
                 bell_rung(&bell, i * 10 * MS);
                 look(&bell, i * 10 * MS, 100, true);
-                cr_expect_eq(bell.state, BELL_ASLEEP, "100 rings a second hurt nobody");
+                cr_expect_eq(bell.state, BELL_ASLEEP, "100 rings a second do no harm");
         }
 }
 
@@ -140,7 +140,7 @@ Test(bell, looks_every_millisecond_while_awake_and_finding_something)
                 cr_expect_eq(bell_next_due(&bell), now_us + 100 + MS);
                 cr_expect_not(bell_wants_look(&bell, bell_next_due(&bell) - 1));
                 now_us = bell_next_due(&bell);
-                bell_rung(&bell, now_us); /* by somebody who came before the lock was given up */
+                bell_rung(&bell, now_us); /* by a writer who came before the lock was given up */
         }
         cr_expect_eq(bell.state, BELL_AWAKE);
 }

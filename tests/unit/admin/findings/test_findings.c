@@ -1,4 +1,4 @@
-/* What needs somebody's attention (src/admin/findings/findings.h), out of a status document alone. */
+/* What needs an operator's attention (src/admin/findings/findings.h), out of a status document alone. */
 #include "admin/findings/findings.h"
 
 #include <criterion/criterion.h>
@@ -183,7 +183,7 @@ Test(attention, tells_who_paused_a_sink)
             "who gave no reason. The relay paused it, too: no.", NULL);
 }
 
-/* A pause does not hide that nobody is there to obey it. The relay that runs a sink knows better
+/* A pause does not hide that no relay is there to obey it. The relay that runs a sink knows better
  * than the last look at the database. */
 Test(attention, names_both_when_a_paused_sink_has_no_relay)
 {
