@@ -234,7 +234,7 @@ Test(email_outcomes, judges_tls)
         free(certificate);
 }
 
-Test(email_outcomes, is_down_while_nobody_is_there)
+Test(email_outcomes, is_down_while_no_server_listens)
 {
         struct outcome outcome;
 

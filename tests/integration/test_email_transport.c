@@ -208,7 +208,7 @@ Test(email_transport, finds_a_relay_that_fails_although_the_first_would_do)
         free(place);
 }
 
-Test(email_transport, sends_the_same_mail_again_when_nobody_knows_whether_it_arrived)
+Test(email_transport, sends_the_same_mail_again_when_its_arrival_is_unknown)
 {
         struct event event = mail_to("drop+1@b.example");
         json_t *mails;

@@ -377,7 +377,7 @@ static const struct {
         "the headers of this one"},
     {"b.so", "-DOTHER_SIZE", "was compiled with a struct sink_ops of "},
     {"c.so", "-DNO_SYMBOL", "is not a module of pgcourier: it lacks the symbol pgcourier_module"},
-    {"d.so", "-DCALLS_NOTHING", "undefined symbol: function_that_nobody_has"},
+    {"d.so", "-DCALLS_NOTHING", "undefined symbol: function_that_is_nowhere"},
     {"e.so", "-DNO_DELIVER", "lacks a member of its sink_ops: deliver"},
     {"f.so", "-DKIND='\"redis\"'", "calls its kind redis, which is one of pgcourier's own"},
     {"g.so", "-DKIND='\"my kind\"'", "calls its kind by something other than"},

@@ -210,7 +210,7 @@ Test(redis_cluster, finds_who_took_over_the_slots_of_a_lost_node)
         redis_cluster_destroy_all(&cluster);
 }
 
-Test(redis_cluster, waits_while_nobody_has_a_slot)
+Test(redis_cluster, waits_while_no_node_has_a_slot)
 {
         struct redis_cluster_rig cluster;
         struct rig rig;

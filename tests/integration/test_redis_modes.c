@@ -25,7 +25,7 @@ static void expect_message(redisContext *context, const char *expected)
         freeReplyObject(reply);
 }
 
-Test(redis_modes, publishes_in_order_to_whoever_listens)
+Test(redis_modes, publishes_in_order_to_all_that_listen)
 {
         struct redis_server server;
         redisContext *listener;

@@ -313,7 +313,7 @@ Test(retention, keeps_what_a_receiver_needs_that_is_not_committed)
 }
 
 /* Not even for a moment longer than it takes to see that no session has changed any. */
-Test(retention, keeps_nobody_from_adding_a_receiver)
+Test(retention, keeps_no_session_from_adding_a_receiver)
 {
         struct fixture fixture = set_up();
 

@@ -125,7 +125,7 @@ Test(rights, an_application_that_manages_endpoints_needs_only_their_table)
 }
 
 /* Such a function is called with its caller's search_path, which decides what its words mean. */
-Test(rights, functions_with_their_owners_rights_pin_their_names_and_are_not_for_everybody)
+Test(rights, functions_with_their_owners_rights_pin_their_names_and_are_not_for_the_public)
 {
         expect_value(
             "SELECT coalesce(string_agg(proname, ', '), 'none') FROM pg_proc"

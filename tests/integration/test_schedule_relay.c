@@ -97,7 +97,7 @@ Test(schedule_relay, takes_up_a_new_schedule_long_before_the_next_sweep)
         relay_fixture_end(&fixture);
 }
 
-Test(schedule_relay, finds_a_new_schedule_that_nobody_told_it_of)
+Test(schedule_relay, finds_a_new_schedule_without_being_told)
 {
         struct relay_fixture fixture;
         struct relay_process *relay;

@@ -255,7 +255,7 @@ Test(service, finds_a_socket_in_the_abstract_name_space)
         free(name);
 }
 
-Test(service, runs_on_when_nobody_takes_its_messages)
+Test(service, runs_on_when_its_messages_are_not_taken)
 {
         struct relay_process *relay;
 

@@ -346,7 +346,7 @@ Test(chaos_checker, wants_a_reason_for_each_further_arrival)
         cr_expect_eq(verdict.n_unexplained, 1, "nothing happened between the last two");
 }
 
-Test(chaos_checker, finds_what_nobody_noticed_in_the_calm)
+Test(chaos_checker, finds_what_went_unnoticed_in_the_calm)
 {
         static const struct chaos_event in_the_calm[] = {
             {.fate = PUBLISHED, .sinks = 1, .committed_us = 1000000},

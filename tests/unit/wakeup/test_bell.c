@@ -308,7 +308,7 @@ Test(bell, wakes_up_when_it_is_rung_often_while_drowsy_and_gives_up_what_is_gran
         cr_expect(wishes(&bell, BELL_GIVE_UP));
 }
 
-Test(bell, sleeps_at_once_if_the_lock_was_granted_when_nobody_wanted_it)
+Test(bell, sleeps_at_once_if_the_lock_was_granted_unwanted)
 {
         struct bell bell = drowsy();
 
@@ -377,7 +377,7 @@ Test(bell, begins_anew_when_the_wait_is_lost)
         cr_expect_eq(bell_next_due(&bell), 1003 * MS);
 }
 
-Test(bell, polls_while_nobody_can_be_made_to_ring)
+Test(bell, polls_while_no_writer_can_be_made_to_ring)
 {
         struct bell bell = begin();
         int64_t now_us = 0;
