@@ -36,7 +36,7 @@ bool token_matches(const struct token *token, const char *authorization);
 bool host_is_ours(const struct admin_config *config, const char *host);
 
 enum route_access {
-        ACCESS_OPEN,     /* nothing in it is anybody's secret */
+        ACCESS_OPEN,     /* the answer holds no secret */
         ACCESS_READ,     /* with the token where other machines can reach us */
         ACCESS_OPERATOR, /* with the token, always */
 };
