@@ -8,7 +8,7 @@
  * wall time at which the program's own read() has brought such an id. Who made the entry is read
  * from the stream afterwards. Costs a look at the clock for each read and a record for each id.
  *
- * FILE is shared memory for whoever watches: the number of records, then the records. It is made
+ * FILE is shared memory for the program that measures: the number of records, then the records. It is made
  * when the program connects to a unix socket whose name ends in redis.sock, and only such
  * connections are looked at.
  */

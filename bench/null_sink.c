@@ -2,7 +2,7 @@
  * The sink of the benchmark that goes nowhere: a module that looks at every field of an event and
  * has delivered it in the next turn of the loop, all events of a burst together.
  *
- * Its option `file` is memory shared with whoever watches: how many were delivered, and when the
+ * Its option `file` is memory shared with the program that measures: how many were delivered, and when the
  * last ones were.
  */
 #include <fcntl.h>

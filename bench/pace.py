@@ -1,6 +1,6 @@
 """Events at a pace, and how long each takes from its COMMIT to the acknowledgement of Redis.
 
-bench/publisher.c notes the commits, bench/ack_times.c the acknowledgements, whoever gets them.
+bench/publisher.c notes the commits, bench/ack_times.c the acknowledgements of any destination.
 """
 
 import json

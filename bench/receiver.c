@@ -4,9 +4,9 @@
  *   receiver PORT DELAY_MS FILE
  *
  * Whatever is posted to PORT, at any address of the machine, is answered with 200 after DELAY_MS.
- * Whoever connects to PORT+1 is never answered. Nothing listens on PORT+2.
+ * A connection to PORT+1 is never answered. Nothing listens on PORT+2.
  *
- * FILE is shared memory for whoever watches: the number of requests, then a record of each. A path
+ * FILE is shared memory for the program that measures: the number of requests, then a record of each. A path
  * that ends in a number names the endpoint, and a body may hold "at" (microseconds) and "n".
  */
 #define _GNU_SOURCE /* accept4(), epoll_pwait2() */

@@ -114,7 +114,7 @@ def transactions(watcher):
 
 
 def free_port(n_ports):
-    """The first of so many in a row that nobody listens on, below those that clients are given."""
+    """The first of so many in a row that no process listens on, below those that clients are given."""
     for port in range(20_000, 30_000, 10):
         try:
             for one in range(port, port + n_ports):

@@ -90,7 +90,7 @@ class Destination:
 
 
 class Accounts:
-    """What PostgreSQL had to do meanwhile, for `application`. Whoever asks sits in another
+    """What PostgreSQL had to do meanwhile, for `application`. The asking session is in another
     database, or would be counted."""
 
     def __init__(self, rig, application):

@@ -4,7 +4,7 @@
  *
  * What was done for it:
  *   - The lock is taken once, for the session.
- *   - As nobody else reads, the next page need not wait for anything: it is asked for, together
+ *   - As no other relay reads, the next page need not wait for anything: it is asked for, together
  *     with the DELETE of the page before, when a page has arrived, and is read by the server while
  *     the sink is busy. Both are one transaction.
  *   - The scan begins above the last id read, as with the long transaction.
@@ -34,7 +34,7 @@ static void lock(PGconn *db)
         db_sync(db);
         result = db_result(db);
         if (PQgetvalue(result, 0, 0)[0] != 1)
-                die("lock", "somebody else has it");
+                die("lock", "another session has it");
         PQclear(result);
         db_synced(db);
 }

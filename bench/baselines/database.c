@@ -63,7 +63,7 @@ void db_sync(PGconn *db)
 }
 
 /* Reads from all connections meanwhile. A server that cannot send its rows cannot end its
- * transaction either; and if this connection's statement waits for a lock of that one, nobody would
+ * transaction either; and if this connection's statement waits for a lock of that one, neither would
  * ever go on. */
 static void await_result(PGconn *db)
 {

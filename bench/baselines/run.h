@@ -6,7 +6,7 @@
  * delivers all that its table holds and ends; lease, with LOOK_EVERY_MS, waits for so long and
  * starts again, until its standard input ends. Its result is one line on standard output, `events=N batches=N us=N`: from the first
  * request to the database until the sink has acknowledged the last event. It keeps its connections
- * until its standard input ends, so that whoever measures can look at its processes first.
+ * until its standard input ends, so that the measuring program can look at its processes first.
  */
 #pragma once
 

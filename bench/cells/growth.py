@@ -30,7 +30,7 @@ def put_in_the_middle(rig, n_events):
             ' redis: { url: "redis://127.0.0.1:9" } }')
     with rig.relay("growth", [dead]):
         pass
-    # Nobody is writing, so it does not matter in which order the three are read.
+    # No session is writing, so it does not matter in which order the three are read.
     rig.sql("""
         UPDATE courier.cursor SET until_snapshot = pg_current_snapshot(), until_floor = max_id,
           until_xid = pg_current_xact_id(), last_id = max_id - %s / 2

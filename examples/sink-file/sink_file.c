@@ -117,7 +117,7 @@ static bool sync_folder(const char *path)
         return ok;
 }
 
-/* Whoever was killed within a line left a part of it: it must not become one with ours. */
+/* A relay that was killed within a line left a part of it, which must not become one line with ours. */
 static bool end_broken_line(int fd, off_t size)
 {
         char last;
@@ -163,7 +163,7 @@ static void on_work(uv_work_t *work)
                 output->n_kept = output->batch.lines.length;
                 return;
         }
-        /* How much of it is there, and what a failed fsync() has left, nobody can say: all comes
+        /* How much of it is there, and what a failed fsync() has left, is unknown: all comes
          * again, from a file opened anew. */
         output->failure = errno;
         if (output->fd >= 0)
@@ -242,7 +242,7 @@ static void on_worked(uv_work_t *work, int status)
         struct file_sink *file = work->data;
         struct batch *batch = &file->output.batch;
 
-        (void)status; /* UV_ECANCELED only after uv_cancel(), which nobody calls */
+        (void)status; /* UV_ECANCELED only after uv_cancel(), which is never called here */
         if (file->output.failure != 0) {
                 struct outcome outcome = outcome_of_failure(&file->output);
                 finish_later(batch, &outcome);

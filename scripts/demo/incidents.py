@@ -108,7 +108,7 @@ class Incident:
             time.sleep(0.05)
 
     def status(self):
-        """The status document; None if nobody answers."""
+        """The status document; None if no relay answers."""
         said = subprocess.run([f"{self.folder}/pgcourier", "status", "-c", "pgcourier.yaml", "--json"],
                               cwd=self.folder, capture_output=True, text=True, check=False)
         return json.loads(said.stdout) if said.stdout else None
@@ -185,7 +185,7 @@ def blocked_key(incident):
 
 
 def held_snapshot(incident):
-    """Somebody's transaction has been open for long: nothing in the cluster can be vacuumed."""
+    """A transaction has been open for long: nothing in the cluster can be vacuumed."""
     session = incident.connect("app")
     session.autocommit = False
     with session.cursor() as cursor:

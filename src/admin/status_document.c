@@ -2,7 +2,6 @@
 
 #include "admin/findings/findings.h"
 #include "admin/http/answer.h"
-#include "admin/readiness.h"
 #include "base/clock.h"
 #include "base/instance.h"
 #include "config/config.h"
@@ -65,109 +64,6 @@ static json_t *source_part(const struct status_basis *basis)
                 json_object_set_new(source, members[i], json_member(found, members[i]));
         json_object_set_new(source, "filters", filters_part(telemetry));
         return source;
-}
-
-static json_t *sinks_of_relay(struct telemetry *telemetry, const json_t *found, int64_t now_us)
-{
-        json_t *sinks = json_array();
-
-        list_for_each (link, &telemetry->sinks) {
-                struct sink_telemetry *sink = list_owner(link, struct sink_telemetry, link);
-
-                json_array_append_new(
-                    sinks, status_sink(sink, json_object_get(found, sink->name), now_us));
-        }
-        return sinks;
-}
-
-static json_t *sinks_of_database(const struct config *config, const json_t *found)
-{
-        json_t *sinks = json_array();
-        const char *name;
-        json_t *sink;
-
-        for (unsigned i = 0; config != NULL && i < config->n_sinks; i++)
-                json_array_append_new(
-                    sinks, status_sink_without_relay(config->sinks[i].name, &config->sinks[i],
-                               json_object_get(found, config->sinks[i].name)));
-        if (config == NULL)
-                json_object_foreach((json_t *)(uintptr_t)found, name, sink)
-                    json_array_append_new(sinks, status_sink_without_relay(name, NULL, sink));
-        return sinks;
-}
-
-json_t *status_delivery(const struct recent_delivery *delivery)
-{
-        return json_pack("{s:o s:s s:o s:I s:s s:s s:o s:i s:s s:o s:o}", "at",
-            json_time(delivery->at_us), "sink", delivery->sink, "endpoint",
-            json_words(delivery->endpoint), "id", (json_int_t)delivery->id, "event_id",
-            delivery->event_id, "topic", delivery->topic, "key",
-            delivery->has_key ? json_string(delivery->key) : json_null(), "attempt",
-            (int)delivery->attempt, "outcome", telemetry_outcome_name(delivery->outcome), "words",
-            json_words(delivery->words), "latency",
-            json_seconds((double)delivery->latency_us / 1e6));
-}
-
-static json_t *recent_part(const struct recent *recent)
-{
-        json_t *deliveries = json_array();
-
-        for (unsigned i = 0; i < recent_count(recent); i++)
-                json_array_append_new(deliveries, status_delivery(recent_get(recent, i)));
-        return deliveries;
-}
-
-static void add_relay(json_t *document, const struct status_basis *basis)
-{
-        struct telemetry *telemetry = basis->telemetry;
-        const json_t *found = json_object_get(basis->found, "sinks");
-        int64_t now_us = clock_monotonic_us();
-        json_t *conditions;
-        bool is_ready;
-
-        telemetry_refresh(telemetry, now_us);
-        conditions = readiness_conditions(telemetry, &is_ready);
-        json_object_set_new(document, "instance", instance());
-        json_object_set_new(document, "started_at", json_time(telemetry->started_us));
-        json_object_set_new(document, "now", json_time(telemetry_wall_us(telemetry, now_us)));
-        json_object_set_new(document, "is_live", json_true());
-        json_object_set_new(document, "ready", json_boolean(is_ready));
-        json_object_set_new(document, "not_ready", readiness_failures(conditions));
-        json_object_set_new(document, "sinks", sinks_of_relay(telemetry, found, now_us));
-        json_object_set_new(document, "recent", recent_part(&telemetry->recent));
-        json_decref(conditions);
-}
-
-static void add_no_relay(json_t *document, const struct status_basis *basis)
-{
-        static const char *const unknown[] = {
-            "instance", "started_at", "ready", "not_ready", "recent"};
-        const json_t *found = json_object_get(basis->found, "sinks");
-
-        for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
-                json_object_set_new(document, unknown[i], json_null());
-        json_object_set_new(document, "now", json_member(basis->found, "now"));
-        json_object_set_new(document, "is_live", json_false());
-        json_object_set_new(document, "sinks", sinks_of_database(basis->config, found));
-}
-
-json_t *status_document(const struct status_basis *basis)
-{
-        static const char *const members[] = {"blocked_keys", "orphans", "unserved"};
-        json_t *document = json_pack("{s:s s:b s:o s:o}", "version", PGCOURIER_VERSION,
-            "can_change", basis->can_change, "looked_at", json_member(basis->found, "now"),
-            "look_error", json_words(basis->query_error));
-
-        if (basis->telemetry != NULL)
-                add_relay(document, basis);
-        else
-                add_no_relay(document, basis);
-        json_object_set_new(document, "config", config_part(basis));
-        json_object_set_new(document, "source", source_part(basis));
-        for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-                json_object_set_new(document, members[i], json_member(basis->found, members[i]));
-        json_object_set_new(document, "attention", findings_find(document));
-        return document;
 }
 
 /* A sink is stalled if events wait for so long without a known reason, and nothing was settled. */
@@ -256,7 +152,8 @@ static void add_found(json_t *document, const json_t *found)
                 json_object_set_new(document, members[i], json_member(found, members[i]));
 }
 
-json_t *status_sink(struct sink_telemetry *sink, const json_t *found, int64_t now_us)
+/* One as a relay sees it. `found` is what the database says of it, or NULL. */
+static json_t *sink_of_relay(struct sink_telemetry *sink, const json_t *found, int64_t now_us)
 {
         json_t *document = json_pack("{s:s s:s s:o s:s s:o s:o s:I s:I s:o s:o s:o s:o}", "name",
             sink->name, "kind", sink->kind, "target", json_words(sink->target), "state",
@@ -315,7 +212,8 @@ static void add_state(json_t *document, const json_t *found)
         json_object_set_new(document, "state_since", json_member(pause, "since"));
 }
 
-json_t *status_sink_without_relay(
+/* One as the database alone does; `config` may be NULL. */
+static json_t *sink_of_database(
     const char *name, const struct sink_config *config, const json_t *found)
 {
         static const char *const unknown[] = {"in_flight", "window", "counters", "rate", "latency",
@@ -329,5 +227,160 @@ json_t *status_sink_without_relay(
         add_found(document, found);
         for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
                 json_object_set_new(document, unknown[i], json_null());
+        return document;
+}
+
+static json_t *sinks_of_relay(struct telemetry *telemetry, const json_t *found, int64_t now_us)
+{
+        json_t *sinks = json_array();
+
+        list_for_each (link, &telemetry->sinks) {
+                struct sink_telemetry *sink = list_owner(link, struct sink_telemetry, link);
+
+                json_array_append_new(
+                    sinks, sink_of_relay(sink, json_object_get(found, sink->name), now_us));
+        }
+        return sinks;
+}
+
+static json_t *sinks_of_database(const struct config *config, const json_t *found)
+{
+        json_t *sinks = json_array();
+        const char *name;
+        json_t *sink;
+
+        for (unsigned i = 0; config != NULL && i < config->n_sinks; i++)
+                json_array_append_new(
+                    sinks, sink_of_database(config->sinks[i].name, &config->sinks[i],
+                               json_object_get(found, config->sinks[i].name)));
+        if (config == NULL)
+                json_object_foreach((json_t *)(uintptr_t)found, name, sink)
+                    json_array_append_new(sinks, sink_of_database(name, NULL, sink));
+        return sinks;
+}
+
+json_t *status_delivery(const struct recent_delivery *delivery)
+{
+        return json_pack("{s:o s:s s:o s:I s:s s:s s:o s:i s:s s:o s:o}", "at",
+            json_time(delivery->at_us), "sink", delivery->sink, "endpoint",
+            json_words(delivery->endpoint), "id", (json_int_t)delivery->id, "event_id",
+            delivery->event_id, "topic", delivery->topic, "key",
+            delivery->has_key ? json_string(delivery->key) : json_null(), "attempt",
+            (int)delivery->attempt, "outcome", telemetry_outcome_name(delivery->outcome), "words",
+            json_words(delivery->words), "latency",
+            json_seconds((double)delivery->latency_us / 1e6));
+}
+
+static json_t *recent_part(const struct recent *recent)
+{
+        json_t *deliveries = json_array();
+
+        for (unsigned i = 0; i < recent_count(recent); i++)
+                json_array_append_new(deliveries, status_delivery(recent_get(recent, i)));
+        return deliveries;
+}
+
+static bool add_condition(json_t *conditions, const char *name, bool holds, const char *words)
+{
+        json_array_append_new(
+            conditions, json_pack("{s:s s:b s:s}", "name", name, "ok", holds, "words", words));
+        return holds;
+}
+
+static bool add_sink_condition(json_t *conditions, const struct sink_telemetry *sink)
+{
+        char name[80];
+        char words[320];
+
+        snprintf(name, sizeof name, "sink %.64s", sink->name);
+        snprintf(words, sizeof words, "%s%s%s", sink_state_name(sink->state),
+            sink->state_reason[0] != '\0' ? ": " : "", sink->state_reason);
+        return add_condition(conditions, name, sink->state != SINK_STALLED, words);
+}
+
+json_t *readiness_conditions(const struct telemetry *telemetry, bool *out_is_ready)
+{
+        json_t *conditions = json_array();
+        bool is_up = telemetry->source.is_up;
+        bool is_ready = true;
+
+        is_ready &= add_condition(conditions, "relay", telemetry->is_ready,
+            telemetry->is_ready ? "ready" : telemetry->not_ready);
+        is_ready &= add_condition(
+            conditions, "postgres", is_up, is_up ? "connected" : telemetry->source.error);
+        list_for_each (link, (struct list *)(uintptr_t)&telemetry->sinks)
+                is_ready &=
+                    add_sink_condition(conditions, list_owner(link, struct sink_telemetry, link));
+        *out_is_ready = is_ready;
+        return conditions;
+}
+
+json_t *readiness_failures(const json_t *conditions)
+{
+        json_t *failures = json_array();
+        const json_t *condition;
+        size_t i;
+
+        json_array_foreach(conditions, i, condition)
+        {
+                if (json_is_false(json_object_get(condition, "ok")))
+                        json_array_append_new(
+                            failures, json_sprintf("%s: %s",
+                                          json_string_value(json_object_get(condition, "name")),
+                                          json_string_value(json_object_get(condition, "words"))));
+        }
+        return failures;
+}
+
+static void add_relay(json_t *document, const struct status_basis *basis)
+{
+        struct telemetry *telemetry = basis->telemetry;
+        const json_t *found = json_object_get(basis->found, "sinks");
+        int64_t now_us = clock_monotonic_us();
+        json_t *conditions;
+        bool is_ready;
+
+        telemetry_refresh(telemetry, now_us);
+        conditions = readiness_conditions(telemetry, &is_ready);
+        json_object_set_new(document, "instance", instance());
+        json_object_set_new(document, "started_at", json_time(telemetry->started_us));
+        json_object_set_new(document, "now", json_time(telemetry_wall_us(telemetry, now_us)));
+        json_object_set_new(document, "is_live", json_true());
+        json_object_set_new(document, "ready", json_boolean(is_ready));
+        json_object_set_new(document, "not_ready", readiness_failures(conditions));
+        json_object_set_new(document, "sinks", sinks_of_relay(telemetry, found, now_us));
+        json_object_set_new(document, "recent", recent_part(&telemetry->recent));
+        json_decref(conditions);
+}
+
+static void add_no_relay(json_t *document, const struct status_basis *basis)
+{
+        static const char *const unknown[] = {
+            "instance", "started_at", "ready", "not_ready", "recent"};
+        const json_t *found = json_object_get(basis->found, "sinks");
+
+        for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+                json_object_set_new(document, unknown[i], json_null());
+        json_object_set_new(document, "now", json_member(basis->found, "now"));
+        json_object_set_new(document, "is_live", json_false());
+        json_object_set_new(document, "sinks", sinks_of_database(basis->config, found));
+}
+
+json_t *status_document(const struct status_basis *basis)
+{
+        static const char *const members[] = {"blocked_keys", "orphans", "unserved"};
+        json_t *document = json_pack("{s:s s:b s:o s:o}", "version", PGCOURIER_VERSION,
+            "can_change", basis->can_change, "looked_at", json_member(basis->found, "now"),
+            "look_error", json_words(basis->query_error));
+
+        if (basis->telemetry != NULL)
+                add_relay(document, basis);
+        else
+                add_no_relay(document, basis);
+        json_object_set_new(document, "config", config_part(basis));
+        json_object_set_new(document, "source", source_part(basis));
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+                json_object_set_new(document, members[i], json_member(basis->found, members[i]));
+        json_object_set_new(document, "attention", findings_find(document));
         return document;
 }

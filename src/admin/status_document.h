@@ -10,8 +10,6 @@
 
 struct config;
 struct recent_delivery;
-struct sink_config;
-struct sink_telemetry;
 struct telemetry;
 
 struct status_basis {
@@ -27,11 +25,18 @@ struct status_basis {
 /* A new reference. Refreshes the telemetry. */
 json_t *status_document(const struct status_basis *basis);
 
-/* One of its sinks, as a relay sees it, and as the database alone does (`config` may be NULL). `found`
- * is what the database says of it, or NULL. */
-json_t *status_sink(struct sink_telemetry *sink, const json_t *found, int64_t now_us);
-json_t *status_sink_without_relay(
-    const char *name, const struct sink_config *config, const json_t *found);
-
 /* One entry of its "recent". */
 json_t *status_delivery(const struct recent_delivery *delivery);
+
+/*
+ * Whether the relay is ready, and why not: [{"name", "ok", "words"}…], a new reference. The telemetry has
+ * been refreshed.
+ *
+ * A destination that is down does not make the relay unready: its events wait, as they should, and a
+ * relay that an orchestrator stopped for that would not deliver to the other destinations either. A
+ * sink that makes no progress for no known reason does make it unready.
+ */
+json_t *readiness_conditions(const struct telemetry *telemetry, bool *out_is_ready);
+
+/* ["postgres: …"…] of those that do not hold; a new reference. */
+json_t *readiness_failures(const json_t *conditions);

@@ -2,7 +2,6 @@
 #include "admin/admin_internal.h"
 #include "admin/http/answer.h"
 #include "admin/metrics/metrics.h"
-#include "admin/readiness.h"
 #include "admin/status_document.h"
 #include "base/alloc.h"
 #include "base/clock.h"

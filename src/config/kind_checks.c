@@ -1,6 +1,6 @@
 /*
  * The rules between the keys of one kind of sink. Most of those of http keep a secret or a credential
- * from being sent to nobody, or to every receiver.
+ * from being sent to no receiver, or to all of them.
  */
 #include "config/kind_checks.h"
 

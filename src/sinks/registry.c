@@ -65,7 +65,7 @@ static bool check_trusted(const char *path, const struct stat *status, struct er
                 return error_set(error, ERROR_PERMISSION,
                     "%s may be written by %s, who could run anything as pgcourier: take that away "
                     "with chmod go-w",
-                    path, (status->st_mode & S_IWOTH) != 0 ? "everybody" : "its group");
+                    path, (status->st_mode & S_IWOTH) != 0 ? "every user" : "its group");
         return true;
 }
 

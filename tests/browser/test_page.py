@@ -156,7 +156,7 @@ def check_redrives(stack, browser, receiver):
 
 
 def check_drops(stack, browser, _):
-    """Not if somebody thinks better of it."""
+    """Not if the dialog is cancelled."""
     choose_dead_letter(browser, "other")
     browser.click("#dead-drop")
     browser.await_text("#dialog-title", "Drop 1 dead letter?")

@@ -74,7 +74,7 @@ static void begin_span(struct dear_filter *filter)
             (struct chaos_span){.from_us = clock_wall_us(), .until_us = INT64_MAX};
 }
 
-/* Otherwise the server is away, or somebody else has the row: later. */
+/* Otherwise the server is away, or another session has the row: later. */
 static void abort_if_refused(const PGresult *result)
 {
         const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);

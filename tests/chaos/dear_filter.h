@@ -1,8 +1,8 @@
 /*
  * A customer who now and then gives the receiver "choosy" a filter that takes very long for ordinary
- * events. Whatever the filter, it holds for each of our events, so whoever has the time finds that the
- * receiver gets it: nothing of its own is to be missing, but for dead letters that name the filter, and
- * nobody else is to notice anything.
+ * events. Whatever the filter, it holds for each of our events: with enough time the receiver gets them
+ * all. Nothing of its own is to be missing, but for dead letters that name the filter, and no other
+ * receiver is to notice anything.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 enum { DEAR_FILTER_NONE = -1, N_DEAR_FILTERS = 6 };
 
 struct dear_filter {
-        int wanted;               /* which, or DEAR_FILTER_NONE; to be set by whoever wants it */
+        int wanted;               /* which, or DEAR_FILTER_NONE; set by the caller */
         int known;                /* the one that the row is known to have */
         struct chaos_span *spans; /* when it might be asked; owned */
         size_t n_spans;

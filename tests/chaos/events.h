@@ -59,6 +59,6 @@ bool chaos_event_parse(
 /* Whether a destination refuses just now what it takes at other times. */
 bool chaos_is_strict(int64_t now_us);
 
-/* An event that nobody counts. Every destination takes it, which shows that it works. */
+/* An event that is not counted. Every destination takes it, which shows that it works. */
 extern const char chaos_beacon_sql[];
 bool chaos_is_beacon(const char *text);

@@ -16,7 +16,7 @@ enum fault_kind {
         FAULT_HALF_OPEN, /* resets what there is; accepts, and never answers, not even afterwards */
         FAULT_RESET,     /* resets what there is, and what comes */
         FAULT_BLACKHOLE, /* nothing moves, nothing ends; what was stuck goes on afterwards */
-        FAULT_REFUSE,    /* nobody listens; connections that exist are left alone */
+        FAULT_REFUSE,    /* no process listens; connections that exist are left alone */
 };
 
 struct fault {
@@ -33,7 +33,7 @@ struct fault_link;
 struct fault_proxy *fault_proxy_start(void);
 void fault_proxy_destroy(struct fault_proxy *proxy); /* with its links; NULL is allowed */
 
-/* A link to 127.0.0.1:port, where nobody needs to listen yet. */
+/* A link to 127.0.0.1:port, where no server needs to listen yet. */
 struct fault_link *fault_proxy_add(struct fault_proxy *proxy, uint16_t port);
 uint16_t fault_link_port(const struct fault_link *link);
 

@@ -69,7 +69,7 @@ static void cause_chaos(struct run *run)
         }
 }
 
-/* Bursts have to be fast enough that nobody rings; nothing is lost in the calm. */
+/* Bursts have to be fast enough that no writer rings; nothing is lost in the calm. */
 static void let_commits_return_early(const struct world *world, bool do_let)
 {
         PGconn *admin = database_connect(world->dsn);
@@ -189,7 +189,7 @@ static void stop_relays(struct run *run)
         await_end(&run->world.relays[0]);
 }
 
-/* For whoever looks for the fault: each arrival with its time, as in the other logs. */
+/* For the search for a fault: each arrival with its time, as in the other logs. */
 static void keep_arrivals(const struct run *run, enum chaos_sink sink)
 {
         const struct arrivals *arrivals = &run->world.arrivals[sink];

@@ -177,7 +177,7 @@ bool receivers_find(const struct receivers *receivers, const char *path, enum ch
                         *out_sink = (enum chaos_sink)s;
                         return true;
                 }
-        test_abort("a request for nobody: %s", path);
+        test_abort("a request for no known receiver: %s", path);
 }
 
 void receivers_deinit(struct receivers *receivers)

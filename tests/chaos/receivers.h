@@ -18,7 +18,7 @@ struct receivers {
         uint16_t ports[2];
         struct arrivals *passing; /* borrowed */
 
-        /* To be set by whoever wants it. */
+        /* Set by the caller. */
         bool wants_pause, wants_move, wants_new;
         struct dear_filter filter;
 

@@ -118,7 +118,7 @@ static struct ownings read_logs(const struct world *world)
         return ownings;
 }
 
-/* -1: nobody yet. */
+/* -1: none yet. */
 static int owner_at(const struct ownings *ownings, enum chaos_sink sink, int64_t at_us)
 {
         int owner = -1;

@@ -109,7 +109,7 @@ static void lose_redis_connections(struct faults *faults)
         redis_server_do(&faults->world->redis, "CLIENT KILL USER relay");
 }
 
-/* At times sessions end also between the two changes: then nobody can log in for a while. */
+/* At times sessions end also between the two changes: then no session can log in for a while. */
 static bool begin_postgres_password(struct faults *faults, const struct chaos_step *step)
 {
         struct passwords *passwords = &faults->world->passwords;

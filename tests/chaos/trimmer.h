@@ -1,6 +1,6 @@
 /*
- * Drops what is over of the outbox as soon as it is, all the time: partitions of some hundred ids,
- * nothing kept for its age. What anybody still needed would be missing in the end.
+ * Drops expired partitions of the outbox at once, all the time: partitions of some hundred ids,
+ * nothing kept for its age. What is still needed would be missing in the end.
  */
 #pragma once
 

@@ -36,7 +36,7 @@ static void prepare(void)
                 abort();
         close(secret);
         setenv("FUZZ_SECRET", ENVIRONMENT_SECRET, 1);
-        /* With the ${file:...} of an input nobody shall wait for the terminal. */
+        /* With the ${file:...} of an input the program must not wait for the terminal. */
         if (freopen("/dev/null", "r", stdin) == NULL)
                 abort();
 }

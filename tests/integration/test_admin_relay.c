@@ -117,7 +117,7 @@ static bool has_begun(void *before)
         return has;
 }
 
-/* After every reload the relay looks at the database. Nobody has asked it for anything. */
+/* After every reload the relay looks at the database, without any request. */
 static void await_look(void)
 {
         char *before = database_value(rig.owner, "SELECT clock_timestamp()");
@@ -177,7 +177,7 @@ Test(admin_unasked, knows_since_when_a_sink_is_as_it_is_and_what_it_does_not_kno
 
         wait_until(is_known, NULL, PATIENCE_MS, "the chart has no backlog");
         database_exec(rig.owner, "ALTER TABLE courier.dead_letter RENAME TO hidden");
-        wait_until(is_unknown, NULL, PATIENCE_MS, "the chart keeps a backlog that nobody knows");
+        wait_until(is_unknown, NULL, PATIENCE_MS, "the chart keeps a backlog that is unknown");
         status = admin_rig_json(&rig, "GET", "/api/status", NULL, NULL, 200);
         expect_member(json_array_get(json_object_get(status, "attention"), 0), "id", "\"look\"");
         json_decref(status);
@@ -304,7 +304,7 @@ Test(admin_relay, tells_of_deliveries_as_they_happen_and_ends_well)
         close(socket);
 }
 
-/* Publishes until the follower has seen enough: when it is connected nobody else can tell. */
+/* Publishes until the follower has seen enough: only the follower can tell when it is connected. */
 static bool has_followed(void *context)
 {
         if (!process_is_running(context))

@@ -36,7 +36,7 @@ static void stop(void)
 
 TestSuite(command_filters, .init = start, .fini = stop);
 
-/* Whoever waits for its turn waits, whatever its filter says. */
+/* A delivery that waits for its turn waits, whatever its filter says. */
 Test(command_filters, send_follows_an_event_past_a_filter_that_takes_too_long)
 {
         static const char *const lines[] = {"\nsink bus: ", " ms: delivered and settled\n",

@@ -1,5 +1,5 @@
 /* Passwords and tokens that are changed under a running relay: in the server, and in the file that the
- * configuration names. Nobody has to do anything but that. */
+ * configuration names. No other step is needed. */
 #include "base/alloc.h"
 #include "support/http_receiver.h"
 #include "support/program.h"
@@ -273,7 +273,7 @@ static char *start_with_file_that_can_hang(struct relay_process **out_relay)
         return xasprintf("%s.hangs", secret_path);
 }
 
-Test(credentials, hold_nobody_up_whose_file_does_not_answer)
+Test(credentials, delay_no_connection_when_a_file_does_not_answer)
 {
         struct relay_process *relay;
         char *flag = start_with_file_that_can_hang(&relay);

@@ -236,7 +236,7 @@ Test(dead, long_data_is_one_word)
         json_decref(lines);
 }
 
-Test(dead, control_characters_reach_nobody)
+Test(dead, control_characters_reach_no_terminal)
 {
         struct program_run run;
         json_t *lines;

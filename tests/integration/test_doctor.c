@@ -300,7 +300,7 @@ Test(doctor, names_the_holder_of_the_oldest_snapshot)
         PQfinish(holder);
 }
 
-Test(doctor, finds_rights_that_nobody_needs)
+Test(doctor, finds_rights_that_are_not_needed)
 {
         struct program_run run = program_run(NULL, "doctor", "--dsn", owner_dsn, NULL);
 
@@ -335,7 +335,7 @@ Test(doctor, finds_settings_that_hurt)
         database_exec(rig.owner, "ALTER ROLE relay RESET ALL");
 }
 
-Test(doctor, finds_files_that_everybody_may_read)
+Test(doctor, finds_files_that_every_user_may_read)
 {
         char *secret = program_file("password", "hunter2\n", 8);
         char *words = xasprintf("%s holds a secret, and every user may read it\n", secret);

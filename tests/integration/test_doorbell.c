@@ -109,11 +109,11 @@ Test(doorbell_trigger, rings_only_while_the_lock_is_held_or_awaited)
         skipper = database_connect(fixture.dsn);
 
         burst(fixture.admin, 10);
-        cr_expect_eq(count_rings(spectator), 0, "nobody sleeps");
+        cr_expect_eq(count_rings(spectator), 0, "no relay sleeps");
 
         database_exec(sleeper, "SELECT courier.await_quiet(1000)");
         burst(fixture.admin, 10);
-        cr_expect_eq(count_rings(spectator), 10, "somebody sleeps");
+        cr_expect_eq(count_rings(spectator), 10, "a relay sleeps");
         database_exec(sleeper, "SELECT pg_advisory_unlock_all()");
         burst(fixture.admin, 10);
         cr_expect_eq(count_rings(spectator), 0);
@@ -122,7 +122,7 @@ Test(doorbell_trigger, rings_only_while_the_lock_is_held_or_awaited)
         cr_assert(PQsendQuery(sleeper, "SELECT courier.await_quiet(60000)"));
         await_in_database(fixture.admin, IS_AWAITED, "it waits for the one who skipped the bell");
         burst(fixture.admin, 10);
-        cr_expect_eq(count_rings(spectator), 10, "somebody waits");
+        cr_expect_eq(count_rings(spectator), 10, "a relay waits");
         database_exec(skipper, "SELECT courier.publish('t', '2'); COMMIT");
         await_in_database(fixture.admin, IS_HELD, "the wait ends");
         cr_expect_eq(count_rings(spectator), 0, "it had the lock, and has skipped the bell twice");
@@ -331,7 +331,7 @@ Test(doorbell, is_kept_without_the_lock_by_relays_that_poll)
         relay_fixture_begin(&fixture, postgres_shared());
         relay = start_sink(&fixture, "events", "poll, poll_interval: 20ms");
         publish_and_await(&fixture, 3);
-        await_in_database(fixture.admin, IS_UNUSED, "nobody holds it");
+        await_in_database(fixture.admin, IS_UNUSED, "no session holds it");
         end(&fixture, relay);
 }
 
@@ -354,7 +354,7 @@ Test(doorbell_of_many, wakes_all_that_sleep)
         relay_fixture_await(&fixture, "other", 505);
         await_sleep(&fixture);
 
-        /* Whoever held it: the other takes it up. */
+        /* Whichever held it, the other takes it up. */
         relay_kill(relay);
         await_sleep(&fixture);
         publish(fixture.admin, "t", "k", "x");

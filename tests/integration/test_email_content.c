@@ -337,7 +337,7 @@ static void assert_bad_unsubscribe_url(const char *url)
         free(json);
 }
 
-Test(email_content, refuses_urls_that_nobody_could_unsubscribe_with)
+Test(email_content, refuses_urls_that_cannot_unsubscribe)
 {
         char *long_url = xcalloc(1100, 1);
 

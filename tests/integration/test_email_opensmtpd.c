@@ -280,7 +280,7 @@ Test(email_opensmtpd, carries_dots_and_long_lines_byte_for_byte)
         free(line);
 }
 
-Test(email_opensmtpd, rejects_a_mail_to_somebody_unknown)
+Test(email_opensmtpd, rejects_a_mail_to_an_unknown_recipient)
 {
         expect(deliver("{\"to\": [\"ann@example.com\", \"eve@example.com\"], \"subject\": \"s\", "
                        "\"text\": \"t\"}"),

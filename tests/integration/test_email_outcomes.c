@@ -223,7 +223,7 @@ Test(email_outcomes, judges_tls)
             OPTIONS("--tls-cert", certificate, "--tls-key", key, "--starttls", "502 5.5.1 no"),
             OUTCOME_SINK_DOWN, PAUSED, "STARTTLS: 502");
         expect_of(OPTIONS("--tls-cert", certificate, "--tls-key", key), OUTCOME_DELIVERED, 0, "");
-        /* Nobody vouches for it: somebody may be in between, and may go away. */
+        /* It is not authenticated: an attacker may be in between, and may go away. */
         config.ca_file = NULL;
         expect_of(OPTIONS("--tls-cert", certificate, "--tls-key", key), OUTCOME_SINK_DOWN, 0,
             "certificate");
@@ -234,7 +234,7 @@ Test(email_outcomes, judges_tls)
         free(certificate);
 }
 
-Test(email_outcomes, is_down_while_nobody_is_there)
+Test(email_outcomes, is_down_while_no_server_listens)
 {
         struct outcome outcome;
 

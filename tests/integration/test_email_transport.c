@@ -144,7 +144,7 @@ Test(email_transport, goes_on_after_a_greeting_and_a_login_that_are_refused)
         smtp_receiver_start(&first, OPTIONS("--greeting", "421 4.3.2 busy"));
         smtp_receiver_start(&second, OPTIONS("--auth", "mailer:right", "--auth-without-tls"));
         open_sink();
-        /* One of them may be back soon by itself: nobody is called. */
+        /* One of them may be back soon by itself: no operator is called. */
         cr_expect_not(deliver_to("a@b.example").needs_operator);
         smtp_receiver_stop(&second);
         relays[1].user = relays[1].password = NULL;
@@ -208,7 +208,7 @@ Test(email_transport, finds_a_relay_that_fails_although_the_first_would_do)
         free(place);
 }
 
-Test(email_transport, sends_the_same_mail_again_when_nobody_knows_whether_it_arrived)
+Test(email_transport, sends_the_same_mail_again_when_its_arrival_is_unknown)
 {
         struct event event = mail_to("drop+1@b.example");
         json_t *mails;

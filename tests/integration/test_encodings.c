@@ -1,4 +1,4 @@
-/* Databases that are not in UTF8: nobody gets as far as to deliver from one. */
+/* Databases that are not in UTF8: no relay gets as far as to deliver from one. */
 #include "base/alloc.h"
 #include "support/postgres.h"
 #include "support/program.h"
@@ -45,7 +45,7 @@ static void expect_diagnosis(const char *config_path)
         program_run_free(&run);
 }
 
-/* As somebody may have made it with another tool. */
+/* As another tool may have made it. */
 static void make_schema(const char *dsn)
 {
         struct program_run run = program_run(NULL, "migrate", "--print", NULL);

@@ -200,7 +200,7 @@ Test(endpoint_command, names_are_completed)
         free(path);
 }
 
-Test(endpoint_command, list_names_receivers_that_nobody_serves)
+Test(endpoint_command, list_names_receivers_that_no_relay_serves)
 {
         struct program_run run;
 

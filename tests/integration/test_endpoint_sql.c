@@ -290,7 +290,7 @@ Test(endpoint_sql, trouble_and_its_end_are_published_once)
         expect_value("SELECT courier.disable_endpoint(1, 'again')", "f");
         expect_value("SELECT (state, state_reason)::text FROM courier.endpoint",
             "(disabled,\"failed for 5 days\")");
-        /* Nobody waits for one that is disabled. */
+        /* Nothing waits for an endpoint that is disabled. */
         expect_value("SELECT courier.note_endpoint_failing(1, '1 s', 'HTTP 503')", "f");
         expect_value("SELECT courier.note_endpoint_failing(99, '1 s', 'HTTP 503')", "f");
         expect_value("SELECT string_agg(topic || ' ' || key || ' ' || (type = topic) || ' '"
@@ -390,8 +390,8 @@ Test(endpoint_sql, refuses_sinks_that_do_not_exist_as_soon_as_any_is_known)
                        "next", "e"));
 }
 
-/* Whoever tells of a sink in an open transaction does not stop a relay that takes its lane. */
-Test(endpoint_sql, notes_no_sink_that_somebody_else_is_noting)
+/* A session that announces a sink in an open transaction does not stop a relay that takes its lane. */
+Test(endpoint_sql, notes_no_sink_that_another_session_is_noting)
 {
         PGconn *other = database_connect(dsn);
 

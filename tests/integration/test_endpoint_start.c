@@ -17,7 +17,7 @@
  *   I  its row is inserted; B: the same with start => 'beginning'
  *   1  the transaction publishes it; so 2, 3
  *   N  a neighbour gets a transaction id, writes and commits
- *   L  somebody gets an id and publishes 8; U: the same with 9; both commit when the row's transaction has
+ *   L  a session gets an id and publishes 8; U: the same with 9; both commit when the row's transaction has
  */
 static const struct {
         const char *name;

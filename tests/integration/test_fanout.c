@@ -173,7 +173,7 @@ Test(fanout, delivers_each_event_to_every_receiver_that_takes_it)
         end(&fixture);
 }
 
-Test(fanout, lets_a_dead_receiver_delay_nobody_and_delivers_to_it_when_it_is_back)
+Test(fanout, lets_a_dead_receiver_delay_no_other_and_delivers_to_it_when_it_is_back)
 {
         struct fixture fixture;
         struct http_receiver *late;

@@ -33,7 +33,7 @@ static struct rig rig_begin(void)
         uint16_t port = free_port();
         struct sockaddr_in address = address_of(port);
         struct rig rig = {.listener = socket(AF_INET, SOCK_STREAM, 0)};
-        const int reuse = 1; /* also after somebody else whose connections linger */
+        const int reuse = 1; /* also after a process whose connections linger */
 
         setsockopt(rig.listener, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
         cr_assert_eq(bind(rig.listener, (struct sockaddr *)&address, sizeof address), 0);

@@ -546,7 +546,7 @@ Test(queue, asks_no_other_server_than_the_one_that_the_events_are_of)
         end(&rig);
 }
 
-/* The answer finds nobody who wants it. */
+/* The answer comes when its question has been withdrawn. */
 Test(queue, forgets_a_slow_filter_whose_ask_was_withdrawn)
 {
         struct rig rig;

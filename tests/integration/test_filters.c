@@ -1,4 +1,4 @@
-/* Filters in a running relay: nobody waits for one that takes long but whose it is. */
+/* Filters in a running relay: a slow one delays only the receiver that it belongs to. */
 #include "base/alloc.h"
 #include "support/dear_filter.h"
 #include "support/http_client.h"
@@ -237,7 +237,7 @@ Test(filters, of_a_sink_stop_the_sink_and_no_other)
         await(&fixture, "plain", 10);
         expect_no_session_was_lost(&fixture);
 
-        /* It is tried again when somebody says so. */
+        /* It is tried again on request. */
         database_exec(fixture.relay.admin, "DELETE FROM courier.pause; NOTIFY courier_control");
         await_in_database(fixture.relay.admin,
             "SELECT count(*) = 6 FROM courier.dead_letter WHERE sink = 'bus'",

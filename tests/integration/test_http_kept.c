@@ -1,7 +1,7 @@
 /*
  * One handle of libcurl's and one connection serve request after request. What
  * they were told for one of them, and what was answered, stays out of the next;
- * connections are no more than needed, and cost nothing while nobody uses them.
+ * connections are no more than needed, and cost nothing while they are idle.
  */
 #include "http_fixture.h"
 #include "http_verify.h"
@@ -275,7 +275,7 @@ Test(http_kept, lets_the_loop_sleep_when_a_resting_connection_is_closed)
 
 enum { N_FILLING = 4 };
 
-/* Somebody listens there, takes nobody and has no room for one more: to connect lasts for ever. */
+/* A process listens there, accepts nothing and its queue is full: to connect lasts for ever. */
 static int listen_without_room(int *fillers, uint16_t *out_port)
 {
         struct sockaddr_in address = {

@@ -240,7 +240,7 @@ static void send_too_much(struct rig *rig)
         body[sizeof body - 1] = '\0';
         expect(rig, "POST", "/big", NULL, body, 413, "too large");
 
-        /* Nobody knows beforehand how much this will be. */
+        /* How much this will be is not known beforehand. */
         socket = http_connect(rig->address);
         http_send(socket, "POST /big HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
         for (int i = 0; i < 3; i++)

@@ -38,7 +38,7 @@ Test(http_sink_tls, trusts_the_authority_of_the_config)
         end_tls(&fixture, &certificate);
 }
 
-Test(http_sink_tls, refuses_a_certificate_nobody_vouches_for)
+Test(http_sink_tls, refuses_a_certificate_of_an_unknown_authority)
 {
         struct http_fixture fixture;
         struct certificate certificate;

@@ -22,7 +22,7 @@ static void allow_port(struct http_fixture *fixture, unsigned port)
         fixture->config.n_allow_ports++;
 }
 
-/* Receivers of a table may not be on this machine, unless somebody says so. */
+/* Receivers of a table may not be on this machine, unless the configuration says so. */
 static void begin_table(struct http_fixture *fixture)
 {
         static char loopback[] = "127.0.0.0/8";

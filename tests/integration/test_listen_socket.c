@@ -34,7 +34,7 @@ static bool is_there(const char *path)
         return access(path, F_OK) == 0;
 }
 
-Test(listen_socket, lets_owner_and_group_in_and_nobody_else)
+Test(listen_socket, lets_owner_and_group_in_and_no_other_user)
 {
         char *path = new_path();
         struct listen_address address = address_of(path);

@@ -377,7 +377,7 @@ static const struct {
         "the headers of this one"},
     {"b.so", "-DOTHER_SIZE", "was compiled with a struct sink_ops of "},
     {"c.so", "-DNO_SYMBOL", "is not a module of pgcourier: it lacks the symbol pgcourier_module"},
-    {"d.so", "-DCALLS_NOTHING", "undefined symbol: function_that_nobody_has"},
+    {"d.so", "-DCALLS_NOTHING", "undefined symbol: function_that_is_nowhere"},
     {"e.so", "-DNO_DELIVER", "lacks a member of its sink_ops: deliver"},
     {"f.so", "-DKIND='\"redis\"'", "calls its kind redis, which is one of pgcourier's own"},
     {"g.so", "-DKIND='\"my kind\"'", "calls its kind by something other than"},
@@ -443,7 +443,7 @@ Test(modules, are_refused_where_others_could_have_put_them)
         expect_refused(&package, "{file: null.so}", 7,
             "null.so may be written by its group, who could run anything as pgcourier");
         run(&package, "chmod 755 $modules/null.so; chmod 777 $modules");
-        expect_refused(&package, "{file: null.so}", 7, "modules may be written by everybody");
+        expect_refused(&package, "{file: null.so}", 7, "modules may be written by every user");
         run(&package, "chmod 755 $modules; ln -s null.so $modules/link.so");
         expect_refused(&package, "{file: link.so}", 3, "link.so is not a regular file");
         if (geteuid() == 0) {

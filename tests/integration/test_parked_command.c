@@ -212,7 +212,7 @@ Test(parked_command, lists_of_any_length_come_page_by_page)
         expect_output(PARKED("retry", "--all", "--yes"), "1300 parked deliveries" RETRIED);
 }
 
-Test(parked_command, control_characters_reach_nobody)
+Test(parked_command, control_characters_reach_no_terminal)
 {
         static const char *const words[] = {NULL, "--blocked", "--json"};
 

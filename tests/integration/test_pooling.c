@@ -130,7 +130,7 @@ Test(pooling, of_transactions_is_refused)
         expect_refusal();
 }
 
-/* One server connection for all: whoever asks gets the same one. */
+/* One server connection for all: each client gets the same one. */
 Test(pooling, of_transactions_over_one_connection_is_refused)
 {
         start_pgbouncer("transaction", "default_pool_size = 1\n");

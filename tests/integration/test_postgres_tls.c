@@ -159,7 +159,7 @@ Test(postgres_tls, is_asked_for_by_itself_of_a_server_that_is_elsewhere)
 
         set_up(&secured);
 
-        /* Nobody on the way can talk it out of TLS, and the words say what to write. */
+        /* No proxy on the way can talk it out of TLS, and the words say what to write. */
         expect_refused(&secured, "", "does not support SSL");
         expect_refused(&secured, "", "The dsn does not say sslmode");
         expect_privacy(&secured, "sslmode=disable", PRIVACY_NONE);

@@ -58,7 +58,7 @@ Test(privacy, of_memory_and_rights)
 
         cr_expect(says(proc_path(&relay, "status"), "NoNewPrivs:\t1"));
         cr_expect(says(proc_path(&relay, "limits"), "Max core file size        0 "));
-        /* The kernel gives the files of a process that nobody may look into to root. */
+        /* The kernel gives the files of a process that is not dumpable to root. */
         cr_assert_eq(stat(proc_path(&relay, "environ"), &status), 0);
         cr_expect_eq(status.st_uid, 0);
 

@@ -122,7 +122,7 @@ static void publish_order(void)
             fixture.admin, "SELECT courier.publish('orders.new', '{\"n\": 2}', key => 'k')");
 }
 
-/* Publishes until the follower has seen enough: when it is connected nobody else can tell. */
+/* Publishes until the follower has seen enough: only the follower can tell when it is connected. */
 static bool has_followed(void *context)
 {
         if (!process_is_running(context))

@@ -183,7 +183,7 @@ static bool has_all_slots(void *context)
         return has;
 }
 
-/* Nobody is left who could redirect: only the map tells who has taken over. */
+/* No node is left that could redirect: only the map tells who has taken over. */
 Test(redis_cluster, finds_who_took_over_the_slots_of_a_lost_node)
 {
         static const char *const options[] = {"--cluster-require-full-coverage", "no", NULL};
@@ -199,7 +199,7 @@ Test(redis_cluster, finds_who_took_over_the_slots_of_a_lost_node)
                 redis_server_do(&cluster.nodes[i], "CLUSTER DELSLOTSRANGE 5462 10922");
         redis_server_do(&cluster.nodes[2], "CLUSTER ADDSLOTSRANGE 5462 10922");
         redis_server_do(&cluster.nodes[2], "CLUSTER BUMPEPOCH");
-        wait_until(has_all_slots, &cluster.nodes[0], 20000, "nobody takes over");
+        wait_until(has_all_slots, &cluster.nodes[0], 20000, "no node takes over");
         rig_deliver_all(&rig, N_STREAMS);
         rig_deliver_all(&rig, N_STREAMS);
 
@@ -210,7 +210,7 @@ Test(redis_cluster, finds_who_took_over_the_slots_of_a_lost_node)
         redis_cluster_destroy_all(&cluster);
 }
 
-Test(redis_cluster, waits_while_nobody_has_a_slot)
+Test(redis_cluster, waits_while_no_node_has_a_slot)
 {
         struct redis_cluster_rig cluster;
         struct rig rig;

@@ -94,7 +94,7 @@ Test(redis_dedup, tell_what_was_delivered_when_the_answer_was_lost)
         redis_server_start(&server, NULL);
         open_marked(&rig, &server, 30, 1);
         rig_deliver_all(&rig, 1);
-        rig_deliver(&rig, 9); /* sent, and nobody reads the answer */
+        rig_deliver(&rig, 9); /* sent, and the answer is not read */
         while (redis_server_count(&server, "XLEN events") < 10)
                 ;
         sink_driver_flush(&rig.driver);
@@ -216,7 +216,7 @@ Test(redis_dedup, hold_back_nothing_that_is_sent_on_its_way_again)
         rig_deliver_all(&second, 2);
         cr_expect(rig_count(&second, OUTCOME_DELIVERED) == 2);
         expect_count(&server, 3, 2);
-        repeat(&second, 0, 1); /* as it would come to whoever follows a relay that was killed now */
+        repeat(&second, 0, 1); /* as it would come to the next relay if this one was killed now */
         rig_deliver_all(&second, 1);
         expect_count(&server, 4, 2);
         settle(&second, 0, 2);

@@ -25,7 +25,7 @@ static void expect_message(redisContext *context, const char *expected)
         freeReplyObject(reply);
 }
 
-Test(redis_modes, publishes_in_order_to_whoever_listens)
+Test(redis_modes, publishes_in_order_to_all_that_listen)
 {
         struct redis_server server;
         redisContext *listener;
@@ -39,7 +39,7 @@ Test(redis_modes, publishes_in_order_to_whoever_listens)
         for (unsigned i = 0; i < 41; i++)
                 rig.events[i].key = i % 2 == 0 ? "k" : NULL;
         rig_open(&rig);
-        rig_deliver_all(&rig, 1); /* nobody hears it, and that is no failure */
+        rig_deliver_all(&rig, 1); /* no client listens, and that is no failure */
         listener = subscribe(&server, "news:orders");
         rig_deliver_all(&rig, 40);
 

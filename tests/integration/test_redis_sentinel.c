@@ -167,7 +167,7 @@ static bool holds(const redisReply *reply, unsigned number)
 }
 
 /* Those from `first` to `end` the old master took while it was being replaced: what it then had not
- * replicated is gone with its role, which nobody but Redis can help. */
+ * replicated is gone with its role, and only Redis could help that. */
 static void expect_none_lost(struct redis_server *server, unsigned n, unsigned first, unsigned end)
 {
         redisReply *reply = redis_server_run(server, "XRANGE events - +");

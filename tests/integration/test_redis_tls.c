@@ -158,7 +158,7 @@ Test(redis_tls, refuses_a_certificate_for_another_address)
         expect_refused(&secured, "IP address mismatch");
 }
 
-Test(redis_tls, refuses_a_certificate_nobody_vouches_for)
+Test(redis_tls, refuses_a_certificate_of_an_unknown_authority)
 {
         struct secured secured;
 

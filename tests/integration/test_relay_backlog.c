@@ -30,7 +30,7 @@ static bool have_arrived(void *context)
         return n_entries(awaited->redis) >= awaited->n;
 }
 
-Test(relay_backlog, delays_nobody_for_the_sake_of_an_open_transaction)
+Test(relay_backlog, delays_no_event_for_the_sake_of_an_open_transaction)
 {
         struct relay_fixture fixture;
         struct relay_process *relay;

@@ -83,7 +83,7 @@ Test(relay_delivery, wakes_when_notified)
         relay_fixture_end(&fixture);
 }
 
-Test(relay_delivery, sweeps_when_nobody_rings)
+Test(relay_delivery, sweeps_when_no_writer_rings)
 {
         struct relay_fixture fixture;
         struct relay_process *relay;

@@ -1,6 +1,6 @@
 /*
  * One receiver refuses a single event, one is down, one is fine; as endpoints of one sink, and as
- * sinks of their own. Nobody pays for what is wrong with another one, nor a key for another key.
+ * sinks of their own. No receiver pays for what is wrong with another, nor a key for another key.
  */
 #include "base/alloc.h"
 #include "support/http_receiver.h"

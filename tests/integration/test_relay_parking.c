@@ -135,7 +135,7 @@ Test(relay_parking, gives_up_after_so_many_attempts_and_lets_the_key_go_on)
         close_hook(&hook);
 }
 
-Test(relay_parking, charges_and_parks_nothing_while_nobody_listens)
+Test(relay_parking, charges_and_parks_nothing_while_no_server_listens)
 {
         struct hook hook;
 
@@ -152,7 +152,7 @@ Test(relay_parking, charges_and_parks_nothing_while_nobody_listens)
         close_hook(&hook);
 }
 
-Test(relay_parking, charges_and_parks_nothing_while_nobody_answers)
+Test(relay_parking, charges_and_parks_nothing_while_no_server_answers)
 {
         struct hook hook;
         unsigned n;
@@ -294,7 +294,7 @@ Test(relay_parking, gives_up_what_is_skipped_and_takes_what_is_redriven)
 #ifdef PGCOURIER_CRASH_POINTS
 
 /* Killed before the dead letter is written, with a destination that takes the event from then on. */
-Test(relay_parking, lets_nobody_overtake_what_is_given_up_but_not_written)
+Test(relay_parking, lets_no_event_overtake_what_is_given_up_but_not_written)
 {
         struct hook hook;
 

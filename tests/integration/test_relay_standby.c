@@ -115,7 +115,7 @@ static void terminate_sessions_of_owner(struct relay_fixture *fixture)
             "(SELECT oid FROM pg_database WHERE datname = current_database())");
 }
 
-/* The former owner wakes up with an answer in its hands, and nobody lets it settle. */
+/* The former owner wakes up with an answer in its hands, and the database lets it settle nothing. */
 Test(relay_standby, does_not_let_a_frozen_owner_settle)
 {
         struct relay_fixture fixture;

@@ -1,6 +1,6 @@
 /*
  * The partitions of the outbox against a real server: made ahead, dropped when they are over and
- * nobody needs them, and never otherwise. They are ten ids wide here, or some hundreds.
+ * no longer needed, and never otherwise. They are ten ids wide here, or some hundreds.
  */
 #include "base/alloc.h"
 #include "support/history.h"
@@ -312,8 +312,8 @@ Test(retention, keeps_what_a_receiver_needs_that_is_not_committed)
         tear_down(&fixture);
 }
 
-/* Not even for a moment longer than it takes to see that nobody has changed any. */
-Test(retention, keeps_nobody_from_adding_a_receiver)
+/* Not even for a moment longer than it takes to see that no session has changed any. */
+Test(retention, keeps_no_session_from_adding_a_receiver)
 {
         struct fixture fixture = set_up();
 

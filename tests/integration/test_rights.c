@@ -89,7 +89,7 @@ Test(rights, the_relay_reads_events_and_keeps_its_own_books)
             "f");
 }
 
-/* Everybody else: not a name of it may be used. */
+/* All other roles: not a name of it may be used. */
 Test(rights, the_public_has_none)
 {
         expect_value("SELECT count(*) FROM pg_namespace, aclexplode(nspacl)"
@@ -100,7 +100,7 @@ Test(rights, the_public_has_none)
             "0");
 }
 
-/* What its defaults, rules and triggers call may be called by whoever may change a row. */
+/* What its defaults, rules and triggers call may be called by any role that may change a row. */
 Test(rights, an_application_that_manages_endpoints_needs_only_their_table)
 {
         char *theirs;
@@ -125,7 +125,7 @@ Test(rights, an_application_that_manages_endpoints_needs_only_their_table)
 }
 
 /* Such a function is called with its caller's search_path, which decides what its words mean. */
-Test(rights, functions_with_their_owners_rights_pin_their_names_and_are_not_for_everybody)
+Test(rights, functions_with_their_owners_rights_pin_their_names_and_are_not_for_the_public)
 {
         expect_value(
             "SELECT coalesce(string_agg(proname, ', '), 'none') FROM pg_proc"

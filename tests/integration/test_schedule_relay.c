@@ -97,7 +97,7 @@ Test(schedule_relay, takes_up_a_new_schedule_long_before_the_next_sweep)
         relay_fixture_end(&fixture);
 }
 
-Test(schedule_relay, finds_a_new_schedule_that_nobody_told_it_of)
+Test(schedule_relay, finds_a_new_schedule_without_being_told)
 {
         struct relay_fixture fixture;
         struct relay_process *relay;
@@ -127,7 +127,7 @@ Test(schedule_relay, ticks_once_with_two_relays_and_goes_on_without_the_first)
         relay_wait_for_log(standby, "event=lane_owned_elsewhere", 30000);
         await_ticks(&fixture, 4);
 
-        /* Ticks are not the lane owner's: they go on while it is frozen, and nobody delivers. */
+        /* Ticks are not the lane owner's: they go on while it is frozen, though no relay delivers. */
         process_signal(&owner->process, SIGSTOP);
         await_ticks(&fixture, 4);
         cr_expect_eq(relay_count_in_log(standby, "event=lane_owned "), 0);

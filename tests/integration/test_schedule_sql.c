@@ -545,7 +545,7 @@ Test(schedule_sql, leaves_a_tick_to_the_session_that_has_it_until_that_gives_it_
         expect_value(first, "SELECT courier.tick() > 1000", "t");
         expect_value(first, "SELECT count(*) FROM courier.outbox", "1");
 
-        /* The same when somebody replaces it in a transaction that takes its time. */
+        /* The same when a session replaces it in a transaction that takes its time. */
         database_exec(first, "UPDATE courier.schedule SET next_at = now()");
         database_exec(first, "BEGIN");
         database_exec(first, "SELECT courier.schedule('s', 't', '2', every => '1 hour')");

@@ -1,4 +1,4 @@
-/* `pgcourier migrate`: the schema is made once, whole or not at all, whoever else tries. */
+/* `pgcourier migrate`: the schema is made once, whole or not at all, however many try at once. */
 #include "outbox/schema.h"
 
 #include "base/alloc.h"

@@ -158,7 +158,7 @@ Test(settle_batch, goes_straight_to_the_rows_however_many_versions_they_have)
         tear_down(&fixture);
 }
 
-Test(settle_batch, finds_rows_that_somebody_has_moved)
+Test(settle_batch, finds_rows_that_another_session_has_moved)
 {
         struct fixture fixture = set_up();
 

@@ -116,7 +116,7 @@ Test(settle_ends, copies_bodies_byte_for_byte)
         tear_down(&fixture);
 }
 
-Test(settle_ends, tells_of_rows_that_somebody_removed_and_does_the_rest)
+Test(settle_ends, tells_of_rows_that_were_removed_and_does_the_rest)
 {
         struct fixture fixture = set_up();
 

@@ -223,7 +223,7 @@ Test(settle_parking, leaves_the_time_of_a_row_that_is_to_be_skipped)
         tear_down(&fixture);
 }
 
-static bool somebody_waits_for_a_lock(void *context)
+static bool a_session_waits_for_a_lock(void *context)
 {
         return database_integer(context, "SELECT count(*) FROM pg_locks WHERE NOT granted") > 0;
 }
@@ -239,7 +239,7 @@ Test(settle_parking, sees_a_skip_that_came_at_the_same_moment)
         database_exec(fixture.admin, "UPDATE courier.parked SET skip = true, due_at = now()");
         fail(&fixture, 1, true, "failed meanwhile")->due_ms = 3600000;
         store_rig_start_settle(fixture.rig, &fixture.verdicts);
-        while (!somebody_waits_for_a_lock(observer))
+        while (!a_session_waits_for_a_lock(observer))
                 uv_run(&fixture.rig->loop, UV_RUN_NOWAIT);
         database_exec(fixture.admin, "COMMIT");
         while (!fixture.rig->is_answered && !fixture.rig->is_down)

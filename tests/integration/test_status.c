@@ -125,7 +125,7 @@ Test(status, follows_a_relay_through_its_life)
         struct relay_process *relay;
         json_t *status;
 
-        expect_state(0, "unowned", 0); /* nobody has ever run it */
+        expect_state(0, "unowned", 0); /* no relay has ever run it */
         relay = start_relay();
         publish_three();
         wait_until(is_delivered, NULL, 30000, "the status says that all is delivered");

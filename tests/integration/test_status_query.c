@@ -196,7 +196,7 @@ Test(look, counts_every_backlog_as_it_is)
 }
 
 /* Neither in a list nor above the floor: the second trap of docs/architecture.md. False if it was not
- * set, because somebody else in the cluster ended a transaction meanwhile. */
+ * set, because another session of the cluster ended a transaction meanwhile. */
 static bool look_behind_the_end_of_a_snapshot(void)
 {
         PGconn *listed = begin_writing(2), *completed = begin_writing(3),

@@ -144,7 +144,7 @@ Test(stdout_sink, delivers_only_what_a_full_pipe_has_taken)
 
         start_many(5000, "{\"n\": 1}");
         sink_driver_run_until(&driver, has_finished_some, NULL, "the first answer");
-        /* The loop turns although nobody reads, and still nothing more is delivered. */
+        /* The loop turns although the pipe is not read, and still nothing more is delivered. */
         sink_driver_run_until(&driver, has_ticked, &ticks, "turns of the loop");
         n_delivered = driver.n_finished;
         cr_assert_lt(n_delivered, 5000);

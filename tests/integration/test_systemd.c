@@ -124,7 +124,7 @@ Test(service, is_ready_once_it_owns_a_session_and_says_that_it_stops)
         relay_stop(relay);
 
         cr_assert_eq(count(&manager, "--\nSTOPPING=1\n"), 1);
-        cr_assert_eq(count(&manager, "WATCHDOG=1"), 0, "nobody asked for it");
+        cr_assert_eq(count(&manager, "WATCHDOG=1"), 0, "it was not asked for");
         relay_destroy(relay);
         manager_leave(&manager);
 }
@@ -255,7 +255,7 @@ Test(service, finds_a_socket_in_the_abstract_name_space)
         free(name);
 }
 
-Test(service, runs_on_when_nobody_takes_its_messages)
+Test(service, runs_on_when_its_messages_are_not_taken)
 {
         struct relay_process *relay;
 

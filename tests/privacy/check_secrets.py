@@ -58,7 +58,7 @@ sinks:
     email: {{ url: "smtp://127.0.0.1:{closed}", from: shop@example.org, user: shop, password: canary-mail, tls: none }}
 """
 
-# Wrong in a way that makes somebody quote what is beside the fault.
+# Wrong in a way that tempts a message to quote what is beside the fault.
 BROKEN = [
     "postgres: { dsn: \"host=h passwort=canary-postgres\" }\nsinks: []\n",
     "postgres: { dsn: \"postgresql://relay:canary-postgres@h:port:port/shop\" }\nsinks: []\n",

@@ -187,7 +187,7 @@ static void on_view(struct page_waiter *waiter, struct page *view, bool is_old)
             .from = view->start.from, .until = view->start.until, .last_id = view->upto};
 
         if (!lane->is_reading)
-                broken("a page that nobody asked for", number_of(lane), 0);
+                broken("a page that was not asked for", number_of(lane), 0);
         if (view->n_events > lane->max_events)
                 broken("more than was asked for", number_of(lane), 0);
         lane->is_reading = false;
@@ -210,7 +210,7 @@ static void on_failed(struct page_waiter *waiter, const struct error *error)
 
         (void)error;
         if (!lane->is_reading)
-                broken("a page that nobody asked for", number_of(lane), 0);
+                broken("a page that was not asked for", number_of(lane), 0);
         lane->is_reading = false;
         lane->is_rung |= lane->next.until == NULL;
 }

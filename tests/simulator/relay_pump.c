@@ -2,7 +2,7 @@
 #include "simulator/checks.h"
 #include "simulator/database.h"
 #include "simulator/destination.h"
-#include "simulator/relay_parts.h"
+#include "simulator/relay_internal.h"
 #include "simulator/session.h"
 
 #include <string.h>

@@ -133,7 +133,7 @@ static bool accepts_or_ended(void *context)
         return accepts || !process_is_running(&postgres->postmaster);
 }
 
-/* False if the postmaster ended instead, as it does when somebody took the port. */
+/* False if the postmaster ended instead, as it does when another process took the port. */
 static bool wait_until_it_accepts(struct postgres *postgres)
 {
         wait_until(accepts_or_ended, postgres, 60000, "PostgreSQL accepts connections");

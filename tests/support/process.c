@@ -45,7 +45,7 @@ static void rest(void)
 }
 
 /* Looked up before fork(): in the child of a process with threads, what allocates may wait for a lock
- * that nobody there will release. */
+ * that no thread there will release. */
 struct server_user {
         bool is_wanted;
         uid_t uid;

@@ -52,7 +52,7 @@ bool port_accepts(uint16_t port);
 /* The whole file as text ("" if it does not exist). Free it. */
 char *read_file(const char *path);
 
-/* Writes it, at once for whoever may be about to read it. */
+/* Writes it; a reader sees the old text or the new, never a part. */
 void replace_file(const char *path, const char *text);
 
 /* Aborts the test process with a message. */

@@ -23,7 +23,7 @@ the first N times, e.g. defer450+2@example.org is a greylist that lets the third
 
 What the file --mood says, if anything, is done to all mails at the moment:
   mail 450 4.7.1 later  MAIL is answered with that; after a 421 the connection is closed
-  slow 500, drop        as above, whoever the recipient is
+  slow 500, drop        as above, for any recipient
 """
 
 import argparse

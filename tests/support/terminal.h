@@ -1,4 +1,4 @@
-/* The built program at a terminal, with somebody who types. */
+/* The built program at a terminal, with a person who types. */
 #pragma once
 
 #include "support/program.h"

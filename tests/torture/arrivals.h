@@ -27,7 +27,7 @@ enum {
         FATE_TOO_LARGE = 5, /* for the webhook */
         FATE_UNWANTED = 6,  /* the webhook refuses it until it is given up, and takes it redriven */
         FATE_DELAYED = 10,  /* comes a moment later; without a key */
-        FATE_LATER = 11,    /* comes in an hour, unless somebody skips it; without a key */
+        FATE_LATER = 11,    /* comes in an hour, unless it is skipped; without a key */
         TORTURE_N_KEYS = 3, /* of all others the key is the number modulo this */
         TORTURE_N_TRIES = 3, /* of the webhook */
 };

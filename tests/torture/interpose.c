@@ -11,7 +11,7 @@
  * is the same in every run, where the N-th call is not: how often the loop turns depends on time.
  *
  * Calls count from the beginning of main() until it returns, those of all libraries included.
- * Allocations are forwarded to whoever is next, so that under AddressSanitizer they remain its own:
+ * Allocations are forwarded to the next definition, so that under AddressSanitizer they remain its own:
  * its report on what happens after a failure is half the point.
  */
 #include "choice.h"
@@ -84,7 +84,7 @@ static bool is_socket(int file)
 }
 
 /* Breaks the connection for both: libpq goes on reading after a send failed, for the server's last
- * words, and would wait for ever where there is still somebody. */
+ * words, and would wait for ever while the server lives. */
 static ssize_t break_off(int socket)
 {
         int error = errno;

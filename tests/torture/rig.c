@@ -17,7 +17,7 @@
 #define SHORTLY_MS  1000
 #define JUDGE_EVERY 25
 #define N_SAMPLES   6
-#define OPERATE_MS  60 /* how often somebody does something by hand */
+#define OPERATE_MS  60 /* how often an operator does something */
 
 static void write_config(const struct torture_rig *rig)
 {

@@ -29,8 +29,8 @@ void torture_start(struct process *process, const char *const *argv, const char 
 
 enum { TORTURE_REPORTED = 99 };
 
-/* Done; system; database; sink; temporary. Whoever blames the command line or the configuration for
- * a lack of resources keeps supervisors from trying again. */
+/* Done; system; database; sink; temporary. To blame the command line or the configuration for
+ * a lack of resources would keep supervisors from trying again. */
 bool torture_is_allowed(int code);
 
 /* Prints what was wrong with a run, and what it takes to repeat it. */

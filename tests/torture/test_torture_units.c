@@ -9,11 +9,11 @@
 #include "outbox/event_row.h"
 #include "pgcourier/outcome.h"
 #include "sinks/email/email_message.h"
+#include "sinks/format/event_json.h"
 #include "sinks/http/http_headers.h"
 #include "sinks/http/http_signing.h"
 #include "sinks/http/http_target.h"
 #include "sinks/redis/redis_command.h"
-#include "sinks/stdout/stdout_line.h"
 #include "support/program.h"
 #include "text/template.h"
 
@@ -289,7 +289,7 @@ static bool write_line(void *unused)
         struct bytes out = {0};
 
         (void)unused;
-        stdout_line_append(&out, &event, true);
+        event_json_append_line(&out, &event, true);
         bytes_deinit(&out);
         return true;
 }

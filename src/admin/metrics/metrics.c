@@ -1,4 +1,5 @@
-/* One row for each metric: what it is called, what it means and where its samples come from. */
+/* One row for each metric: what it is called, what it means and where its samples come from; and the two
+ * formats in which the rows are written. */
 #include "admin/metrics/metrics.h"
 
 #include "admin/metrics/metrics_values.h"
@@ -12,7 +13,147 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Exactly one of the last five is set. */
+/* The two text formats, told apart in one place: Prometheus 0.0.4 and OpenMetrics 1.0. A family is begun,
+ * then come its samples. */
+
+enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO };
+
+struct metric_label {
+        const char *name; /* NULL ends a list of labels */
+        const char *value;
+};
+
+struct metrics_text {
+        struct bytes *out; /* borrowed */
+        enum metrics_format format;
+        const char *name; /* of the family: borrowed */
+        enum metric_type type;
+};
+
+static const char *type_name(const struct metrics_text *text)
+{
+        switch (text->type) {
+        case METRIC_COUNTER:
+                return "counter";
+        case METRIC_GAUGE:
+                return "gauge";
+        case METRIC_HISTOGRAM:
+                return "histogram";
+        case METRIC_INFO:
+                return text->format == METRICS_OPENMETRICS ? "info" : "gauge";
+        }
+        abort();
+}
+
+static const char *suffix(const struct metrics_text *text)
+{
+        return text->type == METRIC_COUNTER ? "_total" : text->type == METRIC_INFO ? "_info" : "";
+}
+
+/* The name is without _total and _info; the unit, or NULL, is the name's last word. */
+static void begin_family(struct metrics_text *text, const char *name, enum metric_type type,
+    const char *unit, const char *help)
+{
+        const char *end;
+
+        text->name = name;
+        text->type = type;
+        /* In OpenMetrics a family is called by its bare name, its samples by another. */
+        end = text->format == METRICS_OPENMETRICS ? "" : suffix(text);
+        bytes_printf(text->out, "# HELP %s%s %s\n", name, end, help);
+        bytes_printf(text->out, "# TYPE %s%s %s\n", name, end, type_name(text));
+        if (unit != NULL && text->format == METRICS_OPENMETRICS)
+                bytes_printf(text->out, "# UNIT %s %s\n", name, unit);
+}
+
+static void put_escaped(struct bytes *out, const char *value)
+{
+        for (; *value != '\0'; value++) {
+                if (*value == '\n')
+                        bytes_append_text(out, "\\n");
+                else if (*value == '\\' || *value == '"')
+                        bytes_printf(out, "\\%c", *value);
+                else
+                        bytes_append(out, value, 1);
+        }
+}
+
+/* `le` NULL: none. */
+static void put_labels(struct bytes *out, const struct metric_label *labels, const char *le)
+{
+        const char *before = "{";
+
+        for (; labels != NULL && labels->name != NULL; labels++) {
+                bytes_printf(out, "%s%s=\"", before, labels->name);
+                put_escaped(out, labels->value);
+                bytes_append_text(out, "\"");
+                before = ",";
+        }
+        if (le != NULL) {
+                bytes_printf(out, "%sle=\"%s\"", before, le);
+                before = ",";
+        }
+        if (*before == ',')
+                bytes_append_text(out, "}");
+}
+
+static void format_number(char *out, size_t size, double value)
+{
+        bool is_whole = fabs(value) < 1e15 && value == floor(value);
+
+        snprintf(out, size, is_whole ? "%.0f" : "%.15g", value);
+}
+
+static void put_sample(struct metrics_text *text, const char *end,
+    const struct metric_label *labels, const char *le, double value)
+{
+        char number[40];
+
+        format_number(number, sizeof number, value);
+        bytes_printf(text->out, "%s%s", text->name, end);
+        put_labels(text->out, labels, le);
+        bytes_printf(text->out, " %s\n", number);
+}
+
+/* Labels may be NULL. A value that is not a number means that it is not known: no sample. */
+static void write_sample(struct metrics_text *text, const struct metric_label *labels, double value)
+{
+        if (!isnan(value))
+                put_sample(text, suffix(text), labels, NULL, value);
+}
+
+static void format_bound(const struct metrics_text *text, char *out, size_t size, double bound)
+{
+        format_number(out, size, bound);
+        /* OpenMetrics wants to see that it is no integer. */
+        if (text->format == METRICS_OPENMETRICS && strpbrk(out, ".e") == NULL)
+                strncat(out, ".0", size - strlen(out) - 1);
+}
+
+static void write_histogram(
+    struct metrics_text *text, const struct metric_label *labels, const struct histogram *histogram)
+{
+        const struct histogram_bounds *bounds = histogram->bounds;
+        uint64_t n = 0;
+
+        for (unsigned i = 0; i < bounds->n_bounds; i++) {
+                char bound[40];
+                n += histogram->counts[i];
+                format_bound(text, bound, sizeof bound, (double)bounds->bounds[i] / bounds->units);
+                put_sample(text, "_bucket", labels, bound, (double)n);
+        }
+        put_sample(text, "_bucket", labels, "+Inf", (double)histogram->n_values);
+        put_sample(text, "_sum", labels, NULL, (double)histogram->sum / bounds->units);
+        put_sample(text, "_count", labels, NULL, (double)histogram->n_values);
+}
+
+static void write_end(struct metrics_text *text)
+{
+        if (text->format == METRICS_OPENMETRICS)
+                bytes_append_text(text->out, "# EOF\n");
+}
+
+/* The rows. Of the last five members exactly one is set. */
 struct metric {
         const char *name;
         enum metric_type type;
@@ -107,7 +248,7 @@ static void put(struct metrics_text *text, const struct sink_telemetry *sink, co
 {
         const struct metric_label labels[] = {{"sink", sink->name}, {label, value}, {NULL, NULL}};
 
-        metrics_text_sample(text, labels, number_);
+        write_sample(text, labels, number_);
 }
 
 static void write_outcomes(struct metrics_text *text, const struct metrics_source *source)
@@ -151,7 +292,7 @@ static void write_stages(struct metrics_text *text, const struct metrics_source 
         {
                 const struct metric_label labels[] = {{"sink", sink->name},
                     {"stage", telemetry_stage_name((enum telemetry_stage)i)}, {NULL, NULL}};
-                metrics_text_histogram(text, labels, &sink->stages[i]);
+                write_histogram(text, labels, &sink->stages[i]);
         }
 }
 
@@ -160,18 +301,18 @@ static void write_wakeups(struct metrics_text *text, const struct metrics_source
         for (unsigned i = 0; i < WAKEUP_CAUSES; i++) {
                 const struct metric_label labels[] = {
                     {"cause", wakeup_cause_name((enum wakeup_cause)i)}, {NULL, NULL}};
-                metrics_text_sample(text, labels, (double)source->telemetry->wakeups[i]);
+                write_sample(text, labels, (double)source->telemetry->wakeups[i]);
         }
 }
 
 static void write_poll(struct metrics_text *text, const struct metrics_source *source)
 {
-        metrics_text_histogram(text, NULL, &source->telemetry->source.poll);
+        write_histogram(text, NULL, &source->telemetry->source.poll);
 }
 
 static void write_loop_delay(struct metrics_text *text, const struct metrics_source *source)
 {
-        metrics_text_histogram(text, NULL, &source->telemetry->loop_delay);
+        write_histogram(text, NULL, &source->telemetry->loop_delay);
 }
 
 static void write_build(struct metrics_text *text, const struct metrics_source *source)
@@ -179,7 +320,7 @@ static void write_build(struct metrics_text *text, const struct metrics_source *
         static const struct metric_label labels[] = {{"version", PGCOURIER_VERSION}, {NULL, NULL}};
 
         (void)source;
-        metrics_text_sample(text, labels, 1);
+        write_sample(text, labels, 1);
 }
 
 /* clang-format off */
@@ -198,7 +339,7 @@ static const struct metric metrics[] = {
     {"pgcourier_retrying_events", METRIC_GAUGE, NULL, "Events that failed and are tried again. Counted up to 10000.", .look_path = {"retrying"}},
     {"pgcourier_blocked_events", METRIC_GAUGE, NULL, "Events that wait behind a failed one of their key. Counted up to 10000.", .look_path = {"blocked"}},
     {"pgcourier_delayed_events", METRIC_GAUGE, NULL, "Events scheduled for later. Counted up to 10000.", .look_path = {"delayed"}},
-    {"pgcourier_dead_letters", METRIC_GAUGE, NULL, "Dead letters that nobody has dealt with. Counted up to 10000.", .look_path = {"dead"}},
+    {"pgcourier_dead_letters", METRIC_GAUGE, NULL, "Dead letters that have not been redriven or dropped. Counted up to 10000.", .look_path = {"dead"}},
     {"pgcourier_sink_holds_outbox", METRIC_GAUGE, NULL, "1 if the oldest partition of the outbox that is over stays because the sink needs it.", .look_path = {"holds_outbox"}},
     {"pgcourier_endpoints", METRIC_GAUGE, NULL, "Receivers of a sink that fans out, in all and by state.", .write = write_endpoints},
     {"pgcourier_slow_filters", METRIC_GAUGE, NULL, "Filters of the sink and of its receivers that took long when they were asked last. One that is given up does not count: it disables the receiver, or pauses the sink.", .of_sink = n_slow_filters},
@@ -216,17 +357,17 @@ static const struct metric metrics[] = {
     {"pgcourier_source_up", METRIC_GAUGE, NULL, "1 while the relay is connected to PostgreSQL.", .of_all = value_is_source_up},
     {"pgcourier_source_reconnects", METRIC_COUNTER, NULL, "Times that the connection to PostgreSQL was lost and came back.", .of_all = value_reconnects},
     {"pgcourier_source_poll_seconds", METRIC_HISTOGRAM, "seconds", "From asking PostgreSQL for a page of events to its arrival.", .write = write_poll},
-    {"pgcourier_wakeups", METRIC_COUNTER, NULL, "Looks for new events: notify (a writer rang), poll (it was time to, as nobody would ring), timer (the sweep), control (somebody changed something by hand).", .write = write_wakeups},
+    {"pgcourier_wakeups", METRIC_COUNTER, NULL, "Looks for new events: notify (a writer rang), poll (it was time to, as no writer would ring), timer (the sweep), control (an operator changed something).", .write = write_wakeups},
     {"pgcourier_notify_queue_usage_ratio", METRIC_GAUGE, "ratio", "How full PostgreSQL's queue of notifications is, of all databases of the cluster.", .of_all = value_notify_queue},
     {"pgcourier_source_oldest_xmin_age_seconds", METRIC_GAUGE, "seconds", "For how long the oldest snapshot has been held, by whomever: so long vacuum is held back, while delivery goes on; 0 without any.", .of_all = value_oldest_xmin},
     {"pgcourier_outbox_bytes", METRIC_GAUGE, "bytes", "The outbox on disk, with its indexes.", .of_all = value_outbox_bytes},
     {"pgcourier_outbox_dead_tuples", METRIC_GAUGE, NULL, "Dead rows of the outbox. An estimate of PostgreSQL's.", .of_all = value_dead_tuples},
     {"pgcourier_outbox_partitions", METRIC_GAUGE, NULL, "Partitions of the outbox.", .of_all = value_partitions},
-    {"pgcourier_outbox_held_bytes", METRIC_GAUGE, "bytes", "Partitions of the outbox that are older than outbox.retention and stay, because somebody needs them.", .of_all = value_held_bytes},
+    {"pgcourier_outbox_held_bytes", METRIC_GAUGE, "bytes", "Partitions of the outbox that are older than outbox.retention and stay, because they are still needed.", .of_all = value_held_bytes},
     {"pgcourier_outbox_held_seconds", METRIC_GAUGE, "seconds", "For how long the first of them has stayed beyond outbox.retention; 0 without any.", .of_all = value_held_for},
     {"pgcourier_outbox_lost_events", METRIC_GAUGE, NULL, "Events dropped by outbox.retention_max in the last 24 hours before a sink had them.", .of_all = value_lost_events},
     {"pgcourier_outbox_default_bytes", METRIC_GAUGE, "bytes", "Rows in the default partition: of ids that no partition was made for in time.", .of_all = value_default_bytes},
-    {"pgcourier_foreign_locks", METRIC_GAUGE, NULL, "Advisory locks of the relays that somebody holds who is none, and so keeps them from working.", .of_all = value_foreign_locks},
+    {"pgcourier_foreign_locks", METRIC_GAUGE, NULL, "Advisory locks of the relays that another program holds, which keeps the relays from working.", .of_all = value_foreign_locks},
     {"pgcourier_orphaned_cursors", METRIC_GAUGE, NULL, "Sinks that have a place in the outbox and are in no running relay's configuration: they keep events from being removed.", .of_all = value_orphans},
 
     {"pgcourier_event_loop_delay_seconds", METRIC_HISTOGRAM, "seconds", "How long one turn of the event loop kept all others waiting.", .write = write_loop_delay},
@@ -246,9 +387,9 @@ static const struct metric metrics[] = {
 static void write_metric(
     struct metrics_text *text, const struct metric *metric, const struct metrics_source *source)
 {
-        metrics_text_family(text, metric->name, metric->type, metric->unit, metric->help);
+        begin_family(text, metric->name, metric->type, metric->unit, metric->help);
         if (metric->of_all != NULL) {
-                metrics_text_sample(text, NULL, metric->of_all(source));
+                write_sample(text, NULL, metric->of_all(source));
                 return;
         }
         if (metric->write != NULL) {
@@ -259,9 +400,9 @@ static void write_metric(
         {
                 const struct metric_label labels[] = {{"sink", sink->name}, {NULL, NULL}};
                 if (metric->histogram_of != NULL)
-                        metrics_text_histogram(text, labels, metric->histogram_of(sink));
+                        write_histogram(text, labels, metric->histogram_of(sink));
                 else
-                        metrics_text_sample(text, labels,
+                        write_sample(text, labels,
                             metric->of_sink != NULL
                                 ? metric->of_sink(sink)
                                 : value_at_sink(source, sink, metric->look_path));
@@ -277,7 +418,7 @@ void metrics_write(struct bytes *out, enum metrics_format format, const struct t
         process_stats_read(&source.process);
         for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++)
                 write_metric(&text, &metrics[i], &source);
-        metrics_text_end(&text);
+        write_end(&text);
 }
 
 const char *metrics_name(size_t i)
@@ -297,125 +438,4 @@ const char *metrics_content_type(enum metrics_format format)
         return format == METRICS_OPENMETRICS
                    ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
                    : "text/plain; version=0.0.4; charset=utf-8";
-}
-
-static const char *type_name(const struct metrics_text *text)
-{
-        switch (text->type) {
-        case METRIC_COUNTER:
-                return "counter";
-        case METRIC_GAUGE:
-                return "gauge";
-        case METRIC_HISTOGRAM:
-                return "histogram";
-        case METRIC_INFO:
-                return text->format == METRICS_OPENMETRICS ? "info" : "gauge";
-        }
-        abort();
-}
-
-static const char *suffix(const struct metrics_text *text)
-{
-        return text->type == METRIC_COUNTER ? "_total" : text->type == METRIC_INFO ? "_info" : "";
-}
-
-void metrics_text_family(struct metrics_text *text, const char *name, enum metric_type type,
-    const char *unit, const char *help)
-{
-        const char *end;
-
-        text->name = name;
-        text->type = type;
-        /* In OpenMetrics a family is called by its bare name, its samples by another. */
-        end = text->format == METRICS_OPENMETRICS ? "" : suffix(text);
-        bytes_printf(text->out, "# HELP %s%s %s\n", name, end, help);
-        bytes_printf(text->out, "# TYPE %s%s %s\n", name, end, type_name(text));
-        if (unit != NULL && text->format == METRICS_OPENMETRICS)
-                bytes_printf(text->out, "# UNIT %s %s\n", name, unit);
-}
-
-static void put_escaped(struct bytes *out, const char *value)
-{
-        for (; *value != '\0'; value++) {
-                if (*value == '\n')
-                        bytes_append_text(out, "\\n");
-                else if (*value == '\\' || *value == '"')
-                        bytes_printf(out, "\\%c", *value);
-                else
-                        bytes_append(out, value, 1);
-        }
-}
-
-/* `le` NULL: none. */
-static void put_labels(struct bytes *out, const struct metric_label *labels, const char *le)
-{
-        const char *before = "{";
-
-        for (; labels != NULL && labels->name != NULL; labels++) {
-                bytes_printf(out, "%s%s=\"", before, labels->name);
-                put_escaped(out, labels->value);
-                bytes_append_text(out, "\"");
-                before = ",";
-        }
-        if (le != NULL) {
-                bytes_printf(out, "%sle=\"%s\"", before, le);
-                before = ",";
-        }
-        if (*before == ',')
-                bytes_append_text(out, "}");
-}
-
-static void format_number(char *out, size_t size, double value)
-{
-        bool is_whole = fabs(value) < 1e15 && value == floor(value);
-
-        snprintf(out, size, is_whole ? "%.0f" : "%.15g", value);
-}
-
-static void put_sample(struct metrics_text *text, const char *end,
-    const struct metric_label *labels, const char *le, double value)
-{
-        char number[40];
-
-        format_number(number, sizeof number, value);
-        bytes_printf(text->out, "%s%s", text->name, end);
-        put_labels(text->out, labels, le);
-        bytes_printf(text->out, " %s\n", number);
-}
-
-void metrics_text_sample(struct metrics_text *text, const struct metric_label *labels, double value)
-{
-        if (!isnan(value))
-                put_sample(text, suffix(text), labels, NULL, value);
-}
-
-static void format_bound(const struct metrics_text *text, char *out, size_t size, double bound)
-{
-        format_number(out, size, bound);
-        /* OpenMetrics wants to see that it is no integer. */
-        if (text->format == METRICS_OPENMETRICS && strpbrk(out, ".e") == NULL)
-                strncat(out, ".0", size - strlen(out) - 1);
-}
-
-void metrics_text_histogram(
-    struct metrics_text *text, const struct metric_label *labels, const struct histogram *histogram)
-{
-        const struct histogram_bounds *bounds = histogram->bounds;
-        uint64_t n = 0;
-
-        for (unsigned i = 0; i < bounds->n_bounds; i++) {
-                char bound[40];
-                n += histogram->counts[i];
-                format_bound(text, bound, sizeof bound, (double)bounds->bounds[i] / bounds->units);
-                put_sample(text, "_bucket", labels, bound, (double)n);
-        }
-        put_sample(text, "_bucket", labels, "+Inf", (double)histogram->n_values);
-        put_sample(text, "_sum", labels, NULL, (double)histogram->sum / bounds->units);
-        put_sample(text, "_count", labels, NULL, (double)histogram->n_values);
-}
-
-void metrics_text_end(struct metrics_text *text)
-{
-        if (text->format == METRICS_OPENMETRICS)
-                bytes_append_text(text->out, "# EOF\n");
 }

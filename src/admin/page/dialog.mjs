@@ -53,7 +53,7 @@ export function prepareDialog() {
   $("dialog-cancel").addEventListener("click", () => $("dialog").close(""));
 }
 
-/* `isBad`: it stays until somebody has read it. */
+/* `isBad`: it stays until it is dismissed. */
 export function tell(words, isBad = false) {
   const close = make("button", { type: "button", class: "quiet", "aria-label": "Dismiss" }, icon("cross"));
   const note = make("div", { class: isBad ? "notice bad" : "notice ok" }, icon(isBad ? "alert" : "check"), make("p", {}, words), close);

@@ -38,7 +38,7 @@ const outcomes = {
   cancelled: { tone: "idle", icon: "ring" },
 };
 
-/* While somebody reads or selects there, the list stands still. */
+/* While a person reads or selects there, the list stands still. */
 let recentHeld = false;
 let lastStatus = null;
 

@@ -191,7 +191,7 @@ export function showSinks(status) {
 }
 
 const stages = ["pickup", "queue", "send", "settle"];
-const inLatency = stages.slice(0, 3); /* what comes after delivery holds nobody up */
+const inLatency = stages.slice(0, 3); /* what comes after delivery delays no receiver */
 
 function makeStageRow() {
   const bar = make("td", { class: "stage-bar", "aria-hidden": "true", role: "cell" });

@@ -33,7 +33,7 @@ export const forgetToken = () => keep(null);
 
 let asking = null;
 
-/* false: nobody gave one. Who asks meanwhile waits for the same answer. */
+/* false: none was given. A call meanwhile waits for the same answer. */
 export function askForToken(why) {
   asking ??= ask({
     title: "Token",

@@ -35,7 +35,7 @@ static void check_privacy(struct blocking_conn *conn, struct report *report)
                 break; /* nothing to encrypt */
         case PRIVACY_NONE:
                 report_warn(report, "encryption", "Add sslmode=verify-full to the dsn",
-                    "the connection is not encrypted: everybody on the way can read along");
+                    "the connection is not encrypted: anyone on the network path can read it");
                 break;
         case PRIVACY_ENCRYPTED:
                 report_warn(report, "encryption",

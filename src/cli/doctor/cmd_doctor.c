@@ -1,6 +1,7 @@
 /*
- * The health of the whole: all that `check --connect` finds, and beyond that
- * what makes a running relay slow, silent or unsafe. Nothing is changed.
+ * `check` says what would keep `run` from working. `doctor` finds all that `check --connect` finds, and
+ * beyond that what makes a running relay slow, silent or unsafe. Neither changes anything, and a fault
+ * stops only the checks that depend on what is wrong.
  */
 #include "cli/doctor/cmd_doctor.h"
 #include "admin/status_document.h"
@@ -29,9 +30,77 @@
 #define RELAY_TIMEOUT_MS   2000
 #define MAX_SKEW_MS        1000
 
+enum { CHECK_CONFIG, CHECK_CONNECT, CHECK_JSON };
+
+static const struct command_option check_options[] = {
+    [CHECK_CONFIG] = {"config", 'c', "FILE", false, "the configuration; required"},
+    [CHECK_CONNECT] = {"connect", 0, NULL, false,
+        "connect to PostgreSQL and to each sink as well;\nsends no event"},
+    [CHECK_JSON] = {"json", 0, NULL, false, "print one JSON object"},
+    {0},
+};
+
+static void check_configured_database(const struct config *config, struct report *report)
+{
+        struct blocking_conn *conn = check_connection(config, report);
+
+        if (conn != NULL)
+                check_database(conn, &config->postgres, config, report);
+        blocking_conn_close(conn);
+}
+
+static void check_config(const char *path, bool connects, struct report *report)
+{
+        struct error error = {0};
+        struct config *config = config_load(path, &error);
+        bool may_free = true;
+
+        if (config == NULL) {
+                report_fail(report, error.kind, "config",
+                    "Correct the file or its path, then check again", "%s", error.text);
+                return;
+        }
+        if (dsn_check(config->postgres.dsn, &error)) {
+                report_ok(report, "config", "%s is valid", path);
+                if (connects)
+                        check_configured_database(config, report);
+        } else {
+                report_fail(report, error.kind, "config", "Correct postgres.dsn", "%s", error.text);
+        }
+        may_free = check_sinks(config, connects, report);
+        if (may_free)
+                config_free(config);
+}
+
+static bool run_check(const struct arguments *arguments, struct error *error)
+{
+        struct report *report;
+
+        if (!arguments_has(arguments, CHECK_CONFIG))
+                return error_set(
+                    error, ERROR_USAGE, "check needs a configuration: pgcourier check -c FILE");
+        report = report_create(arguments_has(arguments, CHECK_JSON));
+        check_config(arguments_value(arguments, CHECK_CONFIG),
+            arguments_has(arguments, CHECK_CONNECT), report);
+        return report_finish(report, error);
+}
+
+const struct command check_command = {
+    .name = "check",
+    .summary = "check the configuration, and what it names",
+    .usage = "-c FILE [--connect] [--json]",
+    .details =
+        "Checks the file alone; with --connect also what would keep `run` from working:\n"
+        "PostgreSQL's version, the schema, the role's rights, the doorbell, and whether each\n"
+        "sink can be reached. Prints a line for each finding: ok, warn or fail. The first\n"
+        "failure decides on the exit code.\n",
+    .options = check_options,
+    .run = run_check,
+};
+
 enum { DSN, CONFIG, JSON };
 
-static const struct command_option options[] = {
+static const struct command_option doctor_options[] = {
     [DSN] = {"dsn", 0, "DSN", false, "only the database: postgresql://… or host=…"},
     [CONFIG] = {"config", 'c', "FILE", false, "the relay's configuration, with all that it names"},
     [JSON] = {"json", 0, NULL, false, "print one JSON object"},
@@ -340,6 +409,6 @@ const struct command doctor_command = {
         "Ends with 1 if anything is a `fail`. With --dsn, or the environment (PGHOST …), only the\n"
         "database is looked at. What other users' sessions do is visible to members of\n"
         "pg_read_all_stats only.\n",
-    .options = options,
+    .options = doctor_options,
     .run = run_doctor,
 };

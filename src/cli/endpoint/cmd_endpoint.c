@@ -1,8 +1,144 @@
-/* `pgcourier endpoint`: the receivers of sinks that fan out, and all that can be done with them by hand. */
+/* `pgcourier endpoint`: the receivers of sinks that fan out, by hand. Of its subcommands, those that
+ * read are here: list and show. */
 #include "cli/commands.h"
+#include "cli/connect.h"
 #include "cli/endpoint/endpoint_common.h"
+#include "cli/table.h"
+#include "config/suggest.h"
+#include "operator/endpoint_rows.h"
 
-#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST_SINK, LIST_STATE, LIST_FAIL_EMPTY, LIST_JSON };
+
+static const struct command_option list_options[] = {
+    [LIST_SINK] = ENDPOINT_OPTION_SINK,
+    [LIST_STATE] = {"state", 0, "STATE", false, "only those active, paused or disabled"},
+    [LIST_FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "end with 8 if there are none"},
+    [LIST_JSON] = OPTION_JSON,
+    {0},
+};
+
+enum { SHOW_SECRETS, SHOW_JSON };
+
+static const struct command_option show_options[] = {
+    [SHOW_SECRETS] = {"secrets", 0, NULL, false, "show the secrets and header values too"},
+    [SHOW_JSON] = OPTION_JSON,
+    {0},
+};
+
+static const struct table_column columns[] = {
+    {"NAME", ENDPOINT_ROW_NAME, CELL_LONG},
+    {"SINK", ENDPOINT_ROW_SINK, CELL_WORD},
+    {"STATE", ENDPOINT_ROW_STATE, CELL_WORD},
+    {"FAILING SINCE", ENDPOINT_ROW_FAILING_SINCE, CELL_WORD},
+    {"PARKED", ENDPOINT_ROW_PARKED, CELL_NUMBER},
+    {"DEAD", ENDPOINT_ROW_DEAD, CELL_NUMBER},
+    {"TOPICS", ENDPOINT_ROW_TOPICS, CELL_LONG},
+    {"URL", ENDPOINT_ROW_URL, CELL_LONG},
+    {"REASON", ENDPOINT_ROW_REASON, CELL_LONG},
+    {0},
+};
+
+static bool check_state(const char *state, struct error *error)
+{
+        static const char *const states[] = {"active", "paused", "disabled"};
+        const char *meant = NULL;
+
+        if (state == NULL)
+                return true;
+        for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+                if (strcmp(state, states[i]) == 0)
+                        return true;
+                meant = suggest_nearer(state, meant, states[i]);
+        }
+        return error_set(error, ERROR_USAGE,
+            "--state: \"%.64s\" is not one of active, paused, disabled%s%s%s", state,
+            meant != NULL ? "; did you mean \"" : "", meant != NULL ? meant : "",
+            meant != NULL ? "\"?" : "");
+}
+
+static bool print(
+    const struct rows *rows, const struct arguments *arguments, bool is_any, struct error *error)
+{
+        const char *none = is_any ? "there are no endpoints" : "no endpoint matches";
+
+        if (rows_count(rows) == 0 && arguments_has(arguments, LIST_FAIL_EMPTY))
+                return error_set(error, ERROR_EMPTY, "%s", none);
+        if (rows_count(rows) == 0)
+                fprintf(stderr, "%s%s\n", none,
+                    is_any ? "; `pgcourier endpoint add NAME --url URL` makes one" : "");
+        else if (arguments_has(arguments, LIST_JSON))
+                table_print_json(rows, ENDPOINT_ROW_JSON);
+        else
+                return table_print(columns, rows, error);
+        return true;
+}
+
+static bool run_list(const struct arguments *arguments, struct error *error)
+{
+        const char *sink = arguments_value(arguments, LIST_SINK);
+        const char *state = arguments_value(arguments, LIST_STATE);
+        struct blocking_conn *conn =
+            check_state(state, error) ? command_connect(arguments, error) : NULL;
+        struct rows *rows = NULL;
+        bool ok;
+
+        if (conn != NULL)
+                rows =
+                    endpoints_read(conn, sink, state, arguments_has(arguments, LIST_JSON), error);
+        ok = rows != NULL && print(rows, arguments, sink == NULL && state == NULL, error);
+        rows_free(rows);
+        return ok;
+}
+
+static const struct command list_command = {
+    .name = "list",
+    .usage = "[--sink NAME] [--state STATE] [--fail-empty] [--json]",
+    .options = list_options,
+    .run = run_list,
+};
+
+static bool run_show(const struct arguments *arguments, struct error *error)
+{
+        const char *name = arguments->operands[0];
+        bool as_json = arguments_has(arguments, SHOW_JSON);
+        bool with_secrets = arguments_has(arguments, SHOW_SECRETS);
+        struct blocking_conn *conn = command_connect(arguments, error);
+        struct endpoint_waiting waiting;
+        struct rows *rows;
+        char *text;
+        bool ok = true;
+
+        if (conn == NULL || !endpoint_wait_count(conn, name, &waiting, error))
+                return false;
+        text = endpoint_wait_text(&waiting);
+        rows = as_json ? endpoint_show_json(conn, name, with_secrets, waiting.n,
+                             waiting.is_exact && !waiting.is_cut, error)
+                       : endpoint_show(conn, name, with_secrets, text, error);
+        free(text);
+        if (rows == NULL)
+                return false;
+        if (rows_count(rows) == 0)
+                ok = endpoint_missing(conn, name, error);
+        else if (as_json)
+                table_print_json(rows, 0);
+        else
+                table_print_fields(rows);
+        rows_free(rows);
+        return ok;
+}
+
+static const struct command show_command = {
+    .name = "show",
+    .usage = "NAME [--secrets] [--json]",
+    .options = show_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_show,
+};
 
 const struct command endpoint_command = {
     .name = "endpoint",
@@ -23,9 +159,9 @@ const struct command endpoint_command = {
         "Everything takes effect at once in a running relay, as do changes of the table\n"
         "courier.endpoint by SQL, which can change all other settings. The role must be a member\n"
         "of courier_relay.\n",
-    .subcommands = (const struct command *const[]){&endpoint_add_command, &endpoint_list_command,
-        &endpoint_show_command, &endpoint_pause_command, &endpoint_resume_command,
-        &endpoint_remove_command, &endpoint_rotate_secret_command, &endpoint_test_command, NULL},
+    .subcommands = (const struct command *const[]){&endpoint_add_command, &list_command,
+        &show_command, &endpoint_pause_command, &endpoint_resume_command, &endpoint_remove_command,
+        &endpoint_rotate_secret_command, &endpoint_test_command, NULL},
     .no_subcommand =
         "Other settings are changed by SQL: UPDATE courier.endpoint SET … WHERE name = '…'",
     .database = DATABASE_AND_SINKS,

@@ -9,8 +9,6 @@ struct config;
 struct sink_config;
 
 extern const struct command endpoint_add_command;
-extern const struct command endpoint_list_command;
-extern const struct command endpoint_show_command;
 extern const struct command endpoint_pause_command;
 extern const struct command endpoint_resume_command;
 extern const struct command endpoint_remove_command;

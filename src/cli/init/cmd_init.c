@@ -4,10 +4,16 @@
  * file stays as it was.
  */
 #include "cli/init/cmd_init.h"
+
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "cli/commands.h"
+#include "config/config.h"
 #include "pg/dsn.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +73,8 @@ static char *given_or_asked(
         return given != NULL ? xstrdup(given) : ask(arguments, question, fallback);
 }
 
-bool init_add_sink(struct init *init, const char *word, struct error *error)
+/* Kind and URL of "redis=redis://host". */
+static bool add_sink(struct init *init, const char *word, struct error *error)
 {
         static const char *const kinds[] = {"redis", "http", "email", "stdout"};
         const size_t length = strcspn(word, "=");
@@ -117,13 +124,13 @@ static bool ask_for_sink(const struct arguments *arguments, struct init *init, s
                 if (strcmp(usual[i].kind, kind) == 0)
                         fallback = usual[i].url;
         if (fallback == NULL) {
-                ok = init_add_sink(init, kind, error);
+                ok = add_sink(init, kind, error);
                 free(kind);
                 return ok;
         }
         url = ask(arguments, "URL", fallback);
         word = xasprintf("%s=%s", kind, url);
-        ok = init_add_sink(init, word, error);
+        ok = add_sink(init, word, error);
         free(word);
         free(url);
         free(kind);
@@ -137,7 +144,7 @@ static bool take_sinks(const struct arguments *arguments, struct init *init, str
         bool has_email = false;
 
         while ((sink = arguments_next(arguments, SINK, &at)) != NULL)
-                if (!init_add_sink(init, sink, error))
+                if (!add_sink(init, sink, error))
                         return false;
         while (init->n_sinks == 0 ||
                (!arguments_has(arguments, SINK) && ask_whether(arguments, "One more? y or n", "n")))
@@ -164,6 +171,180 @@ static bool take_database(const struct arguments *arguments, struct init *init, 
         return ok && init_look_at_database(init, arguments_has(arguments, APPLY_SCHEMA), error);
 }
 
+/* In YAML's double quotes; `$` is doubled, because it begins a variable. */
+static void append_quoted(struct bytes *text, const char *value)
+{
+        bytes_append_text(text, "\"");
+        for (; *value != '\0'; value++)
+                if (*value == '$')
+                        bytes_append_text(text, "$$");
+                else if (*value == '"' || *value == '\\')
+                        bytes_printf(text, "\\%c", *value);
+                else
+                        bytes_append(text, value, 1);
+        bytes_append_text(text, "\"");
+}
+
+static void append_topics(struct bytes *text, const char *topics)
+{
+        bytes_append_text(text, "    topics: [");
+        for (const char *at = topics;;) {
+                const size_t length = strcspn(at, ",");
+                char *topic = xstrndup(at, length);
+                append_quoted(text, topic);
+                free(topic);
+                if (at[length] == '\0')
+                        break;
+                bytes_append_text(text, ", ");
+                at += length + 1;
+        }
+        bytes_append_text(text, "]\n");
+}
+
+static void append_sink(struct bytes *text, const struct init *init, unsigned index)
+{
+        const struct init_sink *sink = &init->sinks[index];
+        unsigned n_before = 0;
+
+        for (unsigned i = 0; i < index; i++)
+                n_before += strcmp(init->sinks[i].kind, sink->kind) == 0;
+        bytes_printf(text, "  - name: %s", sink->kind);
+        if (n_before > 0)
+                bytes_printf(text, "-%u", n_before + 1);
+        bytes_append_text(text, "\n");
+        append_topics(text, init->topics);
+        if (sink->url == NULL) {
+                bytes_printf(text, "    %s: {}\n", sink->kind);
+                return;
+        }
+        bytes_printf(text, "    %s:\n      url: ", sink->kind);
+        append_quoted(text, sink->url);
+        if (strcmp(sink->kind, "redis") == 0) {
+                bytes_append_text(text, "\n      stream: \"events:{{topic}}\"\n"
+                                        "      # password_file: /path   # a file with the "
+                                        "password, which is not to stand here\n");
+        } else if (strcmp(sink->kind, "http") == 0) {
+                bytes_append_text(text, "\n      # secret_file: /path     # signs each request, by "
+                                        "Standard Webhooks\n");
+        } else {
+                bytes_append_text(text, "\n      from: ");
+                append_quoted(text, init->from != NULL ? init->from : "");
+                bytes_append_text(text, "\n      # password_file: /path   # with user: NAME\n");
+        }
+}
+
+static char *password_path(const struct init *init)
+{
+        return xasprintf("%s.password", init->output);
+}
+
+static void compose(const struct init *init, const char *password_file, struct bytes *text)
+{
+        bytes_append_text(text, "# pgcourier: all keys are in pgcourier.yaml(5). Check it with\n"
+                                "#   pgcourier check -c FILE --connect\n\n"
+                                "postgres:\n  dsn: ");
+        append_quoted(text, init->dsn);
+        if (init->password != NULL) {
+                bytes_append_text(text, "\n  password_file: ");
+                append_quoted(text, password_file);
+        }
+        bytes_append_text(text,
+            "\n\n# Where events go. topics: * stands for any run of characters without a dot, ** "
+            "for\n"
+            "# any run at all. A new sink gets what is published from its first start on;\n"
+            "# start: beginning would give it what is there already.\n"
+            "sinks:\n");
+        for (unsigned i = 0; i < init->n_sinks; i++)
+                append_sink(text, init, i);
+        if (init->has_admin)
+                bytes_append_text(text, "\n# The live page, health and metrics. To pause, resume, "
+                                        "redrive and reload there "
+                                        "as well:\n"
+                                        "# make a token (umask 077; openssl rand -hex 32 > FILE), "
+                                        "name its file below, and "
+                                        "send the\n# relay SIGHUP once.\n"
+                                        "admin:\n  listen: 127.0.0.1:8477\n  # token_file: FILE\n");
+        else
+                bytes_append_text(text, "\n# The live page, health and metrics:\n"
+                                        "# admin:\n#   listen: 127.0.0.1:8477\n"
+                                        "#   token_file: FILE   # to change something there, too; "
+                                        "openssl rand -hex 32\n");
+}
+
+/* Writes a file that only its owner can ever read; --force replaces an existing one. */
+static bool write_private(
+    const struct init *init, const char *path, const char *text, struct error *error)
+{
+        char *draft = xasprintf("%s.new", path);
+        int file;
+        bool ok;
+
+        unlink(draft); /* left by an interrupted init */
+        file = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        ok = file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text) &&
+             fsync(file) == 0;
+        if (file >= 0)
+                ok = close(file) == 0 && ok;
+        /* link() fails if the file exists, rename() replaces it. */
+        if (ok)
+                ok = init->is_forced ? rename(draft, path) == 0 : link(draft, path) == 0;
+        if (!ok) {
+                const int why = errno;
+                error_set(error, why == EACCES || why == EROFS ? ERROR_PERMISSION : ERROR_USAGE,
+                    "%.400s cannot be written: %s%s", path, strerror(why),
+                    why == EEXIST ? "; --force replaces it" : "");
+        }
+        unlink(draft);
+        free(draft);
+        return ok;
+}
+
+static bool check_written(const struct init *init, struct error *error)
+{
+        struct config *config = config_load(init->output, error);
+
+        if (config == NULL) {
+                unlink(init->output);
+                return false;
+        }
+        config_free(config);
+        return true;
+}
+
+/* The configuration, and beside it a file with the password, both for their owner alone; checked as
+ * `pgcourier check` does before it is kept. */
+static bool write_files(const struct init *init, struct error *error)
+{
+        char *path = password_path(init);
+        char *absolute;
+        struct bytes text = {0};
+        bool ok = true;
+
+        if (init->password != NULL) {
+                char *line = xasprintf("%s\n", init->password);
+                ok = write_private(init, path, line, error);
+                explicit_bzero(line, strlen(line));
+                free(line);
+        }
+        absolute = init->password != NULL && ok ? realpath(path, NULL) : NULL;
+        if (ok) {
+                compose(init, absolute != NULL ? absolute : path, &text);
+                ok = write_private(init, init->output, text.data, error) &&
+                     check_written(init, error);
+                if (!ok && init->password != NULL)
+                        unlink(path);
+        }
+        if (ok) {
+                printf("ok    file: %s\n", init->output);
+                if (init->password != NULL)
+                        printf("ok    file: %s, which holds the password\n", path);
+        }
+        bytes_deinit(&text);
+        free(absolute);
+        free(path);
+        return ok;
+}
+
 static bool take_all(const struct arguments *arguments, struct init *init, struct error *error)
 {
         init->is_forced = arguments_has(arguments, FORCE);
@@ -176,7 +357,7 @@ static bool take_all(const struct arguments *arguments, struct init *init, struc
         init->has_admin = arguments_has(arguments, ADMIN) ||
                           ask_whether(arguments,
                               "The live page, health and metrics on 127.0.0.1:8477? y or n", "n");
-        return init_write(init, error);
+        return write_files(init, error);
 }
 
 static void init_deinit(struct init *init)

@@ -1,4 +1,4 @@
-/* What the parts of `pgcourier init` share. Nothing else includes this. */
+/* What `pgcourier init` is to write, and its look at the database. */
 #pragma once
 
 #include "base/error.h"
@@ -32,9 +32,3 @@ struct init {
  * database that is not there is a finding.
  */
 bool init_look_at_database(const struct init *init, bool applies_schema, struct error *error);
-
-/* Kind and URL of "redis=redis://host". */
-bool init_add_sink(struct init *init, const char *word, struct error *error);
-
-/* The configuration, and beside it a file with the password, both for their owner alone; checked. */
-bool init_write(const struct init *init, struct error *error);

@@ -1,10 +1,15 @@
 /* What is stuck, why, and what helps: of the relay's admin endpoint, or of the database. */
 #include "admin/findings/findings.h"
+#include "admin/status_document.h"
 #include "base/clock.h"
+#include "cli/admin_client.h"
 #include "cli/commands.h"
+#include "cli/connect.h"
+#include "cli/remedy.h"
 #include "cli/status/status_print.h"
-#include "cli/status/status_source.h"
+#include "config/config.h"
 #include "config/suggest.h"
+#include "operator/status_query.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,8 +20,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIVE_MS     1000 /* between two looks at the endpoint */
-#define DATABASE_MS 2000 /* or at the database */
+#define ANSWER_TIMEOUT_MS   15000 /* of the database */
+#define ENDPOINT_TIMEOUT_MS 2000
+#define LIVE_MS             1000 /* between two looks at the endpoint */
+#define DATABASE_MS         2000 /* or at the database */
 
 enum { WATCH, JSON, CHECK, COLOR, DSN, CONFIG };
 
@@ -32,6 +39,109 @@ static const struct command_option options[] = {
         "the endpoint, the database and the sinks of this\nconfiguration"},
     {0},
 };
+
+/* Where the document comes from: a running relay if its admin endpoint answers, else the database. */
+struct status_source {
+        const char *dsn;            /* NULL: as the next says */
+        const char *config_path;    /* NULL: as dsn or the environment says */
+        struct config *config;      /* owned; NULL without config_path */
+        struct blocking_conn *conn; /* owned; NULL until it is needed */
+        struct error
+            unanswered; /* why the endpoint was not used; ERROR_NONE: it is not configured */
+};
+
+static bool open_source(
+    struct status_source *source, const char *dsn, const char *config_path, struct error *error)
+{
+        *source = (struct status_source){.dsn = dsn, .config_path = config_path};
+        if (dsn != NULL && config_path != NULL)
+                return error_set(
+                    error, ERROR_USAGE, "--dsn and --config both name a database: give one");
+        if (config_path == NULL)
+                return true;
+        source->config = config_load(config_path, error);
+        return source->config != NULL;
+}
+
+static void disconnect(struct status_source *source)
+{
+        blocking_conn_close(source->conn);
+        source->conn = NULL;
+}
+
+static void close_source(struct status_source *source)
+{
+        disconnect(source);
+        config_free(source->config);
+        source->config = NULL;
+}
+
+/* NULL if there is no endpoint, or it does not answer: then `unanswered` says why. */
+static json_t *ask_endpoint(struct status_source *source)
+{
+        struct admin_client *client;
+        struct bytes body = {0};
+        json_error_t fault;
+        json_t *document = NULL;
+        bool is_answered;
+        long status;
+
+        source->unanswered.kind = ERROR_NONE;
+        if (source->config == NULL || source->config->admin == NULL)
+                return NULL;
+        client = admin_client_create(source->config->admin, &source->unanswered);
+        if (client == NULL)
+                return NULL;
+        is_answered = admin_client_ask(
+            client, "/api/status", NULL, ENDPOINT_TIMEOUT_MS, &status, &body, &source->unanswered);
+        if (is_answered && status != 200) {
+                admin_client_refused(status, &body, &source->unanswered);
+        } else if (is_answered) {
+                document = json_loadb(body.data, body.length, JSON_ALLOW_NUL, &fault);
+                if (document == NULL)
+                        error_set(&source->unanswered, ERROR_SINK,
+                            "what the relay's admin endpoint %s answers is no status: %s",
+                            source->config->admin->listen, fault.text);
+        }
+        bytes_deinit(&body);
+        admin_client_close(client);
+        return document;
+}
+
+static bool connect(struct status_source *source, struct error *error)
+{
+        if (source->conn != NULL)
+                return true;
+        source->conn =
+            connect_to_schema(source->dsn, source->config_path, ANSWER_TIMEOUT_MS, error);
+        if (source->conn == NULL)
+                return false;
+        if (blocking_conn_run(source->conn, look_session_sql, error))
+                return true;
+        disconnect(source);
+        return false;
+}
+
+/* The caller's; NULL and *error if neither can be asked. */
+static json_t *read_status(struct status_source *source, struct error *error)
+{
+        json_t *document = ask_endpoint(source);
+        json_t *found;
+
+        if (document != NULL || !connect(source, error))
+                return document;
+        found = status_query_ask(source->conn, source->config, error);
+        if (found == NULL) {
+                command_refused(source->conn, NULL, error);
+                disconnect(source); /* the next one begins anew */
+                return NULL;
+        }
+        document = status_document(&(struct status_basis){.found = found,
+            .config = source->config,
+            .config_file = source->config_path != NULL ? remedy_config() : NULL});
+        json_decref(found);
+        return document;
+}
 
 static volatile sig_atomic_t is_interrupted;
 
@@ -152,7 +262,7 @@ static bool print(const struct arguments *arguments, const struct status_source 
 static bool print_once(
     const struct arguments *arguments, struct status_source *source, struct error *error)
 {
-        json_t *status = status_source_read(source, error);
+        json_t *status = read_status(source, error);
         unsigned n_findings = 0;
         bool ok;
 
@@ -179,7 +289,7 @@ static void catch_interrupts(void)
 static bool redraw(const struct arguments *arguments, struct status_source *source,
     int64_t *out_pause_ms, struct error *error)
 {
-        json_t *status = status_source_read(source, error);
+        json_t *status = read_status(source, error);
         unsigned n_findings;
         bool ok = true;
 
@@ -244,12 +354,12 @@ static bool run_status(const struct arguments *arguments, struct error *error)
 
         if (!check_words(arguments, error))
                 return false;
-        ok = status_source_open(
+        ok = open_source(
             &source, arguments_value(arguments, DSN), arguments_value(arguments, CONFIG), error);
         if (ok)
                 ok = arguments_has(arguments, WATCH) ? watch(arguments, &source, error)
                                                      : print_once(arguments, &source, error);
-        status_source_close(&source);
+        close_source(&source);
         return ok;
 }
 
@@ -258,7 +368,7 @@ const struct command status_command = {
     .summary = "say how every sink is, what is stuck, and what helps",
     .usage = "[SINK]... [--watch | --json] [--check] [--color WHEN] [--dsn DSN | -c FILE]",
     .details =
-        "Asks the admin endpoint of the relay, if FILE has the block admin, else (or if nobody\n"
+        "Asks the admin endpoint of the relay, if FILE has the block admin, else (or if no relay\n"
         "answers there) the database, so it works while no relay runs. The database does not\n"
         "know rates, latencies and whether a destination is down; these are left empty.\n"
         "\n"

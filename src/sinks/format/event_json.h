@@ -1,5 +1,5 @@
-/* The parts of an event as JSON values, and a whole event as a CloudEvent, for all sinks that write
- * JSON. Pure. */
+/* The parts of an event as JSON values, and a whole event as a CloudEvent or as one line, for all sinks
+ * that write JSON. Pure. */
 #pragma once
 
 #include "pgcourier/event.h"
@@ -56,3 +56,16 @@ void cloudevents_each_attribute(const struct event *event, const char *source,
 /* Appends the event in structured mode, application/cloudevents+json: its attributes, then `data`
  * with the JSON as it was published, byte for byte, or `data_base64`. */
 void cloudevents_append_json(struct bytes *out, const struct event *event, const char *source);
+
+/*
+ * An event as one line of JSON (NDJSON).
+ *
+ *   {"id": event id, "topic": …, "key": … or null, "type": … or null,
+ *    "time": "2026-11-20T10:00:00.123456Z"[, "redriven": true], "headers": {…},
+ *    "payload": the JSON that was published | "data_base64": …}
+ *
+ * A payload on one line is embedded byte for byte: numbers keep their digits and members their order.
+ * One on several lines loses its blanks, no more. Appends the line and its newline; without content,
+ * headers and payload are left out.
+ */
+void event_json_append_line(struct bytes *out, const struct event *event, bool with_content);

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct address_guard;
+struct error;
 struct http_batcher;
 struct http_config;
 struct http_signing;
@@ -48,15 +49,10 @@ struct http_target *http_target_create(struct sink *sink, const struct http_conf
 void http_target_destroy(struct http_target *target);
 
 /*
- * Header lines for libcurl that are the same with every request to one
- * receiver: who we are, set_headers, credentials, an endpoint's own. They may
- * hold secrets, so lines are cleared before they are freed.
+ * Header lines for libcurl that are the same with every request to one receiver: User-Agent, set_headers,
+ * credentials, an endpoint's own. They may hold secrets, so lines are cleared before they are freed.
  */
-
 #define HTTP_USER_AGENT "pgcourier/" PGCOURIER_VERSION
-
-struct error;
-struct http_config;
 
 /* False, with *error set (ERROR_CONFIG), if the config wants an event header passed on, or one
  * set, whose name is not one of HTTP, or that would replace one of ours. */
@@ -67,10 +63,9 @@ bool http_headers_check_names(const struct http_config *config, struct error *er
 bool http_fixed_headers_make(const struct http_config *config, const struct event_header *own,
     size_t n_own, struct curl_slist **out_lines, struct error *error);
 
-struct curl_slist *http_header_line_append(
-    struct curl_slist *lines, const char *name, const char *value);
-struct curl_slist *http_header_line_copy(struct curl_slist *lines, const char *line);
+/* Whether one of the lines is of that header, in any case of letters. */
 bool http_header_is_among(const struct curl_slist *lines, const char *name);
+/* Whether a value holds a control character, which would end its line. */
 bool http_header_has_control(const char *text);
 
 /* NULL is allowed. */

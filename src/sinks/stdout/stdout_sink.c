@@ -19,7 +19,7 @@
 #include "config/config.h"
 #include "loop/timer.h"
 #include "pgcourier/sink.h"
-#include "sinks/stdout/stdout_line.h"
+#include "sinks/format/event_json.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -93,7 +93,7 @@ static void batch_add(struct write_batch *batch, struct attempt *attempt, bool w
                 batch->capacity = batch->capacity > 0 ? batch->capacity * 2 : 64;
                 batch->pending = xrealloc(batch->pending, batch->capacity * sizeof *batch->pending);
         }
-        stdout_line_append(&batch->lines, attempt->event, with_content);
+        event_json_append_line(&batch->lines, attempt->event, with_content);
         batch->pending[batch->n_pending++] =
             (struct pending){.attempt = attempt, .end = batch->lines.length};
 }

@@ -8,7 +8,7 @@
 #define KIND "null"
 #endif
 
-void function_that_nobody_has(void);
+void function_that_is_nowhere(void);
 
 struct null_sink {
         struct sink sink;
@@ -20,7 +20,7 @@ struct null_sink {
 
 static const struct sink_ops null_ops;
 static struct null_sink *newest
-    __attribute__((used)); /* what nobody closes is no leak, but known */
+    __attribute__((used)); /* never closed, and no leak: it is reachable */
 
 static struct sink *null_open(const struct sink_settings *settings, struct error *error)
 {
@@ -45,7 +45,7 @@ static void null_deliver(struct sink *sink, struct attempt *attempt)
 {
         (void)sink;
 #if defined CALLS_NOTHING
-        function_that_nobody_has();
+        function_that_is_nowhere();
 #elif defined FINISHES_AT_ONCE
         attempt_finish(attempt, &outcome_delivered);
 #elif defined FANS_OUT

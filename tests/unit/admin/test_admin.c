@@ -1,6 +1,6 @@
 /* What the admin endpoint decides without a socket: whose host it is, whose token, what an address is. */
 #include "admin/http/routes.h"
-#include "admin/readiness.h"
+#include "admin/status_document.h"
 #include "config/config.h"
 #include "telemetry/telemetry.h"
 #include "text/network.h"

@@ -146,7 +146,7 @@ Test(chaos_checker, finds_what_was_never_committed)
         cr_expect_not(chaos_is_clean(&verdict));
         cr_expect_eq(verdict.n_uncommitted, 1);
         verdict = JUDGE_0(AT(0, 10), AT(2, 11), AT(5, 12), AT(600, 13));
-        cr_expect_eq(verdict.n_uncommitted, 1, "an event that nobody wrote");
+        cr_expect_eq(verdict.n_uncommitted, 1, "an event that was never written");
         verdict = JUDGE_0(AT(0, 10), AT(1, 10), AT(2, 11), AT(5, 12));
         cr_expect_eq(verdict.n_uncommitted, 1, "an event of another sink");
 }
@@ -346,7 +346,7 @@ Test(chaos_checker, wants_a_reason_for_each_further_arrival)
         cr_expect_eq(verdict.n_unexplained, 1, "nothing happened between the last two");
 }
 
-Test(chaos_checker, finds_what_nobody_noticed_in_the_calm)
+Test(chaos_checker, finds_what_went_unnoticed_in_the_calm)
 {
         static const struct chaos_event in_the_calm[] = {
             {.fate = PUBLISHED, .sinks = 1, .committed_us = 1000000},

@@ -1159,7 +1159,7 @@ static char *replace_path(const char *text, const char *name)
         return xasprintf("%.*s%s%s", (int)(at - text), text, name, at + 2);
 }
 
-/* Whoever opens one waits for its writer. */
+/* To open one waits for its writer. */
 Test(config, waits_for_no_named_pipe)
 {
         static const struct {

@@ -105,7 +105,7 @@ Test(bell, looks_at_each_ring_while_it_sleeps)
         for (int i = 1; i <= 20; i++) {
                 bell_rung(&bell, i * 10 * MS);
                 look(&bell, i * 10 * MS, 100, true);
-                cr_expect_eq(bell.state, BELL_ASLEEP, "100 rings a second hurt nobody");
+                cr_expect_eq(bell.state, BELL_ASLEEP, "100 rings a second do no harm");
         }
 }
 
@@ -140,7 +140,7 @@ Test(bell, looks_every_millisecond_while_awake_and_finding_something)
                 cr_expect_eq(bell_next_due(&bell), now_us + 100 + MS);
                 cr_expect_not(bell_wants_look(&bell, bell_next_due(&bell) - 1));
                 now_us = bell_next_due(&bell);
-                bell_rung(&bell, now_us); /* by somebody who came before the lock was given up */
+                bell_rung(&bell, now_us); /* by a writer who came before the lock was given up */
         }
         cr_expect_eq(bell.state, BELL_AWAKE);
 }
@@ -308,7 +308,7 @@ Test(bell, wakes_up_when_it_is_rung_often_while_drowsy_and_gives_up_what_is_gran
         cr_expect(wishes(&bell, BELL_GIVE_UP));
 }
 
-Test(bell, sleeps_at_once_if_the_lock_was_granted_when_nobody_wanted_it)
+Test(bell, sleeps_at_once_if_the_lock_was_granted_unwanted)
 {
         struct bell bell = drowsy();
 
@@ -377,7 +377,7 @@ Test(bell, begins_anew_when_the_wait_is_lost)
         cr_expect_eq(bell_next_due(&bell), 1003 * MS);
 }
 
-Test(bell, polls_while_nobody_can_be_made_to_ring)
+Test(bell, polls_while_no_writer_can_be_made_to_ring)
 {
         struct bell bell = begin();
         int64_t now_us = 0;

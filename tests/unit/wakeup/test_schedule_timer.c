@@ -95,7 +95,7 @@ Test(schedule_timer, asks_again_after_the_answer_that_a_change_made_old)
         end(&rig);
 }
 
-Test(schedule_timer, asks_nobody_without_a_session)
+Test(schedule_timer, asks_nothing_without_a_session)
 {
         struct rig rig;
 

@@ -1,4 +1,4 @@
-/* What needs somebody's attention (src/admin/findings/findings.h), out of a status document alone. */
+/* What needs an operator's attention (src/admin/findings/findings.h), out of a status document alone. */
 #include "admin/findings/findings.h"
 
 #include <criterion/criterion.h>
@@ -183,7 +183,7 @@ Test(attention, tells_who_paused_a_sink)
             "who gave no reason. The relay paused it, too: no.", NULL);
 }
 
-/* A pause does not hide that nobody is there to obey it. The relay that runs a sink knows better
+/* A pause does not hide that no relay is there to obey it. The relay that runs a sink knows better
  * than the last look at the database. */
 Test(attention, names_both_when_a_paused_sink_has_no_relay)
 {
@@ -401,7 +401,7 @@ Test(attention, tells_who_keeps_the_outbox_from_being_cut)
             "| pgcourier maintain |", NULL);
 }
 
-Test(attention, counts_what_somebody_should_do_something_about)
+Test(attention, counts_what_needs_an_operator)
 {
         json_t *findings = json_pack(
             "[{s:s}, {s:s}, {s:s}]", "level", "error", "level", "warning", "level", "note");
@@ -437,7 +437,7 @@ Test(attention, names_a_filter_that_is_slow)
             "note slow_filter:a -1: The filter of a is slow | What is slow", "| - | -", NULL);
 }
 
-Test(attention, names_receivers_in_trouble_and_those_that_nobody_serves)
+Test(attention, names_receivers_in_trouble_and_those_that_no_relay_serves)
 {
         expect(SINK("'state': 'running', 'endpoints': {'total': 9, 'failing': 5, 'disabled': 1,"
                     " 'troubled': ['acme', 'b', 'c', 'd']}"),

@@ -97,7 +97,7 @@ Test(mustache, writes_numbers_as_they_were_written)
         assert_renders("{{a}} {{b}}", "{\"a\": true, \"b\": false}", "true false");
 }
 
-Test(mustache, writes_numbers_that_nobody_made_texts)
+Test(mustache, writes_numbers_that_were_not_made_texts)
 {
         struct mustache *mustache = parsed("{{a}} {{b}}", true);
         json_t *values = json_pack("{s:I, s:f}", "a", (json_int_t)-5, "b", 0.5);

@@ -11,6 +11,9 @@
 #define BODY   "{\"test\": 2432232314}"
 #define FIRST  "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
+#define ID        "msg_p5jXN8AQM9LWM0D4loKWxJek"
+#define TIMESTAMP 1614265330
+
 static void expect_signature(enum http_signing_scheme scheme, const char *const *secrets,
     size_t n_secrets, const char *body, const char *header, const char *value)
 {
@@ -19,8 +22,7 @@ static void expect_signature(enum http_signing_scheme scheme, const char *const 
         struct bytes actual = {0};
 
         cr_assert_not_null(signing, "%s", error.text);
-        http_signing_append(
-            signing, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body, strlen(body), &actual);
+        http_signing_append(signing, ID, TIMESTAMP, body, strlen(body), &actual);
         cr_expect_str_eq(http_signing_header(signing), header);
         cr_expect_str_eq(actual.data, value);
         bytes_deinit(&actual);
@@ -78,4 +80,103 @@ Test(http_signing, signs_nothing_without_a_secret)
         cr_expect_null(http_signing_create(HTTP_SIGNING_STANDARD, NULL, 0, &error));
         cr_expect_null(http_signing_create(HTTP_SIGNING_NONE, secrets, 1, &error));
         cr_expect_eq(error.kind, ERROR_NONE);
+}
+
+static struct webhook_signer *signer_of(const char *secret)
+{
+        struct error error = {.kind = ERROR_NONE};
+        struct webhook_signer *signer = webhook_signer_create(secret, &error);
+
+        cr_assert_not_null(signer, "%s", error.text);
+        return signer;
+}
+
+static void expect_refused(const char *secret, const char *words)
+{
+        struct error error = {.kind = ERROR_NONE};
+
+        cr_expect_null(webhook_signer_create(secret, &error), "accepted: %s", secret);
+        cr_expect_eq(error.kind, ERROR_CONFIG);
+        cr_expect(strstr(error.text, words) != NULL, "%s: %s", secret, error.text);
+        if (strlen(secret) > 12)
+                cr_expect(
+                    strstr(error.text, secret + 8) == NULL, "shows the secret: %s", error.text);
+}
+
+Test(webhook_signature, agrees_with_the_libraries_of_the_specification)
+{
+        struct webhook_signer *signer = signer_of(SECRET);
+        char signature[WEBHOOK_SIGNATURE_SIZE];
+
+        webhook_signer_sign(signer, ID, TIMESTAMP, BODY, strlen(BODY), signature);
+
+        cr_expect_str_eq(signature, FIRST);
+        webhook_signer_destroy(signer);
+}
+
+Test(webhook_signature, signs_the_second_message_as_the_first)
+{
+        struct webhook_signer *signer = signer_of(SECRET);
+        char other[WEBHOOK_SIGNATURE_SIZE];
+        char signature[WEBHOOK_SIGNATURE_SIZE];
+
+        webhook_signer_sign(signer, "msg_other", TIMESTAMP, "x", 1, other);
+        webhook_signer_sign(signer, ID, TIMESTAMP, BODY, strlen(BODY), signature);
+
+        cr_expect_str_neq(other, FIRST);
+        cr_expect_str_eq(signature, FIRST);
+        webhook_signer_destroy(signer);
+}
+
+Test(webhook_signature, covers_bytes_beyond_a_nul)
+{
+        struct webhook_signer *signer = signer_of(SECRET);
+        char first[WEBHOOK_SIGNATURE_SIZE];
+        char second[WEBHOOK_SIGNATURE_SIZE];
+
+        webhook_signer_sign(signer, ID, TIMESTAMP, "a\0b", 3, first);
+        webhook_signer_sign(signer, ID, TIMESTAMP, "a\0c", 3, second);
+
+        cr_expect_str_neq(first, second);
+        webhook_signer_destroy(signer);
+}
+
+Test(webhook_signature, signs_an_empty_body)
+{
+        struct webhook_signer *signer = signer_of(SECRET);
+        char signature[WEBHOOK_SIGNATURE_SIZE];
+
+        webhook_signer_sign(signer, ID, TIMESTAMP, "", 0, signature);
+
+        cr_expect_str_eq(signature, "v1,v48jdbgvh29KJz2Qc+ghw8G6vG3nAKnujWBg8oM/62A=");
+        webhook_signer_destroy(signer);
+}
+
+Test(webhook_signature, accepts_keys_of_24_to_64_bytes)
+{
+        /* 64 bytes, and 25 with two digits of padding */
+        webhook_signer_destroy(
+            signer_of("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                      "AAAAAAAAAAAAAAAAAAAAAAAAAAAA=="));
+        webhook_signer_destroy(signer_of("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=="));
+
+        expect_refused("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "wrong length"); /* 23 bytes */
+        expect_refused("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                       "AAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+            "wrong length"); /* 65 bytes */
+        expect_refused("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                       "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+            "wrong length");
+}
+
+Test(webhook_signature, refuses_what_is_not_a_secret_without_repeating_it)
+{
+        expect_refused("", "does not begin with whsec_");
+        expect_refused("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "does not begin with whsec_");
+        expect_refused("whsec_", "not base64");
+        expect_refused("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS", "not base64");
+        expect_refused("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa_-", "not base64");
+        expect_refused("whsec_MfKQ9r8GKYqrTwjU PD8ILPZIo2LaLaSw", "not base64");
+        expect_refused("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaL===", "not base64");
+        expect_refused("whsec_MfKQ9r8GKYqr====TwjUPD8ILPZIo2La", "not base64");
 }

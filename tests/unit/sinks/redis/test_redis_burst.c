@@ -292,7 +292,7 @@ Test(redis_burst, has_one_verdict_for_all_if_the_sink_is_refused)
         redis_ring_deinit(&ring);
 }
 
-Test(redis_burst, holds_the_first_refusal_against_the_sink_and_others_against_nobody)
+Test(redis_burst, holds_the_first_refusal_against_the_sink_and_others_against_none)
 {
         struct redis_burst burst;
 
