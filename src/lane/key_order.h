@@ -23,7 +23,6 @@
 
 #include "base/list.h"
 #include "lane/delivery.h"
-#include "lane/ready_queue.h"
 
 #include <stdbool.h>
 #include <stddef.h>
