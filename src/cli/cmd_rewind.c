@@ -8,7 +8,7 @@
 #include "cli/connect.h"
 #include "cli/input.h"
 #include "cli/remedy.h"
-#include "operator/cursor_rows.h"
+#include "operator/sink_rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
