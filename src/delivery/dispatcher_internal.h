@@ -153,8 +153,8 @@ struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_con
  * anything, or the outbox's session is closed. It may be gone when this returns. */
 void dispatcher_close(struct dispatcher *dispatcher);
 
-/* dispatcher_pause.c: opens the sink's filter, if it has one. */
+/* dispatcher_status.c: opens the sink's filter, if it has one. */
 void dispatcher_open_filter(struct dispatcher *dispatcher);
 
-/* dispatcher_pause.c: runner_ops::on_outcome of a sink's only runner. */
+/* dispatcher_status.c: runner_ops::on_outcome of a sink's only runner. */
 void dispatcher_note_outcome(struct runner *runner, const struct outcome *outcome);

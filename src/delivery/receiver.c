@@ -5,7 +5,7 @@
 #include "delivery/fanout.h"
 #include "delivery/runner.h"
 #include "log/log.h"
-#include "outbox/endpoint_table.h"
+#include "outbox/endpoint.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
  * The `work` session, shared by the parts of the outbox: claim.c, page.c, parked.c, settle.c and
- * endpoint_table.c each add their statements and their side of a lane's store; outbox.c begins and ends
+ * endpoint.c each add their statements and their side of a lane's store; outbox.c begins and ends
  * the session.
  */
 #pragma once
