@@ -11,7 +11,6 @@
 #include "pgcourier/event.h"
 #include "pgcourier/outcome.h"
 #include "telemetry/histogram.h"
-#include "telemetry/minutes.h"
 #include "telemetry/recent.h"
 
 struct telemetry;
