@@ -30,15 +30,15 @@
 
 static bool is_done(const struct filter_request *ask)
 {
-        return ask->n_sifted == ask->n_events;
+        return ask->n_answered == ask->n_events;
 }
 
-static void tell_sifted(struct list *done)
+static void tell_answered(struct list *done)
 {
         while (!list_is_empty(done)) {
                 struct filter_request *ask = filter_request_of(done->next);
                 list_remove(&ask->link);
-                ask->on_sifted(ask);
+                ask->on_answered(ask);
         }
 }
 
@@ -67,7 +67,7 @@ static void note_too_slow(struct filter *filter, int64_t id, bool is_its_fault, 
                 struct filter_request *ask = filter_request_of(link);
                 if (filter_queue_next_id(ask) != id)
                         continue;
-                ask->sifts[ask->n_sifted++] = SIFT_UNJUDGED;
+                ask->answers[ask->n_answered++] = FILTER_UNJUDGED;
                 if (is_done(ask)) {
                         list_remove(link);
                         list_push_back(done, link);
@@ -99,13 +99,13 @@ static size_t *order_rows(const struct filter_batch *batch, const struct filter_
         return rows;
 }
 
-static enum sift sift_of(const struct answer *answer, size_t at, size_t filter)
+static enum filter_answer answer_at(const struct answer *answer, size_t at, size_t filter)
 {
         size_t row = answer->rows[at];
 
         if (row == SIZE_MAX)
-                return SIFT_UNJUDGED;
-        return filter_result_holds(answer->result, row, filter) ? SIFT_PASSED : SIFT_STOPPED;
+                return FILTER_UNJUDGED;
+        return filter_result_holds(answer->result, row, filter) ? FILTER_PASSED : FILTER_STOPPED;
 }
 
 /* As far as the answer goes. */
@@ -116,7 +116,7 @@ static void fill_in(struct filter_request *ask, const struct answer *answer, siz
 
                 if (at < 0)
                         return;
-                ask->sifts[ask->n_sifted++] = sift_of(answer, (size_t)at, filter);
+                ask->answers[ask->n_answered++] = answer_at(answer, (size_t)at, filter);
         }
 }
 
@@ -248,7 +248,7 @@ void filter_queue_take_result(struct filter_bench *bench, const struct filter_re
         else
                 for_each_asked(bench, note_time_alone, &took_us);
         rest(bench, took_us);
-        tell_sifted(&done);
+        tell_answered(&done);
 }
 
 static void find_out(struct filter_queue *queue, const char *text)
@@ -345,5 +345,5 @@ void filter_queue_take_failure(
                 for_each_asked(bench, note_failure_alone, &slowness);
         }
         rest(bench, took_us);
-        tell_sifted(&done);
+        tell_answered(&done);
 }

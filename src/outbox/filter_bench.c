@@ -57,7 +57,7 @@ bool filter_batch_add_filter(struct filter_batch *batch, const char *text)
 void filter_batch_add_ids(struct filter_batch *batch, const struct filter_request *ask,
     int64_t from, int64_t to, size_t n_max)
 {
-        for (size_t i = ask->n_sifted, n = 0; i < ask->n_events && n < n_max; i++) {
+        for (size_t i = ask->n_answered, n = 0; i < ask->n_events && n < n_max; i++) {
                 int64_t id = ask->events[i].id;
 
                 if (id < from || id > to)

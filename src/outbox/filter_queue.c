@@ -53,7 +53,7 @@ static void ask_proven(struct filter_queue *queue)
 {
         struct filter_bench *bench = &queue->proven;
         struct filter_request *first = filter_request_of(filter_of(bench->waiting.next)->asks.next);
-        size_t n_filters = 0, n_left = first->n_events - first->n_sifted, n_events;
+        size_t n_filters = 0, n_left = first->n_events - first->n_answered, n_events;
         int64_t from = filter_queue_next_id(first), to;
 
         list_for_each (link, &bench->waiting)
@@ -62,7 +62,7 @@ static void ask_proven(struct filter_queue *queue)
         n_events = n_events_together(queue, n_filters);
         if (n_events > n_left)
                 n_events = n_left;
-        to = first->events[first->n_sifted + n_events - 1].id;
+        to = first->events[first->n_answered + n_events - 1].id;
         list_for_each (filter_link, &bench->waiting) {
                 struct filter *filter = filter_of(filter_link);
                 list_for_each (ask_link, &filter->asks) {
@@ -287,9 +287,10 @@ bool filter_is_slow(const struct filter *filter)
         return filter->is_slow && !filter->is_given_up;
 }
 
-void filter_request_init(struct filter_request *ask, void (*on_sifted)(struct filter_request *ask))
+void filter_request_init(
+    struct filter_request *ask, void (*on_answered)(struct filter_request *ask))
 {
-        *ask = (struct filter_request){.on_sifted = on_sifted};
+        *ask = (struct filter_request){.on_answered = on_answered};
         list_init(&ask->link);
 }
 
@@ -301,7 +302,7 @@ bool filter_request_is_under_way(const struct filter_request *ask)
 void filter_queue_ask(struct filter *filter, struct filter_request *ask)
 {
         assert(!filter_request_is_under_way(ask) && ask->n_events > 0 && !filter->is_given_up);
-        ask->n_sifted = 0;
+        ask->n_answered = 0;
         list_push_back(&filter->asks, &ask->link);
         if (list_is_empty(&filter->link))
                 filter_queue_stand_in_line(filter);

@@ -34,21 +34,21 @@
 struct filter_queue;
 struct filter;
 
-enum sift {
-        SIFT_STOPPED, /* by the filter: not for its owner */
-        SIFT_PASSED,
-        SIFT_UNJUDGED, /* it took too long, or its row is gone */
+enum filter_answer {
+        FILTER_STOPPED, /* by the filter: not for its owner */
+        FILTER_PASSED,
+        FILTER_UNJUDGED, /* it took too long, or its row is gone */
 };
 
 /* A question about one filter; embedded in the object that asks. */
 struct filter_request {
-        struct list link;           /* of the filter's, while under way */
-        const struct event *events; /* in the order of their ids; borrowed */
-        enum sift *sifts;           /* for each, once it is known; borrowed */
+        struct list link;            /* of the filter's, while under way */
+        const struct event *events;  /* in the order of their ids; borrowed */
+        enum filter_answer *answers; /* for each, once it is known; borrowed */
         size_t n_events;
-        size_t n_sifted; /* so many are known, the first ones */
+        size_t n_answered; /* so many are known, the first ones */
         /* All are known, or the filter has been given up. Not inside a call; the ask may be used again. */
-        void (*on_sifted)(struct filter_request *ask);
+        void (*on_answered)(struct filter_request *ask);
 };
 
 struct filter_queue_events {
@@ -71,14 +71,15 @@ void filter_queue_session_up(struct filter_queue *queue, const char *server);
 void filter_queue_session_down(struct filter_queue *queue);
 
 /* A jsonpath predicate (courier.filter_error()); copied. on_given_up says why, and then every request ends
- * at once. It comes from the loop, before the on_sifted of the requests, and may close nothing. */
+ * at once. It comes from the loop, before the on_answered of the requests, and may close nothing. */
 struct filter *filter_open(struct filter_queue *queue, const char *text,
     void (*on_given_up)(void *owner, const char *words), void *owner);
 void filter_close(struct filter *filter); /* nothing is asked; NULL is allowed */
 bool filter_is_given_up(const struct filter *filter);
 bool filter_is_slow(const struct filter *filter); /* was, when it was asked last */
 
-void filter_request_init(struct filter_request *ask, void (*on_sifted)(struct filter_request *ask));
+void filter_request_init(
+    struct filter_request *ask, void (*on_answered)(struct filter_request *ask));
 
 /* At least one event; the filter has not been given up. */
 void filter_queue_ask(struct filter *filter, struct filter_request *ask);
