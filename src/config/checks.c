@@ -1,6 +1,6 @@
 /*
- * First the rules of each kind of sink, most of which keep a secret or a credential from going to the
- * wrong place or to every receiver; then the rules of any sink; then those of the other blocks.
+ * First the rules of each kind of sink, most of which keep a secret or a credential from going to
+ * the wrong place or to every receiver; then the rules of any sink; then those of the other blocks.
  */
 #include "config/checks.h"
 
@@ -120,8 +120,8 @@ static bool check_redis_mode(
         return true;
 }
 
-/* A cluster keeps keys together that share the text in their first braces. The keys beside the stream
- * take the stream's name into theirs, or its own braces. */
+/* A cluster keeps keys together that share the text in their first braces. The keys beside the
+ * stream take the stream's name into theirs, or its own braces. */
 static bool has_usable_braces(const char *stream)
 {
         const char *open = strchr(stream, '{');
@@ -367,8 +367,8 @@ static bool check_has_one_kind(
             n_kinds == 0 ? "has no destination" : "has more than one destination");
 }
 
-/* As mail servers do it: greylisting passes after a minute, a full mailbox after hours. The delays add up
- * to two and a half days. */
+/* As mail servers do it: greylisting passes after a minute, a full mailbox after hours. The delays
+ * add up to two and a half days. */
 static void set_email_delays(struct retry_config *retry)
 {
         static const int64_t minutes[] = {

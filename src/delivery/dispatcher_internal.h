@@ -69,9 +69,9 @@ struct login {
         bool was_closed;         /* the breaker, before that */
 };
 
-/* The set owns dispatchers; a dispatcher owns its sink and its runners; a runner its lane and its lane's
- * store; the lane owns pages, a page its events; a delivery borrows its event, and its attempt is lent to
- * the sink. */
+/* The set owns dispatchers; a dispatcher owns its sink and its runners; a runner its lane and its
+ * lane's store; the lane owns pages, a page its events; a delivery borrows its event, and its
+ * attempt is lent to the sink. */
 struct dispatcher {
         struct sink_set *set;             /* borrowed */
         struct list link;                 /* sink_set::dispatchers */
@@ -141,8 +141,8 @@ static inline int64_t dispatcher_now_ms(void)
         return clock_monotonic_us() / 1000;
 }
 
-/* The end of a turn of the loop, after its runners. It may be gone when this returns. `may_begin`: no
- * other dispatcher of the sink is at work. */
+/* The end of a turn of the loop, after its runners. It may be gone when this returns. `may_begin`:
+ * no other dispatcher of the sink is at work. */
 void dispatcher_serve(struct dispatcher *dispatcher, bool may_begin);
 
 /* NULL and *error if the sink cannot be opened. */

@@ -1,6 +1,6 @@
 /*
- * Whether a sink runs: what pauses it (an operator, its destination that refuses us, its filter that is
- * too slow), and the state and the gauges that it shows.
+ * Whether a sink runs: what pauses it (an operator, its destination that refuses us, its filter
+ * that is too slow), and the state and the gauges that it shows.
  */
 #include "delivery/dispatcher_internal.h"
 #include "delivery/runner.h"
@@ -159,8 +159,8 @@ static void add_filter(
                 snprintf(seen->slow_filter, sizeof seen->slow_filter, "%s", endpoint);
 }
 
-/* The events may wait for a receiver that has just begun to fail, or for a slow filter. The relay knows that
- * before the database does. */
+/* The events may wait for a receiver that has just begun to fail, or for a slow filter. The relay
+ * knows that before the database does. */
 static bool is_any_ailing(const struct dispatcher *dispatcher)
 {
         if (dispatcher->seen->n_slow_filters > 0)
@@ -227,8 +227,9 @@ static enum sink_state find_state(
         return SINK_RUNNING;
 }
 
-/* Computed when asked for, so that nothing has to be kept up to date meanwhile. With an admin endpoint the
- * relay asks regularly, too, so that a state begins when it does, and not when it is read first. */
+/* Computed when asked for, so that nothing has to be kept up to date meanwhile. With an admin
+ * endpoint the relay asks regularly, too, so that a state begins when it does, and not when it is
+ * read first. */
 void dispatcher_show(const struct dispatcher *dispatcher, int64_t now_us)
 {
         struct sink_telemetry *seen = dispatcher->seen;

@@ -1,6 +1,6 @@
 /*
- * One event on its way to one sink, the batch that it was read with, and the queue of those that may
- * start. Pure.
+ * One event on its way to one sink, the batch that it was read with, and the queue of those that
+ * may start. Pure.
  */
 #pragma once
 
@@ -47,8 +47,8 @@ struct delivery {
         int64_t started_us;  /* the runner's: the same, monotonic clock */
         uint64_t sequence;   /* its place in the delivery order of its lane; from the stream only */
         struct list link;    /* of a struct ready_queue, while READY */
-        struct list
-            claimed_link; /* parked_reader::claimed, while it is in memory and has or gets a row */
+        /* parked_reader::claimed, while it is in memory and has or gets a row. */
+        struct list claimed_link;
 
         /* An unanswered attempt is charged only if the sink answered others since. */
         bool is_suspect;

@@ -7,8 +7,8 @@
  *                       -seen, its frame has none->   NEEDS_XID -ask-> DRAWING -drawn-> IDLE
  *                       -failed->                     IDLE
  *
- * A page is seen when it has come: where it ends is known then, and the next page may be asked for. It is
- * taken when its events have been filtered. At most one page is seen and not taken.
+ * A page is seen when it has come: where it ends is known then, and the next page may be asked for.
+ * It is taken when its events have been filtered. At most one page is seen and not taken.
  */
 #pragma once
 
@@ -63,8 +63,8 @@ bool stream_reader_take(struct stream_reader *reader, const struct page *page);
 bool stream_reader_ask_xid(struct stream_reader *reader);
 void stream_reader_take_xid(struct stream_reader *reader, uint64_t xid);
 
-/* The parked reader knows when to read which rows of courier.parked back, and which of them the lane has
- * claimed by reading them. */
+/* The parked reader knows when to read which rows of courier.parked back, and which of them the
+ * lane has claimed by reading them. */
 struct parked_reader {
         uint64_t n_rows; /* of the lane, in memory or not, but those that are delayed */
         int64_t due_ms;  /* when the next row is due; -1: none that is known */

@@ -117,8 +117,8 @@ struct redis_stream {
 };
 
 #if HIREDIS_MAJOR == 0
-/* hiredis calls these where it aborts without memory, and gives no reason. Ours replace those of the
- * library. */
+/* hiredis calls these where it aborts without memory, and gives no reason. Ours replace those of
+ * the library. */
 void *hi_malloc(size_t size);
 char *hi_strdup(const char *text);
 
@@ -192,7 +192,8 @@ static void give_replies(struct redis_stream *stream)
         }
 }
 
-/* Whole answers of the simple kinds need no reader. Returns how many bytes those at the front have. */
+/* Whole answers of the simple kinds need no reader. Returns how many bytes those at the front
+ * have. */
 static size_t give_simple_replies(struct redis_stream *stream, char *data, size_t size)
 {
         size_t n_used = 0;

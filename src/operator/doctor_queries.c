@@ -1,5 +1,5 @@
-/* The server itself, what else goes on in it that hurts deliveries, and what of our own tables the status
- * document does not show. */
+/* The server itself, what else goes on in it that hurts deliveries, and what of our own tables the
+ * status document does not show. */
 #include "operator/doctor_queries.h"
 
 #include <stddef.h>

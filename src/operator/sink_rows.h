@@ -1,8 +1,8 @@
 /*
  * What the database keeps of a sink, for operators: its cursors and its pauses.
  *
- * courier.cursor says how far each lane has come. A cursor that stays behind holds the log: retention
- * keeps every event that some cursor has not passed, so unused cursors can be removed.
+ * courier.cursor says how far each lane has come. A cursor that stays behind holds the log:
+ * retention keeps every event that some cursor has not passed, so unused cursors can be removed.
  */
 #pragma once
 
@@ -26,8 +26,8 @@ enum cursor_column {
         CURSOR_ROW_IS_ORPHAN, /* a boolean */
 };
 
-/* All cursors by sink and lane, or those of one sink (NULL: all). `sinks` is an array literal of the
- * names in a configuration; NULL: there is none to hold them against. */
+/* All cursors by sink and lane, or those of one sink (NULL: all). `sinks` is an array literal of
+ * the names in a configuration; NULL: there is none to hold them against. */
 struct rows *cursors_read(struct blocking_conn *conn, const char *sink, const char *sinks,
     bool as_json, struct error *error);
 
@@ -67,9 +67,9 @@ enum {
 struct rows *pauses_read(
     struct blocking_conn *conn, const char *sink, bool as_json, struct error *error);
 
-/* The statements of pauses_add() and pauses_remove() for the operators' session, which does not wait
- * for answers. $1 sink, $2 reason or NULL: whether it was paused already; $1 sink: a row for each
- * pause that was removed. */
+/* The statements of pauses_add() and pauses_remove() for the operators' session, which does not
+ * wait for answers. $1 sink, $2 reason or NULL: whether it was paused already; $1 sink: a row for
+ * each pause that was removed. */
 extern const char pause_add_sql[];
 extern const char pause_remove_sql[];
 

@@ -107,7 +107,8 @@ void endpoint_unref(struct endpoint *endpoint)
         free(endpoint);
 }
 
-/* Whenever the receivers may have changed a digest of them is read, and the receivers only if it differs. */
+/* Whenever the receivers may have changed a digest of them is read, and the receivers only if it
+ * differs. */
 
 enum {
         READ_ENDPOINTS,

@@ -1,5 +1,6 @@
 /*
- * The receivers of a sink that fans out: rows of courier.endpoint, and the table as the relay follows it.
+ * The receivers of a sink that fans out: rows of courier.endpoint, and the table as the relay
+ * follows it.
  */
 #pragma once
 
@@ -49,8 +50,8 @@ struct endpoint *endpoint_read(int32_t id, int64_t version, const char *row);
 struct endpoint *endpoint_ref(const struct endpoint *endpoint);
 void endpoint_unref(struct endpoint *endpoint); /* NULL is allowed; clears secrets */
 
-/* The receivers of one sink, which of their lanes have something parked that is due, and what the relay
- * finds out about them. On the `work` session; answers come from the loop. */
+/* The receivers of one sink, which of their lanes have something parked that is due, and what the
+ * relay finds out about them. On the `work` session; answers come from the loop. */
 struct endpoint_table;
 
 struct endpoint_table_events {
@@ -86,7 +87,7 @@ void endpoint_table_note_failing(
 void endpoint_table_note_recovered(struct endpoint_table *table, int32_t id);
 void endpoint_table_disable(struct endpoint_table *table, int32_t id, const char *reason);
 
-/* Removes the cursors and parked deliveries of lanes whose receiver was removed. Only for the sink's
- * owner, and not of the lanes that it still serves: they would have no cursor to settle. */
+/* Removes the cursors and parked deliveries of lanes whose receiver was removed. Only for the
+ * sink's owner, and not of the lanes that it still serves: they would have no cursor to settle. */
 void endpoint_table_forget_gone(
     struct endpoint_table *table, const int32_t *served, size_t n_served);

@@ -12,7 +12,8 @@
 #define SLOW_US      1000
 #define SLOW_FROM_US 20000
 
-/* A filter by itself is asked about twice as many events after each answer that came in this time. */
+/* A filter by itself is asked about twice as many events after each answer that came in this
+ * time. */
 #define ALONE_US     20000
 #define ALONE_EVENTS 256
 
@@ -20,8 +21,8 @@
 #define REST_FACTOR  2
 #define REST_FROM_US 20000
 
-/* A filter that has been slow has to answer for 4, 16, … events in good time, up to 4096, before it is
- * asked together with others again. */
+/* A filter that has been slow has to answer for 4, 16, … events in good time, up to 4096, before it
+ * is asked together with others again. */
 #define RECORD_MAX 6
 
 /* What the server cannot answer is asked again after 1, 2, 4 and 8 s. */
@@ -49,8 +50,7 @@ static void give_up(struct filter *filter, int64_t id, struct list *done)
         filter->is_given_up = true;
         snprintf(words, sizeof words,
             "its filter takes too long: more than %d ms for each of %d events in a row, the last "
-            "with "
-            "the id %" PRId64 "; simplify it",
+            "with the id %" PRId64 "; simplify it",
             FILTER_QUEUE_LIMIT_MS << (FILTER_QUEUE_TRIES - 1), FILTER_QUEUE_STRIKES, id);
         list_for_each (link, &filter->asks) {
                 list_remove(link);
@@ -83,8 +83,7 @@ static void note_too_slow(struct filter *filter, int64_t id, bool is_its_fault, 
 struct answer {
         const struct filter_batch *batch;
         const struct filter_result *result;
-        size_t
-            *rows; /* of the result, in the order of the batch's ids; SIZE_MAX: it is not there */
+        size_t *rows; /* of the result, in the order of the batch's ids; SIZE_MAX: none */
 };
 
 static size_t *order_rows(const struct filter_batch *batch, const struct filter_result *result)

@@ -1,6 +1,6 @@
 /*
- * One connection of the queue: the filters that stand in line there, what is asked at once, and whether
- * the owner was told of trouble.
+ * One connection of the queue: the filters that stand in line there, what is asked at once, and
+ * whether the owner was told of trouble.
  */
 #include "base/alloc.h"
 #include "outbox/filter_internal.h"
@@ -108,8 +108,8 @@ struct filter_bench *filter_bench_of(const struct filter *filter)
         return filter->is_proven ? &filter->queue->proven : &filter->queue->unproven;
 }
 
-/* A filter that had too little time for an event goes on with it until that is decided; the others take
- * turns. */
+/* A filter that had too little time for an event goes on with it until that is decided; the others
+ * take turns. */
 static bool keeps_its_place(const struct filter *filter)
 {
         return !filter->is_proven && (filter->n_tries > 1 || filter->n_strikes > 0);

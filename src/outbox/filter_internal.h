@@ -1,5 +1,5 @@
-/* The parts of the queue, among themselves: filter_queue.c asks, filter_answers.c takes the answers and
- * counts what each filter costs, filter_bench.c has what both work on. */
+/* The parts of the queue, among themselves: filter_queue.c asks, filter_answers.c takes the answers
+ * and counts what each filter costs, filter_bench.c has what both work on. */
 #pragma once
 
 #include "base/list.h"

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A question about proven filters is made so large that it is answered in this time, within bounds. It is
- * cut off by a limit that leaves room for a busy machine. */
+/* A question about proven filters is made so large that it is answered in this time, within bounds.
+ * It is cut off by a limit that leaves room for a busy machine. */
 #define TOGETHER_US       20000
 #define TOGETHER_LIMIT_MS 250
 #define LEAST_LIMIT_MS    40
@@ -40,7 +40,8 @@ static size_t n_events_together(const struct filter_queue *queue, size_t n_filte
         return n_events > 0 ? n_events : 1;
 }
 
-/* Where one event makes many filters slow, the others wait for each to be found out: less and less. */
+/* Where one event makes many filters slow, the others wait for each to be found out: less and
+ * less. */
 static int64_t together_limit_ms(const struct filter_queue *queue)
 {
         int64_t limit_ms = TOGETHER_LIMIT_MS >> (queue->n_found_out < 8 ? queue->n_found_out : 8);
@@ -78,8 +79,8 @@ static void ask_proven(struct filter_queue *queue)
         bench_send(bench, together_limit_ms(queue));
 }
 
-/* After a rest it is the turn of a slow one, and while the connection rests, of the others: first of those
- * that have never been slow. So no filter waits for all slow ones. */
+/* After a rest it is the turn of a slow one, and while the connection rests, of the others: first
+ * of those that have never been slow. So no filter waits for all slow ones. */
 static struct filter *next_in_line(const struct filter_bench *bench)
 {
         bool is_rested = !timer_is_armed(bench->rest);

@@ -1,5 +1,6 @@
 /*
- * What the parts of the outbox share: what a lane's store is made of, and what becomes of the session.
+ * What the parts of the outbox share: what a lane's store is made of, and what becomes of the
+ * session.
  */
 #include "outbox/session.h"
 
@@ -24,7 +25,8 @@ void session_note_looked(struct outbox *outbox, const struct page *page)
         uint64_t n_ids, n_news;
 
         if (page != NULL) {
-                /* Events for other sinks count, too: their writers are to be spared notifications as well. */
+                /* Events for other sinks count, too: their writers are to be spared notifications
+                 * as well. */
                 n_ids = (uint64_t)(page->start.until->floor - page->start.from->floor);
                 n_news = page->n_events > n_ids ? page->n_events : n_ids;
                 if (n_news > outbox->n_news)

@@ -91,7 +91,8 @@ void lane_store_forget_page(struct lane_store *store);
 
 /* settle.c */
 
-/* What is executed between these is on disk when it is answered, if the store's lane asks for it. */
+/* What is executed between these is on disk when it is answered, if the store's lane asks for
+ * it. */
 void session_begin_durable(struct lane_store *store);
 void session_end_durable(struct lane_store *store);
 

@@ -14,17 +14,17 @@
 
 struct array_literal;
 
-/* Adds their ids. False if so many may lie between xmax and xid that these are left out, and have to
- * be looked for: the xid was drawn long after the snapshot was taken. */
+/* Adds their ids. False if so many may lie between xmax and xid that these are left out, and have
+ * to be looked for: the xid was drawn long after the snapshot was taken. */
 bool stragglers_list(const struct frame *frame, struct array_literal *ids);
 
 /* None of them has a lower id. */
 uint64_t stragglers_oldest(const struct frame *frame);
 
 /*
- * Where their rows can be: a transaction that got its id after a frame's xid was drawn drew ids above
- * the frame's floor (cursor.h). So the frames that a session has seen tell below which id a straggler
- * has no row, and a page reads the partitions above that id instead of all.
+ * Where their rows can be: a transaction that got its id after a frame's xid was drawn drew ids
+ * above the frame's floor (cursor.h). So the frames that a session has seen tell below which id a
+ * straggler has no row, and a page reads the partitions above that id instead of all.
  *
  * A new session begins with none: after a crash of the server, transaction ids may be used again.
  */

@@ -196,7 +196,8 @@ static void on_discard(void *owner)
         relay->next_admin_backend = NULL;
 }
 
-/* Another configuration is in force. Here, or in relay_reopen(), everything but the sinks follows it. */
+/* Another configuration is in force. Here, or in relay_reopen(), everything but the sinks follows
+ * it. */
 static void on_applied(void *owner, const struct config *old)
 {
         struct relay *relay = owner;

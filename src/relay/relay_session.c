@@ -19,8 +19,8 @@
 #include "wakeup/schedule_timer.h"
 #include "wakeup/waker.h"
 
-/* For so long the files are known to have no other credentials. Longer than the pause between two rounds
- * of retention, which log in each time. */
+/* For so long the files are known to have no other credentials. Longer than the pause between two
+ * rounds of retention, which log in each time. */
 enum { KNOWN_MS = 60 * 1000 };
 
 void relay_mark_dirty(void *owner)

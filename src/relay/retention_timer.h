@@ -1,6 +1,6 @@
 /*
- * Maintains the outbox (operator/maintenance.h) every 30 seconds, whether or not this relay owns any
- * lanes. Logs what was dropped, and which sink still holds expired partitions.
+ * Maintains the outbox (operator/maintenance.h) every 30 seconds, whether or not this relay owns
+ * any lanes. Logs what was dropped, and which sink still holds expired partitions.
  */
 #pragma once
 
@@ -12,8 +12,8 @@
 struct retention_timer;
 
 struct retention_timer_events {
-        /* True: the credentials may have changed; log nothing, retention_timer_configure() tries the round
-         * again. */
+        /* True: the credentials may have changed; log nothing, retention_timer_configure() tries
+         * the round again. */
         bool (*on_login_refused)(void *owner);
 };
 

@@ -1,10 +1,10 @@
 /*
- * What happened lately, for people to look at: the newest deliveries of all sinks (`recent`), and the
- * last five minutes of each sink for charts (`minutes`).
+ * What happened lately, for people to look at: the newest deliveries of all sinks (`recent`), and
+ * the last five minutes of each sink for charts (`minutes`).
  *
- * The newest hundred deliveries that were noted are kept. Not each is noted, because copying one costs
- * more than delivering it to Redis: in each second the first twenty that worked, and the first hundred
- * that did not. Below these rates nothing is left out; the counters count all.
+ * The newest hundred deliveries that were noted are kept. Not each is noted, because copying one
+ * costs more than delivering it to Redis: in each second the first twenty that worked, and the
+ * first hundred that did not. Below these rates nothing is left out; the counters count all.
  */
 #pragma once
 
@@ -73,9 +73,9 @@ unsigned recent_count(const struct recent *recent);
 const struct recent_delivery *recent_get(const struct recent *recent, unsigned i);
 
 /*
- * The last five minutes of one sink, in steps of five seconds, for charts and for "in the last minute".
- * Steps are filled as things happen and move on when something is added or read, so that nothing runs
- * while nothing happens.
+ * The last five minutes of one sink, in steps of five seconds, for charts and for "in the last
+ * minute". Steps are filled as things happen and move on when something is added or read, so that
+ * nothing runs while nothing happens.
  */
 
 #define MINUTES_STEP_US INT64_C(5000000)

@@ -5,28 +5,30 @@
 /* The pause between two looks while awake, and so about what an event waits then. */
 #define POLL_US 2000
 
-/* After a look that finds nothing, pause at least four times as long as it took, so that such looks take
- * no more than a fifth of the session's time. After a look that finds events, look again sooner, so that
- * the events of a stream do not wait for each other. */
+/* After a look that finds nothing, pause at least four times as long as it took, so that such looks
+ * take no more than a fifth of the session's time. After a look that finds events, look again
+ * sooner, so that the events of a stream do not wait for each other. */
 #define PAUSE_PER_LOOK 4
 #define NEWS_POLL_US   1000
 
-/* Wake up after 8 rings within 20 ms (400/s). Below that, a NOTIFY per transaction is cheap and gives the
- * lowest latency. */
+/* Wake up after 8 rings within 20 ms (400/s). Below that, a NOTIFY per transaction is cheap and
+ * gives the lowest latency. */
 #define OFTEN     8
 #define MOMENT_US 20000
 
-/* With slow commits NOTIFY serialises the writers, so few rings arrive. If a ring follows another within
- * CROWD_RING_US, check pg_locks for writers that queue, but only once in CROWD_PAUSE_US. */
+/* With slow commits NOTIFY serialises the writers, so few rings arrive. If a ring follows another
+ * within CROWD_RING_US, check pg_locks for writers that queue, but only once in CROWD_PAUSE_US. */
 #define CROWD_RING_US  500000
 #define CROWD_PAUSE_US 100000
 
-/* Fall asleep if fewer than 15 events came in 100 ms. Commits come in groups, so it is as long as that. */
+/* Fall asleep if fewer than 15 events came in 100 ms. Commits come in groups, so it is as long as
+ * that. */
 #define LITTLE   15
 #define WHILE_US 100000
 
-/* While the relay waits for K, which a long transaction may keep, all other writers ring. The first wait is
- * no longer than the quiet before it, WHILE_US, so that it ends soon if many writers come meanwhile. */
+/* While the relay waits for K, which a long transaction may keep, all other writers ring. The first
+ * wait is no longer than the quiet before it, WHILE_US, so that it ends soon if many writers come
+ * meanwhile. */
 #define WAIT_MIN_MS 100
 
 static const char *const state_names[] = {"off", "awake", "drowsy", "asleep"};

@@ -29,9 +29,8 @@ enum bell_lock { BELL_LOCK_UNREACHABLE, BELL_LOCK_FREE, BELL_LOCK_AWAITED, BELL_
 enum bell_wish { BELL_NOTHING, BELL_LOOK_FOR_CROWD, BELL_AWAIT, BELL_GIVE_UP };
 
 struct bell {
-        int64_t sweep_us; /* longest pause between two looks while drowsy */
-        int64_t
-            poll_interval_us; /* the same while K cannot be asked for, so that no writer rings */
+        int64_t sweep_us;         /* longest pause between two looks while drowsy */
+        int64_t poll_interval_us; /* the same while K cannot be asked for: no writer rings */
 
         enum bell_state state;
         enum bell_lock lock;
@@ -75,8 +74,8 @@ void bell_crowded(struct bell *bell, bool is_crowded, int64_t now_us);
 void bell_granted(struct bell *bell, int64_t now_us);
 void bell_refused(struct bell *bell, int64_t now_us);
 
-/* Lanes look for news, because a look was wanted or by themselves; and all of them have been answered.
- * `n_news`: the most events that one of them found. */
+/* Lanes look for news, because a look was wanted or by themselves; and all of them have been
+ * answered. `n_news`: the most events that one of them found. */
 void bell_looking(struct bell *bell, int64_t now_us);
 void bell_looked(struct bell *bell, uint64_t n_news, int64_t now_us);
 

@@ -28,8 +28,8 @@ static const struct pg_statement prepare_session = {
 };
 static const struct pg_statement await_statement = {
     .name = "await", .sql = "SELECT courier.await_quiet($1)", .n_params = 1};
-/* The session has no other lock. It may hold this one twice, if a wait was granted just when its time was
- * up. */
+/* The session has no other lock. It may hold this one twice, if a wait was granted just when its
+ * time was up. */
 static const struct pg_statement give_up_statement = {
     .name = "give_up", .sql = "SELECT pg_advisory_unlock_all()"};
 /* NOTIFY holds the lock of "database 0" until the commit is flushed. */

@@ -29,8 +29,8 @@ void doorbell_open(struct doorbell *doorbell);
 void doorbell_configure(struct doorbell *doorbell, const struct postgres_config *config);
 void doorbell_destroy(struct doorbell *doorbell); /* NULL is allowed; gives up the lock */
 
-/* Waits for the lock, at most so long. When it is granted, every transaction that wrote events without
- * ringing has ended. To be called when connected, and not while another wait lasts. */
+/* Waits for the lock, at most so long. When it is granted, every transaction that wrote events
+ * without ringing has ended. To be called when connected, and not while another wait lasts. */
 void doorbell_await(struct doorbell *doorbell, int64_t wait_ms);
 void doorbell_give_up(struct doorbell *doorbell);
 
