@@ -52,11 +52,10 @@ struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *conf
 struct outbox_news {
         /* A writer has rung: there may be. */
         void (*on_rung)(void *owner);
-        /* A lane asks for what is beyond all that it has read, and none did before; and no such
-         * question is open any more: how many events are there, by the answer that knows of
-         * most? */
-        void (*on_looking)(void *owner);
-        void (*on_looked)(void *owner, uint64_t n_news);
+        /* A lane polls (asks for what is beyond all that it has read), and none did before; and all
+         * polls have been answered. `n_news`: the most events that one of them found. */
+        void (*on_polling)(void *owner);
+        void (*on_polled)(void *owner, uint64_t n_news);
 };
 
 /* Before outbox_open(): every session is to LISTEN; `news` NULL: or not any more. */

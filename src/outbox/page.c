@@ -165,7 +165,7 @@ static void give_page(struct lane_store *store)
         if (store->n_halved > 0)
                 store->n_halved--;
         if (is_opening(store))
-                session_note_looked(store->outbox, page);
+                session_note_polled(store->outbox, page);
         if (store->events.on_page_end != NULL)
                 store->events.on_page_end(store->owner, page);
         read_events((struct stored_page *)(void *)page);
@@ -185,7 +185,7 @@ static void on_page_failed(void *owner, PGresult *result)
         if (store->n_halved < MAX_HALVED)
                 store->n_halved++;
         if (is_opening(store))
-                session_note_looked(store->outbox, NULL);
+                session_note_polled(store->outbox, NULL);
         store->events.on_page_failed(store->owner, &error);
 }
 
@@ -343,6 +343,6 @@ void lane_store_read(struct lane_store *store, const struct page_request *reques
         routing_params_deinit(&store->route);
         routing_params_init(&store->route, request->routings, request->n_routings);
         if (request->start.until == NULL)
-                session_note_looking(store->outbox);
+                session_note_polling(store->outbox);
         send_request(store);
 }

@@ -11,16 +11,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void session_note_looking(struct outbox *outbox)
+void session_note_polling(struct outbox *outbox)
 {
-        if (outbox->n_looking++ > 0)
+        if (outbox->n_polling++ > 0)
                 return;
         outbox->n_news = 0;
         if (outbox->is_listening)
-                outbox->news.on_looking(outbox->news_owner);
+                outbox->news.on_polling(outbox->news_owner);
 }
 
-void session_note_looked(struct outbox *outbox, const struct page *page)
+void session_note_polled(struct outbox *outbox, const struct page *page)
 {
         uint64_t n_ids, n_news;
 
@@ -32,8 +32,8 @@ void session_note_looked(struct outbox *outbox, const struct page *page)
                 if (n_news > outbox->n_news)
                         outbox->n_news = n_news;
         }
-        if (--outbox->n_looking == 0 && outbox->is_listening)
-                outbox->news.on_looked(outbox->news_owner, outbox->n_news);
+        if (--outbox->n_polling == 0 && outbox->is_listening)
+                outbox->news.on_polled(outbox->news_owner, outbox->n_news);
 }
 
 /* Nothing that was asked is answered any more. */
@@ -43,7 +43,7 @@ void session_forget(struct outbox *outbox)
         outbox->pooling = NULL;
         session_drop_settle_batches(outbox);
         filter_queue_session_down(outbox->queue);
-        outbox->n_looking = 0;
+        outbox->n_polling = 0;
 }
 
 void session_refuse(struct outbox *outbox, const struct error *error)

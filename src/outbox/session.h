@@ -26,7 +26,7 @@ struct outbox {
         struct filter_queue *queue; /* owned */
         char server[64];            /* since when it runs */
         char role[136];             /* of the session, as SQL writes it */
-        unsigned n_looking;         /* pages under way that open a difference */
+        unsigned n_polling;         /* pages under way that open a difference */
         uint64_t n_news;            /* events that these found, by the one with most */
         struct outbox_events events;
         void *owner; /* borrowed */
@@ -58,8 +58,8 @@ struct lane_store {
         struct page_request request; /* the page being read; owns its frames */
         struct page *page; /* it was empty, and what comes behind it is asked for; owned */
         struct routing_params route;   /* its routings */
-        int64_t upto;                  /* it looks no further */
-        unsigned n_halved;             /* so many times it looks at less, because pages failed */
+        int64_t upto;                  /* it reads no further */
+        unsigned n_halved;             /* so many times it reads less, because pages failed */
         int64_t asked_us, answered_us; /* of the last page; monotonic clock */
 };
 
@@ -78,8 +78,8 @@ extern const unsigned n_settle_statements;
 /* session.c */
 
 /* A page that opens a difference is asked for, or has come (NULL: it failed). */
-void session_note_looking(struct outbox *outbox);
-void session_note_looked(struct outbox *outbox, const struct page *page);
+void session_note_polling(struct outbox *outbox);
+void session_note_polled(struct outbox *outbox, const struct page *page);
 
 /* What was asked is not answered any more. */
 void session_forget(struct outbox *outbox);

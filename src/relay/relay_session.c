@@ -61,7 +61,7 @@ void relay_control(void *owner)
                 dispatcher_control(dispatcher);
 }
 
-static void on_look(void *owner, bool is_rung)
+static void on_poll(void *owner, bool is_rung)
 {
         struct relay *relay = owner;
 
@@ -71,7 +71,7 @@ static void on_look(void *owner, bool is_rung)
 
 void relay_create_waker(struct relay *relay)
 {
-        static const struct waker_events events = {.on_look = on_look,
+        static const struct waker_events events = {.on_poll = on_poll,
             .on_dirty = relay_mark_dirty,
             .on_login_refused = relay_postgres_refused};
 

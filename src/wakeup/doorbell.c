@@ -147,7 +147,7 @@ static void on_crowd(void *owner, PGresult *result)
         doorbell->events.on_crowd(doorbell->owner, is_crowded);
 }
 
-void doorbell_look_for_crowd(struct doorbell *doorbell)
+void doorbell_check_crowd(struct doorbell *doorbell)
 {
         pg_conn_execute(doorbell->conn, &crowd_statement, NULL, false, on_crowd, doorbell);
 }
