@@ -26,14 +26,14 @@ struct relay {
         struct admin_backend *next_admin_backend;
         bool is_admin_moved; /* it takes over when the reload is done */
 
-        struct outbox *outbox;                   /* owned */
-        struct schedule_timer *schedule_timer;   /* owned */
-        struct systemd *systemd;                 /* owned */
-        struct waker *waker;                     /* owned; NULL with wakeup: poll, or once */
-        struct retention_timer *retention_timer; /* owned; NULL with once */
-        struct sink_set *sink_set;               /* owned */
-        struct reload *reload;                   /* owned */
-        struct work work;                        /* what there is to do before the loop waits */
+        struct outbox *outbox;                 /* owned */
+        struct schedule_timer *schedule_timer; /* owned */
+        struct systemd *systemd;               /* owned */
+        struct waker *waker;                   /* owned; NULL with wakeup: poll, or once */
+        struct maintenance *maintenance;       /* owned; NULL with once */
+        struct sink_set *sink_set;             /* owned */
+        struct reload *reload;                 /* owned */
+        struct work work;                      /* what there is to do before the loop waits */
 
         uint64_t controlled_ms; /* loop time of the last relay_control() */
         /* Loop time when the files were last read and had no other credentials than those that
