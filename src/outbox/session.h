@@ -6,10 +6,10 @@
 #pragma once
 
 #include "base/list.h"
+#include "outbox/cursor.h"
 #include "outbox/outbox.h"
 #include "outbox/page_text.h"
 #include "outbox/routing.h"
-#include "outbox/stragglers.h"
 #include "pg/array_literal.h"
 #include "pg/pg_conn.h"
 #include "pg/pooling.h"
