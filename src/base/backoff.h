@@ -14,8 +14,8 @@ struct backoff {
 
 /*
  * Exponential backoff with full jitter ("Exponential Backoff And Jitter", AWS Architecture Blog,
- * 2015): evenly spread over [1, min(max, first * factor^(failures - 1))] ms. `failures` counts those
- * so far and is at least 1; `jitter` is any 32-bit value.
+ * 2015): evenly spread over [1, min(max, first * factor^(failures - 1))] ms. `failures` counts
+ * those so far and is at least 1; `jitter` is any 32-bit value.
  */
 int64_t backoff_ms(const struct backoff *backoff, uint32_t failures, uint32_t jitter);
 

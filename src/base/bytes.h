@@ -12,8 +12,8 @@ struct bytes {
 void bytes_deinit(struct bytes *bytes);
 void bytes_clear(struct bytes *bytes); /* keeps the storage */
 
-/* Makes room for `more` bytes, and returns where they go. The caller writes them, adds their number to
- * `length`, and puts a NUL behind them. */
+/* Makes room for `more` bytes, and returns where they go. The caller writes them, adds their number
+ * to `length`, and puts a NUL behind them. */
 char *bytes_reserve(struct bytes *bytes, size_t more);
 
 void bytes_append(struct bytes *bytes, const void *data, size_t length);

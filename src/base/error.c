@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A text that was cut off may end within a character, and readers of UTF-8 refuse half a character. */
+/* A text that was cut off may end within a character, and readers of UTF-8 refuse half a
+ * character. */
 static void end_with_whole_character(char *text, size_t length)
 {
         size_t start = length;

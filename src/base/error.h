@@ -1,24 +1,25 @@
 /*
  * How things fail here. There are three mechanisms, and each failure belongs to exactly one:
  *
- *   A bug of ours        assert(), which stays on in release builds. Never about input, the network
- *                        or the database.
- *   A delivery's end     struct outcome (pgcourier/outcome.h), a closed set: delivered, retry, rejected,
- *                        sink down, cancelled. In doubt retry: delivery is at least once.
- *   The world failing    bool (or NULL) and the struct error below.
+ *   A bug of ours       assert(), which stays on in release builds. Never about input, the network
+ *                       or the database.
+ *   A delivery's end    struct outcome (pgcourier/outcome.h), a closed set: delivered, retry,
+ *                       rejected, sink down, cancelled. In doubt retry: delivery is at least once.
+ *   The world failing   bool (or NULL) and the struct error below.
  *
- * A function that can fail takes `struct error *error` last and returns false, or NULL, after it filled
- * the error; on success it leaves the error alone. The caller owns the storage, usually on its stack.
- * It passes the error on as it is, or replaces the text by one that says more:
+ * A function that can fail takes `struct error *error` last and returns false, or NULL, after it
+ * filled the error; on success it leaves the error alone. The caller owns the storage, usually on
+ * its stack. It passes the error on as it is, or replaces the text by one that says more:
  *
  *         if (!file_read(path, &text, error))
  *                 return false;
  *         if (*text == '\0')
- *                 return error_set(error, ERROR_CONFIG, "%s is empty; write the password to it", path);
+ *                 return error_set(error, ERROR_CONFIG,
+ *                     "%s is empty; write the password to it", path);
  *
- * Nothing is logged on the way: an error is logged or printed once, at the top, and its kind becomes the
- * exit code. The text says what failed, where, why, and what to do about it. Secrets, payloads and
- * foreign bytes that were not checked never get into it.
+ * Nothing is logged on the way: an error is logged or printed once, at the top, and its kind
+ * becomes the exit code. The text says what failed, where, why, and what to do about it. Secrets,
+ * payloads and foreign bytes that were not checked never get into it.
  *
  * Memory that runs out is none of the three: base/alloc.h ends the process.
  */
@@ -36,8 +37,8 @@ enum error_kind {
         ERROR_SCHEMA,     /* the schema is missing, too old or too new; or it is another cluster */
         ERROR_PERMISSION, /* PostgreSQL or the file system says we may not */
         ERROR_EMPTY,      /* nothing is what was asked for */
-        ERROR_TEMPORARY, /* the same again later may succeed: a deadlock, a server short of memory */
-        ERROR_SYSTEM,    /* everything else */
+        ERROR_TEMPORARY,  /* the same may succeed later: a deadlock, a server short of memory */
+        ERROR_SYSTEM,     /* everything else */
 };
 
 struct error {

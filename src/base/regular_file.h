@@ -1,7 +1,8 @@
 /*
- * Files whose names come from outside. Opening a named pipe waits for its writer, opening a device may
- * do anything, and a file system that does not answer blocks its caller. So only regular files are
- * opened. A caller that cannot wait lets another thread do it, which tells what it is about to touch.
+ * Files whose names come from outside. Opening a named pipe waits for its writer, opening a device
+ * may do anything, and a file system that does not answer blocks its caller. So only regular files
+ * are opened. A caller that cannot wait lets another thread do it, which tells what it is about to
+ * touch.
  */
 #pragma once
 
@@ -13,8 +14,8 @@
  * if it may not be read, ERROR_TEMPORARY if that is about this machine, else ERROR_CONFIG. */
 int regular_file_open(const char *path, struct error *error);
 
-/* For a file that a library will open: false, with the same reason, if it is there and something else.
- * What else may be wrong with it the library says. */
+/* For a file that a library will open: false, with the same reason, if it is there and something
+ * else. What else may be wrong with it the library says. */
 bool regular_file_check(const char *path, struct error *error);
 
 /* As stat(2). */

@@ -4,7 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The bytes of the character at `at` in a NUL-terminated text; 0 if it is not valid. At the end, 1. */
+/* The bytes of the character at `at` in a NUL-terminated text; 0 if it is not valid. At the end,
+ * 1. */
 size_t utf8_char_bytes(const char *at);
 
 bool utf8_is_valid(const char *text);

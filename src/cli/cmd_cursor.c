@@ -12,7 +12,7 @@
 #include "cli/remedy.h"
 #include "cli/table.h"
 #include "config/config.h"
-#include "operator/cursor_rows.h"
+#include "operator/sink_rows.h"
 #include "pg/array_literal.h"
 
 #include <inttypes.h>

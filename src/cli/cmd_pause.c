@@ -6,7 +6,7 @@
 #include "cli/table.h"
 #include "config/config.h"
 #include "config/suggest.h"
-#include "operator/pause_rows.h"
+#include "operator/sink_rows.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #include "cli/replay_reader.h"
 #include "config/config.h"
 #include "config/units.h"
-#include "operator/filter_check.h"
+#include "operator/history.h"
 #include "text/topic_pattern.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "cli/destinations.h"
-#include "operator/filter_check.h"
+#include "operator/history.h"
 #include "outbox/event_row.h"
 
 #include <inttypes.h>

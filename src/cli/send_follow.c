@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "cli/destinations.h"
 #include "cli/remedy.h"
-#include "operator/filter_check.h"
 #include "operator/history.h"
 #include "pg/array_literal.h"
 

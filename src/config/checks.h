@@ -1,4 +1,5 @@
-/* The rules between several keys. Members that follow from other keys are set, too. */
+/* The rules between several keys. Members that follow from other keys are set, too: what the URL of
+ * a redis sink holds, or the domain of an email sink's Message-ID. */
 #pragma once
 
 #include "config/config.h"

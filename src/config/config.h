@@ -279,8 +279,8 @@ struct config {
  */
 struct config *config_load(const char *path, struct error *error);
 
-/* The same with a text that was read from there, whatever the file says by now; with what the files that
- * it names (passwords, templates …) say now. */
+/* The same with a text that was read from there, whatever the file says by now; with what the files
+ * that it names (passwords, templates …) say now. */
 struct config *config_load_text(
     const char *path, const char *text, size_t length, struct error *error);
 
@@ -294,6 +294,6 @@ const void *sink_config_options(const struct sink_config *sink);
 /* Each row of courier.endpoint is a receiver of its own. */
 bool sink_config_fans_out(const struct sink_config *sink);
 
-/* Where it delivers to, for people to read; without what may be a secret, as are the paths of URLs. Free
- * it. */
+/* Where it delivers to, for people to read; without what may be a secret, as are the paths of URLs.
+ * Free it. */
 char *sink_config_target(const struct sink_config *sink);

@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* In brackets: the type of a value in memory. A list has a pointer to its values, and their number. */
+/* In brackets: the type of a value in memory. A list has a pointer to its values, and their
+ * number. */
 enum key_type {
         KEY_TEXT,     /* [char *] owned */
         KEY_CHOICE,   /* [enum, as unsigned] the value's place in `choices` */
@@ -54,16 +55,16 @@ struct config_block {
 /* The whole file: struct config. */
 extern const struct config_block config_root;
 
-/* The values of a key in the struct of its block: one, those of a list, none of an optional block that
- * is left out. A KEY_FILE_OF has none, as its member is that of the row it stands for. */
+/* The values of a key in the struct of its block: one, those of a list, none of an optional block
+ * that is left out. A KEY_FILE_OF has none, as its member is that of the row it stands for. */
 struct key_values {
         char *first;
         unsigned n;
 };
 struct key_values key_values(const struct config_key *key, const void *target);
 
-/* The row that is the other way to give the same member: of a KEY_FILE_OF that of the value, of a value
- * its KEY_FILE_OF; NULL if there is none. */
+/* The row that is the other way to give the same member: of a KEY_FILE_OF that of the value, of a
+ * value its KEY_FILE_OF; NULL if there is none. */
 const struct config_key *key_twin(const struct config_block *block, const struct config_key *key);
 
 /* It is required, or something in its block is. */

@@ -72,7 +72,8 @@ static bool append_variable(struct bytes *out, const char *body, struct error *e
 /* `body` is what stands between the braces. */
 static bool append_reference(struct bytes *out, const char *body, struct error *error)
 {
-        /* Filled in literally, a nested reference would surprise; its inner brace ends the outer. */
+        /* Filled in literally, a nested reference would surprise; its inner brace ends the
+         * outer. */
         if (strstr(body, "${") != NULL)
                 return error_set(error, ERROR_CONFIG,
                     "holds a ${…} inside another; a default is taken as it stands");

@@ -14,6 +14,6 @@
 
 #include <stdbool.h>
 
-/* The text with its references replaced; release it with secret_free(). On failure returns NULL and sets
- * *error to a reason that holds no value of any variable or file. */
+/* The text with its references replaced; release it with secret_free(). On failure returns NULL and
+ * sets *error to a reason that holds no value of any variable or file. */
 char *interpolate(const char *text, struct error *error);

@@ -108,8 +108,8 @@ static const struct config_key *find_key(const struct config_block *block, const
         return NULL;
 }
 
-/* Whether all keys are known, and mappings, lists and single values stand where they should. This goes
- * first: unlike what comes later it does not depend on variables and other files. */
+/* Whether all keys are known, and mappings, lists and single values stand where they should. This
+ * goes first: unlike what comes later it does not depend on variables and other files. */
 static bool check_block(const struct source *source, const struct config_block *block,
     const struct node *node, const char *path)
 {

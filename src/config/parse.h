@@ -8,8 +8,8 @@
 
 /*
  * Fills a zeroed configuration: keys and shapes checked, references filled in, types and ranges
- * checked, defaults set, files read. On failure the source's error is set. What was filled so far is
- * the configuration's in either case.
+ * checked, defaults set, files read. On failure the source's error is set. What was filled so far
+ * is the configuration's in either case.
  */
 bool config_parse(const struct source *source, struct config *config);
 

@@ -6,9 +6,9 @@
 #include <stddef.h>
 
 /*
- * The whole file, with a NUL behind it; release it with secret_free_bytes(). On failure returns NULL and
- * sets *error to a reason without the name of the file, which the caller adds: ERROR_PERMISSION if the
- * file may not be read, else ERROR_CONFIG.
+ * The whole file, with a NUL behind it; release it with secret_free_bytes(). On failure returns
+ * NULL and sets *error to a reason without the name of the file, which the caller adds:
+ * ERROR_PERMISSION if the file may not be read, else ERROR_CONFIG.
  */
 char *secret_read_bytes(
     const char *path, size_t max_bytes, size_t *out_length, struct error *error);
@@ -21,6 +21,6 @@ char *secret_read_line(const char *path, struct error *error);
 void secret_free(char *text);
 void secret_free_bytes(char *data, size_t length);
 
-/* Calls `on_exposed` for each file read from now on that every user of the machine may read. The path
- * is borrowed for the call. NULL: no more. */
+/* Calls `on_exposed` for each file read from now on that every user of the machine may read. The
+ * path is borrowed for the call. NULL: no more. */
 void secret_watch_exposed(void (*on_exposed)(const char *path));

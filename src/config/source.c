@@ -46,7 +46,8 @@ const struct node *node_item(const struct node *list, size_t index)
         return item;
 }
 
-/* The value at the path, or the nearest block around it; NULL only for a file that could not be read. */
+/* The value at the path, or the nearest block around it; NULL only for a file that could not be
+ * read. */
 static const struct node *find_nearest(
     const struct source *source, const char *path, bool *out_is_found)
 {

@@ -1,6 +1,6 @@
 /*
- * The config file while it is loaded: its text, the tree of its keys and values, and the errors that
- * name a place in it.
+ * The config file while it is loaded: its text, the tree of its keys and values, and the errors
+ * that name a place in it.
  */
 #pragma once
 
@@ -49,14 +49,14 @@ const struct node *node_child(const struct node *parent, const char *key);
 const struct node *node_item(const struct node *list, size_t index);
 
 /*
- * A key is named by its path: "sinks[2].http.timeout"; "" is the whole file. The functions below take
- * the path of a block and a name within it, which may be a path itself ("retry.max"), or "" for the
- * block.
+ * A key is named by its path: "sinks[2].http.timeout"; "" is the whole file. The functions below
+ * take the path of a block and a name within it, which may be a path itself ("retry.max"), or ""
+ * for the block.
  *
- * source_fail() sets the error to "FILE:LINE:COLUMN: path: reason" and returns false. The place is that
- * of the key, or of the nearest block around it that is in the file. Control characters become '?'.
- * Quote values only as they are written in the file, and none of a secret key: a variable or a file may
- * fill a secret into any value.
+ * source_fail() sets the error to "FILE:LINE:COLUMN: path: reason" and returns false. The place is
+ * that of the key, or of the nearest block around it that is in the file. Control characters become
+ * '?'. Quote values only as they are written in the file, and none of a secret key: a variable or a
+ * file may fill a secret into any value.
  */
 bool source_fail(const struct source *source, const char *block_path, const char *name,
     const char *format, ...) __attribute__((format(printf, 4, 5)));

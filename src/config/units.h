@@ -1,6 +1,6 @@
 /*
- * Numbers as people write them in the config file. A text must be a number as a whole. Where it is not,
- * the function returns false and leaves *out alone. Defaults and ranges are the caller's.
+ * Numbers as people write them in the config file. A text must be a number as a whole. Where it is
+ * not, the function returns false and leaves *out alone. Defaults and ranges are the caller's.
  */
 #pragma once
 

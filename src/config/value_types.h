@@ -1,6 +1,6 @@
 /*
- * The types of single values: how a text of the config file becomes a member of a struct, and how the
- * member is written as text. Blocks, lists, options and files are made of these; see parse.h.
+ * The types of single values: how a text of the config file becomes a member of a struct, and how
+ * the member is written as text. Blocks, lists, options and files are made of these; see parse.h.
  */
 #pragma once
 
@@ -24,13 +24,13 @@ struct scalar {
 struct value_type {
         const char *name; /* "duration", for documentation */
         const char *list_name;
-        /* Checks the text and sets the member. On failure the source's error is set, and the member is
-         * untouched. NULL: not a single value. */
+        /* Checks the text and sets the member. On failure the source's error is set, and the member
+         * is untouched. NULL: not a single value. */
         bool (*parse)(const struct scalar *value);
         /* Appends the member as it could be written; nothing for a text that is NULL. */
         void (*append)(struct bytes *text, const struct config_key *key, const void *member);
-        /* For editors: a JSON schema of the values that are not YAML strings, and a regular expression
-         * for those that are. NULL: any text. */
+        /* For editors: a JSON schema of the values that are not YAML strings, and a regular
+         * expression for those that are. NULL: any text. */
         const char *json_schema;
         const char *pattern;
 };

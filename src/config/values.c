@@ -69,8 +69,8 @@ static bool has_control_character(const char *value)
         return false;
 }
 
-/* Publishers choose topic, type and key. Without a fixed text before these an event could write to any
- * key. */
+/* Publishers choose topic, type and key. Without a fixed text before these an event could write to
+ * any key. */
 const char *check_stream_template(const char *value)
 {
         static const char *const variables[] = {"topic", "type", "key", NULL};

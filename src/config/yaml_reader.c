@@ -86,7 +86,8 @@ static void link_node(struct reader *reader, struct node *node)
         parent->last_child = node;
 }
 
-/* Adds a value: of the key that was read, of the open list, or the whole. NULL: there are too many. */
+/* Adds a value: of the key that was read, of the open list, or the whole. NULL: there are too
+ * many. */
 static struct node *add_node(struct reader *reader, enum node_kind kind, yaml_mark_t mark)
 {
         struct node *node;
@@ -176,8 +177,8 @@ static bool close_node(struct reader *reader)
         return true;
 }
 
-/* In other programs a tag decides what a value is. Here its key does. And a text that is written once
- * is meant once. */
+/* In other programs a tag decides what a value is. Here its key does. And a text that is written
+ * once is meant once. */
 static bool check_plain(const struct reader *reader, yaml_mark_t mark, const yaml_char_t *tag,
     const yaml_char_t *anchor)
 {

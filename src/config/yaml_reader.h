@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Opens a file, which is read, or a text that was read from there before, which is copied. On failure
- * *error is set: ERROR_CONFIG, or ERROR_PERMISSION if the file may not be read. Close the source in
- * either case. */
+/* Opens a file, which is read, or a text that was read from there before, which is copied. On
+ * failure *error is set: ERROR_CONFIG, or ERROR_PERMISSION if the file may not be read. Close the
+ * source in either case. */
 bool source_open(struct source *source, const char *path, struct error *error);
 bool source_open_text(
     struct source *source, const char *path, const char *text, size_t length, struct error *error);

@@ -119,7 +119,8 @@ static void wake_starved(struct dispatcher *dispatcher)
         }
 }
 
-/* At most once a second, because it reads files: a sink of many receivers may be refused all the time. */
+/* At most once a second, because it reads files: a sink of many receivers may be refused all the
+ * time. */
 static void retry_login(struct dispatcher *dispatcher)
 {
         const struct sink_set *set = dispatcher->set;
@@ -133,7 +134,8 @@ static void retry_login(struct dispatcher *dispatcher)
         login->is_retried = set->events.on_login_refused(set->owner, dispatcher->config->name);
 }
 
-/* True: nothing is to be reported now. One receiver of many is reported by its health, in any case. */
+/* True: nothing is to be reported now. One receiver of many is reported by its health, in any
+ * case. */
 static bool withhold(struct dispatcher *dispatcher, const struct outcome *outcome, bool was_closed)
 {
         struct login *login = &dispatcher->login;

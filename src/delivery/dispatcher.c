@@ -100,8 +100,8 @@ static void on_standby_due(void *owner)
         enter(owner, DISPATCHER_CLAIMING);
 }
 
-/* The relay that takes the lane notes its settings. While another relay owns it, other settings are a
- * warning: events will be sent elsewhere once that relay ends. Afterwards they are a change. */
+/* The relay that takes the lane notes its settings. While another relay owns it, other settings are
+ * a warning: events will be sent elsewhere once that relay ends. Afterwards they are a change. */
 static void note_settings(struct dispatcher *dispatcher, const char *theirs)
 {
         struct bytes words = {0};
@@ -336,7 +336,8 @@ void dispatcher_session_down(struct dispatcher *dispatcher)
                 fanout_session_down(dispatcher->fanout);
         list_for_each (link, &dispatcher->runners)
                 runner_session_down(runner_of(link));
-        /* What is in flight could not be settled any more, and a lane starts anew only without it. */
+        /* What is in flight could not be settled any more, and a lane starts anew only without
+         * it. */
         if (dispatcher->sink->n_in_flight > 0)
                 sink_cancel(dispatcher->sink);
 }
@@ -431,7 +432,8 @@ bool dispatcher_is_caught_up(const struct dispatcher *dispatcher)
         return true;
 }
 
-/* Nothing is under way but progress that was written, and not the claim: that has states of its own. */
+/* Nothing is under way but progress that was written, and not the claim: that has states of its
+ * own. */
 static bool is_idle(const struct dispatcher *dispatcher)
 {
         if (!dispatcher_is_at_rest(dispatcher))

@@ -28,8 +28,8 @@ struct sink_set {
 };
 
 /*
- * The life of a dispatcher. dispatcher_enter() is the only function that assigns
- * its state.
+ * The life of a dispatcher. enter() of dispatcher.c is the only function that
+ * assigns its state.
  *
  *   WAITING -its place is free-> UNOWNED -session is up-> CLAIMING -granted-> OWNED
  *   CLAIMING -another relay has the lock-> STANDBY -timer-> CLAIMING
@@ -69,9 +69,9 @@ struct login {
         bool was_closed;         /* the breaker, before that */
 };
 
-/* The set owns dispatchers; a dispatcher owns its sink and its runners; a runner its lane and its lane's
- * store; the lane owns pages, a page its events; a delivery borrows its event, and its attempt is lent to
- * the sink. */
+/* The set owns dispatchers; a dispatcher owns its sink and its runners; a runner its lane and its
+ * lane's store; the lane owns pages, a page its events; a delivery borrows its event, and its
+ * attempt is lent to the sink. */
 struct dispatcher {
         struct sink_set *set;             /* borrowed */
         struct list link;                 /* sink_set::dispatchers */
@@ -141,8 +141,8 @@ static inline int64_t dispatcher_now_ms(void)
         return clock_monotonic_us() / 1000;
 }
 
-/* The end of a turn of the loop, after its runners. It may be gone when this returns. `may_begin`: no
- * other dispatcher of the sink is at work. */
+/* The end of a turn of the loop, after its runners. It may be gone when this returns. `may_begin`:
+ * no other dispatcher of the sink is at work. */
 void dispatcher_serve(struct dispatcher *dispatcher, bool may_begin);
 
 /* NULL and *error if the sink cannot be opened. */
@@ -153,8 +153,8 @@ struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_con
  * anything, or the outbox's session is closed. It may be gone when this returns. */
 void dispatcher_close(struct dispatcher *dispatcher);
 
-/* dispatcher_pause.c: opens the sink's filter, if it has one. */
+/* dispatcher_status.c: opens the sink's filter, if it has one. */
 void dispatcher_open_filter(struct dispatcher *dispatcher);
 
-/* dispatcher_pause.c: runner_ops::on_outcome of a sink's only runner. */
+/* dispatcher_status.c: runner_ops::on_outcome of a sink's only runner. */
 void dispatcher_note_outcome(struct runner *runner, const struct outcome *outcome);

@@ -5,7 +5,7 @@
 #include "delivery/receiver.h"
 #include "delivery/runner.h"
 #include "log/log.h"
-#include "outbox/endpoint_table.h"
+#include "outbox/endpoint.h"
 #include "telemetry/telemetry.h"
 
 #include <stdlib.h>

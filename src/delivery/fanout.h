@@ -42,8 +42,8 @@ void fanout_take_page(void *dispatcher, struct page *page);
 void fanout_fail_page(void *dispatcher, const struct error *error);
 void fanout_take_xid(void *dispatcher, uint64_t xid);
 
-/* Before a runner is pumped: claims its lane, if that is not ours. False: its receiver is gone and nothing
- * is under way, so it was destroyed. */
+/* Before a runner is pumped: claims its lane, if that is not ours. False: its receiver is gone and
+ * nothing is under way, so it was destroyed. */
 bool fanout_prepare(struct fanout *fanout, struct runner *runner);
 
 /* After the runners have been pumped, with the lanes ours: does what they asked for together. */

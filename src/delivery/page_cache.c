@@ -88,8 +88,8 @@ static void add_event(struct page *view, const struct page *page, size_t i, size
         view->upto = page->events[i].id;
 }
 
-/* The events that the lane takes, as many as it asked for, and one at least if there is any. They point into
- * the shared page. */
+/* The events that the lane takes, as many as it asked for, and one at least if there is any. They
+ * point into the shared page. */
 static struct page *view_create(struct shared_page *shared, size_t max_events, uint64_t max_bytes,
     page_takes_fn *takes, void *owner)
 {
@@ -355,8 +355,8 @@ void page_cache_serve(struct page_cache *cache)
                 read_page(cache);
 }
 
-/* A frame without a transaction id had nothing new, and no lane goes on from it. The newest one is then
- * still up to date. */
+/* A frame without a transaction id had nothing new, and no lane goes on from it. The newest one is
+ * then still up to date. */
 static void note_opened(struct page_cache *cache, const struct page *page)
 {
         if (!cache->is_opening)
@@ -379,7 +379,8 @@ static void hand_out(struct page_cache *cache, struct page *page)
         cache->is_reading = false;
         note_opened(cache, page);
         move_all(&cache->reading, &readers);
-        /* If the routings have changed, the page may lack events that a lane takes: read it again. */
+        /* If the routings have changed, the page may lack events that a lane takes: read it
+         * again. */
         if (!cache->is_outdated && page->start.until->xid != 0)
                 keep(cache, shared);
         while (!list_is_empty(&readers)) {

@@ -4,8 +4,8 @@
  * gets a view of the same page, with the events that it takes. Pure.
  *
  * Receivers that have fallen behind catch up with the others, because a
- * difference is opened for all of them at the same moment: a lane that opens one
- * while nobody has rung since the last was opened gets that one's end.
+ * difference is opened for all of them at the same moment: if no writer has rung
+ * since the last was opened, a lane that opens another gets the end of that one.
  */
 #pragma once
 
@@ -19,7 +19,8 @@
 
 struct page_cache;
 
-/* A lane that waits for a page; embedded in the object that asks. It waits for one page at a time. */
+/* A lane that waits for a page; embedded in the object that asks. It waits for one page at a
+ * time. */
 struct page_waiter {
         struct list link; /* of a list of the cache, while it waits */
         struct cursor start;
@@ -31,8 +32,8 @@ struct page_waiter {
 typedef bool page_takes_fn(void *owner, const struct page *page, size_t i);
 
 struct page_cache_events {
-        /* Answers page_cache_ask(). The receiver owns the view. `is_old`: it was read before the last
-         * ring, so there may be more. */
+        /* Answers page_cache_ask(). The receiver owns the view. `is_old`: it was read before the
+         * last ring, so there may be more. */
         void (*on_view)(struct page_waiter *waiter, struct page *view, bool is_old);
         /* In place of on_view: the statement that was to read the page failed. */
         void (*on_failed)(struct page_waiter *waiter, const struct error *error);
@@ -63,7 +64,8 @@ bool page_waiter_is_under_way(const struct page_waiter *waiter);
 void page_cache_ask(
     struct page_cache *cache, struct page_waiter *waiter, const struct page_request *request);
 
-/* Answers from memory what it can, and reads one page for the others. Views may come inside the call. */
+/* Answers from memory what it can, and reads one page for the others. Views may come inside the
+ * call. */
 void page_cache_serve(struct page_cache *cache);
 
 /* No page is being read. */

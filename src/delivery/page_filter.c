@@ -54,16 +54,16 @@ static void take_answers(struct filtering *filtering)
         struct page *page = filtering->page;
         size_t n_events, n_kept = 0;
 
-        cut(filtering, request->n_sifted);
+        cut(filtering, request->n_answered);
         n_events = page->n_events;
         page->bytes = 0;
         for (size_t i = 0; i < n_events; i++) {
-                if (request->sifts[i] == SIFT_STOPPED)
+                if (request->answers[i] == FILTER_STOPPED)
                         continue;
                 page->events[n_kept] = page->events[i];
                 move_flag(page->is_delayed, n_kept, i);
                 move_flag(page->is_unjudged, n_kept, i);
-                if (request->sifts[i] == SIFT_UNJUDGED)
+                if (request->answers[i] == FILTER_UNJUDGED)
                         note_unjudged(page, n_events, n_kept);
                 page->bytes += page->events[n_kept].payload_bytes;
                 n_kept++;
@@ -96,7 +96,7 @@ static void go_on(struct runner *runner)
                 } else if (filter != NULL) {
                         filtering->request.events = filtering->page->events;
                         filtering->request.n_events = filtering->page->n_events;
-                        filtering->request.sifts = filtering->answers;
+                        filtering->request.answers = filtering->answers;
                         filter_queue_ask(filter, &filtering->request);
                         return;
                 }

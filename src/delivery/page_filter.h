@@ -16,9 +16,9 @@ struct runner;
 struct filtering {
         struct page *page; /* owned; NULL: none waits */
         struct filter_request request;
-        enum sift *answers; /* owned; of the request */
-        unsigned stage;     /* 0: the sink's filter, 1: the receiver's */
-        bool is_old;        /* there may be more events than the page has */
+        enum filter_answer *answers; /* owned; of the request */
+        unsigned stage;              /* 0: the sink's filter, 1: the receiver's */
+        bool is_old;                 /* there may be more events than the page has */
 };
 
 void page_filter_init(struct runner *runner);

@@ -5,18 +5,18 @@
 #include "delivery/fanout.h"
 #include "delivery/runner.h"
 #include "log/log.h"
-#include "outbox/endpoint_table.h"
+#include "outbox/endpoint.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A receiver's window holds four times what it may have in flight, and at least this: a slow receiver must
- * not hold many pages in memory, a fast one must not wait for the next page. */
+/* A receiver's window holds four times what it may have in flight, and at least this: a slow
+ * receiver must not hold many pages in memory, a fast one must not wait for the next page. */
 #define RECEIVER_WINDOW    64
 #define RECEIVER_BYTES_MAX (UINT64_C(1) << 20)
 
-/* The receivers of a sink are settled together, ten times a second. Their windows bound what a crash
- * repeats. */
+/* The receivers of a sink are settled together, ten times a second. Their windows bound what a
+ * crash repeats. */
 #define RECEIVER_SETTLE_MS      100
 #define RECEIVER_SETTLE_IDLE_MS 30000
 

@@ -19,8 +19,8 @@ struct telemetry;
 struct sink_set_events {
         /* Another relay owns the lanes of a sink; they are tried again later. */
         void (*on_standby)(void *owner);
-        /* A destination refuses our login. True: the files are being read for other credentials. Then
-         * another dispatcher takes over the sink, or dispatcher_tell_refused() is called. */
+        /* A destination refuses our login. True: the files are being read for other credentials.
+         * Then another dispatcher takes over the sink, or dispatcher_tell_refused() is called. */
         bool (*on_login_refused)(void *owner, const char *sink);
         /* A destination refuses us until an operator acts; or it does not any more. */
         void (*on_refused)(void *owner, const char *sink, const char *reason);
@@ -34,8 +34,9 @@ struct sink_set *sink_set_create(uv_loop_t *loop, struct outbox *outbox,
     void *owner);
 void sink_set_destroy(struct sink_set *sink_set); /* it is empty; NULL is allowed */
 
-/* Opens the sink. Its dispatcher waits until an older one of the same name is out of the way. False and
- * *error if the sink cannot be opened. The settings are borrowed for the life of the dispatcher. */
+/* Opens the sink. Its dispatcher waits until an older one of the same name is out of the way. False
+ * and *error if the sink cannot be opened. The settings are borrowed for the life of the
+ * dispatcher. */
 bool sink_set_add(struct sink_set *sink_set, const struct sink_config *config,
     const struct relay_config *relay, struct error *error);
 
@@ -66,7 +67,7 @@ void sink_set_session_down(struct sink_set *sink_set);
 /* The end of a turn of the loop: asks the runners of the work list what they want, and does it. */
 void sink_set_serve(struct sink_set *sink_set);
 
-/* The relay ends: retires all dispatchers. When all are at rest, and the outbox is closed, closes them;
- * on_empty follows, perhaps inside the call. */
+/* The relay ends: retires all dispatchers. When all are at rest, and the outbox is closed, closes
+ * them; on_empty follows, perhaps inside the call. */
 void sink_set_drain(struct sink_set *sink_set);
 void sink_set_close(struct sink_set *sink_set);

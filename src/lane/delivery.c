@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static struct batch *make(size_t n_deliveries)
+static struct batch *make_batch(size_t n_deliveries)
 {
         struct batch *batch =
             xcalloc(1, sizeof *batch + n_deliveries * sizeof batch->deliveries[0]);
@@ -23,7 +23,7 @@ static struct batch *make(size_t n_deliveries)
 
 struct batch *batch_of_page(struct page *page)
 {
-        struct batch *batch = make(page->n_events);
+        struct batch *batch = make_batch(page->n_events);
 
         batch->page = page;
         batch->bytes = page->bytes;
@@ -35,7 +35,7 @@ struct batch *batch_of_page(struct page *page)
 
 struct batch *batch_of_parked(struct parked_batch *parked)
 {
-        struct batch *batch = make(parked->n_rows);
+        struct batch *batch = make_batch(parked->n_rows);
 
         batch->parked = parked;
         batch->bytes = parked->bytes;
@@ -83,4 +83,95 @@ bool delivery_has_row(const struct delivery *delivery)
 {
         return delivery->row != ROW_NONE ||
                (delivery->verdict != NULL && delivery->verdict->is_sent);
+}
+
+static struct delivery *delivery_of(struct list *link)
+{
+        return list_owner(link, struct delivery, link);
+}
+
+void ready_queue_init(struct ready_queue *ready)
+{
+        list_init(&ready->resumed);
+        list_init(&ready->parked);
+        list_init(&ready->fresh);
+        list_init(&ready->suspects);
+        ready->is_turn_of_parked = false;
+}
+
+static void make_ready(struct list *list, struct delivery *delivery)
+{
+        delivery->state = DELIVERY_READY;
+        list_push_back(list, &delivery->link);
+}
+
+void ready_queue_add_fresh(struct ready_queue *ready, struct delivery *delivery)
+{
+        make_ready(&ready->fresh, delivery);
+}
+
+void ready_queue_add_parked(struct ready_queue *ready, struct delivery *delivery)
+{
+        make_ready(&ready->parked, delivery);
+}
+
+void ready_queue_add_suspect(struct ready_queue *ready, struct delivery *delivery)
+{
+        make_ready(&ready->suspects, delivery);
+}
+
+/* Deliveries that were read back have no place in the stream: they stand before it. */
+static bool is_before(const struct delivery *a, const struct delivery *b)
+{
+        if (a->batch->parked != NULL || b->batch->parked != NULL)
+                return a->batch->parked != NULL && b->batch->parked == NULL;
+        return a->sequence < b->sequence;
+}
+
+/* Most come back in delivery order, so their place is at the end or near it. */
+void ready_queue_resume(struct ready_queue *ready, struct delivery *delivery)
+{
+        struct list *place = &ready->resumed;
+
+        while (place->prev != &ready->resumed && is_before(delivery, delivery_of(place->prev)))
+                place = place->prev;
+        delivery->state = DELIVERY_READY;
+        list_insert_before(place, &delivery->link);
+}
+
+void ready_queue_clear_suspicion(struct ready_queue *ready)
+{
+        list_for_each (link, &ready->suspects) {
+                list_remove(link);
+                ready_queue_resume(ready, delivery_of(link));
+        }
+}
+
+bool ready_queue_is_any_ready(const struct ready_queue *ready)
+{
+        return !list_is_empty(&ready->resumed) || !list_is_empty(&ready->parked) ||
+               !list_is_empty(&ready->fresh) || !list_is_empty(&ready->suspects);
+}
+
+static struct list *next_list(struct ready_queue *ready)
+{
+        if (!list_is_empty(&ready->resumed))
+                return &ready->resumed;
+        if (!list_is_empty(&ready->parked) &&
+            (ready->is_turn_of_parked || list_is_empty(&ready->fresh)))
+                return &ready->parked;
+        return list_is_empty(&ready->fresh) ? &ready->suspects : &ready->fresh;
+}
+
+struct delivery *ready_queue_take_next(struct ready_queue *ready)
+{
+        struct list *list = next_list(ready);
+        struct delivery *delivery;
+
+        if (list_is_empty(list))
+                return NULL;
+        ready->is_turn_of_parked = list != &ready->parked;
+        delivery = delivery_of(list->next);
+        list_remove(&delivery->link);
+        return delivery;
 }

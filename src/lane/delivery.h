@@ -1,5 +1,6 @@
 /*
- * One event on its way to one sink, and the batch that it was read with. Pure.
+ * One event on its way to one sink, the batch that it was read with, and the queue of those that
+ * may start. Pure.
  */
 #pragma once
 
@@ -45,9 +46,9 @@ struct delivery {
         int64_t started_ms;  /* while IN_FLIGHT */
         int64_t started_us;  /* the runner's: the same, monotonic clock */
         uint64_t sequence;   /* its place in the delivery order of its lane; from the stream only */
-        struct list link;    /* ready_queue.c's, while READY */
-        struct list
-            claimed_link; /* parked_reader::claimed, while it is in memory and has or gets a row */
+        struct list link;    /* of a struct ready_queue, while READY */
+        /* parked_reader::claimed, while it is in memory and has or gets a row. */
+        struct list claimed_link;
 
         /* An unanswered attempt is charged only if the sink answered others since. */
         bool is_suspect;
@@ -98,3 +99,38 @@ bool delivery_is_decided(const struct delivery *delivery);
 
 /* Its row of courier.parked is written, or a settle under way writes it. */
 bool delivery_has_row(const struct delivery *delivery);
+
+/*
+ * The deliveries of a lane that may start, and which of them is next.
+ *
+ *   resumed   started or blocked before; these go first
+ *   parked    read back from courier.parked    } these two in turn
+ *   fresh     from the stream, never started   }
+ *   suspects  the destination did not answer them: they go when no other can,
+ *             until it has answered others
+ *
+ * The lists link delivery::link, and own nothing.
+ */
+struct ready_queue {
+        struct list resumed; /* in delivery order; those that were read back at the front */
+        struct list parked;
+        struct list fresh; /* in delivery order */
+        struct list suspects;
+        bool is_turn_of_parked;
+};
+
+void ready_queue_init(struct ready_queue *ready);
+
+/* Behind all others of its list. */
+void ready_queue_add_fresh(struct ready_queue *ready, struct delivery *delivery);
+void ready_queue_add_parked(struct ready_queue *ready, struct delivery *delivery);
+void ready_queue_add_suspect(struct ready_queue *ready, struct delivery *delivery);
+
+/* It was started or blocked before, and may start now. */
+void ready_queue_resume(struct ready_queue *ready, struct delivery *delivery);
+
+/* The destination has answered: suspects are tried like others. */
+void ready_queue_clear_suspicion(struct ready_queue *ready);
+
+bool ready_queue_is_any_ready(const struct ready_queue *ready);
+struct delivery *ready_queue_take_next(struct ready_queue *ready); /* NULL if none is ready */

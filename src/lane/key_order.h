@@ -23,7 +23,6 @@
 
 #include "base/list.h"
 #include "lane/delivery.h"
-#include "lane/ready_queue.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,8 +33,8 @@ struct key_order {
         struct key_chain **buckets; /* owned; n_buckets of them, a power of two */
         size_t n_buckets;
         size_t n_chains;
-        struct key_chain
-            *spare; /* owned; chains of short keys that are not in use, by next_in_bucket */
+        /* Owned; chains of short keys that are not in use, by next_in_bucket. */
+        struct key_chain *spare;
         struct list to_fetch; /* key_chain::fetch_link: keys whose stored rows are next */
 };
 

@@ -21,8 +21,7 @@ struct retry_policy {
         const int64_t *delays_ms;
         size_t n_delays;
         uint32_t max_attempts; /* 0: any number */
-        int64_t
-            max_age_ms; /* the sum of the delays; an outage of the sink does not count. 0: any */
+        int64_t max_age_ms;    /* sum of the delays, without outages of the sink; 0: any */
 };
 
 struct retry_decision {

@@ -56,8 +56,8 @@ void log_say_as_configured(void);
 const char *log_level_name(enum log_level level);
 bool log_level_find(const char *name, enum log_level *out_level); /* false: there is none */
 
-/* From now on warnings and errors that repeat are counted instead (log_fold.h). log_tell_repeats() is to
- * be called every few seconds, and at the end with is_end. */
+/* From now on warnings and errors that repeat are counted instead (log_fold.h). log_tell_repeats()
+ * is to be called every few seconds, and at the end with is_end. */
 void log_fold_repeats(void);
 void log_tell_repeats(bool is_end);
 

@@ -1,5 +1,5 @@
-/* Values are quoted when they need it and control characters are escaped, so that no peer can forge a
- * line or a field. */
+/* Values are quoted when they need it and control characters are escaped, so that no peer can forge
+ * a line or a field. */
 #include "log/log_render.h"
 
 #include "base/utf8.h"

@@ -1,6 +1,6 @@
 /*
- * A stream socket, plain or TLS, that speaks Redis' protocol on the libuv loop: bytes of commands go
- * out, answers come in. Of hiredis it uses the parser only: its asynchronous connection of 0.14
+ * A stream socket, plain or TLS, that speaks Redis' protocol on the libuv loop: bytes of commands
+ * go out, answers come in. Of hiredis it uses the parser only: its asynchronous connection of 0.14
  * knows no TLS, frees itself under its owner, and resolves names on the loop's thread. hiredis 1.x
  * has TLS and leaves the freeing to its owner: with it this file could go.
  */
@@ -53,3 +53,14 @@ struct bytes *redis_stream_out(struct redis_stream *stream);
 void redis_stream_note_appended(struct redis_stream *stream);
 
 void redis_stream_flush(struct redis_stream *stream); /* in any state */
+
+/*
+ * Reads the simple kinds of answers where they lie: most answers are an entry's id, +QUEUED or a
+ * number, and hiredis allocates twice for each. Hiredis reads all others, and what is incomplete or
+ * malformed.
+ *
+ * If the answer at the front is a whole string, status or integer, this fills *reply, whose text
+ * lies in `data` (a NUL is put behind it), and returns how many bytes the answer has. Else it
+ * returns 0 and changes nothing. Pure; public for its tests.
+ */
+size_t resp_fast_read(char *data, size_t size, redisReply *reply);

@@ -35,8 +35,8 @@ void tls_session_destroy(struct tls_session *session); /* NULL is allowed */
 int tls_session_shake_hands(struct tls_session *session);
 
 /* As read() and write(): what was read or written; 0 (of a read) when the peer has ended the
- * session; TLS_AGAIN, TLS_FAILED. Before a read said TLS_AGAIN, the socket may be silent while there
- * is more to read. A write that said TLS_AGAIN must come again with the same bytes first. */
+ * session; TLS_AGAIN, TLS_FAILED. Before a read said TLS_AGAIN, the socket may be silent while
+ * there is more to read. A write that said TLS_AGAIN must come again with the same bytes first. */
 ssize_t tls_session_read(struct tls_session *session, void *data, size_t size);
 ssize_t tls_session_write(struct tls_session *session, const void *data, size_t size);
 

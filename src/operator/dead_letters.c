@@ -63,9 +63,10 @@ const char dead_count_sql[] =
     " FROM matching";
 
 /*
- * Locks a batch, copies it and removes what was copied, all in one statement. Of two dead letters of
- * the same delivery only the first is copied, and nothing that is parked already, or whose endpoint
- * was removed: the relay removes what is parked for none. Columns of type json keep their bytes.
+ * Locks a batch, copies it and removes what was copied, all in one statement. Of two dead letters
+ * of the same delivery only the first is copied, and nothing that is parked already, or whose
+ * endpoint was removed: the relay removes what is parked for none. Columns of type json keep their
+ * bytes.
  */
 const char dead_redrive_sql[] =
     "WITH picked AS MATERIALIZED ("

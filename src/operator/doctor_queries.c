@@ -1,5 +1,5 @@
-/* The server itself, what else goes on in it that hurts deliveries, and what of our own tables the status
- * document does not show. */
+/* The server itself, what else goes on in it that hurts deliveries, and what of our own tables the
+ * status document does not show. */
 #include "operator/doctor_queries.h"
 
 #include <stddef.h>
@@ -227,20 +227,11 @@ const struct health_check health_schema_checks[] = {
     {0},
 };
 
-#define LOCK_OWNER                                                                                 \
-        "EXISTS (SELECT FROM pg_catalog.pg_locks AS l WHERE l.locktype = 'advisory'"               \
-        " AND l.classid = 1668248946 AND l.objsubid = 2 AND l.granted AND l.objid = "              \
-        "c.lock_id::oid"                                                                           \
-        " AND coalesce(has_table_privilege((SELECT usesysid FROM pg_stat_activity AS a"            \
-        "   WHERE a.pid = l.pid), 'courier.cursor', 'UPDATE'), true)"                              \
-        " AND l.database = (SELECT oid FROM pg_catalog.pg_database"                                \
-        "   WHERE datname = pg_catalog.current_database()))"
-
 struct rows *health_ask_settings(struct blocking_conn *conn, struct error *error)
 {
         return blocking_conn_query(conn,
-            "SELECT DISTINCT noted.name, noted.settings FROM courier.sink AS noted"
-            " JOIN courier.cursor AS c ON c.sink = noted.name WHERE " LOCK_OWNER,
+            "SELECT name, settings FROM courier.sink"
+            " WHERE EXISTS (SELECT FROM courier.lane_owner WHERE sink = name)",
             NULL, 0, error);
 }
 

@@ -1,7 +1,7 @@
 /*
- * What `pgcourier doctor` asks a database beyond the status document (status_query.h), which says what
- * is wrong with sinks. One statement for each concern, which judges by itself. Each row it returns is
- * one finding: how bad, in words, and what to do about it (an exact command or SQL).
+ * What `pgcourier doctor` asks a database beyond the status document (status_query.h), which says
+ * what is wrong with sinks. One statement for each concern, which judges by itself. Each row it
+ * returns is one finding: how bad, in words, and what to do about it (an exact command or SQL).
  */
 #pragma once
 
@@ -23,7 +23,8 @@ struct health_check {
 extern const struct health_check health_server_checks[]; /* any database */
 extern const struct health_check health_schema_checks[]; /* a database with our schema */
 
-/* What relays noted of the sinks that they deliver: name, settings (sink_settings.h), a row each. */
+/* What relays noted of the sinks that they deliver: name, settings (sink_settings.h), a row
+ * each. */
 struct rows *health_ask_settings(struct blocking_conn *conn, struct error *error)
     __attribute__((warn_unused_result));
 

@@ -61,15 +61,16 @@ enum {
 struct rows *endpoints_read_texts(struct blocking_conn *conn, const char *sink, struct error *error)
     __attribute__((warn_unused_result));
 
-/* One with everything: names and values as text, or one row with one object; no row if there is none. What
- * waits for it is known from endpoint_unread(). */
+/* One with everything: names and values as text, or one row with one object; no row if there is
+ * none. What waits for it is known from endpoint_unread(). */
 struct rows *endpoint_show(struct blocking_conn *conn, const char *name, bool with_secrets,
     const char *waiting, struct error *error) __attribute__((warn_unused_result));
 struct rows *endpoint_show_json(struct blocking_conn *conn, const char *name, bool with_secrets,
     int64_t n_waiting, bool is_exact, struct error *error) __attribute__((warn_unused_result));
 
-/* A row about itself (id, what endpoint_read() takes, and whether its patterns alone decide what it gets),
- * then at most max_rows of events that its lane has not passed; no row if there is no such endpoint. */
+/* A row about itself (id, what endpoint_read() takes, and whether its patterns alone decide what it
+ * gets), then at most max_rows of events that its lane has not passed; no row if there is no such
+ * endpoint. */
 enum {
         UNREAD_ENDPOINT_ID,
         UNREAD_ENDPOINT,

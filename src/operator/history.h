@@ -1,10 +1,12 @@
 /*
- * What a lane has behind it, sent again: by copies that are parked until their
- * turn (replay), or by moving its cursor back (rewind).
+ * Events of the outbox for the commands: those that a lane has passed, sent again by copies that
+ * are parked until their turn (replay) or by moving its cursor back (rewind); which of them filters
+ * are true of; and one event on its way through a lane (follow).
  */
 #pragma once
 
 #include "base/error.h"
+#include "outbox/filter_queue.h"
 #include "pg/blocking_conn.h"
 
 #include <stdbool.h>
@@ -31,18 +33,19 @@ struct history_range {
         int64_t upto;
 };
 
-/* Makes times of "ago", and takes the last id there is: what is published from now on is not history.
- * ERROR_EMPTY if no relay has run the lane. */
+/* Makes times of "ago", and takes the last id there is: what is published from now on is not
+ * history. ERROR_EMPTY if no relay has run the lane. */
 bool history_fix(struct blocking_conn *conn, struct history_range *range, struct error *error)
     __attribute__((warn_unused_result));
 
-/* At most max_rows of them with an id above after_id, in order; no filter is asked (filter_check.h). */
+/* At most max_rows of them with an id above after_id, in order; no filter is asked
+ * (filters_ask()). */
 enum history_column { HISTORY_ID, HISTORY_TOPIC, HISTORY_TYPE, HISTORY_HEADERS };
 struct rows *history_read(struct blocking_conn *conn, const struct history_range *range,
     int64_t after_id, int max_rows, struct error *error) __attribute__((warn_unused_result));
 
-/* Parks copies of these events (an array literal of ids), due one every interval_us from now on, and
- * wakes the relay. One that is parked for the lane already is left alone. */
+/* Parks copies of these events (an array literal of ids), due one every interval_us from now on,
+ * and wakes the relay. One that is parked for the lane already is left alone. */
 bool history_replay(struct blocking_conn *conn, const struct history_range *range, const char *ids,
     int64_t interval_us, int64_t *out_n_parked, struct error *error)
     __attribute__((warn_unused_result));
@@ -66,12 +69,22 @@ bool history_count_rewind(struct blocking_conn *conn, const char *sink, int lane
 bool history_rewind(struct blocking_conn *conn, const char *sink, int lane, int64_t id,
     int64_t *out_n_lanes, struct error *error) __attribute__((warn_unused_result));
 
-/*
- * One event's way, from the database alone: a lane whose durable cursor has
- * passed it has delivered it, unless it is parked or dead. That is known when
- * the lane settles, some 20 ms after the delivery itself.
- */
+/* A filter has the time that the relay gives it in its last try (filter_queue.h): a command judges
+ * no event that a relay would leave unjudged, and does not keep the server busy without end. */
+#define FILTERS_LIMIT_MS (FILTER_QUEUE_LIMIT_MS << (FILTER_QUEUE_TRIES - 1))
 
+/* Which of these events all of these filters are true of: a row for each, its id, in order. Both
+ * are array literals: of ids, which are in order, and of jsonpath. *out_rows is to be freed; it is
+ * NULL if they took longer than FILTERS_LIMIT_MS for all the events together (longer for large
+ * payloads, see filter_queue.h). After false a transaction may be open. */
+bool filters_ask(struct blocking_conn *conn, const char *ids, const char *filters,
+    struct rows **out_rows, struct error *error) __attribute__((warn_unused_result));
+
+/*
+ * One event's way, read from the database alone: a lane whose durable cursor has passed it has
+ * delivered it, unless it is parked or dead. The database knows when the lane settles, some 20 ms
+ * after the delivery itself.
+ */
 struct followed {
         char id[24];
         char xid[24];

@@ -1,6 +1,8 @@
 #include "operator/maintenance.h"
 
 #include "base/alloc.h"
+#include "log/log.h"
+#include "loop/timer.h"
 #include "pg/blocking_conn.h"
 #include "pg/pg_conn.h"
 
@@ -8,6 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define ROUND_MS 30000
+
+/* A partition stays held for long: logged when that begins, and each hour. */
+#define ROUNDS_PER_REPORT 120
 
 /* It may have to read a whole partition for each sink that lags. */
 #define ANSWER_TIMEOUT_MS (10 * 60 * 1000)
@@ -37,9 +44,14 @@ struct maintenance_params {
 struct maintenance {
         struct pg_conn *conn; /* owned; open while a round is under way */
         struct maintenance_params params;
+        struct timer *round; /* owned */
         struct maintenance_events events;
         void *owner; /* borrowed */
         bool is_running;
+        unsigned n_rounds;
+        char *held_by;   /* owned; as last logged, of the oldest held partition; NULL: none */
+        bool is_held;    /* any is, in this round */
+        bool is_refused; /* this round's credentials were wrong, and may have changed */
 };
 
 static void set_params(struct maintenance_params *params, const struct outbox_config *config)
@@ -50,6 +62,57 @@ static void set_params(struct maintenance_params *params, const struct outbox_co
                 snprintf(params->numbers[i], sizeof params->numbers[i], "%" PRId64, values[i]);
                 params->values[i] = params->numbers[i];
         }
+}
+
+static int64_t number(const char *const *columns, enum maintenance_column column)
+{
+        return strtoll(columns[column], NULL, 10);
+}
+
+/* The oldest comes first, and what holds it holds the others, too, or nearly all. */
+static void report_held(struct maintenance *maintenance, const char *const *columns)
+{
+        const char *held_by = columns[MAINTENANCE_HELD_BY];
+        bool is_first = !maintenance->is_held;
+
+        maintenance->is_held = true;
+        if (!is_first ||
+            (maintenance->held_by != NULL && strcmp(maintenance->held_by, held_by) == 0))
+                return;
+        free(maintenance->held_by);
+        maintenance->held_by = xstrdup(held_by);
+        log_warn("retention_held", kv_text("partition", columns[MAINTENANCE_PARTITION]),
+            kv_int("bytes", number(columns, MAINTENANCE_BYTES)), kv_text("by", held_by));
+}
+
+static void report(struct maintenance *maintenance, const char *const *columns)
+{
+        const char *action = columns[MAINTENANCE_ACTION];
+        int64_t first_id = number(columns, MAINTENANCE_LOWER);
+        int64_t last_id = number(columns, MAINTENANCE_UPPER) - 1;
+
+        if (strcmp(action, "held") == 0)
+                report_held(maintenance, columns);
+        else if (strcmp(action, "lost") == 0)
+                log_error("events_lost", kv_text("sink", columns[MAINTENANCE_SINK]),
+                    kv_int("events", number(columns, MAINTENANCE_EVENTS)),
+                    kv_int("first_id", first_id), kv_int("last_id", last_id),
+                    kv_text("reason", "outbox.retention_max was over before the sink had them"));
+        else if (strcmp(action, "waits") == 0)
+                log_debug("partitions_wait",
+                    kv_text("for", "a moment in which no transaction publishes"));
+        else if (strcmp(action, "stray") == 0)
+                log_warn("outbox_default_stays",
+                    kv_text("reason", "it holds events whose ids were not drawn in order"),
+                    kv_int("bytes", number(columns, MAINTENANCE_BYTES)));
+        else
+                log_info(strcmp(action, "made") == 0      ? "partition_made"
+                         : strcmp(action, "emptied") == 0 ? "partition_emptied"
+                                                          : "partition_dropped",
+                    kv_text("partition", columns[MAINTENANCE_PARTITION]),
+                    kv_int("first_id", first_id), kv_int("last_id", last_id),
+                    kv_text("bytes",
+                        columns[MAINTENANCE_BYTES][0] != '\0' ? columns[MAINTENANCE_BYTES] : NULL));
 }
 
 static void end_round(struct maintenance *maintenance)
@@ -67,7 +130,7 @@ static void on_maintained(void *owner, PGresult *result)
                 const char *columns[N_MAINTENANCE_COLUMNS];
                 for (int i = 0; i < N_MAINTENANCE_COLUMNS; i++)
                         columns[i] = PQgetvalue(result, row, i);
-                maintenance->events.on_news(maintenance->owner, columns);
+                report(maintenance, columns);
         }
         PQclear(result);
 }
@@ -90,7 +153,33 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
 
         (void)retry_ms;
         end_round(maintenance);
-        maintenance->events.on_failed(maintenance->owner, error);
+        maintenance->is_refused =
+            error->kind == ERROR_LOGIN && maintenance->events.on_login_refused(maintenance->owner);
+        if (!maintenance->is_refused)
+                log_warn("maintenance_failed", kv_text("error", error->text));
+}
+
+static void run(struct maintenance *maintenance)
+{
+        if (maintenance->is_running)
+                return;
+        maintenance->is_running = true;
+        pg_conn_open(maintenance->conn);
+}
+
+static void on_round(void *owner)
+{
+        struct maintenance *maintenance = owner;
+
+        if (!maintenance->is_held || maintenance->n_rounds % ROUNDS_PER_REPORT == 0) {
+                free(maintenance->held_by);
+                maintenance->held_by = NULL;
+        }
+        maintenance->is_held = false;
+        maintenance->is_refused = false;
+        maintenance->n_rounds++;
+        run(maintenance);
+        timer_arm(maintenance->round, ROUND_MS);
 }
 
 static struct postgres_config be_patient(const struct postgres_config *config)
@@ -111,6 +200,7 @@ struct maintenance *maintenance_create(uv_loop_t *loop, const struct config *con
 
         maintenance->events = *events;
         maintenance->owner = owner;
+        maintenance->round = timer_create_on(loop, on_round, maintenance);
         set_params(&maintenance->params, &config->outbox);
         maintenance->conn =
             pg_conn_create(loop, "maintenance", &patient, &conn_events, maintenance);
@@ -122,6 +212,9 @@ void maintenance_configure(struct maintenance *maintenance, const struct postgre
         const struct postgres_config patient = be_patient(config);
 
         pg_conn_configure(maintenance->conn, &patient);
+        if (maintenance->is_refused)
+                run(maintenance);
+        maintenance->is_refused = false;
 }
 
 void maintenance_destroy(struct maintenance *maintenance)
@@ -129,15 +222,15 @@ void maintenance_destroy(struct maintenance *maintenance)
         if (maintenance == NULL)
                 return;
         pg_conn_destroy(maintenance->conn);
+        timer_destroy(maintenance->round);
+        free(maintenance->held_by);
         free(maintenance);
 }
 
-void maintenance_run(struct maintenance *maintenance)
+void maintenance_start(struct maintenance *maintenance)
 {
-        if (maintenance->is_running)
-                return;
-        maintenance->is_running = true;
-        pg_conn_open(maintenance->conn);
+        if (!timer_is_armed(maintenance->round))
+                timer_arm(maintenance->round, 0);
 }
 
 struct rows *maintenance_run_now(

@@ -1,14 +1,15 @@
 /*
- * Runs courier.maintain(), which makes partitions of the outbox ahead and drops expired ones
- * (sql/0006_retention.sql), on a connection of its own that is open only during a round: no other
- * statement waits for the locks that it waits for.
+ * Maintains the outbox every 30 seconds, whether or not this relay owns any lanes: runs
+ * courier.maintain(), which makes partitions ahead and drops expired ones (sql/0006_retention.sql),
+ * and logs what was dropped, and which sink still holds expired partitions. Its connection is open
+ * only during a round: no other statement waits for the locks that it waits for.
  */
 #pragma once
 
 #include "base/error.h"
 #include "config/config.h"
 
-#include <stdint.h>
+#include <stdbool.h>
 #include <uv.h>
 
 struct blocking_conn;
@@ -29,20 +30,23 @@ enum maintenance_column {
 };
 
 struct maintenance_events {
-        /* Something that was done or found; borrowed. */
-        void (*on_news)(void *owner, const char *const *columns);
-        void (*on_failed)(void *owner, const struct error *error);
+        /* True: the credentials may have changed; log nothing, maintenance_configure() tries the
+         * round again. */
+        bool (*on_login_refused)(void *owner);
 };
 
 struct maintenance *maintenance_create(uv_loop_t *loop, const struct config *config,
     const struct maintenance_events *events, void *owner);
+
 /* From the next round on. */
 void maintenance_configure(struct maintenance *maintenance, const struct postgres_config *config);
-void maintenance_destroy(struct maintenance *maintenance); /* NULL is allowed */
 
-/* One round, if none is under way. */
-void maintenance_run(struct maintenance *maintenance);
+/* NULL is allowed. A round under way is given up. */
+void maintenance_destroy(struct maintenance *maintenance);
 
-/* The same for a command: rows with these columns, or NULL. */
+/* The schema is there: starts the first round, unless it was started before. */
+void maintenance_start(struct maintenance *maintenance);
+
+/* One round for a command: rows with these columns, or NULL. */
 struct rows *maintenance_run_now(struct blocking_conn *conn, const struct outbox_config *config,
     struct error *error) __attribute__((warn_unused_result));

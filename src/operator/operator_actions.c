@@ -12,8 +12,8 @@
 #include "loop/timer.h"
 #include "operator/dead_letters.h"
 #include "operator/operator_internal.h"
-#include "operator/pause_rows.h"
 #include "operator/selection.h"
+#include "operator/sink_rows.h"
 #include "pg/array_literal.h"
 
 #include <assert.h>

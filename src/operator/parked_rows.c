@@ -91,8 +91,8 @@ static const char count_sql[] =
 /*
  * The relay that owns the lane changes several rows in one transaction, in an order of its own. A
  * statement that waits for one of these rows while it holds another could deadlock with it, and the
- * relay's transaction might be cancelled. So first all rows that are not locked are marked, then the
- * others one by one.
+ * relay's transaction might be cancelled. So first all rows that are not locked are marked, then
+ * the others one by one.
  */
 static const struct {
         const char *free_sql;

@@ -81,7 +81,8 @@ static bool draw_ids(struct blocking_conn *conn, long long n, struct error *erro
 }
 
 /* A cluster that has drawn fewer ids than there are sets of lanes draws the missing ones, and the
- * rewrite begins again; some are to spare, as an event published meanwhile may make one more set. */
+ * rewrite begins again; some are to spare, as an event published meanwhile may make one more
+ * set. */
 static bool rewrite(struct blocking_conn *conn, struct error *error)
 {
         enum { MAX_ROUNDS = 3, SPARE = 100 };

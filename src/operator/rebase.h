@@ -18,10 +18,10 @@ struct rebase_result {
 };
 
 /*
- * Rewrites transaction ids so that each lane goes on exactly where it stood. That is one transaction,
- * which locks out writers; transactions before it only draw ids, if the cluster has drawn too few.
- * Needs the schema's owner. ERROR_TEMPORARY if a relay owns a lane. After a failure close the
- * connection, which rolls everything back.
+ * Rewrites transaction ids so that each lane goes on exactly where it stood. That is one
+ * transaction, which locks out writers; transactions before it only draw ids, if the cluster has
+ * drawn too few. Needs the schema's owner. ERROR_TEMPORARY if a relay owns a lane. After a failure
+ * close the connection, which rolls everything back.
  */
 bool rebase(struct blocking_conn *conn, struct rebase_result *out_result, struct error *error)
     __attribute__((warn_unused_result));

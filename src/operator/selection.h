@@ -1,7 +1,7 @@
 /*
- * Which rows of courier.dead_letter or courier.parked an operator chooses: all conditions that are given
- * must hold. One fixed SQL text serves every combination, so values are always parameters; as these
- * statements are planned with their values, a condition that is NULL costs nothing.
+ * Which rows of courier.dead_letter or courier.parked an operator chooses: all conditions that are
+ * given must hold. One fixed SQL text serves every combination, so values are always parameters; as
+ * these statements are planned with their values, a condition that is NULL costs nothing.
  */
 #pragma once
 

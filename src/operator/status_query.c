@@ -10,8 +10,8 @@
 
 /* Nothing is scanned that an index leads through, whatever the planner thinks of a table that grows
  * at one end; and no plan depends on the sinks, so one is enough: making it takes longer than most
- * looks, the more so the more partitions there are. The bound in time is for a server that has other
- * worries. */
+ * looks, the more so the more partitions there are. The bound in time is for a server that has
+ * other worries. */
 const char look_session_sql[] =
     "SELECT set_config('search_path', 'pg_catalog', false),"
     " set_config('default_transaction_isolation', 'read committed', false),"

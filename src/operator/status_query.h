@@ -4,23 +4,26 @@
  * (operator_session.h), `pgcourier status` on one of its own.
  *
  *   {"now",
- *    "source": {"database", "server", "address" | null: a unix socket, "port", "server_version", "schema", "notify_queue_usage",
+ *    "source": {"database", "server", "address" | null: a unix socket, "port", "server_version",
+ *      "schema", "notify_queue_usage",
  *      "sequence": {"trouble", "remedy"} | null: all is well,
  *      "oldest_xmin": {"age_xids", "age", "pid", "what"} | null,
  *      "outbox_bytes", "outbox_dead_tuples", "outbox_partitions",
- *      "retention": {"held_partitions", "held_bytes", "held_for", "held_by": [at most 8 of] "holders",
- *        "lost_events" in a day, "default_bytes"}, "owner_pid",
+ *      "retention": {"held_partitions", "held_bytes", "held_for", "held_by": [at most 8
+ *        of] "holders", "lost_events" in a day, "default_bytes"}, "owner_pid",
  *        "foreign_locks": [{"pid", "user", "application_name", "since", "locks", "sinks": […],
  *        "maintenance", "doorbell"}]},
  *    "sinks": {NAME: {"topics": […] | null, "owner": {"pid", "application_name", "client"} | null,
  *      "backlog": {"events", "is_exact", "oldest_age", "overdue_age"},
- *      "retrying", "unfinished": parked without having failed, "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at",
+ *      "retrying", "unfinished": parked without having failed, "blocked", "delayed", "dead",
+ *      "counts_are_exact", "next_retry_at",
  *      "pauses": [{"by", "reason", "since"}],
  *      "settings_differ": words | null,
  *      "endpoints": {"total", "troubled": [at most 4 names of the next two] "failing", "disabled",
  *        "paused"} | null, "holds_outbox",
  *      "settled_at", "settled_age"}},
- *    "blocked_keys": [{"sink", "lane", "key", "waiting", "behind_id", "since", "next_retry_at", "error"}],
+ *    "blocked_keys": [{"sink", "lane", "key", "waiting", "behind_id", "since",
+ *      "next_retry_at", "error"}],
  *    "orphans": [{"sink", "lanes", "behind", "settled_at"}],
  *    "unserved": [{"sink", "receivers", "first"}]}
  *

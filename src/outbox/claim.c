@@ -46,7 +46,8 @@ const struct pg_statement claim_statements[] = {
         .sql = "SELECT true FROM courier.cursor WHERE sink = $1 AND lane = $2::integer"},
     /* The statement's snapshot is taken before its functions are called: the floor is above it. The
      * transaction id is drawn after both, because it depends on the floor. And what the snapshot
-     * still needs is kept from the moment it is taken: courier.maintain() waits for this statement. */
+     * still needs is kept from the moment it is taken: courier.maintain() waits for this
+     * statement. */
     [MAKE_CURSOR_NOW] = {.name = "make_cursor_now",
         .n_params = 2,
         .sql = "INSERT INTO courier.cursor"

@@ -1,8 +1,11 @@
 #include "outbox/endpoint.h"
 
 #include "base/alloc.h"
+#include "outbox/session.h"
 
+#include <inttypes.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,4 +105,244 @@ void endpoint_unref(struct endpoint *endpoint)
         free((void *)(uintptr_t)endpoint->routing.topics);
         free((void *)(uintptr_t)endpoint->routing.types);
         free(endpoint);
+}
+
+/* Whenever the receivers may have changed a digest of them is read, and the receivers only if it
+ * differs. */
+
+enum {
+        READ_ENDPOINTS,
+        READ_DUE,
+        NOTE_FAILING,
+        NOTE_RECOVERED,
+        DISABLE,
+        FORGET_PARKED,
+        FORGET_CURSORS
+};
+
+/* What a row is like now: its version, and whether its old secrets still sign. */
+#define VERSION                                                                                    \
+        "hashtextextended(id || ':' || xmin || ':' ||"                                             \
+        " coalesce(old_secrets_until > clock_timestamp(), false), 0)"
+
+const struct pg_statement endpoint_statements[] = {
+    /* The first row is the digest. */
+    [READ_ENDPOINTS] = {.name = "read_endpoints",
+        .n_params = 2,
+        .sql = "WITH digest AS MATERIALIZED ("
+               "  SELECT coalesce(sum(" VERSION "), 0)::text || '/' || count(*) AS text"
+               "  FROM courier.endpoint WHERE sink = $1)"
+               " SELECT NULL AS id, NULL AS version, (SELECT text FROM digest) AS row"
+               " UNION ALL (SELECT id, " VERSION ", json_build_object('name', name, 'url', url,"
+               "   'secrets', secret || CASE WHEN old_secrets_until > clock_timestamp()"
+               "                             THEN old_secrets ELSE '{}' END,"
+               "   'headers', headers, 'topics', topics, 'types', types, 'filter', filter::text,"
+               "   'start_snapshot', CASE WHEN start = 'now' THEN start_snapshot::text END,"
+               "   'start_floor', start_floor, 'concurrency', concurrency,"
+               "   'rate', rate, 'burst', burst, 'state', state, 'reason', state_reason,"
+               "   'failing_for', floor(extract(epoch FROM clock_timestamp() - failing_since)"
+               "                        * 1000)::bigint)::text"
+               "  FROM courier.endpoint"
+               "  WHERE sink = $1 AND $2 IS DISTINCT FROM (SELECT text FROM digest) ORDER BY id)"},
+    [READ_DUE] = {.name = "read_due_lanes",
+        .n_params = 1,
+        /* From one lane to the next by the index: what waits for later is not looked at. */
+        .sql = "WITH RECURSIVE lanes AS ("
+               "  (SELECT lane FROM courier.parked WHERE sink = $1 AND (state <> 'blocked' OR skip)"
+               "   ORDER BY lane LIMIT 1)"
+               "  UNION ALL"
+               "  SELECT (SELECT lane FROM courier.parked"
+               "          WHERE sink = $1 AND parked.lane > lanes.lane"
+               "            AND (state <> 'blocked' OR skip) ORDER BY lane LIMIT 1)"
+               "  FROM lanes WHERE lanes.lane IS NOT NULL)"
+               " SELECT lane FROM lanes WHERE lane IS NOT NULL AND EXISTS ("
+               "  SELECT FROM courier.parked"
+               "  WHERE sink = $1 AND parked.lane = lanes.lane AND (state <> 'blocked' OR skip)"
+               "  AND due_at <= clock_timestamp())"},
+    [NOTE_FAILING] = {.name = "note_endpoint_failing",
+        .n_params = 3,
+        .sql = "SELECT courier.note_endpoint_failing($1::integer,"
+               " $2::bigint * interval '1 ms', $3)"},
+    [NOTE_RECOVERED] = {.name = "note_endpoint_recovered",
+        .n_params = 1,
+        .sql = "SELECT courier.note_endpoint_recovered($1::integer)"},
+    [DISABLE] = {.name = "disable_endpoint",
+        .n_params = 2,
+        .sql = "SELECT courier.disable_endpoint($1::integer, $2)"},
+    [FORGET_PARKED] = {.name = "forget_parked_of_gone",
+        .n_params = 2,
+        .sql = "DELETE FROM courier.parked WHERE sink = $1 AND lane <> ALL ($2::integer[])"
+               " AND NOT EXISTS (SELECT FROM courier.endpoint WHERE endpoint.id = parked.lane)"},
+    [FORGET_CURSORS] = {.name = "forget_cursors_of_gone",
+        .n_params = 2,
+        .sql = "DELETE FROM courier.cursor WHERE sink = $1 AND lane <> ALL ($2::integer[])"
+               " AND NOT EXISTS (SELECT FROM courier.endpoint WHERE endpoint.id = cursor.lane)"},
+};
+const unsigned n_endpoint_statements = sizeof endpoint_statements / sizeof *endpoint_statements;
+
+struct endpoint_table {
+        struct outbox *outbox; /* borrowed */
+        const char *sink;      /* borrowed */
+        struct endpoint_table_events events;
+        void *owner;  /* borrowed */
+        char *digest; /* owned; of the last answer, NULL: none in this session */
+        bool is_reading, is_reading_due;
+        bool is_changed; /* a notification came while they were being read */
+};
+
+struct endpoint_table *endpoint_table_create(struct outbox *outbox, const char *sink,
+    const struct endpoint_table_events *events, void *owner)
+{
+        struct endpoint_table *table = xcalloc(1, sizeof *table);
+
+        table->outbox = outbox;
+        table->sink = sink;
+        table->events = *events;
+        table->owner = owner;
+        return table;
+}
+
+void endpoint_table_destroy(struct endpoint_table *table)
+{
+        if (table == NULL)
+                return;
+        free(table->digest);
+        free(table);
+}
+
+void endpoint_table_session_down(struct endpoint_table *table)
+{
+        free(table->digest);
+        table->digest = NULL;
+        table->is_reading = false;
+        table->is_reading_due = false;
+        table->is_changed = false;
+}
+
+static void execute(
+    struct endpoint_table *table, int statement, const char *const *values, pg_result_fn *on_result)
+{
+        pg_conn_execute(
+            table->outbox->conn, &endpoint_statements[statement], values, false, on_result, table);
+}
+
+static void tell(struct endpoint_table *table, const PGresult *result)
+{
+        size_t n = (size_t)PQntuples(result) - 1;
+        struct endpoint **all = xcalloc(n + 1, sizeof *all);
+
+        for (size_t i = 0; i < n; i++)
+                all[i] = endpoint_read((int32_t)strtol(PQgetvalue(result, (int)i + 1, 0), NULL, 10),
+                    strtoll(PQgetvalue(result, (int)i + 1, 1), NULL, 10),
+                    PQgetvalue(result, (int)i + 1, 2));
+        table->events.on_endpoints(
+            table->owner, &(struct endpoint_list){
+                              .n_endpoints = n, .endpoints = (const struct endpoint *const *)all});
+        for (size_t i = 0; i < n; i++)
+                endpoint_unref(all[i]);
+        free(all);
+}
+
+static void on_endpoints_read(void *owner, PGresult *result)
+{
+        struct endpoint_table *table = owner;
+        const char *digest = PQgetvalue(result, 0, 2);
+
+        table->is_reading = false;
+        if (table->digest != NULL && strcmp(table->digest, digest) == 0) {
+                table->events.on_endpoints(table->owner, NULL);
+        } else {
+                free(table->digest);
+                table->digest = xstrdup(digest);
+                tell(table, result);
+        }
+        PQclear(result);
+        if (table->is_changed)
+                endpoint_table_read(table);
+}
+
+void endpoint_table_read(struct endpoint_table *table)
+{
+        const char *const values[] = {table->sink, table->digest};
+
+        table->is_changed = table->is_reading;
+        if (table->is_reading || !pg_conn_is_ready(table->outbox->conn))
+                return;
+        table->is_reading = true;
+        execute(table, READ_ENDPOINTS, values, on_endpoints_read);
+}
+
+static void on_due_read(void *owner, PGresult *result)
+{
+        struct endpoint_table *table = owner;
+        size_t n = (size_t)PQntuples(result);
+        int32_t *lanes = xcalloc(n + 1, sizeof *lanes);
+
+        table->is_reading_due = false;
+        for (size_t i = 0; i < n; i++)
+                lanes[i] = (int32_t)strtol(PQgetvalue(result, (int)i, 0), NULL, 10);
+        table->events.on_due(table->owner, lanes, n);
+        free(lanes);
+        PQclear(result);
+}
+
+void endpoint_table_read_due(struct endpoint_table *table)
+{
+        if (table->is_reading_due || !pg_conn_is_ready(table->outbox->conn))
+                return;
+        table->is_reading_due = true;
+        execute(table, READ_DUE, &table->sink, on_due_read);
+}
+
+bool endpoint_table_is_idle(const struct endpoint_table *table)
+{
+        return !table->is_reading && !table->is_reading_due;
+}
+
+/* What the relay finds out is lost with the session; the next attempt finds it out again. */
+static void note(struct endpoint_table *table, int statement, const char *const *values)
+{
+        if (pg_conn_is_ready(table->outbox->conn))
+                pg_conn_execute(table->outbox->conn, &endpoint_statements[statement], values, false,
+                    NULL, NULL);
+}
+
+void endpoint_table_note_failing(
+    struct endpoint_table *table, int32_t id, int64_t failing_for_ms, const char *error)
+{
+        char id_text[16], ms_text[24];
+
+        snprintf(id_text, sizeof id_text, "%" PRId32, id);
+        snprintf(ms_text, sizeof ms_text, "%" PRId64, failing_for_ms);
+        note(table, NOTE_FAILING, (const char *const[]){id_text, ms_text, error});
+}
+
+void endpoint_table_note_recovered(struct endpoint_table *table, int32_t id)
+{
+        char id_text[16];
+
+        snprintf(id_text, sizeof id_text, "%" PRId32, id);
+        note(table, NOTE_RECOVERED, (const char *const[]){id_text});
+}
+
+void endpoint_table_disable(struct endpoint_table *table, int32_t id, const char *reason)
+{
+        char id_text[16];
+
+        snprintf(id_text, sizeof id_text, "%" PRId32, id);
+        note(table, DISABLE, (const char *const[]){id_text, reason});
+}
+
+void endpoint_table_forget_gone(
+    struct endpoint_table *table, const int32_t *served, size_t n_served)
+{
+        struct array_literal lanes = {0};
+
+        array_add_int(&lanes, 0);
+        for (size_t i = 0; i < n_served; i++)
+                array_add_int(&lanes, served[i]);
+        const char *const values[] = {table->sink, array_end(&lanes)};
+        note(table, FORGET_PARKED, values);
+        note(table, FORGET_CURSORS, values);
+        array_deinit(&lanes);
 }

@@ -1,6 +1,5 @@
 /*
- * A row of a binary result as an event. The columns that page.sql and
- * parked.sql have in common come first, in this order.
+ * A row of a binary result as an event.
  */
 #pragma once
 
@@ -21,6 +20,7 @@ void event_headers_read(
     struct event_headers *headers, const char *jsonb, size_t length, struct event *event);
 void event_headers_deinit(struct event_headers *headers);
 
+/* The columns that page.sql and parked.sql have in common come first, in this order. */
 enum event_column {
         COLUMN_ID,
         COLUMN_EVENT_ID,

@@ -12,7 +12,8 @@
 #define SLOW_US      1000
 #define SLOW_FROM_US 20000
 
-/* A filter by itself is asked about twice as many events after each answer that came in this time. */
+/* A filter by itself is asked about twice as many events after each answer that came in this
+ * time. */
 #define ALONE_US     20000
 #define ALONE_EVENTS 256
 
@@ -20,8 +21,8 @@
 #define REST_FACTOR  2
 #define REST_FROM_US 20000
 
-/* A filter that has been slow has to answer for 4, 16, … events in good time, up to 4096, before it is
- * asked together with others again. */
+/* A filter that has been slow has to answer for 4, 16, … events in good time, up to 4096, before it
+ * is asked together with others again. */
 #define RECORD_MAX 6
 
 /* What the server cannot answer is asked again after 1, 2, 4 and 8 s. */
@@ -30,15 +31,15 @@
 
 static bool is_done(const struct filter_request *ask)
 {
-        return ask->n_sifted == ask->n_events;
+        return ask->n_answered == ask->n_events;
 }
 
-static void tell_sifted(struct list *done)
+static void tell_answered(struct list *done)
 {
         while (!list_is_empty(done)) {
                 struct filter_request *ask = filter_request_of(done->next);
                 list_remove(&ask->link);
-                ask->on_sifted(ask);
+                ask->on_answered(ask);
         }
 }
 
@@ -49,8 +50,7 @@ static void give_up(struct filter *filter, int64_t id, struct list *done)
         filter->is_given_up = true;
         snprintf(words, sizeof words,
             "its filter takes too long: more than %d ms for each of %d events in a row, the last "
-            "with "
-            "the id %" PRId64 "; simplify it",
+            "with the id %" PRId64 "; simplify it",
             FILTER_QUEUE_LIMIT_MS << (FILTER_QUEUE_TRIES - 1), FILTER_QUEUE_STRIKES, id);
         list_for_each (link, &filter->asks) {
                 list_remove(link);
@@ -67,7 +67,7 @@ static void note_too_slow(struct filter *filter, int64_t id, bool is_its_fault, 
                 struct filter_request *ask = filter_request_of(link);
                 if (filter_queue_next_id(ask) != id)
                         continue;
-                ask->sifts[ask->n_sifted++] = SIFT_UNJUDGED;
+                ask->answers[ask->n_answered++] = FILTER_UNJUDGED;
                 if (is_done(ask)) {
                         list_remove(link);
                         list_push_back(done, link);
@@ -83,8 +83,7 @@ static void note_too_slow(struct filter *filter, int64_t id, bool is_its_fault, 
 struct answer {
         const struct filter_batch *batch;
         const struct filter_result *result;
-        size_t
-            *rows; /* of the result, in the order of the batch's ids; SIZE_MAX: it is not there */
+        size_t *rows; /* of the result, in the order of the batch's ids; SIZE_MAX: none */
 };
 
 static size_t *order_rows(const struct filter_batch *batch, const struct filter_result *result)
@@ -99,13 +98,13 @@ static size_t *order_rows(const struct filter_batch *batch, const struct filter_
         return rows;
 }
 
-static enum sift sift_of(const struct answer *answer, size_t at, size_t filter)
+static enum filter_answer answer_at(const struct answer *answer, size_t at, size_t filter)
 {
         size_t row = answer->rows[at];
 
         if (row == SIZE_MAX)
-                return SIFT_UNJUDGED;
-        return filter_result_holds(answer->result, row, filter) ? SIFT_PASSED : SIFT_STOPPED;
+                return FILTER_UNJUDGED;
+        return filter_result_holds(answer->result, row, filter) ? FILTER_PASSED : FILTER_STOPPED;
 }
 
 /* As far as the answer goes. */
@@ -116,7 +115,7 @@ static void fill_in(struct filter_request *ask, const struct answer *answer, siz
 
                 if (at < 0)
                         return;
-                ask->sifts[ask->n_sifted++] = sift_of(answer, (size_t)at, filter);
+                ask->answers[ask->n_answered++] = answer_at(answer, (size_t)at, filter);
         }
 }
 
@@ -248,7 +247,7 @@ void filter_queue_take_result(struct filter_bench *bench, const struct filter_re
         else
                 for_each_asked(bench, note_time_alone, &took_us);
         rest(bench, took_us);
-        tell_sifted(&done);
+        tell_answered(&done);
 }
 
 static void find_out(struct filter_queue *queue, const char *text)
@@ -345,5 +344,5 @@ void filter_queue_take_failure(
                 for_each_asked(bench, note_failure_alone, &slowness);
         }
         rest(bench, took_us);
-        tell_sifted(&done);
+        tell_answered(&done);
 }

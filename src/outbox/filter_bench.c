@@ -1,6 +1,6 @@
 /*
- * One connection of the queue: the filters that stand in line there, what is asked at once, and whether
- * the owner was told of trouble.
+ * One connection of the queue: the filters that stand in line there, what is asked at once, and
+ * whether the owner was told of trouble.
  */
 #include "base/alloc.h"
 #include "outbox/filter_internal.h"
@@ -57,7 +57,7 @@ bool filter_batch_add_filter(struct filter_batch *batch, const char *text)
 void filter_batch_add_ids(struct filter_batch *batch, const struct filter_request *ask,
     int64_t from, int64_t to, size_t n_max)
 {
-        for (size_t i = ask->n_sifted, n = 0; i < ask->n_events && n < n_max; i++) {
+        for (size_t i = ask->n_answered, n = 0; i < ask->n_events && n < n_max; i++) {
                 int64_t id = ask->events[i].id;
 
                 if (id < from || id > to)
@@ -108,8 +108,8 @@ struct filter_bench *filter_bench_of(const struct filter *filter)
         return filter->is_proven ? &filter->queue->proven : &filter->queue->unproven;
 }
 
-/* A filter that had too little time for an event goes on with it until that is decided; the others take
- * turns. */
+/* A filter that had too little time for an event goes on with it until that is decided; the others
+ * take turns. */
 static bool keeps_its_place(const struct filter *filter)
 {
         return !filter->is_proven && (filter->n_tries > 1 || filter->n_strikes > 0);

@@ -1,5 +1,5 @@
-/* The parts of the queue, among themselves: filter_queue.c asks, filter_answers.c takes the answers and
- * counts what each filter costs, filter_bench.c has what both work on. */
+/* The parts of the queue, among themselves: filter_queue.c asks, filter_answers.c takes the answers
+ * and counts what each filter costs, filter_bench.c has what both work on. */
 #pragma once
 
 #include "base/list.h"
@@ -87,7 +87,7 @@ void filter_queue_take_failure(
 
 static inline int64_t filter_queue_next_id(const struct filter_request *ask)
 {
-        return ask->events[ask->n_sifted].id;
+        return ask->events[ask->n_answered].id;
 }
 
 static inline struct filter_request *filter_request_of(struct list *link)

@@ -1,7 +1,7 @@
 /*
- * Asks PostgreSQL which filters hold for which events: one question at a time, bounded in time, on a
- * connection that does nothing else. So a filter that takes for ever delays only the filters that share
- * this connection, and those no longer than the bound.
+ * Asks PostgreSQL which filters hold for which events: one question at a time, bounded in time, on
+ * a connection that does nothing else. So a filter that takes for ever delays only the filters that
+ * share this connection, and those no longer than the bound.
  *
  * It answers from the loop, never inside a call. A lost connection comes back by itself: on_ready.
  */
@@ -58,8 +58,8 @@ void filter_query_destroy(struct filter_query *query); /* NULL is allowed */
 
 void filter_query_configure(struct filter_query *query, const struct postgres_config *config);
 
-/* `server` says since when the one runs that the events were read from: another one would have others.
- * Copied. Nothing happens if it is open. */
+/* `server` says since when the one runs that the events were read from: another one would have
+ * others. Copied. Nothing happens if it is open. */
 void filter_query_open(struct filter_query *query, const char *server);
 void filter_query_close(struct filter_query *query);
 

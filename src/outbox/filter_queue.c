@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A question about proven filters is made so large that it is answered in this time, within bounds. It is
- * cut off by a limit that leaves room for a busy machine. */
+/* A question about proven filters is made so large that it is answered in this time, within bounds.
+ * It is cut off by a limit that leaves room for a busy machine. */
 #define TOGETHER_US       20000
 #define TOGETHER_LIMIT_MS 250
 #define LEAST_LIMIT_MS    40
@@ -40,7 +40,8 @@ static size_t n_events_together(const struct filter_queue *queue, size_t n_filte
         return n_events > 0 ? n_events : 1;
 }
 
-/* Where one event makes many filters slow, the others wait for each to be found out: less and less. */
+/* Where one event makes many filters slow, the others wait for each to be found out: less and
+ * less. */
 static int64_t together_limit_ms(const struct filter_queue *queue)
 {
         int64_t limit_ms = TOGETHER_LIMIT_MS >> (queue->n_found_out < 8 ? queue->n_found_out : 8);
@@ -53,7 +54,7 @@ static void ask_proven(struct filter_queue *queue)
 {
         struct filter_bench *bench = &queue->proven;
         struct filter_request *first = filter_request_of(filter_of(bench->waiting.next)->asks.next);
-        size_t n_filters = 0, n_left = first->n_events - first->n_sifted, n_events;
+        size_t n_filters = 0, n_left = first->n_events - first->n_answered, n_events;
         int64_t from = filter_queue_next_id(first), to;
 
         list_for_each (link, &bench->waiting)
@@ -62,7 +63,7 @@ static void ask_proven(struct filter_queue *queue)
         n_events = n_events_together(queue, n_filters);
         if (n_events > n_left)
                 n_events = n_left;
-        to = first->events[first->n_sifted + n_events - 1].id;
+        to = first->events[first->n_answered + n_events - 1].id;
         list_for_each (filter_link, &bench->waiting) {
                 struct filter *filter = filter_of(filter_link);
                 list_for_each (ask_link, &filter->asks) {
@@ -78,8 +79,8 @@ static void ask_proven(struct filter_queue *queue)
         bench_send(bench, together_limit_ms(queue));
 }
 
-/* After a rest it is the turn of a slow one, and while the connection rests, of the others: first of those
- * that have never been slow. So no filter waits for all slow ones. */
+/* After a rest it is the turn of a slow one, and while the connection rests, of the others: first
+ * of those that have never been slow. So no filter waits for all slow ones. */
 static struct filter *next_in_line(const struct filter_bench *bench)
 {
         bool is_rested = !timer_is_armed(bench->rest);
@@ -287,9 +288,10 @@ bool filter_is_slow(const struct filter *filter)
         return filter->is_slow && !filter->is_given_up;
 }
 
-void filter_request_init(struct filter_request *ask, void (*on_sifted)(struct filter_request *ask))
+void filter_request_init(
+    struct filter_request *ask, void (*on_answered)(struct filter_request *ask))
 {
-        *ask = (struct filter_request){.on_sifted = on_sifted};
+        *ask = (struct filter_request){.on_answered = on_answered};
         list_init(&ask->link);
 }
 
@@ -301,7 +303,7 @@ bool filter_request_is_under_way(const struct filter_request *ask)
 void filter_queue_ask(struct filter *filter, struct filter_request *ask)
 {
         assert(!filter_request_is_under_way(ask) && ask->n_events > 0 && !filter->is_given_up);
-        ask->n_sifted = 0;
+        ask->n_answered = 0;
         list_push_back(&filter->asks, &ask->link);
         if (list_is_empty(&filter->link))
                 filter_queue_stand_in_line(filter);

@@ -1,6 +1,6 @@
 /*
- * The outbox as a whole: how its session begins and ends, and what it does for no lane in particular
- * (pauses, schedules).
+ * The outbox as a whole: how its session begins and ends, and what it does for no lane in
+ * particular (pauses, schedules).
  */
 #include "outbox/outbox.h"
 
@@ -20,8 +20,8 @@
  *   statements has an index made for it: generic plans over ordered index scans are right at any
  *   size and cost no planning.
  * - search_path: every name is qualified; no other schema's function can be meant.
- * - statement_timeout, lock_timeout: the server gives up before we would give up the session, because a
- *   statement that is one lane's own need not take it along.
+ * - statement_timeout, lock_timeout: the server gives up before we would give up the session,
+ *   because a statement that is one lane's own need not take it along.
  */
 static const struct pg_statement prepare_session = {
     .name = "prepare_session",
@@ -49,16 +49,16 @@ static const struct pg_statement read_version = {
     .sql = "SELECT coalesce(max(version), 0) FROM courier.schema_version",
 };
 
-/* Without it, all would fail as soon as a lane looks; while the session is greeted, it is tried more and
- * more rarely. */
+/* Without it, all would fail as soon as a lane looks; while the session is greeted, it is tried
+ * more and more rarely. */
 static const struct pg_statement check_sequence = {
     .name = "check_sequence",
     .sql = "SELECT courier.outbox_floor(courier.outbox_reached())",
 };
 
 /*
- * Sinks that stand still. All are read again whenever anything about them may have changed: they are
- * few.
+ * Sinks that stand still. All are read again whenever anything about them may have changed: they
+ * are few.
  *
  * The trigger on courier.pause notifies for our own changes too, even for one that changes nothing.
  * That costs each relay a query, and a query never writes, so two relays cannot keep notifying each
@@ -79,8 +79,8 @@ static const struct pg_statement pause_statements[] = {
         .sql = "DELETE FROM courier.pause WHERE sink = $1 AND by = 'relay'"},
 };
 
-/* Recurring events are published by courier.tick(): one transaction, by the database's clock, however
- * many relays call it. */
+/* Recurring events are published by courier.tick(): one transaction, by the database's clock,
+ * however many relays call it. */
 static const struct pg_statement tick_statement = {.name = "tick", .sql = "SELECT courier.tick()"};
 
 /* The schema's two channels. */
@@ -117,7 +117,8 @@ static void tell_pauses(struct outbox *outbox, PGresult *result)
         PQclear(result);
 }
 
-/* Notifications that come while the session is greeted do not matter: everything is read after it. */
+/* Notifications that come while the session is greeted do not matter: everything is read after
+ * it. */
 static void on_notification(void *owner, const char *channel)
 {
         struct outbox *outbox = owner;

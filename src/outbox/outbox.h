@@ -52,10 +52,10 @@ struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *conf
 struct outbox_news {
         /* A writer has rung: there may be. */
         void (*on_rung)(void *owner);
-        /* A lane asks for what is beyond all that it has read, and none did before; and no such question
-         * is open any more: how many events are there, by the answer that knows of most? */
-        void (*on_looking)(void *owner);
-        void (*on_looked)(void *owner, uint64_t n_news);
+        /* A lane polls (asks for what is beyond all that it has read), and none did before; and all
+         * polls have been answered. `n_news`: the most events that one of them found. */
+        void (*on_polling)(void *owner);
+        void (*on_polled)(void *owner, uint64_t n_news);
 };
 
 /* Before outbox_open(): every session is to LISTEN; `news` NULL: or not any more. */
@@ -84,8 +84,8 @@ void outbox_destroy(struct outbox *outbox); /* NULL is allowed */
 void outbox_read_pauses(struct outbox *outbox);
 
 /* The relay's own pause of a sink, as opposed to an operator's. Writing one again changes its
- * reason, and nothing at all if that is the same. Not answered; each makes on_control ring, here and
- * in every other relay. */
+ * reason, and nothing at all if that is the same. Not answered; each makes on_control ring, here
+ * and in every other relay. */
 void outbox_write_pause(struct outbox *outbox, const char *sink, const char *reason);
 void outbox_remove_pause(struct outbox *outbox, const char *sink);
 
@@ -94,17 +94,19 @@ struct lane_store_settings {
         const char *sink; /* borrowed for the life of the store */
         int32_t lane;
         const char *filter; /* borrowed; refused with the session if it is none; NULL: none */
-        /* What is noted of the sink when the lane is taken: sink_settings(); borrowed for the life of
-         * the store; NULL: nothing. */
+        /* What is noted of the sink when the lane is taken: sink_settings(); borrowed for the life
+         * of the store; NULL: nothing. */
         const char *settings;
         /* Another lane's lock covers it: the session that holds that lock may claim this lane. */
         bool is_covered;
-        /* Its lock covers others, and nothing is delivered from its cursor, which keeps no events. */
+        /* Its lock covers others, and nothing is delivered from its cursor, which keeps no
+         * events. */
         bool is_owner_lane;
         /* Its settles are on disk when they are answered, whatever happens to the server then. */
         bool is_durable;
         enum start start; /* where a lane begins that has no cursor yet */
-        /* Or it begins here: at a snapshot, with a floor read after that; NULL: `start` says where. */
+        /* Or it begins here: at a snapshot, with a floor read after that; NULL: `start` says
+         * where. */
         const char *start_snapshot;
         int64_t start_floor;
 };
@@ -114,21 +116,21 @@ struct lane_store_events {
         void (*on_owned)(
             void *owner, const struct cursor *cursor, const struct parked_keys *parked);
         void (*on_owned_elsewhere)(void *owner);
-        /* Before each of these, if settings are given: those that are noted of the sink; NULL: ours,
-         * or none. May be NULL. */
+        /* Before each of these, if settings are given: those that are noted of the sink; NULL:
+         * ours, or none. May be NULL. */
         void (*on_settings)(void *owner, const char *theirs);
         /* Where a page ends is known before its events are read: the next one may be asked for in
-         * here already, so that the database works meanwhile. n_events and bytes are what it holds at
-         * most. Borrowed; on_page follows at once. May be NULL. */
+         * here already, so that the database works meanwhile. n_events and bytes are what it holds
+         * at most. Borrowed; on_page follows at once. May be NULL. */
         void (*on_page_end)(void *owner, const struct page *page);
         void (*on_page)(void *owner, struct page *page); /* the page is now the receiver's */
-        /* In place of on_page: this statement failed by itself, the session goes on. The next one asks for
-         * less; when, is for the receiver to decide. */
+        /* In place of on_page: this statement failed by itself, the session goes on. The next one
+         * asks for less; when, is for the receiver to decide. */
         void (*on_page_failed)(void *owner, const struct error *error);
         void (*on_parked)(void *owner, struct parked_batch *batch); /* now the receiver's */
         void (*on_xid)(void *owner, uint64_t xid);
-        /* Before on_settled: for so many verdicts there was no row, because it was removed by hand. May
-         * be NULL. */
+        /* Before on_settled: for so many verdicts there was no row, because it was removed by hand.
+         * May be NULL. */
         void (*on_missing)(void *owner, uint64_t n_verdicts);
         void (*on_settled)(void *owner);
         void (*on_released)(void *owner); /* NULL: lane_store_release() is never called */
@@ -138,17 +140,17 @@ struct lane_store *lane_store_create(struct outbox *outbox,
     const struct lane_store_settings *settings, const struct lane_store_events *events,
     void *owner);
 
-/* NULL is allowed. No answer may be on its way: the lane was released, or never claimed, or the outbox
- * is closed. */
+/* NULL is allowed. No answer may be on its way: the lane was released, or never claimed, or the
+ * outbox is closed. */
 void lane_store_destroy(struct lane_store *store);
 
 /* Takes the lane's lock and reads its cursor, which is made first if the lane is new, and what is
  * parked. Answered by on_owned or on_owned_elsewhere. */
 void lane_store_claim(struct lane_store *store);
 
-/* Gives the lane back: any session may claim it. Answered by on_released, and as answers come in the
- * order of the calls, none of this store is on its way then. To be called when nothing else of it is
- * outstanding that is answered by a call. */
+/* Gives the lane back: any session may claim it. Answered by on_released, and as answers come in
+ * the order of the calls, none of this store is on its way then. To be called when nothing else of
+ * it is outstanding that is answered by a call. */
 void lane_store_release(struct lane_store *store);
 
 /* Of the last claim that was granted: each is higher than those before it. */

@@ -23,8 +23,8 @@ const struct pg_statement next_id_statement = {.name = "next_id",
 #define SCAN_IDS   50000
 #define MAX_HALVED 10
 
-/* After the columns of the event. The first row of an opening page is the frame, with its floor as ID;
- * other pages have no frame. */
+/* After the columns of the event. The first row of an opening page is the frame, with its floor as
+ * ID; other pages have no frame. */
 enum page_column {
         COLUMN_IS_DELAYED = N_EVENT_COLUMNS,
         COLUMN_FRAME,
@@ -110,8 +110,8 @@ static void read_events(struct stored_page *stored)
                 read_event(stored, row, n_rows);
 }
 
-/* A full page, and a page that was cut before a large event, ends with its last event; any other covers
- * all ids that it was to look at. */
+/* A full page, and a page that was cut before a large event, ends with its last event; any other
+ * covers all ids that it was to look at. */
 static int64_t upto(const struct lane_store *store, const PGresult *result, int n_events, int end)
 {
         int64_t floor;
@@ -165,14 +165,15 @@ static void give_page(struct lane_store *store)
         if (store->n_halved > 0)
                 store->n_halved--;
         if (is_opening(store))
-                session_note_looked(store->outbox, page);
+                session_note_polled(store->outbox, page);
         if (store->events.on_page_end != NULL)
                 store->events.on_page_end(store->owner, page);
         read_events((struct stored_page *)(void *)page);
         store->events.on_page(store->owner, page);
 }
 
-/* The statement was this lane's alone: the session goes on, and the lane asks again later, for less. */
+/* The statement was this lane's alone: the session goes on, and the lane asks again later, for
+ * less. */
 static void on_page_failed(void *owner, PGresult *result)
 {
         struct lane_store *store = owner;
@@ -184,12 +185,12 @@ static void on_page_failed(void *owner, PGresult *result)
         if (store->n_halved < MAX_HALVED)
                 store->n_halved++;
         if (is_opening(store))
-                session_note_looked(store->outbox, NULL);
+                session_note_polled(store->outbox, NULL);
         store->events.on_page_failed(store->owner, &error);
 }
 
-/* After a long gap in the ids (rows were removed, or the sequence was moved) the next page begins behind
- * the gap: every row of the difference that was not removed is visible now. */
+/* After a long gap in the ids (rows were removed, or the sequence was moved) the next page begins
+ * behind the gap: every row of the difference that was not removed is visible now. */
 static void on_next_id(void *owner, PGresult *result)
 {
         struct lane_store *store = owner;
@@ -224,8 +225,8 @@ static void on_page_read(void *owner, PGresult *result)
 
         store->answered_us = clock_monotonic_us();
         if (!is_empty && is_left_out(result, first)) {
-                /* The next event is large: it is asked for alone, whatever its size. A difference that this
-                 * answer opened is forgotten and opened again. */
+                /* The next event is large: it is asked for alone, whatever its size. A difference
+                 * that this answer opened is forgotten and opened again. */
                 PQclear(result);
                 store->request.max_events = 1;
                 store->request.max_event_bytes = INT64_MAX;
@@ -342,6 +343,6 @@ void lane_store_read(struct lane_store *store, const struct page_request *reques
         routing_params_deinit(&store->route);
         routing_params_init(&store->route, request->routings, request->n_routings);
         if (request->start.until == NULL)
-                session_note_looking(store->outbox);
+                session_note_polling(store->outbox);
         send_request(store);
 }

@@ -42,9 +42,9 @@ struct page_request {
          * by itself comes alone on its page. So no page exceeds max_events * max_event_bytes, or
          * one event. */
         uint64_t max_event_bytes;
-        /* An event is read if one of these routings matches it; filters are not asked here. With one routing
-         * the page holds just the events that match. With several it may hold more: the receiver asks
-         * routing_matches(). */
+        /* An event is read if one of these routings matches it; filters are not asked here. With
+         * one routing the page holds just the events that match. With several it may hold more: the
+         * receiver asks routing_matches(). */
         const struct routing *const *routings;
         size_t n_routings;
 };

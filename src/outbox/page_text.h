@@ -57,8 +57,8 @@ struct page_shape page_shape_of(const struct routing_params *route);
 bool page_shapes_are_equal(const struct page_shape *a, const struct page_shape *b);
 
 /*
- * The forms of page.sql that this program has needed so far. Each is prepared when a session needs it
- * for the first time.
+ * The forms of page.sql that this program has needed so far. Each is prepared when a session needs
+ * it for the first time.
  */
 struct page_statement {
         struct page_shape shape;

@@ -16,8 +16,8 @@ extern const char parked_sql[]; /* parked.sql, embedded at build time */
 
 const struct pg_statement parked_statement = {.name = "parked", .sql = parked_sql, .n_params = 7};
 
-/* The states of a parked delivery and the reasons of a dead letter, as their tables' constraints list
- * them. */
+/* The states of a parked delivery and the reasons of a dead letter, as their tables' constraints
+ * list them. */
 const char *parked_state_name(enum parked_state state)
 {
         switch (state) {

@@ -44,11 +44,10 @@ struct parked_request {
 
 struct parked_batch {
         size_t n_rows;
-        struct parked_row
-            *rows;           /* those of the keys in order of delivery, then those that are due */
-        size_t bytes;        /* of the payloads */
-        int64_t arrived_us;  /* monotonic clock */
-        int64_t next_due_ms; /* from the answer on until more is due; 0: at once; -1: never */
+        struct parked_row *rows; /* those of the keys in order of delivery, then those due */
+        size_t bytes;            /* of the payloads */
+        int64_t arrived_us;      /* monotonic clock */
+        int64_t next_due_ms;     /* from the answer on until more is due; 0: at once; -1: never */
         void (*release)(struct parked_batch *batch);
 };
 

@@ -72,8 +72,9 @@ bool routing_matches(const struct routing *routing, const struct event *event)
 /* A longer regular expression may take PostgreSQL long to compile, or be refused. */
 #define MAX_REGEX_BYTES 4096
 
-/* The parameters of a set of topic patterns, each pattern in the cheapest form. A pattern `prefix*` takes two:
- * it matches a topic that is LIKE `prefix%` (LIKES_WITHIN) and not LIKE `prefix%.%` (LIKES_BEYOND). */
+/* The parameters of a set of topic patterns, each pattern in the cheapest form. A pattern `prefix*`
+ * takes two: it matches a topic that is LIKE `prefix%` (LIKES_WITHIN) and not LIKE `prefix%.%`
+ * (LIKES_BEYOND). */
 enum pattern_param { LITERALS, LIKES, LIKES_WITHIN, LIKES_BEYOND, REGEX };
 
 /* Borrowed texts, each once. */
@@ -183,8 +184,8 @@ static void end_array(struct routing_params *params, int param)
         params->values[param] = array_end(&params->texts[param]);
 }
 
-/* A shorter prefix with a single `*` whose LIKES_BEYOND would exclude what this pattern matches. In the
- * sorted set it stands before. */
+/* A shorter prefix with a single `*` whose LIKES_BEYOND would exclude what this pattern matches. In
+ * the sorted set it stands before. */
 static bool is_within_another(const struct text_set *patterns, size_t i, size_t skip)
 {
         const char *pattern = patterns->texts[i] + skip;

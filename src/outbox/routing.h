@@ -1,7 +1,7 @@
 /*
- * Which events a sink, or one receiver of a sink that fans out, takes. All that
- * is given must hold: topics, types and headers are judged here as well as in
- * the database, the filter in the database alone (page.sql).
+ * Which events a sink, or one receiver of a sink that fans out, takes. All that is given must hold:
+ * topics, types and headers are judged here as well as in the database, the filter in the database
+ * alone (page.sql).
  */
 #pragma once
 
@@ -21,31 +21,26 @@ struct routing {
         char *const *headers; /* conditions: "name=value", or "name" for any value; none: any */
         size_t n_headers;
         const char *filter; /* a jsonpath predicate on the payload; NULL: none */
-        /* It belongs to one of several receivers, which must not see news about the others: topics that
-         * begin with "courier." are matched only by patterns that begin with it, too. */
+        /* It belongs to one of several receivers, which must not see news about the others: topics
+         * that begin with "courier." are matched only by patterns that begin with it, too. */
         bool is_receiver;
 };
 
 /* All but the filter. */
 bool routing_matches(const struct routing *routing, const struct event *event);
 
-/* The part of it that looks at the topic alone. */
+/* The same for the topic alone. */
 bool routing_matches_topic(const struct routing *routing, const char *topic);
 
 /*
- * Routings as parameters of page.sql, so that hardly any unwanted event leaves the
- * database. Each pattern becomes what is cheapest there: an equality, a LIKE of
- * a prefix (and another, of what goes on behind a dot, if it ends in one `*`), or
- * a part of one regular expression.
+ * The parameters of page.sql, so that hardly any unwanted event leaves the database. Each pattern
+ * becomes what is cheapest there: an equality, a LIKE of a prefix (and another, of what goes on
+ * behind a dot, if it ends in one `*`), or a part of one regular expression.
  *
- * Of several routings the union is asked for: topics that any of them names,
- * types if all name some. Where that would cost more than reading everything
- * (thousands of receivers), everything is read. Filters are asked later, and apart
- * (filter_queue.h).
+ * Of several routings the union is asked for: topics that any of them names, types if all name
+ * some. Where that would cost more than reading everything (thousands of receivers), everything is
+ * read. Filters are asked later, and apart (filter_queue.h).
  */
-
-struct routing;
-
 enum route_param {
         ROUTE_TOPICS, /* five that make a set of patterns, see enum pattern_param */
         ROUTE_NOT_TOPICS = ROUTE_TOPICS + 5, /* another */

@@ -224,7 +224,8 @@ bool schema_apply(struct blocking_conn *conn, const struct migration *migration,
         return false;
 }
 
-/* A role that exists need not be created. Of superusers the cluster's first is the likeliest to be let in. */
+/* A role that exists need not be created. Of superusers the cluster's first is the likeliest to be
+ * let in. */
 static const char maker_sql[] =
     "WITH lacking (roles) AS (SELECT pg_catalog.to_regrole('courier_relay') IS NULL"
     "   OR pg_catalog.to_regrole('courier_publisher') IS NULL),"

@@ -34,12 +34,14 @@ int schema_known_version(void);
  */
 bool schema_check_version(int found, struct error *error) __attribute__((warn_unused_result));
 
-/* The same of where the connection leads, with the whole command of a role that may migrate there. */
+/* The same of where the connection leads, with the whole command of a role that may migrate
+ * there. */
 bool schema_check(struct blocking_conn *conn, int found, struct error *error)
     __attribute__((warn_unused_result));
 
-/* Checks the database's encoding: ERROR_SCHEMA for any but "UTF8", with what to do. Events and our own
- * texts may hold any Unicode character, and one that cannot be converted would stop all deliveries. */
+/* Checks the database's encoding: ERROR_SCHEMA for any but "UTF8", with what to do. Events and our
+ * own texts may hold any Unicode character, and one that cannot be converted would stop all
+ * deliveries. */
 bool schema_check_encoding(const char *found, struct error *error)
     __attribute__((warn_unused_result));
 
@@ -70,8 +72,9 @@ bool schema_apply(struct blocking_conn *conn, const struct migration *migration,
     struct error *error) __attribute__((warn_unused_result));
 
 /*
- * Which role may make or update the schema where a connection leads, and how to connect as that role:
- * an operator who is told to migrate is most often connected as the relay's role, which may not.
+ * Which role may make or update the schema where a connection leads, and how to connect as that
+ * role: an operator who is told to migrate is most often connected as the relay's role, which may
+ * not.
  */
 struct schema_maker {
         bool is_us;    /* the connection's own role may */

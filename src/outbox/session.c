@@ -1,5 +1,6 @@
 /*
- * What the parts of the outbox share: what a lane's store is made of, and what becomes of the session.
+ * What the parts of the outbox share: what a lane's store is made of, and what becomes of the
+ * session.
  */
 #include "outbox/session.h"
 
@@ -10,28 +11,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void session_note_looking(struct outbox *outbox)
+void session_note_polling(struct outbox *outbox)
 {
-        if (outbox->n_looking++ > 0)
+        if (outbox->n_polling++ > 0)
                 return;
         outbox->n_news = 0;
         if (outbox->is_listening)
-                outbox->news.on_looking(outbox->news_owner);
+                outbox->news.on_polling(outbox->news_owner);
 }
 
-void session_note_looked(struct outbox *outbox, const struct page *page)
+void session_note_polled(struct outbox *outbox, const struct page *page)
 {
         uint64_t n_ids, n_news;
 
         if (page != NULL) {
-                /* Events for other sinks count, too: their writers are to be spared notifications as well. */
+                /* Events for other sinks count, too: their writers are to be spared notifications
+                 * as well. */
                 n_ids = (uint64_t)(page->start.until->floor - page->start.from->floor);
                 n_news = page->n_events > n_ids ? page->n_events : n_ids;
                 if (n_news > outbox->n_news)
                         outbox->n_news = n_news;
         }
-        if (--outbox->n_looking == 0 && outbox->is_listening)
-                outbox->news.on_looked(outbox->news_owner, outbox->n_news);
+        if (--outbox->n_polling == 0 && outbox->is_listening)
+                outbox->news.on_polled(outbox->news_owner, outbox->n_news);
 }
 
 /* Nothing that was asked is answered any more. */
@@ -41,7 +43,7 @@ void session_forget(struct outbox *outbox)
         outbox->pooling = NULL;
         session_drop_settle_batches(outbox);
         filter_queue_session_down(outbox->queue);
-        outbox->n_looking = 0;
+        outbox->n_polling = 0;
 }
 
 void session_refuse(struct outbox *outbox, const struct error *error)

@@ -1,15 +1,15 @@
 /*
  * The `work` session, shared by the parts of the outbox: claim.c, page.c, parked.c, settle.c and
- * endpoint_table.c each add their statements and their side of a lane's store; outbox.c begins and ends
+ * endpoint.c each add their statements and their side of a lane's store; outbox.c begins and ends
  * the session.
  */
 #pragma once
 
 #include "base/list.h"
+#include "outbox/cursor.h"
 #include "outbox/outbox.h"
 #include "outbox/page_text.h"
 #include "outbox/routing.h"
-#include "outbox/stragglers.h"
 #include "pg/array_literal.h"
 #include "pg/pg_conn.h"
 #include "pg/pooling.h"
@@ -26,7 +26,7 @@ struct outbox {
         struct filter_queue *queue; /* owned */
         char server[64];            /* since when it runs */
         char role[136];             /* of the session, as SQL writes it */
-        unsigned n_looking;         /* pages under way that open a difference */
+        unsigned n_polling;         /* pages under way that open a difference */
         uint64_t n_news;            /* events that these found, by the one with most */
         struct outbox_events events;
         void *owner; /* borrowed */
@@ -58,8 +58,8 @@ struct lane_store {
         struct page_request request; /* the page being read; owns its frames */
         struct page *page; /* it was empty, and what comes behind it is asked for; owned */
         struct routing_params route;   /* its routings */
-        int64_t upto;                  /* it looks no further */
-        unsigned n_halved;             /* so many times it looks at less, because pages failed */
+        int64_t upto;                  /* it reads no further */
+        unsigned n_halved;             /* so many times it reads less, because pages failed */
         int64_t asked_us, answered_us; /* of the last page; monotonic clock */
 };
 
@@ -78,8 +78,8 @@ extern const unsigned n_settle_statements;
 /* session.c */
 
 /* A page that opens a difference is asked for, or has come (NULL: it failed). */
-void session_note_looking(struct outbox *outbox);
-void session_note_looked(struct outbox *outbox, const struct page *page);
+void session_note_polling(struct outbox *outbox);
+void session_note_polled(struct outbox *outbox, const struct page *page);
 
 /* What was asked is not answered any more. */
 void session_forget(struct outbox *outbox);
@@ -91,7 +91,8 @@ void lane_store_forget_page(struct lane_store *store);
 
 /* settle.c */
 
-/* What is executed between these is on disk when it is answered, if the store's lane asks for it. */
+/* What is executed between these is on disk when it is answered, if the store's lane asks for
+ * it. */
 void session_begin_durable(struct lane_store *store);
 void session_end_durable(struct lane_store *store);
 

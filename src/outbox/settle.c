@@ -1,14 +1,15 @@
 /*
  * Making the progress of lanes durable, and drawing the transaction id that completes a frame.
  *
- * A settlement without verdicts, the usual case, moves a cursor. Those of all lanes are gathered and
- * go out as one statement: what a thousand receivers, or sixteen sinks, took in the last moment is one
- * write. A settlement with verdicts on deliveries is a statement by itself, settle_verdicts.sql.
+ * A settlement without verdicts, the usual case, moves a cursor. Those of all lanes are gathered
+ * and go out as one statement: what a thousand receivers, or sixteen sinks, took in the last moment
+ * is one write. A settlement with verdicts on deliveries is a statement by itself,
+ * settle_verdicts.sql.
  *
- * Each store remembers where its cursor's row is (its ctid). While a session holds an old snapshot no
- * version of that row can go, and the index leads to all of them: after ten minutes of that a settle
- * took 5 ms instead of 0.1. If the row is elsewhere after all (the table was rewritten), it is found by
- * its key.
+ * Each store remembers where its cursor's row is (its ctid). While a session holds an old snapshot
+ * no version of that row can go, and the index leads to all of them: after ten minutes of that a
+ * settle took 5 ms instead of 0.1. If the row is elsewhere after all (the table was rewritten), it
+ * is found by its key.
  */
 #include "base/alloc.h"
 #include "base/crash_point.h"
@@ -19,7 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a cursor is to be put, as parameters in this order; what belongs to no open difference is NULL. */
+/* Where a cursor is to be put, as parameters in this order; what belongs to no open difference is
+ * NULL. */
 enum cursor_param {
         CURSOR_SINK,
         CURSOR_LANE,
@@ -66,7 +68,8 @@ static void cursor_params_init(
         snprintf(params->numbers[4], sizeof params->numbers[4], "%" PRId64, cursor->last_id);
 }
 
-/* A settlement's verdicts as one array for each column: parameters of settle_verdicts.sql, from $12 on. */
+/* A settlement's verdicts as one array for each column: parameters of settle_verdicts.sql, from $12
+ * on. */
 enum column {
         COLUMN_ID,
         COLUMN_KIND,

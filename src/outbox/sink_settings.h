@@ -8,10 +8,10 @@
 struct bytes;
 struct sink_config;
 
-/* A JSON object of texts: {"destination": "redis://127.0.0.1:6379/0, stream events", "topics": "**",
- * "order": "key"}, and types, headers, filter where there are any. The caller's to free. */
+/* A JSON object of texts: {"destination": "redis://127.0.0.1:6379/0, stream events", "topics":
+ * "**", "order": "key"}, and types, headers, filter where there are any. The caller's to free. */
 char *sink_settings(const struct sink_config *config);
 
-/* Appends what is different: "destination: A there, B here; topics: …". Nothing if it is the same, or
- * if nothing is known of the others (an empty object). */
+/* Appends what is different: "destination: A there, B here; topics: …". Nothing if it is the same,
+ * or if nothing is known of the others (an empty object). */
 void sink_settings_compare(struct bytes *out_words, const char *ours, const char *theirs);

@@ -35,7 +35,7 @@ static bool refuse(struct error *error, const char *what)
             what);
 }
 
-/* The usual cause of whatever libpq finds in a URI where it cannot be. */
+/* The usual cause of what libpq finds in the wrong place of a URI. */
 static bool refuse_uri(struct error *error, const char *what)
 {
         return error_set(error, ERROR_CONFIG,
@@ -368,8 +368,7 @@ void tls_default_explain(const struct tls_default *chosen, struct error *error)
 {
         static const char hint[] =
             ". The dsn does not say sslmode: for a server that is not on this machine pgcourier "
-            "takes "
-            "verify-full. Add sslrootcert=FILE for a private authority, or another sslmode";
+            "takes verify-full. Add sslrootcert=FILE for a private authority, or another sslmode";
         size_t length = strlen(error->text);
 
         if (chosen->sslmode == NULL ||

@@ -50,7 +50,8 @@ struct pg_conn {
         PGresult *failed; /* owned; of the first of them, to be told when it has ended; or NULL */
         uint32_t n_failures; /* since the last complete greeting */
 
-        /* A failure found inside a call of the owner's; told from the loop, never inside the call. */
+        /* A failure found inside a call of the owner's; told from the loop, never inside the
+         * call. */
         struct error failed_sending;
 };
 
@@ -187,9 +188,9 @@ static void fail_with_result(struct pg_conn *conn, const PGresult *result)
         pg_conn_fail(conn, &error);
 }
 
-/* Takes the result of a statement that is allowed to fail by itself. on_failed is called when the statement
- * has ended: it may send the next statement, and for one that is sent between an error and the end libpq
- * would not report the end. */
+/* Takes the result of a statement that is allowed to fail by itself. on_failed is called when the
+ * statement has ended: it may send the next statement, and for one that is sent between an error
+ * and the end libpq would not report the end. */
 static bool take_failure(struct pg_conn *conn, const struct expected *expected, PGresult *result)
 {
         const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);

@@ -47,7 +47,8 @@ typedef void pg_result_fn(void *owner, PGresult *result);
 struct pg_conn *pg_conn_create(uv_loop_t *loop, const char *name,
     const struct postgres_config *config, const struct pg_conn_events *events, void *owner);
 
-/* From the next connection on, which is tried at once if it was waited for. The strings are borrowed. */
+/* From the next connection on, which is tried at once if it was waited for. The strings are
+ * borrowed. */
 void pg_conn_configure(struct pg_conn *conn, const struct postgres_config *config);
 
 void pg_conn_open(struct pg_conn *conn);
@@ -73,9 +74,9 @@ void pg_conn_execute(struct pg_conn *conn, const struct pg_statement *statement,
     const char *const *values, bool binary_result, pg_result_fn *on_result, void *owner);
 
 /*
- * The same for a statement that may fail by itself: because of the time or the memory that it takes, a lock
- * that it cannot get, or the data that it meets. Then on_failed comes in place of on_result, and the
- * session goes on. Any other error breaks the connection.
+ * The same for a statement that may fail by itself: because of the time or the memory that it
+ * takes, a lock that it cannot get, or the data that it meets. Then on_failed comes in place of
+ * on_result, and the session goes on. Any other error breaks the connection.
  */
 void pg_conn_try(struct pg_conn *conn, const struct pg_statement *statement,
     const char *const *values, bool binary_result, pg_result_fn *on_result, pg_result_fn *on_failed,
@@ -84,7 +85,8 @@ void pg_conn_try(struct pg_conn *conn, const struct pg_statement *statement,
 /* What an on_failed was given, in words. */
 void pg_conn_describe(const PGresult *failed, struct error *out_error);
 
-/* A statement that is not prepared, and so needs no session that stays: a pooler may stand in between. */
+/* A statement that is not prepared, and so needs no session that stays: a pooler may stand in
+ * between. */
 void pg_conn_ask(struct pg_conn *conn, const char *sql, pg_result_fn *on_result, void *owner);
 
 /* The process id that the server gave when the session began; 0 while there is none. */

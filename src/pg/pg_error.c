@@ -72,7 +72,8 @@ bool sqlstate_is_of_statement(const char *sqlstate)
         return false;
 }
 
-/* Verbose words are "FATAL:  28P01: why" and end with a line that tells a place in PostgreSQL's source. */
+/* Verbose words are "FATAL:  28P01: why" and end with a line that tells a place in PostgreSQL's
+ * source. */
 static const char *find_sqlstate(const char *text)
 {
         for (const char *at = strstr(text, ":  "); at != NULL; at = strstr(at + 1, ":  ")) {

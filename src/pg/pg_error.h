@@ -18,10 +18,10 @@ enum error_kind sqlstate_kind(const char *sqlstate);
 bool sqlstate_is_of_statement(const char *sqlstate);
 
 /*
- * Why no connection came about: ERROR_LOGIN if the server does not let us in, else ERROR_DATABASE. Of
- * `text`, which may be verbose (PQsetErrorVerbosity()) and then tells in any language, only the words
- * for people are taken. Values of options that libpq does not understand are left out: they may be
- * anything.
+ * Why no connection came about: ERROR_LOGIN if the server does not let us in, else ERROR_DATABASE.
+ * Of `text`, which may be verbose (PQsetErrorVerbosity()) and then tells in any language, only the
+ * words for people are taken. Values of options that libpq does not understand are left out: they
+ * may be anything.
  */
 void connect_words_set_error(struct error *error, const char *doing, const char *text);
 

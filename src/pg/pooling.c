@@ -46,8 +46,8 @@ static bool refuse(struct error *error)
             "itself, or set pool_mode = session for this database or user in the pooler");
 }
 
-/* In one transaction after another the same server process, and in that of another session, which is
- * open meanwhile, not. The first two are for a pool that gives its connections in turn. */
+/* In one transaction after another the same server process, and in that of another session, which
+ * is open meanwhile, not. The first two are for a pool that gives its connections in turn. */
 static bool compare(
     struct blocking_conn *conn, struct blocking_conn *other, bool *out_stays, struct error *error)
 {

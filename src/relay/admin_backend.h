@@ -16,7 +16,8 @@ struct reload_result;
 struct telemetry;
 
 struct admin_backend_events {
-        /* An operator wants the configuration loaded anew: the number of the reload that will do it. */
+        /* An operator wants the configuration loaded anew: the number of the reload that will do
+         * it. */
         uint64_t (*on_reload)(void *owner);
         bool (*on_login_refused)(void *owner); /* as operator_session_events */
 };
@@ -29,8 +30,8 @@ struct admin_backend *admin_backend_create(uv_loop_t *loop, const struct config 
 /* Another configuration is in force: other tokens and hosts. Where it listens stays as it is. */
 void admin_backend_take_config(struct admin_backend *admin_backend, const struct config *config);
 
-/* Other settings of PostgreSQL are in force, from the next connection on; or at once. NULL is allowed,
- * here and below. */
+/* Other settings of PostgreSQL are in force, from the next connection on; or at once. NULL is
+ * allowed, here and below. */
 void admin_backend_configure(
     struct admin_backend *admin_backend, const struct postgres_config *config);
 void admin_backend_reopen(struct admin_backend *admin_backend, const struct config *config);

@@ -36,7 +36,8 @@ struct reading {
         void *owner; /* borrowed */
 };
 
-/* The job that was given up and still waits for its file. No other reading starts before it has ended. */
+/* The job that was given up and still waits for its file. No other reading starts before it has
+ * ended. */
 static struct {
         uv_once_t once;
         uv_mutex_t lock;

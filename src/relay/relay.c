@@ -15,12 +15,12 @@
 #include "delivery/sink_set.h"
 #include "log/log.h"
 #include "loop/timer.h"
+#include "operator/maintenance.h"
 #include "outbox/outbox.h"
 #include "pg/dsn.h"
 #include "pgcourier/version.h"
 #include "relay/admin_backend.h"
 #include "relay/reload.h"
-#include "relay/retention_timer.h"
 #include "relay/signals.h"
 #include "relay/systemd.h"
 #include "telemetry/telemetry.h"
@@ -105,8 +105,8 @@ static void drain(struct relay *relay)
         systemd_stopping(relay->systemd);
         timer_disarm(relay->sweep);
         schedule_timer_stop(relay->schedule_timer);
-        retention_timer_destroy(relay->retention_timer);
-        relay->retention_timer = NULL;
+        maintenance_destroy(relay->maintenance);
+        relay->maintenance = NULL;
         timer_arm(relay->drain_limit, (uint64_t)relay->config->relay.drain_ms);
         reload_stop(relay->reload);
         sink_set_drain(relay->sink_set);
@@ -155,14 +155,14 @@ static bool open_admin_backend(struct relay *relay, const struct config *config,
         return *out_admin_backend != NULL;
 }
 
-static void create_retention_timer(struct relay *relay)
+static void create_maintenance(struct relay *relay)
 {
-        static const struct retention_timer_events events = {
+        static const struct maintenance_events events = {
             .on_login_refused = relay_postgres_refused};
 
         if (!relay->once)
-                relay->retention_timer =
-                    retention_timer_create(&relay->loop, relay->config, &events, relay);
+                relay->maintenance =
+                    maintenance_create(&relay->loop, relay->config, &events, relay);
 }
 
 static void on_begin(void *owner)
@@ -196,7 +196,8 @@ static void on_discard(void *owner)
         relay->next_admin_backend = NULL;
 }
 
-/* Another configuration is in force. Here, or in relay_reopen(), everything but the sinks follows it. */
+/* Another configuration is in force. Here, or in relay_reopen(), everything but the sinks follows
+ * it. */
 static void on_applied(void *owner, const struct config *old)
 {
         struct relay *relay = owner;
@@ -209,11 +210,11 @@ static void on_applied(void *owner, const struct config *old)
         if (relay->waker != NULL)
                 waker_configure(relay->waker, &relay->config->relay);
         /* A round under way has the old settings: it ends. */
-        retention_timer_destroy(relay->retention_timer);
-        relay->retention_timer = NULL;
-        create_retention_timer(relay);
-        if (relay->retention_timer != NULL)
-                retention_timer_start(relay->retention_timer);
+        maintenance_destroy(relay->maintenance);
+        relay->maintenance = NULL;
+        create_maintenance(relay);
+        if (relay->maintenance != NULL)
+                maintenance_start(relay->maintenance);
         timer_arm(relay->sweep, 0);
 }
 
@@ -413,7 +414,7 @@ static void start(struct relay *relay)
         create_reload(relay);
         relay->schedule_timer = schedule_timer_create(&relay->loop, relay->outbox);
         relay->systemd = systemd_create(&relay->loop, relay->telemetry);
-        create_retention_timer(relay);
+        create_maintenance(relay);
 }
 
 static bool run(struct relay *relay)

@@ -14,7 +14,8 @@ struct relay_options {
         reading_load_fn *load; /* reads the configuration again */
         /* Prepares what may fail and does not belong to the relay. */
         bool (*prepare)(void *owner, const struct config *config, struct error *error);
-        /* The configuration is in force: what belongs to the process, such as its log, follows it. */
+        /* The configuration is in force: what belongs to the process, such as its log, follows
+         * it. */
         void (*apply)(void *owner, const struct config *config);
         void *owner;
 };

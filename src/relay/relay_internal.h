@@ -22,22 +22,22 @@ struct relay {
         int64_t turned_us;                   /* the last turn of the loop ended then */
         uint64_t idle_ns;                    /* and it had waited for so long in all */
         struct admin_backend *admin_backend; /* owned; NULL without a block `admin`, or once */
-        struct admin_backend
-            *next_admin_backend; /* owned; of a configuration that is not in force yet */
-        bool is_admin_moved;     /* it takes over when the reload is done */
+        /* Owned; of a configuration that is not in force yet. */
+        struct admin_backend *next_admin_backend;
+        bool is_admin_moved; /* it takes over when the reload is done */
 
-        struct outbox *outbox;                   /* owned */
-        struct schedule_timer *schedule_timer;   /* owned */
-        struct systemd *systemd;                 /* owned */
-        struct waker *waker;                     /* owned; NULL with wakeup: poll, or once */
-        struct retention_timer *retention_timer; /* owned; NULL with once */
-        struct sink_set *sink_set;               /* owned */
-        struct reload *reload;                   /* owned */
-        struct work work;                        /* what there is to do before the loop waits */
+        struct outbox *outbox;                 /* owned */
+        struct schedule_timer *schedule_timer; /* owned */
+        struct systemd *systemd;               /* owned */
+        struct waker *waker;                   /* owned; NULL with wakeup: poll, or once */
+        struct maintenance *maintenance;       /* owned; NULL with once */
+        struct sink_set *sink_set;             /* owned */
+        struct reload *reload;                 /* owned */
+        struct work work;                      /* what there is to do before the loop waits */
 
         uint64_t controlled_ms; /* loop time of the last relay_control() */
-        /* Loop time when the files were last read and had no other credentials than those that PostgreSQL
-         * refuses; 0: never. */
+        /* Loop time when the files were last read and had no other credentials than those that
+         * PostgreSQL refuses; 0: never. */
         uint64_t refused_with_ms;
 
         struct timer *sweep;

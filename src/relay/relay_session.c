@@ -9,18 +9,18 @@
 #include "config/compare.h"
 #include "delivery/sink_set.h"
 #include "log/log.h"
+#include "operator/maintenance.h"
 #include "outbox/outbox.h"
 #include "relay/admin_backend.h"
 #include "relay/relay_internal.h"
 #include "relay/reload.h"
-#include "relay/retention_timer.h"
 #include "relay/systemd.h"
 #include "telemetry/telemetry.h"
 #include "wakeup/schedule_timer.h"
 #include "wakeup/waker.h"
 
-/* For so long the files are known to have no other credentials. Longer than the pause between two rounds
- * of retention, which log in each time. */
+/* For so long the files are known to have no other credentials. Longer than the pause between two
+ * rounds of retention, which log in each time. */
 enum { KNOWN_MS = 60 * 1000 };
 
 void relay_mark_dirty(void *owner)
@@ -61,7 +61,7 @@ void relay_control(void *owner)
                 dispatcher_control(dispatcher);
 }
 
-static void on_look(void *owner, bool is_rung)
+static void on_poll(void *owner, bool is_rung)
 {
         struct relay *relay = owner;
 
@@ -71,7 +71,7 @@ static void on_look(void *owner, bool is_rung)
 
 void relay_create_waker(struct relay *relay)
 {
-        static const struct waker_events events = {.on_look = on_look,
+        static const struct waker_events events = {.on_poll = on_poll,
             .on_dirty = relay_mark_dirty,
             .on_login_refused = relay_postgres_refused};
 
@@ -92,8 +92,8 @@ static void use_postgres(struct relay *relay, struct config *other)
         outbox_configure(relay->outbox, &relay->config->postgres);
         if (relay->waker != NULL)
                 waker_configure_connection(relay->waker, &relay->config->postgres);
-        if (relay->retention_timer != NULL)
-                retention_timer_configure(relay->retention_timer, &relay->config->postgres);
+        if (relay->maintenance != NULL)
+                maintenance_configure(relay->maintenance, &relay->config->postgres);
         admin_backend_configure(relay->admin_backend, &relay->config->postgres);
 }
 
@@ -134,8 +134,8 @@ static void on_up(void *owner)
         sink_set_session_up(relay->sink_set);
         schedule_timer_session_up(relay->schedule_timer);
         systemd_ready(relay->systemd);
-        if (relay->retention_timer != NULL && relay->state == RELAY_RUNNING)
-                retention_timer_start(relay->retention_timer);
+        if (relay->maintenance != NULL && relay->state == RELAY_RUNNING)
+                maintenance_start(relay->maintenance);
 }
 
 static void on_tick(void *owner, int64_t next_ms)

@@ -35,8 +35,8 @@ struct reload {
 
         struct reading *reading; /* owned while READING */
         struct config *other;    /* owned; not in force yet, or not any more */
-        bool *
-            only; /* owned; credentials alone, of these sinks in force; NULL: a reload of everything */
+        /* Owned; credentials alone, of these sinks in force; NULL: a reload of everything. */
+        bool *only;
         bool is_of_postgres; /* and of the connections with PostgreSQL */
         struct reload_plan plan;
         struct outbox *probe; /* owned; a session with the new settings */
@@ -189,7 +189,8 @@ static void fail(struct reload *reload)
             &(const struct reload_result){.number = reload->number, .error = &reload->error});
 }
 
-/* A sink that goes on keeps its settings, which others have borrowed: they move to the new configuration. */
+/* A sink that goes on keeps its settings, which others have borrowed: they move to the new
+ * configuration. */
 static void take_along(struct reload *reload, struct config *old, struct config *new)
 {
         for (unsigned i = 0; i < new->n_sinks; i++) {

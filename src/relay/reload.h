@@ -11,8 +11,8 @@
  *   any but SWAPPING -error-> DISCARDING (new sinks close again) -> IDLE
  *
  * When a login is refused, credentials alone are loaded the same way. READING takes the text of the
- * configuration in force, and reads again the files that it names; then only the sinks that were refused
- * are replaced, if they have other credentials now.
+ * configuration in force, and reads again the files that it names; then only the sinks that were
+ * refused are replaced, if they have other credentials now.
  */
 #pragma once
 
@@ -39,8 +39,8 @@ struct reload_result {
 
 struct reload_events {
         void (*on_begin)(void *owner);
-        /* reload_postgres_refused(): the configuration in force with what the files that it names say now,
-         * of which the owner may exchange `postgres`; NULL: they cannot be read. */
+        /* reload_postgres_refused(): the configuration in force with what the files that it names
+         * say now, of which the owner may exchange `postgres`; NULL: they cannot be read. */
         void (*on_postgres_read)(void *owner, struct config *other);
         /* Prepares what is not a sink's and may fail, beside what is in force; drops it again. */
         bool (*prepare)(void *owner, const struct config *config, struct error *error);
@@ -69,9 +69,10 @@ void reload_destroy(struct reload *reload); /* the sink_set is empty; NULL is al
 /* Reloads, after the reload under way, if any. Returns the new reload's number. */
 uint64_t reload_ask(struct reload *reload);
 
-/* A login is refused: by PostgreSQL, or by the destination of a sink. True: the files are read for other
- * credentials. Then on_postgres_read() follows; the sink is replaced, or dispatcher_tell_refused() is called
- * because there are none. False: not now, because a reload is under way. */
+/* A login is refused: by PostgreSQL, or by the destination of a sink. True: the files are read for
+ * other credentials. Then on_postgres_read() follows; the sink is replaced, or
+ * dispatcher_tell_refused() is called because there are none. False: not now, because a reload is
+ * under way. */
 bool reload_postgres_refused(struct reload *reload);
 bool reload_sink_refused(struct reload *reload, const char *sink);
 
@@ -82,6 +83,6 @@ void reload_session_down(struct reload *reload);
 /* The end of a turn of the loop, before sink_set_serve(). */
 void reload_serve(struct reload *reload);
 
-/* The relay ends: no reload begins, and one that has changed nothing yet is given up. The sink_set is
- * drained next. */
+/* The relay ends: no reload begins, and one that has changed nothing yet is given up. The sink_set
+ * is drained next. */
 void reload_stop(struct reload *reload);

@@ -18,7 +18,8 @@ struct reload_plan {
         unsigned n_unchanged, n_changed, n_added, n_removed;
 };
 
-/* `only`: of two configurations of the same text, the sinks that are compared; NULL: everything is. */
+/* `only`: of two configurations of the same text, the sinks that are compared; NULL: everything
+ * is. */
 void reload_plan_init(
     struct reload_plan *plan, const struct config *old, const struct config *new, const bool *only);
 void reload_plan_deinit(struct reload_plan *plan);
@@ -27,7 +28,8 @@ void reload_plan_deinit(struct reload_plan *plan);
 bool reload_plan_is_filter_new(
     const struct reload_plan *plan, const struct config *old, const struct config *new, unsigned i);
 
-/* The names of the sinks with this change, or that were removed: "a,b", or NULL for none. Free it. */
+/* The names of the sinks with this change, or that were removed: "a,b", or NULL for none. Free
+ * it. */
 char *reload_plan_name_new(
     const struct reload_plan *plan, const struct config *new, enum sink_change change);
 char *reload_plan_name_removed(const struct reload_plan *plan, const struct config *old);

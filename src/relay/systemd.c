@@ -1,9 +1,10 @@
 /*
  *   STARTING -ready-> READY -stopping-> STOPPING
- *   READY -reloading-> RELOADING -ready-> READY
+ *   READY -reloading-> RELOADING -reloaded-> READY
  *
- * A lost database does not take READY back, because systemd knows no such message.
- * The status tells it.
+ * A lost database does not take READY back, because systemd knows no such message. The status tells
+ * it. Messages are datagrams of "NAME=value" lines to the socket that $NOTIFY_SOCKET names
+ * (Type=notify): a protocol so small and stable that it needs no library.
  */
 #include "relay/systemd.h"
 
@@ -25,7 +26,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The status is renewed so often, and the watchdog fed; the latter three times in its interval at least. */
+/* How often the status is renewed and the watchdog fed; the latter three times in its interval at
+ * least. */
 #define TICK_MS 5000
 
 /* Of the sinks in trouble so many are named in the status. */
@@ -44,9 +46,87 @@ struct systemd {
         struct bytes words_sent;
 };
 
+static bool manager_listens(void)
+{
+        const char *name = getenv("NOTIFY_SOCKET");
+
+        return name != NULL && *name != '\0';
+}
+
+static int64_t number_in(const char *variable)
+{
+        const char *text = getenv(variable);
+        char *end;
+        long long number;
+
+        if (text == NULL)
+                return -1;
+        errno = 0;
+        number = strtoll(text, &end, 10);
+        return *text != '\0' && *end == '\0' && errno == 0 ? number : -1;
+}
+
+/* How long we may be silent before we count as hung; 0: for ever. */
+static int64_t watchdog_interval_us(void)
+{
+        const int64_t interval_us = number_in("WATCHDOG_USEC");
+
+        if (interval_us <= 0)
+                return 0;
+        /* The variables are inherited: they may be meant for our parent. */
+        if (getenv("WATCHDOG_PID") != NULL && number_in("WATCHDOG_PID") != getpid())
+                return 0;
+        return interval_us;
+}
+
+/* The length of the address, or 0 and errno. A name with a leading '@' is in the abstract name
+ * space, where the first byte of the address is NUL. */
+static socklen_t find_address(struct sockaddr_un *address)
+{
+        const char *name = getenv("NOTIFY_SOCKET");
+        size_t length = name != NULL ? strlen(name) : 0;
+
+        if (length == 0 || (name[0] != '/' && name[0] != '@') ||
+            length >= sizeof address->sun_path) {
+                errno = length == 0 ? ENOENT : EINVAL;
+                return 0;
+        }
+        *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+        memcpy(address->sun_path, name, length);
+        if (name[0] == '@')
+                address->sun_path[0] = '\0';
+        return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+}
+
+/* One datagram, e.g. "READY=1\nSTATUS=3 sinks". False and errno if it cannot be sent. Each opens a
+ * socket of its own: they are seconds apart, and a manager that was executed anew has a new one. */
+static bool send_lines(const char *lines)
+{
+        const struct timeval patience = {.tv_sec = 1}; /* with a manager whose queue is full */
+        const size_t length = strlen(lines);
+        struct sockaddr_un address;
+        const socklen_t address_length = find_address(&address);
+        ssize_t n_sent;
+        int kept_errno;
+        int file;
+
+        if (address_length == 0)
+                return false;
+        file = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (file < 0)
+                return false;
+        setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+        n_sent =
+            sendto(file, lines, length, MSG_NOSIGNAL, (struct sockaddr *)&address, address_length);
+        kept_errno = errno;
+        close(file);
+        errno = kept_errno;
+        return n_sent == (ssize_t)length;
+}
+
 static void tell(struct systemd *systemd, const char *lines)
 {
-        if (sd_notify_send(lines) || systemd->is_warned)
+        if (send_lines(lines) || systemd->is_warned)
                 return;
         systemd->is_warned = true;
         log_warn("service_manager_unreachable", kv_text("error", strerror(errno)),
@@ -170,11 +250,11 @@ static void on_tick(void *owner)
 
 struct systemd *systemd_create(uv_loop_t *loop, struct telemetry *telemetry)
 {
-        const int64_t watchdog_us = sd_notify_watchdog_us();
+        const int64_t watchdog_us = watchdog_interval_us();
         struct systemd *systemd = xcalloc(1, sizeof *systemd);
 
         systemd->telemetry = telemetry;
-        if (!sd_notify_is_wanted())
+        if (!manager_listens())
                 return systemd;
         systemd->has_watchdog = watchdog_us > 0;
         systemd->tick_ms = TICK_MS;
@@ -239,84 +319,4 @@ void systemd_stopping(struct systemd *systemd)
                 return;
         systemd->state = SYSTEMD_STOPPING;
         say(systemd, "STOPPING=1\n");
-}
-
-/*
- * One socket for each message: they are seconds apart, and a manager that was
- * executed anew has a new one. A name with a leading '@' is in the abstract
- * name space, where the first byte of the address is NUL.
- */
-
-bool sd_notify_is_wanted(void)
-{
-        const char *name = getenv("NOTIFY_SOCKET");
-
-        return name != NULL && *name != '\0';
-}
-
-static int64_t number_in(const char *variable)
-{
-        const char *text = getenv(variable);
-        char *end;
-        long long number;
-
-        if (text == NULL)
-                return -1;
-        errno = 0;
-        number = strtoll(text, &end, 10);
-        return *text != '\0' && *end == '\0' && errno == 0 ? number : -1;
-}
-
-int64_t sd_notify_watchdog_us(void)
-{
-        const int64_t interval_us = number_in("WATCHDOG_USEC");
-
-        if (interval_us <= 0)
-                return 0;
-        /* The variables are inherited: they may be meant for our parent. */
-        if (getenv("WATCHDOG_PID") != NULL && number_in("WATCHDOG_PID") != getpid())
-                return 0;
-        return interval_us;
-}
-
-/* The length of the address, or 0 and errno. */
-static socklen_t find_address(struct sockaddr_un *address)
-{
-        const char *name = getenv("NOTIFY_SOCKET");
-        size_t length = name != NULL ? strlen(name) : 0;
-
-        if (length == 0 || (name[0] != '/' && name[0] != '@') ||
-            length >= sizeof address->sun_path) {
-                errno = length == 0 ? ENOENT : EINVAL;
-                return 0;
-        }
-        *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-        memcpy(address->sun_path, name, length);
-        if (name[0] == '@')
-                address->sun_path[0] = '\0';
-        return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
-}
-
-bool sd_notify_send(const char *lines)
-{
-        const struct timeval patience = {.tv_sec = 1}; /* with a manager whose queue is full */
-        const size_t length = strlen(lines);
-        struct sockaddr_un address;
-        const socklen_t address_length = find_address(&address);
-        ssize_t n_sent;
-        int kept_errno;
-        int file;
-
-        if (address_length == 0)
-                return false;
-        file = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        if (file < 0)
-                return false;
-        setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-        n_sent =
-            sendto(file, lines, length, MSG_NOSIGNAL, (struct sockaddr *)&address, address_length);
-        kept_errno = errno;
-        close(file);
-        errno = kept_errno;
-        return n_sent == (ssize_t)length;
 }

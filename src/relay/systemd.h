@@ -5,13 +5,11 @@
  *
  *   delivering to 2 of 3 sinks; billing down; 12 events wait, the oldest for 40 s
  *
- * How many wait is known where the configuration has a block `admin`. Without
+ * How many events wait is known only where the configuration has a block `admin`. Without
  * NOTIFY_SOCKET all of this does nothing.
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <uv.h>
 
 struct systemd;
@@ -32,19 +30,3 @@ void systemd_reloading(struct systemd *systemd);
 void systemd_reloaded(struct systemd *systemd);
 
 void systemd_stopping(struct systemd *systemd);
-
-/*
- * What systemd wants to know of a service (Type=notify): datagrams of
- * "NAME=value" lines to the socket that $NOTIFY_SOCKET names. The protocol is
- * this small and stable, so there is no library between.
- */
-
-/* $NOTIFY_SOCKET is set: the manager listens. */
-bool sd_notify_is_wanted(void);
-
-/* How long we may be silent before we count as hung, by $WATCHDOG_USEC and $WATCHDOG_PID; 0: for ever. */
-int64_t sd_notify_watchdog_us(void);
-
-/* One datagram, e.g. "READY=1\nSTATUS=3 sinks". False with errno if it could not be sent, also
- * without a manager that listens. */
-bool sd_notify_send(const char *lines);

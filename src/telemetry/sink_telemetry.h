@@ -11,7 +11,6 @@
 #include "pgcourier/event.h"
 #include "pgcourier/outcome.h"
 #include "telemetry/histogram.h"
-#include "telemetry/minutes.h"
 #include "telemetry/recent.h"
 
 struct telemetry;
@@ -54,9 +53,9 @@ struct sink_telemetry {
         uint64_t payload_bytes; /* of what was delivered */
         uint64_t breaker_openings;
 
-        struct histogram
-            latency; /* created -> delivered; but of what was scheduled for later, and of
-                                   * what an operator sent on its way again */
+        /* Created -> delivered; but of what was scheduled for later, and of what an operator
+         * sent on its way again. */
+        struct histogram latency;
         struct histogram stages[STAGES];
         struct histogram batch; /* events that a page brought */
         struct minutes minutes;
@@ -66,12 +65,11 @@ struct sink_telemetry {
         uint64_t window;    /* so many there may be: max_in_flight; of all receivers together */
         uint64_t sending;   /* attempts that the sink has */
         unsigned n_slow_filters; /* the sink's and its receivers' */
-        char
-            slow_filter[64]; /* one of these receivers; empty: it is the sink's, or there is none */
-        bool is_owned;       /* by this relay */
-        bool is_up;          /* we own it, and no breaker is open */
-        bool is_paused;      /* by an operator or by the relay */
-        unsigned breaker;    /* 0 closed, 1 half open, 2 open; of several receivers the best */
+        char slow_filter[64];    /* a receiver of these; empty: the sink's, or none */
+        bool is_owned;           /* by this relay */
+        bool is_up;              /* we own it, and no breaker is open */
+        bool is_paused;          /* by an operator or by the relay */
+        unsigned breaker;        /* 0 closed, 1 half open, 2 open; of several receivers the best */
         enum sink_state state;
         char state_reason[256]; /* words, or empty */
         int64_t state_since_us; /* wall clock */
@@ -126,7 +124,7 @@ void telemetry_see_redelivery(
 void telemetry_set_state(
     struct sink_telemetry *sink, enum sink_state state, const char *reason, int64_t now_us);
 
-/* What the database says: how many wait, how long the oldest, and how long without a reason that the
- * database knows (negative: not known). */
+/* What the database says: how many wait, how long the oldest, and how long without a reason that
+ * the database knows (negative: not known). */
 void telemetry_set_backlog(struct sink_telemetry *sink, int64_t n_events, double oldest_age_s,
     double overdue_s, int64_t now_us);

@@ -2,31 +2,33 @@
 
 #include <assert.h>
 
-/* The pause between two looks while awake, and so about what an event waits then. */
+/* The pause between two polls while awake, and so about what an event waits then. */
 #define POLL_US 2000
 
-/* After a look that finds nothing, pause at least four times as long as it took, so that such looks take
- * no more than a fifth of the session's time. After a look that finds events, look again sooner, so that
- * the events of a stream do not wait for each other. */
-#define PAUSE_PER_LOOK 4
+/* After a poll that finds nothing, pause at least four times as long as it took, so that such polls
+ * take no more than a fifth of the session's time. After a poll that finds events, poll again
+ * sooner, so that the events of a stream do not wait for each other. */
+#define PAUSE_PER_POLL 4
 #define NEWS_POLL_US   1000
 
-/* Wake up after 8 rings within 20 ms (400/s). Below that, a NOTIFY per transaction is cheap and gives the
- * lowest latency. */
+/* Wake up after 8 rings within 20 ms (400/s). Below that, a NOTIFY per transaction is cheap and
+ * gives the lowest latency. */
 #define OFTEN     8
 #define MOMENT_US 20000
 
-/* With slow commits NOTIFY serialises the writers, so few rings arrive. If a ring follows another within
- * CROWD_RING_US, check pg_locks for writers that queue, but only once in CROWD_PAUSE_US. */
+/* With slow commits NOTIFY serialises the writers, so few rings arrive. If a ring follows another
+ * within CROWD_RING_US, check pg_locks for writers that queue, but only once in CROWD_PAUSE_US. */
 #define CROWD_RING_US  500000
 #define CROWD_PAUSE_US 100000
 
-/* Fall asleep if fewer than 15 events came in 100 ms. Commits come in groups, so it is as long as that. */
+/* Fall asleep if fewer than 15 events came in 100 ms. Commits come in groups, so the time is not
+ * shorter. */
 #define LITTLE   15
 #define WHILE_US 100000
 
-/* While the relay waits for K, which a long transaction may keep, all other writers ring. The first wait is
- * no longer than the quiet before it, WHILE_US, so that it ends soon if many writers come meanwhile. */
+/* While the relay waits for K, which a long transaction may keep, all other writers ring. The first
+ * wait is no longer than the quiet before it, WHILE_US, so that it ends soon if many writers come
+ * meanwhile. */
 #define WAIT_MIN_MS 100
 
 static const char *const state_names[] = {"off", "awake", "drowsy", "asleep"};
@@ -42,7 +44,7 @@ void bell_init(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms)
             .poll_interval_us = poll_interval_ms * 1000,
             .state = BELL_OFF,
             .lock = BELL_LOCK_UNREACHABLE,
-            .look_due_us = -1,
+            .poll_due_us = -1,
             .rung_us = -CROWD_RING_US,
             .crowd_asked_us = -CROWD_PAUSE_US};
 }
@@ -57,15 +59,15 @@ void bell_configure(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_m
 static void begin_drowsing(struct bell *bell, int64_t now_us)
 {
         bell->drowsy_since_us = now_us;
-        bell->is_look_wanted = true;
+        bell->is_poll_wanted = true;
 }
 
-/* The only function that assigns bell->state. Each state but OFF begins with a look. */
+/* The only function that assigns bell->state. Each state but OFF begins with a poll. */
 static void enter(struct bell *bell, enum bell_state next, int64_t now_us)
 {
         bell->state = next;
-        bell->is_look_wanted = next != BELL_OFF;
-        bell->look_due_us = -1;
+        bell->is_poll_wanted = next != BELL_OFF;
+        bell->poll_due_us = -1;
         bell->news_since_us = now_us;
         bell->n_news = 0;
         bell->n_rings = 0;
@@ -114,7 +116,7 @@ void bell_rung(struct bell *bell, int64_t now_us)
                 return;
         case BELL_DROWSY:
         case BELL_ASLEEP:
-                bell->is_look_wanted = true;
+                bell->is_poll_wanted = true;
                 watch_crowd(bell, now_us);
                 if (is_rung_often(bell, now_us))
                         enter(bell, BELL_AWAKE, now_us);
@@ -161,9 +163,9 @@ void bell_refused(struct bell *bell, int64_t now_us)
         bell->wait_ms = bell->wait_ms * 2 < BELL_WAIT_MAX_MS ? bell->wait_ms * 2 : BELL_WAIT_MAX_MS;
 }
 
-void bell_looking(struct bell *bell, int64_t now_us)
+void bell_polling(struct bell *bell, int64_t now_us)
 {
-        bell->looking_since_us = now_us;
+        bell->polling_since_us = now_us;
 }
 
 static int64_t longer(int64_t a_us, int64_t b_us)
@@ -171,16 +173,16 @@ static int64_t longer(int64_t a_us, int64_t b_us)
         return a_us > b_us ? a_us : b_us;
 }
 
-static void look_after(struct bell *bell, int64_t pause_us, int64_t now_us)
+static void poll_after(struct bell *bell, int64_t pause_us, int64_t now_us)
 {
-        int64_t took_us = now_us - bell->looking_since_us;
+        int64_t took_us = now_us - bell->polling_since_us;
 
-        bell->look_due_us = now_us + longer(longer(pause_us, POLL_US), PAUSE_PER_LOOK * took_us);
+        bell->poll_due_us = now_us + longer(longer(pause_us, POLL_US), PAUSE_PER_POLL * took_us);
 }
 
-static void look_soon(struct bell *bell, int64_t now_us)
+static void poll_soon(struct bell *bell, int64_t now_us)
 {
-        bell->look_due_us = now_us + longer(NEWS_POLL_US, now_us - bell->looking_since_us);
+        bell->poll_due_us = now_us + longer(NEWS_POLL_US, now_us - bell->polling_since_us);
 }
 
 /* As long as it has been drowsy, so that no event waits longer than its transaction was open. */
@@ -206,7 +208,7 @@ static bool is_little(struct bell *bell, uint64_t n_news, int64_t now_us)
         return is_over && !is_enough;
 }
 
-void bell_looked(struct bell *bell, uint64_t n_news, int64_t now_us)
+void bell_polled(struct bell *bell, uint64_t n_news, int64_t now_us)
 {
         switch (bell->state) {
         case BELL_OFF:
@@ -216,15 +218,15 @@ void bell_looked(struct bell *bell, uint64_t n_news, int64_t now_us)
                 if (is_little(bell, n_news, now_us))
                         fall_asleep(bell, now_us);
                 else if (n_news > 0)
-                        look_soon(bell, now_us);
+                        poll_soon(bell, now_us);
                 else
-                        look_after(bell, POLL_US, now_us);
+                        poll_after(bell, POLL_US, now_us);
                 return;
         case BELL_DROWSY:
                 if (n_news > 0 && bell->lock == BELL_LOCK_UNREACHABLE)
                         enter(bell, BELL_AWAKE, now_us);
                 else
-                        look_after(bell, drowsy_pause_us(bell, now_us), now_us);
+                        poll_after(bell, drowsy_pause_us(bell, now_us), now_us);
                 return;
         }
 }
@@ -237,7 +239,7 @@ enum bell_wish bell_next_wish(struct bell *bell, int64_t *out_wait_ms)
             (bell->lock == BELL_LOCK_FREE || bell->lock == BELL_LOCK_HELD)) {
                 bell->is_crowd_wanted = false;
                 bell->crowd_asked_us = bell->rung_us;
-                return BELL_LOOK_FOR_CROWD;
+                return BELL_CHECK_CROWD;
         }
         if (bell->lock == BELL_LOCK_FREE && is_wanted) {
                 bell->lock = BELL_LOCK_AWAITED;
@@ -251,18 +253,18 @@ enum bell_wish bell_next_wish(struct bell *bell, int64_t *out_wait_ms)
         return BELL_NOTHING;
 }
 
-bool bell_wants_look(struct bell *bell, int64_t now_us)
+bool bell_wants_poll(struct bell *bell, int64_t now_us)
 {
-        bool is_due = bell->look_due_us >= 0 && bell->look_due_us <= now_us;
+        bool is_due = bell->poll_due_us >= 0 && bell->poll_due_us <= now_us;
 
-        if (!bell->is_look_wanted && !is_due)
+        if (!bell->is_poll_wanted && !is_due)
                 return false;
-        bell->is_look_wanted = false;
-        bell->look_due_us = -1;
+        bell->is_poll_wanted = false;
+        bell->poll_due_us = -1;
         return true;
 }
 
 int64_t bell_next_due(const struct bell *bell)
 {
-        return bell->look_due_us;
+        return bell->poll_due_us;
 }

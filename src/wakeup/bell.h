@@ -4,11 +4,11 @@
  * holds K until its transaction has ended. A relay that holds K exclusively, or
  * waits for it, makes every writer ring that comes from then on.
  *
- *   OFF     no lane is ours: neither looks nor rings are wanted
- *   AWAKE   K is free, and writers do not ring: the relay looks all the time
- *   DROWSY  K is asked for: new transactions ring; those that did not ring hold K, and are looked
- *           for at growing intervals
- *   ASLEEP  K is ours: every transaction since the last look has rung
+ *   OFF     no lane is ours: neither polls nor rings are wanted
+ *   AWAKE   K is free, and writers do not ring: the relay polls all the time
+ *   DROWSY  K is asked for: new transactions ring; those that did not ring hold K, and the relay
+ *           polls for them at growing intervals
+ *   ASLEEP  K is ours: every transaction since the last poll has rung
  *
  *   OFF -a lane is ours-> DROWSY -granted-> ASLEEP -rung often-> AWAKE -little news-> DROWSY
  *   DROWSY -rung often-> AWAKE        ASLEEP -connection lost-> DROWSY
@@ -26,19 +26,18 @@ enum bell_state { BELL_OFF, BELL_AWAKE, BELL_DROWSY, BELL_ASLEEP };
 /* K, as far as is known. */
 enum bell_lock { BELL_LOCK_UNREACHABLE, BELL_LOCK_FREE, BELL_LOCK_AWAITED, BELL_LOCK_HELD };
 
-enum bell_wish { BELL_NOTHING, BELL_LOOK_FOR_CROWD, BELL_AWAIT, BELL_GIVE_UP };
+enum bell_wish { BELL_NOTHING, BELL_CHECK_CROWD, BELL_AWAIT, BELL_GIVE_UP };
 
 struct bell {
-        int64_t sweep_us; /* longest pause between two looks while drowsy */
-        int64_t
-            poll_interval_us; /* the same while K cannot be asked for, so that no writer rings */
+        int64_t sweep_us;         /* longest pause between two polls while drowsy */
+        int64_t poll_interval_us; /* the same while K cannot be asked for: no writer rings */
 
         enum bell_state state;
         enum bell_lock lock;
 
-        bool is_look_wanted;
-        int64_t look_due_us; /* or -1 */
-        int64_t looking_since_us;
+        bool is_poll_wanted;
+        int64_t poll_due_us; /* or -1 */
+        int64_t polling_since_us;
         int64_t news_since_us;   /* AWAKE: since when n_news is counted */
         uint64_t n_news;         /* events found since then */
         int64_t drowsy_since_us; /* since when new transactions ring, as far as is known */
@@ -55,7 +54,7 @@ struct bell {
 
 void bell_init(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms);
 
-/* From the next look on. */
+/* From the next poll on. */
 void bell_configure(struct bell *bell, int64_t sweep_ms, int64_t poll_interval_ms);
 
 /* Some lane is ours, or none. May be repeated. */
@@ -68,25 +67,25 @@ void bell_rung(struct bell *bell, int64_t now_us);
 void bell_connected(struct bell *bell, int64_t now_us);
 void bell_lost(struct bell *bell, int64_t now_us);
 
-/* Answers BELL_LOOK_FOR_CROWD: do writers queue in order to notify? */
+/* Answers BELL_CHECK_CROWD: do writers queue in order to notify? */
 void bell_crowded(struct bell *bell, bool is_crowded, int64_t now_us);
 
 /* The wait for K has ended: K is ours; or the time was up. */
 void bell_granted(struct bell *bell, int64_t now_us);
 void bell_refused(struct bell *bell, int64_t now_us);
 
-/* Lanes look for news, because a look was wanted or by themselves; and all of them have been answered.
+/* Lanes poll, because a poll was wanted or by themselves; and all of them have been answered.
  * `n_news`: the most events that one of them found. */
-void bell_looking(struct bell *bell, int64_t now_us);
-void bell_looked(struct bell *bell, uint64_t n_news, int64_t now_us);
+void bell_polling(struct bell *bell, int64_t now_us);
+void bell_polled(struct bell *bell, uint64_t n_news, int64_t now_us);
 
 /* What to do about K; asking marks it as done. *out_wait_ms: how long to wait at most. */
 enum bell_wish bell_next_wish(struct bell *bell, int64_t *out_wait_ms);
 
-/* Every lane is to look, as soon as it can; asking marks it as done. */
-bool bell_wants_look(struct bell *bell, int64_t now_us);
+/* Every lane is to poll, as soon as it can; asking marks it as done. */
+bool bell_wants_poll(struct bell *bell, int64_t now_us);
 
-/* When to ask for looks again although nothing has happened, or -1. */
+/* When to poll again although nothing has happened, or -1. */
 int64_t bell_next_due(const struct bell *bell);
 
 const char *bell_state_name(enum bell_state state);

@@ -28,8 +28,8 @@ static const struct pg_statement prepare_session = {
 };
 static const struct pg_statement await_statement = {
     .name = "await", .sql = "SELECT courier.await_quiet($1)", .n_params = 1};
-/* The session has no other lock. It may hold this one twice, if a wait was granted just when its time was
- * up. */
+/* The session has no other lock. It may hold this one twice, if a wait was granted just when its
+ * time was up. */
 static const struct pg_statement give_up_statement = {
     .name = "give_up", .sql = "SELECT pg_advisory_unlock_all()"};
 /* NOTIFY holds the lock of "database 0" until the commit is flushed. */
@@ -147,7 +147,7 @@ static void on_crowd(void *owner, PGresult *result)
         doorbell->events.on_crowd(doorbell->owner, is_crowded);
 }
 
-void doorbell_look_for_crowd(struct doorbell *doorbell)
+void doorbell_check_crowd(struct doorbell *doorbell)
 {
         pg_conn_execute(doorbell->conn, &crowd_statement, NULL, false, on_crowd, doorbell);
 }

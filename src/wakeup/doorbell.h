@@ -18,7 +18,7 @@ struct doorbell_events {
         /* Each answers doorbell_await(). */
         void (*on_granted)(void *owner);
         void (*on_refused)(void *owner);
-        /* Answers doorbell_look_for_crowd(). */
+        /* Answers doorbell_check_crowd(). */
         void (*on_crowd)(void *owner, bool is_crowded);
 };
 
@@ -29,13 +29,13 @@ void doorbell_open(struct doorbell *doorbell);
 void doorbell_configure(struct doorbell *doorbell, const struct postgres_config *config);
 void doorbell_destroy(struct doorbell *doorbell); /* NULL is allowed; gives up the lock */
 
-/* Waits for the lock, at most so long. When it is granted, every transaction that wrote events without
- * ringing has ended. To be called when connected, and not while another wait lasts. */
+/* Waits for the lock, at most so long. When it is granted, every transaction that wrote events
+ * without ringing has ended. To be called when connected, and not while another wait lasts. */
 void doorbell_await(struct doorbell *doorbell, int64_t wait_ms);
 void doorbell_give_up(struct doorbell *doorbell);
 
 /* Do transactions queue in order to notify, anywhere in the cluster? Answered by on_crowd. */
-void doorbell_look_for_crowd(struct doorbell *doorbell);
+void doorbell_check_crowd(struct doorbell *doorbell);
 
 /* Makes the server answer, so that a dead connection is noticed. */
 void doorbell_check(struct doorbell *doorbell);

@@ -1,8 +1,8 @@
 /*
  * One question at a time, and a timer for the next one:
  *
- *   DOWN -session up-> ASKING -answer-> WAITING -due or looked at-> ASKING
- *   ASKING -looked at-> STALE -answer-> ASKING
+ *   DOWN -session up-> ASKING -answer-> WAITING -due or asked to look-> ASKING
+ *   ASKING -asked to look-> STALE -answer-> ASKING
  *   any of these -session down-> DOWN, -stop-> STOPPED
  *
  * STALE: what the answer will say may already be wrong.

@@ -14,9 +14,9 @@ struct waker {
         struct bell bell;
         struct outbox *outbox;     /* borrowed */
         struct doorbell *doorbell; /* owned */
-        struct timer *look;        /* owned; the bell's next_due */
+        struct timer *poll;        /* owned; the bell's next_due */
         enum bell_state logged;
-        bool is_rung; /* since the last look */
+        bool is_rung; /* since the last poll */
         struct waker_events events;
         void *owner; /* borrowed */
 };
@@ -67,7 +67,7 @@ static void on_refused(void *owner)
         waker->events.on_dirty(waker->owner);
 }
 
-static void on_look_due(void *owner)
+static void on_poll_due(void *owner)
 {
         struct waker *waker = owner;
 
@@ -79,22 +79,22 @@ static void on_rung(void *owner)
         struct waker *waker = owner;
 
         bell_rung(&waker->bell, clock_monotonic_us());
-        waker->is_rung = waker->bell.is_look_wanted; /* or it looks all the time anyway */
+        waker->is_rung = waker->bell.is_poll_wanted; /* or it polls all the time anyway */
         waker->events.on_dirty(waker->owner);
 }
 
-static void on_looking(void *owner)
+static void on_polling(void *owner)
 {
         struct waker *waker = owner;
 
-        bell_looking(&waker->bell, clock_monotonic_us());
+        bell_polling(&waker->bell, clock_monotonic_us());
 }
 
-static void on_looked(void *owner, uint64_t n_news)
+static void on_polled(void *owner, uint64_t n_news)
 {
         struct waker *waker = owner;
 
-        bell_looked(&waker->bell, n_news, clock_monotonic_us());
+        bell_polled(&waker->bell, n_news, clock_monotonic_us());
         waker->events.on_dirty(waker->owner);
 }
 
@@ -107,14 +107,14 @@ struct waker *waker_create(uv_loop_t *loop, const struct config *config, struct 
             .on_granted = on_granted,
             .on_refused = on_refused};
         static const struct outbox_news news = {
-            .on_rung = on_rung, .on_looking = on_looking, .on_looked = on_looked};
+            .on_rung = on_rung, .on_polling = on_polling, .on_polled = on_polled};
         struct waker *waker = xcalloc(1, sizeof *waker);
 
         bell_init(&waker->bell, config->relay.sweep_ms, config->relay.poll_interval_ms);
         waker->events = *events;
         waker->owner = owner;
         waker->outbox = outbox;
-        waker->look = timer_create_on(loop, on_look_due, waker);
+        waker->poll = timer_create_on(loop, on_poll_due, waker);
         waker->doorbell =
             doorbell_create(loop, &config->postgres, BELL_WAIT_MAX_MS, &doorbell_events, waker);
         outbox_listen(outbox, &news, waker);
@@ -141,7 +141,7 @@ void waker_destroy(struct waker *waker)
         if (waker == NULL)
                 return;
         doorbell_destroy(waker->doorbell);
-        timer_destroy(waker->look);
+        timer_destroy(waker->poll);
         free(waker);
 }
 
@@ -171,10 +171,10 @@ static void arm(struct waker *waker, int64_t now_us)
         int64_t due_us = bell_next_due(&waker->bell);
 
         if (due_us < 0)
-                timer_disarm(waker->look);
+                timer_disarm(waker->poll);
         else
                 timer_arm(
-                    waker->look, due_us > now_us ? (uint64_t)(due_us - now_us + 999) / 1000 : 0);
+                    waker->poll, due_us > now_us ? (uint64_t)(due_us - now_us + 999) / 1000 : 0);
 }
 
 /* False if nothing was wanted. */
@@ -185,8 +185,8 @@ static bool serve_wish(struct waker *waker)
         switch (bell_next_wish(&waker->bell, &wait_ms)) {
         case BELL_NOTHING:
                 return false;
-        case BELL_LOOK_FOR_CROWD:
-                doorbell_look_for_crowd(waker->doorbell);
+        case BELL_CHECK_CROWD:
+                doorbell_check_crowd(waker->doorbell);
                 return true;
         case BELL_AWAIT:
                 doorbell_await(waker->doorbell, wait_ms);
@@ -205,10 +205,10 @@ void waker_serve(struct waker *waker)
         log_state(waker);
         while (serve_wish(waker))
                 ;
-        if (bell_wants_look(&waker->bell, now_us)) {
+        if (bell_wants_poll(&waker->bell, now_us)) {
                 bool is_rung = waker->is_rung;
                 waker->is_rung = false;
-                waker->events.on_look(waker->owner, is_rung);
+                waker->events.on_poll(waker->owner, is_rung);
         }
         arm(waker, now_us);
 }

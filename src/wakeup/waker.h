@@ -14,8 +14,8 @@ struct outbox;
 struct waker;
 
 struct waker_events {
-        /* Inside waker_serve(): all lanes are to look; `is_rung`: because a writer has rung. */
-        void (*on_look)(void *owner, bool is_rung);
+        /* Inside waker_serve(): all lanes are to poll; `is_rung`: because a writer has rung. */
+        void (*on_poll)(void *owner, bool is_rung);
         void (*on_dirty)(void *owner); /* call waker_serve() before the loop waits */
         /* True: there may be other credentials; nothing is to be reported before the next try. */
         bool (*on_login_refused)(void *owner);

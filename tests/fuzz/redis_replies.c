@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "config/config.h"
 #include "fuzz.h"
-#include "loop/resp_fast.h"
+#include "loop/redis_stream.h"
 #include "sinks/redis/redis_handshake.h"
 #include "sinks/redis/redis_replies.h"
 

@@ -20,7 +20,7 @@ enum { N_EVENTS_MAX = 1000 };
 struct asker {
         struct filter *filter;
         struct filter_request ask;
-        enum sift sifts[N_EVENTS_MAX];
+        enum filter_answer answers[N_EVENTS_MAX];
         bool is_done;
         char given_up[256];
 };
@@ -90,7 +90,7 @@ static void on_given_up(void *owner, const char *words)
         snprintf(asker->given_up, sizeof asker->given_up, "%s", words);
 }
 
-static void on_sifted(struct filter_request *ask)
+static void on_answered(struct filter_request *ask)
 {
         list_owner(ask, struct asker, ask)->is_done = true;
 }
@@ -99,7 +99,7 @@ static void open_asker(struct rig *rig, struct asker *asker, const char *filter)
 {
         *asker = (struct asker){0};
         asker->filter = filter_open(rig->queue, filter, on_given_up, asker);
-        filter_request_init(&asker->ask, on_sifted);
+        filter_request_init(&asker->ask, on_answered);
 }
 
 static void close_asker(struct asker *asker)
@@ -114,7 +114,7 @@ static void ask(struct rig *rig, struct asker *asker, size_t from, size_t to)
         asker->is_done = false;
         asker->ask.events = &rig->events[from - 1];
         asker->ask.n_events = to - from + 1;
-        asker->ask.sifts = asker->sifts;
+        asker->ask.answers = asker->answers;
         filter_queue_ask(asker->filter, &asker->ask);
 }
 
@@ -131,11 +131,11 @@ static const char *answers(struct rig *rig, struct asker *asker, size_t from, si
 
         ask(rig, asker, from, to);
         await(rig, asker);
-        for (size_t i = 0; i < asker->ask.n_sifted; i++)
-                text[i] = asker->sifts[i] == SIFT_PASSED    ? 'Y'
-                          : asker->sifts[i] == SIFT_STOPPED ? '-'
-                                                            : '?';
-        text[asker->ask.n_sifted] = '\0';
+        for (size_t i = 0; i < asker->ask.n_answered; i++)
+                text[i] = asker->answers[i] == FILTER_PASSED    ? 'Y'
+                          : asker->answers[i] == FILTER_STOPPED ? '-'
+                                                                : '?';
+        text[asker->ask.n_answered] = '\0';
         return text;
 }
 
@@ -214,10 +214,10 @@ Test(queue, answers_a_thousand_filters_of_many_events)
                         ask(&rig, &askers[i], 1, 300);
                 for (int i = 0; i < N; i++) {
                         await(&rig, &askers[i]);
-                        cr_assert_eq(askers[i].ask.n_sifted, 300);
+                        cr_assert_eq(askers[i].ask.n_answered, 300);
                         for (int e = 0; e < 300; e++)
-                                cr_assert_eq(askers[i].sifts[e],
-                                    e + 1 == i % 500 ? SIFT_PASSED : SIFT_STOPPED);
+                                cr_assert_eq(askers[i].answers[e],
+                                    e + 1 == i % 500 ? FILTER_PASSED : FILTER_STOPPED);
                 }
         }
         for (int i = 0; i < N; i++)
@@ -241,9 +241,9 @@ Test(queue, gives_up_a_filter_that_takes_too_long_while_others_are_answered)
         cr_expect_not(dear.is_done, "the others did not wait for it");
         await(&rig, &dear);
         cr_expect(filter_is_given_up(dear.filter));
-        cr_expect_eq(dear.ask.n_sifted, 3, "three in a row are enough");
+        cr_expect_eq(dear.ask.n_answered, 3, "three in a row are enough");
         for (int i = 0; i < 3; i++)
-                cr_expect_eq(dear.sifts[i], SIFT_UNJUDGED);
+                cr_expect_eq(dear.answers[i], FILTER_UNJUDGED);
         cr_expect_str_eq(dear.given_up,
             "its filter takes too long: more than 400 ms for each of 3 events in a row, the last "
             "with the id 3; simplify it");
@@ -310,7 +310,7 @@ Test(queue, decides_about_slow_ones_one_after_the_other)
         while (n_given_up(dear, N_DEAR) == 0)
                 uv_run(&rig.loop, UV_RUN_ONCE);
         for (int i = 0; i < N_DEAR; i++) {
-                cr_expect_eq(dear[i].ask.n_sifted, i == 0 ? 3 : 0, "of %d", i);
+                cr_expect_eq(dear[i].ask.n_answered, i == 0 ? 3 : 0, "of %d", i);
                 cr_expect_eq(filter_is_slow(dear[i].filter), i > 0, "it has been found out");
         }
         for (int i = 0; i < N_DEAR; i++)
@@ -386,8 +386,8 @@ Test(queue, waits_for_a_server_that_cannot_answer)
         await(&rig, &asker);
         await(&rig, &other);
         for (int i = 0; i < 5; i++) {
-                cr_expect_eq(asker.sifts[i], SIFT_PASSED);
-                cr_expect_eq(other.sifts[i], SIFT_STOPPED);
+                cr_expect_eq(asker.answers[i], FILTER_PASSED);
+                cr_expect_eq(other.answers[i], FILTER_STOPPED);
         }
         cr_expect_eq(rig.n_back, 1);
         close_asker(&asker);
@@ -467,7 +467,8 @@ Test(queue, tells_the_slow_one_of_many_that_are_asked_together)
                 ask(&rig, &askers[i], 1, 4);
         for (int i = 0; i < N; i++) {
                 await(&rig, &askers[i]);
-                cr_expect_eq(askers[i].sifts[3], i == 7 || i == 8 ? SIFT_UNJUDGED : SIFT_PASSED);
+                cr_expect_eq(
+                    askers[i].answers[3], i == 7 || i == 8 ? FILTER_UNJUDGED : FILTER_PASSED);
                 cr_expect_not(filter_is_given_up(askers[i].filter));
                 close_asker(&askers[i]);
         }
@@ -562,8 +563,8 @@ Test(queue, forgets_a_slow_filter_whose_ask_was_withdrawn)
         ask(&rig, &good, 1, 10); /* waits for it */
         filter_queue_withdraw(&dear.ask);
         await(&rig, &good);
-        cr_expect_eq(good.ask.n_sifted, 10);
-        cr_expect_eq(dear.ask.n_sifted, 0);
+        cr_expect_eq(good.ask.n_answered, 10);
+        cr_expect_eq(dear.ask.n_answered, 0);
         cr_expect_not(filter_is_given_up(dear.filter));
         close_asker(&dear);
         close_asker(&good);

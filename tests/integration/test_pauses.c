@@ -94,7 +94,7 @@ static struct listener *listen_to(const char *dsn)
             .on_down = on_down,
             .on_refused = on_refused};
         static const struct outbox_news news = {
-            .on_rung = on_rung, .on_looking = on_looking, .on_looked = on_looked};
+            .on_rung = on_rung, .on_polling = on_looking, .on_polled = on_looked};
         struct listener *listener = xcalloc(1, sizeof *listener);
 
         listener->config = (struct postgres_config){.dsn = dsn_as_user(dsn, "relay"),

@@ -42,9 +42,9 @@ static void look(struct bell_world *world, int relay, int lane)
         at->is_rung[lane] = false;
         at->is_looking[lane] = true;
         world->n_looks++;
-        if (at->n_looking++ == 0) {
+        if (at->n_polling++ == 0) {
                 at->n_found_most = 0;
-                bell_looking(&at->bell, world->now_us);
+                bell_polling(&at->bell, world->now_us);
         }
         world_order(world, takes_us, LOOK_SEES, relay, lane, at->work_birth);
         world_order(
@@ -79,7 +79,7 @@ static bool serve_wish(struct bell_world *world, int relay)
         switch (bell_next_wish(&world->relays[relay].bell, &wait_ms)) {
         case BELL_NOTHING:
                 return false;
-        case BELL_LOOK_FOR_CROWD: /* there is none here */
+        case BELL_CHECK_CROWD: /* there is none here */
                 return true;
         case BELL_AWAIT:
                 send(world, relay, wait_ms * MS);
@@ -99,7 +99,7 @@ void relay_serve(struct bell_world *world, int relay)
         bell_own(&at->bell, relay_has_lane(at), world->now_us);
         while (serve_wish(world, relay))
                 ;
-        if (bell_wants_look(&at->bell, world->now_us))
+        if (bell_wants_poll(&at->bell, world->now_us))
                 for (int lane = 0; lane < N_LANES; lane++)
                         at->is_rung[lane] = true;
         for (int lane = 0; lane < N_LANES; lane++)
@@ -138,7 +138,7 @@ void relay_start(struct bell_world *world, int relay)
         bell_init(&at->bell, 3600 * 1000, POLL_MS);
         at->session = -1;
         at->awake_since_us = -1;
-        at->n_looking = 0;
+        at->n_polling = 0;
         memset(at->owns, 0, sizeof at->owns);
         memset(at->is_looking, 0, sizeof at->is_looking);
         world_order(world, dice_between(&world->dice, MS, 50 * MS), DOORBELL_IS_BACK, relay, 0,
@@ -236,8 +236,8 @@ static void take_answer_of_look(struct bell_world *world, int relay, int lane)
         at->is_looking[lane] = false;
         if (at->n_found[lane] > at->n_found_most)
                 at->n_found_most = at->n_found[lane];
-        if (--at->n_looking == 0)
-                bell_looked(&at->bell, at->n_found_most, world->now_us);
+        if (--at->n_polling == 0)
+                bell_polled(&at->bell, at->n_found_most, world->now_us);
         if (session != NULL && session->is_open && session->holds && at->awake_since_us >= 0 &&
             world->now_us - at->awake_since_us > GIVING_UP_US &&
             world->now_us - session->granted_us > GIVING_UP_US)
@@ -249,7 +249,7 @@ static void forget_lanes(struct bell_world *world, int relay)
         struct relay_model *at = &world->relays[relay];
 
         at->work_birth++;
-        at->n_looking = 0;
+        at->n_polling = 0;
         memset(at->owns, 0, sizeof at->owns);
         memset(at->is_looking, 0, sizeof at->is_looking);
         world_order(world, dice_between(&world->dice, MS, 300 * MS), WORK_IS_BACK, relay, 0,

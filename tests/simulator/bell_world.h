@@ -108,7 +108,7 @@ struct relay_model {
         int64_t last_answer_us;
         bool owns[N_LANES], is_rung[N_LANES], is_looking[N_LANES];
         uint64_t n_found[N_LANES];
-        unsigned n_looking;
+        unsigned n_polling;
         uint64_t n_found_most;
         int64_t awake_since_us;
 };

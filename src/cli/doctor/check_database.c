@@ -209,7 +209,7 @@ static void check_sequence(struct blocking_conn *conn, struct report *report)
 
 #define RING_TRIGGER                                                                               \
         "CREATE TRIGGER ring AFTER INSERT ON courier.outbox FOR EACH STATEMENT "                   \
-        "WHEN (NOT pg_catalog.pg_try_advisory_xact_lock_shared(1668248946, 0)) "                   \
+        "WHEN (NOT pg_catalog.pg_try_advisory_xact_lock_shared(" LOCK_CLASS ", 0)) "               \
         "EXECUTE FUNCTION courier.ring()"
 
 static void check_doorbell(

@@ -14,7 +14,7 @@
 #include "config/units.h"
 #include "config/values.h"
 #include "operator/endpoint_rows.h"
-#include "operator/pause_rows.h"
+#include "operator/sink_rows.h"
 #include "pg/array_literal.h"
 
 #include <ctype.h>

@@ -1,7 +1,7 @@
 /*
  * One request, from its first line until the client has its answer, and the body of an answer that
- * goes on. libmicrohttpd's daemon asks for more of such a body whenever the client takes more; while
- * there is nothing, its connection is suspended. What waits is bounded in size, and by the
+ * goes on. libmicrohttpd's daemon asks for more of such a body whenever the client takes more;
+ * while there is nothing, its connection is suspended. What waits is bounded in size, and by the
  * connection's deadline in time, which runs while something waits.
  */
 #include "base/alloc.h"

@@ -1,4 +1,5 @@
-/* What the two files of the HTTP server share: http_listener.c calls http_call.c, never the reverse. */
+/* What the two files of the HTTP server share: http_listener.c calls http_call.c, never the
+ * reverse. */
 #pragma once
 
 #include "base/bytes.h"

@@ -110,8 +110,8 @@ static enum MHD_Result ask(struct http_call *request)
         return MHD_YES;
 }
 
-/* Comes once when the head is complete, for each part of the body, when all of it is there, and once
- * more after a suspended request was resumed. */
+/* Comes once when the head is complete, for each part of the body, when all of it is there, and
+ * once more after a suspended request was resumed. */
 static enum MHD_Result on_access(void *owner, struct MHD_Connection *connection, const char *path,
     const char *method, const char *version, const char *part, size_t *part_length, void **context)
 {
@@ -203,7 +203,8 @@ void http_listener_destroy(struct http_listener *listener)
         close(MHD_quiesce_daemon(listener->daemon));
         list_for_each (link, &listener->requests)
                 http_call_resume(list_owner(link, struct http_call, link));
-        /* They are taken back, and the ends of streams written, as far as that goes without waiting. */
+        /* They are taken back, and the ends of streams written, as far as that goes without
+         * waiting. */
         for (int i = 0; i < CLOSING_TURNS; i++)
                 MHD_run(listener->daemon);
         socket_watch_destroy(listener->watch);

@@ -14,7 +14,8 @@
 struct listen_socket {
         int file;
         struct listen_address address;
-        /* Of the unix socket's file: whether it is still ours when we end. Inodes are used again. */
+        /* Of the unix socket's file: whether it is still ours when we end. Inodes are used
+         * again. */
         dev_t device;
         ino_t inode;
         struct timespec changed;

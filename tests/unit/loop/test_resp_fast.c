@@ -1,4 +1,4 @@
-#include "loop/resp_fast.h"
+#include "loop/redis_stream.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

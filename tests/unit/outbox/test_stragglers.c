@@ -1,4 +1,4 @@
-#include "outbox/stragglers.h"
+#include "outbox/cursor.h"
 #include "pg/array_literal.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-/* Whether writers need to ring, and when the relay looks by itself. */
+/* Whether writers need to ring, and when the relay polls by itself. */
 #include "wakeup/bell.h"
 
 #include <criterion/criterion.h>
@@ -28,13 +28,13 @@ static int64_t awaits(struct bell *bell)
         return wait_ms;
 }
 
-/* A look that takes that long. */
-static void look(struct bell *bell, int64_t now_us, int64_t took_us, uint64_t n_news)
+/* A poll that takes that long. */
+static void take_poll(struct bell *bell, int64_t now_us, int64_t took_us, uint64_t n_news)
 {
-        cr_expect(bell_wants_look(bell, now_us), "a look is wanted at %lld us", (long long)now_us);
-        cr_expect_not(bell_wants_look(bell, now_us), "asking marks it as done");
-        bell_looking(bell, now_us);
-        bell_looked(bell, n_news, now_us + took_us);
+        cr_expect(bell_wants_poll(bell, now_us), "a poll is wanted at %lld us", (long long)now_us);
+        cr_expect_not(bell_wants_poll(bell, now_us), "asking marks it as done");
+        bell_polling(bell, now_us);
+        bell_polled(bell, n_news, now_us + took_us);
 }
 
 static struct bell drowsy(void)
@@ -52,7 +52,7 @@ static struct bell asleep(void)
         struct bell bell = drowsy();
 
         bell_granted(&bell, 0);
-        cr_expect(bell_wants_look(&bell, 0));
+        cr_expect(bell_wants_poll(&bell, 0));
         return bell;
 }
 
@@ -78,10 +78,10 @@ Test(bell, neither_wants_nor_looks_for_anything_while_no_lane_is_ours)
         bell_connected(&bell, 0);
         bell_own(&bell, false, 0);
         bell_rung(&bell, 0);
-        bell_looking(&bell, 0);
-        bell_looked(&bell, true, 1);
+        bell_polling(&bell, 0);
+        bell_polled(&bell, true, 1);
         cr_expect(wishes(&bell, BELL_NOTHING));
-        cr_expect_not(bell_wants_look(&bell, 1));
+        cr_expect_not(bell_wants_poll(&bell, 1));
         cr_expect_eq(bell_next_due(&bell), -1);
 }
 
@@ -89,11 +89,11 @@ Test(bell, sleeps_only_when_the_lock_is_granted_and_looks_once_more)
 {
         struct bell bell = drowsy();
 
-        look(&bell, 0, 10, false);
+        take_poll(&bell, 0, 10, false);
         cr_expect_eq(bell.state, BELL_DROWSY);
         bell_granted(&bell, 1 * MS);
         cr_expect_eq(bell.state, BELL_ASLEEP);
-        look(&bell, 1 * MS, 10, true);
+        take_poll(&bell, 1 * MS, 10, true);
         cr_expect_eq(bell_next_due(&bell), -1, "it sleeps, whatever it found");
         cr_expect(wishes(&bell, BELL_NOTHING));
 }
@@ -104,7 +104,7 @@ Test(bell, looks_at_each_ring_while_it_sleeps)
 
         for (int i = 1; i <= 20; i++) {
                 bell_rung(&bell, i * 10 * MS);
-                look(&bell, i * 10 * MS, 100, true);
+                take_poll(&bell, i * 10 * MS, 100, true);
                 cr_expect_eq(bell.state, BELL_ASLEEP, "100 rings a second do no harm");
         }
 }
@@ -119,7 +119,7 @@ Test(bell, wakes_up_when_it_is_rung_often)
         cr_expect_eq(bell.state, BELL_AWAKE);
         cr_expect(wishes(&bell, BELL_GIVE_UP));
         cr_expect(wishes(&bell, BELL_NOTHING));
-        look(&bell, 114 * MS, 10, true);
+        take_poll(&bell, 114 * MS, 10, true);
 }
 
 Test(bell, takes_no_slow_rings_for_frequent_ones)
@@ -136,9 +136,9 @@ Test(bell, looks_every_millisecond_while_awake_and_finding_something)
         int64_t now_us = 0;
 
         for (int i = 0; i < 10; i++) {
-                look(&bell, now_us, 100, true);
+                take_poll(&bell, now_us, 100, true);
                 cr_expect_eq(bell_next_due(&bell), now_us + 100 + MS);
-                cr_expect_not(bell_wants_look(&bell, bell_next_due(&bell) - 1));
+                cr_expect_not(bell_wants_poll(&bell, bell_next_due(&bell) - 1));
                 now_us = bell_next_due(&bell);
                 bell_rung(&bell, now_us); /* by a writer who came before the lock was given up */
         }
@@ -149,7 +149,7 @@ Test(bell, looks_every_two_milliseconds_when_there_is_nothing)
 {
         struct bell bell = awake();
 
-        look(&bell, 0, 100, false);
+        take_poll(&bell, 0, 100, false);
         cr_expect_eq(bell_next_due(&bell), 100 + 2 * MS);
 }
 
@@ -157,7 +157,7 @@ Test(bell, leaves_the_database_four_times_as_long_as_looks_for_nothing_take)
 {
         struct bell bell = awake();
 
-        look(&bell, 0, 5 * MS, false);
+        take_poll(&bell, 0, 5 * MS, false);
         cr_expect_eq(bell_next_due(&bell), 5 * MS + 20 * MS);
 }
 
@@ -165,7 +165,7 @@ Test(bell, leaves_the_database_as_long_as_looks_with_news_take)
 {
         struct bell bell = awake();
 
-        look(&bell, 0, 5 * MS, true);
+        take_poll(&bell, 0, 5 * MS, true);
         cr_expect_eq(bell_next_due(&bell), 5 * MS + 5 * MS);
 }
 
@@ -173,9 +173,9 @@ Test(bell, orders_no_look_before_the_last_one_is_answered)
 {
         struct bell bell = awake();
 
-        cr_expect(bell_wants_look(&bell, 0));
+        cr_expect(bell_wants_poll(&bell, 0));
         cr_expect_eq(bell_next_due(&bell), -1);
-        cr_expect_not(bell_wants_look(&bell, 3600 * 1000 * MS));
+        cr_expect_not(bell_wants_poll(&bell, 3600 * 1000 * MS));
 }
 
 /* Looks every two milliseconds for as long. */
@@ -184,7 +184,7 @@ static int64_t stay_awake(struct bell *bell, int64_t from_us, int64_t for_us, un
         int64_t now_us = from_us;
 
         for (; now_us < from_us + for_us && bell->state == BELL_AWAKE; now_us += 2 * MS)
-                look(bell, now_us, 0, n_news_each);
+                take_poll(bell, now_us, 0, n_news_each);
         return now_us;
 }
 
@@ -199,7 +199,7 @@ Test(bell, gets_drowsy_when_there_is_little_news)
         cr_expect(wishes(&bell, BELL_NOTHING));
         now_us = stay_awake(&bell, now_us, 99 * MS, 0);
         cr_expect_eq(bell.state, BELL_AWAKE, "commits may come in groups");
-        look(&bell, now_us, 0, 16);
+        take_poll(&bell, now_us, 0, 16);
         now_us = stay_awake(&bell, now_us + 2 * MS, 1000 * MS, 0);
         cr_expect_eq(bell.state, BELL_DROWSY);
         cr_expect_leq(now_us, 1400 * MS);
@@ -212,7 +212,7 @@ Test(bell, gets_drowsy_when_a_hundred_come_in_a_second)
 
         cr_expect(wishes(&bell, BELL_GIVE_UP));
         for (int64_t i = 0; i < 100 && bell.state == BELL_AWAKE; i++)
-                look(&bell, i * 2 * MS, 0, i % 5 == 0);
+                take_poll(&bell, i * 2 * MS, 0, i % 5 == 0);
         cr_expect_eq(bell.state, BELL_DROWSY);
 }
 
@@ -224,7 +224,7 @@ Test(bell, looks_for_a_crowd_when_one_ring_follows_another)
         bell_rung(&bell, 1000 * MS);
         cr_expect(wishes(&bell, BELL_NOTHING), "after a long silence there can be none");
         bell_rung(&bell, 1200 * MS);
-        cr_expect(wishes(&bell, BELL_LOOK_FOR_CROWD));
+        cr_expect(wishes(&bell, BELL_CHECK_CROWD));
         cr_expect(wishes(&bell, BELL_NOTHING));
         bell_rung(&bell, 1299 * MS);
         cr_expect(wishes(&bell, BELL_NOTHING), "not so soon again");
@@ -232,7 +232,7 @@ Test(bell, looks_for_a_crowd_when_one_ring_follows_another)
         cr_expect_eq(bell.state, BELL_ASLEEP);
 
         bell_rung(&bell, 1301 * MS);
-        cr_expect(wishes(&bell, BELL_LOOK_FOR_CROWD));
+        cr_expect(wishes(&bell, BELL_CHECK_CROWD));
         bell_crowded(&bell, true, 1302 * MS);
         cr_expect_eq(bell.state, BELL_AWAKE);
         bell_crowded(&bell, true, 1303 * MS);
@@ -249,7 +249,7 @@ Test(bell, looks_for_a_crowd_between_two_waits)
         bell_rung(&bell, 1100 * MS);
         cr_expect(wishes(&bell, BELL_NOTHING), "the connection waits");
         bell_refused(&bell, 1200 * MS);
-        cr_expect(wishes(&bell, BELL_LOOK_FOR_CROWD));
+        cr_expect(wishes(&bell, BELL_CHECK_CROWD));
         cr_expect(wishes(&bell, BELL_AWAIT));
         bell_crowded(&bell, true, 1201 * MS);
         cr_expect_eq(bell.state, BELL_AWAKE);
@@ -264,7 +264,7 @@ Test(bell, looks_at_growing_intervals_while_drowsy)
         unsigned n_looks = 0;
 
         for (; now_us < 60000 * MS; n_looks++) {
-                look(&bell, now_us, 0, false);
+                take_poll(&bell, now_us, 0, false);
                 cr_expect_leq(bell_next_due(&bell), 2 * now_us + 2 * MS);
                 cr_expect_leq(bell_next_due(&bell), now_us + 5000 * MS);
                 now_us = bell_next_due(&bell);
@@ -276,22 +276,22 @@ Test(bell, is_rung_while_drowsy)
 {
         struct bell bell = drowsy();
 
-        look(&bell, 0, 0, false);
+        take_poll(&bell, 0, 0, false);
         bell_rung(&bell, 1 * MS);
-        look(&bell, 1 * MS, 0, true);
+        take_poll(&bell, 1 * MS, 0, true);
         cr_expect_eq(bell.state, BELL_DROWSY);
 }
 
-/* Rings order looks of their own; the pauses between the others depend on the time alone. */
+/* Rings order polls of their own; the pauses between the others depend on the time alone. */
 Test(bell, does_not_wait_longer_because_it_is_rung_while_drowsy)
 {
         struct bell bell = drowsy();
 
         for (int i = 0; i < 20; i++) {
-                look(&bell, i * 3 * MS, 0, true);
+                take_poll(&bell, i * 3 * MS, 0, true);
                 bell_rung(&bell, (i + 1) * 3 * MS);
         }
-        look(&bell, 60 * MS, 0, true);
+        take_poll(&bell, 60 * MS, 0, true);
         cr_expect_eq(bell.state, BELL_DROWSY);
         cr_expect_leq(bell_next_due(&bell), 120 * MS);
 }
@@ -315,9 +315,9 @@ Test(bell, sleeps_at_once_if_the_lock_was_granted_unwanted)
         ring(&bell, 8, 0, 0);
         stay_awake(&bell, 0, 100 * MS, 0);
         bell_granted(&bell, 101 * MS);
-        look(&bell, 102 * MS, 0, 0);
+        take_poll(&bell, 102 * MS, 0, 0);
         cr_expect_eq(bell.state, BELL_ASLEEP);
-        cr_expect(bell_wants_look(&bell, 102 * MS));
+        cr_expect(bell_wants_poll(&bell, 102 * MS));
         cr_expect(wishes(&bell, BELL_NOTHING));
 }
 
@@ -330,7 +330,7 @@ Test(bell, asks_again_and_begins_anew_when_the_time_was_up)
                 bell_refused(&bell, now_us);
                 wait_ms = wait_ms * 2 < 10000 ? wait_ms * 2 : 10000;
                 cr_expect_eq(awaits(&bell), wait_ms);
-                look(&bell, now_us, 0, false);
+                take_poll(&bell, now_us, 0, false);
                 cr_expect_eq(bell_next_due(&bell), now_us + 2 * MS);
                 now_us += wait_ms * MS;
         }
@@ -357,12 +357,12 @@ Test(bell, is_drowsy_when_the_lock_is_lost_in_its_sleep)
         bell_lost(&bell, 1000 * MS);
         cr_expect_eq(bell.state, BELL_DROWSY);
         cr_expect(wishes(&bell, BELL_NOTHING));
-        look(&bell, 1000 * MS, 0, false);
+        take_poll(&bell, 1000 * MS, 0, false);
         cr_expect_eq(bell_next_due(&bell), 1002 * MS);
 
         bell_connected(&bell, 2000 * MS);
         cr_expect_eq(awaits(&bell), 100);
-        look(&bell, 2000 * MS, 0, false);
+        take_poll(&bell, 2000 * MS, 0, false);
         cr_expect_eq(bell_next_due(&bell), 2002 * MS, "newcomers could skip the bell until now");
 }
 
@@ -370,10 +370,10 @@ Test(bell, begins_anew_when_the_wait_is_lost)
 {
         struct bell bell = drowsy();
 
-        look(&bell, 0, 0, false);
-        look(&bell, 1000 * MS, 0, false);
+        take_poll(&bell, 0, 0, false);
+        take_poll(&bell, 1000 * MS, 0, false);
         bell_lost(&bell, 1001 * MS);
-        look(&bell, 1001 * MS, 0, false);
+        take_poll(&bell, 1001 * MS, 0, false);
         cr_expect_eq(bell_next_due(&bell), 1003 * MS);
 }
 
@@ -384,11 +384,11 @@ Test(bell, polls_while_no_writer_can_be_made_to_ring)
 
         bell_own(&bell, true, 0);
         for (int i = 0; i < 30; i++, now_us = bell_next_due(&bell)) {
-                look(&bell, now_us, 0, false);
+                take_poll(&bell, now_us, 0, false);
                 cr_expect_leq(bell_next_due(&bell), now_us + 250 * MS);
         }
         cr_expect_gt(now_us, 1000 * MS);
-        look(&bell, now_us, 0, true);
+        take_poll(&bell, now_us, 0, true);
         cr_expect_eq(bell.state, BELL_AWAKE);
 }
 
@@ -397,15 +397,15 @@ Test(bell, keeps_to_new_intervals_from_the_next_look_on)
         struct bell polling = begin(), sweeping = drowsy();
 
         bell_own(&polling, true, 0);
-        look(&polling, 60000 * MS, 0, false);
+        take_poll(&polling, 60000 * MS, 0, false);
         bell_configure(&polling, 1000, 40);
-        cr_expect_eq(bell_next_due(&polling), 60250 * MS, "as it was when it looked");
-        look(&polling, 60250 * MS, 0, false);
+        cr_expect_eq(bell_next_due(&polling), 60250 * MS, "as it was when it polled");
+        take_poll(&polling, 60250 * MS, 0, false);
         cr_expect_eq(bell_next_due(&polling), 60290 * MS);
 
-        look(&sweeping, 60000 * MS, 0, false);
+        take_poll(&sweeping, 60000 * MS, 0, false);
         bell_configure(&sweeping, 1000, 40);
-        look(&sweeping, 65000 * MS, 0, false);
+        take_poll(&sweeping, 65000 * MS, 0, false);
         cr_expect_eq(bell_next_due(&sweeping), 66000 * MS);
 }
 
@@ -417,7 +417,7 @@ Test(bell, gives_up_the_lock_with_the_last_lane)
         bell_own(&bell, false, 0);
         cr_expect_eq(bell.state, BELL_OFF);
         cr_expect(wishes(&bell, BELL_GIVE_UP));
-        cr_expect_not(bell_wants_look(&bell, 0));
+        cr_expect_not(bell_wants_poll(&bell, 0));
 
         bell_own(&bell, true, 1 * MS);
         cr_expect_eq(bell.state, BELL_DROWSY);

@@ -1,10 +1,11 @@
-#include "operator/cursor_rows.h"
+#include "operator/sink_rows.h"
 
 #include "operator/selection.h"
 #include "outbox/schema.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The rest of a query about rows of courier.cursor as c: $1 a sink or NULL, $2 the sinks of a
  * configuration or NULL. */
@@ -20,18 +21,18 @@
         " CROSS JOIN LATERAL (SELECT c.sink <> ALL ($2::text[]) AS is_orphan) AS judged"           \
         " WHERE $1::text IS NULL OR c.sink = $1 ORDER BY c.sink, c.lane"
 
-#define ENDPOINT SELECTION_ENDPOINT("c")
+#define CURSOR_ENDPOINT SELECTION_ENDPOINT("c")
 
-static const char list_sql[] =
-    "SELECT c.sink, c.lane, " ENDPOINT ", place.reached, lag.behind,"
+static const char cursors_sql[] =
+    "SELECT c.sink, c.lane, " CURSOR_ENDPOINT ", place.reached, lag.behind,"
     " to_char(c.settled_at " AS_UTC_SECONDS "),"
     " 'pid ' || owner.pid || coalesce(' (' || nullif(owner.application_name, '') || ')', ''),"
     " CASE WHEN judged.is_orphan THEN 'ORPHAN' WHEN NOT judged.is_orphan THEN 'yes' END,"
     " judged.is_orphan" ABOUT_CURSORS;
 
-static const char list_json_sql[] =
+static const char cursors_json_sql[] =
     "SELECT (SELECT row_to_json(line) FROM (SELECT"
-    "  c.sink, c.lane, " ENDPOINT " AS endpoint, place.reached, lag.behind,"
+    "  c.sink, c.lane, " CURSOR_ENDPOINT " AS endpoint, place.reached, lag.behind,"
     "  to_char(c.settled_at " AS_UTC ") AS settled_at,"
     "  CASE WHEN owner.pid IS NOT NULL THEN json_build_object('pid', owner.pid,"
     "    'application_name', owner.application_name, 'client', host(owner.client_addr))"
@@ -65,7 +66,8 @@ struct rows *cursors_read(struct blocking_conn *conn, const char *sink, const ch
 {
         const struct parameter parameters[] = {{.value = sink}, {.value = sinks}};
 
-        return blocking_conn_query(conn, as_json ? list_json_sql : list_sql, parameters, 2, error);
+        return blocking_conn_query(
+            conn, as_json ? cursors_json_sql : cursors_sql, parameters, 2, error);
 }
 
 static struct rows *query(
@@ -111,4 +113,89 @@ bool cursors_drop(struct blocking_conn *conn, const char *sink, int lane, struct
                 return false;
         rows_free(rows);
         return blocking_conn_run(conn, "COMMIT", error);
+}
+
+#define MAX_REASON_BYTES 500
+
+#define PAUSE_COLUMNS " sink, by, to_char(paused_at " AS_UTC_SECONDS "), reason"
+
+static const char pauses_sql[] =
+    "SELECT" PAUSE_COLUMNS
+    " FROM courier.pause WHERE $1::text IS NULL OR sink = $1 ORDER BY sink, by";
+
+static const char pauses_json_sql[] =
+    "SELECT (SELECT row_to_json(line) FROM (SELECT sink, by, reason,"
+    " to_char(paused_at " AS_UTC ") AS paused_at) AS line)"
+    " FROM courier.pause WHERE $1::text IS NULL OR sink = $1 ORDER BY sink, by";
+
+/* xmax is 0 in a row that was inserted, not updated. */
+const char pause_add_sql[] =
+    "INSERT INTO courier.pause AS old (sink, by, reason) VALUES ($1::text, 'operator', $2::text)"
+    " ON CONFLICT (sink, by) DO UPDATE SET reason = coalesce(excluded.reason, old.reason)"
+    " RETURNING xmax <> 0";
+
+const char pause_remove_sql[] =
+    "WITH removed AS (DELETE FROM courier.pause WHERE sink = $1::text RETURNING *)"
+    " SELECT" PAUSE_COLUMNS " FROM removed ORDER BY by";
+
+static const char sink_known_sql[] =
+    "SELECT EXISTS (SELECT FROM courier.cursor WHERE sink = $1::text)"
+    " OR EXISTS (SELECT FROM courier.pause WHERE sink = $1::text)";
+
+struct rows *pauses_read(
+    struct blocking_conn *conn, const char *sink, bool as_json, struct error *error)
+{
+        const struct parameter parameter = {.value = sink};
+
+        return blocking_conn_query(
+            conn, as_json ? pauses_json_sql : pauses_sql, &parameter, 1, error);
+}
+
+bool pauses_add(struct blocking_conn *conn, const char *sink, const char *reason,
+    bool *out_was_paused, struct error *error)
+{
+        const struct parameter parameters[] = {{.value = sink}, {.value = reason}};
+        struct rows *rows = blocking_conn_query(conn, pause_add_sql, parameters, 2, error);
+
+        if (rows == NULL)
+                return false;
+        *out_was_paused = rows_bool(rows, 0, 0);
+        rows_free(rows);
+        return true;
+}
+
+struct rows *pauses_remove(struct blocking_conn *conn, const char *sink, struct error *error)
+{
+        const struct parameter parameter = {.value = sink};
+
+        return blocking_conn_query(conn, pause_remove_sql, &parameter, 1, error);
+}
+
+bool pauses_knows_sink(
+    struct blocking_conn *conn, const char *sink, bool *out_known, struct error *error)
+{
+        const struct parameter parameter = {.value = sink};
+        struct rows *rows = blocking_conn_query(conn, sink_known_sql, &parameter, 1, error);
+
+        if (rows == NULL)
+                return false;
+        *out_known = rows_bool(rows, 0, 0);
+        rows_free(rows);
+        return true;
+}
+
+/* It ends up in a line of the relay's log and in tables. */
+bool pause_check_reason(const char *reason, const char *name, struct error *error)
+{
+        if (reason == NULL)
+                return true;
+        if (strlen(reason) > MAX_REASON_BYTES)
+                return error_set(
+                    error, ERROR_USAGE, "%s is longer than %d bytes", name, MAX_REASON_BYTES);
+        for (const char *at = reason; *at != '\0'; at++)
+                if ((unsigned char)*at < ' ' || *at == 0x7f)
+                        return error_set(error, ERROR_USAGE,
+                            "%s has a control character at byte %d; it must be one line", name,
+                            (int)(at - reason) + 1);
+        return true;
 }
