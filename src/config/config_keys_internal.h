@@ -13,5 +13,5 @@
         const struct config_block name = {                                                         \
             .keys = (rows), .n_keys = sizeof(rows) / sizeof *(rows), .struct_bytes = sizeof(type)}
 
-/* The blocks of the kinds of sinks: sink_keys.c. */
+/* The blocks of the kinds of sinks: sink_config.c. */
 extern const struct config_block redis_block, http_block, email_block, stdout_block, module_block;
