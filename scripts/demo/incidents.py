@@ -100,7 +100,8 @@ class Incident:
                 END LOOP;
               END $$""")
 
-    def await_true(self, condition, what, deadline_s=30):
+    def await_true(self, condition, what, deadline_s=120):
+        """The deadline is for slow disks: before a queue of 0.5 GB shrinks, each listening backend reads it."""
         deadline = time.monotonic() + deadline_s
         while not condition():
             if time.monotonic() > deadline:
