@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* If the caller closed one of them, a socket or file of ours would take its number and get the output. */
+/* If the caller closed one of them, a socket or file of ours would take its number and get the
+ * output. */
 static bool open_missing_standard_files(void)
 {
         for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
@@ -20,8 +21,8 @@ static bool open_missing_standard_files(void)
         return true;
 }
 
-/* Without memory for a buffer glibc uses one of a single byte, and losing output then is no error of the
- * stream. */
+/* Without memory for a buffer glibc uses one of a single byte, and losing output then is no
+ * error of the stream. */
 static void give_output_a_buffer(void)
 {
         static char buffer[BUFSIZ];

@@ -79,7 +79,8 @@ static const char *option_choices(
         return NULL;
 }
 
-/* The first line of a help text, within single quotes of a shell; `mask` gets a backslash before it. */
+/* The first line of a help text, within single quotes of a shell; `mask` gets a backslash before
+ * it. */
 static void print_quoted(const char *text, const char *mask)
 {
         for (; *text != '\0' && *text != '\n'; text++)

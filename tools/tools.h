@@ -6,7 +6,8 @@
 
 #include "base/error.h"
 
-/* A script that completes command lines in that shell: "bash", "zsh" or "fish". Else ERROR_USAGE. */
+/* A script that completes command lines in that shell: "bash", "zsh" or "fish". Else
+ * ERROR_USAGE. */
 bool completion_print(const char *shell, struct error *error);
 
 /* Copies a manual page in the language of scdoc from standard input, and puts what the tables say

@@ -51,8 +51,8 @@ struct pgcourier_module {
         uint32_t interface; /* first, whatever else changes */
         struct pgcourier_sizes sizes;
         const char *version; /* the module's own, for people: "1.2.0" */
-        /* How many threads of libuv's pool each instance keeps busy at a time, by uv_queue_work() or
-         * uv_fs_*(); 0 to 64. pgcourier makes the pool large enough for all. */
+        /* How many threads of libuv's pool each instance keeps busy at a time, by
+         * uv_queue_work() or uv_fs_*(); 0 to 64. pgcourier makes the pool large enough for all. */
         uint32_t threads;
         const struct sink_ops *ops; /* `kind` is a word of its own: 1 to 31 of a-z, 0-9, - and _ */
 };

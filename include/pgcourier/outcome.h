@@ -50,8 +50,8 @@ struct outcome {
                                 * destination that asked us to wait): costs no attempt, and comes
                                 * back after delay_ms, which must be set */
 
-        /* SINK_DOWN only: credentials, configuration, a destination that wants no more. Waiting will
-         * not mend it, so the sink is paused where people see it, and tried rarely. */
+        /* SINK_DOWN only: credentials, configuration, a destination that wants no more. Waiting
+         * will not mend it, so the sink is paused where people see it, and tried rarely. */
         bool needs_operator;
         bool is_gone; /* with needs_operator: the receiver said that it wants no more, ever */
 

@@ -39,13 +39,14 @@ struct admin_operations {
          * answer; then on_done does not come. Else it comes with the new status, or when that takes
          * too long. on_done may be NULL. */
         bool (*look_again)(void *owner, admin_done_fn *on_done, void *context);
-        /* {"paused": true, "was_paused": bool}; the reason is one line of at most 500 bytes, or NULL */
+        /* {"paused": true, "was_paused": bool}; the reason is one line of at most 500 bytes, or
+         * NULL */
         void (*pause)(void *owner, const char *sink, const char *reason, admin_done_fn *on_done,
             void *context);
         /* {"paused": false, "removed": n} */
         void (*resume)(void *owner, const char *sink, admin_done_fn *on_done, void *context);
-        /* {"dead": […], "more": bool}: at most `limit` with an id below `before` (0: the newest), of
-         * one sink or (NULL) of all; without payloads and headers. */
+        /* {"dead": […], "more": bool}: at most `limit` with an id below `before` (0: the
+         * newest), of one sink or (NULL) of all; without payloads and headers. */
         void (*list_dead)(void *owner, const char *sink, int64_t before, unsigned limit,
             admin_done_fn *on_done, void *context);
         /* {"redriven": n, "kept": n, "words": …}, {"dropped": n}. In batches, each a transaction:

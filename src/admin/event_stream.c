@@ -93,7 +93,8 @@ static bool any_wants_status(const struct event_streams *streams)
         return false;
 }
 
-/* A client that wants no status gets a comment, so that both sides notice when the other has gone. */
+/* A client that wants no status gets a comment, so that both sides notice when the other has
+ * gone. */
 static void on_tick(void *owner)
 {
         struct event_streams *streams = owner;

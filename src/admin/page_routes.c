@@ -1,5 +1,5 @@
-/* The live page: its files, compiled in as gzip. Nothing in them is about this relay: what they show
- * they ask for, with the token where one is needed. */
+/* The live page: its files, compiled in as gzip. Nothing in them is about this relay: what they
+ * show they ask for, with the token where one is needed. */
 #include "admin/admin_internal.h"
 #include "admin/http/answer.h"
 #include "base/alloc.h"

@@ -29,12 +29,12 @@ json_t *status_document(const struct status_basis *basis);
 json_t *status_delivery(const struct recent_delivery *delivery);
 
 /*
- * Whether the relay is ready, and why not: [{"name", "ok", "words"}…], a new reference. The telemetry has
- * been refreshed.
+ * Whether the relay is ready, and why not: [{"name", "ok", "words"}…], a new reference. The
+ * telemetry has been refreshed.
  *
- * A destination that is down does not make the relay unready: its events wait, as they should, and a
- * relay that an orchestrator stopped for that would not deliver to the other destinations either. A
- * sink that makes no progress for no known reason does make it unready.
+ * A destination that is down does not make the relay unready: its events wait, as they should, and
+ * a relay that an orchestrator stopped for that would not deliver to the other destinations either.
+ * A sink that makes no progress for no known reason does make it unready.
  */
 json_t *readiness_conditions(const struct telemetry *telemetry, bool *out_is_ready);
 

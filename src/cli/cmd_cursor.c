@@ -283,9 +283,9 @@ const struct command cursor_command = {
 };
 
 /*
- * rewind moves a sink's cursor back, so that everything from there on is delivered again. rewind.sql
- * says why nothing is lost. A relay that owns the lane keeps its position in memory and would overwrite
- * the cursor, so none may own it.
+ * rewind moves a sink's cursor back, so that everything from there on is delivered again.
+ * rewind.sql says why nothing is lost. A relay that owns the lane keeps its position in memory and
+ * would overwrite the cursor, so none may own it.
  */
 enum { REWIND_SINK, REWIND_LANE, REWIND_TO, REWIND_YES };
 

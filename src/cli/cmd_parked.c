@@ -1,5 +1,5 @@
-/* Parked deliveries: list them, skip them, retry them at once. The relay owns them; these commands only
- * mark them. */
+/* Parked deliveries: list them, skip them, retry them at once. The relay owns them; these
+ * commands only mark them. */
 #include "cli/bulk.h"
 #include "cli/commands.h"
 #include "cli/table.h"

@@ -9,8 +9,8 @@
 /* JSON as it stands there, @FILE, or - for standard input. */
 bool publish_read_payload(const char *value, struct bytes *out_payload, struct error *error);
 
-/* Of all values of that option, NAME=VALUE each: *out_json becomes a JSON object as text, or NULL if
- * there is none. */
+/* Of all values of that option, NAME=VALUE each: *out_json becomes a JSON object as text, or
+ * NULL if there is none. */
 bool publish_make_headers(
     const struct arguments *arguments, unsigned option, char **out_json, struct error *error);
 

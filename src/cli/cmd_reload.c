@@ -1,5 +1,5 @@
-/* Makes a running relay reload its configuration: through its admin endpoint, which answers, or by SIGHUP,
- * which does not. */
+/* Makes a running relay reload its configuration: through its admin endpoint, which answers, or
+ * by SIGHUP, which does not. */
 #include "base/alloc.h"
 #include "cli/admin_client.h"
 #include "cli/commands.h"

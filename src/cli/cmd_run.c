@@ -38,9 +38,9 @@ static unsigned count_threads(const struct config *config)
         return n_threads;
 }
 
-/* libuv starts its threads at first use and never more. E-mail blocks one thread for each message under
- * way, standard output one, a module as many as it says; no sink may wait for the threads of another.
- * Returns the number of threads. */
+/* libuv starts its threads at first use and never more. E-mail blocks one thread for each
+ * message under way, standard output one, a module as many as it says; no sink may wait for the
+ * threads of another. Returns the number of threads. */
 static unsigned size_thread_pool(const struct config *config)
 {
         const unsigned max_threads = 1024; /* libuv's */
@@ -54,8 +54,8 @@ static unsigned size_thread_pool(const struct config *config)
         return n_threads < max_threads ? (unsigned)n_threads : max_threads;
 }
 
-/* How many files are open when everything is busy. A receiver that keeps its connection open between two
- * events takes one more. */
+/* How many files are open when everything is busy. A receiver that keeps its connection open
+ * between two events takes one more. */
 static uint64_t count_files(const struct config *config)
 {
         const uint64_t of_our_own = 32;
@@ -132,7 +132,8 @@ static void touch_modules(const struct config *config)
         }
 }
 
-/* Runs on a thread of its own, so that a folder that does not answer blocks that thread and not the loop. */
+/* Runs on a thread of its own, so that a folder that does not answer blocks that thread and not
+ * the loop. */
 static struct config *load_again(
     const char *path, const char *text, size_t length, struct error *error)
 {

@@ -1,4 +1,5 @@
-/* The schema: made and brought up to date, fitted to another cluster, and its partitions maintained. */
+/* The schema: made and brought up to date, fitted to another cluster, and its partitions
+ * maintained. */
 #include "cli/commands.h"
 #include "cli/connect.h"
 #include "config/units.h"
@@ -47,7 +48,8 @@ static bool apply_missing(
         return true;
 }
 
-/* The missing migrations, then the applied ones, including those that this program does not know. */
+/* The missing migrations, then the applied ones, including those that this program does not
+ * know. */
 static void print_status(const struct schema_status *status)
 {
         for (const struct migration *at = schema_migrations; at->version != 0; at++)

@@ -1,5 +1,5 @@
-/* A test event, followed to each sink that takes it: the way to try a setup, and to find out where an
- * event is stuck. */
+/* A test event, followed to each sink that takes it: the way to try a setup, and to find out
+ * where an event is stuck. */
 #include "base/bytes.h"
 #include "cli/cmd_publish.h"
 #include "cli/commands.h"

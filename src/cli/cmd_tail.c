@@ -119,8 +119,8 @@ static void append_argument(
         curl_free(escaped);
 }
 
-/* The relay stays silent about a misspelt name, so the database is asked. If it does not answer, the
- * command follows all the same. */
+/* The relay stays silent about a misspelt name, so the database is asked. If it does not answer,
+ * the command follows all the same. */
 static bool endpoint_exists(const char *config_path, const char *name, struct error *error)
 {
         struct error ignored;

@@ -1,5 +1,5 @@
-/* The command line → one command. Also the two commands that serve the command line itself: help and
- * completion. */
+/* The command line → one command. Also the two commands that serve the command line itself: help
+ * and completion. */
 #include "cli/commands.h"
 
 #include "base/bytes.h"
@@ -231,8 +231,8 @@ const struct command completion_command = {
     .is_hidden = true,
 };
 
-/* With a connection of its own if it asks for one. What the last statement failed by is an error that
- * may have better words. */
+/* With a connection of its own if it asks for one. What the last statement failed by is an error
+ * that may have better words. */
 static bool run(struct arguments *arguments, struct error *error)
 {
         const struct command *root = arguments->root;

@@ -39,6 +39,6 @@ extern const struct exit_code {
         const char *meaning;
 } exit_codes[];
 
-/* Runs the command that the process was started with: argv[1] names it. The order of argv's words may
- * change. */
+/* Runs the command that the process was started with: argv[1] names it. The order of argv's
+ * words may change. */
 bool commands_run(int argc, char **argv, struct error *error);

@@ -8,9 +8,9 @@
 
 struct arguments;
 
-/* As --dsn or -c of the command line says, or libpq's environment. The connection is the frame's: it
- * closes it when the command has returned, and puts what the server refused last into words. Once in
- * a command. NULL and *error. */
+/* As --dsn or -c of the command line says, or libpq's environment. The connection is the
+ * frame's: it closes it when the command has returned, and puts what the server refused last
+ * into words. Once in a command. NULL and *error. */
 struct blocking_conn *command_connect(const struct arguments *arguments, struct error *error)
     __attribute__((warn_unused_result));
 

@@ -34,7 +34,8 @@ bool input_sink_name(const char *name, struct error *error) __attribute__((warn_
 bool input_lane(const char *value, int all, int *out_lane, struct error *error)
     __attribute__((warn_unused_result));
 
-/* An id, a time, how long ago, or "beginning". `option` is for messages; the position borrows `word`. */
+/* An id, a time, how long ago, or "beginning". `option` is for messages; the position borrows
+ * `word`. */
 bool input_log_position(
     struct log_position *out_position, const char *option, const char *word, struct error *error);
 

@@ -8,8 +8,8 @@
 struct arguments;
 struct command;
 
-/* Remembers --config, made absolute because the command is pasted elsewhere, and --dsn without its secrets.
- * Once, at the start. */
+/* Remembers --config, made absolute because the command is pasted elsewhere, and --dsn without
+ * its secrets. Once, at the start. */
 void remedy_init(const struct command *const commands[], const struct arguments *arguments);
 
 /* The file, absolute; NULL: there was no --config. */
@@ -18,8 +18,8 @@ const char *remedy_config(void);
 /* The absolute path of a file named on the command line. The caller's to free. */
 char *remedy_absolute(const char *path);
 
-/* The text with `-c FILE`, or `--dsn DSN`, in each such command that takes it and names no database;
- * nothing is added if nothing was given. The caller's to free. */
+/* The text with `-c FILE`, or `--dsn DSN`, in each such command that takes it and names no
+ * database; nothing is added if nothing was given. The caller's to free. */
 char *remedy_complete(const char *text);
 
 /* Prints a completed line on standard output, at once. */

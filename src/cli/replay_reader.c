@@ -91,7 +91,8 @@ static bool ask(struct replay_reader *reader, struct ids *chosen, bool *out_is_t
         return true;
 }
 
-/* Skips an event that the filter took too long for. As in the relay, the third in a row is an error. */
+/* Skips an event that the filter took too long for. As in the relay, the third in a row is an
+ * error. */
 static bool leave_out(struct replay_reader *reader, int64_t id, struct error *error)
 {
         char *name;

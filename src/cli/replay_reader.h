@@ -34,8 +34,8 @@ void replay_reader_init(struct replay_reader *reader, struct blocking_conn *conn
     const struct history_range *range, const struct destination *destination, int n_rows);
 void replay_reader_deinit(struct replay_reader *reader);
 
-/* Adds the ids of the next events that are taken, n_max at most and perhaps none. No call takes long
- * because of a filter. */
+/* Adds the ids of the next events that are taken, n_max at most and perhaps none. No call takes
+ * long because of a filter. */
 bool replay_reader_read(struct replay_reader *reader, int n_max, struct array_literal *ids,
     int64_t *out_n_taken, bool *out_is_end, struct error *error)
     __attribute__((warn_unused_result));

@@ -1,5 +1,5 @@
-/* Prints one line for each step of the event. A lane that is paused or has no relay is reported at once;
- * when no lane is left that can move, the waiting ends. */
+/* Prints one line for each step of the event. A lane that is paused or has no relay is reported
+ * at once; when no lane is left that can move, the waiting ends. */
 #include "cli/send_follow.h"
 
 #include "base/alloc.h"
@@ -18,8 +18,8 @@
 #define FIRST_POLL_MS 5
 #define LAST_POLL_MS  50
 
-/* A sink with more receivers than this gets one line for all that have the event, so that the lines about
- * trouble stand out. */
+/* A sink with more receivers than this gets one line for all that have the event, so that the
+ * lines about trouble stand out. */
 #define MANY 5
 
 /* What was last printed of a lane. */
@@ -62,8 +62,8 @@ static void not_taken(struct followed_lane *lane, const char *why)
                 remedy_print("%s: not taken: %s", lane->name, why);
 }
 
-/* Asks the filters of a lane, if it has any. One that takes too long makes the event a dead letter, unless
- * the receiver is not active: then the event waits. */
+/* Asks the filters of a lane, if it has any. One that takes too long makes the event a dead
+ * letter, unless the receiver is not active: then the event waits. */
 static bool ask_filters(
     struct following *following, struct followed_lane *lane, struct error *error)
 {

@@ -19,7 +19,7 @@ struct http_config;
 /* Who chose the URL, and so how far it is trusted. */
 enum url_origin {
         URL_OF_CONFIG, /* the operator: anything but the metadata of clouds */
-        URL_OF_TABLE, /* anyone who may write the table: public addresses and the usual ports only */
+        URL_OF_TABLE,  /* a writer of the table: public addresses and the usual ports only */
 };
 
 /* `config` is borrowed for the call; its networks and ports have been checked. */

@@ -1,6 +1,6 @@
 /*
- * uv_dlopen() would bind functions when they are first called, and so end the program in the middle of
- * its work if one is missing. Hence dlopen(): what a module lacks is found when it is loaded.
+ * uv_dlopen() would bind functions when they are first called, and so end the program in the middle
+ * of its work if one is missing. Hence dlopen(): what a module lacks is found when it is loaded.
  */
 #include "sinks/registry.h"
 

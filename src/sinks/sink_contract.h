@@ -21,9 +21,9 @@ void sink_cancel(struct sink *sink);
 void sink_probe(struct sink *sink, sink_probed_fn *on_probed, void *owner);
 void sink_close(struct sink *sink, sink_closed_fn *on_closed, void *owner);
 
-/* For a kind's close(): calls destroy(), which frees the sink and closes its handles, in a later turn
- * of the loop, since the caller may still use what the sink owns; then, when the handles are gone,
- * on_closed(). */
+/* For a kind's close(): calls destroy(), which frees the sink and closes its handles, in a later
+ * turn of the loop, since the caller may still use what the sink owns; then, when the handles
+ * are gone, on_closed(). */
 typedef void sink_destroy_fn(struct sink *sink);
 void sink_close_later(
     struct sink *sink, sink_destroy_fn *destroy, sink_closed_fn *on_closed, void *owner);

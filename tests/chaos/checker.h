@@ -2,10 +2,10 @@
  * Judges a chaos run: what the writers committed against what arrived at one sink and what became a
  * dead letter there. Pure, so that each fault it must find can be planted in a test.
  *
- * Arriving twice is allowed, for a reason: between the two arrivals, something must have happened to
- * that sink (an incident) that can repeat events, and an incident that has a bound may not be the
- * reason for more than that. Of several, the first after the earlier arrival counts: what is repeated
- * was unsettled when it happened.
+ * Arriving twice is allowed, for a reason: between the two arrivals, something must have happened
+ * to that sink (an incident) that can repeat events, and an incident that has a bound may not be
+ * the reason for more than that. Of several, the first after the earlier arrival counts: what is
+ * repeated was unsettled when it happened.
  */
 #pragma once
 
@@ -65,8 +65,8 @@ struct chaos_history {
         size_t n_dear;
         const struct chaos_incident *incidents; /* in order of their beginning */
         size_t n_incidents;
-        /* Nothing was wrong between these two: what was committed then has to arrive soon, or soon after
-         * another one. */
+        /* Nothing was wrong between these two: what was committed then has to arrive soon, or
+         * soon after another one. */
         int64_t calm_from_us, calm_until_us;
 };
 

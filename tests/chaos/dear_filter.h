@@ -1,8 +1,8 @@
 /*
- * A customer who now and then gives the receiver "choosy" a filter that takes very long for ordinary
- * events. Whatever the filter, it holds for each of our events: with enough time the receiver gets them
- * all. Nothing of its own is to be missing, but for dead letters that name the filter, and no other
- * receiver is to notice anything.
+ * A customer who now and then gives the receiver "choosy" a filter that takes very long for
+ * ordinary events. Whatever the filter, it holds for each of our events: with enough time the
+ * receiver gets them all. Nothing of its own is to be missing, but for dead letters that name the
+ * filter, and no other receiver is to notice anything.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * What the writers of a chaos run publish, and for whom. One event serves all sinks: its payload is a
- * mail whose subject says which event it is, and a few are such that their destination never takes
- * them. Everything follows from the writer and the number, so nothing needs to be remembered.
+ * What the writers of a chaos run publish, and for whom. One event serves all sinks: its payload is
+ * a mail whose subject says which event it is, and a few are such that their destination never
+ * takes them. Everything follows from the writer and the number, so nothing needs to be remembered.
  */
 #pragma once
 
@@ -52,7 +52,8 @@ char *chaos_event_sql(bool with_refusals);
 struct chaos_event chaos_event(
     unsigned writer, unsigned number, enum published fate, bool with_refusals);
 
-/* Finds in a payload, or in a whole mail, the writer, the number and when it is due (0: at once). */
+/* Finds in a payload, or in a whole mail, the writer, the number and when it is due (0: at
+ * once). */
 bool chaos_event_parse(
     const char *text, unsigned *out_writer, unsigned *out_number, int64_t *out_due_us);
 

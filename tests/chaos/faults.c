@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-/* What was on its way may still arrive for so long. Relays do not wait for PostgreSQL for longer: events
- * go on arriving, and then come again, until a session is seen to be lost. */
+/* What was on its way may still arrive for so long. Relays do not wait for PostgreSQL for
+ * longer: events go on arriving, and then come again, until a session is seen to be lost. */
 #define AFTERMATH_US (2 * INT64_C(1000000))
 
 /* What was not there at the last turn, or just before it, may have been there since. */
@@ -27,7 +27,8 @@ const char *cause_name(enum cause cause)
         return names[cause];
 }
 
-/* ---- the record --------------------------------------------------------------------------------- */
+/* ---- the record
+ * --------------------------------------------------------------------------------- */
 
 unsigned faults_n_kills(const struct faults *faults)
 {
@@ -95,7 +96,8 @@ size_t faults_add_relay_incident(
         return i;
 }
 
-/* ---- relays ------------------------------------------------------------------------------------- */
+/* ---- relays
+ * ------------------------------------------------------------------------------------- */
 
 /* Of a fault, or because of one. */
 static bool may_go_wrong(const struct faults *faults)
@@ -157,7 +159,8 @@ static void tell_newcomers(const struct world *world)
                 newcomers_note_nobody(world->newcomers, is_nobody);
 }
 
-/* ---- the plan ----------------------------------------------------------------------------------- */
+/* ---- the plan
+ * ----------------------------------------------------------------------------------- */
 
 /* A server that takes long to come back holds everything up: the plan then waits, rather than do at
  * once all that has become due meanwhile. */

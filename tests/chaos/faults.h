@@ -69,8 +69,8 @@ void faults_turn(struct faults *faults);
 /* Ends everything that is still going on; from now on faults_turn() only sees to the relays. */
 void faults_heal(struct faults *faults);
 
-/* For steps: a line of the log; an incident that is over at once but for its aftermath, and one that
- * cost a relay. The incident's index. */
+/* For steps: a line of the log; an incident that is over at once but for its aftermath, and one
+ * that cost a relay. The incident's index. */
 void faults_note(struct faults *faults, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 size_t faults_add_incident(

@@ -1,4 +1,5 @@
-/* What arrived in a world, and what became a dead letter there, against what its writers committed. */
+/* What arrived in a world, and what became a dead letter there, against what its writers
+ * committed. */
 #pragma once
 
 #include "chaos/faults.h"

@@ -1,7 +1,7 @@
 /*
- * A chaos run: writers publish while a plan made from a seed befalls the relays and everything around
- * them; then all is healed, everything has to arrive, and what arrived is judged. docs/chaos.md tells
- * how to run it and how to read its table.
+ * A chaos run: writers publish while a plan made from a seed befalls the relays and everything
+ * around them; then all is healed, everything has to arrive, and what arrived is judged.
+ * docs/chaos.md tells how to run it and how to read its table.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -45,7 +45,8 @@ struct run {
         bool is_verbose;
 };
 
-/* ---- the course of it --------------------------------------------------------------------------- */
+/* ---- the course of it
+ * --------------------------------------------------------------------------- */
 
 static void rest(void)
 {
@@ -82,9 +83,9 @@ static void let_commits_return_early(const struct world *world, bool do_let)
         PQfinish(admin);
 }
 
-/* Nothing happens but that writers come in bursts, stay open for long and are silent for longer. No
- * relay sweeps: what is not noticed at once would be late. So would be what waited for a customer's filter,
- * which is dear from DEAR_MOOD on and through the silence after it. */
+/* Nothing happens but that writers come in bursts, stay open for long and are silent for longer.
+ * No relay sweeps: what is not noticed at once would be late. So would be what waited for a
+ * customer's filter, which is dear from DEAR_MOOD on and through the silence after it. */
 static void keep_calm(struct run *run, int64_t length_ms)
 {
         struct world *world = &run->world;
@@ -139,8 +140,8 @@ static bool has_settled(struct run *run)
         return count_parked(&run->world) == 0;
 }
 
-/* A destination that has only events left that it refuses looks as if it were down, and they come to
- * their end at the pace of probes: minutes. In an application others follow them. */
+/* A destination that has only events left that it refuses looks as if it were down, and they
+ * come to their end at the pace of probes: minutes. In an application others follow them. */
 static void send_beacon(const struct world *world)
 {
         PGconn *admin = database_connect(world->dsn);
@@ -291,7 +292,8 @@ static void finish(struct run *run)
         fclose(run->log);
 }
 
-/* ---- the command line --------------------------------------------------------------------------- */
+/* ---- the command line
+ * --------------------------------------------------------------------------- */
 
 static void usage(void)
 {

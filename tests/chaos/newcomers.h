@@ -1,11 +1,11 @@
 /*
- * Receivers that come and go while others publish: each is inserted in a transaction that publishes for
- * it before and after the INSERT, mostly with a transaction id that it got before, and with neighbours
- * that commit meanwhile; or while no relay runs, with very many transactions until one does. Each has
- * a topic of its own, "fresh.gN", and is removed when it has got what it must.
+ * Receivers that come and go while others publish: each is inserted in a transaction that publishes
+ * for it before and after the INSERT, mostly with a transaction id that it got before, and with
+ * neighbours that commit meanwhile; or while no relay runs, with very many transactions until one
+ * does. Each has a topic of its own, "fresh.gN", and is removed when it has got what it must.
  *
- * What a receiver must get is what its own transaction publishes, before and after its INSERT, and what
- * is published later. What was committed before must not come.
+ * What a receiver must get is what its own transaction publishes, before and after its INSERT, and
+ * what is published later. What was committed before must not come.
  */
 #pragma once
 

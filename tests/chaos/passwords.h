@@ -1,6 +1,6 @@
 /*
- * The passwords that relays log in with, to PostgreSQL and to Redis: each in a file, and changed there
- * and at the server, one after the other.
+ * The passwords that relays log in with, to PostgreSQL and to Redis: each in a file, and changed
+ * there and at the server, one after the other.
  */
 #pragma once
 

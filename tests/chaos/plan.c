@@ -1,8 +1,8 @@
 /*
- * Four tracks: one for the relays, two for the world around them, one for a customer. Within a track one
- * step follows the other, so at most four are in force at once; between the two tracks of the world, no
- * two faults befall the same thing at the same time. The last of all are new passwords, when nothing
- * starts relays again that would wait for that.
+ * Four tracks: one for the relays, two for the world around them, one for a customer. Within a
+ * track one step follows the other, so at most four are in force at once; between the two tracks of
+ * the world, no two faults befall the same thing at the same time. The last of all are new
+ * passwords, when nothing starts relays again that would wait for that.
  */
 #include "chaos/plan.h"
 
@@ -145,8 +145,8 @@ static enum step_kind choose_for_world(uint64_t *random)
         }
 }
 
-/* One in each plan, and a longer one in a longer plan: as many transactions as an application has in
- * hours, or in a day. */
+/* One in each plan, and a longer one in a longer plan: as many transactions as an application
+ * has in hours, or in a day. */
 static int64_t plan_absence(struct chaos_plan *plan, uint64_t *random, int64_t at_ms)
 {
         struct chaos_step *step = append(plan, random, at_ms, STEP_RELAYS_AWAY);

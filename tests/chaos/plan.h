@@ -1,7 +1,7 @@
 /*
  * What will be done to the relay and its surroundings, when, and for how long: a function of the
- * seed and of nothing else. Three phases: clean stops and reloads only, kills only, and everything at
- * once. A customer's filters are no fault, and are changed in all of them.
+ * seed and of nothing else. Three phases: clean stops and reloads only, kills only, and everything
+ * at once. A customer's filters are no fault, and are changed in all of them.
  */
 #pragma once
 

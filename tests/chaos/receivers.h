@@ -1,7 +1,7 @@
 /*
- * The receivers of the sink that fans out: rows of courier.endpoint, changed
- * while the relays run. What is wanted is done as soon as PostgreSQL lets us. Those that come and go
- * all the time are elsewhere: newcomers.h.
+ * The receivers of the sink that fans out: rows of courier.endpoint, changed while the relays run.
+ * What is wanted is done as soon as PostgreSQL lets us. Those that come and go all the time are
+ * elsewhere: newcomers.h.
  */
 #pragma once
 

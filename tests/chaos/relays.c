@@ -75,8 +75,8 @@ void relay_slot_start(struct relay_slot *slot, bool may_crash)
         slot->is_reloading = false;
         crash = slot->crash_at != NULL ? xasprintf("PGCOURIER_CRASH_AT=%s", slot->crash_at)
                                        : xstrdup("PGCOURIER_NEVER_CRASH=1");
-        /* Reports go to files: a relay that is killed has no exit code to tell of them. A library that
-         * aborts without a word leaves at least a stack. */
+        /* Reports go to files: a relay that is killed has no exit code to tell of them. A
+         * library that aborts without a word leaves at least a stack. */
         asan = xasprintf("ASAN_OPTIONS=handle_abort=1:log_path=%s/sanitizer", slot->folder);
         ubsan = xasprintf("UBSAN_OPTIONS=log_path=%s/sanitizer:print_stacktrace=1", slot->folder);
         process_start(&slot->process,

@@ -68,8 +68,8 @@ void relay_slot_thaw(struct relay_slot *slot);
 /* Another configuration: by a reload as soon as it can be asked for one, or at its next start. */
 void relay_slot_configure(struct relay_slot *slot, const char *config);
 
-/* Sees whether it has ended. Aborts if it did so without being asked, with an exit code other than 0
- * or not in time, or has left a sanitizer's report. */
+/* Sees whether it has ended. Aborts if it did so without being asked, with an exit code other
+ * than 0 or not in time, or has left a sanitizer's report. */
 enum relay_news relay_slot_look(struct relay_slot *slot);
 
 /* How long it may take to stop. */

@@ -1,7 +1,7 @@
 /*
- * Takeovers are read from the relays' logs: a lane's owner is who logged lane_owned last. Those that
- * PostgreSQL itself was in the way of are left out; how fast lanes come back after PostgreSQL does is
- * counted on its own.
+ * Takeovers are read from the relays' logs: a lane's owner is who logged lane_owned last. Those
+ * that PostgreSQL itself was in the way of are left out; how fast lanes come back after PostgreSQL
+ * does is counted on its own.
  */
 #include "chaos/report.h"
 
@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- times -------------------------------------------------------------------------------------- */
+/* ---- times
+ * -------------------------------------------------------------------------------------- */
 
 struct times {
         struct span {
@@ -54,7 +55,8 @@ static void times_print(struct times *times, const char *what)
         free(times->each);
 }
 
-/* ---- who owned what ----------------------------------------------------------------------------- */
+/* ---- who owned what
+ * ----------------------------------------------------------------------------- */
 
 struct owning {
         int64_t at_us;
@@ -212,8 +214,8 @@ static void measure_destinations(const struct faults *faults, enum cause cause, 
                 for (int s = 0; s < N_SINKS && incident->judged.cause == cause; s++) {
                         const struct arrivals *arrivals = &faults->world->arrivals[s];
                         size_t next = 0;
-                        /* Of the one that is added anew, only what came since is known; and of those that
-                         * come and go, not whether there was anything to come. */
+                        /* Of the one that is added anew, only what came since is known; and of
+                         * those that come and go, not whether there was anything to come. */
                         if ((incident->judged.sinks >> s & 1u) == 0 || s == SINK_PASSING ||
                             s == SINK_FRESH)
                                 continue;
@@ -268,7 +270,8 @@ static void print_times(const struct faults *faults)
         free(ownings.each);
 }
 
-/* ---- counts ------------------------------------------------------------------------------------- */
+/* ---- counts
+ * ------------------------------------------------------------------------------------- */
 
 /* Some of the sinks: the columns of one table. */
 struct columns {

@@ -7,7 +7,8 @@
 #define NO_BOUND    UINT32_MAX
 #define REDIS_SINKS (1u << SINK_STREAM | 1u << SINK_ONCE)
 
-/* ---- relays ------------------------------------------------------------------------------------- */
+/* ---- relays
+ * ------------------------------------------------------------------------------------- */
 
 static bool kill_relay(struct faults *faults, unsigned relay)
 {
@@ -77,7 +78,8 @@ static void begin_reload(struct faults *faults, const struct chaos_step *step)
         configure_relay(faults, step->target, &settings);
 }
 
-/* ---- PostgreSQL --------------------------------------------------------------------------------- */
+/* ---- PostgreSQL
+ * --------------------------------------------------------------------------------- */
 
 static void terminate_some(struct faults *faults, unsigned variant)
 {
@@ -90,7 +92,8 @@ static void terminate_some(struct faults *faults, unsigned variant)
         terminate_sessions(faults, which[variant % 3]);
 }
 
-/* ---- passwords ---------------------------------------------------------------------------------- */
+/* ---- passwords
+ * ---------------------------------------------------------------------------------- */
 
 static bool is_file_first(const struct chaos_step *step)
 {
@@ -161,7 +164,8 @@ static void end_redis_password(struct faults *faults, const struct chaos_step *s
         lose_redis_connections(faults);
 }
 
-/* ---- destinations ------------------------------------------------------------------------------- */
+/* ---- destinations
+ * ------------------------------------------------------------------------------- */
 
 static const struct fault no_fault = {.kind = FAULT_NONE};
 static const struct fault refusal = {.kind = FAULT_REFUSE};
@@ -216,7 +220,8 @@ static bool is_without(const struct world *world, enum step_kind kind)
                    (without & WITHOUT_PASSWORDS) != 0);
 }
 
-/* ---- each step ---------------------------------------------------------------------------------- */
+/* ---- each step
+ * ---------------------------------------------------------------------------------- */
 
 bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *incident)
 {

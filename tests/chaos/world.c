@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* ---- HTTP --------------------------------------------------------------------------------------- */
+/* ---- HTTP
+ * --------------------------------------------------------------------------------------- */
 
-/* What it never takes is tried a few times. What it takes at other times it refuses for good, so that
- * the next one of the key is sent at once: should the relay end before it has written that down, the
- * refused one comes again, and perhaps is taken then. */
+/* What it never takes is tried a few times. What it takes at other times it refuses for good, so
+ * that the next one of the key is sent at once: should the relay end before it has written that
+ * down, the refused one comes again, and perhaps is taken then. */
 static bool refuses(
     const struct hook *hook, enum chaos_sink sink, const char *body, struct http_answer *out_answer)
 {
@@ -71,7 +72,8 @@ static void start_hook(struct world *world, struct hook *hook, enum chaos_sink s
         http_receiver_decide(hook->receiver, on_hook_request, hook);
 }
 
-/* ---- mail --------------------------------------------------------------------------------------- */
+/* ---- mail
+ * --------------------------------------------------------------------------------------- */
 
 void world_set_mail_mood(struct world *world, const char *mood)
 {
@@ -83,7 +85,8 @@ void world_start_mail(struct world *world)
         smtp_receiver_start(&world->smtp, (const char *[]){"--mood", world->mood_path, NULL});
 }
 
-/* ---- relays ------------------------------------------------------------------------------------- */
+/* ---- relays
+ * ------------------------------------------------------------------------------------- */
 
 const struct relay_settings the_usual = {.left_out = -1};
 
@@ -165,7 +168,8 @@ static void begin_relay(struct world *world, int i)
         relay_slot_start(&world->relays[i], false);
 }
 
-/* ---- all ---------------------------------------------------------------------------------------- */
+/* ---- all
+ * ---------------------------------------------------------------------------------------- */
 
 static void begin_postgres(struct world *world)
 {

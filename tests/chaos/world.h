@@ -1,4 +1,5 @@
-/* Everything a chaos run consists of: servers, roads between them, relays, writers, what arrived. */
+/* Everything a chaos run consists of: servers, roads between them, relays, writers, what
+ * arrived. */
 #pragma once
 
 #include "chaos/arrivals.h"

@@ -1,6 +1,6 @@
 /*
- * SWITCHES METHOD NUL PATH NUL HOST NUL AUTHORIZATION NUL TYPE NUL ARGUMENT NUL BODY: a request to the
- * admin endpoint. libmicrohttpd is left out: its calls are played by this file.
+ * SWITCHES METHOD NUL PATH NUL HOST NUL AUTHORIZATION NUL TYPE NUL ARGUMENT NUL BODY: a request to
+ * the admin endpoint. libmicrohttpd is left out: its calls are played by this file.
  */
 #include "admin/admin_internal.h"
 #include "admin/event_stream.h"

@@ -18,7 +18,8 @@ struct fuzz_input {
         size_t size;
 };
 
-/* Behind the last field comes "". To be freed: a block of its own, so that reading past it is seen. */
+/* Behind the last field comes "". To be freed: a block of its own, so that reading past it is
+ * seen. */
 char *fuzz_take_text(struct fuzz_input *input);
 char *fuzz_take_rest(struct fuzz_input *input, size_t *out_size);
 /* The next byte; 0 behind the end. */

@@ -1,6 +1,6 @@
 /*
- * TEXT NUL TYPE NUL ENTRY NUL ENTRY... against a matcher that tries everything: slow, so short, and too
- * simple to be wrong.
+ * TEXT NUL TYPE NUL ENTRY NUL ENTRY... against a matcher that tries everything: slow, so short, and
+ * too simple to be wrong.
  */
 #include "text/topic_pattern.h"
 

@@ -1,7 +1,7 @@
 /*
  * One text as a URL of a sink, checked strictly as for the configuration and taken as for a row of
- * courier.endpoint, and as the URL of a Redis. Where the first two accept it, they must find the same
- * host and port in it.
+ * courier.endpoint, and as the URL of a Redis. Where the first two accept it, they must find the
+ * same host and port in it.
  */
 #include "config/url.h"
 

@@ -1,5 +1,5 @@
-/* SECRET NUL ID NUL BODY: a secret is taken just if a decoder of its own can read it; then the signature
- * is that of OpenSSL's one-shot function. */
+/* SECRET NUL ID NUL BODY: a secret is taken just if a decoder of its own can read it; then the
+ * signature is that of OpenSSL's one-shot function. */
 #include "sinks/http/http_signing.h"
 
 #include "base/alloc.h"

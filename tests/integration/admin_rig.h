@@ -19,8 +19,8 @@ struct admin_rig {
         struct relay_process *relay;
 };
 
-/* `host` is "127.0.0.1", "0.0.0.0" or "unix:/path"; `settings` are more keys of the block, each with
- * a comma before it: ", token: x". Waits until the relay listens. */
+/* `host` is "127.0.0.1", "0.0.0.0" or "unix:/path"; `settings` are more keys of the block, each
+ * with a comma before it: ", token: x". Waits until the relay listens. */
 void admin_rig_start(
     struct admin_rig *rig, struct postgres *postgres, const char *host, const char *settings);
 void admin_rig_stop(struct admin_rig *rig); /* the relay ends with 0 */
@@ -32,5 +32,6 @@ json_t *admin_rig_json(struct admin_rig *rig, const char *method, const char *pa
 /* Waits until /readyz answers so. */
 void admin_rig_await_ready(struct admin_rig *rig, unsigned status);
 
-/* Waits until a member of the only sink in /api/status, a text or else written as JSON, begins so. */
+/* Waits until a member of the only sink in /api/status, a text or else written as JSON, begins
+ * so. */
 void admin_rig_await_sink(struct admin_rig *rig, const char *member, const char *expected);

@@ -16,8 +16,8 @@ struct failures_rig {
 void failures_rig_start(struct failures_rig *rig);
 void failures_rig_stop(struct failures_rig *rig);
 
-/* A row with sensible values: sink mail, topic t, key NULL, payload {} … `set`, if not NULL, are the
- * assignments of an UPDATE: "sink = 'web', key = '17'". IDs count from 1. */
+/* A row with sensible values: sink mail, topic t, key NULL, payload {} … `set`, if not NULL, are
+ * the assignments of an UPDATE: "sink = 'web', key = '17'". IDs count from 1. */
 void insert_dead_letter(struct failures_rig *rig, const char *set);
 void insert_parked(struct failures_rig *rig, const char *set);
 

@@ -12,8 +12,8 @@ struct certificate {
         char key_path[128];
 };
 
-/* Self-signed, for `subject_names` as openssl writes them ("DNS:localhost"); valid for so many days,
- * until yesterday with "-1". */
+/* Self-signed, for `subject_names` as openssl writes them ("DNS:localhost"); valid for so many
+ * days, until yesterday with "-1". */
 static inline void certificate_make_for(
     struct certificate *certificate, const char *subject_names, const char *days)
 {

@@ -1,4 +1,5 @@
-/* What the tests of settles with verdicts share: a database, a store, and verdicts in a line each. */
+/* What the tests of settles with verdicts share: a database, a store, and verdicts in a line
+ * each. */
 #pragma once
 
 #include "base/alloc.h"

@@ -1,6 +1,6 @@
 /*
- * One lane's store in the test's process, as the role "relay": the real session and statements, with
- * the test asking one thing at a time and waiting for the answer.
+ * One lane's store in the test's process, as the role "relay": the real session and statements,
+ * with the test asking one thing at a time and waiting for the answer.
  */
 #pragma once
 

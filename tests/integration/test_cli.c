@@ -1,4 +1,5 @@
-/* The command line as people and scripts meet it: what is refused, how, and what the rest prints. */
+/* The command line as people and scripts meet it: what is refused, how, and what the rest
+ * prints. */
 #include "support/program.h"
 
 #include "base/alloc.h"

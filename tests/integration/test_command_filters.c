@@ -10,7 +10,8 @@
 static struct relay_fixture fixture;
 static struct relay_process *relay;
 
-/* What commands ask without a bound of their own ends soon, too, and not with the machine's memory. */
+/* What commands ask without a bound of their own ends soon, too, and not with the machine's
+ * memory. */
 static void bound_statements(void)
 {
         char *sql =

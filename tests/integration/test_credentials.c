@@ -1,5 +1,5 @@
-/* Passwords and tokens that are changed under a running relay: in the server, and in the file that the
- * configuration names. No other step is needed. */
+/* Passwords and tokens that are changed under a running relay: in the server, and in the file
+ * that the configuration names. No other step is needed. */
 #include "base/alloc.h"
 #include "support/http_receiver.h"
 #include "support/program.h"
@@ -258,7 +258,8 @@ Test(credentials, of_redis_are_told_of_until_they_are_right)
         relay_destroy(relay);
 }
 
-/* As long as the file that is returned is there, that of the credentials does not answer. Free it. */
+/* As long as the file that is returned is there, that of the credentials does not answer. Free
+ * it. */
 static char *start_with_file_that_can_hang(struct relay_process **out_relay)
 {
         char *options = xasprintf("verify_asan_link_order=0:%s",

@@ -96,7 +96,8 @@ static int count_rings(PGconn *spectator)
         return n;
 }
 
-/* ---- the trigger -------------------------------------------------------------------------------- */
+/* ---- the trigger
+ * -------------------------------------------------------------------------------- */
 
 Test(doorbell_trigger, rings_only_while_the_lock_is_held_or_awaited)
 {
@@ -150,7 +151,8 @@ Test(doorbell_trigger, lets_a_wait_end_without_the_lock)
         relay_fixture_end(&fixture);
 }
 
-/* PostgreSQL gives back all locks of a cursor that fails within a savepoint, its rows from before stay. */
+/* PostgreSQL gives back all locks of a cursor that fails within a savepoint, its rows from
+ * before stay. */
 Test(doorbell_trigger, leaves_a_cursor_that_fails_in_a_savepoint_to_the_sweep)
 {
         struct relay_fixture fixture;
@@ -217,7 +219,8 @@ Test(doorbell_trigger, is_quietened_by_relays_only)
         relay_fixture_end(&fixture);
 }
 
-/* ---- a relay ------------------------------------------------------------------------------------ */
+/* ---- a relay
+ * ------------------------------------------------------------------------------------ */
 
 Test(doorbell, wakes_a_relay_that_sleeps)
 {
@@ -250,7 +253,8 @@ Test(doorbell, is_skipped_while_the_relay_is_awake)
         end(&fixture, relay);
 }
 
-/* Where commits are slow, those who ring wait for each other: few rings arrive, and many want to. */
+/* Where commits are slow, those who ring wait for each other: few rings arrive, and many want
+ * to. */
 Test(doorbell, is_skipped_when_writers_wait_for_each_other)
 {
         struct postgres *postgres = postgres_start_durable();
@@ -335,7 +339,8 @@ Test(doorbell, is_kept_without_the_lock_by_relays_that_poll)
         end(&fixture, relay);
 }
 
-/* ---- several relays ----------------------------------------------------------------------------- */
+/* ---- several relays
+ * ----------------------------------------------------------------------------- */
 
 Test(doorbell_of_many, wakes_all_that_sleep)
 {
@@ -388,7 +393,8 @@ Test(doorbell_of_many, is_left_alone_by_a_relay_that_stands_by)
         end(&fixture, standby);
 }
 
-/* ---- lost connections --------------------------------------------------------------------------- */
+/* ---- lost connections
+ * --------------------------------------------------------------------------- */
 
 /* Which of the relay's sessions it is. The one that owns lanes is `work`. */
 #define DOORBELL "query ~ 'await_quiet|unlock_all|pg_locks'"

@@ -126,7 +126,8 @@ Test(email_outcomes, judges_what_is_said_to_recipients_data_and_content)
         sink_driver_deinit(&driver);
 }
 
-/* The receiver, so started, says this to any mail; and to a probe, unless it does not get so far. */
+/* The receiver, so started, says this to any mail; and to a probe, unless it does not get so
+ * far. */
 static void expect_of(
     const char *const *options, enum outcome_kind kind, int marks, const char *words)
 {

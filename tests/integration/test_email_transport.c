@@ -1,7 +1,7 @@
 /*
- * By which mail server and when a mail goes: relays in order, recipient domains that rest, limits of
- * a connection, and that nothing is told to a server that cannot prove who it is. Against real SMTP
- * servers (aiosmtpd).
+ * By which mail server and when a mail goes: relays in order, recipient domains that rest, limits
+ * of a connection, and that nothing is told to a server that cannot prove who it is. Against real
+ * SMTP servers (aiosmtpd).
  */
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -390,7 +390,8 @@ Test(endpoint_sql, refuses_sinks_that_do_not_exist_as_soon_as_any_is_known)
                        "next", "e"));
 }
 
-/* A session that announces a sink in an open transaction does not stop a relay that takes its lane. */
+/* A session that announces a sink in an open transaction does not stop a relay that takes its
+ * lane. */
 Test(endpoint_sql, notes_no_sink_that_another_session_is_noting)
 {
         PGconn *other = database_connect(dsn);

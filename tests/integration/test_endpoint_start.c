@@ -1,6 +1,6 @@
 /*
- * Where a receiver begins: with what was not committed when its row was inserted. That is so for the
- * transaction that inserts it, too, whatever its neighbours do meanwhile.
+ * Where a receiver begins: with what was not committed when its row was inserted. That is so for
+ * the transaction that inserts it, too, whatever its neighbours do meanwhile.
  */
 #include "base/alloc.h"
 #include "base/bytes.h"

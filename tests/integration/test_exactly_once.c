@@ -117,7 +117,8 @@ Test(exactly_once, repeats_and_loses_nothing_while_sessions_and_connections_are_
         relay_fixture_end(&fixture);
 }
 
-/* A relay that was suspended sends what it had in its hands only when another has long delivered it. */
+/* A relay that was suspended sends what it had in its hands only when another has long delivered
+ * it. */
 Test(exactly_once, lets_a_relay_that_was_suspended_change_nothing)
 {
         struct relay_fixture fixture;

@@ -232,7 +232,8 @@ Test(fanout, reads_once_what_was_written_between_the_insert_of_a_receiver_and_it
 
         begin(&fixture);
         add(&fixture, "late", ", topics", ", '{taken}'");
-        /* Each as if its own transaction had published it; a rolled back block has an id of its own, too. */
+        /* Each as if its own transaction had published it; a rolled back block has an id of its
+         * own, too. */
         database_exec(fixture.relay.admin,
             "CREATE TABLE burnt (n integer);"
             "DO $$ BEGIN FOR i IN 1..20100 LOOP"
@@ -254,8 +255,8 @@ Test(fanout, reads_once_what_was_written_between_the_insert_of_a_receiver_and_it
         end(&fixture);
 }
 
-/* When the one has ended, the relay does not know yet that the other is gone, and has something to settle
- * for it. */
+/* When the one has ended, the relay does not know yet that the other is gone, and has something
+ * to settle for it. */
 Test(fanout, goes_on_when_a_receiver_ends_behind_another_that_is_gone_already)
 {
         struct fixture fixture;

@@ -1,4 +1,5 @@
-/* The queue by itself, on a real server: what filters say, and what those may cost that take long. */
+/* The queue by itself, on a real server: what filters say, and what those may cost that take
+ * long. */
 #include "base/alloc.h"
 #include "outbox/filter_internal.h" /* what a filter has to do to be proven */
 #include "support/dear_filter.h"
@@ -446,7 +447,8 @@ Test(queue, forgives_what_lies_between_good_answers)
         end(&rig);
 }
 
-/* Also where a filter of the same words waits for it, and while others are asked about the same event. */
+/* Also where a filter of the same words waits for it, and while others are asked about the same
+ * event. */
 Test(queue, tells_the_slow_one_of_many_that_are_asked_together)
 {
         enum { N = 20 };

@@ -1,6 +1,6 @@
 /*
- * At least once, seen from the receiver: what is repeated is the same message, and where nothing may
- * be repeated unasked, nothing is. The receiver is scripted down to the socket.
+ * At least once, seen from the receiver: what is repeated is the same message, and where nothing
+ * may be repeated unasked, nothing is. The receiver is scripted down to the socket.
  */
 #include "http_fixture.h"
 #include "http_verify.h"

@@ -1,4 +1,5 @@
-/* What lies between us and a receiver: HTTP/2 (nghttpd), proxies (tinyproxy), certificates of ours. */
+/* What lies between us and a receiver: HTTP/2 (nghttpd), proxies (tinyproxy), certificates of
+ * ours. */
 #include "http_certificate.h"
 #include "http_fixture.h"
 

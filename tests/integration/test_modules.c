@@ -1,6 +1,6 @@
 /*
- * Sinks of others: the package as it is installed, the example built against it in both ways, the real
- * program with it, and all that is refused.
+ * Sinks of others: the package as it is installed, the example built against it in both ways, the
+ * real program with it, and all that is refused.
  */
 #include "base/alloc.h"
 #include "support/postgres.h"

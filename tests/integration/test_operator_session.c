@@ -1,4 +1,5 @@
-/* The operators' session: the status, and what operators ask for (src/operator/operator_session.h). */
+/* The operators' session: the status, and what operators ask for
+ * (src/operator/operator_session.h). */
 #include "operator/operator_session.h"
 
 #include "base/alloc.h"

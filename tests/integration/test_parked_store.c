@@ -335,8 +335,8 @@ Test(parked_store, marks_the_events_of_a_page_that_are_delayed)
 
 /* ---- whatever waits ------------------------------------------------------------------------ */
 
-/* What sessions have done, this one included. PostgreSQL 14 has a process that collects it, which is
- * told of it each half second. */
+/* What sessions have done, this one included. PostgreSQL 14 has a process that collects it,
+ * which is told of it each half second. */
 static int64_t blocks_touched(PGconn *admin)
 {
         database_exec(admin, PQserverVersion(admin) < 150000 ? "SELECT pg_sleep(1.5)"

@@ -156,9 +156,9 @@ static void ask_length_of_large(struct rig *rig)
         free(large);
 }
 
-/* What is too large to be sent at once makes us wait for the socket to be writable. Then the session
- * ends; the third statement at the latest finds out, and libpq closes the socket. The loop, which has
- * not told the kernel yet what we wait for, must not do it now. */
+/* What is too large to be sent at once makes us wait for the socket to be writable. Then the
+ * session ends; the third statement at the latest finds out, and libpq closes the socket. The
+ * loop, which has not told the kernel yet what we wait for, must not do it now. */
 static void send_and_find_out(struct rig *rig)
 {
         kill(pg_conn_backend_pid(rig->conn), SIGSTOP);

@@ -1,5 +1,5 @@
-/* Behind a real PgBouncer in each of its modes: sessions that stay are all that is needed, and without
- * them nothing is delivered, which is said. */
+/* Behind a real PgBouncer in each of its modes: sessions that stay are all that is needed, and
+ * without them nothing is delivered, which is said. */
 #include "base/alloc.h"
 #include "support/program.h"
 #include "support/relay_fixture.h"

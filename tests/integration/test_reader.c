@@ -1,6 +1,6 @@
 /*
- * The snapshot cursor against a real server: what the whole program rests on. Each of the protocol's
- * traps has a test that sets it up exactly; then 16 writers do their worst for a while.
+ * The snapshot cursor against a real server: what the whole program rests on. Each of the
+ * protocol's traps has a test that sets it up exactly; then 16 writers do their worst for a while.
  */
 #include "base/alloc.h"
 #include "support/history.h"
@@ -403,7 +403,8 @@ Test(reader, bounds_a_page_in_bytes)
         struct fixture fixture = set_up();
         struct reader *reader;
 
-        /* Small ones first, so that the guess is wrong; compressible, so that the stored size is. */
+        /* Small ones first, so that the guess is wrong; compressible, so that the stored size
+         * is. */
         database_exec(fixture.admin, "SELECT count(courier.publish('t', to_json(i))) "
                                      "FROM generate_series(1, 100) AS i");
         database_exec(fixture.admin,
@@ -528,8 +529,8 @@ static void *draw_ids(void *context)
         return NULL;
 }
 
-/* nextval() changes the sequence's tuple in place, and for a moment what a plain SELECT would see is
- * up to 32 ahead of any id drawn. A floor that is too high loses events. */
+/* nextval() changes the sequence's tuple in place, and for a moment what a plain SELECT would
+ * see is up to 32 ahead of any id drawn. A floor that is too high loses events. */
 Test(reader, never_reads_a_floor_above_what_was_drawn)
 {
         struct fixture fixture = set_up();

@@ -1,5 +1,5 @@
-/* exactly_once: what was delivered and not settled is known to the next connection, the next sink and
- * the next owner, and a former owner changes nothing any more. */
+/* exactly_once: what was delivered and not settled is known to the next connection, the next
+ * sink and the next owner, and a former owner changes nothing any more. */
 #include "redis_rig.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,5 @@
-/* exactly_once in a real Redis Cluster: the marks lie in the slot of their stream, and move with it. */
+/* exactly_once in a real Redis Cluster: the marks lie in the slot of their stream, and move with
+ * it. */
 #include "redis_rig.h"
 
 #include "support/redis_cluster.h"

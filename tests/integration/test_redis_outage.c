@@ -88,8 +88,8 @@ Test(redis_outage, leaves_a_server_that_became_a_replica)
         redis_server_destroy(&server);
 }
 
-/* A path stands for the name here, as a test can lead it elsewhere: it, too, is looked up by each new
- * connection. */
+/* A path stands for the name here, as a test can lead it elsewhere: it, too, is looked up by
+ * each new connection. */
 static void point(const char *name, const struct redis_server *server)
 {
         unlink(name);

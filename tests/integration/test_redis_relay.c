@@ -1,5 +1,5 @@
-/* The whole program and a real Redis, where brokers' sinks are known to lose events: commits that are
- * not in the order of their ids, and errors of single commands. */
+/* The whole program and a real Redis, where brokers' sinks are known to lose events: commits
+ * that are not in the order of their ids, and errors of single commands. */
 #include "support/relay_fixture.h"
 
 #include <criterion/criterion.h>

@@ -202,8 +202,8 @@ Test(redis_sentinel, follows_the_master_through_a_failover)
         wait_until(has_fifty, &watched.servers[SECOND], 10000, "nothing is replicated");
         cr_expect(has_name(&watched.servers[FIRST]));
         redis_server_do(&watched.sentinels[1], "SENTINEL FAILOVER events");
-        /* Until the sink has followed, and a few more. The sentinels make a replica of the old master
-         * too, but take ten seconds to be sure. */
+        /* Until the sink has followed, and a few more. The sentinels make a replica of the old
+         * master too, but take ten seconds to be sure. */
         while (n < N && !has_name(&watched.servers[SECOND])) {
                 if (!is_demoted && has_switched(&watched)) {
                         redis_server_do(&watched.servers[FIRST], "REPLICAOF 127.0.0.1 %u",

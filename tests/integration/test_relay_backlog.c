@@ -124,7 +124,8 @@ Test(relay_backlog, needs_no_more_memory_for_twenty_times_the_backlog)
             "%ld KiB for 20,000 events, %ld KiB for 400,000", small_kib, large_kib);
 }
 
-/* 50 MiB in all; 1 MiB of them may be in the window, and in transit through buffers on both sides. */
+/* 50 MiB in all; 1 MiB of them may be in the window, and in transit through buffers on both
+ * sides. */
 Test(relay_backlog, holds_no_more_of_large_events_than_its_window)
 {
         long small_kib;

@@ -1,4 +1,5 @@
-/* Mail by the whole program: a domain that puts off, a server that hangs, a login that is refused. */
+/* Mail by the whole program: a domain that puts off, a server that hangs, a login that is
+ * refused. */
 #include "base/alloc.h"
 #include "support/relay_fixture.h"
 #include "support/smtp_receiver.h"

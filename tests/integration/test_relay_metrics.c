@@ -1,5 +1,5 @@
-/* What a running relay counts is what happened: its metrics beside what arrived, failed and was given
- * up. */
+/* What a running relay counts is what happened: its metrics beside what arrived, failed and was
+ * given up. */
 #include "base/alloc.h"
 #include "support/http_client.h"
 #include "support/http_receiver.h"

@@ -293,7 +293,8 @@ Test(relay_parking, gives_up_what_is_skipped_and_takes_what_is_redriven)
 
 #ifdef PGCOURIER_CRASH_POINTS
 
-/* Killed before the dead letter is written, with a destination that takes the event from then on. */
+/* Killed before the dead letter is written, with a destination that takes the event from then
+ * on. */
 Test(relay_parking, lets_no_event_overtake_what_is_given_up_but_not_written)
 {
         struct hook hook;

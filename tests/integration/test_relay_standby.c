@@ -1,4 +1,5 @@
-/* Two relays with the same configuration: one owns the lane, the other takes over when it is gone. */
+/* Two relays with the same configuration: one owns the lane, the other takes over when it is
+ * gone. */
 #include "support/http_receiver.h"
 #include "support/program.h"
 #include "support/relay_fixture.h"
@@ -115,7 +116,8 @@ static void terminate_sessions_of_owner(struct relay_fixture *fixture)
             "(SELECT oid FROM pg_database WHERE datname = current_database())");
 }
 
-/* The former owner wakes up with an answer in its hands, and the database lets it settle nothing. */
+/* The former owner wakes up with an answer in its hands, and the database lets it settle
+ * nothing. */
 Test(relay_standby, does_not_let_a_frozen_owner_settle)
 {
         struct relay_fixture fixture;

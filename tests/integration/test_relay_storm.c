@@ -1,7 +1,7 @@
 /*
  * All kinds of connection in one loop, cut all the time: numbers of descriptors go from one library
- * to the next within a turn, and a library that watches one that is no longer its own hangs, aborts or
- * hears of another's. The short form of what scripts/chaos does for as long as one likes.
+ * to the next within a turn, and a library that watches one that is no longer its own hangs, aborts
+ * or hears of another's. The short form of what scripts/chaos does for as long as one likes.
  */
 #include "base/alloc.h"
 #include "chaos/fault_proxy.h"

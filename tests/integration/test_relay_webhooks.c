@@ -1,4 +1,5 @@
-/* The whole program towards webhooks: what survives a kill, and a batch with a poisonous event in it. */
+/* The whole program towards webhooks: what survives a kill, and a batch with a poisonous event
+ * in it. */
 #include "http_verify.h"
 
 #include "base/alloc.h"

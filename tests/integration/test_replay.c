@@ -1,4 +1,5 @@
-/* `pgcourier replay` beside a running relay: what comes again, how it is marked, and what does not. */
+/* `pgcourier replay` beside a running relay: what comes again, how it is marked, and what does
+ * not. */
 #include "base/alloc.h"
 #include "support/program_expect.h"
 #include "support/relay_fixture.h"

@@ -141,8 +141,8 @@ Test(retention, makes_them_as_wide_as_events_come)
         struct fixture fixture = set_up();
 
         publish(fixture.admin, 10);
-        /* In an eighth of an hour there would be 750 at this rate; but no more than four times as many
-         * as now, lest an hour of them decide about a week. */
+        /* In an eighth of an hour there would be 750 at this rate; but no more than four times
+         * as many as now, lest an hour of them decide about a week. */
         database_exec(fixture.admin, "UPDATE courier.outbox_partition SET began_at = now() - "
                                      "interval '6 s' WHERE lower = 1");
         expect(fixture.admin, MAINTAIN("'1 hour', '0', 10"), "made outbox_p21");
@@ -266,7 +266,8 @@ Test(retention, keeps_what_commits_late)
         tear_down(&fixture);
 }
 
-/* The cursor's snapshot neither shows nor lists a transaction that began after the last one ended. */
+/* The cursor's snapshot neither shows nor lists a transaction that began after the last one
+ * ended. */
 Test(retention, keeps_what_no_snapshot_lists)
 {
         struct fixture fixture = set_up();
@@ -286,7 +287,8 @@ Test(retention, keeps_what_no_snapshot_lists)
         tear_down(&fixture);
 }
 
-/* The row of a receiver says from where on it needs the log before anybody else can see that row. */
+/* The row of a receiver says from where on it needs the log before anybody else can see that
+ * row. */
 Test(retention, keeps_what_a_receiver_needs_that_is_not_committed)
 {
         struct fixture fixture = set_up();

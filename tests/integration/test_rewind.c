@@ -1,6 +1,6 @@
 /*
- * `pgcourier rewind` under real readers: everything from the id on comes again, and nothing that was
- * not yet delivered is skipped, whatever was in progress.
+ * `pgcourier rewind` under real readers: everything from the id on comes again, and nothing that
+ * was not yet delivered is skipped, whatever was in progress.
  */
 #include "base/alloc.h"
 #include "support/history.h"

@@ -32,7 +32,8 @@ static void expect_value(const char *sql, const char *expected)
         free(value);
 }
 
-/* "table: RIGHT RIGHT" for each that the role has; the partitions of a table have none of their own. */
+/* "table: RIGHT RIGHT" for each that the role has; the partitions of a table have none of their
+ * own. */
 #define RIGHTS_OF(role)                                                                            \
         "SELECT string_agg(line, E'\\n' ORDER BY line) FROM ("                                     \
         " SELECT relname || ': ' || string_agg(what, ' ' ORDER BY what) AS line"                   \

@@ -242,9 +242,9 @@ static void expect_agreement(PGconn *connection, const struct routing *routing,
         routing_params_deinit(&params);
 }
 
-/* Each character that is special in some pattern language stands for itself, wherever patterns are
- * judged: in C, by the statement of a page (as a literal, with LIKE, as a regular expression), and by
- * the schema's function. */
+/* Each character that is special in some pattern language stands for itself, wherever patterns
+ * are judged: in C, by the statement of a page (as a literal, with LIKE, as a regular
+ * expression), and by the schema's function. */
 Test(routing_sql, takes_every_character_for_itself)
 {
         static const struct {

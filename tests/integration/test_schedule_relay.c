@@ -127,7 +127,8 @@ Test(schedule_relay, ticks_once_with_two_relays_and_goes_on_without_the_first)
         relay_wait_for_log(standby, "event=lane_owned_elsewhere", 30000);
         await_ticks(&fixture, 4);
 
-        /* Ticks are not the lane owner's: they go on while it is frozen, though no relay delivers. */
+        /* Ticks are not the lane owner's: they go on while it is frozen, though no relay
+         * delivers. */
         process_signal(&owner->process, SIGSTOP);
         await_ticks(&fixture, 4);
         cr_expect_eq(relay_count_in_log(standby, "event=lane_owned "), 0);

@@ -1,6 +1,6 @@
 /*
- * The sequence that the ids of events are drawn from, altered and set back: no relay reads with it, none
- * passes over an event, and all goes on when it is mended.
+ * The sequence that the ids of events are drawn from, altered and set back: no relay reads with it,
+ * none passes over an event, and all goes on when it is mended.
  */
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -210,7 +210,8 @@ Test(sequence, that_ends_early_is_warned_of)
         tear_down(&fixture);
 }
 
-/* Whatever was published meanwhile has ids that cursors take for read: rebase reads by transactions. */
+/* Whatever was published meanwhile has ids that cursors take for read: rebase reads by
+ * transactions. */
 Test(sequence, that_was_set_back_is_refused_and_rebase_loses_nothing)
 {
         struct fixture fixture = set_up();

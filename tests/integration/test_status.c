@@ -149,7 +149,8 @@ Test(status, follows_a_relay_through_its_life)
         relay_destroy(relay);
 }
 
-/* One event by itself that fails is no standstill, and neither is a receiver that is known to fail. */
+/* One event by itself that fails is no standstill, and neither is a receiver that is known to
+ * fail. */
 Test(status, calls_stalled_only_what_nothing_explains)
 {
         struct relay_process *relay = start_relay();

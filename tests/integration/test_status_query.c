@@ -1,4 +1,5 @@
-/* The look at everything (src/operator/status_query.sql), held against what the tables really hold. */
+/* The look at everything (src/operator/status_query.sql), held against what the tables really
+ * hold. */
 #include "base/alloc.h"
 #include "config/config.h"
 #include "failures_rig.h"
@@ -68,8 +69,9 @@ static bool is_exact(const json_t *look, const char *sink)
             json_object_get(json_object_get(sink_of(look, sink), "backlog"), "is_exact"));
 }
 
-/* A cursor of now, or (until) the difference from the sink's cursor to now, open and read up to some
- * id of it: as the relay takes them, snapshot and floor by one statement, the xid by a later one. */
+/* A cursor of now, or (until) the difference from the sink's cursor to now, open and read up to
+ * some id of it: as the relay takes them, snapshot and floor by one statement, the xid by a
+ * later one. */
 static void frame_now(const char *sink, int lane, bool until)
 {
         char *frame = database_value(rig.owner,
@@ -141,7 +143,8 @@ struct comparison {
         unsigned n_stragglers; /* cursors that have some */
 };
 
-/* Both in one snapshot, with writers at work: any event that is counted too often, or not, shows. */
+/* Both in one snapshot, with writers at work: any event that is counted too often, or not,
+ * shows. */
 static void compare(struct comparison *comparison)
 {
         json_t *look;
@@ -195,8 +198,8 @@ Test(look, counts_every_backlog_as_it_is)
         free(app);
 }
 
-/* Neither in a list nor above the floor: the second trap of docs/architecture.md. False if it was not
- * set, because another session of the cluster ended a transaction meanwhile. */
+/* Neither in a list nor above the floor: the second trap of docs/architecture.md. False if it
+ * was not set, because another session of the cluster ended a transaction meanwhile. */
 static bool look_behind_the_end_of_a_snapshot(void)
 {
         PGconn *listed = begin_writing(2), *completed = begin_writing(3),
@@ -293,8 +296,8 @@ Test(look, counts_what_a_sink_takes_and_nothing_else)
         json_decref(look);
 }
 
-/* What the looker has read of the outbox. PostgreSQL adds up what it has not reported yet, which may
- * be of transactions that are over: only differences within one mean anything. */
+/* What the looker has read of the outbox. PostgreSQL adds up what it has not reported yet, which
+ * may be of transactions that are over: only differences within one mean anything. */
 static int64_t rows_read(void)
 {
         return database_integer(looker,

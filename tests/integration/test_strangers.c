@@ -1,4 +1,5 @@
-/* Who may only connect can take the advisory locks by which relays own lanes: that is no standby. */
+/* Who may only connect can take the advisory locks by which relays own lanes: that is no
+ * standby. */
 #include "base/alloc.h"
 #include "support/program.h"
 #include "support/relay_fixture.h"

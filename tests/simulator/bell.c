@@ -36,7 +36,8 @@ int64_t world_latency_us(struct bell_world *at)
                                           : dice_between(&at->dice, 30, 300);
 }
 
-/* ---- what comes next ---------------------------------------------------------------------------- */
+/* ---- what comes next
+ * ---------------------------------------------------------------------------- */
 
 static bool is_before(const struct action *a, const struct action *b)
 {
@@ -87,10 +88,11 @@ static struct action take_next(struct bell_world *at)
         return next;
 }
 
-/* ---- writers ------------------------------------------------------------------------------------ */
+/* ---- writers
+ * ------------------------------------------------------------------------------------ */
 
-/* Most are short, and few of a burst are long, or it would soon end; any length is as likely as twice
- * that. */
+/* Most are short, and few of a burst are long, or it would soon end; any length is as likely as
+ * twice that. */
 static int64_t transaction_us(struct bell_world *at)
 {
         int64_t takes_us = dice_between(&at->dice, 100, 3 * MS);
@@ -155,10 +157,11 @@ static void release(struct bell_world *at, int w)
         world_order(at, dice_between(&at->dice, 50, 2 * at->mean_gap_us), WRITER_BEGINS, w, 0, 0);
 }
 
-/* ---- all else that happens ---------------------------------------------------------------------- */
+/* ---- all else that happens
+ * ---------------------------------------------------------------------- */
 
-/* In a burst relays wake up, and writers skip the bell; what of that stays open meets the quiet that
- * follows. */
+/* In a burst relays wake up, and writers skip the bell; what of that stays open meets the quiet
+ * that follows. */
 static void change_mood(struct bell_world *at)
 {
         static const int64_t gaps_us[] = {1 * MS, 10 * MS, 100 * MS, 1 * SECOND, 10 * SECOND};
@@ -275,7 +278,8 @@ static void run_until(struct bell_world *at, int64_t end_us)
         at->now_us = end_us;
 }
 
-/* One sleeps, the others wait for the lock and look from time to time; or wait in vain for a lane. */
+/* One sleeps, the others wait for the lock and look from time to time; or wait in vain for a
+ * lane. */
 static void check_rest(struct bell_world *at)
 {
         unsigned n_looks = at->n_looks;

@@ -1,5 +1,5 @@
-/* A relay as far as it is woken: the real bell, and lanes that remember that they were rung until they
- * can look. As waker.c, relay.c and the lanes do it. */
+/* A relay as far as it is woken: the real bell, and lanes that remember that they were rung
+ * until they can look. As waker.c, relay.c and the lanes do it. */
 #include "simulator/bell_world.h"
 
 #include <string.h>
@@ -197,7 +197,8 @@ void relay_crash(struct bell_world *world, int relay)
         world_order(world, dice_between(&world->dice, MS, SECOND), RELAY_STARTS, relay, 0, 0);
 }
 
-/* ---- what happens to it ------------------------------------------------------------------------- */
+/* ---- what happens to it
+ * ------------------------------------------------------------------------- */
 
 static void see_event(struct bell_world *world, int relay, int lane, int number)
 {

@@ -205,8 +205,8 @@ static bool is_any_refused(const struct world *world, struct sim_attempt *const 
         return false;
 }
 
-/* The connection is lost: it is unknown what was executed. Only an event so large that Redis may have
- * hung up on it comes under suspicion. */
+/* The connection is lost: it is unknown what was executed. Only an event so large that Redis may
+ * have hung up on it comes under suspicion. */
 static void lose(struct world *world, struct sim_attempt *burst[], size_t n, bool is_transaction)
 {
         const struct outcome lost = {

@@ -98,8 +98,8 @@ static void check_load(struct world *world, int relay)
             "the destination asked for a longer pause");
 }
 
-/* In any interval, no more than a full bucket, what has flowed into it since, and what was given back
- * to it by those that were postponed. */
+/* In any interval, no more than a full bucket, what has flowed into it since, and what was given
+ * back to it by those that were postponed. */
 static void check_rate(struct world *world, int relay)
 {
         const struct sim_relay *at = &world->relays[relay];

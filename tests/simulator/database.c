@@ -1,4 +1,5 @@
-/* Rows of courier.outbox, snapshots, cursors, pages; and what a crash of the server does to them. */
+/* Rows of courier.outbox, snapshots, cursors, pages; and what a crash of the server does to
+ * them. */
 #include "simulator/database.h"
 
 #include <stdio.h>

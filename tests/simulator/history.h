@@ -1,4 +1,5 @@
-/* One whole history: rough weather of some kind, then calm, in which everything must come to rest. */
+/* One whole history: rough weather of some kind, then calm, in which everything must come to
+ * rest. */
 #pragma once
 
 #include "simulator/world.h"

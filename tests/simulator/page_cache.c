@@ -71,7 +71,8 @@ static _Noreturn void broken(const char *what, unsigned lane, unsigned event)
         exit(1);
 }
 
-/* ---- the database ------------------------------------------------------------------------------- */
+/* ---- the database
+ * ------------------------------------------------------------------------------- */
 
 static bool is_visible(const struct event_state *event, const struct frame *frame)
 {
@@ -142,7 +143,8 @@ static struct page *read_page(void)
         return page;
 }
 
-/* ---- the lanes ---------------------------------------------------------------------------------- */
+/* ---- the lanes
+ * ---------------------------------------------------------------------------------- */
 
 static struct lane_state *lane_of(struct page_waiter *waiter)
 {
@@ -283,8 +285,8 @@ static bool is_behind(const struct cursor *cursor, unsigned event)
                    (int64_t)event < cursor->last_id);
 }
 
-/* From here on it gets what it takes now, beyond where it stands. What lies between that and where it
- * has settled comes again after a loss of the session, as it would be taken then. */
+/* From here on it gets what it takes now, beyond where it stands. What lies between that and
+ * where it has settled comes again after a loss of the session, as it would be taken then. */
 static void change_routing(struct lane_state *lane)
 {
         roll_routing(lane);
@@ -298,7 +300,8 @@ static void change_routing(struct lane_state *lane)
         page_cache_set_routings(sim.cache, sim.routings, N_LANES);
 }
 
-/* ---- what happens ------------------------------------------------------------------------------- */
+/* ---- what happens
+ * ------------------------------------------------------------------------------- */
 
 static void ring(void)
 {

@@ -1,4 +1,5 @@
-/* The end of a turn of a relay's loop: what its lane wants is done, as src/delivery/runner.c does it. */
+/* The end of a turn of a relay's loop: what its lane wants is done, as src/delivery/runner.c
+ * does it. */
 #include "simulator/checks.h"
 #include "simulator/database.h"
 #include "simulator/destination.h"

@@ -1,6 +1,6 @@
 /*
- * A library for LD_PRELOAD that makes the file PGCOURIER_HANGING_FILE one of a file system that does not
- * answer, as long as there is a file of that name with ".hangs" behind it.
+ * A library for LD_PRELOAD that makes the file PGCOURIER_HANGING_FILE one of a file system that
+ * does not answer, as long as there is a file of that name with ".hangs" behind it.
  */
 #include <fcntl.h>
 #include <stdarg.h>

@@ -23,5 +23,6 @@ void http_reply_free(struct http_reply *reply);
 int http_connect(const char *address);
 void http_send(int socket, const char *text); /* what the server no longer reads is lost */
 
-/* Everything until the server closes, or until `text` was in it (NULL: not before the end). Free it. */
+/* Everything until the server closes, or until `text` was in it (NULL: not before the end). Free
+ * it. */
 char *http_read_until(int socket, const char *text);

@@ -65,8 +65,9 @@ static void run_initdb(const char *data, const char *log_path)
         free(initdb);
 }
 
-/* initdb and the schema cost more than most tests, and a hundred programs start clusters. The first of a
- * run leaves one in the run's own folder, for all others to copy. NULL: there is no such folder. */
+/* initdb and the schema cost more than most tests, and a hundred programs start clusters. The
+ * first of a run leaves one in the run's own folder, for all others to copy. NULL: there is no
+ * such folder. */
 static char *prepared_cluster(void)
 {
         const char *run_folder = getenv("TMPDIR");

@@ -44,8 +44,8 @@ static void rest(void)
         nanosleep(&pause, NULL);
 }
 
-/* Looked up before fork(): in the child of a process with threads, what allocates may wait for a lock
- * that no thread there will release. */
+/* Looked up before fork(): in the child of a process with threads, what allocates may wait for a
+ * lock that no thread there will release. */
 struct server_user {
         bool is_wanted;
         uid_t uid;

@@ -14,7 +14,8 @@ struct program_run program_run(const char *input_path, ...) __attribute__((senti
 
 void program_run_free(struct program_run *run);
 
-/* Whether the words are in the text, wherever that is wrapped: any white space counts as one blank. */
+/* Whether the words are in the text, wherever that is wrapped: any white space counts as one
+ * blank. */
 bool program_says(const char *text, const char *words);
 
 /* A file with these bytes in a temporary folder of the test; free the path. */

@@ -46,7 +46,8 @@ void relay_fixture_await_more(struct relay_fixture *fixture, long long n_entries
 struct filter_result relay_fixture_check(
     struct relay_fixture *fixture, struct relay_process *relay);
 
-/* Publishes '"text"' with that topic and key (NULL: without one); in a transaction of its own unless one is open. */
+/* Publishes '"text"' with that topic and key (NULL: without one); in a transaction of its own
+ * unless one is open. */
 void publish(PGconn *connection, const char *topic, const char *key, const char *text);
 
 /* Waits until the first column of the first row is true. */

@@ -35,7 +35,8 @@ void relay_reload(struct relay_process *relay, const char *config_format, ...)
 /* How many lines since the last start hold `text`. */
 unsigned relay_count_in_log(const struct relay_process *relay, const char *text);
 
-/* SIGTERM; aborts the test unless the relay drains and exits with 0 and without a sanitizer report. */
+/* SIGTERM; aborts the test unless the relay drains and exits with 0 and without a sanitizer
+ * report. */
 void relay_stop(struct relay_process *relay);
 
 /* Waits for an end by itself; the exit code. Aborts the test on a sanitizer report. */

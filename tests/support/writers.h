@@ -4,8 +4,8 @@
  * connection they connect again and go on.
  *
  * Event n of writer w has the topic "test.w", the key "w" and the payload "[w, n]", unless the
- * options say otherwise; a writer is one session, so its committed events are to be delivered in the
- * order of n.
+ * options say otherwise; a writer is one session, so its committed events are to be delivered in
+ * the order of n.
  */
 #pragma once
 
@@ -20,8 +20,8 @@ struct writer_options {
         unsigned pause_us;       /* between two transactions, so that the load has a measure */
         unsigned long_ms;        /* how long one may be open; 0: 30 ms */
         unsigned seed;
-        /* Columns of courier.outbox, and SQL expressions for them in terms of w and n, both separated by
-         * commas; borrowed. NULL: as above. */
+        /* Columns of courier.outbox, and SQL expressions for them in terms of w and n, both
+         * separated by commas; borrowed. NULL: as above. */
         const char *columns;
         const char *event_sql;
 };

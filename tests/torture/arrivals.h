@@ -1,7 +1,7 @@
 /*
  * What became of the events of the torture rig at its three sinks. Each event carries its number
- * twice, in the payload ("e17") and in a header (h17): one of them alone means that half an event was
- * delivered. What its number makes of an event is said here too.
+ * twice, in the payload ("e17") and in a header (h17): one of them alone means that half an event
+ * was delivered. What its number makes of an event is said here too.
  */
 #pragma once
 

@@ -7,12 +7,13 @@
  *   PGCOURIER_TORTURE=KIND:0        none fails; number and stack of each call go to the log
  *   PGCOURIER_TORTURE_LOG=FILE      where it says what failed, and from where it was called
  *
- * How a call fails is said in a table in choice.c. STACK is a hash of the places that led to the call. It
- * is the same in every run, where the N-th call is not: how often the loop turns depends on time.
+ * How a call fails is said in a table in choice.c. STACK is a hash of the places that led to the
+ * call. It is the same in every run, where the N-th call is not: how often the loop turns depends
+ * on time.
  *
  * Calls count from the beginning of main() until it returns, those of all libraries included.
- * Allocations are forwarded to the next definition, so that under AddressSanitizer they remain its own:
- * its report on what happens after a failure is half the point.
+ * Allocations are forwarded to the next definition, so that under AddressSanitizer they remain its
+ * own: its report on what happens after a failure is half the point.
  */
 #include "choice.h"
 
@@ -162,7 +163,8 @@ int epoll_ctl(int epoll, int operation, int file, struct epoll_event *event)
         return next.call(epoll, operation, file, event);
 }
 
-/* Not pipe2(): without its pipe for signals libuv aborts, and run makes sure of some descriptors. */
+/* Not pipe2(): without its pipe for signals libuv aborts, and run makes sure of some
+ * descriptors. */
 int socket(int domain, int type, int protocol)
 {
         NEXT(socket);
@@ -203,7 +205,8 @@ int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict at
         NEXT(pthread_create);
         if (fails(THREAD))
                 return EAGAIN;
-        /* Its allocations fail as a whole: libuv aborts, and run makes sure of the threads before. */
+        /* Its allocations fail as a whole: libuv aborts, and run makes sure of the threads
+         * before. */
         was_inside = is_inside;
         is_inside = true;
         result = next.call(thread, attributes, run, argument);
@@ -211,7 +214,8 @@ int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict at
         return result;
 }
 
-/* AddressSanitizer asks this of each thread, allocates in it, and cannot go on without an answer. */
+/* AddressSanitizer asks this of each thread, allocates in it, and cannot go on without an
+ * answer. */
 int pthread_getattr_np(pthread_t thread, pthread_attr_t *attributes)
 {
         int result;

@@ -3,8 +3,8 @@
  * (interpose.c). A round is: publish some events, run with a failing call, see how the run ended.
  * Some of the events are delayed, fail and are parked, or become dead letters and are redriven; a
  * sink is paused and resumed. After some rounds an untouched run brings what is still missing, and
- * what arrived is judged: every event at every sink or a dead letter, whole, and in the order of its
- * key.
+ * what arrived is judged: every event at every sink or a dead letter, whole, and in the order of
+ * its key.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * One call after the other fails: the program is run once with the interposer listing the calls of a
- * kind (interpose.c), then again for each stack that led to one. What a run is, and whether it went
- * well, is for the owner to say.
+ * One call after the other fails: the program is run once with the interposer listing the calls of
+ * a kind (interpose.c), then again for each stack that led to one. What a run is, and whether it
+ * went well, is for the owner to say.
  */
 #pragma once
 
@@ -22,8 +22,8 @@ struct torture_sweep {
  * fail. */
 unsigned torture_sweep(const struct torture_sweep *sweep);
 
-/* Starts argv (argv[0] is the program) with PGCOURIER_TORTURE=setting; NULL: with nothing failing. A
- * sanitizer's report ends it with TORTURE_REPORTED. */
+/* Starts argv (argv[0] is the program) with PGCOURIER_TORTURE=setting; NULL: with nothing
+ * failing. A sanitizer's report ends it with TORTURE_REPORTED. */
 void torture_start(struct process *process, const char *const *argv, const char *output_path,
     const char *list_path, const char *setting);
 

@@ -1,6 +1,7 @@
 /*
- * The commands that people change parked deliveries, dead letters and pauses with, each with one call
- * in it failing: it is done and said, or it is not done; never by halves, and nothing gets lost.
+ * The commands that people change parked deliveries, dead letters and pauses with, each with one
+ * call in it failing: it is done and said, or it is not done; never by halves, and nothing gets
+ * lost.
  */
 #include "base/alloc.h"
 #include "support/postgres.h"

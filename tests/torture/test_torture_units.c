@@ -1,8 +1,8 @@
 /*
- * The parts without I/O, each run again and again in a child with its N-th allocation failing, until
- * there is no N-th: the child ends in one line and with the code for "try again later", and never
- * takes what it had no memory for as not valid. The linker puts our functions in the place of those
- * that base/alloc.c calls; the libraries allocate by base/alloc.c, as in the program.
+ * The parts without I/O, each run again and again in a child with its N-th allocation failing,
+ * until there is no N-th: the child ends in one line and with the code for "try again later", and
+ * never takes what it had no memory for as not valid. The linker puts our functions in the place of
+ * those that base/alloc.c calls; the libraries allocate by base/alloc.c, as in the program.
  */
 #include "base/alloc.h"
 #include "config/config.h"

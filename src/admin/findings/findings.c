@@ -10,8 +10,8 @@
 #define HELD_XIDS   100000 /* or one with so many transactions since, where no time is known */
 #define FULL_ENOUGH 0.05   /* of the notification queue, which has 8 GB */
 
-/* About all sinks; the doctor says more. `said` is of PostgreSQL or the relay; it and `why` may be empty.
- * Takes the finding. */
+/* About all sinks; the doctor says more. `said` is of PostgreSQL or the relay; it and `why` may
+ * be empty. Takes the finding. */
 static void add_trouble(struct findings *findings, struct finding finding, const char *title,
     const char *said, const char *why, const char *remedy)
 {

@@ -42,8 +42,8 @@ void findings_add_retention(struct findings *findings);
 void sentence_append(struct bytes *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* "pgcourier WORD… -c PATH", quoted for a shell; up to the NULL. The file's name is left out where it is
- * not known: the command that asks has named the database in another way. */
+/* "pgcourier WORD… -c PATH", quoted for a shell; up to the NULL. The file's name is left out
+ * where it is not known: the command that asks has named the database in another way. */
 void command_append(struct findings *findings, struct bytes *command, ...)
     __attribute__((sentinel));
 

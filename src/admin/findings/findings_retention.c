@@ -34,8 +34,8 @@ static bool is_paused(const struct findings *findings, const char *name)
         return false;
 }
 
-/* What lets go of the oldest partition: `holder` is a sink, a receiver as "sink/id", or words that begin
- * as below. */
+/* What lets go of the oldest partition: `holder` is a sink, a receiver as "sink/id", or words
+ * that begin as below. */
 static void help_with_held(
     struct findings *findings, struct finding *finding, const char *holder, bool is_orphan)
 {

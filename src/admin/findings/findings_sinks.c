@@ -120,8 +120,9 @@ static void add_refused(struct findings *findings, const json_t *sink, const jso
         findings_add(findings, &finding);
 }
 
-/* What helps depends on whether it is there at all. The doctor asks a Redis whether it would take events,
- * and each server for its certificate; of others it sees only whether they can be reached. */
+/* What helps depends on whether it is there at all. The doctor asks a Redis whether it would
+ * take events, and each server for its certificate; of others it sees only whether they can be
+ * reached. */
 static const struct help {
         const char *fault; /* as in the status document; NULL: any other */
         const char *remedy;
@@ -185,7 +186,8 @@ static void add_stalled(struct findings *findings, const json_t *sink)
         findings_add(findings, &finding);
 }
 
-/* At the present rate, while more arrives: the difference is not known, so this is a lower bound. */
+/* At the present rate, while more arrives: the difference is not known, so this is a lower
+ * bound. */
 static void add_behind(struct findings *findings, const json_t *sink)
 {
         struct finding finding = finding_of(ATTENTION_WARNING, "behind", status_text(sink, "name"));
@@ -340,8 +342,8 @@ static void add_retrying(struct findings *findings, const json_t *sink)
         findings_add(findings, &finding);
 }
 
-/* Of a relay that delivers it the settings are its own; of a database alone it is not known whose they
- * are. */
+/* Of a relay that delivers it the settings are its own; of a database alone it is not known
+ * whose they are. */
 static void add_settings(struct findings *findings, const json_t *sink)
 {
         const char *differences = status_text(sink, "settings_differ");

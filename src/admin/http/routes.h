@@ -1,6 +1,6 @@
 /*
- * Which request gets which answer: one table. Host, path, method, token, type and body are checked here,
- * in this order, before a route is asked.
+ * Which request gets which answer: one table. Host, path, method, token, type and body are checked
+ * here, in this order, before a route is asked.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
-/* One row for each metric: what it is called, what it means and where its samples come from; and the two
- * formats in which the rows are written. */
+/* One row for each metric: what it is called, what it means and where its samples come from; and
+ * the two formats in which the rows are written. */
 #include "admin/metrics/metrics.h"
 
 #include "admin/metrics/metrics_values.h"
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The two text formats, told apart in one place: Prometheus 0.0.4 and OpenMetrics 1.0. A family is begun,
- * then come its samples. */
+/* The two text formats, told apart in one place: Prometheus 0.0.4 and OpenMetrics 1.0. A family
+ * is begun, then come its samples. */
 
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO };
 

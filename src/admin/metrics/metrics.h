@@ -18,8 +18,8 @@ enum metrics_format { METRICS_PROMETHEUS, METRICS_OPENMETRICS };
 enum metrics_format metrics_format_for(const char *accept);
 const char *metrics_content_type(enum metrics_format format);
 
-/* Of a telemetry that has just been refreshed. `look` is the answer of the outbox's look at itself, or
- * NULL. Appends. */
+/* Of a telemetry that has just been refreshed. `look` is the answer of the outbox's look at
+ * itself, or NULL. Appends. */
 void metrics_write(struct bytes *out, enum metrics_format format, const struct telemetry *telemetry,
     const json_t *look);
 

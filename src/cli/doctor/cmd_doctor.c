@@ -1,7 +1,7 @@
 /*
- * `check` says what would keep `run` from working. `doctor` finds all that `check --connect` finds, and
- * beyond that what makes a running relay slow, silent or unsafe. Neither changes anything, and a fault
- * stops only the checks that depend on what is wrong.
+ * `check` says what would keep `run` from working. `doctor` finds all that `check --connect` finds,
+ * and beyond that what makes a running relay slow, silent or unsafe. Neither changes anything, and
+ * a fault stops only the checks that depend on what is wrong.
  */
 #include "cli/doctor/cmd_doctor.h"
 #include "admin/status_document.h"
@@ -184,8 +184,8 @@ static const char *member_of(const json_t *finding, const char *name)
         return text != NULL ? text : "";
 }
 
-/* In the words of `status` and the page. A sink that stands still keeps no relay from its work, and none
- * may be meant to run: that is a warning. */
+/* In the words of `status` and the page. A sink that stands still keeps no relay from its work,
+ * and none may be meant to run: that is a warning. */
 static void report_finding(struct report *report, const char *kind, const json_t *finding)
 {
         const char *why = member_of(finding, "why");
@@ -229,8 +229,8 @@ static void report_findings(struct report *report, const json_t *status)
                     json_array_size(json_object_get(status, "sinks")));
 }
 
-/* What the database says of the sinks, as `status` and the page show it while no relay answers. Leaves
- * the session with settings of its own. */
+/* What the database says of the sinks, as `status` and the page show it while no relay answers.
+ * Leaves the session with settings of its own. */
 static void check_status(
     struct blocking_conn *conn, const struct config *config, struct report *report)
 {

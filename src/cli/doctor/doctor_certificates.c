@@ -25,8 +25,9 @@
 #include <unistd.h>
 
 /*
- * How long a server's certificate lasts, and whether it would pass: one TLS handshake that goes through
- * whatever the certificate is, and tells what a strict one would have said. Blocks, within its timeout.
+ * How long a server's certificate lasts, and whether it would pass: one TLS handshake that goes
+ * through whatever the certificate is, and tells what a strict one would have said. Blocks, within
+ * its timeout.
  */
 struct certificate_place {
         const char *host;
@@ -180,7 +181,8 @@ static bool certificate_look(
                 ok = SSL_CTX_set_default_verify_paths(context) == 1;
         if (ok)
                 file = open_socket(place);
-        /* SSL_VERIFY_NONE, which is a client's default, still verifies, and remembers the result. */
+        /* SSL_VERIFY_NONE, which is a client's default, still verifies, and remembers the
+         * result. */
         ok = file >= 0 && (!place->is_smtp || start_smtp(file)) &&
              shake_hands(context, file, place->host, out_seen);
         if (file >= 0)

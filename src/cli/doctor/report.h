@@ -31,8 +31,8 @@ void report_unreachable(struct report *report, const struct error *error);
 /* NULL, which is reported then. */
 struct blocking_conn *check_connection(const struct config *config, struct report *report);
 
-/* `postgres`: how it was connected. Without a configuration what depends on one is left out. False if there is no schema that this
- * program knows. */
+/* `postgres`: how it was connected. Without a configuration what depends on one is left out.
+ * False if there is no schema that this program knows. */
 bool check_database(struct blocking_conn *conn, const struct postgres_config *postgres,
     const struct config *config, struct report *report);
 

@@ -1,5 +1,5 @@
-/* `pgcourier endpoint`: the receivers of sinks that fan out, by hand. Of its subcommands, those that
- * read are here: list and show. */
+/* `pgcourier endpoint`: the receivers of sinks that fan out, by hand. Of its subcommands, those
+ * that read are here: list and show. */
 #include "cli/commands.h"
 #include "cli/connect.h"
 #include "cli/endpoint/endpoint_common.h"

@@ -26,7 +26,8 @@ extern const struct command endpoint_test_command;
                 "secret-file", 0, "FILE", false, "the secret to sign with, instead of a new one"   \
         }
 
-/* Puts what the server refused into the words of the command line; the first operand is the name. */
+/* Puts what the server refused into the words of the command line; the first operand is the
+ * name. */
 void endpoint_refused(
     struct blocking_conn *conn, const struct arguments *arguments, struct error *error);
 
@@ -45,7 +46,8 @@ bool endpoint_wait_count(struct blocking_conn *conn, const char *name,
 /* "7", "up to 7", "more than 10000"; free it. */
 char *endpoint_wait_text(const struct endpoint_waiting *waiting);
 
-/* The secret in the file of --secret-file, to be released with secret_free(); NULL if path is NULL. */
+/* The secret in the file of --secret-file, to be released with secret_free(); NULL if path is
+ * NULL. */
 bool endpoint_read_secret(const char *path, char **out_secret, struct error *error);
 
 /* The sink of that name, or (NULL) the only one that fans out. ERROR_USAGE if there is no such. */

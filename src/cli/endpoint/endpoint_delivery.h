@@ -9,7 +9,8 @@
 
 struct sink_config;
 
-/* Whether the sink would take that receiver (its URL, its headers, its secrets). Does not connect. */
+/* Whether the sink would take that receiver (its URL, its headers, its secrets). Does not
+ * connect. */
 bool endpoint_delivery_check(const struct sink_config *config, const struct target_settings *target,
     struct error *error) __attribute__((warn_unused_result));
 

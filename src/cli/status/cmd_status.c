@@ -40,7 +40,8 @@ static const struct command_option options[] = {
     {0},
 };
 
-/* Where the document comes from: a running relay if its admin endpoint answers, else the database. */
+/* Where the document comes from: a running relay if its admin endpoint answers, else the
+ * database. */
 struct status_source {
         const char *dsn;            /* NULL: as the next says */
         const char *config_path;    /* NULL: as dsn or the environment says */
@@ -278,7 +279,8 @@ static bool print_once(
 
 static void catch_interrupts(void)
 {
-        /* What is being written is written; only the pause, which is never restarted, ends at once. */
+        /* What is being written is written; only the pause, which is never restarted, ends at
+         * once. */
         const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
 
         sigaction(SIGINT, &action, NULL);

@@ -87,7 +87,8 @@ static const char *address_problem(const char *address)
         return NULL;
 }
 
-/* "Doe, Jo" in quotes becomes Doe, Jo; a name without quotes stays as it is. NULL if it is neither. */
+/* "Doe, Jo" in quotes becomes Doe, Jo; a name without quotes stays as it is. NULL if it is
+ * neither. */
 static char *read_name(const char *text, size_t length)
 {
         char *name = xcalloc(length + 1, 1);

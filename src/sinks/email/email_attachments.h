@@ -1,13 +1,14 @@
 /*
  * The files that go along with a mail, as the payload names them:
- *   name       a file's name: no control characters, no slashes, no blanks at its ends; at most 255 bytes
+ *   name       a file's name: no control characters, no slashes, no blanks at its
+ *              ends; at most 255 bytes
  *   type       its type, as in application/pdf; without parameters
  *   data       its bytes as base64, strictly; line breaks in it are skipped, for PostgreSQL's
  *              encode(..., 'base64') makes them
  *   inline_id  optional: the HTML text shows it by <img src="cid:INLINE_ID">
  *
- * The bytes are never decoded: a mail carries them as base64, too. So checking
- * them strictly is all that remains to be done, and it is done here.
+ * The bytes are never decoded: a mail carries them as base64, too. So checking them strictly is all
+ * that remains to be done, and it is done here.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /*
- * Not by curl_mime: it draws a random boundary, and each attempt of an event must send the same bytes.
+ * Not by curl_mime: it draws a random boundary, and each attempt of an event must send the same
+ * bytes.
  */
 #include "sinks/email/email_message.h"
 
@@ -70,8 +71,8 @@ static void append_text_part(struct bytes *out, const char *type, const char *te
 }
 
 /*
- * A multipart body. `tag` tells nested multiparts apart, and no tag is the beginning of another. "=_"
- * occurs in no quoted-printable text and in no base64, so no payload can hold a boundary.
+ * A multipart body. `tag` tells nested multiparts apart, and no tag is the beginning of another.
+ * "=_" occurs in no quoted-printable text and in no base64, so no payload can hold a boundary.
  */
 static void open_multipart(
     struct bytes *out, const char *subtype, const char *tag, const char *event_id)

@@ -297,7 +297,8 @@ static struct outcome describe_reply(const struct smtp_dialogue *dialogue, enum 
         const char *words = dialogue->words;
         int length = (int)strlen(words);
 
-        /* A server may repeat what it was told: of a failed login only the numbers are passed on. */
+        /* A server may repeat what it was told: of a failed login only the numbers are passed
+         * on. */
         if (dialogue->stage == SMTP_AUTH)
                 length = (int)enhanced_code_bytes(words, strlen(words));
         return outcome_make(kind, "the mail server refused %s: %d%s%.*s", stage, dialogue->code,
@@ -404,12 +405,13 @@ enum smtp_refusal smtp_refusal_of(
         if (strcasestr(words, "greylist") != NULL || strcasestr(words, "graylist") != NULL ||
             strcasestr(words, "grey-list") != NULL || strcasestr(words, "gray-list") != NULL)
                 return SMTP_REFUSAL_GREYLISTED;
-        /* 4.7.x: security or policy; others (a mailbox is full, the disk is) are this mail's own. */
+        /* 4.7.x: security or policy; others (a mailbox is full, the disk is) are this mail's
+         * own. */
         return strncmp(words, "4.7.", 4) == 0 ? SMTP_REFUSAL_OF_DOMAIN : SMTP_REFUSAL_OF_MAIL;
 }
 
-/* In words there is no grammar for a delay, so only one shape is trusted: "in" or "after", a number, a
- * unit of time. Any other number in a reply may be anything. */
+/* In words there is no grammar for a delay, so only one shape is trusted: "in" or "after", a
+ * number, a unit of time. Any other number in a reply may be anything. */
 #define MAX_MS (60 * 60 * INT64_C(1000))
 
 static const struct {

@@ -51,8 +51,8 @@ bool smtp_should_reconnect(const struct smtp_dialogue *dialogue, CURLcode result
 struct outcome smtp_mail_outcome(
     const struct smtp_dialogue *dialogue, CURLcode result, const char *curl_words);
 
-/* True if another server may be asked instead: this server takes nothing now, or nothing from us, and
- * the mail itself has not been judged. */
+/* True if another server may be asked instead: this server takes nothing now, or nothing from
+ * us, and the mail itself has not been judged. */
 bool smtp_may_try_elsewhere(const struct smtp_dialogue *dialogue, const struct outcome *outcome);
 
 /* The whole mail was sent and nothing was answered: it may have been accepted. */

@@ -1,5 +1,5 @@
-/* The parts of an event as JSON values, and a whole event as a CloudEvent or as one line, for all sinks
- * that write JSON. Pure. */
+/* The parts of an event as JSON values, and a whole event as a CloudEvent or as one line, for
+ * all sinks that write JSON. Pure. */
 #pragma once
 
 #include "pgcourier/event.h"
@@ -37,8 +37,8 @@ void event_time_format(char text[EVENT_TIME_SIZE], int64_t wall_us);
  *   partitionkey     the key again, as the Partitioning extension has it
  *   topic            the topic
  *   redriven         true, only if it was a dead letter
- *   and each event header whose name CloudEvents allows: 1 to 20 lower-case letters and digits, such
- *   as traceparent and tracestate (Distributed Tracing). It cannot take the place of one above.
+ *   and each event header whose name CloudEvents allows: 1 to 20 lower-case letters and digits,
+ *   such as traceparent and tracestate (Distributed Tracing). It cannot replace one above.
  */
 struct cloudevents_attribute {
         const char *name;
@@ -48,8 +48,8 @@ struct cloudevents_attribute {
 
 typedef void cloudevents_attribute_fn(void *owner, const struct cloudevents_attribute *attribute);
 
-/* Calls `on_attribute` for each attribute of the event, in the order above; the attribute is borrowed
- * for the call. For modes in which the payload travels by itself (HTTP's binary mode). */
+/* Calls `on_attribute` for each attribute of the event, in the order above; the attribute is
+ * borrowed for the call. For modes in which the payload travels by itself (HTTP's binary mode). */
 void cloudevents_each_attribute(const struct event *event, const char *source,
     cloudevents_attribute_fn *on_attribute, void *owner);
 
@@ -64,8 +64,8 @@ void cloudevents_append_json(struct bytes *out, const struct event *event, const
  *    "time": "2026-11-20T10:00:00.123456Z"[, "redriven": true], "headers": {…},
  *    "payload": the JSON that was published | "data_base64": …}
  *
- * A payload on one line is embedded byte for byte: numbers keep their digits and members their order.
- * One on several lines loses its blanks, no more. Appends the line and its newline; without content,
- * headers and payload are left out.
+ * A payload on one line is embedded byte for byte: numbers keep their digits and members their
+ * order. One on several lines loses its blanks, no more. Appends the line and its newline; without
+ * content, headers and payload are left out.
  */
 void event_json_append_line(struct bytes *out, const struct event *event, bool with_content);

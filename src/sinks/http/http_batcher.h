@@ -35,5 +35,6 @@ bool http_batcher_is_due(const struct http_batcher *batcher);
 /* The next request's attempts, due or not, at most limits->events; 0: there is none. */
 size_t http_batcher_take(struct http_batcher *batcher, struct attempt **out_attempts);
 
-/* A batch's webhook-id: the same for the same events in the same order; of a single event its own. */
+/* A batch's webhook-id: the same for the same events in the same order; of a single event its
+ * own. */
 void http_batch_id(const struct event *const *events, size_t n_events, char out_id[static 37]);

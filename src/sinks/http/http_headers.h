@@ -13,8 +13,8 @@ struct http_config;
 struct http_signing;
 
 /*
- * The lines as libcurl takes them, built again and again in the same memory: a list of libcurl's own
- * would cost three allocations a line.
+ * The lines as libcurl takes them, built again and again in the same memory: a list of libcurl's
+ * own would cost three allocations a line.
  */
 struct http_line {
         size_t at;              /* in `text`, which may still move */

@@ -37,5 +37,6 @@ bool http_host_is_ready(struct http_host *host);
 /* The addresses did not lead to a connection: looks them up again at the next use. */
 void http_host_expire(struct http_host *host);
 
-/* A list for CURLOPT_RESOLVE, freed with curl_slist_free_all(); NULL if the URL names an address. */
+/* A list for CURLOPT_RESOLVE, freed with curl_slist_free_all(); NULL if the URL names an
+ * address. */
 struct curl_slist *http_host_pin(const struct http_host *host);

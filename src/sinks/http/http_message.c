@@ -1,6 +1,6 @@
 /*
- * Payloads that are JSON are embedded byte for byte, never parsed and written anew: 1.0 stays 1.0, and
- * no member changes its place. Binary ones become base64, in a member whose name says so, as
+ * Payloads that are JSON are embedded byte for byte, never parsed and written anew: 1.0 stays 1.0,
+ * and no member changes its place. Binary ones become base64, in a member whose name says so, as
  * CloudEvents have it.
  */
 #include "sinks/http/http_message.h"

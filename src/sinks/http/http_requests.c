@@ -78,7 +78,8 @@ static bool is_by_host(const struct http_requests *requests)
         return requests->config->endpoints == HTTP_ENDPOINTS_TABLE;
 }
 
-/* Where requests of this shard rest: if all go to one url, it does not matter which is taken next. */
+/* Where requests of this shard rest: if all go to one url, it does not matter which is taken
+ * next. */
 static struct list *idle_of(const struct http_requests *requests, struct shard *shard)
 {
         return is_by_host(requests) ? &shard->idle : &requests->shards[0].idle;

@@ -5,9 +5,9 @@
  *   github    X-Hub-Signature-256: sha256=HEX               over body; has room for one only
  * GitHub's covers neither time nor id, so what was overheard can be played again.
  *
- * A key lives in one place only: an HMAC context that has taken it in. Each signature continues from a
- * copy of that context, so the body is hashed where it lies, and the decoded secret is wiped as soon
- * as it has been taken in.
+ * A key lives in one place only: an HMAC context that has taken it in. Each signature continues
+ * from a copy of that context, so the body is hashed where it lies, and the decoded secret is wiped
+ * as soon as it has been taken in.
  */
 #include "sinks/http/http_signing.h"
 

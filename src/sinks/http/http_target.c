@@ -16,8 +16,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Headers that cannot be replaced: ours, and those that frame or route the request. A name ending in '-'
- * stands for all that begin with it. */
+/* Headers that cannot be replaced: ours, and those that frame or route the request. A name
+ * ending in '-' stands for all that begin with it. */
 static const char *const reserved_names[] = {"connection", "content-encoding", "content-length",
     "content-type", "expect", "host", "keep-alive", "proxy-", "stripe-signature", "te", "trailer",
     "transfer-encoding", "upgrade", "user-agent", "webhook-", "x-event-", "x-hub-signature-256"};

@@ -49,8 +49,9 @@ struct http_target *http_target_create(struct sink *sink, const struct http_conf
 void http_target_destroy(struct http_target *target);
 
 /*
- * Header lines for libcurl that are the same with every request to one receiver: User-Agent, set_headers,
- * credentials, an endpoint's own. They may hold secrets, so lines are cleared before they are freed.
+ * Header lines for libcurl that are the same with every request to one receiver: User-Agent,
+ * set_headers, credentials, an endpoint's own. They may hold secrets, so lines are cleared before
+ * they are freed.
  */
 #define HTTP_USER_AGENT "pgcourier/" PGCOURIER_VERSION
 
@@ -58,8 +59,8 @@ void http_target_destroy(struct http_target *target);
  * set, whose name is not one of HTTP, or that would replace one of ours. */
 bool http_headers_check_names(const struct http_config *config, struct error *error);
 
-/* Our own lines, those of the config and those of `own`, which replace the config's of the same name.
- * False, with *error set, if one of `own` cannot be sent. */
+/* Our own lines, those of the config and those of `own`, which replace the config's of the same
+ * name. False, with *error set, if one of `own` cannot be sent. */
 bool http_fixed_headers_make(const struct http_config *config, const struct event_header *own,
     size_t n_own, struct curl_slist **out_lines, struct error *error);
 

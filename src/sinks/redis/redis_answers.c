@@ -35,8 +35,8 @@ static void end_first_burst(struct redis_queue *queue)
         redis_keys_forget_others(&queue->sink->keys);
 }
 
-/* Those that wait come to the same as what they wait for; if that concerned one event only, they come
- * again. */
+/* Those that wait come to the same as what they wait for; if that concerned one event only, they
+ * come again. */
 static void give_back_waiting(struct redis_queue *queue, const struct outcome *outcome)
 {
         bool is_down = outcome->kind == OUTCOME_SINK_DOWN;

@@ -92,8 +92,8 @@ bool redis_keys_add(struct redis_keys *keys, const char *key)
  * no proto-max-bulk-len can be below 1 MiB. */
 enum { MAX_BYTES = 1024 * 1024 - 4096 };
 
-/* A transaction costs Redis the more the longer it is, as all of it is kept until EXEC; a short burst
- * costs a turn of both processes. */
+/* A transaction costs Redis the more the longer it is, as all of it is kept until EXEC; a short
+ * burst costs a turn of both processes. */
 enum { MAX_REPEATING = REDIS_BURST_MAX / 2 };
 
 static size_t event_bytes(const struct event *event)
@@ -165,7 +165,8 @@ struct redis_burst redis_burst_plan(const struct redis_ring *ring,
             .wait_replicas = policy->wait_replicas};
 }
 
-/* Where WAIT counts for the whole burst, or all answers come at once, nothing is sent before them. */
+/* Where WAIT counts for the whole burst, or all answers come at once, nothing is sent before
+ * them. */
 static bool may_be_followed(
     const struct redis_burst *burst, const struct redis_burst_policy *policy)
 {
@@ -289,7 +290,8 @@ static enum redis_burst_step take_wait(struct redis_burst *burst, const redisRep
                 return BURST_WAITED;
         burst->is_refused = true;
         burst->refusal = verdict;
-        /* Events in the ledger are not sent again: the next claim asks for the replicas once more. */
+        /* Events in the ledger are not sent again: the next claim asks for the replicas once
+         * more. */
         burst->refusal.leaves_server |= burst->kind == BURST_SCRIPT;
         return BURST_WAITED;
 }

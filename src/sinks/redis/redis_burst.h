@@ -74,7 +74,8 @@ void redis_keys_start_burst(struct redis_keys *keys);
 /* Forgets those of all bursts but the last one; there was one. */
 void redis_keys_forget_others(struct redis_keys *keys);
 
-/* Adds the key; false if it is there already. At most REDIS_BURST_MAX for a burst, and two bursts. */
+/* Adds the key; false if it is there already. At most REDIS_BURST_MAX for a burst, and two
+ * bursts. */
 bool redis_keys_add(struct redis_keys *keys, const char *key);
 
 struct redis_burst_policy {
@@ -139,9 +140,9 @@ bool redis_event_is_large(const struct event *event);
 struct redis_burst redis_burst_plan(const struct redis_ring *ring,
     const struct redis_burst_policy *policy, struct redis_keys *keys, bool is_alone);
 
-/* Plans a burst of plain commands that is sent behind `front`, which is in flight and the last one that
- * was planned: it holds no key that is in flight, so whatever becomes of the first one does not matter to
- * it. Not open: there is none for now. */
+/* Plans a burst of plain commands that is sent behind `front`, which is in flight and the last
+ * one that was planned: it holds no key that is in flight, so whatever becomes of the first one
+ * does not matter to it. Not open: there is none for now. */
 struct redis_burst redis_burst_plan_behind(const struct redis_ring *ring,
     const struct redis_burst_policy *policy, struct redis_keys *keys,
     const struct redis_burst *front);
@@ -150,11 +151,11 @@ struct redis_burst redis_burst_plan_behind(const struct redis_ring *ring,
 enum redis_burst_step redis_burst_take(
     struct redis_burst *burst, const redisReply *reply, bool is_stream_per_event);
 
-/* True if request `i` of the burst that `reply` has ended was taken: the usual case, in which nothing
- * needs to be judged. */
+/* True if request `i` of the burst that `reply` has ended was taken: the usual case, in which
+ * nothing needs to be judged. */
 bool redis_burst_is_delivered(const struct redis_burst *burst, const redisReply *reply, size_t i);
 
-/* The verdict on request `i`. CANCELLED: nothing is known against it; another of the burst was refused
- * for a reason of its own. */
+/* The verdict on request `i`. CANCELLED: nothing is known against it; another of the burst was
+ * refused for a reason of its own. */
 struct redis_verdict redis_burst_verdict(
     const struct redis_burst *burst, const redisReply *reply, size_t i, bool is_stream_per_event);

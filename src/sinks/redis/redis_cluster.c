@@ -1,7 +1,7 @@
 /*
- * The map is read from any node that answers (CLUSTER SLOTS), when there is none yet and when it may
- * be out of date; until then queues wait. MOVED corrects it by one slot. ASK does not touch
- * it: it holds for one burst of one stream, which the node that is receiving the slot takes behind
+ * The map is read from any node that answers (CLUSTER SLOTS), when there is none yet and when it
+ * may be out of date; until then queues wait. MOVED corrects it by one slot. ASK does not touch it:
+ * it holds for one burst of one stream, which the node that is receiving the slot takes behind
  * ASKING.
  *
  * A queue for each stream rather than for each slot is what makes ASK simple: while a slot moves,
@@ -51,8 +51,8 @@ static struct redis_node *find_node(struct redis_cluster *cluster, const char *h
         return cluster->nodes[cluster->n_nodes++];
 }
 
-/* [first, last, [host, port, ...], replica...]. The host is "" or nil for the one that was asked, and
- * "?" if the node does not know its own name. */
+/* [first, last, [host, port, ...], replica...]. The host is "" or nil for the one that was
+ * asked, and "?" if the node does not know its own name. */
 static bool read_range(struct redis_cluster *cluster, const redisReply *range, const char *asked)
 {
         const redisReply *master;

@@ -14,7 +14,8 @@ struct redis_queue;
 struct redis_router;
 struct redis_sink;
 
-/* The slot of a key, or of a stream's name: if it has a {tag} that is not empty, only the tag counts. */
+/* The slot of a key, or of a stream's name: if it has a {tag} that is not empty, only the tag
+ * counts. */
 unsigned redis_slot_of(const char *key, size_t length);
 
 /* NULL and *error if the config names no node that can be asked. */

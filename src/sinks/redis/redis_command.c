@@ -4,8 +4,8 @@
  *
  * Names are kept for the life of the sink. A stream without a writer still belongs to its readers,
  * so no name is forgotten to make room for another. An event that would make one name too many is
- * rejected rather than tried again: it becomes a dead letter at once, delays no other event, and can
- * be redriven when the limit has been raised.
+ * rejected rather than tried again: it becomes a dead letter at once, delays no other event, and
+ * can be redriven when the limit has been raised.
  */
 #include "sinks/redis/redis_command.h"
 

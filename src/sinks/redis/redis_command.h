@@ -23,10 +23,10 @@ void redis_command_destroy(struct redis_command *command); /* NULL is allowed */
 /* True if the stream's or channel's name comes from the event. */
 bool redis_command_is_target_per_event(const struct redis_command *command);
 
-/* False and a REJECTED *out_refusal if the event has no target: it lacks the key or type that the
- * name is made of, the name cannot be that of a stream, or it would be one stream more than
- * redis.max_streams allows. Topic, type and key are the publisher's choice, so this is asked once for
- * each event before it is encoded. */
+/* False and a REJECTED *out_refusal if the event has no target: it lacks the key or type that
+ * the name is made of, the name cannot be that of a stream, or it would be one stream more than
+ * redis.max_streams allows. Topic, type and key are the publisher's choice, so this is asked
+ * once for each event before it is encoded. */
 bool redis_command_admit(
     struct redis_command *command, const struct event *event, struct outcome *out_refusal);
 

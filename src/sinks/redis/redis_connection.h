@@ -77,8 +77,9 @@ void redis_connection_close(struct redis_connection *connection);
 /* READY only: closes once all commands are answered; that alone causes no on_lost. */
 void redis_connection_retire(struct redis_connection *connection);
 
-/* READY only. Encoded commands are appended to what redis_connection_out() returns; then say how many
- * those were. They are written in the next turn of the loop, or by redis_connection_flush(). */
+/* READY only. Encoded commands are appended to what redis_connection_out() returns; then say how
+ * many those were. They are written in the next turn of the loop, or by
+ * redis_connection_flush(). */
 struct bytes *redis_connection_out(struct redis_connection *connection);
 void redis_connection_note_sent(struct redis_connection *connection, unsigned n_commands);
 void redis_connection_flush(struct redis_connection *connection); /* in any state */

@@ -41,8 +41,9 @@ struct redis_dedup {
         size_t n_removing; /* so many of them stand in the last command */
 };
 
-/* KEYS: owner, ledger. ARGV: epoch, random. A text as the answer means that a later owner was there.
- * Adding and removing a member shows now whether we may, and not in the middle of a burst. */
+/* KEYS: owner, ledger. ARGV: epoch, random. A text as the answer means that a later owner was
+ * there. Adding and removing a member shows now whether we may, and not in the middle of a
+ * burst. */
 static const char claim_script[] =
     "local owner = redis.call('GET', KEYS[1])\n"
     "local epoch = owner and string.match(owner, '^(%d+):')\n"
@@ -52,9 +53,9 @@ static const char claim_script[] =
     "redis.call('SREM', KEYS[2], '-')\n"
     "return redis.call('SMEMBERS', KEYS[2])\n";
 
-/* KEYS: stream, owner, marks. ARGV: token, the number of entries to remove and those, then for each event
- * its entry, the number of words of its command and those. Removing comes last: after a first write
- * Redis would no longer refuse the others for lack of memory. */
+/* KEYS: stream, owner, marks. ARGV: token, the number of entries to remove and those, then for
+ * each event its entry, the number of words of its command and those. Removing comes last: after
+ * a first write Redis would no longer refuse the others for lack of memory. */
 static const char burst_script[] =
     "if redis.call('GET', KEYS[2]) ~= ARGV[1] then return false end\n"
     "redis.call('SCARD', KEYS[3])\n"

@@ -47,12 +47,12 @@ void redis_dedup_destroy(struct redis_dedup *dedup); /* NULL is allowed */
 void redis_dedup_own(struct redis_dedup *dedup, uint64_t epoch);
 bool redis_dedup_is_owned(const struct redis_dedup *dedup);
 
-/* Appends the command that claims the stream for a new connection, and forgets the ledger: the answer
- * brings it. */
+/* Appends the command that claims the stream for a new connection, and forgets the ledger: the
+ * answer brings it. */
 void redis_dedup_encode_claim(struct redis_dedup *dedup, struct bytes *out);
 
-/* Takes the answer to a claim, unless that is an error. False if a later owner of the lane has claimed
- * the stream: `refusal` says so, and what to do if there is none. */
+/* Takes the answer to a claim, unless that is an error. False if a later owner of the lane has
+ * claimed the stream: `refusal` says so, and what to do if there is none. */
 bool redis_dedup_take_claim(
     struct redis_dedup *dedup, const redisReply *reply, char *refusal, size_t size);
 
@@ -62,9 +62,9 @@ bool redis_dedup_has(const struct redis_dedup *dedup, const struct event *event)
 void redis_dedup_settle(struct redis_dedup *dedup, const int64_t *event_ids, size_t n_events);
 bool redis_dedup_has_settled(const struct redis_dedup *dedup); /* some are still to go */
 
-/* Appends the command that delivers the first `n` requests of the ring, which may be none, and removes
- * entries that are to go. The answer is an array with the answer to each XADD, up to the first error;
- * or nil: the token is not ours, and nothing was done. */
+/* Appends the command that delivers the first `n` requests of the ring, which may be none, and
+ * removes entries that are to go. The answer is an array with the answer to each XADD, up to the
+ * first error; or nil: the token is not ours, and nothing was done. */
 void redis_dedup_encode_burst(struct redis_dedup *dedup, const struct redis_ring *ring, size_t n,
     struct redis_command *command, struct bytes *out);
 

@@ -30,8 +30,8 @@ void redis_endpoints_deinit(struct redis_endpoints *endpoints);
 bool redis_port_parse(const char *text, uint16_t *out_port);
 
 struct redis_discovery_events {
-        /* True if the answer is usable: the discovery is over. Else `refusal` says what is wrong with
-         * it. */
+        /* True if the answer is usable: the discovery is over. Else `refusal` says what is wrong
+         * with it. */
         bool (*on_answer)(void *owner, const redisReply *reply, const struct redis_endpoint *asked,
             char *refusal, size_t size);
 

@@ -125,8 +125,8 @@ void redis_queue_destroy(struct redis_queue *queue); /* it is empty; NULL is all
 /* There is something to send, perhaps without a request: entries of the ledger may be due to go. */
 bool redis_queue_has_work(const struct redis_queue *queue);
 
-/* Appends what is to go first to `out`, for queue->node, where it has no burst in flight. Returns the
- * number of commands; 0: there was nothing to send after all. */
+/* Appends what is to go first to `out`, for queue->node, where it has no burst in flight.
+ * Returns the number of commands; 0: there was nothing to send after all. */
 unsigned redis_queue_send(struct redis_queue *queue, struct bytes *out);
 
 /* Likewise another burst behind the one in flight, if that is of use and harms no order. */
@@ -172,8 +172,8 @@ struct redis_node *redis_node_create(
     struct redis_sink *sink, const struct redis_endpoint *endpoint);
 void redis_node_destroy(struct redis_node *node); /* NULL is allowed */
 
-/* Sends what the queue holds, unless it waits for a connection or an answer. A cluster's queue that is
- * empty is destroyed: do not use it afterwards. */
+/* Sends what the queue holds, unless it waits for a connection or an answer. A cluster's queue
+ * that is empty is destroyed: do not use it afterwards. */
 void redis_node_advance(struct redis_queue *queue);
 
 /* Sends the queue's burst now, or once it is connected. */

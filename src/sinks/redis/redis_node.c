@@ -111,8 +111,8 @@ static void drop(struct redis_node *node, const char *reason)
                 open_connection(node);
 }
 
-/* Finishing may start other attempts, cancel, and with the last one close the sink: so the outcome is
- * copied, and nothing is read after it. */
+/* Finishing may start other attempts, cancel, and with the last one close the sink: so the
+ * outcome is copied, and nothing is read after it. */
 static void give_answers(const struct redis_answer *answers, size_t n_answers)
 {
         for (size_t i = 0; i < n_answers; i++) {

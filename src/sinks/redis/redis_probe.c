@@ -2,10 +2,10 @@
  * What is asked of a Redis that no event is to be sent to: whether it would take one, and how its
  * memory is.
  *
- * The first question is an XADD with a limit that is no number. Redis looks first at who we are, what we
- * may do and whether it takes any writes at all (NOPERM, OOM, MISCONF, NOREPLICAS), and only then at
- * that: so it refuses a command that wrote nothing, or says why it would refuse events. PING is
- * answered by a Redis that takes none.
+ * The first question is an XADD with a limit that is no number. Redis looks first at who we are,
+ * what we may do and whether it takes any writes at all (NOPERM, OOM, MISCONF, NOREPLICAS), and
+ * only then at that: so it refuses a command that wrote nothing, or says why it would refuse
+ * events. PING is answered by a Redis that takes none.
  */
 #include "base/bytes.h"
 #include "config/config.h"

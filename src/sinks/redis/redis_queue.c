@@ -1,8 +1,8 @@
 /*
- * All requests of a queue stand in one ring, in the order of the deliver() calls: first the burst in
- * flight, perhaps a second one behind it that shares no key with it, then those that wait for the
- * connection or for answers. Nothing else is sent behind a burst before it is known what became of
- * it.
+ * All requests of a queue stand in one ring, in the order of the deliver() calls: first the burst
+ * in flight, perhaps a second one behind it that shares no key with it, then those that wait for
+ * the connection or for answers. Nothing else is sent behind a burst before it is known what became
+ * of it.
  *
  * With exactly_once the first thing on a connection is the claim of the stream, and when there is
  * nothing else to send, settled events are purged from the ledger.
@@ -199,7 +199,8 @@ unsigned redis_queue_send(struct redis_queue *queue, struct bytes *out)
         return n_commands + send_purge(queue, out);
 }
 
-/* As long as more is unanswered than waits, Redis has enough to do, and what waits can still grow. */
+/* As long as more is unanswered than waits, Redis has enough to do, and what waits can still
+ * grow. */
 static bool is_worth_it(const struct redis_queue *queue)
 {
         size_t n_waiting = queue->ring.n - queue->ring.n_sent;

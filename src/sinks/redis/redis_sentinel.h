@@ -14,8 +14,8 @@ struct redis_sentinel *redis_sentinel_create(uv_loop_t *loop, const struct redis
     struct tls_context *tls, struct error *error);
 void redis_sentinel_destroy(struct redis_sentinel *sentinel); /* NULL is allowed */
 
-/* One of the two is called once, in a later turn of the loop, unless redis_sentinel_stop() comes first.
- * Asking again meanwhile changes nothing. */
+/* One of the two is called once, in a later turn of the loop, unless redis_sentinel_stop() comes
+ * first. Asking again meanwhile changes nothing. */
 void redis_sentinel_ask(struct redis_sentinel *sentinel, sentinel_found_fn *on_found,
     sentinel_failed_fn *on_failed, void *owner);
 void redis_sentinel_stop(struct redis_sentinel *sentinel);

@@ -1,4 +1,5 @@
-/* What the admin endpoint decides without a socket: whose host it is, whose token, what an address is. */
+/* What the admin endpoint decides without a socket: whose host it is, whose token, what an
+ * address is. */
 #include "admin/http/routes.h"
 #include "admin/status_document.h"
 #include "config/config.h"

@@ -162,7 +162,8 @@ Test(chaos_checker, finds_dead_letters_that_need_not_have_died)
         cr_expect_eq(verdict.n_lost, 0, "dead is not lost");
 }
 
-/* ---- what may or may not come ------------------------------------------------------------------- */
+/* ---- what may or may not come
+ * ------------------------------------------------------------------- */
 
 Test(chaos_checker, finds_what_was_refused_and_comes_behind_a_later_one)
 {
@@ -274,7 +275,8 @@ Test(chaos_checker, does_not_miss_what_a_sink_may_get_or_not)
         cr_expect_eq(verdict.n_misordered, 1, "if it comes then in order");
 }
 
-/* ---- what comes twice --------------------------------------------------------------------------- */
+/* ---- what comes twice
+ * --------------------------------------------------------------------------- */
 
 static const struct chaos_arrival repeated[] = {
     AT(0, 100), AT(2, 101), AT(5, 102), AT(0, 200), AT(2, 201)};

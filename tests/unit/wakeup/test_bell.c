@@ -255,8 +255,8 @@ Test(bell, looks_for_a_crowd_between_two_waits)
         cr_expect_eq(bell.state, BELL_AWAKE);
 }
 
-/* Who skipped the bell a moment ago and has ended since is found a moment later; who needs an hour may
- * wait for an hour, but for the sweep. */
+/* Who skipped the bell a moment ago and has ended since is found a moment later; who needs an
+ * hour may wait for an hour, but for the sweep. */
 Test(bell, looks_at_growing_intervals_while_drowsy)
 {
         struct bell bell = drowsy();

@@ -1,4 +1,5 @@
-/* What needs an operator's attention (src/admin/findings/findings.h), out of a status document alone. */
+/* What needs an operator's attention (src/admin/findings/findings.h), out of a status document
+ * alone. */
 #include "admin/findings/findings.h"
 
 #include <criterion/criterion.h>

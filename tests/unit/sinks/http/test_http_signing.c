@@ -1,4 +1,5 @@
-/* Vectors made by others: the specification of Standard Webhooks, GitHub's documentation, openssl. */
+/* Vectors made by others: the specification of Standard Webhooks, GitHub's documentation,
+ * openssl. */
 #include "base/bytes.h"
 #include "base/error.h"
 #include "sinks/http/http_signing.h"
