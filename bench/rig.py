@@ -232,9 +232,10 @@ class Rig:
         return sum(self.redis.xlen(f"events:{topic}") for topic in TOPICS)
 
     def forget(self):
-        """Empties Redis and removes all cursors; the outbox stays."""
+        """Empties Redis, and removes all sinks, receivers and cursors; the outbox stays."""
         self.redis.flushall()
         self.sql("DELETE FROM courier.endpoint")
+        self.sql("DELETE FROM courier.sink")
         self.sql("DELETE FROM courier.cursor")
 
     def backlog(self):
