@@ -269,6 +269,79 @@ Test(admin_relay, lists_redrives_and_drops_dead_letters)
         cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.dead_letter"), 0);
 }
 
+/* The object that docs/admin.md shows behind these words. */
+static json_t *sample_behind(const char *page, const char *words)
+{
+        const char *begin = strstr(page, words);
+        json_error_t error;
+        json_t *sample;
+
+        cr_assert_not_null(begin, "docs/admin.md does not have: %s", words);
+        begin = strchr(begin + strlen(words), '{');
+        cr_assert_not_null(begin);
+        sample = json_loads(begin, JSON_DISABLE_EOF_CHECK, &error);
+        cr_assert_not_null(sample, "docs/admin.md, %s: %s", words, error.text);
+        return sample;
+}
+
+/* Both have the same members, and so have the objects within them. */
+static void expect_same_members(const char *of, json_t *sample, json_t *real)
+{
+        const char *name;
+        json_t *shown, *value;
+
+        cr_expect_eq(json_is_object(sample), json_is_object(real),
+            "docs/admin.md shows another type of %s", of);
+        json_object_foreach(real, name, value)
+        {
+                shown = json_object_get(sample, name);
+                cr_expect_not_null(shown, "docs/admin.md shows no \"%s\" of %s", name, of);
+                if (shown != NULL)
+                        expect_same_members(name, shown, value);
+        }
+        json_object_foreach(sample, name, shown)
+        {
+                cr_expect_not_null(json_object_get(real, name),
+                    "docs/admin.md shows \"%s\" of %s, which has none", name, of);
+        }
+}
+
+Test(admin_relay, has_the_members_that_its_page_shows)
+{
+        const struct {
+                const char *behind, *member;
+        } samples[] = {
+            {"One sink of the document", "sinks"},
+            {"A finding:", "attention"},
+            {"event: delivery", "recent"},
+            {"{\"dead\":[", "dead"},
+        };
+        char *page = read_file(PGCOURIER_DOCS_FOLDER "/admin.md");
+        json_t *status, *dead;
+
+        database_exec(rig.owner,
+            "SELECT courier.publish('large', to_json(repeat('x', 2000000)), key => 'k1')");
+        admin_rig_await_sink(&rig, "last_error", "{\"at\": ");
+        admin_rig_await_sink(&rig, "dead", "1"); /* the database was asked since */
+        json_decref(post("/api/sinks/out/pause", "{\"reason\": \"a deploy\"}", 200));
+        admin_rig_await_sink(&rig, "state", "paused");
+        status = admin_rig_json(&rig, "GET", "/api/status", NULL, NULL, 200);
+        dead = admin_rig_json(&rig, "GET", "/api/dead", NULL, NULL, 200);
+        json_object_set(status, "dead", json_object_get(dead, "dead"));
+
+        for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+                json_t *sample = sample_behind(page, samples[i].behind);
+                json_t *real = json_array_get(json_object_get(status, samples[i].member), 0);
+
+                cr_assert_not_null(real, "the status has no %s", samples[i].member);
+                expect_same_members(samples[i].member, sample, real);
+                json_decref(sample);
+        }
+        json_decref(dead);
+        json_decref(status);
+        free(page);
+}
+
 Test(admin_relay, changes_the_level_of_the_log)
 {
         json_decref(post("/api/log", "{\"level\": \"debug\"}", 200));
