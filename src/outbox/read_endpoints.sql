@@ -4,9 +4,9 @@
 --
 -- The first row is the digest. A receiver's version differs whenever its row does, and when its old
 -- secrets cease to sign.
-WITH known AS MATERIALIZED (
-  SELECT id, hashtextextended(id || ':' || xmin || ':'
-           || coalesce(old_secrets_until > clock_timestamp(), false), 0) AS version
+WITH known AS NOT MATERIALIZED (
+  SELECT *, hashtextextended(id || ':' || xmin || ':'
+              || coalesce(old_secrets_until > clock_timestamp(), false), 0) AS version
   FROM courier.endpoint WHERE sink = $1
 ), digest AS MATERIALIZED (
   SELECT coalesce(sum(version), 0)::text || '/' || count(*) AS text FROM known
@@ -23,5 +23,5 @@ UNION ALL (
            'rate', rate, 'burst', burst, 'state', state, 'reason', state_reason,
            'failing_for', floor(extract(epoch FROM clock_timestamp() - failing_since)
                                 * 1000)::bigint)::text
-  FROM known JOIN courier.endpoint USING (id)
+  FROM known
   WHERE $2 IS DISTINCT FROM (SELECT text FROM digest) ORDER BY id)
