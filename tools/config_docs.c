@@ -1,7 +1,6 @@
 /* The key tables as those of docs/configuration.md: scripts/docs puts them there. */
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "cli/cmd_config.h"
 #include "config/config_keys.h"
 #include "config/value_types.h"
 #include "tools.h"

@@ -55,6 +55,14 @@ bool utf8_is_valid(const char *text)
         return true;
 }
 
+bool utf8_is_ascii(const char *text)
+{
+        for (; *text != '\0'; text++)
+                if ((unsigned char)*text > '~')
+                        return false;
+        return true;
+}
+
 void utf8_copy(char *target, size_t size, const char *text)
 {
         size_t n = 0;

@@ -110,11 +110,6 @@ void admin_client_close(struct admin_client *client)
         free(client);
 }
 
-const char *admin_client_address(const struct admin_client *client)
-{
-        return client->listen;
-}
-
 static struct curl_slist *add_header(struct curl_slist *headers, const char *header)
 {
         struct curl_slist *longer = curl_slist_append(headers, header);

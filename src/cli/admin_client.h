@@ -24,9 +24,6 @@ struct admin_client *admin_client_open(const char *config_path, struct error *er
 struct admin_client *admin_client_create(const struct admin_config *config, struct error *error);
 void admin_client_close(struct admin_client *client); /* NULL is allowed */
 
-/* "127.0.0.1:8477", as the configuration says it. */
-const char *admin_client_address(const struct admin_client *client);
-
 /*
  * One GET, or with `body` (JSON) a POST. False and *error if there is no answer
  * within timeout_ms. Any status is an answer. *out_body is the caller's;

@@ -1,12 +1,11 @@
 /* What a configuration comes to, and what there can be in one. */
-#include "cli/cmd_config.h"
-
 #include "base/alloc.h"
 #include "cli/commands.h"
 #include "config/config_keys.h"
 #include "config/config_show.h"
 #include "config/value_types.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -237,7 +236,12 @@ static json_t *schema_of_block(const struct config_block *block, bool is_sink)
         return schema;
 }
 
-json_t *config_schema(void)
+/*
+ * The key tables as a JSON Schema. A schema knows less than the key tables: what a text must look
+ * like, ranges of durations and rules between keys are `pgcourier check`'s. What it refuses is
+ * always wrong; and any value may be a reference, ${VAR}, of which it knows nothing.
+ */
+static json_t *config_schema(void)
 {
         json_t *schema = schema_of_block(&config_root, false);
 

@@ -8,199 +8,209 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define P(member) MEMBER(struct postgres_config, member)
+#define OWNER struct postgres_config
 static const struct config_key postgres_keys[] = {
-    {"dsn", KEY_TEXT, P(dsn), .is_required = true, .is_secret = true,
+    {"dsn", KEY_TEXT, MEMBER(dsn), .is_required = true, .is_secret = true,
         .help = "how to reach the database: a libpq connection string or URI. With several hosts "
                 "the one that accepts writes is used. Without `sslmode`, a server on another "
                 "machine is spoken to with `verify-full`"},
-    {"dsn_file", KEY_FILE_OF, P(dsn), .help = "a file that holds dsn"},
-    {"password", KEY_TEXT, P(password), .is_secret = true,
+    FILE_OF(dsn),
+    {"password", KEY_TEXT, MEMBER(password), .is_secret = true,
         .help = "the password, if dsn has none; without it libpq looks in its usual places"},
-    {"password_file", KEY_FILE_OF, P(password), .help = "a file that holds password"},
-    {"connect_timeout", KEY_DURATION, P(connect_timeout_ms), .fallback = "5s", .min = "100ms",
+    FILE_OF(password),
+    {"connect_timeout", KEY_DURATION, MEMBER(connect_timeout_ms), .fallback = "5s", .min = "100ms",
         .max = "10m", .help = "how long connecting may take"},
-    {"query_timeout", KEY_DURATION, P(query_timeout_ms), .fallback = "30s", .min = "100ms",
+    {"query_timeout", KEY_DURATION, MEMBER(query_timeout_ms), .fallback = "30s", .min = "100ms",
         .max = "1h",
         .help = "how long a statement may take before the connection is given up; the server ends "
                 "the relay's statements earlier, after two thirds of this"},
 };
-static BLOCK(postgres_block, struct postgres_config, postgres_keys);
+static BLOCK(postgres_block, postgres_keys);
+#undef OWNER
 
-#define R(member) MEMBER(struct relay_config, member)
+#define OWNER struct relay_config
 static const struct config_key relay_keys[] = {
-    {"wakeup", KEY_CHOICE, R(wakeup), .fallback = "notify", .choices = "notify, poll",
+    {"wakeup", KEY_CHOICE, MEMBER(wakeup), .fallback = "notify", .choices = "notify, poll",
         .help = "what wakes a sleeping relay: LISTEN/NOTIFY on a second connection, or polling, "
                 "where LISTEN cannot be used"},
-    {"sweep", KEY_DURATION, R(sweep_ms), .fallback = "5s", .min = "10ms", .max = "1h",
+    {"sweep", KEY_DURATION, MEMBER(sweep_ms), .fallback = "5s", .min = "10ms", .max = "1h",
         .help = "how often to look at the backlog without having been notified; up to an eighth "
                 "sooner, so that relays do not march in step"},
-    {"poll_interval", KEY_DURATION, R(poll_interval_ms), .fallback = "250ms", .min = "1ms",
+    {"poll_interval", KEY_DURATION, MEMBER(poll_interval_ms), .fallback = "250ms", .min = "1ms",
         .max = "1h",
         .help = "how often to look at the backlog with `wakeup: poll`, and at least so often while "
                 "the second connection is lost"},
-    {"standby", KEY_DURATION, R(standby_ms), .fallback = "1s", .min = "10ms", .max = "1h",
+    {"standby", KEY_DURATION, MEMBER(standby_ms), .fallback = "1s", .min = "10ms", .max = "1h",
         .help = "how often a standby tries for a lane that another relay owns"},
-    {"drain", KEY_DURATION, R(drain_ms), .fallback = "10s", .min = "0", .max = "1h",
+    {"drain", KEY_DURATION, MEMBER(drain_ms), .fallback = "10s", .min = "0", .max = "1h",
         .help = "how long a stopping relay waits for what is in flight"},
-    {"dns_servers", KEY_TEXT, LIST(struct relay_config, dns_servers, n_dns_servers),
-        .max_items = 16, .check = check_dns_server,
+    {"dns_servers", KEY_TEXT, LIST(dns_servers, n_dns_servers), .max_items = 16,
+        .check = check_dns_server,
         .help = "name servers to ask instead of the system's: `192.0.2.53`, `192.0.2.53:5353`, "
                 "`2001:db8::53` or `[2001:db8::53]:5353`; see [addresses](sinks.md#addresses)"},
-    {"modules", KEY_TEXT, R(modules),
+    {"modules", KEY_TEXT, MEMBER(modules),
         .help = "the folder with the [modules](writing-a-sink.md) of sinks; by default the one of "
                 "the installation, which `pgcourier version` prints"},
 };
-static BLOCK(relay_block, struct relay_config, relay_keys);
+static BLOCK(relay_block, relay_keys);
+#undef OWNER
 
-#define M(member) MEMBER(struct admin_config, member)
+#define OWNER struct admin_config
 static const struct config_key admin_keys[] = {
-    {"listen", KEY_TEXT, M(listen), .fallback = "127.0.0.1:8477", .check = check_listen_address,
+    {"listen", KEY_TEXT, MEMBER(listen), .fallback = "127.0.0.1:8477",
+        .check = check_listen_address,
         .help = "where the endpoint is: 127.0.0.1:8477, [::1]:8477 or unix:/path; where other "
                 "machines can reach it, it needs a token"},
-    {"token", KEY_TEXT, M(token), .is_secret = true, .check = check_admin_token,
+    {"token", KEY_TEXT, MEMBER(token), .is_secret = true, .check = check_admin_token,
         .help = "the secret that a client must send to pause, resume, redrive, drop or reload; "
                 "without a token nothing can be changed"},
-    {"token_file", KEY_FILE_OF, M(token), .help = "a file that holds token"},
-    {"allowed_hosts", KEY_TEXT, LIST(struct admin_config, allowed_hosts, n_allowed_hosts),
-        .max_items = 64, .check = check_host_name,
+    FILE_OF(token),
+    {"allowed_hosts", KEY_TEXT, LIST(allowed_hosts, n_allowed_hosts), .max_items = 64,
+        .check = check_host_name,
         .help = "names that the endpoint is reached by, besides localhost and IP addresses: those "
                 "of a reverse proxy or a Kubernetes service"},
 };
-static BLOCK(admin_block, struct admin_config, admin_keys);
+static BLOCK(admin_block, admin_keys);
+#undef OWNER
 
-#define B(member) MEMBER(struct outbox_config, member)
+#define OWNER struct outbox_config
 static const struct config_key outbox_keys[] = {
-    {"retention", KEY_DURATION, B(retention_ms), .fallback = "7d", .min = "0", .max = "3650d",
+    {"retention", KEY_DURATION, MEMBER(retention_ms), .fallback = "7d", .min = "0", .max = "3650d",
         .help = "how long events stay in the outbox; longer while a sink still needs them"},
-    {"retention_max", KEY_DURATION, B(retention_max_ms), .fallback = "0", .min = "0",
+    {"retention_max", KEY_DURATION, MEMBER(retention_max_ms), .fallback = "0", .min = "0",
         .max = "3650d",
         .help = "drop events of this age even if a sink has not had them, which loses them for it; "
                 "`0`: never; not below `retention`"},
 };
-static BLOCK(outbox_block, struct outbox_config, outbox_keys);
+static BLOCK(outbox_block, outbox_keys);
+#undef OWNER
 
+#define OWNER struct config
 static const struct config_key log_keys[] = {
-    {"level", KEY_TEXT, MEMBER(struct config, log_level), .fallback = "info",
+    {"level", KEY_TEXT, MEMBER(log_level), .fallback = "info",
         .choices = "debug, info, warn, error",
         .help = "the least important messages that are written; `--log-level` takes precedence"},
-    {"format", KEY_CHOICE, MEMBER(struct config, log_format), .fallback = "logfmt",
-        .choices = "logfmt, json", .help = "what a line is: logfmt, or one JSON object"},
+    {"format", KEY_CHOICE, MEMBER(log_format), .fallback = "logfmt", .choices = "logfmt, json",
+        .help = "what a line is: logfmt, or one JSON object"},
 };
-static BLOCK(log_block, struct config, log_keys);
+static BLOCK(log_block, log_keys);
+#undef OWNER
 
-#define T(member) MEMBER(struct retry_config, member)
+#define OWNER struct retry_config
 static const struct config_key retry_keys[] = {
-    {"first", KEY_DURATION, T(first_ms), .fallback = "1s", .min = "1ms", .max = "1h",
+    {"first", KEY_DURATION, MEMBER(first_ms), .fallback = "1s", .min = "1ms", .max = "1h",
         .help = "the delay before the second attempt"},
-    {"factor", KEY_NUMBER, T(factor), .fallback = "3", .min = "1", .max = "10",
+    {"factor", KEY_NUMBER, MEMBER(factor), .fallback = "3", .min = "1", .max = "10",
         .help = "how much longer each further delay is"},
-    {"max", KEY_DURATION, T(max_ms), .fallback = "1h", .min = "1ms", .max = "30d",
+    {"max", KEY_DURATION, MEMBER(max_ms), .fallback = "1h", .min = "1ms", .max = "30d",
         .help = "the longest delay; not below first"},
-    {"delays", KEY_DURATION, LIST(struct retry_config, delays_ms, n_delays), .max_items = 100,
-        .min = "1ms", .max = "30d",
+    {"delays", KEY_DURATION, LIST(delays_ms, n_delays), .max_items = 100, .min = "1ms",
+        .max = "30d",
         .help = "instead of `first`, `factor` and `max`: the delay after each failed attempt; 1 to "
                 "100 of them"},
-    {"attempts", KEY_INTEGER, T(attempts), .fallback = "20", .min = "0", .max = "1000000",
+    {"attempts", KEY_INTEGER, MEMBER(attempts), .fallback = "20", .min = "0", .max = "1000000",
         .help = "give an event up after this many failed attempts; `0`: any number. With `delays` "
                 "the default is `0`"},
-    {"max_age", KEY_DURATION, T(max_age_ms), .fallback = "3d", .min = "0", .max = "365d",
+    {"max_age", KEY_DURATION, MEMBER(max_age_ms), .fallback = "3d", .min = "0", .max = "365d",
         .help = "give an event up when its delays would add up to more than this; `0`: any. With "
                 "`delays` the default is `0`"},
 };
-static BLOCK(retry_block, struct retry_config, retry_keys);
+static BLOCK(retry_block, retry_keys);
+#undef OWNER
 
+#define OWNER struct rate_config
 static const struct config_key rate_keys[] = {
-    {"per_second", KEY_NUMBER, MEMBER(struct rate_config, per_second), .fallback = "0", .min = "0",
-        .max = "1000000", .help = "attempts per second, retries included; `0`: any number"},
-    {"burst", KEY_INTEGER, MEMBER(struct rate_config, burst), .fallback = "0", .min = "0",
-        .max = "1000000",
+    {"per_second", KEY_NUMBER, MEMBER(per_second), .fallback = "0", .min = "0", .max = "1000000",
+        .help = "attempts per second, retries included; `0`: any number"},
+    {"burst", KEY_INTEGER, MEMBER(burst), .fallback = "0", .min = "0", .max = "1000000",
         .help = "attempts that may start at once after a pause; `0`: as many as in a second"},
 };
-static BLOCK(rate_block, struct rate_config, rate_keys);
+static BLOCK(rate_block, rate_keys);
+#undef OWNER
 
-#define S(member) MEMBER(struct sink_config, member)
+#define OWNER struct sink_config
 static const struct config_key sink_keys[] = {
-    {"name", KEY_TEXT, S(name), .is_required = true, .check = check_sink_name,
+    {"name", KEY_TEXT, MEMBER(name), .is_required = true, .check = check_sink_name,
         .help = "the sink's name in the database, in logs and in metrics: 1 to 63 of a-z, 0-9, `-` "
                 "and `_`, the first a letter or digit. It names the cursor: a sink with a new name "
                 "is a new sink"},
-    {"topics", KEY_TEXT, LIST(struct sink_config, topics, n_topics), .is_required = true,
-        .max_items = 1000, .check = topic_pattern_check,
+    {"topics", KEY_TEXT, LIST(topics, n_topics), .is_required = true, .max_items = 1000,
+        .check = topic_pattern_check,
         .help = "patterns of the topics it takes: `*` stands for any run of characters without a "
                 "dot, `**` for any run at all, everything else for itself; an entry that begins "
                 "with `!` excludes. Up to 1000"},
-    {"types", KEY_TEXT, LIST(struct sink_config, types, n_types), .max_items = 1000,
-        .check = topic_pattern_check,
+    {"types", KEY_TEXT, LIST(types, n_types), .max_items = 1000, .check = topic_pattern_check,
         .help = "patterns of the types it takes, by the same rules; without them, events of any "
                 "type or none"},
-    {"match_headers", KEY_TEXT, LIST(struct sink_config, match_headers, n_match_headers),
-        .max_items = 100, .check = check_header_condition,
+    {"match_headers", KEY_TEXT, LIST(match_headers, n_match_headers), .max_items = 100,
+        .check = check_header_condition,
         .help =
             "headers that an event must have: name=value, or name for any value; all must hold"},
-    {"filter", KEY_TEXT, S(filter), .check = check_filter,
+    {"filter", KEY_TEXT, MEMBER(filter), .check = check_filter,
         .help = "a jsonpath predicate that must be true of the payload, as in `$.amount > 100`; "
                 "PostgreSQL evaluates it"},
-    {"start", KEY_CHOICE, S(start), .fallback = "now", .choices = "now, beginning",
+    {"start", KEY_CHOICE, MEMBER(start), .fallback = "now", .choices = "now, beginning",
         .help = "where a new sink begins: with what commits from its first claim on, or with all "
                 "that the table holds. Without effect once the sink has a cursor"},
-    {"order", KEY_CHOICE, S(order), .fallback = "key", .choices = "key, none",
+    {"order", KEY_CHOICE, MEMBER(order), .fallback = "key", .choices = "key, none",
         .help = "`key`: events of one key are delivered one after another; `none`: in any order, "
                 "as fast as possible"},
-    {"max_in_flight", KEY_INTEGER, S(max_in_flight), .fallback = "1000", .min = "2",
+    {"max_in_flight", KEY_INTEGER, MEMBER(max_in_flight), .fallback = "1000", .min = "2",
         .max = "100000",
         .help = "events that are claimed and not settled at the same time; what a crash repeats at "
                 "most"},
-    {"max_in_flight_bytes", KEY_SIZE, S(max_in_flight_bytes), .fallback = "16MiB", .min = "64KiB",
-        .max = "1GiB",
+    {"max_in_flight_bytes", KEY_SIZE, MEMBER(max_in_flight_bytes), .fallback = "16MiB",
+        .min = "64KiB", .max = "1GiB",
         .help = "the size of their payloads; one event larger than half of it is taken alone"},
-    {"concurrency", KEY_INTEGER, S(concurrency), .fallback = "0", .min = "0", .max = "1024",
+    {"concurrency", KEY_INTEGER, MEMBER(concurrency), .fallback = "0", .min = "0", .max = "1024",
         .help = "attempts in flight at the same time. `0`: 16 of `http`, 2 of `email` (which may "
                 "have up to 16), any number of `redis` and `stdout`, whose limit is "
                 "`max_in_flight`; a `module` says it itself"},
-    {"rate", KEY_BLOCK, S(rate), .block = &rate_block,
+    {"rate", KEY_BLOCK, MEMBER(rate), .block = &rate_block,
         .help = "how many attempts may start in a second"},
-    {"retry", KEY_BLOCK, S(retry), .block = &retry_block,
+    {"retry", KEY_BLOCK, MEMBER(retry), .block = &retry_block,
         .help = "when an event whose delivery failed is tried again, and when it is given up"},
-    {"park_after", KEY_DURATION, S(park_after_ms), .fallback = "1s", .min = "1ms", .max = "1h",
+    {"park_after", KEY_DURATION, MEMBER(park_after_ms), .fallback = "1s", .min = "1ms", .max = "1h",
         .help = "a delivery that takes longer than this and holds up others is parked meanwhile"},
-    {"max_parked", KEY_INTEGER, S(max_parked), .fallback = "100000", .min = "1",
+    {"max_parked", KEY_INTEGER, MEMBER(max_parked), .fallback = "100000", .min = "1",
         .max = "1000000000",
         .help = "stop reading new events at this many parked deliveries; those that only wait for "
                 "`deliver_at` do not count"},
-    {"max_event_bytes", KEY_SIZE, S(max_event_bytes), .fallback = "1MiB", .min = "0", .max = "1GiB",
+    {"max_event_bytes", KEY_SIZE, MEMBER(max_event_bytes), .fallback = "1MiB", .min = "0",
+        .max = "1GiB",
         .help = "an event with a larger payload becomes a dead letter without an attempt; `0`: any "
                 "size"},
-    {"redis", KEY_OPTIONAL_BLOCK, S(redis), .block = &redis_block,
+    {"redis", KEY_OPTIONAL_BLOCK, MEMBER(redis), .block = &redis_block,
         .help = "append to a Redis Stream"},
-    {"http", KEY_OPTIONAL_BLOCK, S(http), .block = &http_block, .help = "post to a webhook"},
-    {"email", KEY_OPTIONAL_BLOCK, S(email), .block = &email_block, .help = "send as e-mail"},
-    {"stdout", KEY_OPTIONAL_BLOCK, S(stdout_), .block = &stdout_block,
+    {"http", KEY_OPTIONAL_BLOCK, MEMBER(http), .block = &http_block, .help = "post to a webhook"},
+    {"email", KEY_OPTIONAL_BLOCK, MEMBER(email), .block = &email_block, .help = "send as e-mail"},
+    {"stdout", KEY_OPTIONAL_BLOCK, MEMBER(stdout_), .block = &stdout_block,
         .help = "print as JSON lines"},
-    {"module", KEY_OPTIONAL_BLOCK, S(module), .block = &module_block,
+    {"module", KEY_OPTIONAL_BLOCK, MEMBER(module), .block = &module_block,
         .help = "hand to a module: a kind of sink in a shared object"},
 };
-static BLOCK(sink_block, struct sink_config, sink_keys);
+static BLOCK(sink_block, sink_keys);
+#undef OWNER
 
-#define C(member) MEMBER(struct config, member)
+#define OWNER struct config
 static const struct config_key root_keys[] = {
-    {"postgres", KEY_BLOCK, C(postgres), .block = &postgres_block,
+    {"postgres", KEY_BLOCK, MEMBER(postgres), .block = &postgres_block,
         .help = "the database that holds the outbox"},
-    {"relay", KEY_BLOCK, C(relay), .block = &relay_block, .help = "how the relay works"},
-    {"admin", KEY_OPTIONAL_BLOCK, C(admin), .block = &admin_block,
+    {"relay", KEY_BLOCK, MEMBER(relay), .block = &relay_block, .help = "how the relay works"},
+    {"admin", KEY_OPTIONAL_BLOCK, MEMBER(admin), .block = &admin_block,
         .help = "the endpoint with the live page, health, metrics and what can be changed at run "
                 "time; left out, there is none"},
-    {"outbox", KEY_BLOCK, C(outbox), .block = &outbox_block,
+    {"outbox", KEY_BLOCK, MEMBER(outbox), .block = &outbox_block,
         .help = "how long events are kept in the database"},
     /* Its keys are members of struct config itself. */
     {"log", KEY_BLOCK, .offset = 0, .value_bytes = sizeof(struct config), .block = &log_block,
         .help = "what is logged"},
-    {"sinks", KEY_BLOCK, LIST(struct config, sinks, n_sinks), .is_required = true,
-        .block = &sink_block,
+    {"sinks", KEY_BLOCK, LIST(sinks, n_sinks), .is_required = true, .block = &sink_block,
         .help = "the destinations, each of exactly one kind: redis, http, email, stdout or "
                 "module"},
 };
-BLOCK(config_root, struct config, root_keys);
+BLOCK(config_root, root_keys);
+#undef OWNER
 
 struct key_values key_values(const struct config_key *key, const void *target)
 {

@@ -4,14 +4,21 @@
 #include "config/config.h"
 #include "config/config_keys.h"
 
-#define MEMBER(type, member)                                                                       \
-        .offset = offsetof(type, member), .value_bytes = sizeof(((type *)NULL)->member)
-#define LIST(type, member, count)                                                                  \
-        .is_list = true, .offset = offsetof(type, member), .count_offset = offsetof(type, count),  \
-        .value_bytes = sizeof(*((type *)NULL)->member)
-#define BLOCK(name, type, rows)                                                                    \
-        const struct config_block name = {                                                         \
-            .keys = (rows), .n_keys = sizeof(rows) / sizeof *(rows), .struct_bytes = sizeof(type)}
+/* Of the struct that OWNER is, around each table. */
+#define MEMBER(member)                                                                             \
+        .offset = offsetof(OWNER, member), .value_bytes = sizeof(((OWNER *)NULL)->member)
+#define LIST(member, count)                                                                        \
+        .is_list = true, .offset = offsetof(OWNER, member),                                        \
+        .count_offset = offsetof(OWNER, count), .value_bytes = sizeof(*((OWNER *)NULL)->member)
+/* The row of a file that holds the member's value. */
+#define FILE_OF(member)                                                                            \
+        {                                                                                          \
+#member "_file", KEY_FILE_OF, MEMBER(member), .help = "a file that holds " #member \
+        }
+#define BLOCK(name, rows)                                                                          \
+        const struct config_block name = {.keys = (rows),                                          \
+            .n_keys = sizeof(rows) / sizeof *(rows),                                               \
+            .struct_bytes = sizeof(OWNER)}
 
 /* The blocks of the kinds of sinks: sink_config.c. */
 extern const struct config_block redis_block, http_block, email_block, stdout_block, module_block;

@@ -112,283 +112,294 @@ char *sink_config_target(const struct sink_config *sink)
 
 /* The keys of each kind of sink: the blocks below a sink's own keys. */
 
-#define D(member) MEMBER(struct redis_config, member)
+/* Of the kinds that know `endpoints: table`. */
+#define DISABLE_AFTER                                                                              \
+        {                                                                                          \
+                "disable_after", KEY_DURATION, MEMBER(disable_after_ms),                           \
+                    .fallback = "5d", .min = "0", .max = "365d",                                   \
+                    .help = "with `endpoints: table`, disable a receiver that has failed for "     \
+                            "this long without one success; `0`: never"                            \
+        }
+
+#define OWNER struct redis_config
 static const struct config_key redis_keys[] = {
-    {"url", KEY_TEXT, D(url), .is_secret = true, .check = check_redis_url,
+    {"url", KEY_TEXT, MEMBER(url), .is_secret = true, .check = check_redis_url,
         .help = "`redis://[user[:password]@]host[:port][/db]`, the same with `rediss://` for TLS, "
                 "or `unix:///path/to.sock[?db=N]`. Exactly one of `url`, `sentinels` and `cluster` "
                 "is needed"},
-    {"sentinels", KEY_TEXT, LIST(struct redis_config, sentinels, n_sentinels),
-        .check = check_redis_host,
+    {"sentinels", KEY_TEXT, LIST(sentinels, n_sentinels), .check = check_redis_host,
         .help = "instead of `url`: `host[:port]` of each Sentinel (port 26379), to be asked for "
                 "the master; needs `master`"},
-    {"master", KEY_TEXT, D(master), .help = "the name by which the sentinels know the master"},
-    {"sentinel_user", KEY_TEXT, D(sentinel_user),
+    {"master", KEY_TEXT, MEMBER(master), .help = "the name by which the sentinels know the master"},
+    {"sentinel_user", KEY_TEXT, MEMBER(sentinel_user),
         .help = "the ACL user at the sentinels; needs a password"},
-    {"sentinel_password", KEY_TEXT, D(sentinel_password), .is_secret = true,
+    {"sentinel_password", KEY_TEXT, MEMBER(sentinel_password), .is_secret = true,
         .help = "the password at the sentinels"},
-    {"sentinel_password_file", KEY_FILE_OF, D(sentinel_password),
-        .help = "a file that holds sentinel_password"},
-    {"cluster", KEY_TEXT, LIST(struct redis_config, cluster, n_cluster), .check = check_redis_host,
+    FILE_OF(sentinel_password),
+    {"cluster", KEY_TEXT, LIST(cluster, n_cluster), .check = check_redis_host,
         .help = "instead of `url`: `host[:port]` of some nodes of a Redis Cluster (port 6379)"},
-    {"tls", KEY_BOOL, D(tls), .fallback = "false",
+    {"tls", KEY_BOOL, MEMBER(tls), .fallback = "false",
         .help = "with `sentinels` or `cluster`: TLS to all of them; with `url` write `rediss://`"},
-    {"ca_file", KEY_TEXT, D(ca_file), .check = check_readable_file,
+    {"ca_file", KEY_TEXT, MEMBER(ca_file), .check = check_readable_file,
         .help = "certificates to trust instead of the system's (PEM)"},
-    {"cert_file", KEY_TEXT, D(cert_file), .check = check_readable_file,
+    {"cert_file", KEY_TEXT, MEMBER(cert_file), .check = check_readable_file,
         .help = "our own certificate, if Redis asks for one (PEM); needs `key_file`"},
-    {"key_file", KEY_TEXT, D(key_file), .check = check_readable_file,
+    {"key_file", KEY_TEXT, MEMBER(key_file), .check = check_readable_file,
         .help = "the key of cert_file (PEM), without a passphrase"},
-    {"db", KEY_INTEGER, D(db), .fallback = "0", .min = "0", .max = "2147483647",
+    {"db", KEY_INTEGER, MEMBER(db), .fallback = "0", .min = "0", .max = "2147483647",
         .help = "the database, with `sentinels`; `url` has its own place for it, and a cluster has "
                 "only 0"},
-    {"user", KEY_TEXT, D(user), .help = "the ACL user, if `url` has none; needs a password"},
-    {"password", KEY_TEXT, D(password), .is_secret = true, .help = "the password, if url has none"},
-    {"password_file", KEY_FILE_OF, D(password), .help = "a file that holds password"},
-    {"mode", KEY_CHOICE, D(mode), .fallback = "stream", .choices = "stream, pubsub",
+    {"user", KEY_TEXT, MEMBER(user), .help = "the ACL user, if `url` has none; needs a password"},
+    {"password", KEY_TEXT, MEMBER(password), .is_secret = true,
+        .help = "the password, if url has none"},
+    FILE_OF(password),
+    {"mode", KEY_CHOICE, MEMBER(mode), .fallback = "stream", .choices = "stream, pubsub",
         .help = "`stream`: append to a stream; `pubsub`: publish to the current subscribers"},
-    {"stream", KEY_TEXT, D(stream), .fallback = "events:{{topic}}", .check = check_stream_template,
+    {"stream", KEY_TEXT, MEMBER(stream), .fallback = "events:{{topic}}",
+        .check = check_stream_template,
         .help = "the stream's key: a fixed text, perhaps followed by `{{topic}}`, `{{type}}` and "
                 "`{{key}}` of the event"},
-    {"channel", KEY_TEXT, D(channel), .fallback = "events:{{topic}}",
+    {"channel", KEY_TEXT, MEMBER(channel), .fallback = "events:{{topic}}",
         .check = check_stream_template, .help = "the channel with `mode: pubsub`; as `stream`"},
-    {"max_streams", KEY_INTEGER, D(max_streams), .fallback = "1000", .min = "0", .max = "1000000",
+    {"max_streams", KEY_INTEGER, MEMBER(max_streams), .fallback = "1000", .min = "0",
+        .max = "1000000",
         .help = "the most different streams or channels while the relay runs; `0`: any number"},
-    {"maxlen", KEY_INTEGER, D(maxlen), .fallback = "0", .min = "0", .max = "9223372036854775807",
+    {"maxlen", KEY_INTEGER, MEMBER(maxlen), .fallback = "0", .min = "0",
+        .max = "9223372036854775807",
         .help = "trim the stream to about this many entries (`MAXLEN ~`); `0`: never"},
-    {"minid", KEY_DURATION, D(minid_ms), .fallback = "0", .min = "0", .max = "3650d",
+    {"minid", KEY_DURATION, MEMBER(minid_ms), .fallback = "0", .min = "0", .max = "3650d",
         .help = "trim entries older than about this (`MINID ~`); `0`: never; not together with "
                 "`maxlen`"},
-    {"layout", KEY_CHOICE, D(layout), .fallback = "native",
+    {"layout", KEY_CHOICE, MEMBER(layout), .fallback = "native",
         .choices = "native, debezium-extended, debezium-compact",
         .help = "the fields of an entry: ours, or those of Debezium Server's Redis sink"},
-    {"format", KEY_CHOICE, D(format), .fallback = "native", .choices = "native, cloudevents",
+    {"format", KEY_CHOICE, MEMBER(format), .fallback = "native", .choices = "native, cloudevents",
         .help = "cloudevents: the event as CloudEvents JSON in one field"},
-    {"source", KEY_TEXT, D(source), .fallback = "pgcourier", .check = check_event_source,
+    {"source", KEY_TEXT, MEMBER(source), .fallback = "pgcourier", .check = check_event_source,
         .help = "the source of CloudEvents: a URI, or a relative one"},
-    {"wait_replicas", KEY_INTEGER, D(wait_replicas), .fallback = "0", .min = "0", .max = "100",
+    {"wait_replicas", KEY_INTEGER, MEMBER(wait_replicas), .fallback = "0", .min = "0", .max = "100",
         .help = "an event is delivered when this many replicas have it (`WAIT`); `0`: do not ask"},
-    {"wait_timeout", KEY_DURATION, D(wait_timeout_ms), .fallback = "1s", .min = "1ms", .max = "1h",
-        .help = "how long to wait for the replicas; shorter than `timeout`"},
-    {"exactly_once", KEY_BOOL, D(exactly_once), .fallback = "false",
+    {"wait_timeout", KEY_DURATION, MEMBER(wait_timeout_ms), .fallback = "1s", .min = "1ms",
+        .max = "1h", .help = "how long to wait for the replicas; shorter than `timeout`"},
+    {"exactly_once", KEY_BOOL, MEMBER(exactly_once), .fallback = "false",
         .help = "remember in Redis what was delivered, so that a crash of the relay does not "
                 "repeat it; needs a fixed `stream`"},
-    {"connect_timeout", KEY_DURATION, D(connect_timeout_ms), .fallback = "5s", .min = "1ms",
+    {"connect_timeout", KEY_DURATION, MEMBER(connect_timeout_ms), .fallback = "5s", .min = "1ms",
         .max = "10m", .help = "how long connecting may take"},
-    {"timeout", KEY_DURATION, D(timeout_ms), .fallback = "5s", .min = "1ms", .max = "1h",
+    {"timeout", KEY_DURATION, MEMBER(timeout_ms), .fallback = "5s", .min = "1ms", .max = "1h",
         .help = "how long a command may go unanswered before the connection is given up"},
 };
-BLOCK(redis_block, struct redis_config, redis_keys);
+BLOCK(redis_block, redis_keys);
+#undef OWNER
 
+#define OWNER struct http_set_header
 static const struct config_key http_set_header_keys[] = {
-    {"name", KEY_TEXT, MEMBER(struct http_set_header, name), .is_required = true,
-        .check = check_header_name, .help = "the header's name"},
-    {"value", KEY_TEXT, MEMBER(struct http_set_header, value), .is_required = true,
-        .is_secret = true, .check = check_header_value, .help = "its value"},
-    {"value_file", KEY_FILE_OF, MEMBER(struct http_set_header, value),
-        .help = "a file that holds value"},
+    {"name", KEY_TEXT, MEMBER(name), .is_required = true, .check = check_header_name,
+        .help = "the header's name"},
+    {"value", KEY_TEXT, MEMBER(value), .is_required = true, .is_secret = true,
+        .check = check_header_value, .help = "its value"},
+    FILE_OF(value),
 };
-static BLOCK(http_set_header_block, struct http_set_header, http_set_header_keys);
+static BLOCK(http_set_header_block, http_set_header_keys);
+#undef OWNER
 
+#define OWNER struct http_auth
 static const struct config_key http_auth_keys[] = {
-    {"user", KEY_TEXT, MEMBER(struct http_auth, user), .check = check_auth_user,
+    {"user", KEY_TEXT, MEMBER(user), .check = check_auth_user,
         .help =
             "the name to log in with (`Authorization: Basic`), without a colon; needs a password"},
-    {"password", KEY_TEXT, MEMBER(struct http_auth, password), .is_secret = true,
-        .check = check_header_value, .help = "the password to log in with"},
-    {"password_file", KEY_FILE_OF, MEMBER(struct http_auth, password),
-        .help = "a file that holds password"},
-    {"bearer", KEY_TEXT, MEMBER(struct http_auth, bearer), .is_secret = true,
-        .check = check_auth_bearer,
+    {"password", KEY_TEXT, MEMBER(password), .is_secret = true, .check = check_header_value,
+        .help = "the password to log in with"},
+    FILE_OF(password),
+    {"bearer", KEY_TEXT, MEMBER(bearer), .is_secret = true, .check = check_auth_bearer,
         .help =
             "a token to log in with (`Authorization: Bearer`), instead of `user` and `password`"},
-    {"bearer_file", KEY_FILE_OF, MEMBER(struct http_auth, bearer),
-        .help = "a file that holds bearer"},
+    FILE_OF(bearer),
 };
-static BLOCK(http_auth_block, struct http_auth, http_auth_keys);
+static BLOCK(http_auth_block, http_auth_keys);
+#undef OWNER
 
+#define OWNER struct http_batch
 static const struct config_key http_batch_keys[] = {
-    {"events", KEY_INTEGER, MEMBER(struct http_batch, events), .fallback = "100", .min = "1",
-        .max = "1000", .help = "the most events in one request"},
-    {"bytes", KEY_SIZE, MEMBER(struct http_batch, bytes), .fallback = "256KiB", .min = "1KiB",
-        .max = "64MiB",
+    {"events", KEY_INTEGER, MEMBER(events), .fallback = "100", .min = "1", .max = "1000",
+        .help = "the most events in one request"},
+    {"bytes", KEY_SIZE, MEMBER(bytes), .fallback = "256KiB", .min = "1KiB", .max = "64MiB",
         .help = "the most bytes of payloads in one request; a larger event goes alone"},
-    {"linger", KEY_DURATION, MEMBER(struct http_batch, linger_ms), .fallback = "50ms", .min = "0",
-        .max = "10s", .help = "how long a request waits for more events"},
+    {"linger", KEY_DURATION, MEMBER(linger_ms), .fallback = "50ms", .min = "0", .max = "10s",
+        .help = "how long a request waits for more events"},
 };
-static BLOCK(http_batch_block, struct http_batch, http_batch_keys);
+static BLOCK(http_batch_block, http_batch_keys);
+#undef OWNER
 
-#define H(member) MEMBER(struct http_config, member)
+#define OWNER struct http_config
 static const struct config_key http_keys[] = {
-    {"url", KEY_TEXT, H(url), .is_secret = true, .check = check_http_url,
+    {"url", KEY_TEXT, MEMBER(url), .is_secret = true, .check = check_http_url,
         .help = "where events are posted: http://host… or https://host…"},
-    {"url_file", KEY_FILE_OF, H(url), .help = "a file that holds url"},
-    {"endpoints", KEY_CHOICE, H(endpoints), .fallback = "none", .choices = "none, table",
+    FILE_OF(url),
+    {"endpoints", KEY_CHOICE, MEMBER(endpoints), .fallback = "none", .choices = "none, table",
         .help =
             "`table`: instead of one `url`, every row of `courier.endpoint` is a receiver, with "
             "its own secrets and headers; then no `secret`, `secrets` or `auth` may stand here"},
-    {"disable_after", KEY_DURATION, H(disable_after_ms), .fallback = "5d", .min = "0",
-        .max = "365d",
-        .help = "with `endpoints: table`, disable a receiver that has failed for this long without "
-                "one success; `0`: never"},
-    {"signing", KEY_CHOICE, H(signing), .fallback = "standard",
+    DISABLE_AFTER,
+    {"signing", KEY_CHOICE, MEMBER(signing), .fallback = "standard",
         .choices = "standard, github, stripe, none",
         .help = "how requests are signed, if there is a secret: as in Standard Webhooks, or as "
                 "GitHub or Stripe do it; see [sinks](sinks.md#signatures)"},
-    {"secret", KEY_TEXT, H(secret), .is_secret = true,
+    {"secret", KEY_TEXT, MEMBER(secret), .is_secret = true,
         .help = "what to sign with; without one requests are not signed. `signing: standard` wants "
                 "`whsec_` and base64 of 24 to 64 bytes, the others take any text"},
-    {"secret_file", KEY_FILE_OF, H(secret), .help = "a file that holds secret"},
-    {"secrets", KEY_TEXT, LIST(struct http_config, secrets, n_secrets), .max_items = 10,
-        .is_secret = true,
+    FILE_OF(secret),
+    {"secrets", KEY_TEXT, LIST(secrets, n_secrets), .max_items = 10, .is_secret = true,
         .help = "instead of `secret`: up to 10 of them, the newest first; each one signs"},
-    {"secrets_file", KEY_FILE_OF, LIST(struct http_config, secrets, n_secrets),
+    {"secrets_file", KEY_FILE_OF, LIST(secrets, n_secrets),
         .help = "a file that holds `secrets`, one per line; empty lines do not count"},
-    {"headers", KEY_TEXT, LIST(struct http_config, headers, n_headers), .check = check_header_name,
+    {"headers", KEY_TEXT, LIST(headers, n_headers), .check = check_header_name,
         .help = "names of event headers that are passed on as HTTP headers"},
-    {"set_headers", KEY_BLOCK, LIST(struct http_config, set_headers, n_set_headers),
-        .block = &http_set_header_block,
+    {"set_headers", KEY_BLOCK, LIST(set_headers, n_set_headers), .block = &http_set_header_block,
         .help = "headers that every request carries; they replace event headers of the same name"},
-    {"auth", KEY_BLOCK, H(auth), .block = &http_auth_block,
+    {"auth", KEY_BLOCK, MEMBER(auth), .block = &http_auth_block,
         .help = "the credentials that every request carries"},
-    {"body", KEY_CHOICE, H(body), .fallback = "raw",
+    {"body", KEY_CHOICE, MEMBER(body), .fallback = "raw",
         .choices = "raw, standard, cloudevents, cloudevents-structured",
         .help = "`raw`: the payload as it was published; `standard`: wrapped as Standard Webhooks "
                 "recommend; the others: CloudEvents, in headers or as one JSON object; see "
                 "[sinks](sinks.md#bodies)"},
-    {"source", KEY_TEXT, H(source), .fallback = "pgcourier", .check = check_ce_source,
+    {"source", KEY_TEXT, MEMBER(source), .fallback = "pgcourier", .check = check_ce_source,
         .help = "the `source` attribute of CloudEvents: a URI reference"},
-    {"batch", KEY_OPTIONAL_BLOCK, H(batch), .block = &http_batch_block,
+    {"batch", KEY_OPTIONAL_BLOCK, MEMBER(batch), .block = &http_batch_block,
         .help = "several events in one request, as a JSON array; `{}` for its defaults; see "
                 "[sinks](sinks.md#batches)"},
-    {"on_410", KEY_CHOICE, H(on_410), .fallback = "pause", .choices = "pause, dead, retry",
+    {"on_410", KEY_CHOICE, MEMBER(on_410), .fallback = "pause", .choices = "pause, dead, retry",
         .help = "what `410 Gone` means: pause the receiver, give the event up, or try again"},
-    {"accept_409", KEY_BOOL, H(accept_409), .fallback = "false",
+    {"accept_409", KEY_BOOL, MEMBER(accept_409), .fallback = "false",
         .help = "take `409 Conflict` as delivered: the receiver has the event already"},
-    {"http_version", KEY_CHOICE, H(http_version), .fallback = "1.1", .choices = "1.1, 2",
+    {"http_version", KEY_CHOICE, MEMBER(http_version), .fallback = "1.1", .choices = "1.1, 2",
         .help = "`2`: HTTP/2 with https receivers that offer it, else 1.1"},
-    {"gzip", KEY_BOOL, H(gzip), .fallback = "false",
+    {"gzip", KEY_BOOL, MEMBER(gzip), .fallback = "false",
         .help = "compress bodies (Content-Encoding: gzip)"},
-    {"fresh_connections", KEY_BOOL, H(fresh_connections), .fallback = "false",
+    {"fresh_connections", KEY_BOOL, MEMBER(fresh_connections), .fallback = "false",
         .help = "use a new connection for each request, so that no request is repeated within one "
                 "attempt; not with `http_version: 2`"},
-    {"proxy", KEY_TEXT, H(proxy), .is_secret = true, .check = check_http_proxy,
+    {"proxy", KEY_TEXT, MEMBER(proxy), .is_secret = true, .check = check_http_proxy,
         .help = "the proxy to go through: `http://[user:password@]host:port`; the environment's is "
                 "never used"},
-    {"proxy_file", KEY_FILE_OF, H(proxy), .help = "a file that holds proxy"},
-    {"connect_timeout", KEY_DURATION, H(connect_timeout_ms), .fallback = "5s", .min = "1ms",
+    FILE_OF(proxy),
+    {"connect_timeout", KEY_DURATION, MEMBER(connect_timeout_ms), .fallback = "5s", .min = "1ms",
         .max = "10m", .help = "how long connecting may take"},
-    {"timeout", KEY_DURATION, H(timeout_ms), .fallback = "15s", .min = "1ms", .max = "1h",
+    {"timeout", KEY_DURATION, MEMBER(timeout_ms), .fallback = "15s", .min = "1ms", .max = "1h",
         .help = "how long a whole request may take"},
-    {"ca_file", KEY_TEXT, H(ca_file), .check = check_readable_file,
+    {"ca_file", KEY_TEXT, MEMBER(ca_file), .check = check_readable_file,
         .help = "certificates to trust instead of the system's (PEM)"},
-    {"cert_file", KEY_TEXT, H(cert_file), .check = check_readable_file,
+    {"cert_file", KEY_TEXT, MEMBER(cert_file), .check = check_readable_file,
         .help = "the certificate to show to receivers that ask for one (PEM); needs key_file"},
-    {"key_file", KEY_TEXT, H(key_file), .check = check_readable_file,
+    {"key_file", KEY_TEXT, MEMBER(key_file), .check = check_readable_file,
         .help = "its private key, not encrypted (PEM)"},
-    {"block_metadata", KEY_BOOL, H(block_metadata), .fallback = "true",
+    {"block_metadata", KEY_BOOL, MEMBER(block_metadata), .fallback = "true",
         .help = "never connect to the metadata addresses of clouds, nor to link-local ones"},
-    {"allow_networks", KEY_TEXT, LIST(struct http_config, allow_networks, n_allow_networks),
-        .max_items = 1000, .check = check_network,
+    {"allow_networks", KEY_TEXT, LIST(allow_networks, n_allow_networks), .max_items = 1000,
+        .check = check_network,
         .help = "networks that may be connected to though they are not public, or hold metadata: "
                 "`10.0.0.0/8`, `fd12:3456::/32`, `10.1.2.3`; see [addresses](sinks.md#addresses)"},
-    {"allow_ports", KEY_TEXT, LIST(struct http_config, allow_ports, n_allow_ports),
-        .max_items = 1000, .check = check_port,
-        .help = "ports besides 80 and 443 that URLs from a table may name"},
-    {"https_only", KEY_BOOL, H(https_only), .fallback = "false",
+    {"allow_ports", KEY_TEXT, LIST(allow_ports, n_allow_ports), .max_items = 1000,
+        .check = check_port, .help = "ports besides 80 and 443 that URLs from a table may name"},
+    {"https_only", KEY_BOOL, MEMBER(https_only), .fallback = "false",
         .help = "refuse http:// in URLs from a table"},
 };
-BLOCK(http_block, struct http_config, http_keys);
+BLOCK(http_block, http_keys);
+#undef OWNER
 
-#define L(member) MEMBER(struct email_relay_config, member)
+#define OWNER struct email_relay_config
 static const struct config_key email_relay_keys[] = {
-    {"url", KEY_TEXT, L(url), .is_required = true, .check = check_email_url,
+    {"url", KEY_TEXT, MEMBER(url), .is_required = true, .check = check_email_url,
         .help = "smtp://host[:port] or smtps://host[:port]"},
-    {"user", KEY_TEXT, L(user), .help = "the name to log in with there; needs a password"},
-    {"password", KEY_TEXT, L(password), .is_secret = true, .help = "the password to log in with"},
-    {"password_file", KEY_FILE_OF, L(password), .help = "a file that holds password"},
+    {"user", KEY_TEXT, MEMBER(user), .help = "the name to log in with there; needs a password"},
+    {"password", KEY_TEXT, MEMBER(password), .is_secret = true,
+        .help = "the password to log in with"},
+    FILE_OF(password),
 };
-static BLOCK(email_relay_block, struct email_relay_config, email_relay_keys);
+static BLOCK(email_relay_block, email_relay_keys);
+#undef OWNER
 
-#define E(member) MEMBER(struct email_config, member)
+#define OWNER struct email_config
 static const struct config_key email_keys[] = {
-    {"url", KEY_TEXT, E(url), .check = check_email_url,
+    {"url", KEY_TEXT, MEMBER(url), .check = check_email_url,
         .help = "`smtp://host[:port]` (STARTTLS, see `tls`) or `smtps://host[:port]`; either this "
                 "or `relays` is required"},
-    {"relays", KEY_BLOCK, LIST(struct email_config, relays, n_relays), .max_items = 8,
-        .block = &email_relay_block,
+    {"relays", KEY_BLOCK, LIST(relays, n_relays), .max_items = 8, .block = &email_relay_block,
         .help = "instead of `url`: up to 8 mail servers, of which the first that can be reached "
                 "takes the mail"},
-    {"relay_backoff", KEY_DURATION, E(relay_backoff_ms), .fallback = "5s", .min = "1ms",
+    {"relay_backoff", KEY_DURATION, MEMBER(relay_backoff_ms), .fallback = "5s", .min = "1ms",
         .max = "5m",
         .help = "how long a relay that failed is skipped; doubles with each failure, up to 60 "
                 "times this"},
-    {"from", KEY_TEXT, E(from), .is_required = true, .check = check_email_address,
+    {"from", KEY_TEXT, MEMBER(from), .is_required = true, .check = check_email_address,
         .help = "the sender: name@domain, or Name <name@domain>"},
-    {"user", KEY_TEXT, E(user), .help = "the name to log in with; needs a password"},
-    {"password", KEY_TEXT, E(password), .is_secret = true, .help = "the password to log in with"},
-    {"password_file", KEY_FILE_OF, E(password), .help = "a file that holds password"},
-    {"message_id_domain", KEY_TEXT, E(message_id_domain), .check = check_domain,
+    {"user", KEY_TEXT, MEMBER(user), .help = "the name to log in with; needs a password"},
+    {"password", KEY_TEXT, MEMBER(password), .is_secret = true,
+        .help = "the password to log in with"},
+    FILE_OF(password),
+    {"message_id_domain", KEY_TEXT, MEMBER(message_id_domain), .check = check_domain,
         .help = "the right side of each Message-ID; by default the domain of from"},
-    {"templates", KEY_TEXT, E(templates), .check = check_folder,
+    {"templates", KEY_TEXT, MEMBER(templates), .check = check_folder,
         .help = "a folder of templates: `NAME.subject`, `NAME.txt` and `NAME.html`; read and "
                 "checked at start and by `check`, see [sinks](sinks.md#templates)"},
-    {"max_attachment_bytes", KEY_SIZE, E(max_attachment_bytes), .fallback = "10MiB", .min = "0",
-        .max = "1GiB",
+    {"max_attachment_bytes", KEY_SIZE, MEMBER(max_attachment_bytes), .fallback = "10MiB",
+        .min = "0", .max = "1GiB",
         .help = "the size of all attachments of one message; `0`: none. Base64 makes the payload a "
                 "third larger than that, and `max_event_bytes` bounds it, too"},
-    {"tls", KEY_CHOICE, E(tls), .fallback = "auto", .choices = "auto, required, none",
+    {"tls", KEY_CHOICE, MEMBER(tls), .fallback = "auto", .choices = "auto, required, none",
         .help = "`auto`: required, unless the host is `localhost` or a loopback address: there if "
                 "offered. `none` is refused together with a password, except for such a host"},
-    {"connect_timeout", KEY_DURATION, E(connect_timeout_ms), .fallback = "10s", .min = "1ms",
+    {"connect_timeout", KEY_DURATION, MEMBER(connect_timeout_ms), .fallback = "10s", .min = "1ms",
         .max = "10m", .help = "how long connecting may take"},
-    {"timeout", KEY_DURATION, E(timeout_ms), .fallback = "120s", .min = "1ms", .max = "1h",
+    {"timeout", KEY_DURATION, MEMBER(timeout_ms), .fallback = "120s", .min = "1ms", .max = "1h",
         .help = "how long sending one message may take"},
-    {"ca_file", KEY_TEXT, E(ca_file), .check = check_readable_file,
+    {"ca_file", KEY_TEXT, MEMBER(ca_file), .check = check_readable_file,
         .help = "certificates to trust instead of the system's (PEM)"},
-    {"cert_file", KEY_TEXT, E(cert_file), .check = check_readable_file,
+    {"cert_file", KEY_TEXT, MEMBER(cert_file), .check = check_readable_file,
         .help = "the certificate to show to a server that asks for one (PEM)"},
-    {"key_file", KEY_TEXT, E(key_file), .check = check_readable_file,
+    {"key_file", KEY_TEXT, MEMBER(key_file), .check = check_readable_file,
         .help = "the private key of cert_file, if it is not in there (PEM)"},
-    {"ehlo", KEY_TEXT, E(ehlo), .check = check_domain,
+    {"ehlo", KEY_TEXT, MEMBER(ehlo), .check = check_domain,
         .help = "the name to greet mail servers with; by default this machine's"},
-    {"max_mails_per_connection", KEY_INTEGER, E(max_mails_per_connection), .fallback = "100",
+    {"max_mails_per_connection", KEY_INTEGER, MEMBER(max_mails_per_connection), .fallback = "100",
         .min = "0", .max = "1000000", .help = "mails sent over one connection; 0: any number"},
-    {"idle", KEY_DURATION, E(idle_ms), .fallback = "30s", .min = "1s", .max = "1h",
+    {"idle", KEY_DURATION, MEMBER(idle_ms), .fallback = "30s", .min = "1s", .max = "1h",
         .help = "how long a connection is kept for the next mail"},
-    {"domain_rate", KEY_NUMBER, E(domain_rate), .fallback = "0", .min = "0", .max = "100000",
+    {"domain_rate", KEY_NUMBER, MEMBER(domain_rate), .fallback = "0", .min = "0", .max = "100000",
         .help = "mails per second to each recipient domain; 0: any number"},
-    {"domain_concurrency", KEY_INTEGER, E(domain_concurrency), .fallback = "0", .min = "0",
+    {"domain_concurrency", KEY_INTEGER, MEMBER(domain_concurrency), .fallback = "0", .min = "0",
         .max = "16", .help = "mails at the same time to each recipient domain; 0: no limit"},
-    {"domain_backoff", KEY_DURATION, E(domain_backoff_ms), .fallback = "10s", .min = "0",
+    {"domain_backoff", KEY_DURATION, MEMBER(domain_backoff_ms), .fallback = "10s", .min = "0",
         .max = "1h",
         .help = "how long to send nothing to a recipient domain that defers mail; doubles each "
                 "time, up to 60 times this; `0`: never"},
-    {"on_unknown", KEY_CHOICE, E(on_unknown), .fallback = "retry", .choices = "retry, reject",
+    {"on_unknown", KEY_CHOICE, MEMBER(on_unknown), .fallback = "retry", .choices = "retry, reject",
         .help = "no answer came to a mail that was sent: send it again, or make it a dead letter"},
 };
-BLOCK(email_block, struct email_config, email_keys);
+BLOCK(email_block, email_keys);
+#undef OWNER
 
+#define OWNER struct stdout_config
 static const struct config_key stdout_keys[] = {
-    {"payload", KEY_BOOL, MEMBER(struct stdout_config, payload), .fallback = "true",
+    {"payload", KEY_BOOL, MEMBER(payload), .fallback = "true",
         .help = "print headers and payloads; `false` leaves only each event's name and identity"},
 };
-BLOCK(stdout_block, struct stdout_config, stdout_keys);
+BLOCK(stdout_block, stdout_keys);
+#undef OWNER
 
-#define O(member) MEMBER(struct module_config, member)
+#define OWNER struct module_config
 static const struct config_key module_keys[] = {
-    {"file", KEY_TEXT, O(file), .is_required = true, .check = check_module_file,
+    {"file", KEY_TEXT, MEMBER(file), .is_required = true, .check = check_module_file,
         .help = "the module's file name in the folder `relay.modules`, without a path"},
-    {"endpoints", KEY_CHOICE, O(endpoints), .fallback = "none", .choices = "none, table",
+    {"endpoints", KEY_CHOICE, MEMBER(endpoints), .fallback = "none", .choices = "none, table",
         .help = "`table`: each row of `courier.endpoint` with this sink's name is a receiver of "
                 "its own, if the module can do that"},
-    {"disable_after", KEY_DURATION, O(disable_after_ms), .fallback = "5d", .min = "0",
-        .max = "365d",
-        .help = "with `endpoints: table`, disable a receiver that has failed for this long without "
-                "one success; `0`: never"},
-    {"options", KEY_OPTIONS, O(options),
+    DISABLE_AFTER,
+    {"options", KEY_OPTIONS, MEMBER(options),
         .help = "the module's own options: names of a-z, 0-9, `-` and `_`, each with a single "
                 "value, in which variables and files are filled in. The module says which there "
                 "are, and which are wrong"},
 };
-BLOCK(module_block, struct module_config, module_keys);
+BLOCK(module_block, module_keys);
+#undef OWNER

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "config/secret.h"
 #include "config/units.h"
 
@@ -316,14 +317,6 @@ const char *redis_host_split(const char *text, char **out_host, uint16_t *out_po
         return wrong;
 }
 
-static bool is_ascii(const char *text)
-{
-        for (; *text != '\0'; text++)
-                if ((unsigned char)*text > '~')
-                        return false;
-        return true;
-}
-
 /* libcurl's parser makes http://host/ of http:/host and of http:///host: a slip is no host. */
 static bool has_host_after_slashes(const char *url)
 {
@@ -356,7 +349,7 @@ bool http_url_parse(
                 error_set(error, ERROR_CONFIG,
                     "%s begins with %.20s:// where only http:// and https:// are allowed", name,
                     scheme);
-        else if (!is_ascii(host))
+        else if (!utf8_is_ascii(host))
                 error_set(error, ERROR_CONFIG,
                     "%s names a host with letters beyond ASCII: write its xn-- form", name);
         else

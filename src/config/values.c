@@ -115,6 +115,17 @@ const char *check_redis_url(const char *value)
         return wrong;
 }
 
+static const char *check_url(const char *value, const char *(*check_parts)(const struct url *url))
+{
+        struct url url;
+        const char *wrong = url_split(value, &url);
+
+        if (wrong == NULL)
+                wrong = check_parts(&url);
+        url_deinit(&url);
+        return wrong;
+}
+
 static const char *check_http_parts(const struct url *url)
 {
         if (strcmp(url->scheme, "http") != 0 && strcmp(url->scheme, "https") != 0)
@@ -131,13 +142,7 @@ static const char *check_http_parts(const struct url *url)
 
 const char *check_http_url(const char *value)
 {
-        struct url url;
-        const char *wrong = url_split(value, &url);
-
-        if (wrong == NULL)
-                wrong = check_http_parts(&url);
-        url_deinit(&url);
-        return wrong;
+        return check_url(value, check_http_parts);
 }
 
 static const char *check_proxy_parts(const struct url *url)
@@ -153,13 +158,7 @@ static const char *check_proxy_parts(const struct url *url)
 
 const char *check_http_proxy(const char *value)
 {
-        struct url url;
-        const char *wrong = url_split(value, &url);
-
-        if (wrong == NULL)
-                wrong = check_proxy_parts(&url);
-        url_deinit(&url);
-        return wrong;
+        return check_url(value, check_proxy_parts);
 }
 
 const char *check_header_value(const char *value)
@@ -211,13 +210,7 @@ static const char *check_email_parts(const struct url *url)
 
 const char *check_email_url(const char *value)
 {
-        struct url url;
-        const char *wrong = url_split(value, &url);
-
-        if (wrong == NULL)
-                wrong = check_email_parts(&url);
-        url_deinit(&url);
-        return wrong;
+        return check_url(value, check_email_parts);
 }
 
 /* The bytes that the base64 text stands for; 0 unless it has the standard alphabet and padding. */

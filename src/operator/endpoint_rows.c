@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of the .sql files beside this one, embedded at build time. */
+extern const char endpoint_parts_sql[];
+extern const char endpoint_unread_sql[];
+
 static const struct {
         const char *column;
         const char *type;
@@ -102,19 +106,6 @@ static const char show_sql[] =
     " ('old_secrets_until', to_char(old_secrets_until " AS_UTC_SECONDS "))"
     ") AS field (name, value) WHERE endpoint.name = $1::text";
 
-static const char parts_sql[] =
-    "WITH e AS (SELECT * FROM courier.endpoint WHERE name = $1::text)"
-    " SELECT part, name, value, sink FROM ("
-    "  SELECT 0 AS n, 'event_id' AS part, NULL AS name, gen_random_uuid()::text AS value, sink"
-    "   FROM e"
-    "  UNION ALL SELECT 1, 'url', NULL, url, sink FROM e"
-    "  UNION ALL SELECT 2, 'secret', NULL, secret, sink FROM e"
-    "  UNION ALL SELECT 2 + n, 'secret', NULL, old, sink"
-    "   FROM e, unnest(old_secrets) WITH ORDINALITY AS old (old, n)"
-    "   WHERE old_secrets_until > clock_timestamp()"
-    "  UNION ALL SELECT 100, 'header', key, value, sink FROM e, jsonb_each_text(headers)"
-    " ) AS parts ORDER BY n, name";
-
 static const char set_state_sql[] =
     "WITH old AS (SELECT id, state FROM courier.endpoint WHERE name = $1::text FOR UPDATE),"
     " changed AS (UPDATE courier.endpoint AS e"
@@ -207,7 +198,7 @@ static struct rows *query_name(
 
 struct rows *endpoint_read_parts(struct blocking_conn *conn, const char *name, struct error *error)
 {
-        return query_name(conn, parts_sql, name, error);
+        return query_name(conn, endpoint_parts_sql, name, error);
 }
 
 struct rows *endpoint_count(struct blocking_conn *conn, const char *name, struct error *error)
@@ -219,28 +210,11 @@ struct rows *endpoint_count(struct blocking_conn *conn, const char *name, struct
 struct rows *endpoint_unread(
     struct blocking_conn *conn, const char *name, int max_rows, struct error *error)
 {
-        /* What the sink takes is for its configuration to say; where the relay noted that it takes
-         * everything, the receiver's own patterns decide. */
-        static const char sql[] =
-            "WITH e AS (SELECT endpoint.*, coalesce(greatest(c.from_floor, c.last_id),"
-            "   CASE start WHEN 'beginning' THEN 0 ELSE start_floor END) AS above,"
-            "  coalesce(noted.settings ->> 'topics' IN ('**', '!courier.**, **')"
-            "   AND NOT noted.settings ?| '{types,headers,filter}', false) AS takes_all"
-            "  FROM courier.endpoint LEFT JOIN courier.sink AS noted ON noted.name = endpoint.sink"
-            "  LEFT JOIN courier.cursor AS c ON c.sink = endpoint.sink AND c.lane = endpoint.id"
-            "  WHERE endpoint.name = $1::text)"
-            " SELECT id, json_build_object('name', name, 'url', '', 'headers', '{}'::json,"
-            "  'topics', topics, 'types', types, 'filter', NULL, 'state', state,"
-            "  'reason', state_reason)::text, takes_all AND filter IS NULL, NULL AS topic,"
-            "  NULL AS type FROM e"
-            " UNION ALL SELECT NULL, NULL, NULL, o.topic, o.type"
-            " FROM e, LATERAL (SELECT topic, type FROM courier.outbox WHERE outbox.id > e.above"
-            "  ORDER BY outbox.id LIMIT $2::integer) AS o";
         char limit[16];
         const struct parameter parameters[] = {{.value = name}, {.value = limit}};
 
         snprintf(limit, sizeof limit, "%d", max_rows);
-        return blocking_conn_query(conn, sql, parameters, 2, error);
+        return blocking_conn_query(conn, endpoint_unread_sql, parameters, 2, error);
 }
 
 bool endpoint_note_sink(struct blocking_conn *conn, const char *sink, struct error *error)

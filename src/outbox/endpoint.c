@@ -120,45 +120,13 @@ enum {
         FORGET_CURSORS
 };
 
-/* What a row is like now: its version, and whether its old secrets still sign. */
-#define VERSION                                                                                    \
-        "hashtextextended(id || ':' || xmin || ':' ||"                                             \
-        " coalesce(old_secrets_until > clock_timestamp(), false), 0)"
+/* Of the .sql files beside this one, embedded at build time. */
+extern const char read_endpoints_sql[];
+extern const char read_due_lanes_sql[];
 
 const struct pg_statement endpoint_statements[] = {
-    /* The first row is the digest. */
-    [READ_ENDPOINTS] = {.name = "read_endpoints",
-        .n_params = 2,
-        .sql = "WITH digest AS MATERIALIZED ("
-               "  SELECT coalesce(sum(" VERSION "), 0)::text || '/' || count(*) AS text"
-               "  FROM courier.endpoint WHERE sink = $1)"
-               " SELECT NULL AS id, NULL AS version, (SELECT text FROM digest) AS row"
-               " UNION ALL (SELECT id, " VERSION ", json_build_object('name', name, 'url', url,"
-               "   'secrets', secret || CASE WHEN old_secrets_until > clock_timestamp()"
-               "                             THEN old_secrets ELSE '{}' END,"
-               "   'headers', headers, 'topics', topics, 'types', types, 'filter', filter::text,"
-               "   'start_snapshot', CASE WHEN start = 'now' THEN start_snapshot::text END,"
-               "   'start_floor', start_floor, 'concurrency', concurrency,"
-               "   'rate', rate, 'burst', burst, 'state', state, 'reason', state_reason,"
-               "   'failing_for', floor(extract(epoch FROM clock_timestamp() - failing_since)"
-               "                        * 1000)::bigint)::text"
-               "  FROM courier.endpoint"
-               "  WHERE sink = $1 AND $2 IS DISTINCT FROM (SELECT text FROM digest) ORDER BY id)"},
-    [READ_DUE] = {.name = "read_due_lanes",
-        .n_params = 1,
-        /* From one lane to the next by the index: what waits for later is not looked at. */
-        .sql = "WITH RECURSIVE lanes AS ("
-               "  (SELECT lane FROM courier.parked WHERE sink = $1 AND (state <> 'blocked' OR skip)"
-               "   ORDER BY lane LIMIT 1)"
-               "  UNION ALL"
-               "  SELECT (SELECT lane FROM courier.parked"
-               "          WHERE sink = $1 AND parked.lane > lanes.lane"
-               "            AND (state <> 'blocked' OR skip) ORDER BY lane LIMIT 1)"
-               "  FROM lanes WHERE lanes.lane IS NOT NULL)"
-               " SELECT lane FROM lanes WHERE lane IS NOT NULL AND EXISTS ("
-               "  SELECT FROM courier.parked"
-               "  WHERE sink = $1 AND parked.lane = lanes.lane AND (state <> 'blocked' OR skip)"
-               "  AND due_at <= clock_timestamp())"},
+    [READ_ENDPOINTS] = {.name = "read_endpoints", .n_params = 2, .sql = read_endpoints_sql},
+    [READ_DUE] = {.name = "read_due_lanes", .n_params = 1, .sql = read_due_lanes_sql},
     [NOTE_FAILING] = {.name = "note_endpoint_failing",
         .n_params = 3,
         .sql = "SELECT courier.note_endpoint_failing($1::integer,"

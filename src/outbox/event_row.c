@@ -100,7 +100,7 @@ bool event_row_bool(const PGresult *result, int row, int column)
         return !PQgetisnull(result, row, column) && *PQgetvalue(result, row, column) != 0;
 }
 
-const char *event_row_text(const PGresult *result, int row, int column)
+static const char *text_of(const PGresult *result, int row, int column)
 {
         return PQgetisnull(result, row, column) ? NULL : PQgetvalue(result, row, column);
 }
@@ -127,9 +127,9 @@ void event_row_read(
 
         event->id = event_row_int64(result, row, COLUMN_ID);
         read_uuid(result, row, event->event_id);
-        event->topic = event_row_text(result, row, COLUMN_TOPIC);
-        event->key = event_row_text(result, row, COLUMN_KEY);
-        event->type = event_row_text(result, row, COLUMN_TYPE);
+        event->topic = text_of(result, row, COLUMN_TOPIC);
+        event->key = text_of(result, row, COLUMN_KEY);
+        event->type = text_of(result, row, COLUMN_TYPE);
         event->is_json = !PQgetisnull(result, row, COLUMN_PAYLOAD);
         payload = event->is_json ? COLUMN_PAYLOAD : COLUMN_DATA;
         event->payload = PQgetvalue(result, row, payload);

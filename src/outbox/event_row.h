@@ -38,8 +38,7 @@ enum event_column {
 void event_row_read(
     const PGresult *result, int row, struct event_headers *headers, struct event *event);
 
-/* One column of it. Text is NULL, and a boolean false, where the column is NULL. */
+/* One column of it. A boolean is false where the column is NULL. */
 int64_t event_row_int64(const PGresult *result, int row, int column);
 int32_t event_row_int32(const PGresult *result, int row, int column);
 bool event_row_bool(const PGresult *result, int row, int column);
-const char *event_row_text(const PGresult *result, int row, int column);

@@ -226,7 +226,7 @@ struct page_shape page_shape_of(const struct routing_params *route)
         return shape;
 }
 
-bool page_shapes_are_equal(const struct page_shape *a, const struct page_shape *b)
+static bool are_equal(const struct page_shape *a, const struct page_shape *b)
 {
         return a->is_opening == b->is_opening && a->rows == b->rows &&
                a->is_any_topic == b->is_any_topic && a->conditions == b->conditions;
@@ -266,7 +266,7 @@ static struct page_statement *add(struct page_statements *pages, const struct pa
 static struct page_statement *find(struct page_statements *pages, const struct page_shape *shape)
 {
         for (size_t i = 0; i < pages->n_forms; i++)
-                if (page_shapes_are_equal(&pages->forms[i]->shape, shape))
+                if (are_equal(&pages->forms[i]->shape, shape))
                         return pages->forms[i];
         return add(pages, shape);
 }

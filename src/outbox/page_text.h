@@ -54,7 +54,6 @@ void page_text_deinit(struct page_text *text);
 
 /* Of a page that is read with these. */
 struct page_shape page_shape_of(const struct routing_params *route);
-bool page_shapes_are_equal(const struct page_shape *a, const struct page_shape *b);
 
 /*
  * The forms of page.sql that this program has needed so far. Each is prepared when a session needs

@@ -70,6 +70,23 @@ bool schema_check_version(int found, struct error *error)
         return false;
 }
 
+/* "run `pgcourier migrate`", or that `us` may not and which role may, with the whole command. To be
+ * freed. */
+static char *words_for(const struct schema_maker *maker, const char *us)
+{
+        struct bytes command = {0};
+        char *words;
+
+        if (maker->is_us)
+                return xstrdup("run `pgcourier migrate`");
+        bytes_append_text(&command, "pgcourier migrate --dsn");
+        bytes_append_shell_word(&command, maker->dsn);
+        words = xasprintf("%s may not make it; %s may: `%s`", us,
+            maker->is_owner ? "its owner" : "a superuser", command.data);
+        bytes_deinit(&command);
+        return words;
+}
+
 bool schema_check(struct blocking_conn *conn, int found, struct error *error)
 {
         struct schema_maker maker;
@@ -81,7 +98,7 @@ bool schema_check(struct blocking_conn *conn, int found, struct error *error)
         if (found > schema_known_version() || !schema_maker_find(conn, &maker, &ignored))
                 return false;
         lack = describe_lack(found);
-        words = schema_maker_words(&maker, blocking_conn_user(conn));
+        words = words_for(&maker, blocking_conn_user(conn));
         error_set(error, ERROR_SCHEMA, "%s: %s", lack, words);
         free(words);
         free(lack);
@@ -262,21 +279,6 @@ bool schema_maker_find(
             is_known ? rows_text(rows, 0, DATABASE) : NULL);
         rows_free(rows);
         return true;
-}
-
-char *schema_maker_words(const struct schema_maker *maker, const char *us)
-{
-        struct bytes command = {0};
-        char *words;
-
-        if (maker->is_us)
-                return xstrdup("run `pgcourier migrate`");
-        bytes_append_text(&command, "pgcourier migrate --dsn");
-        bytes_append_shell_word(&command, maker->dsn);
-        words = xasprintf("%s may not make it; %s may: `%s`", us,
-            maker->is_owner ? "its owner" : "a superuser", command.data);
-        bytes_deinit(&command);
-        return words;
 }
 
 void schema_maker_deinit(struct schema_maker *maker)

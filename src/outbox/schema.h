@@ -86,8 +86,4 @@ struct schema_maker {
 bool schema_maker_find(struct blocking_conn *conn, struct schema_maker *out_maker,
     struct error *error) __attribute__((warn_unused_result));
 
-/* "run `pgcourier migrate`", or that `us` may not and which role may, with the whole command. The
- * caller's to free. */
-char *schema_maker_words(const struct schema_maker *maker, const char *us);
-
 void schema_maker_deinit(struct schema_maker *maker);

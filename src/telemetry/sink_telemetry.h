@@ -51,7 +51,6 @@ struct sink_telemetry {
                                           * that were given up without one */
         uint64_t redeliveries[REDELIVERY_CAUSES];
         uint64_t payload_bytes; /* of what was delivered */
-        uint64_t breaker_openings;
 
         /* Created -> delivered; but of what was scheduled for later, and of what an operator
          * sent on its way again. */

@@ -56,6 +56,21 @@ void rig_destroy(struct rig *rig)
         free(rig->payloads);
 }
 
+void rig_start(struct rig *rig, unsigned n_events)
+{
+        struct redis_server server;
+
+        redis_server_start(&server, NULL);
+        rig_init(rig, &server, n_events);
+        rig->server = server;
+}
+
+void rig_stop(struct rig *rig)
+{
+        rig_destroy(rig);
+        redis_server_destroy(&rig->server);
+}
+
 void rig_deliver(struct rig *rig, unsigned n)
 {
         for (unsigned i = 0; i < n; i++)

@@ -15,6 +15,7 @@
 extern const struct sink_ops redis_sink_ops;
 
 struct rig {
+        struct redis_server server; /* only of rig_start() */
         struct sink_driver driver;
         struct redis_config config; /* the test may change it before rig_open() */
         struct event *events;       /* and these until they are handed over */
@@ -26,6 +27,10 @@ struct rig {
 void rig_init(struct rig *rig, const struct redis_server *server, unsigned n_events);
 void rig_open(struct rig *rig);
 void rig_destroy(struct rig *rig);
+
+/* The same with a server of its own, which rig_stop() destroys with it. */
+void rig_start(struct rig *rig, unsigned n_events);
+void rig_stop(struct rig *rig);
 
 /* Hands over the next n, and flushes. */
 void rig_deliver(struct rig *rig, unsigned n);

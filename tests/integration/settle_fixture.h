@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "store_rig.h"
+#include "support/postgres_expect.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -62,15 +63,6 @@ static inline void settle(struct fixture *fixture)
 
         cr_assert(is_settled, "%s", fixture->rig->lost.text);
         fixture->verdicts.n = 0;
-}
-
-static inline void expect_value(
-    const struct fixture *fixture, const char *sql, const char *expected)
-{
-        char *value = database_value(fixture->admin, sql);
-
-        cr_expect_str_eq(value, expected, "%s\nis \"%s\", not \"%s\"", sql, value, expected);
-        free(value);
 }
 
 static const char in_order[] =

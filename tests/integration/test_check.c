@@ -45,14 +45,6 @@ static void expect_finding(struct program_run run, int code, const char *finding
         program_run_free(&run);
 }
 
-static void exec_once(const char *dsn, const char *sql)
-{
-        PGconn *connection = database_connect(dsn);
-
-        database_exec(connection, sql);
-        PQfinish(connection);
-}
-
 Test(check, reads_the_file_without_connecting)
 {
         char *path = write_config("host=/nonexistent",
@@ -157,7 +149,7 @@ Test(check, names_each_missing_right_and_the_remedy)
         char *relay_dsn = dsn_as_user(dsn, "relay");
 
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-                exec_once(dsn, cases[i].sql);
+                database_exec_once(dsn, cases[i].sql);
                 expect_finding(check_connect(relay_dsn, ONE_SINK), 7, cases[i].finding);
         }
         free(relay_dsn);
@@ -210,7 +202,8 @@ Test(check, finds_a_schema_that_is_missing_or_too_new)
         char *empty_dsn = postgres_new_empty_database(postgres_shared());
         char *dsn = postgres_new_database(postgres_shared());
 
-        exec_once(dsn, "INSERT INTO courier.schema_version (version, name) VALUES (99, 'later')");
+        database_exec_once(
+            dsn, "INSERT INTO courier.schema_version (version, name) VALUES (99, 'later')");
 
         expect_finding(check_connect(empty_dsn, ONE_SINK), 6,
             "fail  schema: schema courier is missing in this database: run `pgcourier migrate -c "
@@ -225,23 +218,23 @@ Test(check, warns_of_a_doorbell_that_does_not_ring_unless_polling)
 {
         char *dsn = postgres_new_database(postgres_shared());
 
-        exec_once(dsn, "ALTER TABLE courier.outbox DISABLE TRIGGER ring");
+        database_exec_once(dsn, "ALTER TABLE courier.outbox DISABLE TRIGGER ring");
         expect_finding(check_connect(dsn, ONE_SINK), 0,
             "warn  doorbell: the trigger ring on courier.outbox is disabled: events wait for the "
             "sweep\n      ALTER TABLE courier.outbox ENABLE TRIGGER ring\n");
-        exec_once(dsn, "DROP TRIGGER ring ON courier.outbox;"
-                       "CREATE TRIGGER another AFTER INSERT ON courier.outbox"
-                       " FOR EACH STATEMENT EXECUTE FUNCTION courier.ring()");
+        database_exec_once(dsn, "DROP TRIGGER ring ON courier.outbox;"
+                                "CREATE TRIGGER another AFTER INSERT ON courier.outbox"
+                                " FOR EACH STATEMENT EXECUTE FUNCTION courier.ring()");
         expect_finding(check_connect(dsn, ONE_SINK), 0,
             "warn  doorbell: the trigger ring on courier.outbox is missing");
         expect_finding(check_connect(dsn, "relay: {wakeup: poll}\n" ONE_SINK), 0,
             "ok    doorbell: not needed: wakeup is poll\n");
-        exec_once(dsn, "ALTER TRIGGER another ON courier.outbox RENAME TO ring");
+        database_exec_once(dsn, "ALTER TRIGGER another ON courier.outbox RENAME TO ring");
         expect_finding(check_connect(dsn, ONE_SINK), 0,
             "warn  doorbell: the trigger ring on courier.outbox has no condition: every "
             "transaction "
             "notifies\n");
-        exec_once(dsn,
+        database_exec_once(dsn,
             "DROP TRIGGER ring ON courier.outbox; CREATE TRIGGER ring AFTER INSERT ON "
             "courier.outbox FOR EACH STATEMENT WHEN (NOT "
             "pg_catalog.pg_try_advisory_xact_lock_shared(1668248946, 0)) EXECUTE FUNCTION "
@@ -256,11 +249,11 @@ Test(check, warns_of_schedules_that_fail)
         char *dsn = postgres_new_database(postgres_shared());
         char *relay_dsn = dsn_as_user(dsn, "relay");
 
-        exec_once(dsn, "SELECT courier.schedule(name, 't', '{}', every => '1 day')"
-                       " FROM unnest('{good,bad}'::text[]) AS name");
+        database_exec_once(dsn, "SELECT courier.schedule(name, 't', '{}', every => '1 day')"
+                                " FROM unnest('{good,bad}'::text[]) AS name");
         expect_finding(check_connect(relay_dsn, ONE_SINK), 0,
             "ok    schedules: 2 recurring events, none in trouble\n");
-        exec_once(dsn, "UPDATE courier.schedule SET last_error = 'no' WHERE name = 'bad'");
+        database_exec_once(dsn, "UPDATE courier.schedule SET last_error = 'no' WHERE name = 'bad'");
         expect_finding(check_connect(relay_dsn, ONE_SINK), 0,
             "warn  schedules: \"bad\" does not tick: no\n"
             "      Correct it with courier.schedule(), or remove it: `pgcourier schedule remove "

@@ -42,19 +42,6 @@ TestSuite(doctor, .init = start, .fini = stop);
 
 #define DOCTOR() program_run(NULL, "doctor", "-c", path, NULL)
 
-static void expect_findings(struct program_run run, int code, const char *const *findings)
-{
-        cr_expect_eq(run.code, code, "exit code %d: %s%s", run.code, run.out, run.err);
-        for (; *findings != NULL; findings++)
-                cr_expect_not_null(
-                    strstr(run.out, *findings), "%s not in:\n%s%s", *findings, run.out, run.err);
-        program_run_free(&run);
-}
-
-/* Each of these texts stands in standard output. */
-#define EXPECT(run, code, ...)                                                                     \
-        expect_findings((run), (code), (const char *const[]){__VA_ARGS__, NULL})
-
 /* A cursor of that sink as a relay would make it here; the session that owns its lane. */
 static PGconn *own_lane(const char *sink)
 {
@@ -110,7 +97,7 @@ Test(doctor, finds_sinks_without_a_relay_and_cursors_without_a_sink)
 {
         PGconn *relay;
 
-        EXPECT(DOCTOR(), 0,
+        expect_texts(DOCTOR(), 0,
             "warn  unowned: No relay delivers mail. Nothing waits.\n"
             "      Start a relay whose configuration names this sink. `pgcourier run -c /");
         relay = own_lane("mail");
@@ -118,7 +105,7 @@ Test(doctor, finds_sinks_without_a_relay_and_cursors_without_a_sink)
         database_exec(rig.owner, "INSERT INTO courier.outbox (topic, payload) SELECT 't', '1' FROM "
                                  "generate_series(1, 9)");
         wait_until(is_left_alone, NULL, 10000, "the session that owned the lane has ended");
-        EXPECT(DOCTOR(), 0,
+        expect_texts(DOCTOR(), 0,
             "warn  orphan: The cursor of old holds the log. No configuration of a running relay "
             "has that sink, so the outbox keeps all events for it: its cursor is 9 ids behind. ",
             "      Configure the sink again, or drop its cursor. `pgcourier cursor drop old -c /");
@@ -137,7 +124,7 @@ Test(doctor, finds_what_failed_and_what_stands_still)
             "INSERT INTO courier.pause (sink, by, reason) VALUES ('mail', 'operator', 'deploy'),"
             " ('mail', 'relay', 'its filter takes too long: x');"
             "UPDATE courier.endpoint SET state = 'disabled', state_reason = '410 Gone'");
-        EXPECT(DOCTOR(), 0,
+        expect_texts(DOCTOR(), 0,
             "warn  dead: 1 dead letter of mail. Given up: refused for good, or failed too often.\n"
             "      Remove the cause, then redrive them; or drop what is not needed. "
             "`pgcourier dead list --sink mail -c /",
@@ -161,7 +148,7 @@ Test(doctor, calls_no_slow_delivery_failed)
         insert_parked(&rig, "key = 'a', state = 'blocked'");
         run = DOCTOR();
         cr_expect_null(strstr(run.out, "warn  retrying: "), "%s", run.out);
-        EXPECT(run, 0, "ok    other sinks: ");
+        expect_texts(run, 0, "ok    other sinks: ");
 }
 
 /* Of a relay that answers this about its source. */
@@ -183,11 +170,11 @@ static struct program_run examine_relay(const char *source)
 
 Test(doctor, says_what_helps_a_relay_that_is_not_connected)
 {
-        EXPECT(examine_relay("\"up\": false, \"error\": \"cannot connect: refused\""), 1,
+        expect_texts(examine_relay("\"up\": false, \"error\": \"cannot connect: refused\""), 1,
             "fail  relay: the relay host/7 is not connected to PostgreSQL, and this command is: "
             "cannot connect: refused\n      Compare what it reads ",
             ", and reload it: `pgcourier reload -c /");
-        EXPECT(
+        expect_texts(
             examine_relay("\"up\": false, \"error\": \"was altered\","
                           "\"sequence\": {\"trouble\": \"was altered\", \"remedy\": \"ALTER it\"}"),
             1,
@@ -203,13 +190,14 @@ Test(doctor, finds_other_settings_of_the_relay_that_delivers)
             "INSERT INTO courier.sink (name, fans_out, settings) VALUES ('mail',"
             " false, '{\"destination\": \"standard output\", \"topics\": \"**\","
             " \"order\": \"key\"}')");
-        EXPECT(DOCTOR(), 0, "ok    settings: the relays that deliver have the same\n");
+        expect_texts(DOCTOR(), 0, "ok    settings: the relays that deliver have the same\n");
         database_exec(rig.owner,
             "UPDATE courier.sink SET settings = settings || '{\"topics\": \"orders.*\"}'");
-        EXPECT(DOCTOR(), 0,
+        expect_texts(DOCTOR(), 0,
             "warn  settings: the relay that delivers mail has other settings for it: topics: "
             "orders.* there, ** here\n      If these here are the new ones, ");
-        EXPECT(program_run(NULL, "check", "-c", path, "--connect", NULL), 0, "warn  settings: ");
+        expect_texts(
+            program_run(NULL, "check", "-c", path, "--connect", NULL), 0, "warn  settings: ");
         PQfinish(relay);
 }
 
@@ -225,7 +213,7 @@ Test(doctor, finds_what_keeps_the_outbox_from_being_cut)
             "INSERT INTO courier.outbox (id, topic, payload) OVERRIDING SYSTEM VALUE"
             " VALUES (1000000000000, 't', '1');"
             "SELECT setval('courier.outbox_id_seq', 1000000000000)");
-        EXPECT(DOCTOR(), 1,
+        expect_texts(DOCTOR(), 1,
             "warn  held: The outbox keeps what should have gone. 1 partition (0.0 MB), needed by "
             "old, mail.\n",
             "fail  lost: 6 events lost. ", " was so far behind. `psql ",
@@ -236,20 +224,20 @@ Test(doctor, finds_what_keeps_the_outbox_from_being_cut)
         database_exec(rig.owner, "UPDATE courier.outbox_partition SET held_by = '{mail}' WHERE "
                                  "lower = 1;"
                                  "DELETE FROM courier.outbox_loss");
-        EXPECT(DOCTOR(), 0,
+        expect_texts(DOCTOR(), 0,
             "needed by mail.\n      It goes by itself when they have had it: see to what stops "
             "them.\n");
         database_exec(
             rig.owner, "INSERT INTO courier.pause (sink, by) VALUES ('mail', 'operator')");
-        EXPECT(DOCTOR(), 0,
+        expect_texts(DOCTOR(), 0,
             "needed by mail.\n      Resume mail when it may go on. `pgcourier resume mail -c /");
         database_exec(rig.owner, "UPDATE courier.outbox_partition SET held_by = '{hooks/7}' WHERE "
                                  "lower = 1");
-        EXPECT(DOCTOR(), 0, "`pgcourier endpoint list --sink hooks -c /");
+        expect_texts(DOCTOR(), 0, "`pgcourier endpoint list --sink hooks -c /");
         database_exec(rig.owner,
             "UPDATE courier.outbox_partition SET held_by = '{a transaction that has not ended}'"
             " WHERE lower = 1");
-        EXPECT(DOCTOR(), 0,
+        expect_texts(DOCTOR(), 0,
             "needed by a transaction that has not ended.\n      Have its owner commit or roll "
             "back, or end it. `psql ");
         PQfinish(relay);
@@ -288,12 +276,12 @@ Test(doctor, names_the_holder_of_the_oldest_snapshot)
         words = xasprintf("snapshots: the oldest is held by pid %d (forgetful, user postgres, ",
             PQbackendPID(holder));
         await_oldest();
-        EXPECT(DOCTOR(), 0, words);
+        expect_texts(DOCTOR(), 0, words);
         PQfinish(younger);
         database_exec(holder, "COMMIT; BEGIN; SELECT pg_current_xact_id();"
                               "PREPARE TRANSACTION 'left over'");
         await_oldest();
-        EXPECT(DOCTOR(), 0,
+        expect_texts(DOCTOR(), 0,
             "snapshots: the oldest is held by the prepared transaction 'left over' of ");
         database_exec(holder, "ROLLBACK PREPARED 'left over'");
         free(words);
@@ -306,9 +294,10 @@ Test(doctor, finds_rights_that_are_not_needed)
 
         cr_expect_not_null(strstr(run.out, "excess rights: postgres owns tables of schema courier"),
             "%s", run.out);
-        EXPECT(run, 0, "warn  excess rights: postgres is a superuser, which the relay does not");
+        expect_texts(
+            run, 0, "warn  excess rights: postgres is a superuser, which the relay does not");
         database_exec(rig.owner, "ALTER ROLE relay CREATEROLE");
-        EXPECT(DOCTOR(), 0, "warn  excess rights: relay may create roles");
+        expect_texts(DOCTOR(), 0, "warn  excess rights: relay may create roles");
         database_exec(rig.owner, "ALTER ROLE relay NOCREATEROLE");
 }
 
@@ -316,7 +305,7 @@ Test(doctor, finds_rights_that_are_not_needed)
 Test(doctor, looks_as_status_does)
 {
         database_exec(rig.owner, "REVOKE SELECT ON courier.sink FROM courier_relay");
-        EXPECT(DOCTOR(), 1, "warn  status: what `status` and the page show cannot be read: ",
+        expect_texts(DOCTOR(), 1, "warn  status: what `status` and the page show cannot be read: ",
             "permission denied for table sink", "      Deliveries do not depend on it. ");
 }
 
@@ -325,7 +314,7 @@ Test(doctor, finds_settings_that_hurt)
         database_exec(rig.owner, "ALTER ROLE relay SET statement_timeout = '5s';"
                                  "ALTER ROLE relay SET synchronous_commit = off;"
                                  "ALTER ROLE relay SET idle_session_timeout = '1h'");
-        EXPECT(DOCTOR(), 0, "warn  timeouts: statement_timeout is 5000 ms here",
+        expect_texts(DOCTOR(), 0, "warn  timeouts: statement_timeout is 5000 ms here",
             "      ALTER ROLE relay SET idle_session_timeout = 0\n",
             "warn  durability: synchronous_commit is off",
             "warn  durability: fsync is off: after a power cut the whole cluster may be lost, not "
@@ -347,15 +336,15 @@ Test(doctor, finds_files_that_every_user_may_read)
         path = program_file("config.yaml", text, strlen(text));
         chmod(path, 0644);
         chmod(secret, 0604);
-        EXPECT(DOCTOR(), 0, words);
+        expect_texts(DOCTOR(), 0, words);
         chmod(secret, 0640);
-        EXPECT(DOCTOR(), 0, "ok    files: ");
+        expect_texts(DOCTOR(), 0, "ok    files: ");
         write_config("# password: hunter2\n");
         chmod(path, 0644);
-        EXPECT(DOCTOR(), 0,
+        expect_texts(DOCTOR(), 0,
             "config.yaml holds a secret, and every user may read it\n      chmod o= '");
         chmod(path, 0642);
-        EXPECT(DOCTOR(), 0, "warn  files: every user may change ");
+        expect_texts(DOCTOR(), 0, "warn  files: every user may change ");
         free(text);
         free(words);
         free(secret);
@@ -388,14 +377,15 @@ Test(doctor, says_when_certificates_end_and_whether_they_pass)
         certificate_make(&other, "DNS:elsewhere");
         trust = xasprintf(
             ", ca_file: %s, cert_file: %s, key_file: %s", good.path, good.path, good.key_path);
-        EXPECT(examine_https(&good, trust), 0,
+        expect_texts(examine_https(&good, trust), 0,
             "warn  certificates: that of sink hook (localhost:", "\n      Renew it in time\n",
             "warn  certificates: that of ours for sink hook (");
-        EXPECT(examine_https(&good, ""), 1, "fail  certificates: that of sink hook (localhost:",
+        expect_texts(examine_https(&good, ""), 1,
+            "fail  certificates: that of sink hook (localhost:",
             ") does not pass: self-signed certificate\n");
         free(trust);
         trust = xasprintf(", ca_file: %s", other.path);
-        EXPECT(examine_https(&other, trust), 1, ") does not pass: hostname mismatch\n");
+        expect_texts(examine_https(&other, trust), 1, ") does not pass: hostname mismatch\n");
         free(trust);
         free(good.folder);
         free(other.folder);
@@ -406,10 +396,10 @@ Test(doctor, fails_with_one_code_and_speaks_json)
         struct program_run run = program_run(NULL, "doctor", "--dsn", "host=/nonexistent", NULL);
 
         cr_expect_str_eq(run.err, "pgcourier: 1 of 1 checks failed\n");
-        EXPECT(run, 1, "fail  postgres: cannot connect to PostgreSQL: ");
+        expect_texts(run, 1, "fail  postgres: cannot connect to PostgreSQL: ");
         database_exec(rig.owner, "REVOKE SELECT ON courier.pause FROM courier_relay");
-        EXPECT(DOCTOR(), 1, "fail  rights: the role lacks SELECT on courier.pause\n");
-        EXPECT(program_run(NULL, "doctor", "-c", path, "--json", NULL), 1,
+        expect_texts(DOCTOR(), 1, "fail  rights: the role lacks SELECT on courier.pause\n");
+        expect_texts(program_run(NULL, "doctor", "-c", path, "--json", NULL), 1,
             "{\"ok\":false,\"exit_code\":7,\"checks\":[");
         expect_refusal(program_run(NULL, "doctor", "-c", path, "--dsn", "x", NULL), 2, "give one");
 }

@@ -81,19 +81,6 @@ static void assert_rejected(const char *json, const char *words)
             strstr(outcome.reason, words), "\"%s\" not in: %s", words, outcome.reason);
 }
 
-static const char *header(const json_t *mail, const char *name)
-{
-        size_t i;
-        json_t *pair;
-
-        json_array_foreach(json_object_get(mail, "headers"), i, pair)
-        {
-                if (strcmp(json_string_value(json_array_get(pair, 0)), name) == 0)
-                        return json_string_value(json_array_get(pair, 1));
-        }
-        return "(missing)";
-}
-
 static void expect_part(const json_t *mail, size_t i, const char *expected)
 {
         char *part = json_dumps(json_array_get(json_object_get(mail, "parts"), i), JSON_COMPACT);
@@ -115,7 +102,7 @@ Test(email_content, attaches_files_byte_for_byte)
                       "\"application/octet-stream\", \"data\": \"AAECA/r7/P3+/w==\"}, "
                       "{\"name\": \"empty\", \"type\": \"text/plain\", \"data\": \"\"}]"));
 
-        cr_expect(strncmp(header(mail, "Content-Type"), "multipart/mixed", 15) == 0);
+        cr_expect(strncmp(smtp_mail_header(mail, "Content-Type"), "multipart/mixed", 15) == 0);
         expect_part(mail, 0, "[\"text/plain\",\"t\"]");
         expect_part(mail, 1,
             "[\"application/octet-stream\",\"AAECA/r7/P3+/w==\",\"attachment\",\"all "
@@ -372,14 +359,14 @@ Test(email_content, adds_the_headers_that_events_may_set)
                       "\"X-Empty\": \"\"}, \"reply_to\": \"help@example.org\""),
             value);
         mail = delivered(json);
-        cr_expect_str_eq(header(mail, "X-Long"), value);
-        cr_expect_str_eq(header(mail, "X-Tag"), "März =?x?= 支払い");
-        cr_expect_str_eq(header(mail, "x-smtpapi"), "{\"a\": 1}");
-        cr_expect_str_eq(header(mail, "List-Id"), "News <n.example.org>");
-        cr_expect_str_eq(header(mail, "References"), "<a@b.c> <d@e.f>");
-        cr_expect_str_eq(header(mail, "In-Reply-To"), "<d@e.f>");
-        cr_expect_str_eq(header(mail, "X-Empty"), "");
-        cr_expect_str_eq(header(mail, "Reply-To"), "help@example.org");
+        cr_expect_str_eq(smtp_mail_header(mail, "X-Long"), value);
+        cr_expect_str_eq(smtp_mail_header(mail, "X-Tag"), "März =?x?= 支払い");
+        cr_expect_str_eq(smtp_mail_header(mail, "x-smtpapi"), "{\"a\": 1}");
+        cr_expect_str_eq(smtp_mail_header(mail, "List-Id"), "News <n.example.org>");
+        cr_expect_str_eq(smtp_mail_header(mail, "References"), "<a@b.c> <d@e.f>");
+        cr_expect_str_eq(smtp_mail_header(mail, "In-Reply-To"), "<d@e.f>");
+        cr_expect_str_eq(smtp_mail_header(mail, "X-Empty"), "");
+        cr_expect_str_eq(smtp_mail_header(mail, "Reply-To"), "help@example.org");
         cr_expect_not_null(strstr(wire(mail), "\r\nReferences: <a@b.c> <d@e.f>\r\n"));
         json_decref(mail);
         free(json);

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "config/config.h"
 #include "sinks/registry.h"
-#include "support/program.h"
+#include "support/program_expect.h"
 #include "support/sink_driver.h"
 #include "support/smtp_receiver.h"
 
@@ -61,20 +61,9 @@ static struct program_run check(void)
         return run;
 }
 
-static void expect_checked(int code, const char *const *findings)
-{
-        struct program_run run = check();
-
-        cr_expect_eq(run.code, code, "exit code %d: %s%s", run.code, run.out, run.err);
-        for (; *findings != NULL; findings++)
-                cr_expect_not_null(
-                    strstr(run.out, *findings), "\"%s\" not in: %s%s", *findings, run.out, run.err);
-        program_run_free(&run);
-}
-
 static void expect_found(const char *finding)
 {
-        expect_checked(3, (const char *[]){finding, NULL});
+        expect_texts(check(), 3, finding);
 }
 
 Test(email_templates, check_accepts_a_folder_of_good_ones)
@@ -84,7 +73,7 @@ Test(email_templates, check_accepts_a_folder_of_good_ones)
         write_template("Wel-come_2.subject", "Hello\r\n");
         write_template("Wel-come_2.html", "<p>{{#a}}{{b}}{{/a}}</p>");
         write_template(".receipt.txt.swp", "{{hidden");
-        expect_checked(0, (const char *[]){"ok    sink mail: email", NULL});
+        expect_texts(check(), 0, "ok    sink mail: email");
 }
 
 Test(email_templates, check_names_every_file_that_is_wrong)
@@ -95,11 +84,11 @@ Test(email_templates, check_names_every_file_that_is_wrong)
         write_template("c.txt", "C");
         write_template("d d.txt", "D");
         write_template("e.txt~", "E");
-        expect_checked(
-            3, (const char *[]){"fail  sink mail: email: email: templates: ",
-                   "a.subject:1:3: the tag is not closed", "; a.txt:2:5: the section is not closed",
-                   "; b: has neither .txt nor .html", "; c: has no .subject",
-                   "d d.txt: is not a template's name", "e.txt~: is not a template's name", NULL});
+        expect_texts(check(), 3,
+            "fail  sink mail: email: email: templates: ", "a.subject:1:3: the tag is not closed",
+            "; a.txt:2:5: the section is not closed", "; b: has neither .txt nor .html",
+            "; c: has no .subject", "d d.txt: is not a template's name",
+            "e.txt~: is not a template's name");
 }
 
 Test(email_templates, check_finds_a_folder_without_templates)
@@ -130,11 +119,10 @@ Test(email_templates, check_finds_files_that_are_not_text)
         write_template("f.subject", "two\nlines\n");
         write_template("g.subject", "\n");
         mkdir(path, 0700);
-        expect_checked(
-            3, (const char *[]){"a.subject: holds a NUL byte", "b.txt: is not UTF-8",
-                   "c.html: begins with a byte order mark",
-                   "d.html: is a folder; it must be a regular file", "e.txt: is larger than 1 MiB",
-                   "f.subject: a subject is one line", "g.subject: is empty", NULL});
+        expect_texts(check(), 3, "a.subject: holds a NUL byte", "b.txt: is not UTF-8",
+            "c.html: begins with a byte order mark",
+            "d.html: is a folder; it must be a regular file", "e.txt: is larger than 1 MiB",
+            "f.subject: a subject is one line", "g.subject: is empty");
         free(path);
         free(large);
 }

@@ -1,6 +1,7 @@
 /* `pgcourier endpoint`: what it makes of a command line, and that it keeps secrets. */
 #include "base/alloc.h"
 #include "failures_rig.h"
+#include "support/postgres_expect.h"
 
 #include <stdlib.h>
 
@@ -31,14 +32,6 @@ TestSuite(endpoint_command, .init = start, .fini = stop);
                 cr_expect_not_null(strstr(actual.err, (expected_err)), "%s", actual.err);          \
                 program_run_free(&actual);                                                         \
         } while (0)
-
-static void expect_value(const char *sql, const char *expected)
-{
-        char *value = database_value(rig.owner, sql);
-
-        cr_expect_str_eq(value, expected, "%s\n gave     %s\n not      %s", sql, value, expected);
-        free(value);
-}
 
 static void add_acme(void)
 {
@@ -73,7 +66,7 @@ Test(endpoint_command, add_takes_all_that_can_be_said_of_one)
                         "--rate=0.5", "--burst=3", "--description=A customer", "--start=beginning",
                         "--secret-file", path),
             "", "added acme to web\n");
-        expect_value(
+        expect_value(rig.owner,
             "SELECT (topics, types, filter, headers, concurrency, rate, burst, description,"
             " start, secret)::text FROM courier.endpoint",
             "(\"{orders.*,!orders.x,\"\"a\\\\\"\"b\"\"}\",{x},\"($.\"\"total\"\" > 100)\","
@@ -126,7 +119,7 @@ Test(endpoint_command, add_says_what_is_wrong_and_never_shows_a_secret)
                 cr_expect_null(strstr(run.err, "whsec_"), "%zu: %s", i, run.err);
                 expect_refusal(run, 2, cases[i].complaint);
         }
-        expect_value("SELECT count(*) FROM courier.endpoint", "1");
+        expect_value(rig.owner, "SELECT count(*) FROM courier.endpoint", "1");
 }
 
 Test(endpoint_command, add_reads_a_secret_only_if_it_is_one)
@@ -187,7 +180,8 @@ Test(endpoint_command, add_refuses_what_would_never_get_anything)
                         "--secret-file", path, "-c", with, NULL),
             "", "added a to next\n");
         free(path);
-        expect_value("SELECT string_agg(name, ',' ORDER BY name) FROM courier.sink", "next,web");
+        expect_value(
+            rig.owner, "SELECT string_agg(name, ',' ORDER BY name) FROM courier.sink", "next,web");
         free(with);
 }
 
@@ -289,10 +283,10 @@ Test(endpoint_command, pause_and_resume_tell_the_relay_and_say_what_was)
         expect_output(ENDPOINT("pause", "acme", "--reason", "by phone"), "acme is paused\n");
         cr_expect_eq(count_notifications(listener), 1);
         expect_output(ENDPOINT("pause", "acme"), "acme was already paused\n");
-        expect_value(
-            "SELECT state || ' ' || state_reason FROM courier.endpoint", "paused by phone");
+        expect_value(rig.owner, "SELECT state || ' ' || state_reason FROM courier.endpoint",
+            "paused by phone");
         expect_output(ENDPOINT("resume", "acme"), "acme goes on\n");
-        expect_value(
+        expect_value(rig.owner,
             "SELECT state_reason IS NULL FROM courier.endpoint WHERE state = 'active'", "t");
         expect_both(ENDPOINT("resume", "acme"), "", "acme is neither paused nor disabled\n");
         database_exec(rig.owner, "SELECT courier.disable_endpoint(1, 'gone')");
@@ -321,13 +315,13 @@ Test(endpoint_command, remove_asks_and_keeps_dead_letters)
             "acme has 0 undelivered events and 1 parked delivery, which would go, and 1 dead "
             "letter, "
             "which would stay; add --yes");
-        expect_value("SELECT count(*) FROM courier.endpoint", "1");
+        expect_value(rig.owner, "SELECT count(*) FROM courier.endpoint", "1");
         expect_output(ENDPOINT("remove", "acme", "--yes"),
             "removed acme; with it go 0 undelivered events and 1 parked delivery; what stays: 1 "
             "dead "
             "letter\n");
-        expect_value("SELECT count(*) FROM courier.endpoint", "0");
-        expect_value("SELECT count(*) FROM courier.dead_letter", "1");
+        expect_value(rig.owner, "SELECT count(*) FROM courier.endpoint", "0");
+        expect_value(rig.owner, "SELECT count(*) FROM courier.dead_letter", "1");
 }
 
 Test(endpoint_command, rotate_secret_lets_the_old_one_sign_for_a_while)
@@ -343,12 +337,13 @@ Test(endpoint_command, rotate_secret_lets_the_old_one_sign_for_a_while)
         cr_expect_str_eq(run.out, secret);
         cr_expect_not_null(strstr(run.err, "and with the old one until 20"), "%s", run.err);
         cr_expect_null(strstr(run.err, "whsec_"));
-        expect_value("SELECT old_secrets = '{" SECRET "}' AND old_secrets_until BETWEEN"
-                     " now() + interval '1 h' AND now() + interval '3 h' FROM courier.endpoint",
+        expect_value(rig.owner,
+            "SELECT old_secrets = '{" SECRET "}' AND old_secrets_until BETWEEN"
+            " now() + interval '1 h' AND now() + interval '3 h' FROM courier.endpoint",
             "t");
         expect_both(ENDPOINT("rotate-secret", "acme", "--overlap", "0", "--secret-file", path), "",
             "acme: signed with the new secret only\n");
-        expect_value(
+        expect_value(rig.owner,
             "SELECT secret = '" SECRET "' AND old_secrets = '{}' FROM courier.endpoint", "t");
         expect_refusal(ENDPOINT("rotate-secret", "acme", "--overlap", "1x"), 2,
             "--overlap: \"1x\" is not a whole number with a unit");

@@ -1,6 +1,6 @@
 /* courier.endpoint and its functions: what a row may be, who may see it, what its changes do. */
 #include "base/alloc.h"
-#include "support/postgres.h"
+#include "support/postgres_expect.h"
 
 #include <criterion/criterion.h>
 #include <libpq-fe.h>
@@ -33,28 +33,6 @@ static void stop(void)
 
 TestSuite(endpoint_sql, .init = start, .fini = stop);
 
-static void expect_value(const char *sql, const char *expected)
-{
-        char *value = database_value(relay, sql);
-
-        cr_expect_str_eq(value, expected, "%s\n gave     %s\n not      %s", sql, value, expected);
-        free(value);
-}
-
-static void expect_error(
-    PGconn *connection, const char *sql, const char *sqlstate, const char *words)
-{
-        PGresult *result = PQexec(connection, sql);
-        const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-        char *said = PQresultVerboseErrorMessage(result, PQERRORS_VERBOSE, PQSHOW_CONTEXT_NEVER);
-
-        cr_expect(state != NULL && strcmp(state, sqlstate) == 0, "%s: %s", sql,
-            state != NULL ? state : "did not fail");
-        cr_expect(state == NULL || strstr(said, words) != NULL, "%s: %s", sql, said);
-        PQfreemem(said);
-        PQclear(result);
-}
-
 static void add_acme(void)
 {
         database_exec(relay, "INSERT INTO courier.endpoint (sink, name, url)"
@@ -80,13 +58,16 @@ Test(endpoint_sql, a_row_has_sensible_defaults_and_a_secret_of_its_own)
         add_acme();
         database_exec(relay, "INSERT INTO courier.endpoint (sink, name, url)"
                              " VALUES ('web', 'other', 'http://other.example')");
-        expect_value("SELECT string_agg(id::text, ' ' ORDER BY id) FROM courier.endpoint", "1 2");
-        expect_value("SELECT (topics, types, filter IS NULL, headers, start, concurrency, rate,"
-                     " burst, state, old_secrets)::text FROM courier.endpoint WHERE id = 1",
+        expect_value(
+            relay, "SELECT string_agg(id::text, ' ' ORDER BY id) FROM courier.endpoint", "1 2");
+        expect_value(relay,
+            "SELECT (topics, types, filter IS NULL, headers, start, concurrency, rate,"
+            " burst, state, old_secrets)::text FROM courier.endpoint WHERE id = 1",
             "(\"{**,!courier.**}\",{},t,{},now,8,0,0,active,{})");
-        expect_value("SELECT count(DISTINCT secret) FROM courier.endpoint"
-                     " WHERE length(decode(substr(secret, 7), 'base64')) = 32"
-                     " AND secret LIKE 'whsec_%'",
+        expect_value(relay,
+            "SELECT count(DISTINCT secret) FROM courier.endpoint"
+            " WHERE length(decode(substr(secret, 7), 'base64')) = 32"
+            " AND secret LIKE 'whsec_%'",
             "2");
 }
 
@@ -158,7 +139,7 @@ Test(endpoint_sql, refuses_what_no_relay_could_use_and_names_the_rule)
                 expect_error(relay, sql, "23514", cases[i].rule);
                 free(sql);
         }
-        expect_value("SELECT count(*) FROM courier.endpoint", "0");
+        expect_value(relay, "SELECT count(*) FROM courier.endpoint", "0");
 }
 
 Test(endpoint_sql, takes_what_is_at_the_edge)
@@ -171,7 +152,7 @@ Test(endpoint_sql, takes_what_is_at_the_edge)
             "  ARRAY['whsec_' || encode(repeat('a', 24)::bytea, 'base64')], now(),"
             "  '{\"X-Customer\": \"Zo\\u00eb, \\\"17\\\"\", \"a\": \"\"}', '{!a.*,b}', '{!x}',"
             "  '$.total > 100', 1024, 0.5)");
-        expect_value("SELECT count(*) FROM courier.endpoint", "1");
+        expect_value(relay, "SELECT count(*) FROM courier.endpoint", "1");
         expect_error(relay,
             "INSERT INTO courier.endpoint (sink, name, url)"
             " VALUES ('other', 'A.b_c-9', 'https://x')",
@@ -206,15 +187,17 @@ Test(endpoint_sql, a_change_of_state_keeps_its_companions_true)
         database_exec(relay, "UPDATE courier.endpoint SET state_since = '2026-01-01Z',"
                              " failing_since = '2026-01-01Z', last_error = 'HTTP 500'");
         database_exec(relay, "UPDATE courier.endpoint SET concurrency = 9");
-        expect_value("SELECT state_since = '2026-01-01Z' FROM courier.endpoint", "t");
+        expect_value(relay, "SELECT state_since = '2026-01-01Z' FROM courier.endpoint", "t");
         database_exec(
             relay, "UPDATE courier.endpoint SET state = 'paused', state_reason = 'asked'");
-        expect_value("SELECT state_since > '2026-01-01Z' AND state_reason = 'asked'"
-                     " AND failing_since IS NOT NULL FROM courier.endpoint",
+        expect_value(relay,
+            "SELECT state_since > '2026-01-01Z' AND state_reason = 'asked'"
+            " AND failing_since IS NOT NULL FROM courier.endpoint",
             "t");
         database_exec(relay, "UPDATE courier.endpoint SET state = 'active'");
-        expect_value("SELECT state_reason IS NULL AND failing_since IS NULL"
-                     " AND last_error = 'HTTP 500' FROM courier.endpoint",
+        expect_value(relay,
+            "SELECT state_reason IS NULL AND failing_since IS NULL"
+            " AND last_error = 'HTTP 500' FROM courier.endpoint",
             "t");
         expect_error(relay, "UPDATE courier.endpoint SET sink = 'other'", "23001",
             "it belongs to the sink web, which cannot be changed");
@@ -245,29 +228,32 @@ Test(endpoint_sql, rotation_lets_the_old_secrets_sign_until_the_overlap_ends)
 {
         add_acme();
         database_exec(relay, "CREATE TEMPORARY TABLE was AS SELECT secret FROM courier.endpoint");
-        expect_value("SELECT courier.rotate_secret('acme') = secret FROM courier.endpoint", "f");
-        expect_value("SELECT old_secrets = ARRAY[was.secret] AND e.secret <> was.secret"
-                     " AND old_secrets_until BETWEEN now() + interval '23 hours' AND now() +"
-                     " interval '25 hours' FROM courier.endpoint AS e, was",
+        expect_value(
+            relay, "SELECT courier.rotate_secret('acme') = secret FROM courier.endpoint", "f");
+        expect_value(relay,
+            "SELECT old_secrets = ARRAY[was.secret] AND e.secret <> was.secret"
+            " AND old_secrets_until BETWEEN now() + interval '23 hours' AND now() +"
+            " interval '25 hours' FROM courier.endpoint AS e, was",
             "t");
         /* A second one within the overlap keeps both, the newest first. */
         database_exec(relay, "INSERT INTO was SELECT secret FROM courier.endpoint;"
                              "SELECT courier.rotate_secret('acme', '1 hour')");
-        expect_value("SELECT old_secrets = (SELECT array_agg(secret ORDER BY ctid DESC) FROM was)"
-                     " AND old_secrets_until < now() + interval '2 hours' FROM courier.endpoint",
+        expect_value(relay,
+            "SELECT old_secrets = (SELECT array_agg(secret ORDER BY ctid DESC) FROM was)"
+            " AND old_secrets_until < now() + interval '2 hours' FROM courier.endpoint",
             "t");
         /* After it, the ones before are gone. */
         database_exec(relay, "UPDATE courier.endpoint SET old_secrets_until = now()"
                              " - interval '1 second';"
                              "SELECT courier.rotate_secret('acme')");
-        expect_value("SELECT cardinality(old_secrets) FROM courier.endpoint", "1");
+        expect_value(relay, "SELECT cardinality(old_secrets) FROM courier.endpoint", "1");
         /* And at once, if there is none. */
         database_exec(relay, "SELECT courier.rotate_secret('acme', '0')");
-        expect_value(
+        expect_value(relay,
             "SELECT old_secrets = '{}' AND old_secrets_until IS NULL FROM courier.endpoint", "t");
         database_exec(relay, "DO $$ BEGIN FOR i IN 1..12 LOOP"
                              " PERFORM courier.rotate_secret('acme'); END LOOP; END $$");
-        expect_value("SELECT cardinality(old_secrets) FROM courier.endpoint", "10");
+        expect_value(relay, "SELECT cardinality(old_secrets) FROM courier.endpoint", "10");
         expect_error(relay, "SELECT courier.rotate_secret('nobody')", "P0002",
             "there is no endpoint 'nobody'");
         expect_error(relay, "SELECT courier.rotate_secret('acme', '-1 s')", "22023", "from 0 to a");
@@ -278,31 +264,35 @@ Test(endpoint_sql, rotation_lets_the_old_secrets_sign_until_the_overlap_ends)
 Test(endpoint_sql, trouble_and_its_end_are_published_once)
 {
         add_acme();
-        expect_value("SELECT courier.note_endpoint_failing(1, '90 s', 'HTTP 500')", "t");
-        expect_value("SELECT courier.note_endpoint_failing(1, '120 s', 'HTTP 502')", "f");
-        expect_value("SELECT failing_since BETWEEN now() - interval '100 s' AND now() - interval"
-                     " '89 s' AND last_error = 'HTTP 502' AND last_failed_at > failing_since"
-                     " FROM courier.endpoint",
+        expect_value(relay, "SELECT courier.note_endpoint_failing(1, '90 s', 'HTTP 500')", "t");
+        expect_value(relay, "SELECT courier.note_endpoint_failing(1, '120 s', 'HTTP 502')", "f");
+        expect_value(relay,
+            "SELECT failing_since BETWEEN now() - interval '100 s' AND now() - interval"
+            " '89 s' AND last_error = 'HTTP 502' AND last_failed_at > failing_since"
+            " FROM courier.endpoint",
             "t");
-        expect_value("SELECT courier.note_endpoint_recovered(1)", "t");
-        expect_value("SELECT courier.note_endpoint_recovered(1)", "f");
-        expect_value("SELECT courier.disable_endpoint(1, E'failed for\\n5 days')", "t");
-        expect_value("SELECT courier.disable_endpoint(1, 'again')", "f");
-        expect_value("SELECT (state, state_reason)::text FROM courier.endpoint",
+        expect_value(relay, "SELECT courier.note_endpoint_recovered(1)", "t");
+        expect_value(relay, "SELECT courier.note_endpoint_recovered(1)", "f");
+        expect_value(relay, "SELECT courier.disable_endpoint(1, E'failed for\\n5 days')", "t");
+        expect_value(relay, "SELECT courier.disable_endpoint(1, 'again')", "f");
+        expect_value(relay, "SELECT (state, state_reason)::text FROM courier.endpoint",
             "(disabled,\"failed for 5 days\")");
         /* Nothing waits for an endpoint that is disabled. */
-        expect_value("SELECT courier.note_endpoint_failing(1, '1 s', 'HTTP 503')", "f");
-        expect_value("SELECT courier.note_endpoint_failing(99, '1 s', 'HTTP 503')", "f");
-        expect_value("SELECT string_agg(topic || ' ' || key || ' ' || (type = topic) || ' '"
-                     " || (payload->>'reason'), ', ' ORDER BY id) FROM courier.outbox",
+        expect_value(relay, "SELECT courier.note_endpoint_failing(1, '1 s', 'HTTP 503')", "f");
+        expect_value(relay, "SELECT courier.note_endpoint_failing(99, '1 s', 'HTTP 503')", "f");
+        expect_value(relay,
+            "SELECT string_agg(topic || ' ' || key || ' ' || (type = topic) || ' '"
+            " || (payload->>'reason'), ', ' ORDER BY id) FROM courier.outbox",
             "courier.endpoint.failing acme true HTTP 500, "
             "courier.endpoint.recovered acme true HTTP 502, "
             "courier.endpoint.disabled acme true failed for 5 days");
-        expect_value("SELECT string_agg(DISTINCT (payload->>'url') || ' ' || (payload->>'sink')"
-                     " || ' ' || (payload->>'endpoint'), ',') FROM courier.outbox",
+        expect_value(relay,
+            "SELECT string_agg(DISTINCT (payload->>'url') || ' ' || (payload->>'sink')"
+            " || ' ' || (payload->>'endpoint'), ',') FROM courier.outbox",
             "https://acme.example/hook web acme");
-        expect_value("SELECT count(*) FROM courier.outbox WHERE (payload->>'at')::timestamptz"
-                     " > now() - interval '1 min' AND payload::jsonb ? 'failing_since'",
+        expect_value(relay,
+            "SELECT count(*) FROM courier.outbox WHERE (payload->>'at')::timestamptz"
+            " > now() - interval '1 min' AND payload::jsonb ? 'failing_since'",
             "3");
 }
 
@@ -320,14 +310,15 @@ Test(endpoint_sql, health_counts_what_waits_and_what_died_in_the_lane_of_each)
             "created_at)"
             " SELECT sink, lane, 1, 'rejected', 1, 'no', gen_random_uuid(), 't', '{}', now()"
             " FROM (VALUES ('web', 1), ('web', 0), ('web', 2)) AS d (sink, lane)");
-        expect_value("SELECT (name, parked, dead, parked_since IS NOT NULL)::text"
-                     " FROM courier.endpoint_health",
+        expect_value(relay,
+            "SELECT (name, parked, dead, parked_since IS NOT NULL)::text"
+            " FROM courier.endpoint_health",
             "(acme,2,1,t)");
         /* The relay cleans up behind one that was removed; its number does not come back. */
         database_exec(relay, "DELETE FROM courier.endpoint; DELETE FROM courier.cursor WHERE lane"
                              " NOT IN (SELECT id FROM courier.endpoint)");
         add_acme();
-        expect_value("SELECT id FROM courier.endpoint", "2");
+        expect_value(relay, "SELECT id FROM courier.endpoint", "2");
 }
 
 #define INSERT_INTO(sink, name)                                                                    \
@@ -398,8 +389,8 @@ Test(endpoint_sql, notes_no_sink_that_another_session_is_noting)
 
         database_exec(
             other, "BEGIN; INSERT INTO courier.sink (name, fans_out) VALUES ('web', true)");
-        expect_value("SELECT courier.note_sink('web', true, '{}')::text", "false");
+        expect_value(relay, "SELECT courier.note_sink('web', true, '{}')::text", "false");
         database_exec(other, "COMMIT");
-        expect_value("SELECT courier.note_sink('web', true, '{}')::text", "true");
+        expect_value(relay, "SELECT courier.note_sink('web', true, '{}')::text", "true");
         PQfinish(other);
 }

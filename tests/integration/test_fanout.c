@@ -79,35 +79,6 @@ static bool is_for(const struct http_request *request, const char *name)
         return strcmp(request->target + 1, name) == 0;
 }
 
-static unsigned count(struct fixture *fixture, const char *name)
-{
-        unsigned n = 0;
-
-        for (unsigned i = 0, n_all = http_receiver_n_requests(fixture->http); i < n_all; i++)
-                n += is_for(http_receiver_request(fixture->http, i), name);
-        return n;
-}
-
-struct expected {
-        struct fixture *fixture;
-        const char *name;
-        unsigned n;
-};
-
-static bool has_come(void *context)
-{
-        const struct expected *expected = context;
-
-        return count(expected->fixture, expected->name) >= expected->n;
-}
-
-static void await(struct fixture *fixture, const char *name, unsigned n)
-{
-        struct expected expected = {fixture, name, n};
-
-        wait_until(has_come, &expected, 20000, name);
-}
-
 /* The bodies that a receiver got, in order, "1 2 3". */
 static char *bodies(struct fixture *fixture, const char *name)
 {
@@ -163,9 +134,9 @@ Test(fanout, delivers_each_event_to_every_receiver_that_takes_it)
         publish_numbers(&fixture, "orders.test", 4, 4);
         publish_numbers(&fixture, "invoices", 5, 6);
 
-        await(&fixture, "all", 6);
-        await(&fixture, "orders", 4);
-        await(&fixture, "no_tests", 5);
+        http_receiver_wait_for(fixture.http, "/all", 6, 20000);
+        http_receiver_wait_for(fixture.http, "/orders", 4, 20000);
+        http_receiver_wait_for(fixture.http, "/no_tests", 5, 20000);
         expect_bodies(&fixture, "all", "1 2 3 4 5 6");
         expect_bodies(&fixture, "orders", "1 2 3 4");
         expect_bodies(&fixture, "no_tests", "1 2 3 5 6");
@@ -186,7 +157,7 @@ Test(fanout, lets_a_dead_receiver_delay_no_other_and_delivers_to_it_when_it_is_b
         start(&fixture, "");
         publish_numbers(&fixture, "t", 1, 300);
 
-        await(&fixture, "alive", 300);
+        http_receiver_wait_for(fixture.http, "/alive", 300, 20000);
         await_in_database(fixture.relay.admin, "SELECT count(*) = 0 FROM courier.parked",
             "nothing is parked for a dead receiver");
         http_receiver_restart(late);
@@ -196,7 +167,7 @@ Test(fanout, lets_a_dead_receiver_delay_no_other_and_delivers_to_it_when_it_is_b
                 snprintf(body, sizeof body, "%u", i + 1);
                 cr_assert_str_eq(http_receiver_request(late, i)->body, body);
         }
-        cr_expect_eq(count(&fixture, "alive"), 300);
+        cr_expect_eq(http_receiver_count(fixture.http, "/alive"), 300);
         relay_stop(fixture.process);
         end(&fixture);
 }
@@ -213,9 +184,9 @@ Test(fanout, begins_where_a_receiver_was_added_though_no_relay_ran)
         add(&fixture, "historian", ", start", ", 'beginning'");
         publish_numbers(&fixture, "t", 5, 6);
         start(&fixture, "");
-        await(&fixture, "historian", 6);
-        await(&fixture, "early", 4);
-        await(&fixture, "late", 2);
+        http_receiver_wait_for(fixture.http, "/historian", 6, 20000);
+        http_receiver_wait_for(fixture.http, "/early", 4, 20000);
+        http_receiver_wait_for(fixture.http, "/late", 2, 20000);
         expect_bodies(&fixture, "historian", "1 2 3 4 5 6");
         expect_bodies(&fixture, "early", "3 4 5 6");
         expect_bodies(&fixture, "late", "5 6");
@@ -244,9 +215,9 @@ Test(fanout, reads_once_what_was_written_between_the_insert_of_a_receiver_and_it
             "  CASE WHEN n % 40 = 0 THEN 'taken' ELSE 'other' END, to_json(n / 40)"
             " FROM courier.endpoint, generate_series(1, 20000) AS n ORDER BY n");
         start(&fixture, "");
-        await(&fixture, "late", TAKEN);
+        http_receiver_wait_for(fixture.http, "/late", TAKEN, 20000);
         relay_stop(fixture.process);
-        cr_expect_eq(count(&fixture, "late"), TAKEN);
+        cr_expect_eq(http_receiver_count(fixture.http, "/late"), TAKEN);
         database_await_no_relay(fixture.relay.admin);
         cr_expect_lt(database_integer(fixture.relay.admin,
                          "SELECT sum(idx_tup_read)::bigint FROM pg_stat_all_indexes"
@@ -267,7 +238,7 @@ Test(fanout, goes_on_when_a_receiver_ends_behind_another_that_is_gone_already)
         add(&fixture, "second", "", "");
         start_sweeping(&fixture, "1h", "");
         publish_numbers(&fixture, "t", 1, 1);
-        await(&fixture, "second", 1);
+        http_receiver_wait_for(fixture.http, "/second", 1, 20000);
         http_receiver_wait(fixture.other, 1, 20000);
 
         database_exec(fixture.relay.admin, "DELETE FROM courier.endpoint WHERE name = 'first'");
@@ -279,7 +250,7 @@ Test(fanout, goes_on_when_a_receiver_ends_behind_another_that_is_gone_already)
         await_in_database(fixture.relay.admin,
             "SELECT count(*) = 0 FROM courier.cursor AS c WHERE lane = 1", "the first has ended");
         publish_numbers(&fixture, "t", 2, 2);
-        await(&fixture, "second", 2);
+        http_receiver_wait_for(fixture.http, "/second", 2, 20000);
         await_in_database(fixture.relay.admin,
             "SELECT greatest(from_floor, last_id) >= 2 FROM courier.cursor WHERE lane = 2 UNION ALL"
             " SELECT false",
@@ -301,7 +272,7 @@ Test(fanout, takes_up_changes_without_a_restart)
         start(&fixture, "");
         add(&fixture, "a", "", "");
         publish_numbers(&fixture, "t", 1, 1);
-        await(&fixture, "a", 1);
+        http_receiver_wait_for(fixture.http, "/a", 1, 20000);
 
         database_exec(fixture.relay.admin,
             "UPDATE courier.endpoint SET state = 'paused', state_reason = 'quiet, please'");
@@ -309,13 +280,13 @@ Test(fanout, takes_up_changes_without_a_restart)
         publish_numbers(&fixture, "t", 2, 2);
         add(&fixture, "b", "", "");
         publish_numbers(&fixture, "t", 3, 3);
-        await(&fixture, "b", 1);
-        cr_expect_eq(count(&fixture, "a"), 1, "it is paused");
+        http_receiver_wait_for(fixture.http, "/b", 1, 20000);
+        cr_expect_eq(http_receiver_count(fixture.http, "/a"), 1, "it is paused");
 
         database_exec(fixture.relay.admin,
             "UPDATE courier.endpoint SET url = replace(url, '/a', '/moved'), state = 'active'"
             " WHERE name = 'a'");
-        await(&fixture, "moved", 2);
+        http_receiver_wait_for(fixture.http, "/moved", 2, 20000);
         expect_bodies(&fixture, "moved", "2 3");
         expect_bodies(&fixture, "a", "1");
 
@@ -323,9 +294,9 @@ Test(fanout, takes_up_changes_without_a_restart)
         await_in_database(fixture.relay.admin, "SELECT count(*) = 2 FROM courier.cursor",
             "the cursor of the one removed is gone");
         publish_numbers(&fixture, "t", 4, 4);
-        await(&fixture, "b", 2);
+        http_receiver_wait_for(fixture.http, "/b", 2, 20000);
         expect_bodies(&fixture, "b", "3 4");
-        cr_expect_eq(count(&fixture, "moved"), 2);
+        cr_expect_eq(http_receiver_count(fixture.http, "/moved"), 2);
         relay_stop(fixture.process);
         end(&fixture);
 }
@@ -345,12 +316,12 @@ Test(fanout, takes_up_a_receiver_whose_transaction_took_longer_than_the_next)
         database_exec(slow, sql);
         add(&fixture, "next", "", "");
         publish_numbers(&fixture, "t", 1, 1);
-        await(&fixture, "next", 1);
+        http_receiver_wait_for(fixture.http, "/next", 1, 20000);
 
         database_exec(slow, "COMMIT");
         publish_numbers(&fixture, "t", 2, 2);
-        await(&fixture, "slow", 2);
-        await(&fixture, "next", 2);
+        http_receiver_wait_for(fixture.http, "/slow", 2, 20000);
+        http_receiver_wait_for(fixture.http, "/next", 2, 20000);
         expect_bodies(&fixture, "next", "1 2");
         relay_stop(fixture.process);
         PQfinish(slow);
@@ -452,17 +423,18 @@ Test(fanout, loses_nothing_for_anybody_when_it_is_killed)
         start(&fixture, "");
         for (int i = 0; i < 4; i++) {
                 publish_numbers(&fixture, "t", 1 + i * N_EVENTS / 4, (i + 1) * N_EVENTS / 4);
-                await(&fixture, "r7", 20 + (unsigned)i * N_EVENTS / 4);
+                http_receiver_wait_for(fixture.http, "/r7", 20 + (unsigned)i * N_EVENTS / 4, 20000);
                 relay_kill(fixture.process);
                 relay_start_again(fixture.process);
         }
         for (int i = 0; i < N_RECEIVERS; i++) {
-                char name[8];
+                char target[8];
+                const char *name = target + 1;
                 char *got;
                 int last = 0;
 
-                snprintf(name, sizeof name, "r%d", i);
-                await(&fixture, name, N_EVENTS);
+                snprintf(target, sizeof target, "/r%d", i);
+                http_receiver_wait_for(fixture.http, target, N_EVENTS, 20000);
                 await_in_database(fixture.relay.admin,
                     "SELECT bool_and(from_floor >= 400) FROM courier.cursor WHERE lane > 0",
                     "all has arrived");

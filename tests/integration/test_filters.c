@@ -61,35 +61,6 @@ static void add(struct fixture *fixture, const char *name, const char *filter)
         free(sql);
 }
 
-struct expected {
-        struct fixture *fixture;
-        const char *name;
-        unsigned n;
-};
-
-static unsigned count(struct fixture *fixture, const char *name)
-{
-        unsigned n = 0;
-
-        for (unsigned i = 0, n_all = http_receiver_n_requests(fixture->http); i < n_all; i++)
-                n += strcmp(http_receiver_request(fixture->http, i)->target + 1, name) == 0;
-        return n;
-}
-
-static bool has_come(void *context)
-{
-        const struct expected *expected = context;
-
-        return count(expected->fixture, expected->name) >= expected->n;
-}
-
-static void await(struct fixture *fixture, const char *name, unsigned n)
-{
-        struct expected expected = {fixture, name, n};
-
-        wait_until(has_come, &expected, 20000, name);
-}
-
 static void publish_dozens(struct fixture *fixture, int n)
 {
         char *sql =
@@ -116,14 +87,14 @@ Test(filters, of_one_receiver_cost_no_other_anything)
                                            " SELECT 'hooks', 'plain', replace(url, 'good', 'plain')"
                                            " FROM courier.endpoint WHERE name = 'good'");
         publish_dozens(&fixture, 1);
-        await(&fixture, "good", 1);
-        await(&fixture, "plain", 1);
+        http_receiver_wait_for(fixture.http, "/good", 1, 20000);
+        http_receiver_wait_for(fixture.http, "/plain", 1, 20000);
 
         add(&fixture, "evil", DEAR);
         relay_wait_for_log(fixture.process, "event=endpoint_added sink=hooks/evil", 10000);
         publish_dozens(&fixture, 5);
-        await(&fixture, "good", 6);
-        await(&fixture, "plain", 6);
+        http_receiver_wait_for(fixture.http, "/good", 6, 20000);
+        http_receiver_wait_for(fixture.http, "/plain", 6, 20000);
         relay_fixture_await(&fixture.relay, "events", 6);
         cr_expect_eq(database_integer(fixture.relay.admin,
                          "SELECT count(*) FROM courier.endpoint WHERE state <> 'active'"),
@@ -147,20 +118,20 @@ Test(filters, of_one_receiver_cost_no_other_anything)
             "what was not judged is kept");
 
         publish_dozens(&fixture, 3);
-        await(&fixture, "good", 9);
-        await(&fixture, "plain", 9);
+        http_receiver_wait_for(fixture.http, "/good", 9, 20000);
+        http_receiver_wait_for(fixture.http, "/plain", 9, 20000);
         relay_fixture_await(&fixture.relay, "events", 10); /* with the news */
         expect_no_session_was_lost(&fixture);
 
         /* What waits for it is there when its filter is another one. */
         database_exec(fixture.relay.admin, "UPDATE courier.endpoint SET filter = '$.id == 1', "
                                            "state = 'active' WHERE name = 'evil'");
-        await(&fixture, "evil", 5);
+        http_receiver_wait_for(fixture.http, "/evil", 5, 20000);
         relay_stop(fixture.process);
-        cr_expect_eq(count(&fixture, "good"), 9, "and nothing came twice");
-        cr_expect_eq(count(&fixture, "plain"), 9);
-        cr_expect_eq(count(&fixture, "strict"), 0);
-        cr_expect_eq(count(&fixture, "evil"), 5);
+        cr_expect_eq(http_receiver_count(fixture.http, "/good"), 9, "and nothing came twice");
+        cr_expect_eq(http_receiver_count(fixture.http, "/plain"), 9);
+        cr_expect_eq(http_receiver_count(fixture.http, "/strict"), 0);
+        cr_expect_eq(http_receiver_count(fixture.http, "/evil"), 5);
         cr_expect_eq(database_integer(fixture.relay.admin,
                          "SELECT count(*) FROM courier.outbox WHERE topic = 't'"),
             9);
@@ -226,7 +197,7 @@ Test(filters, of_a_sink_stop_the_sink_and_no_other)
         begin(&fixture, "    filter: '" DEAR "'\n");
         add(&fixture, "plain", "$.id == 1");
         publish_dozens(&fixture, 5);
-        await(&fixture, "plain", 5);
+        http_receiver_wait_for(fixture.http, "/plain", 5, 20000);
         relay_wait_for_log(fixture.process,
             "event=sink_paused sink=bus by=relay reason=\"its filter takes too long", 30000);
         await_in_database(fixture.relay.admin,
@@ -234,7 +205,7 @@ Test(filters, of_a_sink_stop_the_sink_and_no_other)
             " AND reason LIKE 'its filter takes too long%'",
             "people can see it");
         publish_dozens(&fixture, 5);
-        await(&fixture, "plain", 10);
+        http_receiver_wait_for(fixture.http, "/plain", 10, 20000);
         expect_no_session_was_lost(&fixture);
 
         /* It is tried again on request. */

@@ -1,34 +1,5 @@
 /* Claiming what is parked: the statements of parked.sql and claim.c against a real server. */
-#include "base/alloc.h"
-#include "store_rig.h"
-
-#include <criterion/criterion.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-struct fixture {
-        char *dsn; /* of the superuser */
-        PGconn *admin;
-        struct store_rig *rig;
-};
-
-static struct fixture set_up(void)
-{
-        struct fixture fixture = {.dsn = postgres_new_database(postgres_shared())};
-
-        fixture.admin = database_connect(fixture.dsn);
-        fixture.rig = store_rig_open(fixture.dsn);
-        return fixture;
-}
-
-static void tear_down(struct fixture *fixture)
-{
-        store_rig_close(fixture->rig);
-        PQfinish(fixture->admin);
-        free(fixture->dsn);
-}
+#include "settle_fixture.h"
 
 /* A row that is due in so many milliseconds; with a key unless it is NULL. */
 static void park(PGconn *admin, int id, const char *state, const char *key, int due_in_ms)

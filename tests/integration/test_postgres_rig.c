@@ -15,14 +15,6 @@ static char *value(const char *dsn, const char *sql)
         return text;
 }
 
-static void exec(const char *dsn, const char *sql)
-{
-        PGconn *connection = database_connect(dsn);
-
-        database_exec(connection, sql);
-        PQfinish(connection);
-}
-
 #define assert_value(dsn, sql, expected)                                                           \
         do {                                                                                       \
                 char *actual = value(dsn, sql);                                                    \
@@ -36,7 +28,7 @@ Test(postgres_rig, gives_a_database_in_which_app_publishes_and_relay_reads)
         char *app = dsn_as_user(dsn, "app");
         char *relay = dsn_as_user(dsn, "relay");
 
-        exec(app, "SELECT courier.publish('orders.created', '{}')");
+        database_exec_once(app, "SELECT courier.publish('orders.created', '{}')");
 
         assert_value(relay, "SELECT topic FROM courier.outbox", "orders.created");
         free(app);
@@ -49,7 +41,7 @@ Test(postgres_rig, gives_every_caller_a_database_of_its_own)
         char *first = postgres_new_database(postgres_shared());
         char *second = postgres_new_database(postgres_shared());
 
-        exec(first, "SELECT courier.publish('orders.created', '{}')");
+        database_exec_once(first, "SELECT courier.publish('orders.created', '{}')");
 
         assert_value(second, "SELECT count(*) FROM courier.outbox", "0");
         free(first);
@@ -82,9 +74,9 @@ Test(postgres_rig, keeps_committed_rows_over_each_way_to_stop)
         struct postgres *postgres = postgres_start();
         char *dsn = postgres_new_database(postgres);
 
-        exec(dsn, "CREATE TABLE stops (n integer)");
+        database_exec_once(dsn, "CREATE TABLE stops (n integer)");
         for (int i = 0; i < 3; i++) {
-                exec(dsn, "INSERT INTO stops VALUES (1)");
+                database_exec_once(dsn, "INSERT INTO stops VALUES (1)");
                 ways[i](postgres);
                 cr_assert_not(port_accepts(postgres->port));
                 postgres_start_again(postgres);

@@ -16,31 +16,6 @@
 
 static const struct reader_options from_the_beginning = {.start = START_BEGINNING};
 
-struct fixture {
-        char *dsn; /* of the superuser */
-        char *app;
-        char *relay;
-        PGconn *admin;
-};
-
-static struct fixture set_up(void)
-{
-        struct fixture fixture = {.dsn = postgres_new_database(postgres_shared())};
-
-        fixture.app = dsn_as_user(fixture.dsn, "app");
-        fixture.relay = dsn_as_user(fixture.dsn, "relay");
-        fixture.admin = database_connect(fixture.dsn);
-        return fixture;
-}
-
-static void tear_down(struct fixture *fixture)
-{
-        PQfinish(fixture->admin);
-        free(fixture->dsn);
-        free(fixture->app);
-        free(fixture->relay);
-}
-
 static void publish(PGconn *connection, const char *payload)
 {
         char sql[256];
@@ -65,7 +40,7 @@ static const char *deliveries(const struct reader *reader, size_t first)
 
 Test(reader, reads_what_was_committed_before_it_began)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         PGconn *app = database_connect(fixture.app);
         struct reader *reader;
 
@@ -81,12 +56,12 @@ Test(reader, reads_what_was_committed_before_it_began)
         cr_expect_str_eq(deliveries(reader, 0), "a b c");
         reader_close(reader);
         PQfinish(app);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(reader, starts_at_now_when_told_so)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         PGconn *app = database_connect(fixture.app);
         PGconn *late = database_connect(fixture.app);
         struct reader *reader;
@@ -103,17 +78,17 @@ Test(reader, starts_at_now_when_told_so)
         reader_close(reader);
         PQfinish(app);
         PQfinish(late);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
-static void begin_row(const struct fixture *fixture)
+static void begin_row(const struct test_database *fixture)
 {
         database_exec(fixture->admin, "CREATE TABLE public.account AS SELECT 1 AS balance;"
                                       "GRANT ALL ON public.account TO app");
 }
 
 /* The update of `second` waits for `first`, which commits meanwhile. */
-static void update_and_commit(const struct fixture *fixture, PGconn *first, PGconn *second)
+static void update_and_commit(const struct test_database *fixture, PGconn *first, PGconn *second)
 {
         PGresult *result;
 
@@ -130,7 +105,7 @@ static void update_and_commit(const struct fixture *fixture, PGconn *first, PGco
 
 Test(reader, delivers_later_what_is_published_after_waiting)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         PGconn *first = database_connect(fixture.app);
         PGconn *second = database_connect(fixture.app);
         struct reader *reader = reader_open(fixture.relay, &from_the_beginning);
@@ -147,13 +122,13 @@ Test(reader, delivers_later_what_is_published_after_waiting)
         reader_close(reader);
         PQfinish(first);
         PQfinish(second);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* Hence the advice to publish last: what became visible together comes in the order of ids. */
 Test(reader, does_not_reorder_what_was_published_before_waiting)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         PGconn *first = database_connect(fixture.app);
         PGconn *second = database_connect(fixture.app);
         struct reader *reader = reader_open(fixture.relay, &from_the_beginning);
@@ -170,12 +145,12 @@ Test(reader, does_not_reorder_what_was_published_before_waiting)
         reader_close(reader);
         PQfinish(first);
         PQfinish(second);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(reader, delivers_a_late_commit_of_a_smaller_id)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         PGconn *slow = database_connect(fixture.app);
         PGconn *fast = database_connect(fixture.app);
         struct reader *reader = reader_open(fixture.relay, &from_the_beginning);
@@ -192,14 +167,14 @@ Test(reader, delivers_a_late_commit_of_a_smaller_id)
         reader_close(reader);
         PQfinish(slow);
         PQfinish(fast);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* A snapshot's xmax is the last completed transaction plus one: a transaction at or above it is
  * running and not in its list, and may have drawn its ids below the floor. */
 Test(reader, delivers_a_transaction_that_the_snapshots_xmax_hid)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         PGconn *hidden = database_connect(fixture.app);
         PGconn *observer = database_connect(fixture.dsn);
         struct reader *reader = reader_open(fixture.relay, &from_the_beginning);
@@ -222,14 +197,14 @@ Test(reader, delivers_a_transaction_that_the_snapshots_xmax_hid)
         reader_close(reader);
         PQfinish(hidden);
         PQfinish(observer);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* B gets its transaction id first, waits for A, and writes what it saw: it was caused by A, and the
  * smaller transaction id must not put it before A. */
 Test(reader, delivers_a_cause_before_its_effect)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         PGconn *a = database_connect(fixture.app);
         PGconn *b = database_connect(fixture.app);
         struct reader *reader;
@@ -247,12 +222,12 @@ Test(reader, delivers_a_cause_before_its_effect)
         reader_close(reader);
         PQfinish(a);
         PQfinish(b);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(reader, merges_stragglers_and_new_rows_in_the_order_of_ids)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         PGconn *in_list = database_connect(fixture.app);
         PGconn *other = database_connect(fixture.app);
         struct reader *reader = reader_open(
@@ -275,12 +250,12 @@ Test(reader, merges_stragglers_and_new_rows_in_the_order_of_ids)
         reader_close(reader);
         PQfinish(in_list);
         PQfinish(other);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(reader, pages_through_a_bulk_insert_that_committed_late)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         PGconn *bulk = database_connect(fixture.app);
         PGconn *other = database_connect(fixture.app);
         struct reader *reader = reader_open(fixture.relay,
@@ -301,12 +276,12 @@ Test(reader, pages_through_a_bulk_insert_that_committed_late)
         reader_close(reader);
         PQfinish(bulk);
         PQfinish(other);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(reader, resumes_in_the_middle_of_a_difference)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         struct reader_options options = {.start = START_BEGINNING, .max_in_flight = 10};
         struct reader *reader;
         size_t n_before;
@@ -331,12 +306,12 @@ Test(reader, resumes_in_the_middle_of_a_difference)
         cr_expect(reader->n_deliveries == 1000 - (size_t)settled);
         cr_expect(reader->ids[0] == settled + 1);
         reader_close(reader);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(reader, reads_nothing_again_after_everything_is_settled)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         PGconn *app = database_connect(fixture.app);
         struct reader *reader = reader_open(fixture.relay, &from_the_beginning);
 
@@ -350,12 +325,12 @@ Test(reader, reads_nothing_again_after_everything_is_settled)
         cr_expect(reader->n_deliveries == 0);
         reader_close(reader);
         PQfinish(app);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(reader, lets_only_its_topics_through)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         char orders[] = "orders.*";
         char odd[] = "odd_%\\\"topic";
         char *const topics[] = {orders, odd};
@@ -374,12 +349,12 @@ Test(reader, lets_only_its_topics_through)
         cr_expect_str_eq(deliveries(reader, 0), "1 4");
         reader_close(reader);
         PQfinish(app);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(reader, passes_over_many_events_of_other_topics)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         char rare[] = "rare";
         char *const topics[] = {rare};
         struct reader *reader;
@@ -395,12 +370,12 @@ Test(reader, passes_over_many_events_of_other_topics)
         cr_expect_str_eq(deliveries(reader, 0), "found");
         cr_expect(reader->n_pages >= 3, "one statement must not scan without a bound");
         reader_close(reader);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(reader, bounds_a_page_in_bytes)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         struct reader *reader;
 
         /* Small ones first, so that the guess is wrong; compressible, so that the stored size
@@ -422,12 +397,12 @@ Test(reader, bounds_a_page_in_bytes)
                 cr_assert(reader->ids[i] == reader->ids[i - 1] + 1);
         cr_expect(reader->n_pages >= 40, "twenty large events came on one page");
         reader_close(reader);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(reader, draws_no_transaction_id_while_nothing_happens)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         struct reader *reader = reader_open(fixture.relay, &from_the_beginning);
         size_t n_pages;
         char *before;
@@ -446,12 +421,12 @@ Test(reader, draws_no_transaction_id_while_nothing_happens)
         free(before);
         free(after);
         reader_close(reader);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(reader, owns_a_lane_alone)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         struct reader *owner = reader_open(fixture.relay, &from_the_beginning);
         struct reader *second = reader_open(fixture.relay, &from_the_beginning);
         struct reader *other_sink = reader_open(
@@ -466,12 +441,12 @@ Test(reader, owns_a_lane_alone)
         cr_expect(second->is_owned);
         reader_close(second);
         reader_close(other_sink);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(reader, cannot_settle_a_lane_that_was_taken)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         PGconn *app = database_connect(fixture.app);
         struct reader *reader = reader_open(fixture.relay, &from_the_beginning);
         char *before;
@@ -491,12 +466,12 @@ Test(reader, cannot_settle_a_lane_that_was_taken)
         free(after);
         reader_close(reader);
         PQfinish(app);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(reader, refuses_a_cursor_of_another_cluster)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         struct reader *reader = reader_open(fixture.relay, &from_the_beginning);
 
         reader_close(reader);
@@ -507,7 +482,7 @@ Test(reader, refuses_a_cursor_of_another_cluster)
         cr_expect(reader->refused.kind == ERROR_SCHEMA);
         cr_expect(strstr(reader->refused.text, "pgcourier rebase") != NULL);
         reader_close(reader);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* ---- the floor ---------------------------------------------------------------------------- */
@@ -533,7 +508,7 @@ static void *draw_ids(void *context)
  * see is up to 32 ahead of any id drawn. A floor that is too high loses events. */
 Test(reader, never_reads_a_floor_above_what_was_drawn)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         struct reader *reader = reader_open(fixture.relay, &from_the_beginning);
         atomic_bool stop = false;
         struct drawing drawing = {.dsn = fixture.dsn, .stop = &stop};
@@ -560,7 +535,7 @@ Test(reader, never_reads_a_floor_above_what_was_drawn)
 
         cr_expect(n_too_high == 0);
         reader_close(reader);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* ---- sixteen writers ---------------------------------------------------------------------- */
@@ -583,7 +558,7 @@ static void check_history(const struct writers *writers, const struct reader *re
 
 static void read_what_sixteen_writers_write(uint32_t max_in_flight)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         struct writers *writers;
         struct reader *reader = reader_open(fixture.relay,
             &(struct reader_options){.start = START_BEGINNING, .max_in_flight = max_in_flight});
@@ -599,7 +574,7 @@ static void read_what_sixteen_writers_write(uint32_t max_in_flight)
         check_history(writers, reader);
         writers_destroy(writers);
         reader_close(reader);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(reader, misses_nothing_of_sixteen_writers_in_small_pages)

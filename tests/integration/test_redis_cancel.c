@@ -7,47 +7,41 @@
 
 Test(redis_cancel, cancels_what_waits_for_a_connection)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 11);
+        rig_start(&rig, 11);
         rig_open(&rig);
-        redis_server_pause(&server);
+        redis_server_pause(&rig.server);
         rig_deliver(&rig, 10);
         sink_cancel(rig.driver.sink);
         cr_expect(rig.driver.n_finished == 0, "finished from inside cancel()");
         sink_driver_finish(&rig.driver);
-        redis_server_resume(&server);
+        redis_server_resume(&rig.server);
         rig_deliver_all(&rig, 1);
 
         cr_expect(rig_count(&rig, OUTCOME_CANCELLED) == 10);
         expect_outcome(&rig, 10, OUTCOME_DELIVERED, "");
-        cr_expect(redis_server_count(&server, "XLEN events") == 1);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        cr_expect(redis_server_count(&rig.server, "XLEN events") == 1);
+        rig_stop(&rig);
 }
 
 Test(redis_cancel, cancels_what_is_in_flight_and_stays_usable)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 12);
+        rig_start(&rig, 12);
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        redis_server_pause(&server);
+        redis_server_pause(&rig.server);
         rig_deliver(&rig, 10);
         sink_cancel(rig.driver.sink);
         sink_driver_finish(&rig.driver);
-        redis_server_resume(&server);
+        redis_server_resume(&rig.server);
         rig_deliver_all(&rig, 1);
 
         cr_expect(rig_count(&rig, OUTCOME_CANCELLED) == 10);
         expect_outcome(&rig, 11, OUTCOME_DELIVERED, "");
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 static void cancel_once(struct sink_driver *driver)
@@ -58,11 +52,9 @@ static void cancel_once(struct sink_driver *driver)
 
 Test(redis_cancel, allows_cancelling_while_an_attempt_finishes)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 101);
+        rig_start(&rig, 101);
         rig_open(&rig);
         rig.driver.on_finished = cancel_once;
         rig_deliver_all(&rig, 100);
@@ -71,8 +63,7 @@ Test(redis_cancel, allows_cancelling_while_an_attempt_finishes)
         expect_outcome(&rig, 0, OUTCOME_DELIVERED, "");
         cr_expect(rig_count(&rig, OUTCOME_CANCELLED) == 99);
         expect_outcome(&rig, 100, OUTCOME_DELIVERED, "");
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 /* What the last attempt came to; the sink is closed inside its finish. */

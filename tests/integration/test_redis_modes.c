@@ -27,28 +27,25 @@ static void expect_message(redisContext *context, const char *expected)
 
 Test(redis_modes, publishes_in_order_to_all_that_listen)
 {
-        struct redis_server server;
         redisContext *listener;
         struct rig rig;
         char channel[] = "news:{{topic}}";
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 41);
+        rig_start(&rig, 41);
         rig.config.mode = REDIS_PUBSUB;
         rig.config.channel = channel;
         for (unsigned i = 0; i < 41; i++)
                 rig.events[i].key = i % 2 == 0 ? "k" : NULL;
         rig_open(&rig);
         rig_deliver_all(&rig, 1); /* no client listens, and that is no failure */
-        listener = subscribe(&server, "news:orders");
+        listener = subscribe(&rig.server, "news:orders");
         rig_deliver_all(&rig, 40);
 
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 41);
         for (unsigned i = 1; i < 41; i++)
                 expect_message(listener, rig.payloads[i]);
         redisFree(listener);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 Test(redis_modes, trims_what_is_older_than_minid)
@@ -72,12 +69,10 @@ Test(redis_modes, trims_what_is_older_than_minid)
 
 Test(redis_modes, rejects_what_would_make_too_many_streams_and_nothing_else)
 {
-        struct redis_server server;
         struct rig rig;
         char stream[] = "s:{{topic}}";
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 4);
+        rig_start(&rig, 4);
         rig.config.stream = stream;
         rig.config.max_streams = 1;
         rig.events[1].topic = "other";
@@ -87,9 +82,8 @@ Test(redis_modes, rejects_what_would_make_too_many_streams_and_nothing_else)
 
         expect_outcome(&rig, 1, OUTCOME_REJECTED, "redis.max_streams (1)");
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 3);
-        cr_expect(redis_server_count(&server, "DBSIZE") == 1);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        cr_expect(redis_server_count(&rig.server, "DBSIZE") == 1);
+        rig_stop(&rig);
 }
 
 static bool has_replica(void *context)

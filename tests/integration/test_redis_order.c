@@ -182,26 +182,23 @@ Test(redis_order, keeps_the_order_of_a_key_while_permissions_change)
 /* Its user may no longer say MULTI: what was sent is executed one by one, and none of it twice. */
 Test(redis_order, delivers_what_was_sent_while_transactions_were_forbidden)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 12);
+        rig_start(&rig, 12);
         for (unsigned i = 0; i < 12; i++)
                 rig.events[i].key = "k";
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        redis_server_do(&server, "ACL SETUSER default -multi -exec");
+        redis_server_do(&rig.server, "ACL SETUSER default -multi -exec");
         rig_deliver_all(&rig, 5);
         rig_deliver_all(&rig, 1);
-        redis_server_do(&server, "ACL SETUSER default +multi +exec");
+        redis_server_do(&rig.server, "ACL SETUSER default +multi +exec");
         rig_deliver_all(&rig, 5);
 
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 11);
         expect_outcome(&rig, 6, OUTCOME_SINK_DOWN, "refused MULTI");
-        cr_expect(redis_server_count(&server, "XLEN events") == 11);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        cr_expect(redis_server_count(&rig.server, "XLEN events") == 11);
+        rig_stop(&rig);
 }
 
 /* How often Redis has executed the command since the last CONFIG RESETSTAT. */
@@ -220,12 +217,10 @@ static int n_calls(struct redis_server *server, const char *command)
 Test(redis_order, needs_a_transaction_only_where_a_key_comes_twice)
 {
         enum { N = 100 };
-        struct redis_server server;
         char keys[N][8];
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 1 + 2 * N);
+        rig_start(&rig, 1 + 2 * N);
         for (unsigned i = 0; i < N; i++) {
                 snprintf(keys[i], sizeof keys[i], "%u", i);
                 rig.events[1 + i].key = keys[i];
@@ -233,17 +228,16 @@ Test(redis_order, needs_a_transaction_only_where_a_key_comes_twice)
         }
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        redis_server_do(&server, "CONFIG RESETSTAT");
+        redis_server_do(&rig.server, "CONFIG RESETSTAT");
         rig_deliver_all(&rig, N);
-        cr_expect(n_calls(&server, "xadd") == N);
-        cr_expect(n_calls(&server, "multi") == 0);
+        cr_expect(n_calls(&rig.server, "xadd") == N);
+        cr_expect(n_calls(&rig.server, "multi") == 0);
         rig_deliver_all(&rig, N);
-        cr_expect(n_calls(&server, "xadd") == 2 * N);
-        cr_expect(n_calls(&server, "multi") == 1);
-        cr_expect(n_calls(&server, "exec") == 1);
-        expect_stream_in_order(&server, &rig);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        cr_expect(n_calls(&rig.server, "xadd") == 2 * N);
+        cr_expect(n_calls(&rig.server, "multi") == 1);
+        cr_expect(n_calls(&rig.server, "exec") == 1);
+        expect_stream_in_order(&rig.server, &rig);
+        rig_stop(&rig);
 }
 
 /* While one of a transaction is refused for good, its followers are delivered all the same. */
@@ -273,47 +267,42 @@ Test(redis_order, lets_a_key_go_on_after_a_rejected_event)
 /* What waits for the answer to a burst would be accepted, but the one before it was not. */
 Test(redis_order, gives_back_what_waits_behind_a_refused_event)
 {
-        struct redis_server server;
         struct rig rig;
         char stream[] = "{{topic}}";
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 3);
+        rig_start(&rig, 3);
         rig.config.stream = stream;
         for (unsigned i = 0; i < 3; i++)
                 rig.events[i].key = "k";
         rig.events[1].topic = "forbidden";
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        redis_server_do(&server, "ACL SETUSER default resetkeys ~orders");
+        redis_server_do(&rig.server, "ACL SETUSER default resetkeys ~orders");
         rig_deliver(&rig, 1); /* goes out alone */
         rig_deliver(&rig, 1); /* waits for its answer */
         sink_driver_finish(&rig.driver);
 
         expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "NOPERM");
         expect_outcome(&rig, 2, OUTCOME_SINK_DOWN, "NOPERM");
-        cr_expect(redis_server_count(&server, "XLEN orders") == 1);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        cr_expect(redis_server_count(&rig.server, "XLEN orders") == 1);
+        rig_stop(&rig);
 }
 
 /* Plain commands: those behind the refused one, of other keys, are taken. */
 Test(redis_order, gives_back_what_waits_behind_a_burst_of_which_one_is_refused)
 {
         static const char *const keys[] = {"a", "a", "b", "c", "b", "a"};
-        struct redis_server server;
         struct rig rig;
         char stream[] = "{{topic}}";
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 6);
+        rig_start(&rig, 6);
         rig.config.stream = stream;
         for (unsigned i = 0; i < 6; i++)
                 rig.events[i].key = keys[i];
         rig.events[2].topic = "forbidden";
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        redis_server_do(&server, "ACL SETUSER default resetkeys ~orders");
+        redis_server_do(&rig.server, "ACL SETUSER default resetkeys ~orders");
         rig_deliver(&rig, 3);
         rig_deliver(&rig, 2); /* wait for the answer */
         sink_driver_finish(&rig.driver);
@@ -323,35 +312,31 @@ Test(redis_order, gives_back_what_waits_behind_a_burst_of_which_one_is_refused)
         expect_outcome(&rig, 3, OUTCOME_DELIVERED, "");
         expect_outcome(&rig, 4, OUTCOME_SINK_DOWN, "NOPERM");
         expect_outcome(&rig, 5, OUTCOME_SINK_DOWN, "NOPERM");
-        cr_expect(redis_server_count(&server, "XLEN orders") == 3);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        cr_expect(redis_server_count(&rig.server, "XLEN orders") == 3);
+        rig_stop(&rig);
 }
 
 /* Redis stands still, and then finds what was sent meanwhile on a connection that is closed. */
 static long long count_sent_together(const char *first, const char *second, const char *third)
 {
         const char *const keys[] = {NULL, first, second, third};
-        struct redis_server server;
         struct rig rig;
         long long n;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 4);
+        rig_start(&rig, 4);
         for (unsigned i = 0; i < 4; i++)
                 rig.events[i].key = keys[i];
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        redis_server_pause(&server);
+        redis_server_pause(&rig.server);
         for (unsigned i = 1; i < 4; i++)
                 rig_deliver(&rig, 1);
         sink_cancel(rig.driver.sink);
         sink_driver_finish(&rig.driver);
         cr_expect(rig_count(&rig, OUTCOME_CANCELLED) == 3);
-        redis_server_resume(&server);
-        n = redis_server_count(&server, "XLEN events") - 1;
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        redis_server_resume(&rig.server);
+        n = redis_server_count(&rig.server, "XLEN events") - 1;
+        rig_stop(&rig);
         return n;
 }
 

@@ -61,14 +61,12 @@ static bool has_left(void *context)
 
 Test(redis_outage, leaves_a_server_that_became_a_replica)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 22);
+        rig_start(&rig, 22);
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        redis_server_do(&server, "REPLICAOF 127.0.0.1 1");
+        redis_server_do(&rig.server, "REPLICAOF 127.0.0.1 1");
         /* Ten arrive before the answer that makes it leave, ten more while it leaves. */
         rig.restart_below = 21;
         rig_deliver(&rig, 10);
@@ -79,13 +77,12 @@ Test(redis_outage, leaves_a_server_that_became_a_replica)
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 1);
         for (unsigned i = 1; i <= 10; i++)
                 expect_outcome(&rig, i, OUTCOME_SINK_DOWN, "READONLY");
-        wait_until(has_left, &server, 10000, "the sink does not leave the replica");
+        wait_until(has_left, &rig.server, 10000, "the sink does not leave the replica");
 
-        redis_server_do(&server, "REPLICAOF NO ONE");
+        redis_server_do(&rig.server, "REPLICAOF NO ONE");
         rig_deliver_all(&rig, 1);
         expect_outcome(&rig, 21, OUTCOME_DELIVERED, "");
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 /* A path stands for the name here, as a test can lead it elsewhere: it, too, is looked up by
@@ -155,23 +152,20 @@ Test(redis_outage, looks_its_host_up_for_each_connection)
 
 Test(redis_outage, gives_up_on_a_server_whose_clients_are_paused)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 3);
+        rig_start(&rig, 3);
         rig.config.timeout_ms = 200;
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        redis_server_do(&server, "CLIENT PAUSE 100000 WRITE");
+        redis_server_do(&rig.server, "CLIENT PAUSE 100000 WRITE");
         rig_deliver_all(&rig, 1);
-        redis_server_do(&server, "CLIENT UNPAUSE");
+        redis_server_do(&rig.server, "CLIENT UNPAUSE");
         rig_deliver_all(&rig, 1);
 
         expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "has not answered for 200 ms");
         expect_outcome(&rig, 2, OUTCOME_DELIVERED, "");
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 /* Some were executed, perhaps; none is charged, and none that was answered comes again. */
@@ -179,11 +173,9 @@ Test(redis_outage, charges_no_event_when_the_server_dies_with_commands_in_flight
 {
         enum { N = 20000, SIZE = 1000 };
         static char payload[SIZE];
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, N + 1);
+        rig_start(&rig, N + 1);
         for (unsigned i = 0; i <= N; i++) {
                 rig.events[i].payload = payload;
                 rig.events[i].payload_bytes = SIZE;
@@ -191,11 +183,11 @@ Test(redis_outage, charges_no_event_when_the_server_dies_with_commands_in_flight
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
         /* A stopped server answers nothing. */
-        redis_server_pause(&server);
+        redis_server_pause(&rig.server);
         rig_deliver(&rig, N);
         for (unsigned i = 0; i < 20; i++)
                 uv_run(&rig.driver.loop, UV_RUN_NOWAIT);
-        redis_server_kill(&server);
+        redis_server_kill(&rig.server);
         sink_driver_finish(&rig.driver);
 
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 1);
@@ -203,8 +195,7 @@ Test(redis_outage, charges_no_event_when_the_server_dies_with_commands_in_flight
         expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "lost");
         expect_outcome(&rig, N, OUTCOME_SINK_DOWN, "lost");
         cr_expect(!rig.driver.attempts[1].outcome.needs_operator);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 /* Without waiting, the loop stops between the loss and the news of it. */
@@ -219,49 +210,43 @@ static bool has_lost(void *context)
 /* Between the loss and the news of it: what goes now would overtake what comes back. */
 Test(redis_outage, sends_nothing_past_what_it_has_yet_to_give_back)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 3);
+        rig_start(&rig, 3);
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        redis_server_pause(&server);
+        redis_server_pause(&rig.server);
         rig_deliver(&rig, 1);
-        redis_server_kill(&server);
+        redis_server_kill(&rig.server);
         wait_until(has_lost, &rig, 10000, "the connection to be lost");
-        redis_server_restart(&server);
+        redis_server_restart(&rig.server);
         rig_deliver_all(&rig, 1);
         expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "lost");
         expect_outcome(&rig, 2, OUTCOME_CANCELLED, "");
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 Test(redis_outage, may_find_a_dead_connection_while_it_flushes)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 4);
+        rig_start(&rig, 4);
         rig.config.host = NULL;
-        rig.config.socket_path = server.socket_path;
+        rig.config.socket_path = rig.server.socket_path;
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        redis_server_kill(&server);
+        redis_server_kill(&rig.server);
         /* The loop has not run since, so the write is the first to find out. */
         rig_deliver(&rig, 2);
         cr_expect(rig.driver.n_finished == 1, "finished from inside flush()");
         sink_driver_finish(&rig.driver);
-        redis_server_restart(&server);
+        redis_server_restart(&rig.server);
         rig_deliver_all(&rig, 1);
 
         expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "lost");
         expect_outcome(&rig, 2, OUTCOME_SINK_DOWN, "lost");
         expect_outcome(&rig, 3, OUTCOME_DELIVERED, "");
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 static bool has_two_entries(void *context)
@@ -271,18 +256,16 @@ static bool has_two_entries(void *context)
 
 Test(redis_outage, may_find_a_dead_connection_while_an_attempt_finishes)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 4);
+        rig_start(&rig, 4);
         rig.config.host = NULL;
-        rig.config.socket_path = server.socket_path;
+        rig.config.socket_path = rig.server.socket_path;
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
         rig_deliver(&rig, 1);
-        wait_until(has_two_entries, &server, 10000, "the second event does not arrive");
-        redis_server_kill(&server);
+        wait_until(has_two_entries, &rig.server, 10000, "the second event does not arrive");
+        redis_server_kill(&rig.server);
         /* The answer is still there to be read; what its finish starts cannot be written. */
         rig.restart_below = 4;
         sink_driver_finish(&rig.driver);
@@ -290,61 +273,52 @@ Test(redis_outage, may_find_a_dead_connection_while_an_attempt_finishes)
         expect_outcome(&rig, 1, OUTCOME_DELIVERED, "");
         expect_outcome(&rig, 2, OUTCOME_SINK_DOWN, "lost");
         expect_outcome(&rig, 3, OUTCOME_SINK_DOWN, "Connection refused");
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 Test(redis_outage, gives_up_on_a_server_that_does_not_answer)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 4);
+        rig_start(&rig, 4);
         rig.config.timeout_ms = 200;
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        redis_server_pause(&server);
+        redis_server_pause(&rig.server);
         rig_deliver_all(&rig, 2);
-        redis_server_resume(&server);
+        redis_server_resume(&rig.server);
         rig_deliver_all(&rig, 1);
 
         expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "has not answered for 200 ms");
         expect_outcome(&rig, 2, OUTCOME_SINK_DOWN, "has not answered for 200 ms");
         expect_outcome(&rig, 3, OUTCOME_DELIVERED, "");
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 Test(redis_outage, gives_up_on_a_greeting_that_is_not_answered)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 2);
+        rig_start(&rig, 2);
         rig.config.connect_timeout_ms = 200;
         rig_open(&rig);
-        redis_server_pause(&server);
+        redis_server_pause(&rig.server);
         rig_deliver_all(&rig, 1);
-        redis_server_resume(&server);
+        redis_server_resume(&rig.server);
         rig.config.connect_timeout_ms = 20000;
         rig_deliver_all(&rig, 1);
 
         expect_outcome(&rig, 0, OUTCOME_SINK_DOWN, "greeting within 200 ms");
         expect_outcome(&rig, 1, OUTCOME_DELIVERED, "");
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 Test(redis_outage, finds_the_answers_that_came_while_the_process_stood_still)
 {
-        struct redis_server server;
         struct rig rig;
         struct timespec pause = {.tv_nsec = 300 * 1000 * 1000};
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 2);
+        rig_start(&rig, 2);
         rig.config.timeout_ms = 100;
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
@@ -353,27 +327,23 @@ Test(redis_outage, finds_the_answers_that_came_while_the_process_stood_still)
         sink_driver_finish(&rig.driver);
 
         expect_outcome(&rig, 1, OUTCOME_DELIVERED, "");
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 Test(redis_outage, connects_again_after_an_idle_connection_was_closed)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 1200);
+        rig_start(&rig, 1200);
         rig_open(&rig);
         rig_deliver_all(&rig, 200);
-        redis_server_do(&server, "CLIENT KILL TYPE normal");
+        redis_server_do(&rig.server, "CLIENT KILL TYPE normal");
         /* The connection is all that keeps the loop alive. */
         uv_run(&rig.driver.loop, UV_RUN_DEFAULT);
         /* These wait for the connection while the ring grows, from a place in its middle on. */
         rig_deliver_all(&rig, 1000);
 
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 1200);
-        expect_stream_in_order(&server, &rig);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        expect_stream_in_order(&rig.server, &rig);
+        rig_stop(&rig);
 }

@@ -14,12 +14,10 @@ Test(redis_sink, writes_every_field_byte_by_byte)
         const struct event_header headers[] = {
             {"traceparent", "00-x"}, {"gr\xc3\xbc\xc3\x9f", "a\r\nb"}};
         const char payload[] = "\0bin\r\n$3\r\n\xff\0";
-        struct redis_server server;
         struct rig rig;
         redisReply *reply;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 2);
+        rig_start(&rig, 2);
         rig.events[0].key = "customer 7";
         rig.events[0].type = "created";
         rig.events[0].payload = payload;
@@ -30,7 +28,7 @@ Test(redis_sink, writes_every_field_byte_by_byte)
         rig_deliver_all(&rig, 2);
 
         cr_assert(rig_count(&rig, OUTCOME_DELIVERED) == 2);
-        reply = redis_server_run(&server, "XRANGE events - +");
+        reply = redis_server_run(&rig.server, "XRANGE events - +");
         cr_assert(reply->elements == 2);
         {
                 redisReply **fields = reply->element[0]->element[1]->element;
@@ -54,54 +52,45 @@ Test(redis_sink, writes_every_field_byte_by_byte)
         }
         cr_expect(reply->element[1]->element[1]->elements == 8);
         freeReplyObject(reply);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 Test(redis_sink, delivers_a_burst_once_and_in_order)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 10000);
+        rig_start(&rig, 10000);
         rig_open(&rig);
         rig_deliver_all(&rig, 10000);
 
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 10000);
-        expect_stream_in_order(&server, &rig);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        expect_stream_in_order(&rig.server, &rig);
+        rig_stop(&rig);
 }
 
 Test(redis_sink, delivers_what_starts_while_others_finish)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 10000);
+        rig_start(&rig, 10000);
         rig_open(&rig);
         rig.restart_below = 10000;
         rig_deliver(&rig, 300);
         sink_driver_finish(&rig.driver);
 
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 10000);
-        expect_stream_in_order(&server, &rig);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        expect_stream_in_order(&rig.server, &rig);
+        rig_stop(&rig);
 }
 
 Test(redis_sink, delivers_payloads_larger_than_any_socket_buffer)
 {
         enum { SIZE = 24 * 1024 * 1024 };
-        struct redis_server server;
         struct rig rig;
         char *payload = xcalloc(1, SIZE);
 
         memset(payload, 'x', SIZE);
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 4);
+        rig_start(&rig, 4);
         for (unsigned i = 0; i < 4; i += 2) {
                 rig.events[i].payload = payload;
                 rig.events[i].payload_bytes = SIZE;
@@ -110,21 +99,18 @@ Test(redis_sink, delivers_payloads_larger_than_any_socket_buffer)
         rig_deliver_all(&rig, 4);
 
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 4);
-        expect_stream_in_order(&server, &rig);
+        expect_stream_in_order(&rig.server, &rig);
         free(payload);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 Test(redis_sink, names_the_stream_by_topic_and_trims_it)
 {
-        struct redis_server server;
         struct rig rig;
         char stream[] = "ev.{{topic}}";
         long long length;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 5000);
+        rig_start(&rig, 5000);
         rig.config.stream = stream;
         rig.config.maxlen = 100;
         rig.events[4999].topic = "refunds";
@@ -132,37 +118,33 @@ Test(redis_sink, names_the_stream_by_topic_and_trims_it)
         rig_deliver_all(&rig, 5000);
 
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 5000);
-        length = redis_server_count(&server, "XLEN ev.orders");
+        length = redis_server_count(&rig.server, "XLEN ev.orders");
         cr_expect(length >= 100 && length < 1000, "%lld entries", length);
-        cr_expect(redis_server_count(&server, "XLEN ev.refunds") == 1);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        cr_expect(redis_server_count(&rig.server, "XLEN ev.refunds") == 1);
+        rig_stop(&rig);
 }
 
 Test(redis_sink, connects_through_a_unix_socket)
 {
-        struct redis_server server;
         struct rig rig;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 3);
+        rig_start(&rig, 3);
         rig.config.host = NULL;
-        rig.config.socket_path = server.socket_path;
+        rig.config.socket_path = rig.server.socket_path;
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        redis_server_stop(&server);
+        redis_server_stop(&rig.server);
         do
                 uv_run(&rig.driver.loop, UV_RUN_NOWAIT);
         while (uv_loop_alive(&rig.driver.loop));
         rig_deliver_all(&rig, 1);
-        redis_server_restart(&server);
+        redis_server_restart(&rig.server);
         rig_deliver_all(&rig, 1);
 
         expect_outcome(&rig, 0, OUTCOME_DELIVERED, "");
-        expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, server.socket_path);
+        expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, rig.server.socket_path);
         expect_outcome(&rig, 2, OUTCOME_DELIVERED, "");
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 Test(redis_sink, refuses_a_socket_path_that_the_system_would_cut)
@@ -193,31 +175,28 @@ static bool have_two_finished(void *context)
 
 Test(redis_sink, blames_no_event_when_memory_runs_out)
 {
-        struct redis_server server;
         struct rig rig;
         unsigned n_before;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 2001);
+        rig_start(&rig, 2001);
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
         rig_deliver(&rig, 1000);
         sink_driver_run_until(&rig.driver, have_two_finished, &rig.driver, "two answers");
-        redis_server_do(&server, "CONFIG SET maxmemory 1");
+        redis_server_do(&rig.server, "CONFIG SET maxmemory 1");
         rig_deliver_all(&rig, 500);
 
         n_before = rig_count(&rig, OUTCOME_DELIVERED);
-        cr_expect(redis_server_count(&server, "XLEN events") == n_before);
+        cr_expect(redis_server_count(&rig.server, "XLEN events") == n_before);
         cr_expect(rig_count(&rig, OUTCOME_SINK_DOWN) == rig.driver.n_started - n_before);
         expect_outcome(&rig, rig.driver.n_started - 1, OUTCOME_SINK_DOWN, "OOM ");
 
-        redis_server_do(&server, "CONFIG SET maxmemory 0");
+        redis_server_do(&rig.server, "CONFIG SET maxmemory 0");
         rig_deliver_all(&rig, 500);
 
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == n_before + 500);
-        cr_expect(redis_server_count(&server, "XLEN events") == n_before + 500);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        cr_expect(redis_server_count(&rig.server, "XLEN events") == n_before + 500);
+        rig_stop(&rig);
 }
 
 Test(redis_sink, is_down_when_its_one_stream_is_no_stream)
@@ -260,58 +239,52 @@ Test(redis_sink, rejects_only_the_event_whose_stream_is_no_stream)
 
 Test(redis_sink, probes_without_writing)
 {
-        struct redis_server server;
         struct rig rig;
         struct outcome outcome;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 1);
+        rig_start(&rig, 1);
         rig_open(&rig);
         outcome = sink_driver_probe(&rig.driver);
         cr_expect(outcome.kind == OUTCOME_DELIVERED, "%s", outcome.reason);
-        cr_expect(redis_server_count(&server, "EXISTS events") == 0);
+        cr_expect(redis_server_count(&rig.server, "EXISTS events") == 0);
 
-        redis_server_stop(&server);
+        redis_server_stop(&rig.server);
         cr_expect(sink_driver_probe(&rig.driver).kind != OUTCOME_DELIVERED);
         outcome = sink_driver_probe(&rig.driver);
         cr_expect(outcome.kind == OUTCOME_SINK_DOWN);
         cr_expect(strstr(outcome.reason, "Connection refused") != NULL, "%s", outcome.reason);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        rig_stop(&rig);
 }
 
 /* PING is answered by a Redis that takes no event. */
 Test(redis_sink, probes_whether_events_would_be_taken)
 {
-        struct redis_server server;
         struct rig rig;
         struct outcome outcome;
 
-        redis_server_start(&server, NULL);
-        rig_init(&rig, &server, 1);
+        rig_start(&rig, 1);
         rig_open(&rig);
-        redis_server_do(&server, "CONFIG SET maxmemory 1");
+        redis_server_do(&rig.server, "CONFIG SET maxmemory 1");
         outcome = sink_driver_probe(&rig.driver);
         cr_expect(outcome.kind == OUTCOME_SINK_DOWN, "%s", outcome.reason);
         cr_expect(strncmp(outcome.reason, "OOM ", 4) == 0 &&
                       strstr(outcome.reason, "raise its maxmemory") != NULL,
             "%s", outcome.reason);
-        redis_server_do(&server, "CONFIG SET maxmemory 0");
-        redis_server_do(&server, "CONFIG SET min-replicas-to-write 1");
+        redis_server_do(&rig.server, "CONFIG SET maxmemory 0");
+        redis_server_do(&rig.server, "CONFIG SET min-replicas-to-write 1");
         outcome = sink_driver_probe(&rig.driver);
         cr_expect(strncmp(outcome.reason, "NOREPLICAS ", 11) == 0, "%s", outcome.reason);
-        redis_server_do(&server, "CONFIG SET min-replicas-to-write 0");
+        redis_server_do(&rig.server, "CONFIG SET min-replicas-to-write 0");
 
-        redis_server_do(&server, "CONFIG SET maxmemory 1gb");
+        redis_server_do(&rig.server, "CONFIG SET maxmemory 1gb");
         outcome = sink_driver_probe(&rig.driver);
         cr_expect(outcome.kind == OUTCOME_DELIVERED);
         cr_expect_str_empty(outcome.reason);
-        redis_server_do(&server, "CONFIG SET maxmemory-policy allkeys-lru");
+        redis_server_do(&rig.server, "CONFIG SET maxmemory-policy allkeys-lru");
         outcome = sink_driver_probe(&rig.driver);
         cr_expect(outcome.kind == OUTCOME_DELIVERED);
         cr_expect(strstr(outcome.reason, "allkeys-lru: when its memory is full") != NULL, "%s",
             outcome.reason);
-        cr_expect(redis_server_count(&server, "EXISTS events") == 0);
-        rig_destroy(&rig);
-        redis_server_destroy(&server);
+        cr_expect(redis_server_count(&rig.server, "EXISTS events") == 0);
+        rig_stop(&rig);
 }

@@ -17,13 +17,6 @@
 
 static const struct reader_options from_the_beginning = {.start = START_BEGINNING};
 
-struct fixture {
-        char *dsn; /* of the superuser */
-        char *app;
-        char *relay;
-        PGconn *admin;
-};
-
 /* What courier.maintain() says, each as "action partition", with who holds it or lost how much. */
 #define MAINTAIN(arguments)                                                                        \
         "SELECT coalesce(string_agg(action || ' ' || name"                                         \
@@ -68,23 +61,12 @@ static void make_narrow(PGconn *admin, const char *width)
         database_exec(admin, sql);
 }
 
-static struct fixture set_up(void)
+static struct test_database set_up(void)
 {
-        struct fixture fixture = {.dsn = postgres_new_database(postgres_shared())};
+        struct test_database fixture = test_database_make();
 
-        fixture.app = dsn_as_user(fixture.dsn, "app");
-        fixture.relay = dsn_as_user(fixture.dsn, "relay");
-        fixture.admin = database_connect(fixture.dsn);
         make_narrow(fixture.admin, "10");
         return fixture;
-}
-
-static void tear_down(struct fixture *fixture)
-{
-        PQfinish(fixture->admin);
-        free(fixture->dsn);
-        free(fixture->app);
-        free(fixture->relay);
 }
 
 static void publish(PGconn *connection, int n_events)
@@ -99,13 +81,13 @@ static void publish(PGconn *connection, int n_events)
 }
 
 /* A sink that begins with the first event, and has had nothing. */
-static void begin_sink(const struct fixture *fixture, const char *sink)
+static void begin_sink(const struct test_database *fixture, const char *sink)
 {
         reader_close(reader_open(
             fixture->relay, &(struct reader_options){.sink = sink, .start = START_BEGINNING}));
 }
 
-static size_t catch_up(const struct fixture *fixture, const char *sink)
+static size_t catch_up(const struct test_database *fixture, const char *sink)
 {
         struct reader *reader = reader_open(
             fixture->relay, &(struct reader_options){.sink = sink, .start = START_BEGINNING});
@@ -121,7 +103,7 @@ static size_t catch_up(const struct fixture *fixture, const char *sink)
 
 Test(retention, makes_two_partitions_ahead)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
 
         expect(fixture.admin, DELIVERED_IS_OVER, "nothing");
         publish(fixture.admin, 1);
@@ -133,12 +115,12 @@ Test(retention, makes_two_partitions_ahead)
             " AND c.relispartition",
             "FOR VALUES FROM ('1') TO ('11'), FOR VALUES FROM ('11') TO ('21'),"
             " FOR VALUES FROM ('21') TO ('31')");
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(retention, makes_them_as_wide_as_events_come)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
 
         publish(fixture.admin, 10);
         /* In an eighth of an hour there would be 750 at this rate; but no more than four times
@@ -157,12 +139,12 @@ Test(retention, makes_them_as_wide_as_events_come)
                      "SELECT upper - lower FROM courier.outbox_partition WHERE lower = 61") -
                  23),
             1, "11 in 200 s are 22.5 in 450 s");
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(retention, takes_events_that_no_partition_was_made_for)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
 
         publish(fixture.admin, 35);
         expect(fixture.admin, "SELECT count(*) FROM courier.outbox_default", "15");
@@ -176,12 +158,12 @@ Test(retention, takes_events_that_no_partition_was_made_for)
         publish(fixture.admin, 30);
         expect(fixture.admin, "SELECT count(*) FROM courier.outbox_default", "10");
         cr_expect_eq(catch_up(&fixture, "test"), 30);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(retention, leaves_events_alone_whose_ids_were_chosen_by_hand)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
 
         database_exec(fixture.admin, "INSERT INTO courier.outbox (id, topic, payload)"
                                      " OVERRIDING SYSTEM VALUE VALUES (-5, 'a', '1')");
@@ -189,14 +171,14 @@ Test(retention, leaves_events_alone_whose_ids_were_chosen_by_hand)
         expect(
             fixture.admin, ALL_IS_YOUNG, "made outbox_p26, made outbox_p36, stray outbox_default");
         expect(fixture.admin, "SELECT count(*) FROM courier.outbox", "26");
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* ---- dropped ------------------------------------------------------------------------------ */
 
 Test(retention, drops_what_is_old_and_every_sink_has_had)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
 
         publish(fixture.admin, 15);
         cr_expect_eq(catch_up(&fixture, "test"), 15);
@@ -209,12 +191,12 @@ Test(retention, drops_what_is_old_and_every_sink_has_had)
         expect(fixture.admin, ALL_IS_YOUNG, "dropped outbox_p1");
         expect(fixture.admin, "SELECT string_agg(id::text, ' ' ORDER BY id) FROM courier.outbox",
             "11 12 13 14 15");
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(retention, drops_only_partitions_that_are_full)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
 
         publish(fixture.admin, 9);
         (void)catch_up(&fixture, "test");
@@ -222,12 +204,12 @@ Test(retention, drops_only_partitions_that_are_full)
         publish(fixture.admin, 1);
         (void)catch_up(&fixture, "test");
         expect(fixture.admin, DELIVERED_IS_OVER, "dropped outbox_p1");
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(retention, keeps_what_one_sink_has_not_had)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
 
         begin_sink(&fixture, "slow");
         publish(fixture.admin, 20);
@@ -240,12 +222,12 @@ Test(retention, keeps_what_one_sink_has_not_had)
             "outbox_p1 slow true,outbox_p11 slow true");
         cr_expect_eq(catch_up(&fixture, "slow"), 20);
         expect(fixture.admin, DELIVERED_IS_OVER, "dropped outbox_p1, dropped outbox_p11");
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(retention, keeps_what_commits_late)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         PGconn *late = database_connect(fixture.app);
 
         publish(fixture.admin, 3);
@@ -263,14 +245,14 @@ Test(retention, keeps_what_commits_late)
         cr_expect_eq(catch_up(&fixture, "test"), 1);
         expect(fixture.admin, DELIVERED_IS_OVER, "dropped outbox_p1");
         PQfinish(late);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* The cursor's snapshot neither shows nor lists a transaction that began after the last one
  * ended. */
 Test(retention, keeps_what_no_snapshot_lists)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         PGconn *late = database_connect(fixture.app);
 
         publish(fixture.admin, 9);
@@ -284,14 +266,14 @@ Test(retention, keeps_what_no_snapshot_lists)
         cr_expect_eq(catch_up(&fixture, "test"), 1);
         expect(fixture.admin, DELIVERED_IS_OVER, "dropped outbox_p1");
         PQfinish(late);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* The row of a receiver says from where on it needs the log before anybody else can see that
  * row. */
 Test(retention, keeps_what_a_receiver_needs_that_is_not_committed)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         PGconn *late = database_connect(fixture.app);
         PGconn *owner = database_connect(fixture.dsn);
 
@@ -311,13 +293,13 @@ Test(retention, keeps_what_a_receiver_needs_that_is_not_committed)
         expect(fixture.admin, DELIVERED_IS_OVER, "held outbox_p1 by hooks/1");
         PQfinish(late);
         PQfinish(owner);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* Not even for a moment longer than it takes to see that no session has changed any. */
 Test(retention, keeps_no_session_from_adding_a_receiver)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
 
         publish(fixture.admin, 15);
         database_exec(fixture.admin, "BEGIN");
@@ -327,14 +309,14 @@ Test(retention, keeps_no_session_from_adding_a_receiver)
             " AND relation IN ('courier.endpoint'::regclass, 'courier.cursor'::regclass)",
             "0");
         database_exec(fixture.admin, "COMMIT");
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(retention, is_not_held_by_a_sink_that_takes_nothing_of_what_comes)
 {
         static char other[] = "other";
         static char *const topics[] = {other};
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         struct reader *reader = reader_open(
             fixture.relay, &(struct reader_options){.routing = {.topics = topics, .n_topics = 1},
                                .start = START_BEGINNING});
@@ -347,7 +329,7 @@ Test(retention, is_not_held_by_a_sink_that_takes_nothing_of_what_comes)
         publish(fixture.admin, 10);
         expect(fixture.admin, DELIVERED_IS_OVER, "held outbox_p11 by test, made outbox_p41");
         reader_close(reader);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 struct delivered {
@@ -364,7 +346,7 @@ static bool has_delivered(void *context)
 
 Test(retention, goes_by_the_place_in_an_open_difference)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         struct reader *reader;
 
         publish(fixture.admin, 45);
@@ -383,12 +365,12 @@ Test(retention, goes_by_the_place_in_an_open_difference)
             "SELECT count(*) = 45 - last_id FROM courier.outbox, courier.cursor WHERE id > last_id"
             " GROUP BY last_id",
             "t");
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(retention, leaves_what_was_taken_out_of_the_stream)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
 
         publish(fixture.admin, 15);
         (void)catch_up(&fixture, "test");
@@ -407,26 +389,26 @@ Test(retention, leaves_what_was_taken_out_of_the_stream)
             "SELECT (SELECT count(*) FROM courier.parked) + (SELECT count(*) FROM "
             "courier.dead_letter)",
             "2");
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(retention, is_held_by_cursors_of_another_cluster)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
 
         publish(fixture.admin, 15);
         (void)catch_up(&fixture, "test");
         database_exec(fixture.admin, "UPDATE courier.cursor SET system_identifier = 1");
         expect(fixture.admin, DELIVERED_IS_OVER,
             "held outbox_p1 by test, made outbox_p21, made outbox_p31");
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* ---- receivers ---------------------------------------------------------------------------- */
 
 Test(retention, is_held_by_receivers_but_not_by_their_gate)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         struct relay_process *relay =
             relay_start("postgres: {dsn: \"%s\"}\nsinks:\n  - name: hooks\n    topics: [\"**\"]\n"
                         "    http: {endpoints: table}\n",
@@ -445,14 +427,14 @@ Test(retention, is_held_by_receivers_but_not_by_their_gate)
             "outbox_p31");
         database_exec(fixture.admin, "DELETE FROM courier.endpoint");
         expect(fixture.admin, DELIVERED_IS_OVER, "dropped outbox_p1, dropped outbox_p11");
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* ---- the emergency brake ------------------------------------------------------------------ */
 
 Test(retention, drops_at_its_limit_what_a_sink_has_not_had_and_says_how_much)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
 
         publish(fixture.admin, 4);
         (void)catch_up(&fixture, "slow");
@@ -469,24 +451,24 @@ Test(retention, drops_at_its_limit_what_a_sink_has_not_had_and_says_how_much)
             " FROM courier.outbox_loss",
             "slow 0 outbox_p1 1 11 6");
         cr_expect_eq(catch_up(&fixture, "slow"), 10);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(retention, refuses_settings_that_contradict_each_other)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         PGresult *result = PQexec(fixture.admin, "SELECT courier.maintain('2 days', '1 day')");
 
         cr_expect_str_eq(PQresultErrorField(result, PG_DIAG_SQLSTATE), "22023");
         PQclear(result);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* ---- beside others ------------------------------------------------------------------------ */
 
 Test(retention, does_not_wait_long_for_those_who_use_the_outbox)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         PGconn *writer = database_connect(fixture.app);
         PGconn *backup = database_connect(fixture.dsn);
 
@@ -507,12 +489,12 @@ Test(retention, does_not_wait_long_for_those_who_use_the_outbox)
         expect(fixture.admin, "SELECT count(*) FROM courier.outbox", "7");
         PQfinish(backup);
         PQfinish(writer);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(retention, makes_partitions_beside_transactions_that_stay_open)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         PGconn *writer = database_connect(fixture.app);
 
         database_exec(writer, "BEGIN");
@@ -526,14 +508,14 @@ Test(retention, makes_partitions_beside_transactions_that_stay_open)
         database_exec(writer, "COMMIT");
         expect(fixture.admin, "SELECT count(*) FROM courier.outbox_p21", "6");
         PQfinish(writer);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* A statement goes on with the partitions that it knew when it began: one that were made meanwhile,
  * for ids that it is still to draw, would make it fail. */
 Test(retention, makes_no_partition_under_a_statement)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         PGconn *bulk = database_connect(fixture.app);
         PGresult *result;
 
@@ -555,12 +537,12 @@ Test(retention, makes_no_partition_under_a_statement)
         PQfinish(bulk);
         database_exec(fixture.admin, DELIVERED_IS_OVER);
         expect(fixture.admin, "SELECT count(*) FROM courier.outbox_default", "0");
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(retention, is_seen_to_by_one_at_a_time)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         PGconn *other = database_connect(fixture.relay);
 
         publish(fixture.admin, 1);
@@ -570,7 +552,7 @@ Test(retention, is_seen_to_by_one_at_a_time)
         database_exec(other, "ROLLBACK");
         expect(fixture.admin, DELIVERED_IS_OVER, "made outbox_p21");
         PQfinish(other);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 static void expect_denied(PGconn *connection, const char *sql)
@@ -586,7 +568,7 @@ static void expect_denied(PGconn *connection, const char *sql)
 
 Test(retention, is_the_right_of_a_relay_and_of_no_publisher)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         PGconn *app = database_connect(fixture.app);
         PGconn *relay = database_connect(fixture.relay);
 
@@ -602,7 +584,7 @@ Test(retention, is_the_right_of_a_relay_and_of_no_publisher)
         expect_denied(app, "INSERT INTO courier.outbox_p11 (topic, payload) VALUES ('a', '1')");
         PQfinish(app);
         PQfinish(relay);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* ---- the relay ---------------------------------------------------------------------------- */
@@ -620,7 +602,7 @@ static bool has_had_the_first(void *admin)
 
 Test(retention, is_seen_to_by_the_relay)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         struct relay_process *relay;
 
         begin_sink(&fixture, "slow"); /* or the first round might already drop what was delivered */
@@ -641,12 +623,12 @@ Test(retention, is_seen_to_by_the_relay)
             TWO_ROUNDS_MS);
         relay_stop(relay);
         relay_destroy(relay);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(retention, tells_who_keeps_what_is_over_and_what_is_lost)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         struct relay_process *relay;
 
         begin_sink(&fixture, "gone");
@@ -667,7 +649,7 @@ Test(retention, tells_who_keeps_what_is_over_and_what_is_lost)
             TWO_ROUNDS_MS);
         relay_stop(relay);
         relay_destroy(relay);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* ---- sixteen writers ---------------------------------------------------------------------- */
@@ -693,7 +675,7 @@ static void *maintain_all_the_time(void *argument)
 
 Test(retention, loses_nothing_of_sixteen_writers)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = set_up();
         struct hurry hurry = {.dsn = fixture.relay};
         struct history history = {0};
         struct filter_result verdict;
@@ -723,5 +705,5 @@ Test(retention, loses_nothing_of_sixteen_writers)
         history_deinit(&history);
         writers_destroy(writers);
         reader_close(reader);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }

@@ -2,7 +2,7 @@
  * Who may do what in schema courier: the whole matrix, read from the catalogs, so that a grant or a
  * table more has to be thought of here, too.
  */
-#include "support/postgres.h"
+#include "support/postgres_expect.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -24,14 +24,6 @@ static void stop(void)
 
 TestSuite(rights, .init = start, .fini = stop);
 
-static void expect_value(const char *sql, const char *expected)
-{
-        char *value = database_value(session, sql);
-
-        cr_expect_str_eq(value, expected, "is:\n%s\nshould be:\n%s", value, expected);
-        free(value);
-}
-
 /* "table: RIGHT RIGHT" for each that the role has; the partitions of a table have none of their
  * own. */
 #define RIGHTS_OF(role)                                                                            \
@@ -44,14 +36,15 @@ static void expect_value(const char *sql, const char *expected)
 
 Test(rights, a_publisher_may_insert_events_and_see_when_recurring_ones_come)
 {
-        expect_value(RIGHTS_OF("courier_publisher"), "");
-        expect_value("SELECT string_agg(relname || '.' || attname || ' ' || what, ', '"
-                     " ORDER BY relname, attnum, what)"
-                     " FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid,"
-                     " unnest('{SELECT,INSERT,UPDATE,REFERENCES}'::text[]) AS what"
-                     " WHERE relnamespace = 'courier'::regnamespace AND relkind <> 'i'"
-                     " AND attnum > 0 AND has_column_privilege('courier_publisher', attrelid,"
-                     " attnum, what)",
+        expect_value(session, RIGHTS_OF("courier_publisher"), "");
+        expect_value(session,
+            "SELECT string_agg(relname || '.' || attname || ' ' || what, ', '"
+            " ORDER BY relname, attnum, what)"
+            " FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid,"
+            " unnest('{SELECT,INSERT,UPDATE,REFERENCES}'::text[]) AS what"
+            " WHERE relnamespace = 'courier'::regnamespace AND relkind <> 'i'"
+            " AND attnum > 0 AND has_column_privilege('courier_publisher', attrelid,"
+            " attnum, what)",
             "outbox.event_id INSERT, outbox.topic INSERT, outbox.key INSERT, outbox.type INSERT, "
             "outbox.payload INSERT, outbox.data INSERT, outbox.headers INSERT, "
             "outbox.deliver_at INSERT, "
@@ -60,44 +53,50 @@ Test(rights, a_publisher_may_insert_events_and_see_when_recurring_ones_come)
             "schedule.time_zone SELECT, schedule.starting SELECT, schedule.missed SELECT, "
             "schedule.topic SELECT, schedule.next_at SELECT, schedule.last_at SELECT, "
             "schedule.last_error SELECT");
-        expect_value("SELECT bool_or(has_sequence_privilege('courier_publisher', oid, 'USAGE'))"
-                     " FROM pg_class WHERE relnamespace = 'courier'::regnamespace"
-                     " AND relkind = 'S'",
+        expect_value(session,
+            "SELECT bool_or(has_sequence_privilege('courier_publisher', oid, 'USAGE'))"
+            " FROM pg_class WHERE relnamespace = 'courier'::regnamespace"
+            " AND relkind = 'S'",
             "f");
 }
 
 Test(rights, the_relay_reads_events_and_keeps_its_own_books)
 {
-        expect_value(RIGHTS_OF("courier_relay"), "cursor: DELETE INSERT SELECT UPDATE\n"
-                                                 "dead_letter: DELETE INSERT SELECT UPDATE\n"
-                                                 "endpoint: DELETE INSERT SELECT UPDATE\n"
-                                                 "endpoint_health: SELECT\n"
-                                                 "lane_owner: SELECT\n"
-                                                 "outbox: SELECT\n"
-                                                 "outbox_loss: SELECT\n"
-                                                 "outbox_partition: SELECT\n"
-                                                 "parked: DELETE INSERT SELECT UPDATE\n"
-                                                 "pause: DELETE INSERT SELECT UPDATE\n"
-                                                 "relay_lock: SELECT\n"
-                                                 "retention: SELECT\n"
-                                                 "schedule: SELECT\n"
-                                                 "schema_version: SELECT\n"
-                                                 "sink: DELETE INSERT SELECT UPDATE");
-        expect_value("SELECT has_schema_privilege('courier_relay', 'courier', 'CREATE')", "f");
-        expect_value("SELECT bool_or(rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication"
-                     " OR rolbypassrls OR rolcanlogin) FROM pg_roles"
-                     " WHERE rolname IN ('courier_relay', 'courier_publisher')",
+        expect_value(session, RIGHTS_OF("courier_relay"),
+            "cursor: DELETE INSERT SELECT UPDATE\n"
+            "dead_letter: DELETE INSERT SELECT UPDATE\n"
+            "endpoint: DELETE INSERT SELECT UPDATE\n"
+            "endpoint_health: SELECT\n"
+            "lane_owner: SELECT\n"
+            "outbox: SELECT\n"
+            "outbox_loss: SELECT\n"
+            "outbox_partition: SELECT\n"
+            "parked: DELETE INSERT SELECT UPDATE\n"
+            "pause: DELETE INSERT SELECT UPDATE\n"
+            "relay_lock: SELECT\n"
+            "retention: SELECT\n"
+            "schedule: SELECT\n"
+            "schema_version: SELECT\n"
+            "sink: DELETE INSERT SELECT UPDATE");
+        expect_value(
+            session, "SELECT has_schema_privilege('courier_relay', 'courier', 'CREATE')", "f");
+        expect_value(session,
+            "SELECT bool_or(rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication"
+            " OR rolbypassrls OR rolcanlogin) FROM pg_roles"
+            " WHERE rolname IN ('courier_relay', 'courier_publisher')",
             "f");
 }
 
 /* All other roles: not a name of it may be used. */
 Test(rights, the_public_has_none)
 {
-        expect_value("SELECT count(*) FROM pg_namespace, aclexplode(nspacl)"
-                     " WHERE nspname = 'courier' AND grantee = 0",
+        expect_value(session,
+            "SELECT count(*) FROM pg_namespace, aclexplode(nspacl)"
+            " WHERE nspname = 'courier' AND grantee = 0",
             "0");
-        expect_value("SELECT count(*) FROM pg_class, aclexplode(relacl)"
-                     " WHERE relnamespace = 'courier'::regnamespace AND grantee = 0",
+        expect_value(session,
+            "SELECT count(*) FROM pg_class, aclexplode(relacl)"
+            " WHERE relnamespace = 'courier'::regnamespace AND grantee = 0",
             "0");
 }
 
@@ -128,15 +127,16 @@ Test(rights, an_application_that_manages_endpoints_needs_only_their_table)
 /* Such a function is called with its caller's search_path, which decides what its words mean. */
 Test(rights, functions_with_their_owners_rights_pin_their_names_and_are_not_for_the_public)
 {
-        expect_value(
+        expect_value(session,
             "SELECT coalesce(string_agg(proname, ', '), 'none') FROM pg_proc"
             " WHERE pronamespace = 'courier'::regnamespace AND prosecdef"
             " AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (proconfig), false)",
             "none");
         /* The one is asked by the defaults of courier.endpoint, and tells a number. */
-        expect_value("SELECT coalesce(string_agg(proname, ', '), 'none') FROM pg_proc"
-                     " WHERE pronamespace = 'courier'::regnamespace AND prosecdef"
-                     " AND proname <> 'outbox_floor' AND (proacl IS NULL OR EXISTS"
-                     " (SELECT FROM aclexplode(proacl) WHERE grantee = 0))",
+        expect_value(session,
+            "SELECT coalesce(string_agg(proname, ', '), 'none') FROM pg_proc"
+            " WHERE pronamespace = 'courier'::regnamespace AND prosecdef"
+            " AND proname <> 'outbox_floor' AND (proacl IS NULL OR EXISTS"
+            " (SELECT FROM aclexplode(proacl) WHERE grantee = 0))",
             "none");
 }

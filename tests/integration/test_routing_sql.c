@@ -15,28 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct fixture {
-        char *dsn;
-        char *relay;
-        PGconn *admin;
-};
-
-static struct fixture set_up(void)
-{
-        struct fixture fixture = {.dsn = postgres_new_database(postgres_shared())};
-
-        fixture.relay = dsn_as_user(fixture.dsn, "relay");
-        fixture.admin = database_connect(fixture.dsn);
-        return fixture;
-}
-
-static void tear_down(struct fixture *fixture)
-{
-        PQfinish(fixture->admin);
-        free(fixture->dsn);
-        free(fixture->relay);
-}
-
 /* Through an integer: the lists are not written to. */
 #define LIST(...)                                                                                  \
         (char *const *)(uintptr_t)(const char *const[])                                            \
@@ -72,7 +50,7 @@ static void expect_ids(struct store_rig *rig, const struct routing *routing, con
 
 Test(routing_sql, chooses_by_topic)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         struct store_rig *rig;
 
         database_exec(fixture.admin,
@@ -92,12 +70,12 @@ Test(routing_sql, chooses_by_topic)
         expect_ids(rig, &(struct routing){TOPICS("**", "!orders*", "!orders.eu.*")}, "1 4 5 6");
         expect_ids(rig, &(struct routing){TOPICS("a.b", "[a-z]*", "^", "(")}, "");
         store_rig_close(rig);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(routing_sql, chooses_by_type_and_by_headers)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         struct store_rig *rig;
 
         database_exec(fixture.admin,
@@ -119,13 +97,13 @@ Test(routing_sql, chooses_by_type_and_by_headers)
         expect_ids(
             rig, &(struct routing){TOPICS("**"), TYPES("order.*"), HEADERS("region=eu")}, "1");
         store_rig_close(rig);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(routing_sql, reads_for_a_thousand_receivers_with_one_statement)
 {
         enum { N = 1000 };
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         static struct routing routings[N];
         static const struct routing *list[N];
         static char topics[N][24];
@@ -148,7 +126,7 @@ Test(routing_sql, reads_for_a_thousand_receivers_with_one_statement)
         cr_expect_eq(store_rig_read_page_for(rig, list, 5)->n_events, 0, "only what one takes");
         cr_expect_eq(store_rig_read_page_for(rig, NULL, 0)->n_events, 0);
         store_rig_close(rig);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* ---- the statement and the C rules ---------------------------------------------------------- */
@@ -252,7 +230,7 @@ Test(routing_sql, takes_every_character_for_itself)
         } forms[] = {
             {"", ""}, {"x", ""}, {"x", "*"}, {"*", "*"}, {"*", "x"}, {"x*", "**"}, {"", "*x"}};
         enum { N_FORMS = sizeof forms / sizeof *forms };
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         PGconn *relay = database_connect(fixture.relay);
         const char *special[] = {".", "\\", "+", "?", "(", ")", "[", "]", "{", "}", "|", "^", "$",
             "#", "-", "_", "%", "&", "~", "/", " ", "'", "\"", "!", ",", ":", "=", "<", "0", "B",
@@ -283,12 +261,12 @@ Test(routing_sql, takes_every_character_for_itself)
                         expect_sql_agreement(relay, pattern, topics);
                 }
         PQfinish(relay);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(routing_sql, agrees_with_the_rules_in_c)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         PGconn *relay = database_connect(fixture.relay);
         char texts[2 * N_EVENTS][64], patterns[2 * N_PATTERNS][64];
         const char *topics[N_EVENTS], *types[N_EVENTS];
@@ -324,14 +302,14 @@ Test(routing_sql, agrees_with_the_rules_in_c)
                 expect_sql_agreement(relay, patterns[0] + (patterns[0][0] == '!'), topics);
         }
         PQfinish(relay);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* Its regular expression would be too long, so everything is read, and judged here. */
 Test(routing_sql, takes_what_it_should_with_very_many_patterns)
 {
         enum { N = 900 };
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         static char texts[N][24];
         static char *patterns[N];
         const struct routing routing = {.topics = patterns, .n_topics = N};
@@ -348,7 +326,7 @@ Test(routing_sql, takes_what_it_should_with_very_many_patterns)
         expect_ids(rig, &routing, "1 2 3 4 5 6 7 8 9 10");
         cr_expect_eq(rig->page->upto, 20);
         store_rig_close(rig);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 /* ---- along the stream ------------------------------------------------------------------------ */
@@ -367,7 +345,7 @@ static const char *deliveries(const struct reader *reader)
 
 Test(routing_sql, holds_for_stragglers_too)
 {
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
         PGconn *slow = database_connect(fixture.dsn);
         struct reader *reader =
             reader_open(fixture.relay, &(struct reader_options){.start = START_BEGINNING,
@@ -388,7 +366,7 @@ Test(routing_sql, holds_for_stragglers_too)
         cr_expect_str_eq(deliveries(reader), "8 3 9");
         reader_close(reader);
         PQfinish(slow);
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }
 
 Test(routing_sql, refuses_to_begin_with_a_filter_that_is_none)
@@ -403,7 +381,7 @@ Test(routing_sql, refuses_to_begin_with_a_filter_that_is_none)
             {"$amount > 1", "could not find jsonpath variable \"amount\""},
             {"$.a like_regex \"(\"", "parentheses () not balanced"},
         };
-        struct fixture fixture = set_up();
+        struct test_database fixture = test_database_make();
 
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
                 struct reader *reader = reader_open(fixture.relay,
@@ -415,5 +393,5 @@ Test(routing_sql, refuses_to_begin_with_a_filter_that_is_none)
                     cases[i].filter, reader->refused.text);
                 reader_close(reader);
         }
-        tear_down(&fixture);
+        test_database_drop(&fixture);
 }

@@ -1,5 +1,6 @@
 /* Recurring events with real relays: they arrive, once, and none is lost to a stop. */
 #include "base/alloc.h"
+#include "support/postgres_expect.h"
 #include "support/program.h"
 #include "support/relay_fixture.h"
 
@@ -12,14 +13,6 @@
 #define TICKS(name)                                                                                \
         "(SELECT id, (headers->>'scheduled_for')::timestamptz AS tick FROM courier.outbox"         \
         " WHERE headers->>'schedule' = '" name "') AS ticks"
-
-static void expect_value(PGconn *connection, const char *sql, const char *expected)
-{
-        char *value = database_value(connection, sql);
-
-        cr_expect_str_eq(value, expected, "%s\n gave %s, not %s", sql, value, expected);
-        free(value);
-}
 
 /* With a setting of the relay's: how it learns of changes. */
 static struct relay_process *start_with(struct relay_fixture *fixture, const char *setting)

@@ -1,6 +1,6 @@
 /* courier.schedule() and courier.tick(): when ticks are, and that each is published once. */
 #include "base/alloc.h"
-#include "support/postgres.h"
+#include "support/postgres_expect.h"
 
 #include <criterion/criterion.h>
 #include <libpq-fe.h>
@@ -25,29 +25,6 @@ static PGconn *connect_as(PGconn *connection, const char *user)
 
         free(dsn);
         return other;
-}
-
-static void expect_value(PGconn *connection, const char *sql, const char *expected)
-{
-        char *value = database_value(connection, sql);
-
-        cr_expect_str_eq(value, expected, "%s\n gave     %s\n not      %s", sql, value, expected);
-        free(value);
-}
-
-/* Fails with that state; and says that, as its message or its hint. */
-static void expect_error(
-    PGconn *connection, const char *sql, const char *sqlstate, const char *words)
-{
-        PGresult *result = PQexec(connection, sql);
-        const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-        char *said = PQresultVerboseErrorMessage(result, PQERRORS_VERBOSE, PQSHOW_CONTEXT_NEVER);
-
-        cr_expect(state != NULL && strcmp(state, sqlstate) == 0, "%s: %s", sql,
-            state != NULL ? state : "did not fail");
-        cr_expect(state == NULL || strstr(said, words) != NULL, "%s: %s", sql, said);
-        PQfreemem(said);
-        PQclear(result);
 }
 
 /* The first ticks after a moment of the only schedule there is, in UTC. */

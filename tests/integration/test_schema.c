@@ -2,7 +2,7 @@
 #include "outbox/schema.h"
 
 #include "base/alloc.h"
-#include "support/postgres.h"
+#include "support/postgres_expect.h"
 #include "support/program.h"
 
 #include <criterion/criterion.h>
@@ -22,28 +22,12 @@
                 program_run_free(&actual);                                                         \
         } while (0)
 
-static void expect_value(PGconn *connection, const char *sql, const char *expected)
-{
-        char *value = database_value(connection, sql);
-
-        cr_assert_str_eq(value, expected, "%s", sql);
-        free(value);
-}
-
 static const char *all_versions(void)
 {
         static char text[16];
 
         snprintf(text, sizeof text, "%d", schema_known_version());
         return text;
-}
-
-static void exec_once(const char *dsn, const char *sql)
-{
-        PGconn *connection = database_connect(dsn);
-
-        database_exec(connection, sql);
-        PQfinish(connection);
 }
 
 Test(schema, is_made_by_migrate_and_by_no_second_migrate)
@@ -91,7 +75,8 @@ Test(schema, is_left_alone_when_newer_than_the_program)
 {
         char *dsn = postgres_new_database(postgres_shared());
 
-        exec_once(dsn, "INSERT INTO courier.schema_version (version, name) VALUES (99, 'later')");
+        database_exec_once(
+            dsn, "INSERT INTO courier.schema_version (version, name) VALUES (99, 'later')");
 
         expect_run(MIGRATE("--dsn", dsn, "status"), 6, "0099_later applied",
             "at version 99, newer than this pgcourier knows (");
@@ -192,7 +177,8 @@ Test(schema, says_who_may_make_it)
         char *dsn = postgres_new_empty_database(postgres_shared());
         char *nobody_dsn = dsn_as_user(dsn, "nobody_special");
 
-        exec_once(dsn, "DROP ROLE IF EXISTS nobody_special; CREATE ROLE nobody_special LOGIN");
+        database_exec_once(
+            dsn, "DROP ROLE IF EXISTS nobody_special; CREATE ROLE nobody_special LOGIN");
 
         expect_run(MIGRATE("--dsn", nobody_dsn), 7, "", "permission denied for database");
         expect_run(MIGRATE("--dsn", nobody_dsn), 7, "",
@@ -205,7 +191,7 @@ Test(schema, does_not_take_over_a_schema_of_the_same_name)
 {
         char *dsn = postgres_new_empty_database(postgres_shared());
 
-        exec_once(dsn, "CREATE SCHEMA courier");
+        database_exec_once(dsn, "CREATE SCHEMA courier");
 
         expect_run(MIGRATE("--dsn", dsn), 4, "", "rename or drop it, or use another database\n");
         free(dsn);
@@ -219,7 +205,7 @@ Test(schema, is_printed_as_it_is_applied)
 
         cr_assert_eq(run.code, 0);
         cr_assert_eq(strncmp(run.out, file, strlen(file)), 0, "%s", run.out);
-        exec_once(dsn, run.out);
+        database_exec_once(dsn, run.out);
         expect_run(MIGRATE("--dsn", dsn, "status"), 0, "0001_outbox applied", "");
         program_run_free(&run);
         free(file);

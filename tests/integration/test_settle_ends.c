@@ -9,8 +9,8 @@ Test(settle_ends, removes_what_was_delivered)
         verdicts_add(&fixture.verdicts, VERDICT_DELIVERED, 2, true);
         settle(&fixture);
 
-        expect_value(&fixture, in_order, "1:retry 3:blocked");
-        expect_value(&fixture, "SELECT count(*) FROM courier.dead_letter", "0");
+        expect_value(fixture.admin, in_order, "1:retry 3:blocked");
+        expect_value(fixture.admin, "SELECT count(*) FROM courier.dead_letter", "0");
         cr_expect(fixture.rig->n_missing == 0);
         tear_down(&fixture);
 }
@@ -30,17 +30,17 @@ Test(settle_ends, makes_dead_letters_of_events_from_the_stream)
         give_up(&fixture, 3, false, DEAD_UNJUDGED, "", "not judged");
         settle(&fixture);
 
-        expect_value(&fixture, dead_letters,
+        expect_value(fixture.admin, dead_letters,
             "test 0 2 - too_large 0 - f too many bytes f\n"
             "test 0 1 http://host/path rejected 1 400: no t 400: no f\n"
             "test 0 3 - unjudged 0 - f not judged f");
-        expect_value(&fixture,
+        expect_value(fixture.admin,
             "SELECT count(*) FROM courier.dead_letter AS d"
             " JOIN courier.outbox AS o ON o.id = d.outbox_id"
             " WHERE (d.event_id, d.topic, d.key, d.created_at)"
             " = (o.event_id, o.topic, o.key, o.created_at)",
             "3");
-        expect_value(&fixture, "SELECT count(*) FROM courier.parked", "0");
+        expect_value(fixture.admin, "SELECT count(*) FROM courier.parked", "0");
         tear_down(&fixture);
 }
 
@@ -61,12 +61,12 @@ Test(settle_ends, makes_dead_letters_of_what_is_parked)
         give_up(&fixture, 4, true, DEAD_REJECTED, "", "at once")->n_attempts = 1;
         settle(&fixture);
 
-        expect_value(&fixture, dead_letters,
+        expect_value(fixture.admin, dead_letters,
             "test 0 3 a@b attempts 7 the first t the last f\n"
             "test 0 2 stream age 2 the first t too old t\n"
             "test 0 1 - skipped 1 the first t the first f\n"
             "test 0 4 - rejected 1 at once t at once f");
-        expect_value(&fixture, "SELECT count(*) FROM courier.parked", "0");
+        expect_value(fixture.admin, "SELECT count(*) FROM courier.parked", "0");
         tear_down(&fixture);
 }
 
@@ -98,7 +98,7 @@ Test(settle_ends, copies_bodies_byte_for_byte)
         for (int id = 1; id <= 3; id++)
                 fail(&fixture, id, false, "failed");
         settle(&fixture);
-        expect_value(&fixture, parked, "3");
+        expect_value(fixture.admin, parked, "3");
         batch = store_rig_read_due(fixture.rig);
         cr_assert(batch->n_rows == 3);
         cr_expect(batch->rows[0].event.is_json && !batch->rows[1].event.is_json);
@@ -110,7 +110,7 @@ Test(settle_ends, copies_bodies_byte_for_byte)
         for (int id = 1; id <= 3; id++)
                 give_up(&fixture, id, true, DEAD_ATTEMPTS, "", "failed");
         settle(&fixture);
-        expect_value(&fixture, dead, "3");
+        expect_value(fixture.admin, dead, "3");
         free(parked);
         free(dead);
         tear_down(&fixture);
@@ -134,6 +134,6 @@ Test(settle_ends, tells_of_rows_that_were_removed_and_does_the_rest)
         settle(&fixture);
 
         cr_expect(fixture.rig->n_missing == 5, "%" PRIu64, fixture.rig->n_missing);
-        expect_value(&fixture, in_order, "4:retry 7:retry");
+        expect_value(fixture.admin, in_order, "4:retry 7:retry");
         tear_down(&fixture);
 }

@@ -12,8 +12,8 @@ Test(settle_parking, parks_in_the_order_of_the_verdicts)
                     i == 0 ? PARKED_RETRY : PARKED_BLOCKED;
         settle(&fixture);
 
-        expect_value(&fixture, in_order, "5:retry 2:blocked 9:blocked 1:blocked 7:blocked");
-        expect_value(&fixture,
+        expect_value(fixture.admin, in_order, "5:retry 2:blocked 9:blocked 1:blocked 7:blocked");
+        expect_value(fixture.admin,
             "SELECT count(*) FROM courier.parked NATURAL JOIN"
             " (SELECT id AS outbox_id, event_id, topic, key, created_at"
             " FROM courier.outbox) AS event",
@@ -65,9 +65,9 @@ Test(settle_parking, moves_the_cursor_with_what_it_writes)
         verdicts_add(&fixture.verdicts, VERDICT_PARK, 1, false);
         settle(&fixture);
 
-        expect_value(&fixture, "SELECT last_id FROM courier.cursor", "1");
-        expect_value(
-            &fixture, "SELECT c.xmin = p.xmin FROM courier.cursor AS c, courier.parked AS p", "t");
+        expect_value(fixture.admin, "SELECT last_id FROM courier.cursor", "1");
+        expect_value(fixture.admin,
+            "SELECT c.xmin = p.xmin FROM courier.cursor AS c, courier.parked AS p", "t");
         tear_down(&fixture);
 }
 
@@ -87,7 +87,7 @@ Test(settle_parking, sends_rows_behind_their_key_in_the_order_of_the_verdicts)
         verdicts_add(&fixture.verdicts, VERDICT_PARK, 5, true)->state = PARKED_RETRY;
         settle(&fixture);
 
-        expect_value(&fixture, in_order, "2:blocked 5:retry 4:blocked 1:blocked 3:blocked");
+        expect_value(fixture.admin, in_order, "2:blocked 5:retry 4:blocked 1:blocked 3:blocked");
         tear_down(&fixture);
 }
 
@@ -106,7 +106,7 @@ Test(settle_parking, sends_a_row_behind_those_that_are_new)
         verdicts_add(&fixture.verdicts, VERDICT_PARK, 4, false)->state = PARKED_BLOCKED;
         settle(&fixture);
 
-        expect_value(&fixture, in_order, "2:blocked 3:retry 4:blocked 1:blocked");
+        expect_value(fixture.admin, in_order, "2:blocked 3:retry 4:blocked 1:blocked");
         tear_down(&fixture);
 }
 
@@ -123,12 +123,12 @@ Test(settle_parking, keeps_the_first_failure_and_the_last)
         publish(fixture.admin, 1);
         verdicts_add(&fixture.verdicts, VERDICT_PARK, 1, false)->state = PARKED_BLOCKED;
         settle(&fixture);
-        expect_value(&fixture, errors, "none / none / 0 / 00:00:00 / f");
+        expect_value(fixture.admin, errors, "none / none / 0 / 00:00:00 / f");
 
         verdict = fail(&fixture, 1, true, "\"odd\" {words}, \\ NULL");
         verdict->n_attempts = 1;
         settle(&fixture);
-        expect_value(&fixture, errors,
+        expect_value(fixture.admin, errors,
             "\"odd\" {words}, \\ NULL / \"odd\" {words}, \\ NULL / 1 / 00:00:00 / t / f");
 
         verdict = fail(&fixture, 1, true, "NULL");
@@ -136,7 +136,7 @@ Test(settle_parking, keeps_the_first_failure_and_the_last)
         verdict->retried_ms = 90061001;
         settle(&fixture);
         expect_value(
-            &fixture, errors, "\"odd\" {words}, \\ NULL / NULL / 2 / 25:01:01.001 / t / t");
+            fixture.admin, errors, "\"odd\" {words}, \\ NULL / NULL / 2 / 25:01:01.001 / t / t");
 
         /* Moved without an attempt: what is known of failures stays. */
         verdict = verdicts_add(&fixture.verdicts, VERDICT_PARK, 1, true);
@@ -144,7 +144,7 @@ Test(settle_parking, keeps_the_first_failure_and_the_last)
         verdict->retried_ms = 90061001;
         settle(&fixture);
         expect_value(
-            &fixture, errors, "\"odd\" {words}, \\ NULL / NULL / 2 / 25:01:01.001 / t / t");
+            fixture.admin, errors, "\"odd\" {words}, \\ NULL / NULL / 2 / 25:01:01.001 / t / t");
         tear_down(&fixture);
 }
 
@@ -156,7 +156,7 @@ Test(settle_parking, notes_a_failure_that_parks_an_event)
         fail(&fixture, 1, false, "refused")->n_attempts = 1;
         settle(&fixture);
 
-        expect_value(&fixture,
+        expect_value(fixture.admin,
             "SELECT concat_ws(' ', first_error, last_error, attempts,"
             " first_failed_at = last_failed_at) FROM courier.parked",
             "refused refused 1 t");
@@ -183,7 +183,7 @@ Test(settle_parking, says_when_it_is_due_by_the_databases_clock)
         fail(&fixture, 4, true, "again")->due_ms = 8000;
         settle(&fixture);
 
-        expect_value(&fixture, sql, "1:t 2:t 3:t 4:t");
+        expect_value(fixture.admin, sql, "1:t 2:t 3:t 4:t");
         free(sql);
         free(before);
         tear_down(&fixture);
@@ -200,7 +200,7 @@ Test(settle_parking, delays_until_the_events_own_time)
                 verdicts_add(&fixture.verdicts, VERDICT_PARK, id, false)->state = PARKED_DELAYED;
         settle(&fixture);
 
-        expect_value(&fixture,
+        expect_value(fixture.admin,
             "SELECT bool_and(due_at = deliver_at AND state = 'delayed') FROM courier.parked"
             " JOIN courier.outbox ON id = outbox_id",
             "t");
@@ -216,7 +216,7 @@ Test(settle_parking, leaves_the_time_of_a_row_that_is_to_be_skipped)
         fail(&fixture, 1, true, "failed meanwhile")->due_ms = 3600000;
         settle(&fixture);
 
-        expect_value(&fixture,
+        expect_value(fixture.admin,
             "SELECT concat_ws(' ', skip, due_at <= now(), last_error) FROM courier.parked",
             "t t failed meanwhile");
         cr_expect_str_eq(store_rig_ids(store_rig_read_due(fixture.rig)), "1");
@@ -246,7 +246,7 @@ Test(settle_parking, sees_a_skip_that_came_at_the_same_moment)
                 uv_run(&fixture.rig->loop, UV_RUN_ONCE);
 
         cr_expect(fixture.rig->n_missing == 0);
-        expect_value(&fixture,
+        expect_value(fixture.admin,
             "SELECT concat_ws(' ', skip, due_at <= now(), last_error) FROM courier.parked",
             "t t failed meanwhile");
         PQfinish(observer);
@@ -263,8 +263,8 @@ Test(settle_parking, leaves_a_row_that_is_parked_already)
         settle(&fixture);
 
         cr_expect(fixture.rig->n_missing == 0);
-        expect_value(&fixture, in_order, "1:retry 2:blocked");
+        expect_value(fixture.admin, in_order, "1:retry 2:blocked");
         expect_value(
-            &fixture, "SELECT coalesce(max(last_error), 'none') FROM courier.parked", "none");
+            fixture.admin, "SELECT coalesce(max(last_error), 'none') FROM courier.parked", "none");
         tear_down(&fixture);
 }

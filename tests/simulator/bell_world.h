@@ -79,7 +79,7 @@ struct session {
 };
 
 struct writer {
-        bool is_open, has_lock, rings, writes_more;
+        bool is_open, has_lock, rings;
         int64_t skipped_us; /* when it first got the lock; or -1 */
 };
 

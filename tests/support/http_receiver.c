@@ -438,6 +438,7 @@ unsigned http_receiver_n_flooded(struct http_receiver *receiver)
 struct wanted {
         struct http_receiver *receiver;
         unsigned n_requests;
+        const char *target;
 };
 
 static bool has_received(void *context)
@@ -454,6 +455,30 @@ void http_receiver_wait(struct http_receiver *receiver, unsigned n, int64_t dead
 
         snprintf(what, sizeof what, "%u HTTP requests", n);
         wait_until(has_received, &wanted, deadline_ms, what);
+}
+
+unsigned http_receiver_count(struct http_receiver *receiver, const char *target)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0, n_all = http_receiver_n_requests(receiver); i < n_all; i++)
+                n += strcmp(http_receiver_request(receiver, i)->target, target) == 0;
+        return n;
+}
+
+static bool has_received_for(void *context)
+{
+        const struct wanted *wanted = context;
+
+        return http_receiver_count(wanted->receiver, wanted->target) >= wanted->n_requests;
+}
+
+void http_receiver_wait_for(
+    struct http_receiver *receiver, const char *target, unsigned n, int64_t deadline_ms)
+{
+        struct wanted wanted = {.receiver = receiver, .n_requests = n, .target = target};
+
+        wait_until(has_received_for, &wanted, deadline_ms, target);
 }
 
 const struct http_request *http_receiver_request(struct http_receiver *receiver, unsigned index)

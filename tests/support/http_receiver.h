@@ -75,6 +75,11 @@ unsigned http_receiver_n_flooded(struct http_receiver *receiver);
 /* Waits until n requests have been received; aborts the test after deadline_ms. */
 void http_receiver_wait(struct http_receiver *receiver, unsigned n, int64_t deadline_ms);
 
+/* How many requests with that target have been received; the same until there are n. */
+unsigned http_receiver_count(struct http_receiver *receiver, const char *target);
+void http_receiver_wait_for(
+    struct http_receiver *receiver, const char *target, unsigned n, int64_t deadline_ms);
+
 /* The request of that index, in order of arrival; aborts if there is none. Valid until destroy. */
 const struct http_request *http_receiver_request(struct http_receiver *receiver, unsigned index);
 

@@ -76,8 +76,20 @@ char *dsn_as_user(const char *dsn, const char *user);
 /* The same conninfo by TCP to 127.0.0.1:port, e.g. through a proxy. */
 char *dsn_by_tcp(const char *dsn, uint16_t port);
 
+/* A new database of the shared cluster, and how its users log in. */
+struct test_database {
+        char *dsn; /* of the superuser */
+        char *app;
+        char *relay;
+        PGconn *admin; /* the superuser's session */
+};
+
+struct test_database test_database_make(void);
+void test_database_drop(struct test_database *database);
+
 PGconn *database_connect(const char *dsn);
-void database_exec(PGconn *connection, const char *sql); /* one or more statements */
+void database_exec(PGconn *connection, const char *sql);   /* one or more statements */
+void database_exec_once(const char *dsn, const char *sql); /* in a session of their own */
 
 /* The first column of the first row as text; aborts if there is no row; "" for NULL. */
 char *database_value(PGconn *connection, const char *sql);

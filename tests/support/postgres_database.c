@@ -55,6 +55,14 @@ void database_exec(PGconn *connection, const char *sql)
         PQclear(result);
 }
 
+void database_exec_once(const char *dsn, const char *sql)
+{
+        PGconn *connection = database_connect(dsn);
+
+        database_exec(connection, sql);
+        PQfinish(connection);
+}
+
 char *database_value(PGconn *connection, const char *sql)
 {
         PGresult *result = PQexec(connection, sql);

@@ -1,6 +1,6 @@
 /*
  * The cluster that the tests of one binary share. A file of its own: linking it, which naming
- * postgres_shared() does, is what makes the runner start a cluster.
+ * postgres_shared() or test_database_make() does, is what makes the runner start a cluster.
  *
  * Criterion executes the binary anew for each test, so the runner's memory does not reach it; the
  * environment does. The postmaster is the runner's child and dies with the runner, not with a test.
@@ -43,4 +43,22 @@ struct postgres *postgres_shared(void)
         shared.folder = xstrdup(place + folder_at);
         shared.log_path = xasprintf("%s/log", shared.folder);
         return &shared;
+}
+
+struct test_database test_database_make(void)
+{
+        struct test_database database = {.dsn = postgres_new_database(postgres_shared())};
+
+        database.app = dsn_as_user(database.dsn, "app");
+        database.relay = dsn_as_user(database.dsn, "relay");
+        database.admin = database_connect(database.dsn);
+        return database;
+}
+
+void test_database_drop(struct test_database *database)
+{
+        PQfinish(database->admin);
+        free(database->dsn);
+        free(database->app);
+        free(database->relay);
 }

@@ -1,4 +1,4 @@
-/* What one run of the program is expected to say, for tests of its commands. Both free the run. */
+/* What one run of the program is expected to say, for tests of its commands. All free the run. */
 #pragma once
 
 #include "support/program.h"
@@ -27,3 +27,16 @@
                 cr_expect_str_eq(actual.out, (expected_out), "%s", actual.out);                    \
                 program_run_free(&actual);                                                         \
         } while (0)
+
+static inline void expect_each_text(struct program_run run, int code, const char *const *texts)
+{
+        cr_expect_eq(run.code, code, "exit code %d: %s%s", run.code, run.out, run.err);
+        for (; *texts != NULL; texts++)
+                cr_expect_not_null(
+                    strstr(run.out, *texts), "%s not in:\n%s%s", *texts, run.out, run.err);
+        program_run_free(&run);
+}
+
+/* Each of these texts on standard output, and that exit code. */
+#define expect_texts(run, code, ...)                                                               \
+        expect_each_text((run), (code), (const char *const[]){__VA_ARGS__, NULL})

@@ -119,6 +119,19 @@ json_t *smtp_receiver_wait_for(const struct smtp_receiver *receiver, size_t n)
         return smtp_receiver_mails(receiver);
 }
 
+const char *smtp_mail_header(const json_t *mail, const char *name)
+{
+        size_t i;
+        json_t *pair;
+
+        json_array_foreach(json_object_get(mail, "headers"), i, pair)
+        {
+                if (strcmp(json_string_value(json_array_get(pair, 0)), name) == 0)
+                        return json_string_value(json_array_get(pair, 1));
+        }
+        return "(missing)";
+}
+
 unsigned smtp_receiver_count_commands(const struct smtp_receiver *receiver, const char *text)
 {
         char *log = read_file(receiver->commands);

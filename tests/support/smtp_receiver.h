@@ -32,5 +32,8 @@ json_t *smtp_receiver_mails(const struct smtp_receiver *receiver);
 /* The same once there are at least `n`; aborts the test after 20 s. */
 json_t *smtp_receiver_wait_for(const struct smtp_receiver *receiver, size_t n);
 
+/* The value of a mail's first header of that name; "(missing)" if there is none. */
+const char *smtp_mail_header(const json_t *mail, const char *name);
+
 /* How many lines of its command log have `text` in them. */
 unsigned smtp_receiver_count_commands(const struct smtp_receiver *receiver, const char *text);

@@ -153,7 +153,7 @@ static void write_end(struct metrics_text *text)
                 bytes_append_text(text->out, "# EOF\n");
 }
 
-/* The rows. Of the last five members exactly one is set. */
+/* The rows. Of the last six members exactly one is set. */
 struct metric {
         const char *name;
         enum metric_type type;
@@ -163,7 +163,8 @@ struct metric {
         double (*of_all)(const struct metrics_source *source);
         double (*of_sink)(const struct sink_telemetry *sink);
         const struct histogram *(*histogram_of)(const struct sink_telemetry *sink);
-        const char *look_path[2]; /* of a sink, as the database knows it */
+        const char *source_path[2]; /* of the database, as the last look saw it */
+        const char *sink_path[2];   /* of a sink, likewise */
         void (*write)(struct metrics_text *text, const struct metrics_source *source);
 };
 
@@ -334,13 +335,13 @@ static const struct metric metrics[] = {
     {"pgcourier_batch_events", METRIC_HISTOGRAM, NULL, "Events for the sink in a page that was read from the outbox; empty pages do not count.", .histogram_of = batch},
     {"pgcourier_last_delivery_timestamp_seconds", METRIC_GAUGE, "seconds", "When the last event was delivered by this process.", .of_sink = delivered_at},
 
-    {"pgcourier_backlog_events", METRIC_GAUGE, NULL, "Events not yet delivered. Exact while they are few, an estimate above some thousand.", .look_path = {"backlog", "events"}},
-    {"pgcourier_oldest_event_age_seconds", METRIC_GAUGE, "seconds", "Age of the oldest undelivered event; 0 without any. Exact.", .look_path = {"backlog", "oldest_age"}},
-    {"pgcourier_retrying_events", METRIC_GAUGE, NULL, "Events that failed and are tried again. Counted up to 10000.", .look_path = {"retrying"}},
-    {"pgcourier_blocked_events", METRIC_GAUGE, NULL, "Events that wait behind a failed one of their key. Counted up to 10000.", .look_path = {"blocked"}},
-    {"pgcourier_delayed_events", METRIC_GAUGE, NULL, "Events scheduled for later. Counted up to 10000.", .look_path = {"delayed"}},
-    {"pgcourier_dead_letters", METRIC_GAUGE, NULL, "Dead letters that have not been redriven or dropped. Counted up to 10000.", .look_path = {"dead"}},
-    {"pgcourier_sink_holds_outbox", METRIC_GAUGE, NULL, "1 if the oldest partition of the outbox that is over stays because the sink needs it.", .look_path = {"holds_outbox"}},
+    {"pgcourier_backlog_events", METRIC_GAUGE, NULL, "Events not yet delivered. Exact while they are few, an estimate above some thousand.", .sink_path = {"backlog", "events"}},
+    {"pgcourier_oldest_event_age_seconds", METRIC_GAUGE, "seconds", "Age of the oldest undelivered event; 0 without any. Exact.", .sink_path = {"backlog", "oldest_age"}},
+    {"pgcourier_retrying_events", METRIC_GAUGE, NULL, "Events that failed and are tried again. Counted up to 10000.", .sink_path = {"retrying"}},
+    {"pgcourier_blocked_events", METRIC_GAUGE, NULL, "Events that wait behind a failed one of their key. Counted up to 10000.", .sink_path = {"blocked"}},
+    {"pgcourier_delayed_events", METRIC_GAUGE, NULL, "Events scheduled for later. Counted up to 10000.", .sink_path = {"delayed"}},
+    {"pgcourier_dead_letters", METRIC_GAUGE, NULL, "Dead letters that have not been redriven or dropped. Counted up to 10000.", .sink_path = {"dead"}},
+    {"pgcourier_sink_holds_outbox", METRIC_GAUGE, NULL, "1 if the oldest partition of the outbox that is over stays because the sink needs it.", .sink_path = {"holds_outbox"}},
     {"pgcourier_endpoints", METRIC_GAUGE, NULL, "Receivers of a sink that fans out, in all and by state.", .write = write_endpoints},
     {"pgcourier_slow_filters", METRIC_GAUGE, NULL, "Filters of the sink and of its receivers that took long when they were asked last. One that is given up does not count: it disables the receiver, or pauses the sink.", .of_sink = n_slow_filters},
 
@@ -358,15 +359,15 @@ static const struct metric metrics[] = {
     {"pgcourier_source_reconnects", METRIC_COUNTER, NULL, "Times that the connection to PostgreSQL was lost and came back.", .of_all = value_reconnects},
     {"pgcourier_source_poll_seconds", METRIC_HISTOGRAM, "seconds", "From asking PostgreSQL for a page of events to its arrival.", .write = write_poll},
     {"pgcourier_wakeups", METRIC_COUNTER, NULL, "Looks for new events: notify (a writer rang), poll (it was time to, as no writer would ring), timer (the sweep), control (an operator changed something).", .write = write_wakeups},
-    {"pgcourier_notify_queue_usage_ratio", METRIC_GAUGE, "ratio", "How full PostgreSQL's queue of notifications is, of all databases of the cluster.", .of_all = value_notify_queue},
+    {"pgcourier_notify_queue_usage_ratio", METRIC_GAUGE, "ratio", "How full PostgreSQL's queue of notifications is, of all databases of the cluster.", .source_path = {"notify_queue_usage"}},
     {"pgcourier_source_oldest_xmin_age_seconds", METRIC_GAUGE, "seconds", "For how long the oldest snapshot has been held, by whomever: so long vacuum is held back, while delivery goes on; 0 without any.", .of_all = value_oldest_xmin},
-    {"pgcourier_outbox_bytes", METRIC_GAUGE, "bytes", "The outbox on disk, with its indexes.", .of_all = value_outbox_bytes},
-    {"pgcourier_outbox_dead_tuples", METRIC_GAUGE, NULL, "Dead rows of the outbox. An estimate of PostgreSQL's.", .of_all = value_dead_tuples},
-    {"pgcourier_outbox_partitions", METRIC_GAUGE, NULL, "Partitions of the outbox.", .of_all = value_partitions},
-    {"pgcourier_outbox_held_bytes", METRIC_GAUGE, "bytes", "Partitions of the outbox that are older than outbox.retention and stay, because they are still needed.", .of_all = value_held_bytes},
-    {"pgcourier_outbox_held_seconds", METRIC_GAUGE, "seconds", "For how long the first of them has stayed beyond outbox.retention; 0 without any.", .of_all = value_held_for},
-    {"pgcourier_outbox_lost_events", METRIC_GAUGE, NULL, "Events dropped by outbox.retention_max in the last 24 hours before a sink had them.", .of_all = value_lost_events},
-    {"pgcourier_outbox_default_bytes", METRIC_GAUGE, "bytes", "Rows in the default partition: of ids that no partition was made for in time.", .of_all = value_default_bytes},
+    {"pgcourier_outbox_bytes", METRIC_GAUGE, "bytes", "The outbox on disk, with its indexes.", .source_path = {"outbox_bytes"}},
+    {"pgcourier_outbox_dead_tuples", METRIC_GAUGE, NULL, "Dead rows of the outbox. An estimate of PostgreSQL's.", .source_path = {"outbox_dead_tuples"}},
+    {"pgcourier_outbox_partitions", METRIC_GAUGE, NULL, "Partitions of the outbox.", .source_path = {"outbox_partitions"}},
+    {"pgcourier_outbox_held_bytes", METRIC_GAUGE, "bytes", "Partitions of the outbox that are older than outbox.retention and stay, because they are still needed.", .source_path = {"retention", "held_bytes"}},
+    {"pgcourier_outbox_held_seconds", METRIC_GAUGE, "seconds", "For how long the first of them has stayed beyond outbox.retention; 0 without any.", .source_path = {"retention", "held_for"}},
+    {"pgcourier_outbox_lost_events", METRIC_GAUGE, NULL, "Events dropped by outbox.retention_max in the last 24 hours before a sink had them.", .source_path = {"retention", "lost_events"}},
+    {"pgcourier_outbox_default_bytes", METRIC_GAUGE, "bytes", "Rows in the default partition: of ids that no partition was made for in time.", .source_path = {"retention", "default_bytes"}},
     {"pgcourier_foreign_locks", METRIC_GAUGE, NULL, "Advisory locks of the relays that another program holds, which keeps the relays from working.", .of_all = value_foreign_locks},
     {"pgcourier_orphaned_cursors", METRIC_GAUGE, NULL, "Sinks that have a place in the outbox and are in no running relay's configuration: they keep events from being removed.", .of_all = value_orphans},
 
@@ -392,6 +393,10 @@ static void write_metric(
                 write_sample(text, NULL, metric->of_all(source));
                 return;
         }
+        if (metric->source_path[0] != NULL) {
+                write_sample(text, NULL, value_at_source(source, metric->source_path));
+                return;
+        }
         if (metric->write != NULL) {
                 metric->write(text, source);
                 return;
@@ -405,7 +410,7 @@ static void write_metric(
                         write_sample(text, labels,
                             metric->of_sink != NULL
                                 ? metric->of_sink(sink)
-                                : value_at_sink(source, sink, metric->look_path));
+                                : value_at_sink(source, sink, metric->sink_path));
         }
 }
 

@@ -17,9 +17,11 @@ static double number(const json_t *value)
         return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-static double of_source(const struct metrics_source *source, const char *name)
+static double number_at(const json_t *object, const char *const path[2])
 {
-        return number(json_object_get(json_object_get(source->look, "source"), name));
+        const json_t *value = json_object_get(object, path[0]);
+
+        return number(path[1] != NULL ? json_object_get(value, path[1]) : value);
 }
 
 double value_seconds(int64_t us)
@@ -27,13 +29,15 @@ double value_seconds(int64_t us)
         return us > 0 ? (double)us / 1e6 : NAN;
 }
 
+double value_at_source(const struct metrics_source *source, const char *const path[2])
+{
+        return number_at(json_object_get(source->look, "source"), path);
+}
+
 double value_at_sink(const struct metrics_source *source, const struct sink_telemetry *sink,
     const char *const path[2])
 {
-        const json_t *value = json_object_get(json_object_get(source->look, "sinks"), sink->name);
-
-        value = json_object_get(value, path[0]);
-        return number(path[1] != NULL ? json_object_get(value, path[1]) : value);
+        return number_at(json_object_get(json_object_get(source->look, "sinks"), sink->name), path);
 }
 
 double value_is_ready(const struct metrics_source *source)
@@ -61,59 +65,12 @@ double value_loaded_at(const struct metrics_source *source)
         return value_seconds(source->telemetry->config.loaded_us);
 }
 
-double value_notify_queue(const struct metrics_source *source)
-{
-        return of_source(source, "notify_queue_usage");
-}
-
 double value_oldest_xmin(const struct metrics_source *source)
 {
         const json_t *holder =
             json_object_get(json_object_get(source->look, "source"), "oldest_xmin");
 
         return json_is_null(holder) ? 0 : number(json_object_get(holder, "age")); /* no holder: 0 */
-}
-
-double value_outbox_bytes(const struct metrics_source *source)
-{
-        return of_source(source, "outbox_bytes");
-}
-
-double value_dead_tuples(const struct metrics_source *source)
-{
-        return of_source(source, "outbox_dead_tuples");
-}
-
-double value_partitions(const struct metrics_source *source)
-{
-        return of_source(source, "outbox_partitions");
-}
-
-static double of_retention(const struct metrics_source *source, const char *name)
-{
-        const json_t *known = json_object_get(source->look, "source");
-
-        return number(json_object_get(json_object_get(known, "retention"), name));
-}
-
-double value_held_bytes(const struct metrics_source *source)
-{
-        return of_retention(source, "held_bytes");
-}
-
-double value_held_for(const struct metrics_source *source)
-{
-        return of_retention(source, "held_for");
-}
-
-double value_lost_events(const struct metrics_source *source)
-{
-        return of_retention(source, "lost_events");
-}
-
-double value_default_bytes(const struct metrics_source *source)
-{
-        return of_retention(source, "default_bytes");
 }
 
 double value_foreign_locks(const struct metrics_source *source)

@@ -22,7 +22,8 @@ struct metrics_source {
         struct process_stats process;
 };
 
-/* As the database knows a sink. The second part of the path may be NULL. */
+/* As the last look saw the database, and a sink in it. The second part of a path may be NULL. */
+double value_at_source(const struct metrics_source *source, const char *const path[2]);
 double value_at_sink(const struct metrics_source *source, const struct sink_telemetry *sink,
     const char *const path[2]);
 
@@ -33,15 +34,7 @@ double value_is_source_up(const struct metrics_source *source);
 double value_reconnects(const struct metrics_source *source);
 double value_is_reload_ok(const struct metrics_source *source);
 double value_loaded_at(const struct metrics_source *source);
-double value_notify_queue(const struct metrics_source *source);
 double value_oldest_xmin(const struct metrics_source *source);
-double value_outbox_bytes(const struct metrics_source *source);
-double value_dead_tuples(const struct metrics_source *source);
-double value_partitions(const struct metrics_source *source);
-double value_held_bytes(const struct metrics_source *source);
-double value_held_for(const struct metrics_source *source);
-double value_lost_events(const struct metrics_source *source);
-double value_default_bytes(const struct metrics_source *source);
 double value_foreign_locks(const struct metrics_source *source);
 double value_orphans(const struct metrics_source *source);
 double value_cpu(const struct metrics_source *source);

@@ -79,7 +79,8 @@ void email_domains_destroy(struct email_domains *domains)
         free(domains);
 }
 
-const char *email_domain_of(const char *recipient)
+/* Of "local@domain"; never NULL. */
+static const char *domain_of(const char *recipient)
 {
         const char *at = strrchr(recipient, '@');
 
@@ -108,7 +109,7 @@ void email_domain_set_init(
 {
         *set = (struct email_domain_set){.names = xcalloc(n_recipients + 1, sizeof *set->names)};
         for (size_t i = 0; i < n_recipients; i++) {
-                const char *name = email_domain_of(recipients[i]);
+                const char *name = domain_of(recipients[i]);
                 if (!has_name(set, name))
                         set->names[set->n++] = lower_case(name);
         }
@@ -283,7 +284,7 @@ static void rest(
 void email_domains_on_refused(struct email_domains *domains, const char *recipient,
     enum smtp_refusal refusal, bool is_first_try, int64_t hint_ms, int64_t now_ms)
 {
-        char *name = lower_case(email_domain_of(recipient));
+        char *name = lower_case(domain_of(recipient));
         struct domain *domain = find(domains, name);
 
         free(name);

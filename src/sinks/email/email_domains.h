@@ -45,9 +45,6 @@ void email_domain_set_init(
     struct email_domain_set *set, char *const *recipients, size_t n_recipients);
 void email_domain_set_deinit(struct email_domain_set *set);
 
-/* The domain of "local@domain"; never NULL. */
-const char *email_domain_of(const char *recipient);
-
 /*
  * May a mail to all of these go now? Then the answer is 0, and the mail counts
  * as under way until email_domains_leave(). Otherwise: the milliseconds to

@@ -1,5 +1,6 @@
 #include "sinks/email/email_headers.h"
 
+#include "base/utf8.h"
 #include "config/url.h"
 #include "sinks/email/email_address.h"
 #include "sinks/email/email_mime.h"
@@ -38,14 +39,6 @@ static const char *name_problem(const char *name, bool has_unsubscribe_url)
         return NULL;
 }
 
-static bool is_ascii(const char *text)
-{
-        for (; *text != '\0'; text++)
-                if ((unsigned char)*text > '~')
-                        return false;
-        return true;
-}
-
 static const char *value_problem(const char *name, const char *value)
 {
         const char *problem = header_text_problem(value);
@@ -57,7 +50,7 @@ static const char *value_problem(const char *name, const char *value)
         if (begins_with(name, "X-"))
                 return NULL;
         /* These have a syntax of their own, in which encoded words mean nothing. */
-        if (!is_ascii(value) || strstr(value, "=?") != NULL)
+        if (!utf8_is_ascii(value) || strstr(value, "=?") != NULL)
                 return "only ASCII without encoded words is allowed in this header";
         if (*value == '\0' || *value == ' ' || value[strlen(value) - 1] == ' ')
                 return "may not be empty, nor begin or end with a blank";

@@ -20,7 +20,8 @@ static bool needs_escape(char byte)
         return (unsigned char)byte < ' ' || byte == '"' || byte == '\\';
 }
 
-void event_json_append_escaped(struct bytes *out, char byte)
+/* A control character, quote or backslash as it stands within a string. */
+static void append_escaped(struct bytes *out, char byte)
 {
         if (byte == '"' || byte == '\\') {
                 bytes_append_text(out, "\\");
@@ -52,7 +53,7 @@ void event_json_append_text(struct bytes *out, const char *text)
                         bytes_append_text(out, REPLACEMENT_CHARACTER);
                         text++;
                 } else if (*text != '\0') {
-                        event_json_append_escaped(out, *text++);
+                        append_escaped(out, *text++);
                 }
         }
         bytes_append_text(out, "\"");
@@ -214,7 +215,7 @@ static void append_compacted(struct bytes *out, const char *json, size_t length)
         for (size_t i = 0; i < length; i++) {
                 char byte = json[i];
                 if (in_string && (unsigned char)byte < ' ')
-                        event_json_append_escaped(out, byte);
+                        append_escaped(out, byte);
                 else if (in_string || (unsigned char)byte > ' ')
                         bytes_append(out, &byte, 1);
                 if (byte == '"' && !is_escaped)

@@ -15,9 +15,6 @@ enum { EVENT_TIME_SIZE = 64 };
 /* A string in its quotes. What is not UTF-8 becomes U+FFFD. */
 void event_json_append_text(struct bytes *out, const char *text);
 
-/* One control character, quote or backslash as it stands within a string. */
-void event_json_append_escaped(struct bytes *out, char byte);
-
 /* Base64 in quotes. */
 void event_json_append_base64(struct bytes *out, const void *data, size_t length);
 

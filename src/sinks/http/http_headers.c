@@ -39,7 +39,8 @@ void http_lines_deinit(struct http_lines *lines)
         *lines = (struct http_lines){0};
 }
 
-void http_lines_clear(struct http_lines *lines)
+/* Keeps the storage, unless it has become large. */
+static void clear_lines(struct http_lines *lines)
 {
         if (lines->text.capacity > KEPT_BYTES)
                 bytes_deinit(&lines->text);
@@ -47,7 +48,8 @@ void http_lines_clear(struct http_lines *lines)
         lines->n_lines = 0;
 }
 
-void http_lines_begin(struct http_lines *lines, const char *name)
+/* Until end_line() the value is appended to lines->text. */
+static void begin_line(struct http_lines *lines, const char *name)
 {
         if (lines->n_lines == lines->n_allocated) {
                 lines->n_allocated = lines->n_allocated > 0 ? 2 * lines->n_allocated : 16;
@@ -59,7 +61,7 @@ void http_lines_begin(struct http_lines *lines, const char *name)
         lines->value_at = lines->text.length;
 }
 
-void http_lines_end(struct http_lines *lines)
+static void end_line(struct http_lines *lines)
 {
         struct bytes *text = &lines->text;
 
@@ -71,14 +73,8 @@ void http_lines_end(struct http_lines *lines)
         bytes_append(text, "", 1);
 }
 
-void http_lines_add(struct http_lines *lines, const char *name, const char *value)
-{
-        http_lines_begin(lines, name);
-        bytes_append_text(&lines->text, value);
-        http_lines_end(lines);
-}
-
-struct curl_slist *http_lines_list(struct http_lines *lines, struct curl_slist *tail)
+/* With `tail` at its end (borrowed; may be NULL). The list is gone with the next change. */
+static struct curl_slist *list_of(struct http_lines *lines, struct curl_slist *tail)
 {
         for (size_t i = lines->n_lines; i > 0; i--) {
                 struct http_line *line = &lines->lines[i - 1];
@@ -151,7 +147,9 @@ enum { MAX_HEADER_BYTES = 256 * 1024 };
 
 static void append(struct header_list *list, const char *name, const char *value)
 {
-        http_lines_add(list->lines, name, value);
+        begin_line(list->lines, name);
+        bytes_append_text(&list->lines->text, value);
+        end_line(list->lines);
 }
 
 static void reject(struct header_list *list, const char *name, const char *why)
@@ -182,7 +180,7 @@ static void append_encoded(
                 reject(list, name, "it holds a line break or another control character");
                 return;
         }
-        http_lines_begin(list->lines, name);
+        begin_line(list->lines, name);
         for (at = value; *at != '\0'; at++) {
                 if (*at > ' ' && *at <= '~' && *at != '%' && (*at != '"' || !is_strict))
                         continue;
@@ -191,7 +189,7 @@ static void append_encoded(
                 plain = at + 1;
         }
         bytes_append(text, plain, (size_t)(at - plain));
-        http_lines_end(list->lines);
+        end_line(list->lines);
 }
 
 static void append_as_is(struct header_list *list, const char *name, const char *value)
@@ -247,10 +245,10 @@ static void append_webhook_headers(struct header_list *list, const struct http_r
         append(list, "webhook-timestamp", timestamp);
         if (head->signing == NULL)
                 return;
-        http_lines_begin(list->lines, http_signing_header(head->signing));
+        begin_line(list->lines, http_signing_header(head->signing));
         http_signing_append(
             head->signing, head->id, head->now_s, head->body, head->body_bytes, &list->lines->text);
-        http_lines_end(list->lines);
+        end_line(list->lines);
 }
 
 struct event_header *http_headers_shown(
@@ -336,7 +334,7 @@ struct curl_slist *http_headers_make(
 {
         struct header_list list = {.lines = lines, .out_rejected = out_rejected};
 
-        http_lines_clear(lines);
+        clear_lines(lines);
         append(&list, "Content-Type", http_content_type(head->config, head->event));
         if (head->config->gzip)
                 append(&list, "Content-Encoding", "gzip");
@@ -349,5 +347,5 @@ struct curl_slist *http_headers_make(
                     lines->text.length, MAX_HEADER_BYTES);
                 list.is_rejected = true;
         }
-        return list.is_rejected ? NULL : http_lines_list(lines, head->fixed);
+        return list.is_rejected ? NULL : list_of(lines, head->fixed);
 }

@@ -18,7 +18,7 @@ struct http_signing;
  */
 struct http_line {
         size_t at;              /* in `text`, which may still move */
-        struct curl_slist node; /* made by http_lines_list() */
+        struct curl_slist node; /* made by list_of() */
 };
 
 /* All zero: empty. */
@@ -31,19 +31,6 @@ struct http_lines {
 };
 
 void http_lines_deinit(struct http_lines *lines);
-
-/* Keeps the storage, unless it has become large. */
-void http_lines_clear(struct http_lines *lines);
-
-void http_lines_add(struct http_lines *lines, const char *name, const char *value);
-
-/* The same in parts: between the two, the value is appended to lines->text. */
-void http_lines_begin(struct http_lines *lines, const char *name);
-void http_lines_end(struct http_lines *lines);
-
-/* The list, for CURLOPT_HTTPHEADER, with `tail` at its end (borrowed; may be NULL). It is gone with
- * the next change. */
-struct curl_slist *http_lines_list(struct http_lines *lines, struct curl_slist *tail);
 
 /* W3C Trace Context: which of an event's headers may be passed on as such. */
 struct http_trace {

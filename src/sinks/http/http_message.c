@@ -52,7 +52,8 @@ bool http_body_can_carry(
         return false;
 }
 
-bool http_body_is_payload(const struct http_config *config)
+/* As it is: then nothing has to be built. */
+static bool body_is_payload(const struct http_config *config)
 {
         return config->batch == NULL &&
                (config->body == HTTP_BODY_RAW || config->body == HTTP_BODY_CLOUDEVENTS);
@@ -188,7 +189,7 @@ static void make_body(struct http_message *message, const struct http_config *co
         struct bytes built = {0};
         struct bytes compressed = {0};
 
-        if (http_body_is_payload(config)) {
+        if (body_is_payload(config)) {
                 message->body = events[0]->payload;
                 message->body_bytes = events[0]->payload_bytes;
         } else {

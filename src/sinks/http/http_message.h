@@ -21,9 +21,6 @@ struct http_target;
 bool http_body_can_carry(
     const struct http_config *config, const struct event *event, struct outcome *out_rejected);
 
-/* Whether the body is the payload as it is: then nothing has to be built. */
-bool http_body_is_payload(const struct http_config *config);
-
 /* The body for a single event, or the array for a batch. */
 void http_body_append(
     const struct http_config *config, const struct event *event, struct bytes *out);

@@ -103,7 +103,8 @@ struct webhook_signer *webhook_signer_create(const char *secret, struct error *e
         return signer;
 }
 
-struct webhook_signer *webhook_signer_create_raw(const char *secret)
+/* The text itself is the key, as GitHub and Stripe have it. */
+static struct webhook_signer *create_raw(const char *secret)
 {
         struct webhook_signer *signer = xcalloc(1, sizeof *signer);
 
@@ -119,7 +120,8 @@ void webhook_signer_destroy(struct webhook_signer *signer)
         free(signer);
 }
 
-void webhook_signer_hash(const struct webhook_signer *signer, const char *prefix, const void *body,
+/* The bare HMAC-SHA256 over `prefix` and then the body. */
+static void make_hash(const struct webhook_signer *signer, const char *prefix, const void *body,
     size_t body_bytes, unsigned char out_hash[static WEBHOOK_HASH_BYTES])
 {
         EVP_MAC_CTX *context = EVP_MAC_CTX_dup(signer->keyed);
@@ -139,7 +141,7 @@ void webhook_signer_sign(const struct webhook_signer *signer, const char *id, in
         unsigned char hash[WEBHOOK_HASH_BYTES];
         char *prefix = xasprintf("%s.%" PRId64 ".", id, timestamp_s);
 
-        webhook_signer_hash(signer, prefix, body, body_bytes, hash);
+        make_hash(signer, prefix, body, body_bytes, hash);
         free(prefix);
         memcpy(out_signature, "v1,", 3);
         EVP_EncodeBlock((unsigned char *)out_signature + 3, hash, sizeof hash);
@@ -166,7 +168,7 @@ struct http_signing *http_signing_create(enum http_signing_scheme scheme,
                 if (scheme == HTTP_SIGNING_STANDARD)
                         signer = webhook_signer_create(secrets[i], error);
                 else if (secrets[i][0] != '\0')
-                        signer = webhook_signer_create_raw(secrets[i]);
+                        signer = create_raw(secrets[i]);
                 else
                         error_set(error, ERROR_CONFIG, "a secret to sign with is empty");
                 if (signer == NULL) {
@@ -229,7 +231,7 @@ static void append_stripe(const struct http_signing *signing, int64_t timestamp_
         snprintf(prefix, sizeof prefix, "%" PRId64 ".", timestamp_s);
         bytes_printf(out, "t=%" PRId64, timestamp_s);
         for (size_t i = 0; i < signing->n_signers; i++) {
-                webhook_signer_hash(signing->signers[i], prefix, body, body_bytes, hash);
+                make_hash(signing->signers[i], prefix, body, body_bytes, hash);
                 bytes_append_text(out, ",v1=");
                 append_hex(out, hash);
         }
@@ -248,7 +250,7 @@ void http_signing_append(const struct http_signing *signing, const char *id, int
                 append_stripe(signing, timestamp_s, body, body_bytes, out_value);
                 return;
         case HTTP_SIGNING_GITHUB:
-                webhook_signer_hash(signing->signers[0], "", body, body_bytes, hash);
+                make_hash(signing->signers[0], "", body, body_bytes, hash);
                 bytes_append_text(out_value, "sha256=");
                 append_hex(out_value, hash);
                 return;

@@ -26,19 +26,12 @@ struct webhook_signer;
  * the secret) and returns NULL. */
 struct webhook_signer *webhook_signer_create(const char *secret, struct error *error);
 
-/* The text itself is the key, as GitHub and Stripe have it. */
-struct webhook_signer *webhook_signer_create_raw(const char *secret);
-
 /* NULL is allowed. */
 void webhook_signer_destroy(struct webhook_signer *signer);
 
 /* `timestamp_s`: unix seconds, the same as in the webhook-timestamp header. */
 void webhook_signer_sign(const struct webhook_signer *signer, const char *id, int64_t timestamp_s,
     const void *body, size_t body_bytes, char out_signature[static WEBHOOK_SIGNATURE_SIZE]);
-
-/* The bare HMAC-SHA256 over `prefix` and then the body. */
-void webhook_signer_hash(const struct webhook_signer *signer, const char *prefix, const void *body,
-    size_t body_bytes, unsigned char out_hash[static WEBHOOK_HASH_BYTES]);
 
 /* NULL with error->kind untouched: nothing is to be signed (no secret, or signing: none). NULL with
  * *error set (ERROR_CONFIG, without the secret): one of the secrets is not valid. */

@@ -63,17 +63,13 @@ void redis_ring_drop_waiting(struct redis_ring *ring)
         ring->n = ring->n_sent;
 }
 
-void redis_keys_start_burst(struct redis_keys *keys)
-{
-        keys->burst++;
-}
-
 void redis_keys_forget_others(struct redis_keys *keys)
 {
         keys->forgotten = keys->burst - 1;
 }
 
-bool redis_keys_add(struct redis_keys *keys, const char *key)
+/* False if it is there already. At most REDIS_BURST_MAX for a burst, and two bursts. */
+static bool add_key(struct redis_keys *keys, const char *key)
 {
         uint64_t hash = hash_text(key);
         uint64_t at = (hash ^ (hash >> 32)) % REDIS_KEYS_PLACES;
@@ -137,7 +133,7 @@ struct redis_burst redis_burst_plan(const struct redis_ring *ring,
         size_t bytes = 0;
         size_t n = 0;
 
-        redis_keys_start_burst(keys);
+        keys->burst++; /* keys of the bursts before stay */
         redis_keys_forget_others(keys);
         for (; n < ring->n && n < max; n++) {
                 const struct attempt *attempt = redis_ring_at(ring, n)->attempt;
@@ -148,7 +144,7 @@ struct redis_burst redis_burst_plan(const struct redis_ring *ring,
                 if (n > 0 && bytes > MAX_BYTES)
                         break;
                 if (!is_watched || is_repeating || attempt->event->key == NULL ||
-                    redis_keys_add(keys, attempt->event->key))
+                    add_key(keys, attempt->event->key))
                         continue;
                 if (n >= MAX_REPEATING)
                         break; /* those before it need no transaction */
@@ -183,7 +179,7 @@ struct redis_burst redis_burst_plan_behind(const struct redis_ring *ring,
 
         if (!may_be_followed(front, policy))
                 return burst;
-        redis_keys_start_burst(keys);
+        keys->burst++; /* keys of the bursts before stay */
         for (; burst.n < n_waiting && burst.n < REDIS_BURST_MAX; burst.n++) {
                 const struct attempt *attempt =
                     redis_ring_at(ring, ring->n_sent + burst.n)->attempt;
@@ -195,7 +191,7 @@ struct redis_burst redis_burst_plan_behind(const struct redis_ring *ring,
                 if (front->bytes + burst.bytes + bytes > MAX_BYTES)
                         break;
                 if (policy->by_key && attempt->event->key != NULL &&
-                    !redis_keys_add(keys, attempt->event->key))
+                    !add_key(keys, attempt->event->key))
                         break;
                 burst.bytes += bytes;
         }

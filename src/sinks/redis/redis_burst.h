@@ -68,15 +68,8 @@ struct redis_keys {
         uint64_t forgotten; /* up to this one */
 };
 
-/* Keys added from here on belong to another burst; those of bursts before stay. */
-void redis_keys_start_burst(struct redis_keys *keys);
-
 /* Forgets those of all bursts but the last one; there was one. */
 void redis_keys_forget_others(struct redis_keys *keys);
-
-/* Adds the key; false if it is there already. At most REDIS_BURST_MAX for a burst, and two
- * bursts. */
-bool redis_keys_add(struct redis_keys *keys, const char *key);
 
 struct redis_burst_policy {
         bool by_key; /* the order of a key is to be kept */

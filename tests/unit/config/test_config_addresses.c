@@ -1,42 +1,21 @@
 /* The keys that hold addresses: what they take, and the words for what they do not. */
-#include "config/config.h"
 #include "config/values.h"
+#include "support/config_steps.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#define HTTP SINK "    http:\n      url: http://h\n"
 
-static struct config *load(const char *text, struct error *error)
-{
-        char path[] = "/tmp/pgcourier-config-XXXXXX";
-        int file = mkstemp(path);
-        struct config *config;
-
-        cr_assert(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
-        close(file);
-        config = config_load(path, error);
-        unlink(path);
-        return config;
-}
-
-#define SINKS "sinks:\n  - name: a\n    topics: [t]\n    http:\n      url: http://h\n"
+TestSuite(config_addresses, .init = make_path, .fini = remove_path);
 
 Test(config_addresses, are_read_as_they_are_written)
 {
-        struct error error = {0};
         struct config *config =
-            load("postgres: {dsn: x}\n"
-                 "relay: {dns_servers: [192.0.2.53, \"[2001:db8::53]:5353\"]}\n" SINKS
-                 "      block_metadata: false\n"
-                 "      allow_networks: [10.0.0.0/8, \"fd12::/16\"]\n"
-                 "      allow_ports: [8443]\n"
-                 "      https_only: true\n",
-                &error);
-        const struct http_config *http;
+            load(PG "relay: {dns_servers: [192.0.2.53, \"[2001:db8::53]:5353\"]}\n" HTTP
+                    "      block_metadata: false\n"
+                    "      allow_networks: [10.0.0.0/8, \"fd12::/16\"]\n"
+                    "      allow_ports: [8443]\n"
+                    "      https_only: true\n");
+        const struct http_config *http = config->sinks[0].http;
 
-        cr_assert(config != NULL, "%s", error.text);
-        http = config->sinks[0].http;
         cr_expect_eq(config->relay.n_dns_servers, 2);
         cr_expect_str_eq(config->relay.dns_servers[1], "[2001:db8::53]:5353");
         cr_expect_not(http->block_metadata);
@@ -50,10 +29,8 @@ Test(config_addresses, are_read_as_they_are_written)
 
 Test(config_addresses, are_guarded_by_default)
 {
-        struct error error = {0};
-        struct config *config = load("postgres: {dsn: x}\n" SINKS, &error);
+        struct config *config = load(PG HTTP);
 
-        cr_assert(config != NULL, "%s", error.text);
         cr_expect(config->sinks[0].http->block_metadata);
         cr_expect_not(config->sinks[0].http->https_only);
         cr_expect_eq(config->sinks[0].http->n_allow_networks, 0);
@@ -64,20 +41,16 @@ Test(config_addresses, are_guarded_by_default)
 
 Test(config_addresses, say_where_they_are_wrong)
 {
-        struct error error = {0};
+        static const struct bad cases[] = {
+            {PG HTTP "      allow_networks: [10.1.0.0/8]\n", "7:24",
+                "sinks[0].http.allow_networks[0]: has bits set"},
+            {PG HTTP "      allow_ports: [443, 0]\n", "7:26",
+                "allow_ports[1]: is not a port; allowed: 1 to 65535"},
+            {PG "relay: {dns_servers: [dns.example]}\n" HTTP, "2:23",
+                "dns_servers[0]: is not the address of a name server"},
+        };
 
-        cr_expect_null(
-            load("postgres: {dsn: x}\n" SINKS "      allow_networks: [10.1.0.0/8]\n", &error));
-        cr_expect(
-            strstr(error.text, ":7:24: sinks[0].http.allow_networks[0]: has bits set") != NULL,
-            "%s", error.text);
-        cr_expect_null(load("postgres: {dsn: x}\n" SINKS "      allow_ports: [443, 0]\n", &error));
-        cr_expect(strstr(error.text, "allow_ports[1]: is not a port; allowed: 1 to 65535") != NULL,
-            "%s", error.text);
-        cr_expect_null(
-            load("postgres: {dsn: x}\nrelay: {dns_servers: [dns.example]}\n" SINKS, &error));
-        cr_expect(strstr(error.text, "dns_servers[0]: is not the address of a name server") != NULL,
-            "%s", error.text);
+        REFUSE_ALL(cases);
 }
 
 Test(config_addresses, name_servers_by_address_and_port)

@@ -1,71 +1,32 @@
 /* The rules between the keys of an http sink. */
-#include "base/alloc.h"
-#include "config/config.h"
-
-#include <criterion/criterion.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "support/config_steps.h"
 
 #define SECRET "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 #define OTHER  "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-static char *file_of(const char *text)
-{
-        char *path = xstrdup("/tmp/pgcourier-http-config-XXXXXX");
-        int file = mkstemp(path);
+#define HTTP(keys) PG SINK "    http:\n      {" keys "}\n"
 
-        cr_assert(file >= 0);
-        cr_assert_eq(write(file, text, strlen(text)), (ssize_t)strlen(text));
-        close(file);
-        return path;
+static void refuse_http(const char *keys, const char *words)
+{
+        refuse(NULL, words, HTTP("%s"), keys);
 }
 
-static struct config *load(const char *http, struct error *error)
-{
-        char *text =
-            xasprintf("postgres: {dsn: x}\nsinks:\n  - name: a\n    topics: [t]\n    http:\n"
-                      "      {%s}\n",
-                http);
-        char *path = file_of(text);
-        struct config *config = config_load(path, error);
-
-        unlink(path);
-        free(path);
-        free(text);
-        return config;
-}
-
-static void refuse(const char *http, const char *words)
-{
-        struct error error = {.kind = ERROR_NONE};
-        struct config *config = load(http, &error);
-
-        cr_expect_null(config, "accepted: %s", http);
-        cr_expect(strstr(error.text, words) != NULL, "%s: %s", http, error.text);
-        cr_expect(strstr(error.text, "hunter2") == NULL, "%s", error.text);
-        config_free(config);
-}
+TestSuite(config_http, .init = make_path, .fini = remove_path);
 
 Test(config_http, reads_every_key_of_requests)
 {
-        char *file = file_of(SECRET "\n\n" OTHER "\n");
-        char *text = xasprintf(
-            "url: http://h, secrets_file: %s, signing: standard, set_headers: [{name: a, value: "
-            "b}],"
-            "auth: {user: u, password: p}, body: cloudevents-structured, source: /shop,"
-            "batch: {events: 7, linger: 0}, on_410: dead, accept_409: true, http_version: 2,"
-            "gzip: true, proxy: \"http://u:p@proxy:3128\", cert_file: /etc/passwd, key_file: "
-            "/etc/passwd",
-            file);
-        struct error error = {.kind = ERROR_NONE};
-        struct config *config = load(text, &error);
-        const struct http_config *http;
+        static const char secrets[] = SECRET "\n\n" OTHER "\n";
+        char *file = make_file(secrets, strlen(secrets));
+        struct config *config =
+            load(HTTP("url: http://h, secrets_file: %s, signing: standard,"
+                      "set_headers: [{name: a, value: b}], auth: {user: u, password: p},"
+                      "body: cloudevents-structured, source: /shop, batch: {events: 7, linger: 0},"
+                      "on_410: dead, accept_409: true, http_version: 2, gzip: true,"
+                      "proxy: \"http://u:p@proxy:3128\","
+                      "cert_file: /etc/passwd, key_file: /etc/passwd"),
+                file);
+        const struct http_config *http = config->sinks[0].http;
 
-        cr_assert_not_null(config, "%s", error.text);
-        http = config->sinks[0].http;
         cr_expect_eq(http->n_secrets, 2);
         cr_expect_str_eq(http->secrets[0], SECRET);
         cr_expect_str_eq(http->secrets[1], OTHER);
@@ -83,82 +44,77 @@ Test(config_http, reads_every_key_of_requests)
         cr_expect(http->gzip);
         cr_expect_not(http->fresh_connections);
         config_free(config);
-        unlink(file);
-        free(file);
-        free(text);
+        remove_file(file);
 }
 
 Test(config_http, takes_one_url_or_the_table)
 {
-        struct error error = {.kind = ERROR_NONE};
-        struct config *config = load("endpoints: table, signing: stripe", &error);
+        struct config *config = load(HTTP("endpoints: table, signing: stripe"));
 
-        cr_assert_not_null(config, "%s", error.text);
         cr_expect_eq(config->sinks[0].http->endpoints, HTTP_ENDPOINTS_TABLE);
         cr_expect_null(config->sinks[0].http->url);
         config_free(config);
 
-        refuse("gzip: true", "http.url: is required, or url_file, or endpoints: table");
-        refuse("url: http://h, endpoints: table", "http.endpoints: is table while url is given");
-        refuse("endpoints: table, secret: " SECRET, "http.secret: is given with endpoints: table");
-        refuse("endpoints: table, secrets: [" SECRET "]", "http.secrets: is given with endpoints");
-        refuse("endpoints: table, auth: {bearer: hunter2}", "http.auth: is given with endpoints");
+        refuse_http("gzip: true", "http.url: is required, or url_file, or endpoints: table");
+        refuse_http(
+            "url: http://h, endpoints: table", "http.endpoints: is table while url is given");
+        refuse_http(
+            "endpoints: table, secret: " SECRET, "http.secret: is given with endpoints: table");
+        refuse_http(
+            "endpoints: table, secrets: [" SECRET "]", "http.secrets: is given with endpoints");
+        refuse_http(
+            "endpoints: table, auth: {bearer: hunter2}", "http.auth: is given with endpoints");
 }
 
 Test(config_http, refuses_secrets_that_could_not_sign)
 {
-        char *file = file_of(SECRET "\nhunter2\n");
-        char *empty = file_of("");
-        char *none = xasprintf("url: http://h, secrets_file: %s", empty);
-        char *text = xasprintf("url: http://h, secrets_file: %s", file);
-        char *both = xasprintf("url: http://h, secrets: [" SECRET "], secrets_file: %s", file);
-        char *github = xasprintf("url: http://h, signing: github, secrets_file: %s", file);
-        struct error error = {.kind = ERROR_NONE};
-        struct config *config = load(github, &error);
+        static const char secrets[] = SECRET "\n" CANARY "\n";
+        char *file = make_file(secrets, strlen(secrets));
+        char *empty = make_file("", 0);
 
-        cr_expect_not_null(config, "%s", error.text);
-        config_free(config);
-        refuse(text, "http.secrets_file[1]: is not a signing secret");
-        refuse(both, "http.secrets_file: is given together with secrets");
-        refuse(none, "names a file without a line");
-        refuse("url: http://h, secrets_file: /nonexistent", "cannot be read: No such file");
-        refuse("url: http://h, secret: hunter2", "http.secret: is not a signing secret");
-        refuse(
+        config_free(load(HTTP("url: http://h, signing: github, secrets_file: %s"), file));
+        refuse(NULL, "http.secrets_file[1]: is not a signing secret",
+            HTTP("url: http://h, secrets_file: %s"), file);
+        refuse(NULL, "http.secrets_file: is given together with secrets",
+            HTTP("url: http://h, secrets: [" SECRET "], secrets_file: %s"), file);
+        refuse(NULL, "names a file without a line", HTTP("url: http://h, secrets_file: %s"), empty);
+        refuse_http("url: http://h, secrets_file: /nonexistent", "cannot be read: No such file");
+        refuse_http("url: http://h, secret: hunter2", "http.secret: is not a signing secret");
+        refuse_http(
             "url: http://h, secrets: [" SECRET ", hunter2]", "http.secrets[1]: is not a signing");
-        refuse("url: http://h, secret: " SECRET ", secrets: [" SECRET "]", "together with secret");
-        refuse("url: http://h, signing: none, secret: " SECRET, "is none while there is a secret");
-        refuse("url: http://h, signing: github", "http.signing: is given without a secret");
-        unlink(file);
-        unlink(empty);
-        free(file);
-        free(empty);
-        free(none);
-        free(text);
-        free(both);
-        free(github);
+        refuse_http(
+            "url: http://h, secret: " SECRET ", secrets: [" SECRET "]", "together with secret");
+        refuse_http(
+            "url: http://h, signing: none, secret: " SECRET, "is none while there is a secret");
+        refuse_http("url: http://h, signing: github", "http.signing: is given without a secret");
+        remove_file(file);
+        remove_file(empty);
 }
 
 Test(config_http, refuses_what_does_not_go_together)
 {
-        refuse("url: http://h, auth: {user: u}", "http.auth.user: is given without password");
-        refuse("url: http://h, auth: {password: hunter2}",
+        refuse_http("url: http://h, auth: {user: u}", "http.auth.user: is given without password");
+        refuse_http("url: http://h, auth: {password: hunter2}",
             "http.auth.password: is given without user");
-        refuse("url: http://h, auth: {user: u, password: hunter2, bearer: hunter2}",
+        refuse_http("url: http://h, auth: {user: u, password: hunter2, bearer: hunter2}",
             "http.auth.bearer: is given together");
-        refuse("url: http://h, auth: {user: \"a:b\", password: hunter2}", "holds a colon");
-        refuse("url: http://h, auth: {bearer: \"hunter2 x\"}", "is not a bearer token");
-        refuse(
+        refuse_http("url: http://h, auth: {user: \"a:b\", password: hunter2}", "holds a colon");
+        refuse_http("url: http://h, auth: {bearer: \"hunter2 x\"}", "is not a bearer token");
+        refuse_http(
             "url: http://h, cert_file: /etc/passwd", "http.cert_file: is given without key_file");
-        refuse("url: http://h, key_file: /etc/passwd", "http.key_file: is given without cert_file");
-        refuse("url: http://h, http_version: 2, fresh_connections: true", "http_version: 2");
-        refuse("url: http://h, http_version: 3", "1.1, 2");
-        refuse("url: http://h, body: cloudevents, batch: {}", "http.batch: cannot go with body");
-        refuse(
+        refuse_http(
+            "url: http://h, key_file: /etc/passwd", "http.key_file: is given without cert_file");
+        refuse_http("url: http://h, http_version: 2, fresh_connections: true", "http_version: 2");
+        refuse_http("url: http://h, http_version: 3", "1.1, 2");
+        refuse_http(
+            "url: http://h, body: cloudevents, batch: {}", "http.batch: cannot go with body");
+        refuse_http(
             "url: http://h, set_headers: [{name: \"a b\", value: x}]", "not the name of an HTTP");
-        refuse("url: http://h, set_headers: [{name: a, value: \"hunter2 \"}]", "ends with a space");
-        refuse("url: http://h, set_headers: [{name: a}]", "value: is required, or value_file");
-        refuse("url: http://h, source: \"a b\"", "is not a URI reference");
-        refuse("url: http://h, proxy: \"http://me:hunter2@h\"", "lacks its host or its port");
-        refuse("url: http://h, proxy: \"socks5://me:hunter2@h:1\"", "unknown scheme");
-        refuse("url: http://h, proxy: \"http://me:hunter2@h:1/x\"", "after its port");
+        refuse_http(
+            "url: http://h, set_headers: [{name: a, value: \"hunter2 \"}]", "ends with a space");
+        refuse_http("url: http://h, set_headers: [{name: a}]", "value: is required, or value_file");
+        refuse_http("url: http://h, source: \"a b\"", "is not a URI reference");
+        refuse_http("url: http://h, proxy: \"http://me:hunter2@h\"", "lacks its host or its port");
+        refuse_http("url: http://h, proxy: \"socks5://me:hunter2@h:1\"", "unknown scheme");
+        refuse_http("url: http://h, proxy: \"http://me:hunter2@h:1/x\"", "after its port");
 }

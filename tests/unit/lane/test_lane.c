@@ -1,14 +1,5 @@
 /* What a lane reads and what it settles. */
-#include "support/lane_rig.h"
-
-#include <criterion/criterion.h>
-
-static struct lane_rig rig;
-
-static void open_rig(void)
-{
-        lane_rig_open(&rig, &lane_rig_policy);
-}
+#include "support/lane_steps.h"
 
 static void open_with(uint32_t max_in_flight, uint64_t max_in_flight_bytes)
 {
@@ -17,17 +8,6 @@ static void open_with(uint32_t max_in_flight, uint64_t max_in_flight_bytes)
         policy.max_in_flight = max_in_flight;
         policy.max_in_flight_bytes = max_in_flight_bytes;
         lane_rig_open(&rig, &policy);
-}
-
-static void close_rig(void)
-{
-        lane_rig_close(&rig);
-}
-
-static void deliver(int64_t id)
-{
-        cr_assert_eq(lane_rig_start(&rig), id);
-        lane_rig_finish(&rig, id, OUTCOME_DELIVERED);
 }
 
 static void deliver_from_to(int64_t first, int64_t last)
@@ -220,7 +200,7 @@ Test(lane_settling, waits_until_the_frame_has_its_xid)
 Test(lane_settling, does_not_pass_a_hole)
 {
         lane_rig_read(&rig, "- - -");
-        cr_assert_eq(lane_rig_start(&rig), 1);
+        start(1);
         deliver(2);
         deliver(3);
         rig.now_ms += 1000;

@@ -1,34 +1,12 @@
 /* Which attempt a lane starts next, and what it makes of how one ended. */
-#include "support/lane_rig.h"
-
-#include <criterion/criterion.h>
-
-static struct lane_rig rig;
-
-static void open_rig(void)
-{
-        lane_rig_open(&rig, &lane_rig_policy);
-}
-
-static void open_keeping_order(void)
-{
-        struct lane_policy policy = lane_rig_policy;
-
-        policy.sink_keeps_order = true;
-        lane_rig_open(&rig, &policy);
-}
-
-static void close_rig(void)
-{
-        lane_rig_close(&rig);
-}
+#include "support/lane_steps.h"
 
 /* Starts all that may start; they are exactly first to last, in this order. */
 static void expect_starts(int64_t first, int64_t last)
 {
         for (int64_t id = first; id <= last; id++)
-                cr_assert_eq(lane_rig_start(&rig), id);
-        cr_assert_eq(lane_rig_start(&rig), 0);
+                start(id);
+        start(0);
 }
 
 static void deliver_all_in_flight(int64_t first, int64_t last)
@@ -162,8 +140,8 @@ Test(lane_ordered_sink, has_many_of_a_key_in_flight)
 Test(lane_ordered_sink, gets_one_at_a_time_after_a_failure_and_many_again_after_that)
 {
         lane_rig_read(&rig, "a a a a");
-        cr_assert_eq(lane_rig_start(&rig), 1);
-        cr_assert_eq(lane_rig_start(&rig), 2);
+        start(1);
+        start(2);
         lane_rig_finish(&rig, 1, OUTCOME_RETRY);
         lane_rig_finish(&rig, 2, OUTCOME_RETRY);
         cr_expect_eq(lane_rig_start(&rig), 0);
@@ -315,7 +293,7 @@ Test(lane_outage, costs_no_attempt)
 Test(lane_outage, stops_the_lane_until_a_single_probe_succeeds)
 {
         lane_rig_read(&rig, "- - - -");
-        cr_assert_eq(lane_rig_start(&rig), 1);
+        start(1);
         lane_rig_finish(&rig, 1, OUTCOME_SINK_DOWN);
         cr_expect_eq(lane_rig_start(&rig), 0);
         cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 200);
@@ -415,7 +393,7 @@ Test(lane_outage, is_ended_by_any_answer_of_the_peer)
 Test(lane_retry, is_not_what_a_cancelled_attempt_needs)
 {
         lane_rig_read(&rig, "a a -");
-        cr_assert_eq(lane_rig_start(&rig), 1);
+        start(1);
         cr_expect_eq(lane_rig_finish(&rig, 1, OUTCOME_CANCELLED), 0);
         cr_expect_eq(rig.lane.breaker.state, BREAKER_CLOSED);
 

@@ -1,48 +1,11 @@
 /* What is given up, and that those behind it wait until that is written: before that the next owner
  * of the lane could still deliver it. */
-#include "support/lane_rig.h"
-
-#include <criterion/criterion.h>
-
-static struct lane_rig rig;
-
-static void open_rig(void)
-{
-        lane_rig_open(&rig, &lane_rig_policy);
-}
-
-static void close_rig(void)
-{
-        lane_rig_close(&rig);
-}
-
-static void start(int64_t id)
-{
-        int64_t started = lane_rig_start(&rig);
-
-        cr_assert_eq(started, id, "%lld starts instead of %lld", (long long)started, (long long)id);
-}
-
-static void deliver(int64_t id)
-{
-        start(id);
-        lane_rig_finish(&rig, id, OUTCOME_DELIVERED);
-}
+#include "support/lane_steps.h"
 
 static void reject(int64_t id)
 {
         start(id);
         lane_rig_finish(&rig, id, OUTCOME_REJECTED);
-}
-
-/* The first of "a a a" has failed, and its key is parked. */
-static void park_a_key(void)
-{
-        lane_rig_read(&rig, "a a a");
-        start(1);
-        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
-        lane_rig_settle(&rig);
-        cr_assert_str_eq(lane_rig_rows(&rig), "1:retry 2:blocked 3:blocked");
 }
 
 /* Asked for at once: no time passes. */
@@ -246,16 +209,6 @@ Test(lane_dead, is_waited_for_when_it_was_skipped_by_hand)
         cr_assert_eq(lane_rig_read_parked(&rig), 2);
         deliver(2);
         deliver(3);
-}
-
-/* 1 of "a b a" is late and to be parked, which is not written yet. */
-static void decide_to_park_a_slow_one(void)
-{
-        lane_rig_read(&rig, "a b a");
-        start(1);
-        deliver(2);
-        rig.now_ms += 1000;
-        cr_assert_eq(lane_rig_wants_settle(&rig), -1, "in a moment");
 }
 
 /* One verdict takes the other's place. */

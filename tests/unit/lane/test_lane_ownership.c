@@ -1,26 +1,6 @@
 /* How a lane is owned, lost and brought to rest. */
 #include "base/alloc.h"
-#include "support/lane_rig.h"
-
-#include <criterion/criterion.h>
-
-static struct lane_rig rig;
-
-static void open_rig(void)
-{
-        lane_rig_open(&rig, &lane_rig_policy);
-}
-
-static void close_rig(void)
-{
-        lane_rig_close(&rig);
-}
-
-static void deliver(int64_t id)
-{
-        cr_assert_eq(lane_rig_start(&rig), id);
-        lane_rig_finish(&rig, id, OUTCOME_DELIVERED);
-}
+#include "support/lane_steps.h"
 
 TestSuite(lane_ownership, .init = open_rig, .fini = close_rig);
 
@@ -44,8 +24,8 @@ Test(lane_ownership, begins_anew_at_the_durable_cursor)
 Test(lane_ownership, waits_for_what_is_in_flight_when_it_is_lost)
 {
         lane_rig_read(&rig, "a b c");
-        cr_assert_eq(lane_rig_start(&rig), 1);
-        cr_assert_eq(lane_rig_start(&rig), 2);
+        start(1);
+        start(2);
 
         lane_lose(&rig.lane);
         cr_expect_eq(rig.lane.state, LANE_LEAVING);
@@ -93,8 +73,8 @@ Test(lane_ownership, may_be_lost_when_nobody_owns_it)
 Test(lane_ownership, starts_nothing_while_draining_and_comes_to_rest)
 {
         lane_rig_read(&rig, "- - -");
-        cr_assert_eq(lane_rig_start(&rig), 1);
-        cr_assert_eq(lane_rig_start(&rig), 2);
+        start(1);
+        start(2);
         lane_drain(&rig.lane);
         lane_ring(&rig.lane);
         cr_expect_not(lane_rig_wants_page(&rig));

@@ -1,42 +1,5 @@
 /* What is taken out of the stream, and how it comes back. */
-#include "support/lane_rig.h"
-
-#include <criterion/criterion.h>
-
-static struct lane_rig rig;
-
-static void open_rig(void)
-{
-        lane_rig_open(&rig, &lane_rig_policy);
-}
-
-static void close_rig(void)
-{
-        lane_rig_close(&rig);
-}
-
-static void start(int64_t id)
-{
-        int64_t started = lane_rig_start(&rig);
-
-        cr_assert_eq(started, id, "%lld starts instead of %lld", (long long)started, (long long)id);
-}
-
-static void deliver(int64_t id)
-{
-        start(id);
-        lane_rig_finish(&rig, id, OUTCOME_DELIVERED);
-}
-
-/* The first of "a a a" has failed, and its key is parked. */
-static void park_a_key(void)
-{
-        lane_rig_read(&rig, "a a a");
-        start(1);
-        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
-        lane_rig_settle(&rig);
-        cr_assert_str_eq(lane_rig_rows(&rig), "1:retry 2:blocked 3:blocked");
-}
+#include "support/lane_steps.h"
 
 TestSuite(lane_parking, .init = open_rig, .fini = close_rig);
 TestSuite(lane_slow, .init = open_rig, .fini = close_rig);
@@ -271,16 +234,6 @@ Test(lane_slow, may_end_while_it_is_being_parked)
         lane_rig_settle(&rig);
         cr_expect_str_eq(lane_rig_rows(&rig), "");
         cr_expect_eq(rig.pages.n_held, 0);
-}
-
-/* 1 of "a b a" is late and to be parked, which is not written yet. */
-static void decide_to_park_a_slow_one(void)
-{
-        lane_rig_read(&rig, "a b a");
-        start(1);
-        deliver(2);
-        rig.now_ms += 1000;
-        cr_assert_eq(lane_rig_wants_settle(&rig), -1, "in a moment");
 }
 
 Test(lane_slow, is_charged_when_it_fails_before_it_is_written_that_it_is_parked)

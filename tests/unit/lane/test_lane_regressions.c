@@ -1,40 +1,5 @@
 /* What the simulator once found broken, each as the shortest history that shows it. */
-#include "support/lane_rig.h"
-
-#include <criterion/criterion.h>
-
-static struct lane_rig rig;
-
-static void open_rig(void)
-{
-        lane_rig_open(&rig, &lane_rig_policy);
-}
-
-static void open_keeping_order(void)
-{
-        struct lane_policy policy = lane_rig_policy;
-
-        policy.sink_keeps_order = true;
-        lane_rig_open(&rig, &policy);
-}
-
-static void close_rig(void)
-{
-        lane_rig_close(&rig);
-}
-
-static void start(int64_t id)
-{
-        int64_t started = lane_rig_start(&rig);
-
-        cr_assert_eq(started, id, "%lld starts instead of %lld", (long long)started, (long long)id);
-}
-
-static void deliver(int64_t id)
-{
-        start(id);
-        lane_rig_finish(&rig, id, OUTCOME_DELIVERED);
-}
+#include "support/lane_steps.h"
 
 static void read_back(int n_rows)
 {

@@ -1,32 +1,5 @@
 /* Whose fault it is that an attempt failed: the event's, or the destination's? */
-#include "support/lane_rig.h"
-
-#include <criterion/criterion.h>
-
-static struct lane_rig rig;
-
-static void open_rig(void)
-{
-        lane_rig_open(&rig, &lane_rig_policy);
-}
-
-static void close_rig(void)
-{
-        lane_rig_close(&rig);
-}
-
-static void start(int64_t id)
-{
-        int64_t started = lane_rig_start(&rig);
-
-        cr_assert_eq(started, id, "%lld starts instead of %lld", (long long)started, (long long)id);
-}
-
-static void deliver(int64_t id)
-{
-        start(id);
-        lane_rig_finish(&rig, id, OUTCOME_DELIVERED);
-}
+#include "support/lane_steps.h"
 
 TestSuite(lane_suspicion, .init = open_rig, .fini = close_rig);
 
