@@ -74,7 +74,7 @@ Test(redis_sink, delivers_a_burst_once_and_in_order)
         redis_server_destroy(&server);
 }
 
-Test(redis_sink, delivers_what_starts_while_others_finish)
+Test(redis_sink, delivers_events_that_start_while_others_finish)
 {
         struct redis_server server;
         struct rig rig;

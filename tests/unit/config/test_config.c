@@ -1135,7 +1135,7 @@ static void remove_secret_file(char *name)
         free(name);
 }
 
-Test(config, calls_a_forbidden_file_a_matter_of_permission)
+Test(config, names_a_missing_permission_to_read_a_file)
 {
         char *file = secret_file("x", 1);
         char *text = xasprintf("postgres: {dsn_file: %s}\n", file);
@@ -1160,7 +1160,7 @@ static char *replace_path(const char *text, const char *name)
 }
 
 /* To open one waits for its writer. */
-Test(config, waits_for_no_named_pipe)
+Test(config, refuses_a_named_pipe_without_waiting)
 {
         static const struct {
                 const char *format;
@@ -1239,7 +1239,7 @@ Test(config, refuses_files_that_hold_no_single_line_of_text)
         }
 }
 
-Test(config, refuses_bad_twins_of_secrets)
+Test(config, refuses_bad_secret_files_and_a_secret_given_twice)
 {
         char *file = secret_file(CANARY, strlen(CANARY));
         char *both = xasprintf("postgres: {dsn: %s, dsn_file: %s}\n", CANARY, file);
