@@ -21,7 +21,7 @@ if(GZIP)
   endforeach()
   install(FILES contrib/pgcourier.yaml DESTINATION /etc/pgcourier PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ
     COMPONENT debian_pgcourier EXCLUDE_FROM_ALL)
-  # For LoadCredential: files that the service sees and nobody else.
+  # For LoadCredential: files that only the service sees.
   install(DIRECTORY DESTINATION /etc/pgcourier/secrets DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE
     OWNER_EXECUTE COMPONENT debian_pgcourier EXCLUDE_FROM_ALL)
 endif()

@@ -27,7 +27,7 @@ install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 install(FILES contrib/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/contrib COMPONENT runtime)
 install(DIRECTORY contrib/prometheus contrib/grafana DESTINATION ${CMAKE_INSTALL_DOCDIR}/contrib COMPONENT runtime)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
-# Empty, for modules; whoever else may write here may run anything as pgcourier.
+# Empty, for modules; another user with write access could run anything as pgcourier.
 install(CODE "set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${PGCOURIER_MODULE_SUBFOLDER}\")
   file(MAKE_DIRECTORY \"\${folder}\")
   file(CHMOD \"\${folder}\" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE

@@ -24,7 +24,7 @@
 enum wakeup_cause {
         WAKEUP_BY_NOTIFY,  /* a writer rang */
         WAKEUP_BY_POLL,    /* it was time to, because no writer would ring (or with wakeup: poll) */
-        WAKEUP_BY_TIMER,   /* the sweep, which looks whether anybody rang or not */
+        WAKEUP_BY_TIMER,   /* the sweep, which looks with or without a ring */
         WAKEUP_BY_CONTROL, /* an operator changed what is paused, parked or scheduled */
 };
 #define WAKEUP_CAUSES 4

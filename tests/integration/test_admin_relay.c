@@ -152,7 +152,7 @@ static bool is_unknown(void *context)
 }
 
 /* When a look begins the one before it is over, and with it the state was taken. */
-Test(admin_unasked, knows_since_when_a_sink_is_as_it_is_and_what_it_does_not_know)
+Test(admin_unasked, shows_since_when_a_sink_is_in_its_state_and_what_is_unknown)
 {
         char *began, *sql;
         json_t *status;

@@ -90,14 +90,14 @@ static void expect_token_needed(enum route_access from)
         cr_expect_geq(n_needed, 6, "the table has lost its routes");
 }
 
-Test(admin_routes, change_something_only_for_who_has_the_token)
+Test(admin_routes, change_something_only_with_the_token)
 {
         start("127.0.0.1", ", token: " ADMIN_TOKEN);
 
         expect_token_needed(ACCESS_OPERATOR);
 }
 
-Test(admin_routes, show_something_to_others_only_with_the_token)
+Test(admin_routes, show_something_to_other_machines_only_with_the_token)
 {
         start("0.0.0.0", ", token: " ADMIN_TOKEN);
 
@@ -105,7 +105,7 @@ Test(admin_routes, show_something_to_others_only_with_the_token)
 }
 
 /* The table says itself what is open: that must be what tells nothing, and nothing that changes. */
-Test(admin_routes, are_open_where_nothing_is_told)
+Test(admin_routes, are_open_where_they_show_no_data)
 {
         static const char *const open[] = {"/livez", "/readyz", "/", "/page/*"};
 

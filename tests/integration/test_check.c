@@ -89,7 +89,7 @@ Test(check, says_where_the_file_is_wrong)
         free(path);
 }
 
-Test(check, is_content_with_a_good_setup)
+Test(check, accepts_a_good_setup)
 {
         char *dsn = postgres_new_database(postgres_shared());
         char *relay_dsn = dsn_as_user(dsn, "relay");
@@ -325,7 +325,7 @@ Test(check, asks_the_name_servers_of_the_configuration)
         dns_server_destroy(names);
 }
 
-Test(check, keeps_its_findings_out_of_the_connection)
+Test(check, writes_no_finding_into_the_connection_when_its_output_is_closed)
 {
         char *dsn = postgres_new_database(postgres_shared());
         char *config_path = write_config(dsn, ONE_SINK);

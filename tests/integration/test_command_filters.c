@@ -124,7 +124,7 @@ Test(command_filters, replay_ends_where_a_filter_takes_too_long_for_all)
 }
 
 /* Two in a row are left out, and those before and behind them come, each once and in order. */
-Test(command_filters, replay_leaves_out_what_a_filter_takes_too_long_for)
+Test(command_filters, replay_leaves_out_an_event_that_a_filter_takes_too_long_for)
 {
         start_with_history(20);
         set_filter("$.n != 4 \\&\\& (($.n != 8 \\&\\& $.n != 9) || " DEAR ")");

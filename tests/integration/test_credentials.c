@@ -67,7 +67,7 @@ static void rotate_in_postgres(void)
             " FROM pg_stat_activity WHERE usename = 'relay'");
 }
 
-Test(credentials, of_postgres_are_read_again_before_anybody_is_told)
+Test(credentials, of_postgres_are_read_again_before_an_error_is_logged)
 {
         struct relay_process *relay = start_with_file_for_postgres();
 
@@ -92,7 +92,7 @@ static bool status_says(void *text)
         return says;
 }
 
-Test(credentials, of_postgres_are_told_of_until_they_are_right)
+Test(credentials, of_postgres_are_reported_until_they_are_right)
 {
         struct relay_process *relay = start_with_file_for_postgres();
         struct program_run run;
@@ -225,7 +225,7 @@ static struct relay_process *start_with_file_for_redis(void)
         return relay;
 }
 
-Test(credentials, of_redis_are_read_again_before_anybody_is_told)
+Test(credentials, of_redis_are_read_again_before_an_error_is_logged)
 {
         struct relay_process *relay = start_with_file_for_redis();
 
@@ -242,7 +242,7 @@ Test(credentials, of_redis_are_read_again_before_anybody_is_told)
         relay_destroy(relay);
 }
 
-Test(credentials, of_redis_are_told_of_until_they_are_right)
+Test(credentials, of_redis_are_reported_until_they_are_right)
 {
         struct relay_process *relay = start_with_file_for_redis();
 

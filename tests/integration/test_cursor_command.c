@@ -62,7 +62,7 @@ Test(cursor_command, lists_how_far_each_lane_is_and_names_the_orphans)
             "old     7 acme          10     40 2026-01-01T00:00:00Z \n");
 }
 
-Test(cursor_command, tells_who_owns_a_lane_and_a_receivers_by_the_sinks_own)
+Test(cursor_command, names_the_owner_of_a_sinks_lane_and_of_its_receivers_lanes)
 {
         char *dsn = xasprintf("%s application_name=me", rig.dsn);
         PGconn *owner = database_connect(dsn);

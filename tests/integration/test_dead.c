@@ -320,7 +320,7 @@ Test(dead, lists_of_any_length_come_page_by_page)
         program_run_free(&run);
 }
 
-Test(dead, an_empty_list_is_told_and_an_error_only_on_demand)
+Test(dead, an_empty_list_is_reported_and_an_error_only_on_demand)
 {
         struct program_run run = DEAD("list");
 

@@ -116,7 +116,7 @@ Test(dead_redrive, keeps_the_order_in_which_they_died)
         free(order);
 }
 
-Test(dead_redrive, keeps_one_whose_event_is_parked_already)
+Test(dead_redrive, keeps_a_dead_letter_whose_event_is_parked_already)
 {
         struct program_run run;
 
@@ -135,7 +135,7 @@ Test(dead_redrive, keeps_one_whose_event_is_parked_already)
         cr_expect_eq(count("parked"), 2);
 }
 
-Test(dead_redrive, of_two_of_one_delivery_moves_one)
+Test(dead_redrive, moves_one_of_two_dead_letters_of_a_delivery)
 {
         struct program_run run;
 
@@ -202,7 +202,7 @@ Test(dead_redrive, a_dry_run_counts_and_changes_nothing)
         PQfinish(listener);
 }
 
-Test(dead_redrive, many_at_once_need_a_word)
+Test(dead_redrive, many_at_once_need_a_confirmation)
 {
         insert_dead_letter(&rig, NULL);
         insert_dead_letter(&rig, NULL);
@@ -240,7 +240,7 @@ Test(dead_redrive, asks_at_a_terminal)
         program_run_free(&run);
 }
 
-Test(dead_redrive, drops_what_is_meant_and_nothing_else)
+Test(dead_redrive, drops_only_the_chosen_dead_letters)
 {
         insert_dead_letter(&rig, NULL);
         insert_dead_letter(&rig, "sink = 'web'");
@@ -264,7 +264,7 @@ Test(dead_redrive, goes_on_over_more_than_a_batch)
 }
 
 /* While it works others take some of what it counted, and a relay gives up more. */
-Test(dead_redrive, takes_none_that_died_after_it_began)
+Test(dead_redrive, takes_no_dead_letter_written_after_it_began)
 {
         struct process process;
         PGconn *holder;

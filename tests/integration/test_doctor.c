@@ -68,7 +68,7 @@ static bool is_left_alone(void *context)
                                            " WHERE sink = 'old'") == 0;
 }
 
-Test(doctor, is_content_with_what_is_well)
+Test(doctor, reports_no_problem_where_there_is_none)
 {
         static const char *const findings[] = {"ok    schema: version ",
             "ok    cluster: ", "ok    clock: the server's and ours differ by ",
@@ -112,7 +112,7 @@ Test(doctor, finds_sinks_without_a_relay_and_cursors_without_a_sink)
         PQfinish(relay);
 }
 
-Test(doctor, finds_what_failed_and_what_stands_still)
+Test(doctor, finds_failed_deliveries_and_sinks_that_stand_still)
 {
         PGconn *relay = own_lane("mail");
 
@@ -201,7 +201,7 @@ Test(doctor, finds_other_settings_of_the_relay_that_delivers)
         PQfinish(relay);
 }
 
-Test(doctor, finds_what_keeps_the_outbox_from_being_cut)
+Test(doctor, finds_sinks_that_hold_partitions)
 {
         PGconn *relay = own_lane("mail");
 
@@ -302,7 +302,7 @@ Test(doctor, finds_rights_that_are_not_needed)
 }
 
 /* As the relay looks: in time, or not. */
-Test(doctor, looks_as_status_does)
+Test(doctor, warns_when_the_query_of_status_fails)
 {
         database_exec(rig.owner, "REVOKE SELECT ON courier.sink FROM courier_relay");
         expect_texts(DOCTOR(), 1, "warn  status: what `status` and the page show cannot be read: ",

@@ -299,7 +299,7 @@ static void deliver(struct tally *tally, const struct place *place, const char *
         free(json);
 }
 
-Test(email_injection, refuses_or_delivers_as_it_is_whatever_is_put_wherever)
+Test(email_injection, refuses_or_delivers_unchanged_any_hostile_value_in_any_place)
 {
         struct tally *tally = xcalloc(1, sizeof *tally);
         json_t *mails;

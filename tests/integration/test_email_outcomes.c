@@ -114,7 +114,7 @@ static const struct {
     {"b", OUTCOME_DELIVERED, 0, OUTCOME_NO_DELAY, ""},
 };
 
-Test(email_outcomes, judges_what_is_said_to_recipients_data_and_content)
+Test(email_outcomes, judges_replies_to_recipients_data_and_content)
 {
         config.timeout_ms = 2000;
         smtp_receiver_start(&receiver, NULL);
@@ -164,7 +164,7 @@ Test(email_outcomes, judges_a_server_of_another_dialect)
         expect_of(OPTIONS("--ehlo", "504 5.5.4 who"), OUTCOME_SINK_DOWN, PAUSED, "EHLO: 504");
 }
 
-Test(email_outcomes, judges_what_is_said_to_the_sender)
+Test(email_outcomes, judges_replies_to_the_sender)
 {
         expect_of(OPTIONS("--mail", "421 4.3.2 bye"), OUTCOME_SINK_DOWN, 0, "(MAIL): 421");
         expect_of(OPTIONS("--mail", "450 4.1.0 hm"), OUTCOME_RETRY, 0, "(MAIL): 450");
@@ -245,7 +245,7 @@ Test(email_outcomes, is_down_while_no_server_listens)
         sink_driver_deinit(&driver);
 }
 
-Test(email_outcomes, rejects_what_is_no_mail)
+Test(email_outcomes, rejects_an_event_that_is_no_mail)
 {
         static const char *const payloads[] = {"", "{", "[]", "null", "\"x\"", "{}",
             "{\"to\": \"a@b.c\", \"subject\": \"s\"}",
@@ -271,7 +271,7 @@ Test(email_outcomes, rejects_what_is_no_mail)
         sink_driver_deinit(&driver);
 }
 
-Test(email_outcomes, marks_what_was_redriven)
+Test(email_outcomes, marks_redriven_events)
 {
         struct event event =
             sample_event(1, "{\"to\": \"a@b.c\", \"subject\": \"s\", \"text\": \"t\"}");

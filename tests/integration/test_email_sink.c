@@ -538,7 +538,7 @@ static void release(uv_timer_t *timer)
         uv_close((uv_handle_t *)timer, NULL);
 }
 
-Test(email_sink, cancels_what_has_not_begun_without_a_word_to_the_server)
+Test(email_sink, cancels_a_waiting_mail_without_a_word_to_the_server)
 {
         struct event event = sample_event(1, SIMPLE_MAIL("a@b.c"));
         uv_work_t occupants[4];
@@ -563,7 +563,7 @@ Test(email_sink, cancels_what_has_not_begun_without_a_word_to_the_server)
         cr_assert_eq(count_mails(), 1);
 }
 
-Test(email_sink, knows_that_it_does_not_know_after_a_timeout)
+Test(email_sink, reports_an_unknown_arrival_after_a_timeout)
 {
         config.timeout_ms = 800;
         start(NULL);

@@ -196,7 +196,7 @@ Test(email_transport, needs_the_operator_when_all_relays_refuse_us)
         cr_expect(deliver_to("a@b.example").needs_operator);
 }
 
-Test(email_transport, finds_a_relay_that_fails_although_the_first_would_do)
+Test(email_transport, reports_a_relay_that_fails_although_the_first_works)
 {
         char *place = xasprintf("127.0.0.1:%u: ", second.port);
 
@@ -224,7 +224,7 @@ Test(email_transport, sends_the_same_mail_again_when_its_arrival_is_unknown)
         json_decref(mails);
 }
 
-Test(email_transport, gives_such_a_mail_up_where_twice_is_worse_than_never)
+Test(email_transport, gives_up_a_mail_of_unknown_arrival_where_the_configuration_says_so)
 {
         config.on_unknown = UNKNOWN_REJECT;
         smtp_receiver_start(&first, NULL);

@@ -159,7 +159,7 @@ Test(endpoint_command, add_finds_the_sink_in_the_configuration)
         free(without);
 }
 
-Test(endpoint_command, add_refuses_what_would_never_get_anything)
+Test(endpoint_command, add_refuses_a_receiver_that_would_never_get_an_event)
 {
         char *with = config_file("  - {name: next, topics: ['**'], http: {endpoints: table}}\n");
         char *path = program_file("secret", SECRET "\n", strlen(SECRET) + 1);
@@ -252,7 +252,7 @@ Test(endpoint_command, list_as_json_has_all_but_the_secrets)
         json_decref(lines);
 }
 
-Test(endpoint_command, show_keeps_secrets_unless_it_is_asked)
+Test(endpoint_command, show_hides_secrets_unless_told_otherwise)
 {
         static const char *const hidden[] = {SECRET, "token=t", "Bearer b"};
         struct program_run plain, all, json;
@@ -274,7 +274,7 @@ Test(endpoint_command, show_keeps_secrets_unless_it_is_asked)
         program_run_free(&plain);
 }
 
-Test(endpoint_command, pause_and_resume_tell_the_relay_and_say_what_was)
+Test(endpoint_command, pause_and_resume_tell_the_relay_and_print_the_former_state)
 {
         PGconn *listener;
 

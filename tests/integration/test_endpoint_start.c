@@ -137,7 +137,7 @@ static bool has_come(void *context)
         return is_there;
 }
 
-Test(endpoint_start, is_what_was_not_committed_when_the_row_was_inserted)
+Test(endpoint_start, includes_all_that_was_not_committed_when_the_row_was_inserted)
 {
         struct fixture fixture;
         struct relay_process *relay;

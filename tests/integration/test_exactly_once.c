@@ -178,7 +178,7 @@ static void put_marks_back(struct relay_fixture *fixture)
         free(members);
 }
 
-Test(exactly_once, sends_what_is_replayed_although_its_mark_was_left_behind)
+Test(exactly_once, sends_replayed_events_although_their_marks_were_left_behind)
 {
         struct relay_fixture fixture;
         struct relay_process *relay;

@@ -228,7 +228,7 @@ Test(fanout, reads_once_what_was_written_between_the_insert_of_a_receiver_and_it
 
 /* When the one has ended, the relay does not know yet that the other is gone, and has something
  * to settle for it. */
-Test(fanout, goes_on_when_a_receiver_ends_behind_another_that_is_gone_already)
+Test(fanout, goes_on_when_a_receiver_ends_after_another_was_deleted_unnoticed)
 {
         struct fixture fixture;
 
@@ -354,7 +354,7 @@ Test(fanout, gives_up_events_of_one_receiver_and_of_no_other)
         end(&fixture);
 }
 
-Test(fanout, disables_a_receiver_that_wants_no_more_and_says_so)
+Test(fanout, disables_a_receiver_that_answers_410_and_says_so)
 {
         struct fixture fixture;
         unsigned status = 410;
@@ -409,7 +409,7 @@ Test(fanout, disables_a_receiver_that_fails_for_too_long)
         end(&fixture);
 }
 
-Test(fanout, loses_nothing_for_anybody_when_it_is_killed)
+Test(fanout, loses_no_event_of_any_receiver_when_it_is_killed)
 {
         enum { N_RECEIVERS = 20, N_EVENTS = 400 };
         struct fixture fixture;

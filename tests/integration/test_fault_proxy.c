@@ -233,7 +233,7 @@ Test(fault_proxy, leaves_connections_half_open_for_good)
         rig_end(&rig);
 }
 
-Test(fault_proxy, resets_what_there_is_and_what_comes)
+Test(fault_proxy, resets_present_and_new_connections)
 {
         struct rig rig = rig_begin();
         struct pair pair = connect_through(&rig);

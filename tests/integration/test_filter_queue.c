@@ -276,7 +276,7 @@ static int n_given_up(const struct asker *askers, int n)
         return n_given_up;
 }
 
-Test(queue, answers_newcomers_while_many_slow_ones_wait)
+Test(queue, answers_new_filters_while_many_slow_filters_wait)
 {
         enum { N_DEAR = 6, N_NEW = 10 };
         struct rig rig;
@@ -299,7 +299,7 @@ Test(queue, answers_newcomers_while_many_slow_ones_wait)
         end(&rig);
 }
 
-Test(queue, decides_about_slow_ones_one_after_the_other)
+Test(queue, judges_slow_filters_one_after_the_other)
 {
         enum { N_DEAR = 3 };
         struct rig rig;
@@ -397,7 +397,7 @@ Test(queue, waits_for_a_server_that_cannot_answer)
 }
 
 /* A payload may be more than the server has memory for, for ever. */
-Test(queue, leaves_an_event_to_people_that_the_server_can_never_answer_for)
+Test(queue, leaves_an_event_unjudged_that_the_server_can_never_answer_for)
 {
         struct rig rig;
         struct asker asker;
@@ -430,7 +430,7 @@ Test(queue, does_not_judge_an_event_that_makes_a_good_filter_slow)
         end(&rig);
 }
 
-Test(queue, forgives_what_lies_between_good_answers)
+Test(queue, forgets_slow_answers_after_a_good_answer)
 {
         struct rig rig;
         struct asker asker;
@@ -449,7 +449,7 @@ Test(queue, forgives_what_lies_between_good_answers)
 
 /* Also where a filter of the same words waits for it, and while others are asked about the same
  * event. */
-Test(queue, tells_the_slow_one_of_many_that_are_asked_together)
+Test(queue, finds_the_slow_filter_among_many_that_are_asked_together)
 {
         enum { N = 20 };
         struct rig rig;
@@ -477,7 +477,7 @@ Test(queue, tells_the_slow_one_of_many_that_are_asked_together)
         end(&rig);
 }
 
-Test(queue, does_not_judge_what_is_not_there_any_more)
+Test(queue, does_not_judge_an_event_that_no_longer_exists)
 {
         struct rig rig;
 
@@ -488,7 +488,7 @@ Test(queue, does_not_judge_what_is_not_there_any_more)
         end(&rig);
 }
 
-Test(queue, takes_a_large_payload_for_what_it_is)
+Test(queue, does_not_blame_a_filter_for_a_large_payload)
 {
         struct rig rig;
         struct asker asker;
@@ -530,7 +530,7 @@ Test(queue, asks_again_after_its_connections_were_lost)
         end(&rig);
 }
 
-Test(queue, asks_no_other_server_than_the_one_that_the_events_are_of)
+Test(queue, asks_only_the_server_that_has_the_events)
 {
         struct rig rig;
         struct asker asker;

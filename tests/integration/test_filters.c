@@ -76,7 +76,7 @@ static void expect_no_session_was_lost(struct fixture *fixture)
         cr_expect_eq(relay_count_in_log(fixture->process, "event=lane_owned sink=bus"), 1);
 }
 
-Test(filters, of_one_receiver_cost_no_other_anything)
+Test(filters, of_one_receiver_delay_no_other)
 {
         struct fixture fixture;
 
@@ -237,7 +237,7 @@ Test(filters, do_not_hold_up_the_end)
 }
 
 /* The events before and behind are delivered, and in order. */
-Test(filters, leave_an_event_to_people_that_they_take_too_long_for)
+Test(filters, make_a_dead_letter_of_an_event_that_they_take_too_long_for)
 {
         struct fixture fixture;
 

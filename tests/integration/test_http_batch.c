@@ -162,7 +162,7 @@ static struct http_answer hold_the_second(void *context, const struct http_reque
         return (struct http_answer){.status = number == 1 ? 413 : 200, .is_held = number == 2};
 }
 
-Test(http_batch, sends_what_came_while_a_refused_batch_went_one_by_one)
+Test(http_batch, sends_new_events_after_a_refused_batch_went_one_by_one)
 {
         struct batch_fixture fixture;
         unsigned n_requests = 0;
@@ -183,7 +183,7 @@ Test(http_batch, sends_what_came_while_a_refused_batch_went_one_by_one)
         http_fixture_end(&fixture.http);
 }
 
-Test(http_batch, takes_an_outage_for_one_of_all)
+Test(http_batch, fails_all_events_of_a_batch_in_an_outage)
 {
         struct batch_fixture fixture;
 
@@ -263,7 +263,7 @@ Test(http_batch, is_an_array_of_cloudevents_where_the_body_is_one)
         http_fixture_end(&fixture.http);
 }
 
-Test(http_batch, rejects_alone_what_the_others_can_do_without)
+Test(http_batch, rejects_one_event_and_sends_the_others)
 {
         struct batch_fixture fixture;
         char source[] = "/shop";

@@ -395,7 +395,7 @@ static void follow_without_reading(struct rig *rig)
         close(socket);
 }
 
-Test(http_listener, drops_who_does_not_read_its_stream)
+Test(http_listener, drops_a_client_that_does_not_read_its_stream)
 {
         struct rig *rig = rig_create(4, NEVER_MS);
 

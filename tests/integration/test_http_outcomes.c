@@ -178,7 +178,7 @@ Test(http_outcomes, rejects_headers_longer_than_any_server_takes)
         free(key);
 }
 
-Test(http_outcomes, marks_what_was_redriven)
+Test(http_outcomes, marks_redriven_events)
 {
         struct http_fixture fixture;
         struct event event = json_event("{}");

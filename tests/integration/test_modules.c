@@ -385,7 +385,7 @@ static const struct {
     {"other.so", "", "calls its kind null, as null.so does: rename one of them"},
 };
 
-Test(modules, are_refused_unless_they_fit_this_program)
+Test(modules, are_refused_if_they_were_built_for_another_version)
 {
         struct package package;
         struct program_run result;
@@ -411,7 +411,7 @@ Test(modules, are_refused_unless_they_fit_this_program)
         package_free(&package);
 }
 
-Test(modules, are_held_to_what_they_say_and_do)
+Test(modules, are_held_to_the_contract)
 {
         struct package package;
 

@@ -126,7 +126,7 @@ Test(parked_command, json_has_all_fields)
         json_decref(wanted);
 }
 
-Test(parked_command, list_blocked_says_behind_what_a_key_waits)
+Test(parked_command, list_blocked_names_the_event_that_a_key_waits_for)
 {
         json_t *lines;
         const json_t *line;
@@ -160,7 +160,7 @@ Test(parked_command, list_blocked_says_behind_what_a_key_waits)
         json_decref(lines);
 }
 
-Test(parked_command, list_blocked_has_keys_whose_first_is_just_done)
+Test(parked_command, list_blocked_has_keys_whose_first_event_was_just_delivered)
 {
         insert_parked(&rig, "key = 'a', state = 'blocked'");
         expect_output(PARKED("list", "--blocked"), "SINK KEY WAITING BEHIND ATTEMPTS DUE ERROR\n"
@@ -286,7 +286,7 @@ Test(parked_command, a_dry_run_counts_and_changes_nothing)
         PQfinish(listener);
 }
 
-Test(parked_command, many_at_once_need_a_word)
+Test(parked_command, many_at_once_need_a_confirmation)
 {
         struct program_run run;
 

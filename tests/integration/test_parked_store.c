@@ -16,7 +16,7 @@ static void park(PGconn *admin, int id, const char *state, const char *key, int 
         free(sql);
 }
 
-Test(parked_store, brings_what_is_due_in_the_order_of_its_time)
+Test(parked_store, brings_due_rows_in_the_order_of_their_time)
 {
         struct fixture fixture = set_up();
 
@@ -60,7 +60,7 @@ static double ms_until_due(PGconn *admin)
         return ms;
 }
 
-Test(parked_store, says_when_more_will_be_due_by_the_databases_clock)
+Test(parked_store, says_by_the_databases_clock_when_the_next_row_is_due)
 {
         struct fixture fixture = set_up();
         double before;
@@ -81,7 +81,7 @@ Test(parked_store, says_when_more_will_be_due_by_the_databases_clock)
         tear_down(&fixture);
 }
 
-Test(parked_store, is_not_confused_by_what_is_never_due)
+Test(parked_store, accepts_rows_that_are_never_due)
 {
         struct fixture fixture = set_up();
 
@@ -212,7 +212,7 @@ Test(parked_store, brings_a_due_row_that_its_key_had_no_room_for)
         tear_down(&fixture);
 }
 
-Test(parked_store, brings_what_is_to_be_skipped_even_if_it_is_blocked)
+Test(parked_store, brings_rows_to_be_skipped_even_if_they_are_blocked)
 {
         struct fixture fixture = set_up();
         const struct parked_batch *batch;
@@ -334,7 +334,7 @@ static void use_everything(struct store_rig *rig, int first_id)
         cr_assert(store_rig_settle(rig, &verdicts));
 }
 
-Test(parked_store, touches_little_however_many_wait)
+Test(parked_store, touches_few_rows_however_many_are_parked)
 {
         struct fixture fixture = set_up();
         int64_t before;

@@ -81,7 +81,7 @@ Test(pause_command, resume_ends_the_relays_pause_too_and_no_other_sinks)
         cr_expect_eq(count("true"), 1);
 }
 
-Test(pause_command, resume_of_what_is_not_paused_is_told_and_an_error_only_on_demand)
+Test(pause_command, resume_of_a_sink_that_runs_is_reported_and_an_error_only_on_demand)
 {
         struct program_run run = RESUME("billing");
 

@@ -270,7 +270,7 @@ Test(pg_conn, goes_on_after_a_statement_that_may_fail)
         free(dsn);
 }
 
-Test(pg_conn, is_lost_with_what_is_more_than_the_statements_fault, .timeout = 60)
+Test(pg_conn, is_lost_with_errors_that_are_not_the_statements_own, .timeout = 60)
 {
         char *dsn = postgres_new_empty_database(postgres_shared()), *user;
         PGconn *admin = database_connect(dsn);

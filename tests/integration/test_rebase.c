@@ -174,7 +174,7 @@ static int64_t count_waiting(PGconn *admin)
             " WHERE NOT pg_visible_in_snapshot(txid, from_snapshot) AND txid >= from_xid");
 }
 
-Test(rebase, writes_no_id_that_somebody_may_get)
+Test(rebase, writes_only_transaction_ids_that_were_drawn)
 {
         struct postgres *young = postgres_start_distinct();
         char *dsn = postgres_new_database(young);
@@ -193,7 +193,7 @@ Test(rebase, writes_no_id_that_somebody_may_get)
         postgres_stop(young);
 }
 
-Test(rebase, waits_for_those_who_have_such_an_id)
+Test(rebase, waits_for_transactions_whose_ids_it_would_write)
 {
         struct postgres *young = postgres_start_distinct();
         char *dsn = postgres_new_database(young);

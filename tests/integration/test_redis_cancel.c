@@ -5,7 +5,7 @@
 
 #include <criterion/criterion.h>
 
-Test(redis_cancel, cancels_what_waits_for_a_connection)
+Test(redis_cancel, cancels_attempts_that_wait_for_a_connection)
 {
         struct rig rig;
 
@@ -25,7 +25,7 @@ Test(redis_cancel, cancels_what_waits_for_a_connection)
         rig_stop(&rig);
 }
 
-Test(redis_cancel, cancels_what_is_in_flight_and_stays_usable)
+Test(redis_cancel, cancels_attempts_in_flight_and_stays_usable)
 {
         struct rig rig;
 

@@ -86,7 +86,7 @@ Test(redis_dedup, are_kept_until_their_events_are_settled)
         redis_server_destroy(&server);
 }
 
-Test(redis_dedup, tell_what_was_delivered_when_the_answer_was_lost)
+Test(redis_dedup, show_what_was_delivered_when_the_answer_was_lost)
 {
         struct redis_server server;
         struct rig rig;
@@ -172,7 +172,7 @@ Test(redis_dedup, shut_a_former_owner_out)
         redis_server_destroy(&server);
 }
 
-Test(redis_dedup, are_not_set_for_what_the_stream_refuses)
+Test(redis_dedup, are_not_set_for_an_event_that_the_stream_refuses)
 {
         struct redis_server server;
         struct rig rig;
@@ -200,7 +200,7 @@ Test(redis_dedup, are_not_set_for_what_the_stream_refuses)
 }
 
 /* The mark is that of its first delivery: a killed relay left it, or has not removed it yet. */
-Test(redis_dedup, hold_back_nothing_that_is_sent_on_its_way_again)
+Test(redis_dedup, hold_back_no_event_that_is_redriven)
 {
         struct redis_server server;
         struct rig first;

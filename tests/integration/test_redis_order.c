@@ -180,7 +180,7 @@ Test(redis_order, keeps_the_order_of_a_key_while_permissions_change)
 }
 
 /* Its user may no longer say MULTI: what was sent is executed one by one, and none of it twice. */
-Test(redis_order, delivers_what_was_sent_while_transactions_were_forbidden)
+Test(redis_order, delivers_events_that_were_sent_while_transactions_were_forbidden)
 {
         struct rig rig;
 
@@ -265,7 +265,7 @@ Test(redis_order, lets_a_key_go_on_after_a_rejected_event)
 }
 
 /* What waits for the answer to a burst would be accepted, but the one before it was not. */
-Test(redis_order, gives_back_what_waits_behind_a_refused_event)
+Test(redis_order, gives_back_events_behind_a_refused_event)
 {
         struct rig rig;
         char stream[] = "{{topic}}";
@@ -289,7 +289,7 @@ Test(redis_order, gives_back_what_waits_behind_a_refused_event)
 }
 
 /* Plain commands: those behind the refused one, of other keys, are taken. */
-Test(redis_order, gives_back_what_waits_behind_a_burst_of_which_one_is_refused)
+Test(redis_order, gives_back_events_behind_a_burst_with_a_refused_event)
 {
         static const char *const keys[] = {"a", "a", "b", "c", "b", "a"};
         struct rig rig;
@@ -340,7 +340,7 @@ static long long count_sent_together(const char *first, const char *second, cons
         return n;
 }
 
-Test(redis_order, waits_for_an_answer_only_if_it_is_about_the_key)
+Test(redis_order, waits_only_for_answers_about_the_same_key)
 {
         cr_expect(count_sent_together("a", "b", "c") == 2); /* and the last one waits its turn */
         cr_expect(count_sent_together("a", "b", "a") == 2);

@@ -208,7 +208,7 @@ static bool has_lost(void *context)
 }
 
 /* Between the loss and the news of it: what goes now would overtake what comes back. */
-Test(redis_outage, sends_nothing_past_what_it_has_yet_to_give_back)
+Test(redis_outage, sends_nothing_ahead_of_attempts_that_it_has_yet_to_give_back)
 {
         struct rig rig;
 

@@ -214,7 +214,7 @@ static void check_row(const struct row *row)
         redis_server_destroy(&server);
 }
 
-Test(redis_outcomes, waits_out_whatever_redis_says_of_itself)
+Test(redis_outcomes, is_down_while_redis_reports_a_condition_of_its_own)
 {
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
                 check_row(&rows[i]);
@@ -316,7 +316,7 @@ static const struct {
     {"ERR something new", OUTCOME_RETRY, false},
 };
 
-Test(redis_outcomes, judges_what_no_redis_here_can_be_brought_to_say)
+Test(redis_outcomes, judges_errors_that_a_scripted_server_sends)
 {
         for (size_t i = 0; i < sizeof scripted_rows / sizeof *scripted_rows; i++) {
                 struct resp_server scripted;

@@ -252,7 +252,7 @@ Test(redis_sentinel, asks_one_after_the_other)
 }
 
 /* It was away during a failover, say, and names a server that is a replica by now. */
-Test(redis_sentinel, asks_another_one_than_the_one_that_is_behind_the_times)
+Test(redis_sentinel, asks_another_sentinel_when_one_names_an_old_master)
 {
         static struct watched watched;
 

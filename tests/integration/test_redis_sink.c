@@ -68,7 +68,7 @@ Test(redis_sink, delivers_a_burst_once_and_in_order)
         rig_stop(&rig);
 }
 
-Test(redis_sink, delivers_what_starts_while_others_finish)
+Test(redis_sink, delivers_events_that_start_while_others_finish)
 {
         struct rig rig;
 

@@ -182,7 +182,7 @@ static unsigned count_lines(const char *text)
         return n;
 }
 
-Test(relay_once, delivers_what_is_there_and_ends)
+Test(relay_once, delivers_all_events_and_ends)
 {
         char *dsn = postgres_new_database(postgres_shared());
         char *relay = dsn_as_user(dsn, "relay");

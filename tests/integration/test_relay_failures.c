@@ -50,7 +50,7 @@ Test(relay_failures, repeats_at_most_its_window_after_a_kill)
 }
 
 /* Something is wrong with what one lane has to read, and with no other's. */
-Test(relay_failures, lets_a_lane_whose_page_fails_stand_aside)
+Test(relay_failures, goes_on_with_other_lanes_when_the_page_of_one_fails)
 {
         struct relay_fixture fixture;
         struct relay_process *relay;
@@ -206,7 +206,7 @@ Test(relay_failures, retries_in_the_order_of_a_key_and_holds_up_no_other)
         relay_fixture_end(&fixture);
 }
 
-Test(relay_failures, parks_what_waits_for_its_next_attempt_over_a_clean_stop)
+Test(relay_failures, keeps_waiting_events_parked_over_a_clean_stop)
 {
         struct relay_fixture fixture;
         struct http_receiver *http = http_receiver_start(NULL, NULL);
@@ -244,7 +244,7 @@ Test(relay_failures, parks_what_waits_for_its_next_attempt_over_a_clean_stop)
         relay_fixture_end(&fixture);
 }
 
-Test(relay_failures, settles_only_what_was_answered)
+Test(relay_failures, settles_only_answered_events)
 {
         struct relay_fixture fixture;
         struct http_receiver *http = http_receiver_start(NULL, NULL);

@@ -199,7 +199,7 @@ Test(relay_metrics, tell_an_outage_and_its_end)
         end(&metered);
 }
 
-Test(relay_metrics, count_what_may_have_come_twice)
+Test(relay_metrics, count_deliveries_that_may_have_come_twice)
 {
         struct metered metered;
 
@@ -214,7 +214,7 @@ Test(relay_metrics, count_what_may_have_come_twice)
         end(&metered);
 }
 
-Test(relay_metrics, count_what_was_delivered_and_could_not_be_settled)
+Test(relay_metrics, count_deliveries_that_could_not_be_settled)
 {
         struct metered metered;
         PGconn *locker;

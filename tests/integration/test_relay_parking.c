@@ -267,7 +267,7 @@ Test(relay_parking, shows_no_pause_any_more_when_it_is_let_in_again)
         close_hook(&hook);
 }
 
-Test(relay_parking, gives_up_what_is_skipped_and_takes_what_is_redriven)
+Test(relay_parking, gives_up_skipped_events_and_delivers_redriven_events)
 {
         struct hook hook;
 
@@ -295,7 +295,7 @@ Test(relay_parking, gives_up_what_is_skipped_and_takes_what_is_redriven)
 
 /* Killed before the dead letter is written, with a destination that takes the event from then
  * on. */
-Test(relay_parking, lets_no_event_overtake_what_is_given_up_but_not_written)
+Test(relay_parking, lets_no_event_overtake_a_dead_letter_that_is_not_written)
 {
         struct hook hook;
 
@@ -316,7 +316,7 @@ Test(relay_parking, lets_no_event_overtake_what_is_given_up_but_not_written)
 
 #endif
 
-Test(relay_parking, gives_up_what_is_too_large_without_an_attempt)
+Test(relay_parking, gives_up_an_event_that_is_too_large_without_an_attempt)
 {
         struct hook hook;
 
@@ -353,7 +353,7 @@ Test(relay_parking, keeps_the_order_of_a_parked_key_when_it_is_killed)
         close_hook(&hook);
 }
 
-Test(relay_parking, keeps_why_it_failed_what_is_skipped_by_hand)
+Test(relay_parking, keeps_the_last_error_of_an_event_that_is_skipped_by_hand)
 {
         struct hook hook;
 
@@ -369,7 +369,7 @@ Test(relay_parking, keeps_why_it_failed_what_is_skipped_by_hand)
         close_hook(&hook);
 }
 
-Test(relay_parking, ends_with_once_although_something_waits_for_later)
+Test(relay_parking, ends_with_once_although_an_event_is_parked)
 {
         struct hook hook;
         struct program_run run;

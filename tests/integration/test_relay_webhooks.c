@@ -79,7 +79,7 @@ static bool are_all_taken(void *n_taken)
         return __atomic_load_n((unsigned *)n_taken, __ATOMIC_RELAXED) >= N_GOOD;
 }
 
-Test(relay_webhooks, buries_only_the_poisonous_event_of_a_batch)
+Test(relay_webhooks, makes_a_dead_letter_only_of_the_refused_event_of_a_batch)
 {
         struct relay_fixture fixture;
         struct http_receiver *http = http_receiver_start(NULL, NULL);

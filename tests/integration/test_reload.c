@@ -183,7 +183,7 @@ Test(reload, adds_changes_and_removes_sinks)
         end(&fixture);
 }
 
-Test(reload, keeps_what_it_has_if_the_new_one_is_wrong)
+Test(reload, keeps_the_old_configuration_if_the_new_one_is_wrong)
 {
         struct fixture fixture;
 
@@ -585,7 +585,7 @@ Test(reload, can_be_stopped_while_it_tries_another_session)
         end(&fixture);
 }
 
-Test(reload, can_be_stopped_and_asked_again_while_a_sink_makes_way)
+Test(reload, can_be_stopped_and_repeated_while_a_sink_drains)
 {
         struct fixture fixture;
 

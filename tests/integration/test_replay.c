@@ -67,7 +67,7 @@ static void expect_entries(long long from, const char *const *payloads)
 
 #define EXPECT_ENTRIES(from, ...) expect_entries((from), (const char *const[]){__VA_ARGS__, NULL})
 
-Test(replay, repeats_what_is_asked_for_marked_and_in_order)
+Test(replay, sends_the_chosen_events_again_marked_and_in_order)
 {
         publish_numbers(1, 12, "kept");
         publish_numbers(13, 14, "other");
@@ -100,7 +100,7 @@ Test(replay, repeats_what_is_asked_for_marked_and_in_order)
             1);
 }
 
-Test(replay, leaves_out_what_the_sink_has_not_passed)
+Test(replay, leaves_out_events_that_the_sink_has_not_passed)
 {
         publish_numbers(1, 5, "kept");
         relay_fixture_await(&fixture, "events", 5);

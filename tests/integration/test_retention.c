@@ -176,7 +176,7 @@ Test(retention, leaves_events_alone_whose_ids_were_chosen_by_hand)
 
 /* ---- dropped ------------------------------------------------------------------------------ */
 
-Test(retention, drops_what_is_old_and_every_sink_has_had)
+Test(retention, drops_an_old_partition_that_every_sink_has_had)
 {
         struct test_database fixture = set_up();
 
@@ -207,7 +207,7 @@ Test(retention, drops_only_partitions_that_are_full)
         test_database_drop(&fixture);
 }
 
-Test(retention, keeps_what_one_sink_has_not_had)
+Test(retention, keeps_a_partition_that_one_sink_has_not_had)
 {
         struct test_database fixture = set_up();
 
@@ -225,7 +225,7 @@ Test(retention, keeps_what_one_sink_has_not_had)
         test_database_drop(&fixture);
 }
 
-Test(retention, keeps_what_commits_late)
+Test(retention, keeps_a_partition_whose_events_commit_late)
 {
         struct test_database fixture = set_up();
         PGconn *late = database_connect(fixture.app);
@@ -250,7 +250,7 @@ Test(retention, keeps_what_commits_late)
 
 /* The cursor's snapshot neither shows nor lists a transaction that began after the last one
  * ended. */
-Test(retention, keeps_what_no_snapshot_lists)
+Test(retention, keeps_events_of_a_transaction_that_no_snapshot_lists)
 {
         struct test_database fixture = set_up();
         PGconn *late = database_connect(fixture.app);
@@ -269,9 +269,9 @@ Test(retention, keeps_what_no_snapshot_lists)
         test_database_drop(&fixture);
 }
 
-/* The row of a receiver says from where on it needs the log before anybody else can see that
+/* The row of a receiver says from where on it needs the log before other sessions can see that
  * row. */
-Test(retention, keeps_what_a_receiver_needs_that_is_not_committed)
+Test(retention, keeps_events_that_an_uncommitted_receiver_needs)
 {
         struct test_database fixture = set_up();
         PGconn *late = database_connect(fixture.app);
@@ -297,7 +297,7 @@ Test(retention, keeps_what_a_receiver_needs_that_is_not_committed)
 }
 
 /* Not even for a moment longer than it takes to see that no session has changed any. */
-Test(retention, keeps_no_session_from_adding_a_receiver)
+Test(retention, does_not_block_a_session_that_adds_a_receiver)
 {
         struct test_database fixture = set_up();
 
@@ -312,7 +312,7 @@ Test(retention, keeps_no_session_from_adding_a_receiver)
         test_database_drop(&fixture);
 }
 
-Test(retention, is_not_held_by_a_sink_that_takes_nothing_of_what_comes)
+Test(retention, is_not_held_by_a_sink_that_takes_no_event)
 {
         static char other[] = "other";
         static char *const topics[] = {other};
@@ -368,7 +368,7 @@ Test(retention, goes_by_the_place_in_an_open_difference)
         test_database_drop(&fixture);
 }
 
-Test(retention, leaves_what_was_taken_out_of_the_stream)
+Test(retention, keeps_parked_rows_and_dead_letters)
 {
         struct test_database fixture = set_up();
 
@@ -406,7 +406,7 @@ Test(retention, is_held_by_cursors_of_another_cluster)
 
 /* ---- receivers ---------------------------------------------------------------------------- */
 
-Test(retention, is_held_by_receivers_but_not_by_their_gate)
+Test(retention, is_held_by_receivers_but_not_by_their_owner_lane)
 {
         struct test_database fixture = set_up();
         struct relay_process *relay =
@@ -432,7 +432,7 @@ Test(retention, is_held_by_receivers_but_not_by_their_gate)
 
 /* ---- the emergency brake ------------------------------------------------------------------ */
 
-Test(retention, drops_at_its_limit_what_a_sink_has_not_had_and_says_how_much)
+Test(retention, drops_at_its_limit_events_that_a_sink_has_not_had_and_counts_them)
 {
         struct test_database fixture = set_up();
 
@@ -466,7 +466,7 @@ Test(retention, refuses_settings_that_contradict_each_other)
 
 /* ---- beside others ------------------------------------------------------------------------ */
 
-Test(retention, does_not_wait_long_for_those_who_use_the_outbox)
+Test(retention, does_not_wait_long_for_sessions_that_use_the_outbox)
 {
         struct test_database fixture = set_up();
         PGconn *writer = database_connect(fixture.app);
@@ -540,7 +540,7 @@ Test(retention, makes_no_partition_under_a_statement)
         test_database_drop(&fixture);
 }
 
-Test(retention, is_seen_to_by_one_at_a_time)
+Test(retention, is_done_by_one_session_at_a_time)
 {
         struct test_database fixture = set_up();
         PGconn *other = database_connect(fixture.relay);
@@ -566,7 +566,7 @@ static void expect_denied(PGconn *connection, const char *sql)
         PQclear(result);
 }
 
-Test(retention, is_the_right_of_a_relay_and_of_no_publisher)
+Test(retention, is_allowed_to_a_relay_and_not_to_a_publisher)
 {
         struct test_database fixture = set_up();
         PGconn *app = database_connect(fixture.app);
@@ -600,7 +600,7 @@ static bool has_had_the_first(void *admin)
                    "  WHERE p.name = 'outbox_p1' AND holder.sink = 'out')") == 1;
 }
 
-Test(retention, is_seen_to_by_the_relay)
+Test(retention, is_done_by_the_relay)
 {
         struct test_database fixture = set_up();
         struct relay_process *relay;
@@ -626,7 +626,7 @@ Test(retention, is_seen_to_by_the_relay)
         test_database_drop(&fixture);
 }
 
-Test(retention, tells_who_keeps_what_is_over_and_what_is_lost)
+Test(retention, logs_what_holds_a_partition_and_which_events_were_lost)
 {
         struct test_database fixture = set_up();
         struct relay_process *relay;

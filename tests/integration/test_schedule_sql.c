@@ -506,7 +506,7 @@ Test(schedule_sql, goes_on_with_the_others_when_one_cannot_be_published)
         PQfinish(connection);
 }
 
-Test(schedule_sql, leaves_a_tick_to_the_session_that_has_it_until_that_gives_it_back)
+Test(schedule_sql, leaves_a_tick_to_the_session_that_publishes_it_until_it_rolls_back)
 {
         PGconn *first = begin();
         PGconn *second = connect_as(first, "relay");

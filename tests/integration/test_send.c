@@ -49,7 +49,7 @@ TestSuite(send, .init = start, .fini = stop);
 
 #define SEND(...) program_run(NULL, "send", __VA_ARGS__, "-c", relay->config_path, NULL)
 
-Test(send, follows_an_event_to_all_who_take_it)
+Test(send, follows_an_event_to_every_sink_that_takes_it)
 {
         expect_texts(SEND("orders.new", "--type", "order.made", "--header", "tenant=a", "--data",
                          "{\"n\": 2}", "--key", "k"),
@@ -84,7 +84,7 @@ Test(send, tells_of_each_failed_attempt_and_of_the_end)
             "given up (attempts): 422 Unprocessable Content: no; `pgcourier dead show 1 -c /");
 }
 
-Test(send, ends_at_once_where_nothing_moves_and_with_the_time_where_it_does)
+Test(send, ends_at_once_at_a_paused_sink_and_otherwise_at_its_timeout)
 {
         int64_t since;
 
@@ -116,7 +116,7 @@ Test(send, says_what_is_wrong)
 }
 
 /* A trial needs no clean-up. */
-Test(send, makes_no_dead_letter_of_what_is_no_mail)
+Test(send, publishes_no_event_that_an_email_sink_could_not_send)
 {
         char *n;
 

@@ -78,7 +78,7 @@ static void expect_deliveries(const struct reader *reader, const char *expected)
 }
 
 /* A session draws ids in advance, another one has the floor pass them by. */
-Test(sequence, with_a_cache_is_not_read_by_and_loses_nothing)
+Test(sequence, with_a_cache_stops_reading_and_loses_nothing)
 {
         struct fixture fixture = set_up();
         struct reader *reader = open_reader(&fixture, START_BEGINNING);
@@ -110,7 +110,7 @@ Test(sequence, with_a_cache_is_not_read_by_and_loses_nothing)
 }
 
 /* Until it ends, its ids are those of the settings that it drew the first with. */
-Test(sequence, cannot_be_altered_under_who_has_drawn_or_looked)
+Test(sequence, cannot_be_altered_while_a_transaction_has_drawn_or_read_it)
 {
         static const char *const statements[] = {
             "SELECT courier.publish('t', '1')", "SELECT courier.outbox_floor()"};
@@ -273,7 +273,7 @@ Test(sequence, is_not_restarted_by_truncate)
 }
 
 /* An id that was drawn again would come into a partition that goes as soon as it may. */
-Test(sequence, that_was_set_back_into_what_is_over_stops_maintenance)
+Test(sequence, that_was_set_back_into_a_closed_partition_stops_maintenance)
 {
         struct fixture fixture = set_up();
         PGresult *result;
@@ -302,7 +302,7 @@ Test(sequence, with_a_cache_begins_no_receiver)
         tear_down(&fixture);
 }
 
-Test(sequence, is_mended_under_a_running_relay)
+Test(sequence, can_be_mended_while_a_relay_runs)
 {
         struct fixture fixture = set_up();
         struct relay_process *relay =

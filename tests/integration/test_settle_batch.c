@@ -183,7 +183,7 @@ Test(settle_batch, breaks_the_session_when_one_of_the_lanes_was_taken)
         tear_down(&fixture);
 }
 
-Test(settle_batch, begins_a_lane_where_its_snapshot_says_and_not_before)
+Test(settle_batch, begins_a_lane_at_its_snapshot_and_not_before)
 {
         struct fixture fixture = set_up();
         char *snapshot;

@@ -1,7 +1,7 @@
 /* Settles in which deliveries end: delivered, dead letters, removed by hand. */
 #include "settle_fixture.h"
 
-Test(settle_ends, removes_what_was_delivered)
+Test(settle_ends, removes_delivered_rows)
 {
         struct fixture fixture = set_up();
 
@@ -44,7 +44,7 @@ Test(settle_ends, makes_dead_letters_of_events_from_the_stream)
         tear_down(&fixture);
 }
 
-Test(settle_ends, makes_dead_letters_of_what_is_parked)
+Test(settle_ends, makes_dead_letters_of_parked_rows)
 {
         struct fixture fixture = set_up();
 
@@ -116,7 +116,7 @@ Test(settle_ends, copies_bodies_byte_for_byte)
         tear_down(&fixture);
 }
 
-Test(settle_ends, tells_of_rows_that_were_removed_and_does_the_rest)
+Test(settle_ends, reports_rows_that_were_removed_and_settles_the_rest)
 {
         struct fixture fixture = set_up();
 

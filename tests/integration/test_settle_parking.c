@@ -56,7 +56,7 @@ Test(settle_parking, writes_nothing_at_all_once_the_lane_was_taken)
         tear_down(&fixture);
 }
 
-Test(settle_parking, moves_the_cursor_with_what_it_writes)
+Test(settle_parking, moves_the_cursor_together_with_its_verdicts)
 {
         struct fixture fixture = set_up();
 
@@ -91,7 +91,7 @@ Test(settle_parking, sends_rows_behind_their_key_in_the_order_of_the_verdicts)
         tear_down(&fixture);
 }
 
-Test(settle_parking, sends_a_row_behind_those_that_are_new)
+Test(settle_parking, sends_a_row_behind_new_rows)
 {
         struct fixture fixture = set_up();
         struct verdict *last;

@@ -226,7 +226,7 @@ static bool look_behind_the_end_of_a_snapshot(void)
         return is_set;
 }
 
-Test(look, counts_who_is_hidden_by_the_end_of_a_snapshot)
+Test(look, counts_events_that_the_end_of_a_snapshot_hides)
 {
         bool is_set = false;
 
@@ -235,7 +235,7 @@ Test(look, counts_who_is_hidden_by_the_end_of_a_snapshot)
         cr_expect(is_set, "the trap could not be set");
 }
 
-Test(look, counts_what_a_sink_takes_and_nothing_else)
+Test(look, counts_only_events_that_a_sink_takes)
 {
         char *some[] = {(char[]){"orders.*"}, (char[]){"mail.**"}, (char[]){"!*.secret"}},
              *any[] = {(char[]){"**"}}, *none[] = {(char[]){"nothing"}};
@@ -349,7 +349,7 @@ static double age_of(const json_t *sink, const char *member)
         return json_number_value(json_object_get(json_object_get(sink, "backlog"), member));
 }
 
-Test(look, tells_what_waits_and_behind_what)
+Test(look, counts_parked_events_and_names_blocked_keys)
 {
         json_t *look, *sink, *key;
 
@@ -434,7 +434,7 @@ static double overdue(void)
 }
 
 /* Those are known to fail, or to have failed; others should have had theirs. */
-Test(look, takes_nothing_for_overdue_that_a_receiver_is_known_to_fail)
+Test(look, counts_no_failed_event_of_a_receiver_as_overdue)
 {
         insert_endpoint(&rig, 1, "hooks", "acme");
         insert_endpoint(&rig, 2, "hooks", "dead");
@@ -457,7 +457,7 @@ Test(look, takes_nothing_for_overdue_that_a_receiver_is_known_to_fail)
         cr_expect_float_eq(overdue(), 7200, 600);
 }
 
-Test(look, knows_who_owns_a_sink)
+Test(look, names_the_owner_of_a_sink)
 {
         PGconn *owner;
         json_t *look, *known;

@@ -175,7 +175,7 @@ Test(stdout_sink, writes_lines_longer_than_a_pipe)
         free(json);
 }
 
-Test(stdout_sink, answers_sink_down_when_nobody_reads_any_more)
+Test(stdout_sink, answers_sink_down_when_the_pipe_has_no_reader)
 {
         close(reader);
         start_many(3, "1");

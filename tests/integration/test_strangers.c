@@ -104,7 +104,7 @@ Test(strangers, that_hold_the_maintenance_are_named)
 }
 
 /* Writers have it too, for a moment: shared. */
-Test(strangers, that_hold_the_doorbell_are_named_only_if_writers_notice)
+Test(strangers, that_hold_the_doorbell_are_named_only_if_they_make_writers_ring)
 {
         relay_stop(relay); /* which holds it itself, while nothing is new */
         database_exec(stranger, "SELECT pg_advisory_lock_shared(1668248946, 0)");

@@ -290,13 +290,14 @@ static void check_rest(struct bell_world *at)
                             at->lanes[lane].pending[0], lane);
         run_until(at, at->now_us + 10 * SECOND);
         if (at->exclusive < 0)
-                world_fail(at, "all sleep in the end (none does)");
+                world_fail(at, "a relay sleeps in the end (none does)");
         for (int relay = 0; relay < N_RELAYS; relay++)
                 if (at->relays[relay].runs && !relay_has_lane(&at->relays[relay]) &&
                     (at->sessions[at->relays[relay].session].holds ||
                         at->sessions[at->relays[relay].session].is_waiting))
-                        world_fail(
-                            at, "who has no lane lets writers be (relay %d does not)", relay);
+                        world_fail(at,
+                            "a relay without a lane does not make writers ring (relay %d does)",
+                            relay);
         if (at->n_looks - n_looks > 100)
                 world_fail(at, "sleep costs little (%u looks in ten quiet seconds)",
                     at->n_looks - n_looks);

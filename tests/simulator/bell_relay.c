@@ -242,7 +242,7 @@ static void take_answer_of_look(struct bell_world *world, int relay, int lane)
         if (session != NULL && session->is_open && session->holds && at->awake_since_us >= 0 &&
             world->now_us - at->awake_since_us > GIVING_UP_US &&
             world->now_us - session->granted_us > GIVING_UP_US)
-                world_fail(world, "who is awake gives up the lock (relay %d does not)", relay);
+                world_fail(world, "an awake relay gives up the lock (relay %d does not)", relay);
 }
 
 static void forget_lanes(struct bell_world *world, int relay)

@@ -4,7 +4,7 @@
  * the seed.
  *
  * Modelled as PostgreSQL does it: a lock that is held shared or exclusively, of
- * which a try fails while anybody only waits for it exclusively; it is released
+ * which a try fails even while a session only waits for it exclusively; it is released
  * after the writer's events have become visible; a session does one statement
  * after another, and its waits end with its life. Connections break, and relays
  * die, and are told late.

@@ -29,10 +29,10 @@ void checks_page(struct world *world, int relay, const struct page *page)
         for (size_t i = 0; i < page->n_events; i++) {
                 size_t event = (size_t)page->events[i].id - 1;
                 struct sim_shadow *shadow = shadow_of(world, relay, event);
-                must(world, shadow->standing == STANDING_UNREAD, "read once",
+                must(world, shadow->standing == STANDING_UNREAD, "events are read once",
                     "%s is read from the stream a second time", event_name(world, event));
                 must(world, event_is_committed(&world->database.events[event]),
-                    "nothing rolled back", "%s is read although it was not committed",
+                    "rolled-back events stay out", "%s is read although it was not committed",
                     event_name(world, event));
                 *shadow = (struct sim_shadow){.standing = STANDING_READ,
                     .is_in_window = true,
@@ -53,7 +53,8 @@ void checks_parked(struct world *world, int relay, const struct parked_batch *ba
                 bool is_in_window = shadow->is_in_window;
                 must(world,
                     shadow->standing != STANDING_IN_FLIGHT && shadow->standing != STANDING_DONE,
-                    "claimed once", "%s is read back although it is %s", event_name(world, event),
+                    "events are claimed once", "%s is read back although it is %s",
+                    event_name(world, event),
                     shadow->standing == STANDING_DONE ? "done" : "in flight");
                 *shadow = (struct sim_shadow){.standing = STANDING_LOADED,
                     .is_in_window = is_in_window,
@@ -96,17 +97,17 @@ static void check_window(struct world *world, int relay)
         for (size_t i = 0; i < world->database.n_events; i++)
                 if (world->database.events[i].bytes > largest)
                         largest = world->database.events[i].bytes;
-        must(world, n_claimed <= world->policy.max_in_flight, "the window's bound",
+        must(world, n_claimed <= world->policy.max_in_flight, "the window is bounded",
             "%llu events are claimed and not settled; at most %u may be",
             (unsigned long long)n_claimed, world->policy.max_in_flight);
         must(world,
             lane->window.bytes <= world->policy.max_in_flight_bytes ||
                 lane->window.bytes <= world->policy.max_in_flight_bytes / 2 + largest,
-            "the window's bound", "%zu bytes came with the stream; at most %llu may",
+            "the window is bounded", "%zu bytes came with the stream; at most %llu may",
             lane->window.bytes, (unsigned long long)world->policy.max_in_flight_bytes);
         must(world,
             bytes + lane->window.bytes <= 3 * world->policy.max_in_flight_bytes / 2 + 3 * largest,
-            "the window's bound", "%llu bytes are in memory; at most %llu may",
+            "the window is bounded", "%llu bytes are in memory; at most %llu may",
             (unsigned long long)(bytes + lane->window.bytes),
             (unsigned long long)world->policy.max_in_flight_bytes);
 }
@@ -144,7 +145,7 @@ void checks_settle(struct world *world, int relay, const struct settlement *sett
                 const struct verdict *verdict = list_owner(link, struct verdict, link);
                 size_t event = (size_t)verdict->event->id - 1;
                 const struct sim_shadow *shadow = shadow_of(world, relay, event);
-                must(world, !has_verdict[event], "verdicts make sense",
+                must(world, !has_verdict[event], "verdicts fit their events",
                     "%s has two verdicts in one settle", event_name(world, event));
                 has_verdict[event] = true;
                 say(world, "relay %d settles %s: %s%s, %u attempts", relay,
@@ -172,7 +173,7 @@ void checks_settle(struct world *world, int relay, const struct settlement *sett
                     !database_is_behind(world, i, &settlement->cursor) ||
                     world->database.now.rows[i].exists)
                         continue;
-                world_fail(world, "the cursor passes nothing undone",
+                world_fail(world, "the cursor passes decided events only",
                     "relay %d settles past %s, which is neither delivered nor parked", relay,
                     event_name(world, i));
         }
@@ -225,12 +226,12 @@ void checks_end(struct world *world)
                 const struct lane *lane = &world->relays[i].lane;
                 if (!relay_is_owner(world, i))
                         continue;
-                must(world, lane_is_caught_up(lane, relay_now(world, i)), "it is caught up",
-                    "relay %d does not think so", i);
+                must(world, lane_is_caught_up(lane, relay_now(world, i)),
+                    "the lane knows that it is caught up", "relay %d does not think so", i);
                 must(world, lane->parked.n_rows == 0, "rows are counted",
                     "relay %d thinks that %llu are parked", i,
                     (unsigned long long)lane->parked.n_rows);
-                must(world, lane->order.n_chains == 0, "keys are forgotten",
+                must(world, lane->order.n_chains == 0, "idle keys are forgotten",
                     "relay %d keeps %zu keys of which nothing is left", i, lane->order.n_chains);
                 must(world, lane->parked.n_claimed == 0, "rows are counted",
                     "relay %d thinks that %u are claimed", i, lane->parked.n_claimed);

@@ -61,18 +61,18 @@ static void check_order(struct world *world, int relay, size_t event)
                         continue;
                 must(world,
                     shadows[i].standing != STANDING_IN_FLIGHT || world->policy.sink_keeps_order,
-                    "one of a key in flight", "%s starts while %s is in flight",
+                    "one event of a key is in flight", "%s starts while %s is in flight",
                     event_name(world, event), event_name(world, i));
                 if (!relay_is_owner(world, relay) || !stands_before(world, relay, i, event) ||
                     is_under_way(world, &shadows[i]))
                         continue;
-                must(world, !is_dying(world, relay, i), "followers wait",
+                must(world, !is_dying(world, relay, i), "later events of a key wait",
                     "%s starts before the dead letter of %s is written", event_name(world, event),
                     event_name(world, i));
                 must(world,
                     shadows[i].standing == STANDING_DONE || shadows[i].standing == STANDING_BEHIND,
-                    "followers wait", "%s starts before %s is done", event_name(world, event),
-                    event_name(world, i));
+                    "later events of a key wait", "%s starts before %s is done",
+                    event_name(world, event), event_name(world, i));
         }
 }
 
@@ -87,12 +87,12 @@ static void check_load(struct world *world, int relay)
             world, !at->lane.is_paused, "nothing starts while paused", "relay %d is paused", relay);
         must(world, !at->is_draining, "nothing starts while stopping", "relay %d stops", relay);
         must(world, world->policy.max_concurrent == 0 || n_in_flight < world->policy.max_concurrent,
-            "attempts at a time", "%u are in flight already", n_in_flight);
+            "concurrent attempts are bounded", "%u are in flight already", n_in_flight);
         must(world, at->lane.breaker.state != BREAKER_OPEN, "nothing starts while down",
             "the breaker of relay %d is open", relay);
         must(world, at->lane.breaker.state != BREAKER_HALF_OPEN || n_in_flight == 0,
-            "one at half-open", "%u are in flight already", n_in_flight);
-        must(world, !at->is_down || n_in_flight == 0, "one at half-open",
+            "a half-open breaker admits one probe", "%u are in flight already", n_in_flight);
+        must(world, !at->is_down || n_in_flight == 0, "a half-open breaker admits one probe",
             "the destination was down, and %u are in flight already", n_in_flight);
         must(world, !at->is_down || world->now_ms >= at->down_until_ms, "nothing starts while down",
             "the destination asked for a longer pause");
@@ -114,7 +114,7 @@ static void check_rate(struct world *world, int relay)
                 double most = burst + policy->rate_per_s * (double)interval_ms / 1000;
                 for (size_t k = 0; k < at->n_starts; k++)
                         most += at->starts[k].postponed_ms >= at->starts[i].at_ms;
-                must(world, (double)n <= most + 1e-6, "the rate",
+                must(world, (double)n <= most + 1e-6, "the rate is kept",
                     "%zu attempts within %lld ms, at %g a second and a burst of %g", n,
                     (long long)interval_ms, policy->rate_per_s, burst);
         }
@@ -149,28 +149,29 @@ void checks_start(struct world *world, int relay, const struct delivery *deliver
         struct sim_shadow *shadow = &at->shadow[index];
         const struct sim_event *event = &world->database.events[index];
 
-        must(world, at->lane.state == LANE_OWNED, "only owners start", "relay %d", relay);
+        must(world, at->lane.state == LANE_OWNED, "only owners start attempts", "relay %d", relay);
         must(world, shadow->standing == STANDING_READ || shadow->standing == STANDING_LOADED,
-            "started once", "%s starts although it is %s", event_name(world, index),
+            "events are started once", "%s starts although it is %s", event_name(world, index),
             shadow->standing == STANDING_DONE        ? "done"
             : shadow->standing == STANDING_IN_FLIGHT ? "in flight"
             : shadow->standing == STANDING_ROW       ? "parked"
                                                      : "not read");
-        must(world, event_is_committed(event), "nothing rolled back", "%s starts",
+        must(world, event_is_committed(event), "rolled-back events stay out", "%s starts",
             event_name(world, index));
         must(world, !relay_is_owner(world, relay) || !database_is_done(world, index),
-            "started once", "%s is done and settled, and starts again", event_name(world, index));
-        must(world, shadow->is_due, "not before its time", "%s starts too early",
+            "events are started once", "%s is done and settled, and starts again",
+            event_name(world, index));
+        must(world, shadow->is_due, "nothing starts before it is due", "%s starts too early",
             event_name(world, index));
         must(world, world->was_switched || world->now_ms >= shadow->not_before_ms,
-            "not before its time", "%s starts %lld ms too early", event_name(world, index),
-            (long long)(shadow->not_before_ms - world->now_ms));
+            "nothing starts before it is due", "%s starts %lld ms too early",
+            event_name(world, index), (long long)(shadow->not_before_ms - world->now_ms));
         must(world, delivery->attempt.number == shadow->n_charged + 1, "attempts are counted",
             "%s starts as attempt %u after %u that count", event_name(world, index),
             delivery->attempt.number, shadow->n_charged);
         must(world,
             world->policy.max_event_bytes == 0 || event->bytes <= world->policy.max_event_bytes,
-            "too large is not tried", "%s starts", event_name(world, index));
+            "events that are too large are not tried", "%s starts", event_name(world, index));
         must(world,
             !world->database.now.rows[index].is_skipped || shadow->standing != STANDING_LOADED ||
                 shadow->is_due,
@@ -222,10 +223,11 @@ static void check_postponed(struct world *world, int relay, size_t event,
         struct sim_relay *at = &world->relays[relay];
 
         check_decision(world, event, outcome, view->result.decision, LANE_PARKED);
-        must(world, view->result.retry_ms == outcome->delay_ms, "the peer's delay",
+        must(world, view->result.retry_ms == outcome->delay_ms, "the peer's delay is kept",
             "%s was postponed for %lld ms and is tried after %lld", event_name(world, event),
             (long long)outcome->delay_ms, (long long)view->result.retry_ms);
-        must(world, at->lane.breaker.state == view->breaker, "postponed says nothing",
+        must(world, at->lane.breaker.state == view->breaker,
+            "a postponed event leaves the breaker alone",
             "%s was postponed, and that changed the breaker", event_name(world, event));
         at->shadow[event].not_before_ms = world->now_ms + outcome->delay_ms;
         note_postponed(world, relay, event);
@@ -271,8 +273,8 @@ static void check_retry(struct world *world, int relay, size_t event, const stru
         } else {
                 check_decision(world, event, outcome, result->decision, LANE_PARKED);
                 must(world, result->retry_ms >= outcome->delay_ms && result->retry_ms > 0,
-                    "the peer's delay", "%s is tried after %lld ms", event_name(world, event),
-                    (long long)result->retry_ms);
+                    "the peer's delay is kept", "%s is tried after %lld ms",
+                    event_name(world, event), (long long)result->retry_ms);
                 shadow->retried_ms += result->retry_ms;
                 shadow->not_before_ms = world->now_ms + result->retry_ms;
                 must(world,
@@ -357,7 +359,7 @@ void checks_arrival(struct world *world, const struct sim_attempt *attempt)
                 if (earlier->n_arrived > 0 || earlier->is_unplaced ||
                     database->now.dead[i].exists || !event_precedes(earlier, event))
                         continue;
-                world_fail(world, "order of first deliveries", "%s arrives before %s",
+                world_fail(world, "first deliveries are in order", "%s arrives before %s",
                     event_name(world, attempt->event), event_name(world, i));
         }
 }

@@ -310,7 +310,7 @@ static void calm_down(struct world *world)
                         return;
                 }
         }
-        world_fail(world, "it comes to rest", "something goes on for ever");
+        world_fail(world, "the history ends", "something goes on for ever");
 }
 
 static void clean_up(struct world *world)
@@ -350,7 +350,7 @@ bool history_run(struct world *world, uint64_t seed, bool is_tracing)
                 step(world);
         calm_down(world);
         clean_up(world);
-        must(world, world->database.n_lent == 0, "memory", "%d pages or batches are not released",
-            world->database.n_lent);
+        must(world, world->database.n_lent == 0, "all memory is released",
+            "%d pages or batches are not released", world->database.n_lent);
         return true;
 }

@@ -169,12 +169,12 @@ static bool on_takes(void *waiter, const struct page *page, size_t i)
 static void see(struct lane_state *lane, unsigned event)
 {
         if (lane->was_seen[event])
-                broken("it comes twice", number_of(lane), event);
+                broken("an event comes twice", number_of(lane), event);
         if (!lane->ever[event])
-                broken("it was never asked for", number_of(lane), event);
+                broken("an event comes that was never asked for", number_of(lane), event);
         for (unsigned later = event + 1; later < sim.n_events; later++)
                 if (sim.events[later].writer == sim.events[event].writer && lane->was_seen[later])
-                        broken("it comes after a later one", number_of(lane), event);
+                        broken("an event comes after a later one", number_of(lane), event);
         lane->was_seen[event] = true;
 }
 
@@ -189,9 +189,9 @@ static void on_view(struct page_waiter *waiter, struct page *view, bool is_old)
             .from = view->start.from, .until = view->start.until, .last_id = view->upto};
 
         if (!lane->is_reading)
-                broken("a page that was not asked for", number_of(lane), 0);
+                broken("a page comes that was not asked for", number_of(lane), 0);
         if (view->n_events > lane->max_events)
-                broken("more than was asked for", number_of(lane), 0);
+                broken("a page has more events than were asked for", number_of(lane), 0);
         lane->is_reading = false;
         lane->is_rung |= is_old;
         for (size_t i = 0; i < view->n_events; i++)
@@ -199,7 +199,7 @@ static void on_view(struct page_waiter *waiter, struct page *view, bool is_old)
         if (page_ends_difference(view))
                 next = (struct cursor){.from = view->start.until};
         if (!is_nothing_new && view->start.until->xid == 0)
-                broken("a frame without its transaction id", number_of(lane), 0);
+                broken("a frame has no transaction id", number_of(lane), 0);
         if (!is_nothing_new)
                 cursor_assign(&lane->next, &next);
         view->release(view);
@@ -212,7 +212,7 @@ static void on_failed(struct page_waiter *waiter, const struct error *error)
 
         (void)error;
         if (!lane->is_reading)
-                broken("a page that was not asked for", number_of(lane), 0);
+                broken("a page comes that was not asked for", number_of(lane), 0);
         lane->is_reading = false;
         lane->is_rung |= lane->next.until == NULL;
 }
@@ -407,11 +407,11 @@ static void come_to_rest(void)
                 ring();
         for (unsigned n = 0; pump(true) || answer_database(); n++)
                 if (n == STEPS_TO_REST)
-                        broken("it does not come to rest", 0, 0);
+                        broken("the history does not end", 0, 0);
         for (unsigned i = 0; i < N_LANES; i++)
                 for (unsigned event = 0; event < sim.n_events; event++)
                         if (sim.lanes[i].always[event] && !sim.lanes[i].was_seen[event])
-                                broken("it is missing", i, event);
+                                broken("an event is missing", i, event);
 }
 
 static void begin(uint64_t seed)
@@ -445,7 +445,7 @@ static void end(void)
                 cursor_deinit(&sim.lanes[i].settled);
         }
         if (sim.n_pages_held != 0)
-                broken("pages are kept for ever", 0, 0);
+                broken("a page is never released", 0, 0);
 }
 
 int main(int argc, char **argv)

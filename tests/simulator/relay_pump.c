@@ -48,7 +48,7 @@ static bool start_deliveries(struct world *world, int relay, bool *out_progress)
                         return false;
         }
         must(world, lane_start_next(&at->lane, relay_now(world, relay)) == NULL,
-            "asked twice, nothing new", "a delivery starts after none could start");
+            "a second question gets nothing new", "a delivery starts after none could start");
         return true;
 }
 
@@ -137,7 +137,8 @@ static bool ask_outbox(struct world *world, int relay, bool *out_progress)
                 *out_progress = true;
                 call(world, relay, CALL_XID);
                 again = lane_wants_xid(lane);
-                must(world, !again, "asked twice, nothing new", "a second transaction id");
+                must(
+                    world, !again, "a second question gets nothing new", "a second transaction id");
         }
         if (relay_crashes_here(world, relay))
                 return false;
@@ -145,7 +146,7 @@ static bool ask_outbox(struct world *world, int relay, bool *out_progress)
                 *out_progress = true;
                 read_page(world, relay, &page);
                 again = lane_wants_page(lane, &second_page);
-                must(world, !again, "asked twice, nothing new", "a second page");
+                must(world, !again, "a second question gets nothing new", "a second page");
         }
         if (relay_crashes_here(world, relay))
                 return false;
@@ -153,7 +154,8 @@ static bool ask_outbox(struct world *world, int relay, bool *out_progress)
                 *out_progress = true;
                 read_parked(world, relay, &parked);
                 again = lane_wants_parked(lane, now_ms, &second_parked);
-                must(world, !again, "asked twice, nothing new", "a second look at what is parked");
+                must(world, !again, "a second question gets nothing new",
+                    "a second look at what is parked");
         }
         if (relay_crashes_here(world, relay))
                 return false;
@@ -161,7 +163,7 @@ static bool ask_outbox(struct world *world, int relay, bool *out_progress)
                 *out_progress = true;
                 settle(world, relay, &settlement);
                 again = lane_wants_settle(lane, now_ms, &second_settlement);
-                must(world, !again, "asked twice, nothing new", "a second settle");
+                must(world, !again, "a second question gets nothing new", "a second settle");
         }
         return !relay_crashes_here(world, relay);
 }

@@ -33,7 +33,7 @@ void session_call(struct world *world, int session, enum call_kind kind)
         struct sim_session *at = find(world, session);
 
         for (size_t i = 0; i < at->n_calls; i++)
-                must(world, at->calls[i] != kind, "one call of a kind",
+                must(world, at->calls[i] != kind, "one call of a kind at a time",
                     "the lane asks for something (%d) that is under way already", (int)kind);
         at->calls[at->n_calls++] = kind;
 }

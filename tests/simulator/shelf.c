@@ -177,7 +177,7 @@ static void park(struct world *world, const struct verdict_copy *verdict)
 
         if (verdict->is_parked && !row->exists)
                 return; /* removed by hand */
-        must(world, verdict->is_parked || !row->exists, "parked once",
+        must(world, verdict->is_parked || !row->exists, "events are parked once",
             "%s is parked from the stream although it has a row",
             event_name(world, verdict->event));
         if (!verdict->is_parked)
@@ -197,8 +197,9 @@ static void bury(struct world *world, const struct verdict_copy *verdict)
 
         if (verdict->is_parked && !now->rows[verdict->event].exists)
                 return;
-        must(world, verdict->is_parked || !now->rows[verdict->event].exists, "parked once",
-            "%s dies from the stream although it has a row", event_name(world, verdict->event));
+        must(world, verdict->is_parked || !now->rows[verdict->event].exists,
+            "events are parked once", "%s dies from the stream although it has a row",
+            event_name(world, verdict->event));
         now->rows[verdict->event].exists = false;
         world->database.events[verdict->event].is_unplaced = true;
         now->dead[verdict->event] = (struct sim_dead){.exists = true, .reason = verdict->reason};
@@ -222,7 +223,7 @@ static void apply(
                 park(world, verdict);
                 break;
         case VERDICT_DELIVERED:
-                must(world, verdict->is_parked, "verdicts make sense",
+                must(world, verdict->is_parked, "verdicts fit their events",
                     "%s is settled as a delivered row, and has none",
                     event_name(world, verdict->event));
                 database->now.rows[verdict->event].exists = false;
@@ -245,7 +246,7 @@ static void check_passed(struct world *world, const struct cursor *before)
                 must(world,
                     event->was_acked || database->now.rows[i].exists ||
                         database->now.dead[i].exists,
-                    "the cursor passes nothing undone",
+                    "the cursor passes decided events only",
                     "%s is behind the cursor, but neither delivered nor parked nor dead",
                     event_name(world, i));
         }

@@ -15,7 +15,7 @@ TORTURE(calls, a_socket_cannot_be_watched, RUN_UNTIL_THERE, "watch-memory", "")
 TORTURE(calls, descriptors_are_out, RUN_UNTIL_THERE, "descriptor-limit", "")
 TORTURE(calls, the_disk_is_full, RUN_UNTIL_THERE, "write-full", "")
 
-Test(calls, threads_are_out)
+Test(calls, end_with_75_when_no_thread_can_be_started)
 {
         struct torture_rig rig;
 
@@ -27,7 +27,7 @@ Test(calls, threads_are_out)
 }
 
 /* From fewer than a loop needs up to more than all connections need. */
-Test(calls, any_number_of_descriptors_will_do)
+Test(calls, work_or_fail_cleanly_with_any_number_of_descriptors)
 {
         struct torture_rig rig;
 

@@ -154,7 +154,7 @@ Test(config_admin, refuses_what_would_not_work)
         }
 }
 
-Test(admin_readiness, is_lost_by_a_sink_that_stands_still_and_by_no_destination)
+Test(admin_readiness, is_lost_when_a_sink_stands_still_but_not_when_a_destination_is_down)
 {
         static const enum sink_state fine[] = {SINK_STARTING, SINK_RUNNING, SINK_STANDBY,
             SINK_PAUSED, SINK_REFUSED, SINK_DOWN, SINK_DRAINING, SINK_DISCONNECTED};

@@ -108,7 +108,7 @@ Test(metrics, counts_and_sums_up_buckets)
         free(text);
 }
 
-Test(metrics, takes_from_the_database_what_only_that_knows)
+Test(metrics, takes_values_from_the_database_that_only_it_has)
 {
         char *text = write_as(METRICS_PROMETHEUS, look_text);
 
@@ -128,7 +128,7 @@ Test(metrics, takes_from_the_database_what_only_that_knows)
         free(text);
 }
 
-Test(metrics, claims_nothing_that_is_not_known)
+Test(metrics, leaves_out_values_that_are_not_known)
 {
         char *text = write_as(METRICS_PROMETHEUS, NULL);
 
@@ -142,7 +142,7 @@ Test(metrics, claims_nothing_that_is_not_known)
         free(text);
 }
 
-Test(metrics, are_openmetrics_for_those_who_ask)
+Test(metrics, are_openmetrics_for_clients_that_ask_for_it)
 {
         char *text = write_as(METRICS_OPENMETRICS, look_text);
 

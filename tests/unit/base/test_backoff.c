@@ -20,7 +20,7 @@ Test(backoff, spreads_evenly_between_one_millisecond_and_its_ceiling)
         cr_expect_eq(backoff_ms(&backoff, 1, UINT32_MAX / 4 * 3), 75);
 }
 
-Test(backoff, is_never_nothing)
+Test(backoff, is_never_zero)
 {
         const struct backoff zero = {.first_ms = 0, .factor = 1, .max_ms = 0};
 

@@ -300,7 +300,7 @@ Test(outcome, has_a_name_for_logs_and_metrics)
         cr_assert_str_eq(outcome_name(OUTCOME_CANCELLED), "cancelled");
 }
 
-Test(alloc, ends_in_one_line_and_with_the_code_for_later_when_memory_is_out)
+Test(alloc, ends_with_one_line_and_exit_code_75_when_memory_is_out)
 {
         char words[64] = {0};
         int channel[2];

@@ -44,7 +44,7 @@ static struct chaos_verdict judge(uint32_t sink, const struct chaos_arrival *arr
             sizeof((const struct chaos_arrival[]){__VA_ARGS__}) / sizeof(struct chaos_arrival),    \
             NULL, 0, NULL, 0)
 
-Test(chaos_checker, finds_what_came_before_it_was_due_and_lets_delayed_ones_go_last)
+Test(chaos_checker, finds_events_that_came_early_and_lets_delayed_events_go_last)
 {
         static const struct chaos_event delayed[] = {
             {.fate = PUBLISHED, .sinks = 1, .is_delayed = true},
@@ -86,7 +86,7 @@ Test(chaos_checker, finds_nothing_wrong_with_a_clean_run)
         cr_expect_eq(verdict.n_dead, 1);
 }
 
-Test(chaos_checker, finds_what_was_lost)
+Test(chaos_checker, finds_lost_events)
 {
         struct chaos_verdict verdict = JUDGE_0(AT(0, 10), AT(5, 12));
 
@@ -95,7 +95,7 @@ Test(chaos_checker, finds_what_was_lost)
         cr_expect_str_eq(verdict.first_fault, "event 2 of key 0 was committed and is lost");
 }
 
-Test(chaos_checker, misses_neither_the_rolled_back_nor_those_in_doubt)
+Test(chaos_checker, counts_no_rolled_back_or_doubtful_event_as_lost)
 {
         struct chaos_verdict verdict = JUDGE_0(AT(0, 10), AT(2, 11), AT(5, 12));
 
@@ -104,7 +104,7 @@ Test(chaos_checker, misses_neither_the_rolled_back_nor_those_in_doubt)
         cr_expect(chaos_is_clean(&verdict), "in doubt: may arrive");
 }
 
-Test(chaos_checker, finds_what_came_after_a_later_one_of_its_key)
+Test(chaos_checker, finds_an_event_that_came_after_a_later_event_of_its_key)
 {
         struct chaos_verdict verdict = JUDGE_0(AT(2, 10), AT(0, 11), AT(5, 12));
 
@@ -139,7 +139,7 @@ Test(chaos_checker, lets_a_dead_letter_be_redriven_out_of_order)
         cr_expect(chaos_is_clean(&verdict), "%s", verdict.first_fault);
 }
 
-Test(chaos_checker, finds_what_was_never_committed)
+Test(chaos_checker, finds_events_that_were_never_committed)
 {
         struct chaos_verdict verdict = JUDGE_0(AT(0, 10), AT(2, 11), AT(3, 12), AT(5, 12));
 
@@ -165,7 +165,7 @@ Test(chaos_checker, finds_dead_letters_that_need_not_have_died)
 /* ---- what may or may not come
  * ------------------------------------------------------------------- */
 
-Test(chaos_checker, finds_what_was_refused_and_comes_behind_a_later_one)
+Test(chaos_checker, finds_a_refused_event_that_came_after_a_later_event)
 {
         static const struct chaos_event relenting[] = {
             {.fate = PUBLISHED, .sinks = 3, .refused = 1, .relents = 1, .committed_us = 5},
@@ -215,7 +215,7 @@ Test(chaos_checker, finds_what_was_refused_and_comes_behind_a_later_one)
         cr_expect_eq(verdict.n_misordered, 1, "this sink never refuses it");
 }
 
-Test(chaos_checker, finds_what_died_for_a_filter_that_took_no_time)
+Test(chaos_checker, finds_a_dead_letter_of_a_filter_that_was_quick)
 {
         const struct chaos_arrival arrivals[] = {AT(0, 10), AT(2, 11)};
         const struct chaos_span dear[] = {{100, 200}, {300, 400}};
@@ -250,7 +250,7 @@ Test(chaos_checker, finds_what_died_for_a_filter_that_took_no_time)
         cr_expect_not(chaos_is_clean(&verdict));
 }
 
-Test(chaos_checker, does_not_miss_what_a_sink_may_get_or_not)
+Test(chaos_checker, counts_no_optional_event_as_lost)
 {
         static const struct chaos_event some[] = {
             {.fate = PUBLISHED, .sinks = 3, .optional = 1},
@@ -287,7 +287,7 @@ static struct chaos_verdict judge_repeated(
         return judge(0, repeated, 5, NULL, 0, incidents, n_incidents);
 }
 
-Test(chaos_checker, finds_what_came_again_without_a_reason)
+Test(chaos_checker, finds_events_that_came_again_without_a_reason)
 {
         struct chaos_verdict verdict = judge_repeated(NULL, 0);
 
@@ -296,7 +296,7 @@ Test(chaos_checker, finds_what_came_again_without_a_reason)
         cr_expect_eq(verdict.n_unexplained, 2);
 }
 
-Test(chaos_checker, takes_as_reason_what_touched_the_sink_in_between)
+Test(chaos_checker, takes_a_fault_between_two_arrivals_as_their_reason)
 {
         struct chaos_incident incident = {
             .sinks = 1, .cause = 3, .begin_us = 150, .end_us = 160, .max_repeats = UINT32_MAX};
@@ -348,7 +348,7 @@ Test(chaos_checker, wants_a_reason_for_each_further_arrival)
         cr_expect_eq(verdict.n_unexplained, 1, "nothing happened between the last two");
 }
 
-Test(chaos_checker, finds_what_went_unnoticed_in_the_calm)
+Test(chaos_checker, finds_events_that_came_late_in_the_calm)
 {
         static const struct chaos_event in_the_calm[] = {
             {.fate = PUBLISHED, .sinks = 1, .committed_us = 1000000},

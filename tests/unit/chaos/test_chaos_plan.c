@@ -29,7 +29,7 @@ Test(chaos_plan, follows_from_its_seed)
         chaos_plan_deinit(&other);
 }
 
-Test(chaos_plan, begins_with_what_is_in_good_order_and_then_kills_only)
+Test(chaos_plan, begins_with_orderly_steps_and_ends_with_kills)
 {
         for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
                 struct chaos_plan plan = chaos_plan_make(seed, 60 * 1000, SCOPE_ALL);
@@ -60,7 +60,7 @@ Test(chaos_plan, begins_with_what_is_in_good_order_and_then_kills_only)
         }
 }
 
-Test(chaos_plan, ends_with_new_passwords_that_no_restart_hides)
+Test(chaos_plan, ends_with_new_passwords_after_the_last_restart)
 {
         for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
                 struct chaos_plan plan = chaos_plan_make(seed, 60 * 1000, SCOPE_ALL);
@@ -98,7 +98,7 @@ static bool overlap(const struct chaos_step *a, const struct chaos_step *b)
         return a->at_ms <= b->at_ms + b->for_ms && b->at_ms <= a->at_ms + a->for_ms;
 }
 
-Test(chaos_plan, leaves_nothing_out_and_never_has_more_than_four_steps_at_once)
+Test(chaos_plan, has_every_kind_of_step_and_at_most_four_at_a_time)
 {
         struct chaos_plan plan = chaos_plan_make(3, TEN_MINUTES_MS, SCOPE_ALL);
         unsigned n_of[N_STEP_KINDS] = {0};

@@ -996,7 +996,7 @@ static void refuse_for_permission(const char *what)
             strstr(error.text, "cannot be read: Permission denied") != NULL, "%s", error.text);
 }
 
-Test(config, calls_a_forbidden_file_a_matter_of_permission)
+Test(config, names_a_missing_permission_to_read_a_file)
 {
         char *file = make_file("x", 1);
         char *text = xasprintf("postgres: {dsn_file: %s}\n", file);
@@ -1014,7 +1014,7 @@ Test(config, calls_a_forbidden_file_a_matter_of_permission)
 }
 
 /* To open one waits for its writer. */
-Test(config, waits_for_no_named_pipe)
+Test(config, refuses_a_named_pipe_without_waiting)
 {
         char *pipe = xasprintf("%s.pipe", path);
         struct error error = {0};
@@ -1077,7 +1077,7 @@ Test(config, refuses_files_that_hold_no_single_line_of_text)
         }
 }
 
-Test(config, refuses_bad_twins_of_secrets)
+Test(config, refuses_bad_secret_files_and_a_secret_given_twice)
 {
         char *file = make_file(CANARY, strlen(CANARY));
 

@@ -19,7 +19,7 @@ static void begin(void)
 
 TestSuite(health, .init = begin);
 
-Test(health, tells_once_after_a_while_and_once_when_it_is_well)
+Test(health, reports_a_failure_once_after_a_while_and_once_its_end)
 {
         cr_expect_eq(note(OUTCOME_RETRY, 1000), HEALTH_NO_NEWS);
         cr_expect_eq(note(OUTCOME_SINK_DOWN, 1000 + HEALTH_NOTE_AFTER_MS - 1), HEALTH_NO_NEWS);
@@ -54,7 +54,7 @@ Test(health, is_never_given_up_by_time_without_a_limit)
         cr_expect_eq(health_note(&health, &failure, 1000 * DISABLE_MS, 0), HEALTH_FAILING);
 }
 
-Test(health, gives_up_at_once_who_wants_no_more)
+Test(health, gives_up_a_receiver_that_is_gone_at_once)
 {
         const struct outcome gone = {
             .kind = OUTCOME_SINK_DOWN, .needs_operator = true, .is_gone = true};
@@ -62,7 +62,7 @@ Test(health, gives_up_at_once_who_wants_no_more)
         cr_expect_eq(health_note(&health, &gone, 5, 0), HEALTH_HOPELESS);
 }
 
-Test(health, learns_nothing_from_what_says_nothing)
+Test(health, ignores_outcomes_that_say_nothing_about_the_receiver)
 {
         const struct outcome postponed = {
             .kind = OUTCOME_RETRY, .delay_ms = 5, .is_postponed = true};
@@ -73,7 +73,7 @@ Test(health, learns_nothing_from_what_says_nothing)
         cr_expect_eq(health.state, HEALTH_WELL);
 }
 
-Test(health, goes_on_from_what_the_database_knows)
+Test(health, continues_from_the_time_in_the_database)
 {
         health_init(&health, DISABLE_MS - 1, 5000);
         cr_expect_eq(note(OUTCOME_RETRY, 5000), HEALTH_NO_NEWS, "it has been told");

@@ -128,7 +128,7 @@ Test(breaker, waits_as_long_as_the_peer_asks_for_but_no_shorter_than_its_own_bac
         cr_expect_eq(breaker.until_ms, NOW_MS + 200);
 }
 
-Test(breaker, hears_from_those_that_were_in_flight_for_how_long)
+Test(breaker, takes_a_longer_delay_from_attempts_that_were_in_flight)
 {
         struct breaker breaker = {0};
 
@@ -138,7 +138,7 @@ Test(breaker, hears_from_those_that_were_in_flight_for_how_long)
         cr_expect_eq(breaker.until_ms, NOW_MS + 60005);
 }
 
-Test(breaker, is_not_talked_into_waiting_less_by_those_that_were_in_flight)
+Test(breaker, takes_no_shorter_delay_from_attempts_that_were_in_flight)
 {
         struct breaker breaker = {0};
 
@@ -199,7 +199,7 @@ Test(breaker, begins_anew_when_an_outage_turns_out_to_need_an_operator)
         cr_expect_eq(breaker.until_ms, NOW_MS + 10000);
 }
 
-Test(breaker, hears_from_those_that_were_in_flight_that_it_needs_an_operator)
+Test(breaker, learns_from_attempts_that_were_in_flight_that_it_needs_an_operator)
 {
         struct breaker breaker = {0};
 
@@ -290,7 +290,7 @@ Test(breaker, closes_after_an_outage_although_the_probe_fails_for_its_event)
         cr_expect_not(breaker_admits(&breaker, NOW_MS, BREAKER_SLOW_START));
 }
 
-Test(breaker, takes_an_outage_for_one_even_if_it_was_a_suspicion_before)
+Test(breaker, turns_a_suspicion_into_an_outage_when_a_probe_finds_one)
 {
         struct breaker breaker = {0};
 
@@ -328,7 +328,7 @@ Test(breaker, starts_slowly_after_it_was_open)
         cr_expect_not(breaker_admits(&breaker, NOW_MS, 4));
 }
 
-Test(breaker, has_no_limit_once_enough_has_gone_well)
+Test(breaker, has_no_limit_after_enough_successes)
 {
         struct breaker breaker = closed_again();
         int n_successes = BREAKER_FULL_SPEED - BREAKER_SLOW_START;
@@ -355,7 +355,7 @@ Test(breaker, starts_slowly_again_after_each_outage)
         cr_expect_not(breaker_admits(&breaker, NOW_MS, BREAKER_SLOW_START));
 }
 
-Test(breaker, is_due_at_once_when_somebody_asks)
+Test(breaker, is_due_at_once_when_a_probe_is_requested)
 {
         struct breaker breaker = {0};
 
@@ -370,7 +370,7 @@ Test(breaker, is_due_at_once_when_somebody_asks)
         cr_expect_eq(breaker.until_ms, NOW_MS + 20003);
 }
 
-Test(breaker, is_not_moved_by_being_asked_while_it_is_closed_or_due_already)
+Test(breaker, ignores_a_probe_request_while_it_is_closed_or_due_already)
 {
         struct breaker breaker = {0};
 

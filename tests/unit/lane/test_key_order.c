@@ -112,7 +112,7 @@ Test(key_order, leaves_deliveries_without_a_key_alone)
         close_rig(rig);
 }
 
-Test(key_order, calls_out_one_at_a_time)
+Test(key_order, releases_one_delivery_at_a_time)
 {
         char keys[] = "a a a b";
         struct rig *rig = open_rig(false, keys);
@@ -141,7 +141,7 @@ Test(key_order, lets_all_of_a_key_start_one_after_the_other_where_the_sink_keeps
         close_rig(rig);
 }
 
-Test(key_order, goes_one_by_one_from_a_failure_on_until_all_that_failed_are_delivered)
+Test(key_order, goes_one_by_one_after_a_failure_until_every_failed_delivery_is_delivered)
 {
         char keys[] = "a a a a a";
         struct rig *rig = open_rig(true, keys);
@@ -177,7 +177,7 @@ Test(key_order, keeps_failures_to_their_key)
         close_rig(rig);
 }
 
-Test(key_order, calls_out_nobody_past_a_first_that_is_on_its_way)
+Test(key_order, releases_no_delivery_behind_a_first_that_is_in_flight)
 {
         char keys[] = "a a a";
         struct rig *rig = open_rig(true, keys);
@@ -221,7 +221,7 @@ Test(key_order, keeps_long_keys_apart_and_gives_their_memory_back)
 }
 
 /* Its page, and the key with it, may be gone while others of the key come. */
-Test(key_order, does_not_need_the_key_of_one_that_has_left)
+Test(key_order, does_not_use_the_key_of_a_delivery_that_has_left)
 {
         char keys[] = "- -";
         struct rig *rig = open_rig(false, keys);
@@ -242,7 +242,7 @@ Test(key_order, does_not_need_the_key_of_one_that_has_left)
         close_rig(rig);
 }
 
-Test(key_order, keeps_many_keys_apart_and_forgets_those_that_are_done)
+Test(key_order, keeps_many_keys_apart_and_forgets_finished_keys)
 {
         static char keys[N_MANY * 8];
         struct rig *rig;

@@ -108,7 +108,7 @@ Test(lane_reading, asks_for_half_of_the_window_so_that_two_pages_fit)
         cr_expect_eq(request.max_event_bytes, (1 << 19) / 10);
 }
 
-Test(lane_reading, counts_what_is_delivered_but_not_settled_as_in_the_window)
+Test(lane_reading, counts_delivered_events_in_the_window_until_they_are_settled)
 {
         lane_rig_read(&rig, "- - - - - - - - - -");
         lane_rig_read(&rig, "- - - - - - - - - -");
@@ -122,7 +122,7 @@ Test(lane_reading, counts_what_is_delivered_but_not_settled_as_in_the_window)
         cr_expect(lane_rig_wants_page(&rig));
 }
 
-Test(lane_reading, frees_room_only_for_what_the_settle_covered)
+Test(lane_reading, frees_room_only_for_the_events_that_the_settle_covered)
 {
         lane_rig_read(&rig, "- - - - - - - - - -");
         lane_rig_read(&rig, "- - - - - - - - - -");
@@ -211,7 +211,7 @@ Test(lane_settling, does_not_pass_a_hole)
         cr_expect_eq(lane_rig_wants_settle(&rig), 3);
 }
 
-Test(lane_settling, gathers_what_a_moment_brings)
+Test(lane_settling, gathers_the_outcomes_of_a_moment)
 {
         lane_rig_read(&rig, "- - -");
         deliver(1);
@@ -226,7 +226,7 @@ Test(lane_settling, gathers_what_a_moment_brings)
         cr_expect_eq(lane_rig_wants_settle(&rig), 2);
 }
 
-Test(lane_settling, writes_one_cursor_at_a_time_and_then_what_has_come_since)
+Test(lane_settling, writes_one_cursor_at_a_time_and_then_the_next)
 {
         lane_rig_read(&rig, "- -");
         deliver(1);

@@ -137,7 +137,7 @@ Test(lane_ordered_sink, has_many_of_a_key_in_flight)
         deliver_all_in_flight(1, 4);
 }
 
-Test(lane_ordered_sink, gets_one_at_a_time_after_a_failure_and_many_again_after_that)
+Test(lane_ordered_sink, gets_one_delivery_at_a_time_after_a_failure_and_then_many_again)
 {
         lane_rig_read(&rig, "a a a a");
         start(1);
@@ -161,7 +161,7 @@ Test(lane_ordered_sink, gets_one_at_a_time_after_a_failure_and_many_again_after_
         cr_expect_str_eq(lane_rig_rows(&rig), "");
 }
 
-Test(lane_ordered_sink, keeps_one_that_failed_behind_one_still_in_flight)
+Test(lane_ordered_sink, keeps_a_failed_delivery_behind_an_earlier_one_in_flight)
 {
         lane_rig_read(&rig, "a a");
         expect_starts(1, 2);
@@ -173,7 +173,7 @@ Test(lane_ordered_sink, keeps_one_that_failed_behind_one_still_in_flight)
         cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 2:blocked");
 }
 
-Test(lane_ordered_sink, has_one_that_comes_back_parked_behind_one_that_failed)
+Test(lane_ordered_sink, parks_a_delivery_that_comes_back_behind_a_failed_one)
 {
         lane_rig_read(&rig, "a a");
         expect_starts(1, 2);
@@ -259,7 +259,7 @@ Test(lane_retry, blocks_only_its_key)
         cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 3:blocked");
 }
 
-Test(lane_retry, takes_turns_with_what_was_never_started)
+Test(lane_retry, takes_turns_with_deliveries_that_were_never_started)
 {
         lane_rig_read(&rig, "a b");
         expect_starts(1, 2);
@@ -327,7 +327,7 @@ Test(lane_outage, probes_only_when_nothing_is_in_flight)
         cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 400);
 }
 
-Test(lane_outage, is_over_only_when_the_pause_that_the_peer_asked_for_is)
+Test(lane_outage, lasts_at_least_as_long_as_the_peer_asked_for)
 {
         lane_rig_read(&rig, "- - -");
         expect_starts(1, 3);
@@ -363,7 +363,7 @@ Test(lane_outage, is_followed_by_everything_in_delivery_order)
         deliver_all_in_flight(3, 4);
 }
 
-Test(lane_outage, does_not_keep_the_timer_busy_with_what_falls_due)
+Test(lane_outage, does_not_keep_the_timer_busy_with_rows_that_fall_due)
 {
         lane_rig_read(&rig, "a b");
         expect_starts(1, 2);
@@ -390,7 +390,7 @@ Test(lane_outage, is_ended_by_any_answer_of_the_peer)
         lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
 }
 
-Test(lane_retry, is_not_what_a_cancelled_attempt_needs)
+Test(lane_retry, does_not_wait_after_a_cancelled_attempt)
 {
         lane_rig_read(&rig, "a a -");
         start(1);

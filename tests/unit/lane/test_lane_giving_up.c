@@ -26,7 +26,7 @@ static void expect_dead(int64_t id, enum dead_reason reason)
 TestSuite(lane_giving_up, .init = open_rig, .fini = close_rig);
 TestSuite(lane_dead, .init = open_rig, .fini = close_rig);
 
-Test(lane_giving_up, happens_to_what_is_too_large)
+Test(lane_giving_up, happens_to_an_event_that_is_too_large)
 {
         rig.lane.policy.max_event_bytes = 100;
         lane_rig_take_page(&rig, "a", 101);
@@ -40,7 +40,7 @@ Test(lane_giving_up, happens_to_what_is_too_large)
         deliver(2);
 }
 
-Test(lane_giving_up, happens_to_what_became_too_large_while_it_was_parked)
+Test(lane_giving_up, happens_to_an_event_that_became_too_large_while_it_was_parked)
 {
         park_a_key();
         rig.lane.policy.max_event_bytes = 9;
@@ -56,7 +56,7 @@ Test(lane_giving_up, happens_to_what_became_too_large_while_it_was_parked)
         deliver(2);
 }
 
-Test(lane_giving_up, happens_to_what_is_rejected_in_the_order_of_the_stream)
+Test(lane_giving_up, happens_to_rejected_events_in_the_order_of_the_stream)
 {
         lane_rig_read(&rig, "a b a");
         reject(1);
@@ -68,7 +68,7 @@ Test(lane_giving_up, happens_to_what_is_rejected_in_the_order_of_the_stream)
         lane_rig_finish(&rig, 3, OUTCOME_DELIVERED);
 }
 
-Test(lane_giving_up, happens_to_what_no_filter_has_judged)
+Test(lane_giving_up, happens_to_an_event_that_its_filter_has_not_judged)
 {
         rig.unjudged = 1;
         lane_rig_read(&rig, "a a");
@@ -82,7 +82,7 @@ Test(lane_giving_up, happens_to_what_no_filter_has_judged)
 }
 
 /* Its filter would not be asked when its time has come. */
-Test(lane_giving_up, happens_to_what_is_delayed_and_not_judged)
+Test(lane_giving_up, happens_to_a_delayed_event_that_its_filter_has_not_judged)
 {
         rig.delayed = 3;
         rig.unjudged = 1;
@@ -92,7 +92,7 @@ Test(lane_giving_up, happens_to_what_is_delayed_and_not_judged)
         cr_expect_str_eq(lane_rig_rows(&rig), "2:delayed");
 }
 
-Test(lane_dead, does_not_hold_up_other_keys_or_what_has_none)
+Test(lane_dead, does_not_hold_up_other_keys_or_events_without_a_key)
 {
         lane_rig_read(&rig, "a - b - a");
         reject(1);
@@ -104,7 +104,7 @@ Test(lane_dead, does_not_hold_up_other_keys_or_what_has_none)
         deliver(5);
 }
 
-Test(lane_dead, is_written_no_sooner_than_others_if_nobody_waits)
+Test(lane_dead, is_settled_at_the_usual_time_when_no_follower_waits)
 {
         lane_rig_read(&rig, "a b -");
         reject(1);
@@ -116,7 +116,7 @@ Test(lane_dead, is_written_no_sooner_than_others_if_nobody_waits)
         lane_rig_answer_settle(&rig);
 }
 
-Test(lane_dead, is_waited_for_by_those_that_come_later)
+Test(lane_dead, holds_back_followers_that_come_later)
 {
         lane_rig_read(&rig, "a");
         reject(1);
@@ -127,7 +127,7 @@ Test(lane_dead, is_waited_for_by_those_that_come_later)
         deliver(2);
 }
 
-Test(lane_dead, is_waited_for_by_those_that_come_while_it_is_being_written)
+Test(lane_dead, holds_back_followers_that_come_while_it_is_being_written)
 {
         lane_rig_read(&rig, "a");
         reject(1);
@@ -141,7 +141,7 @@ Test(lane_dead, is_waited_for_by_those_that_come_while_it_is_being_written)
 }
 
 /* It is written when the cursor can pass it. */
-Test(lane_dead, is_waited_for_behind_a_slow_one_of_another_key)
+Test(lane_dead, holds_back_followers_while_another_key_holds_up_the_cursor)
 {
         lane_rig_read(&rig, "b a a");
         start(1);
@@ -153,7 +153,7 @@ Test(lane_dead, is_waited_for_behind_a_slow_one_of_another_key)
         deliver(3);
 }
 
-Test(lane_dead, is_waited_for_no_longer_than_the_slow_one_is_let_wait)
+Test(lane_dead, holds_back_followers_only_until_a_slow_delivery_before_it_is_parked)
 {
         lane_rig_read(&rig, "b a a");
         start(1);
@@ -164,7 +164,7 @@ Test(lane_dead, is_waited_for_no_longer_than_the_slow_one_is_let_wait)
         lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
 }
 
-Test(lane_dead, is_waited_for_whatever_it_died_of)
+Test(lane_dead, holds_back_followers_whatever_its_reason)
 {
         struct outcome one_attempt = {.kind = OUTCOME_RETRY, .max_attempts = 1, .reason = "no"};
 
@@ -183,7 +183,7 @@ Test(lane_dead, is_waited_for_whatever_it_died_of)
         deliver(3);
 }
 
-Test(lane_dead, is_waited_for_by_those_parked_behind_it)
+Test(lane_dead, holds_back_parked_followers)
 {
         park_a_key();
         rig.now_ms += 100;
@@ -197,7 +197,7 @@ Test(lane_dead, is_waited_for_by_those_parked_behind_it)
         deliver(3);
 }
 
-Test(lane_dead, is_waited_for_when_it_was_skipped_by_hand)
+Test(lane_dead, holds_back_followers_when_it_was_skipped_by_hand)
 {
         park_a_key();
         rig.rows[0].is_skipped = true;
@@ -212,7 +212,7 @@ Test(lane_dead, is_waited_for_when_it_was_skipped_by_hand)
 }
 
 /* One verdict takes the other's place. */
-Test(lane_dead, is_waited_for_when_it_was_about_to_be_parked)
+Test(lane_dead, holds_back_followers_when_its_parking_was_decided)
 {
         decide_to_park_a_slow_one();
         lane_rig_finish(&rig, 1, OUTCOME_REJECTED);
@@ -225,7 +225,7 @@ Test(lane_dead, is_waited_for_when_it_was_about_to_be_parked)
 }
 
 /* One verdict follows the other. */
-Test(lane_dead, is_waited_for_when_it_is_just_being_parked)
+Test(lane_dead, holds_back_followers_while_its_parking_is_being_written)
 {
         decide_to_park_a_slow_one();
         rig.now_ms += 20;
@@ -240,7 +240,7 @@ Test(lane_dead, is_waited_for_when_it_is_just_being_parked)
         deliver(3);
 }
 
-Test(lane_dead, leaves_those_behind_it_to_the_next_relay_when_this_one_stops)
+Test(lane_dead, leaves_its_followers_to_the_next_relay_when_this_one_stops)
 {
         lane_rig_read(&rig, "a b a");
         reject(1);

@@ -47,7 +47,7 @@ Test(lane_ownership, waits_for_what_is_in_flight_when_it_is_lost)
         lane_rig_finish(&rig, 1, OUTCOME_DELIVERED);
 }
 
-Test(lane_ownership, forgets_what_was_being_asked_when_it_is_lost)
+Test(lane_ownership, forgets_its_requests_when_it_is_lost)
 {
         lane_rig_take_page(&rig, "-", 10);
         cr_assert(lane_wants_xid(&rig.lane));
@@ -61,7 +61,7 @@ Test(lane_ownership, forgets_what_was_being_asked_when_it_is_lost)
         cr_expect(lane_rig_wants_page(&rig));
 }
 
-Test(lane_ownership, may_be_lost_when_nobody_owns_it)
+Test(lane_ownership, may_be_lost_when_it_is_not_owned)
 {
         lane_lose(&rig.lane);
         lane_lose(&rig.lane);
@@ -91,7 +91,7 @@ Test(lane_ownership, starts_nothing_while_draining_and_comes_to_rest)
         cr_expect_str_eq(lane_rig_rows(&rig), "2:retry");
 }
 
-Test(lane_ownership, parks_what_stands_before_something_done_when_it_drains)
+Test(lane_ownership, parks_undecided_deliveries_before_decided_ones_when_it_drains)
 {
         lane_rig_read(&rig, "a a b c d");
         for (int64_t id = 1; id <= 4; id++)
@@ -161,7 +161,7 @@ Test(lane_ownership, draws_the_xid_that_the_last_settle_needs_while_draining)
         cr_expect(lane_is_at_rest(&rig.lane));
 }
 
-Test(lane_ownership, is_caught_up_when_all_there_was_is_settled)
+Test(lane_ownership, is_caught_up_when_everything_is_settled)
 {
         cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms), "it has not looked");
         lane_rig_read(&rig, "-");

@@ -4,7 +4,7 @@
 TestSuite(lane_parking, .init = open_rig, .fini = close_rig);
 TestSuite(lane_slow, .init = open_rig, .fini = close_rig);
 
-Test(lane_parking, parks_what_comes_behind_a_parked_key_and_nothing_else)
+Test(lane_parking, parks_only_events_behind_a_parked_key)
 {
         park_a_key();
         lane_rig_read(&rig, "a b");
@@ -14,7 +14,7 @@ Test(lane_parking, parks_what_comes_behind_a_parked_key_and_nothing_else)
         cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 2:blocked 3:blocked 4:blocked");
 }
 
-Test(lane_parking, lets_a_key_go_on_in_order_when_its_first_is_through)
+Test(lane_parking, lets_a_key_go_on_in_order_when_its_first_delivery_is_done)
 {
         park_a_key();
         lane_rig_read(&rig, "a");
@@ -34,7 +34,7 @@ Test(lane_parking, lets_a_key_go_on_in_order_when_its_first_is_through)
         deliver(5);
 }
 
-Test(lane_parking, tries_the_first_of_a_key_again_and_leaves_the_others_alone)
+Test(lane_parking, tries_the_first_delivery_of_a_key_again_and_leaves_the_others_parked)
 {
         park_a_key();
         rig.now_ms += 100;
@@ -63,7 +63,7 @@ Test(lane_parking, is_remembered_by_the_next_owner)
         cr_expect_str_eq(lane_rig_rows(&rig), "2:blocked 3:blocked 4:blocked");
 }
 
-Test(lane_parking, goes_on_with_a_key_whose_first_was_delivered_by_the_last_owner)
+Test(lane_parking, goes_on_with_a_key_whose_first_event_the_last_owner_delivered)
 {
         park_a_key();
         rig.now_ms += 100;
@@ -76,7 +76,7 @@ Test(lane_parking, goes_on_with_a_key_whose_first_was_delivered_by_the_last_owne
         deliver(2);
 }
 
-Test(lane_parking, leaves_delayed_events_until_they_are_due_and_puts_them_behind_their_key)
+Test(lane_parking, leaves_delayed_events_until_they_are_due_and_then_puts_them_behind_their_key)
 {
         rig.delayed = 1;
         lane_rig_read(&rig, "a b");
@@ -113,7 +113,7 @@ Test(lane_parking, reads_no_more_when_too_many_are_parked)
         cr_expect(lane_rig_wants_page(&rig));
 }
 
-Test(lane_parking, keeps_to_the_window_with_what_it_reads_back)
+Test(lane_parking, counts_the_rows_that_it_reads_back_in_the_window)
 {
         struct parked_request request;
 
@@ -145,7 +145,7 @@ Test(lane_parking, does_not_read_while_paused_and_goes_on_when_resumed)
         deliver(1);
 }
 
-Test(lane_parking, leaves_what_it_read_back_where_it_is_when_it_drains)
+Test(lane_parking, leaves_rows_parked_that_it_read_back_when_it_drains)
 {
         park_a_key();
         rig.now_ms += 100;
@@ -169,7 +169,7 @@ Test(lane_parking, hears_of_changes_by_hand_while_rows_are_being_read)
 }
 
 /* As a dead letter that is dropped, or rows that are deleted, behind the lane's back. */
-Test(lane_parking, lets_a_key_go_on_whose_rows_somebody_took_away)
+Test(lane_parking, lets_a_key_go_on_whose_rows_were_deleted_by_hand)
 {
         park_a_key();
         rig.now_ms += 100;
@@ -183,7 +183,7 @@ Test(lane_parking, lets_a_key_go_on_whose_rows_somebody_took_away)
         deliver(4);
 }
 
-Test(lane_slow, is_parked_while_it_is_under_way_and_its_key_with_it)
+Test(lane_slow, is_parked_in_flight_together_with_its_key)
 {
         lane_rig_read(&rig, "a b a");
         start(1);
@@ -205,7 +205,7 @@ Test(lane_slow, is_parked_while_it_is_under_way_and_its_key_with_it)
         cr_expect_str_eq(lane_rig_rows(&rig), "");
 }
 
-Test(lane_slow, is_charged_when_it_fails_after_all)
+Test(lane_slow, is_charged_when_it_fails_after_it_was_parked)
 {
         lane_rig_read(&rig, "a b a");
         start(1);
@@ -236,7 +236,7 @@ Test(lane_slow, may_end_while_it_is_being_parked)
         cr_expect_eq(rig.pages.n_held, 0);
 }
 
-Test(lane_slow, is_charged_when_it_fails_before_it_is_written_that_it_is_parked)
+Test(lane_slow, is_charged_when_it_fails_before_its_parking_is_written)
 {
         decide_to_park_a_slow_one();
         cr_expect_eq(lane_rig_finish(&rig, 1, OUTCOME_RETRY), 100);
@@ -248,7 +248,7 @@ Test(lane_slow, is_charged_when_it_fails_before_it_is_written_that_it_is_parked)
         cr_expect_leq(lane_rig_read_parked(&rig), 0, "it is not due");
 }
 
-Test(lane_slow, comes_back_from_where_it_is_parked_when_it_is_cancelled_meanwhile)
+Test(lane_slow, is_read_back_when_it_is_cancelled_while_parked)
 {
         decide_to_park_a_slow_one();
         lane_rig_finish(&rig, 1, OUTCOME_CANCELLED);
@@ -263,7 +263,7 @@ Test(lane_slow, comes_back_from_where_it_is_parked_when_it_is_cancelled_meanwhil
         deliver(3);
 }
 
-Test(lane_slow, has_those_of_its_key_parked_that_come_later_and_hold_up_others)
+Test(lane_slow, has_later_events_of_its_key_parked_that_hold_up_others)
 {
         lane_rig_read(&rig, "a b");
         start(1);
@@ -281,7 +281,7 @@ Test(lane_slow, has_those_of_its_key_parked_that_come_later_and_hold_up_others)
         deliver(5);
 }
 
-Test(lane_slow, is_let_wait_when_it_holds_up_nobody)
+Test(lane_slow, is_not_parked_when_it_holds_up_no_other_delivery)
 {
         lane_rig_read(&rig, "a b");
         start(1);
@@ -293,7 +293,7 @@ Test(lane_slow, is_let_wait_when_it_holds_up_nobody)
         lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
 }
 
-Test(lane_slow, is_let_wait_in_an_outage)
+Test(lane_slow, is_not_parked_in_an_outage)
 {
         lane_rig_read(&rig, "a b c");
         start(1);

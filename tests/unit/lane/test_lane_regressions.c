@@ -26,7 +26,7 @@ TestSuite(lane_regressions, .init = open_rig, .fini = close_rig);
 TestSuite(lane_regressions_in_order, .init = open_keeping_order, .fini = close_rig);
 
 /* 101 was never started before, so it came to be its turn before that of 1. */
-Test(lane_regressions_in_order, starts_what_was_read_back_before_those_behind_it)
+Test(lane_regressions_in_order, starts_rows_that_were_read_back_before_their_followers)
 {
         put_row(1, "a", PARKED_DELAYED);
         own_anew();
@@ -37,7 +37,7 @@ Test(lane_regressions_in_order, starts_what_was_read_back_before_those_behind_it
 }
 
 /* 1 is under way and late, and its row written; then an outage ends its attempt. */
-Test(lane_regressions, keeps_a_slow_head_before_those_that_came_later)
+Test(lane_regressions, keeps_a_slow_head_before_later_deliveries)
 {
         lane_rig_read(&rig, "a b");
         start(1);
@@ -53,7 +53,7 @@ Test(lane_regressions, keeps_a_slow_head_before_those_that_came_later)
 }
 
 /* 1, delayed, was read back behind 101 and has no place among the rows of its key. */
-Test(lane_regressions_in_order, gives_a_delayed_one_that_fails_its_place_behind_its_key)
+Test(lane_regressions_in_order, places_a_delayed_event_that_fails_behind_its_key)
 {
         lane_rig_read(&rig, "a");
         start(1);
@@ -66,7 +66,7 @@ Test(lane_regressions_in_order, gives_a_delayed_one_that_fails_its_place_behind_
         cr_expect_str_eq(lane_rig_rows(&rig), "1:retry 9:blocked");
 }
 
-Test(lane_regressions_in_order, counts_a_delayed_one_that_goes_back_as_delayed)
+Test(lane_regressions_in_order, counts_a_delayed_event_that_goes_back_as_delayed)
 {
         lane_rig_read(&rig, "a");
         start(1);
@@ -84,7 +84,7 @@ Test(lane_regressions_in_order, counts_a_delayed_one_that_goes_back_as_delayed)
 }
 
 /* 3 is under way since before 1 and 2 were stored. */
-Test(lane_regressions_in_order, parks_what_was_under_way_behind_those_stored_since)
+Test(lane_regressions_in_order, parks_a_delivery_in_flight_behind_rows_that_were_stored_since)
 {
         put_row(1, "a", PARKED_BLOCKED);
         put_row(2, "a", PARKED_BLOCKED);
@@ -109,7 +109,7 @@ Test(lane_regressions_in_order, parks_what_was_under_way_behind_those_stored_sin
 }
 
 /* 1 was read back while 3 was still under way: it comes before it. */
-Test(lane_regressions_in_order, goes_on_with_the_first_although_another_is_still_under_way)
+Test(lane_regressions_in_order, goes_on_with_the_first_although_a_later_delivery_is_in_flight)
 {
         put_row(1, "a", PARKED_BLOCKED);
         put_row(2, "a", PARKED_BLOCKED);
@@ -129,7 +129,7 @@ Test(lane_regressions_in_order, goes_on_with_the_first_although_another_is_still
 }
 
 /* Each time that 1 was read back it was taken for one of those that are blocked. */
-Test(lane_regressions, reads_what_is_blocked_once_nobody_wants_order)
+Test(lane_regressions, reads_blocked_rows_when_the_sink_no_longer_keeps_order)
 {
         struct lane_policy policy = lane_rig_policy;
 
@@ -218,7 +218,7 @@ Test(lane_regressions_in_order, goes_on_one_by_one_after_the_sink_gave_a_key_bac
 }
 
 /* Killed here, the next owner could have delivered 1, which takes what it gets now, behind 2. */
-Test(lane_regressions, starts_nobody_before_the_dead_letter_of_one_before_it_is_written)
+Test(lane_regressions, starts_no_follower_before_a_dead_letter_is_written)
 {
         lane_rig_read(&rig, "a a");
         start(1);
@@ -231,7 +231,7 @@ Test(lane_regressions, starts_nobody_before_the_dead_letter_of_one_before_it_is_
 }
 
 /* 2 was sent with it; but 3, which was not, waits. */
-Test(lane_regressions_in_order, starts_nobody_more_before_a_dead_letter_is_written)
+Test(lane_regressions_in_order, starts_no_more_of_a_key_before_its_dead_letter_is_written)
 {
         lane_rig_read(&rig, "a a");
         start(1);
@@ -294,7 +294,7 @@ Test(lane_regressions_with_a_rate, is_due_for_a_start_only_where_starts_are_poss
         cr_expect_eq(lane_next_due_without_starts(&rig.lane), -1);
 }
 
-Test(lane_regressions_with_a_rate, gets_back_what_was_postponed)
+Test(lane_regressions_with_a_rate, gets_back_the_token_of_a_postponed_delivery)
 {
         const struct outcome postponed = {
             .kind = OUTCOME_RETRY, .delay_ms = 5000, .is_postponed = true};

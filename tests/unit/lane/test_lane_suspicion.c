@@ -8,7 +8,7 @@ static const struct outcome unanswered = {.kind = OUTCOME_RETRY,
     .is_unanswered = true,
     .reason = "silence"};
 
-Test(lane_suspicion, charges_nothing_when_nobody_is_answered)
+Test(lane_suspicion, charges_nothing_when_no_delivery_is_answered)
 {
         lane_rig_read(&rig, "a b");
         start(1);
@@ -23,7 +23,7 @@ Test(lane_suspicion, charges_nothing_when_nobody_is_answered)
         cr_expect_eq(lane_rig_wants_settle(&rig), -1);
 }
 
-Test(lane_suspicion, charges_the_one_that_is_not_answered_while_others_are)
+Test(lane_suspicion, charges_an_unanswered_delivery_while_others_are_answered)
 {
         lane_rig_read(&rig, "a b");
         start(1);
@@ -31,7 +31,7 @@ Test(lane_suspicion, charges_the_one_that_is_not_answered_while_others_are)
         cr_expect_eq(lane_rig_end(&rig, 1, &unanswered).decision, LANE_PARKED);
 }
 
-Test(lane_suspicion, tries_somebody_else_first_and_then_charges_the_suspect)
+Test(lane_suspicion, tries_another_delivery_first_and_then_charges_the_suspect)
 {
         lane_rig_read(&rig, "a b c");
         start(1);
@@ -43,7 +43,7 @@ Test(lane_suspicion, tries_somebody_else_first_and_then_charges_the_suspect)
         deliver(3);
 }
 
-Test(lane_suspicion, falls_on_the_sink_when_ten_in_a_row_fail)
+Test(lane_suspicion, falls_on_the_sink_when_ten_deliveries_in_a_row_fail)
 {
         lane_rig_read(&rig, "- - - - - - - - - -");
         lane_rig_read(&rig, "- -");
@@ -66,7 +66,7 @@ Test(lane_suspicion, falls_on_the_sink_when_ten_in_a_row_fail)
         deliver(12);
 }
 
-Test(lane_suspicion, lets_refused_events_come_to_their_end_when_nothing_else_is_left)
+Test(lane_suspicion, gives_up_refused_events_when_nothing_else_is_left)
 {
         static const struct outcome refused = {
             .kind = OUTCOME_RETRY, .delay_ms = OUTCOME_NO_DELAY, .max_attempts = 5};

@@ -34,7 +34,7 @@ Test(rate, saves_no_more_than_the_burst)
         cr_expect_eq(spend_all(&rate, 3600 * 1000), 5);
 }
 
-Test(rate, has_the_burst_of_a_second_unless_told_and_of_one_at_least)
+Test(rate, has_a_burst_of_one_second_by_default_and_of_one_token_at_least)
 {
         struct rate rate;
 
@@ -56,7 +56,7 @@ Test(rate, is_without_a_limit_at_zero)
         cr_expect_eq(spend_all(&rate, 0), 1000);
 }
 
-Test(rate, gives_back_what_was_not_worth_an_attempt)
+Test(rate, takes_back_a_token_that_was_not_used)
 {
         struct rate rate;
 

@@ -53,7 +53,7 @@ static void be_done(struct batch *slot, size_t index)
         window_note_decided(&held_by->window);
 }
 
-Test(window, moves_only_over_what_is_done_without_a_gap)
+Test(window, moves_only_over_decided_deliveries_without_a_gap)
 {
         struct rig rig;
         struct batch *slot;
@@ -73,7 +73,7 @@ Test(window, moves_only_over_what_is_done_without_a_gap)
         close_rig(&rig);
 }
 
-Test(window, goes_to_the_end_of_a_page_that_is_done_even_beyond_its_last_event)
+Test(window, goes_to_the_end_of_a_decided_page_even_beyond_its_last_event)
 {
         struct rig rig;
 

@@ -72,7 +72,7 @@ Test(log, writes_the_first_of_a_matter_and_counts_the_others)
         cr_expect(log_fold_passes(&fold, 2, "delivery_failed", "a", "503", 61 * SECOND), "anew");
 }
 
-Test(log, takes_reasons_for_the_same_that_differ_in_how_long_it_took)
+Test(log, folds_reasons_that_differ_only_in_a_duration)
 {
         static struct log_fold fold;
         unsigned n_written = 0;
@@ -87,7 +87,7 @@ Test(log, takes_reasons_for_the_same_that_differ_in_how_long_it_took)
         cr_expect_not_null(log_fold_next_over(&fold, 0, true), "at the end, too");
 }
 
-Test(log, says_rather_too_much_than_too_little)
+Test(log, writes_a_line_rather_than_losing_one)
 {
         static struct log_fold fold;
         char reason[16];

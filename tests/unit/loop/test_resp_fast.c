@@ -53,7 +53,7 @@ Test(resp_fast, reads_strings_statuses_and_integers)
         free(data);
 }
 
-Test(resp_fast, leaves_what_is_not_whole)
+Test(resp_fast, leaves_incomplete_replies)
 {
         static const char *const whole[] = {
             "$15\r\n1795271089679-0\r\n", "+QUEUED\r\n", ":12\r\n", "$0\r\n\r\n"};
@@ -63,7 +63,7 @@ Test(resp_fast, leaves_what_is_not_whole)
                         expect_left(whole[i], size);
 }
 
-Test(resp_fast, leaves_other_kinds_and_what_is_not_as_it_should_be)
+Test(resp_fast, leaves_other_kinds_and_malformed_replies)
 {
         static const char *const others[] = {"-ERR no\r\n", "*1\r\n$1\r\na\r\n", "$-1\r\n",
             ":-1\r\n", "$1\r\nab\r\n", "$01\r\na\r\n", "$a\r\n", "$\r\n", "$1a\r\nb\r\n",

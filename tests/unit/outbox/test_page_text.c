@@ -25,7 +25,7 @@ static bool has(const struct page_text *text, const char *words)
         return strstr(text->sql, words) != NULL;
 }
 
-Test(page_text, asks_for_new_rows_only_when_nothing_else_can_be)
+Test(page_text, asks_for_new_rows_only_when_there_can_be_no_stragglers)
 {
         struct page_text text = render(&(struct page_shape){.is_any_topic = true});
 
@@ -71,7 +71,7 @@ Test(page_text, goes_on_with_what_its_difference_shows)
         page_text_deinit(&text);
 }
 
-Test(page_text, asks_of_each_row_whether_it_is_new_where_stragglers_cannot_be_named)
+Test(page_text, tests_each_row_where_there_are_too_many_stragglers_to_list)
 {
         struct page_text text =
             render(&(struct page_shape){.rows = PAGE_ROWS_DEFINED, .is_any_topic = true});

@@ -179,7 +179,7 @@ Test(topic_pattern, says_what_is_wrong_with_one)
 #define COUNT(...) (sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 #define TEXTS(...) LIST(__VA_ARGS__), COUNT(__VA_ARGS__)
 
-Test(topic_patterns, must_say_what_is_taken)
+Test(topic_patterns, must_not_only_exclude)
 {
         static const char only_excludes[] =
             "only excludes; say first what is taken, as in [\"**\", \"!a.*\"]";
@@ -189,7 +189,7 @@ Test(topic_patterns, must_say_what_is_taken)
         cr_expect_str_eq(topic_patterns_check(TEXTS("!a", "!b")), only_excludes);
 }
 
-Test(topic_patterns, take_what_one_matches_and_none_excludes)
+Test(topic_patterns, take_a_topic_that_one_matches_and_none_excludes)
 {
         cr_expect(topic_patterns_match(TEXTS("a.*", "b.*"), "b.c"));
         cr_expect(!topic_patterns_match(TEXTS("a.*", "b.*"), "c.c"));

@@ -20,12 +20,12 @@ Test(stragglers, are_those_in_progress)
         expect("10:20:10,14", 20, "{10,14}", true);
 }
 
-Test(stragglers, are_those_that_the_snapshot_hides_because_they_began_after_the_last_completed)
+Test(stragglers, are_also_transactions_that_began_after_the_last_completed_one)
 {
         expect("10:20:10", 23, "{10,20,21,22}", true);
 }
 
-Test(stragglers, cannot_be_where_nothing_was_in_progress)
+Test(stragglers, are_none_where_no_transaction_was_in_progress)
 {
         expect("20:20:", 20, "{}", true);
 }
@@ -35,7 +35,7 @@ Test(stragglers, are_none_before_the_first_transaction)
         expect("1:1:", 3, "{}", true);
 }
 
-Test(stragglers, are_to_be_looked_for_where_the_xid_was_drawn_much_later)
+Test(stragglers, are_not_listed_when_the_xid_was_drawn_much_later)
 {
         expect("10:20:10", 20 + 64,
             "{10,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46,"
@@ -92,7 +92,7 @@ Test(frame_marks, forget_the_oldest)
             1000000 * (int64_t)FRAME_MARKS - 1000000);
 }
 
-Test(stragglers, are_none_of_them_older_than_the_oldest_in_progress)
+Test(stragglers, are_no_older_than_the_oldest_transaction_in_progress)
 {
         struct frame *frame = frame_create("10:20:10,14", 0, 23);
 

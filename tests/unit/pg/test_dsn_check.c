@@ -11,7 +11,7 @@ static void expect_accepted(const char *dsn)
         cr_expect(dsn_check(dsn, &error), "%s: %s", dsn, error.text);
 }
 
-Test(dsn_check, takes_what_may_be_right)
+Test(dsn_check, accepts_a_dsn_that_may_be_right)
 {
         expect_accepted("");
         expect_accepted("postgresql://relay@db.example.org/shop");
@@ -42,7 +42,7 @@ static void expect_refused(const char *dsn, const char *words)
         cr_expect_null(strstr(error.text, "canary"), "%s: %s", dsn, error.text);
 }
 
-Test(dsn_check, refuses_what_holds_a_piece_of_a_password_where_none_belongs)
+Test(dsn_check, refuses_a_piece_of_a_password_in_another_place)
 {
         expect_refused("CANARY", "If it is a password alone, it belongs to postgres.password");
         expect_refused("CANARY word", "If it is a password alone");

@@ -105,7 +105,7 @@ Test(histogram, finds_the_share_of_many)
 
 TestSuite(telemetry, .init = make, .fini = drop);
 
-Test(telemetry, counts_each_outcome_and_times_what_was_tried)
+Test(telemetry, counts_each_outcome_and_times_each_attempt)
 {
         deliver(10 * MS, SECOND);
         see(TELEMETRY_RETRY, "no answer", 10 * MS, SECOND);
@@ -123,7 +123,7 @@ Test(telemetry, counts_each_outcome_and_times_what_was_tried)
         cr_expect_eq(sink->last_delivery_us, WALL + SECOND);
 }
 
-Test(telemetry, keeps_the_age_of_what_was_to_wait_out_of_the_latency)
+Test(telemetry, leaves_delayed_events_out_of_the_latency)
 {
         const struct event event = {.topic = "t", .created_us = WALL - 3600 * SECOND};
         const struct event redriven = {
@@ -189,7 +189,7 @@ Test(telemetry, cuts_text_at_whole_characters)
         cr_expect_str_eq(text, "");
 }
 
-Test(telemetry, knows_the_last_minute_and_forgets_what_was_before)
+Test(telemetry, counts_the_last_minute_and_forgets_earlier_ones)
 {
         struct last_minute minute;
 
@@ -364,7 +364,7 @@ Test(telemetry, counts_a_reconnect_when_it_is_back)
         cr_expect_str_eq(telemetry->source.error, "");
 }
 
-Test(telemetry, follows_the_wall_clock_where_that_is_set)
+Test(telemetry, follows_changes_of_the_wall_clock)
 {
         telemetry_see_turn(telemetry, 9 * SECOND, 10 * SECOND, WALL + 3600 * SECOND);
         cr_expect_eq(telemetry_wall_us(telemetry, 11 * SECOND), WALL + 3601 * SECOND);

@@ -70,7 +70,7 @@ Test(template, renders_a_value_with_braces_as_it_is)
         template_destroy(template);
 }
 
-Test(template, refuses_what_it_cannot_mean)
+Test(template, refuses_unknown_variables_and_unmatched_braces)
 {
         expect_refused("{{table}}", "unknown variable 'table'; allowed: {{topic}}, {{key}}");
         expect_refused("{{}}", "unknown variable ''");

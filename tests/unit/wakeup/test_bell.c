@@ -71,7 +71,7 @@ static struct bell awake(void)
         return bell;
 }
 
-Test(bell, neither_wants_nor_looks_for_anything_while_no_lane_is_ours)
+Test(bell, wants_nothing_while_the_relay_has_no_lane)
 {
         struct bell bell = begin();
 
@@ -153,7 +153,7 @@ Test(bell, looks_every_two_milliseconds_when_there_is_nothing)
         cr_expect_eq(bell_next_due(&bell), 100 + 2 * MS);
 }
 
-Test(bell, leaves_the_database_four_times_as_long_as_looks_for_nothing_take)
+Test(bell, rests_four_times_as_long_as_a_look_without_news_took)
 {
         struct bell bell = awake();
 
@@ -161,7 +161,7 @@ Test(bell, leaves_the_database_four_times_as_long_as_looks_for_nothing_take)
         cr_expect_eq(bell_next_due(&bell), 5 * MS + 20 * MS);
 }
 
-Test(bell, leaves_the_database_as_long_as_looks_with_news_take)
+Test(bell, rests_as_long_as_a_look_with_news_took)
 {
         struct bell bell = awake();
 
@@ -206,7 +206,7 @@ Test(bell, gets_drowsy_when_there_is_little_news)
         cr_expect(wishes(&bell, BELL_AWAIT));
 }
 
-Test(bell, gets_drowsy_when_a_hundred_come_in_a_second)
+Test(bell, gets_drowsy_when_only_a_hundred_events_come_in_a_second)
 {
         struct bell bell = awake();
 
@@ -283,7 +283,7 @@ Test(bell, is_rung_while_drowsy)
 }
 
 /* Rings order polls of their own; the pauses between the others depend on the time alone. */
-Test(bell, does_not_wait_longer_because_it_is_rung_while_drowsy)
+Test(bell, keeps_its_intervals_when_it_is_rung_while_drowsy)
 {
         struct bell bell = drowsy();
 
@@ -296,7 +296,7 @@ Test(bell, does_not_wait_longer_because_it_is_rung_while_drowsy)
         cr_expect_leq(bell_next_due(&bell), 120 * MS);
 }
 
-Test(bell, wakes_up_when_it_is_rung_often_while_drowsy_and_gives_up_what_is_granted_then)
+Test(bell, wakes_up_when_it_is_rung_often_while_drowsy_and_gives_up_a_late_lock)
 {
         struct bell bell = drowsy();
 
@@ -308,7 +308,7 @@ Test(bell, wakes_up_when_it_is_rung_often_while_drowsy_and_gives_up_what_is_gran
         cr_expect(wishes(&bell, BELL_GIVE_UP));
 }
 
-Test(bell, sleeps_at_once_if_the_lock_was_granted_unwanted)
+Test(bell, sleeps_at_once_if_the_lock_was_granted_while_it_was_awake)
 {
         struct bell bell = drowsy();
 
@@ -321,7 +321,7 @@ Test(bell, sleeps_at_once_if_the_lock_was_granted_unwanted)
         cr_expect(wishes(&bell, BELL_NOTHING));
 }
 
-Test(bell, asks_again_and_begins_anew_when_the_time_was_up)
+Test(bell, asks_again_and_looks_often_when_its_wait_timed_out)
 {
         struct bell bell = drowsy();
         int64_t now_us = 0, wait_ms = 100;
@@ -337,7 +337,7 @@ Test(bell, asks_again_and_begins_anew_when_the_time_was_up)
         cr_expect_eq(bell.state, BELL_DROWSY);
 }
 
-Test(bell, waits_shortly_again_after_it_was_awake)
+Test(bell, waits_for_a_short_time_again_after_it_was_awake)
 {
         struct bell bell = drowsy();
 
@@ -350,7 +350,7 @@ Test(bell, waits_shortly_again_after_it_was_awake)
         cr_expect_eq(awaits(&bell), 100);
 }
 
-Test(bell, is_drowsy_when_the_lock_is_lost_in_its_sleep)
+Test(bell, is_drowsy_when_it_loses_the_lock_while_asleep)
 {
         struct bell bell = asleep();
 
@@ -366,7 +366,7 @@ Test(bell, is_drowsy_when_the_lock_is_lost_in_its_sleep)
         cr_expect_eq(bell_next_due(&bell), 2002 * MS, "newcomers could skip the bell until now");
 }
 
-Test(bell, begins_anew_when_the_wait_is_lost)
+Test(bell, looks_often_when_the_connection_is_lost_during_its_wait)
 {
         struct bell bell = drowsy();
 
@@ -392,7 +392,7 @@ Test(bell, polls_while_no_writer_can_be_made_to_ring)
         cr_expect_eq(bell.state, BELL_AWAKE);
 }
 
-Test(bell, keeps_to_new_intervals_from_the_next_look_on)
+Test(bell, uses_new_intervals_from_the_next_look_on)
 {
         struct bell polling = begin(), sweeping = drowsy();
 
@@ -424,7 +424,7 @@ Test(bell, gives_up_the_lock_with_the_last_lane)
         cr_expect(wishes(&bell, BELL_AWAIT));
 }
 
-Test(bell, gives_up_what_is_granted_after_the_last_lane_went)
+Test(bell, gives_up_a_lock_that_is_granted_after_the_last_lane_went)
 {
         struct bell bell = drowsy();
 

@@ -78,7 +78,7 @@ Test(schedule_timer, waits_for_a_look_while_there_is_no_next_tick)
         end(&rig);
 }
 
-Test(schedule_timer, asks_again_after_the_answer_that_a_change_made_old)
+Test(schedule_timer, asks_again_when_a_change_came_before_the_answer)
 {
         struct rig rig;
 

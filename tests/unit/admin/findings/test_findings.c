@@ -109,7 +109,7 @@ Test(attention, has_nothing_to_say_when_all_is_well)
                        " 'blocked_keys': [], 'orphans': []}"));
 }
 
-Test(attention, has_one_shape)
+Test(attention, gives_each_finding_the_same_members)
 {
         static const char *const members[] = {
             "id", "level", "sink", "title", "lasts", "why", "remedy", "command", "action"};
@@ -186,7 +186,7 @@ Test(attention, tells_who_paused_a_sink)
 
 /* A pause does not hide that no relay is there to obey it. The relay that runs a sink knows better
  * than the last look at the database. */
-Test(attention, names_both_when_a_paused_sink_has_no_relay)
+Test(attention, names_the_pause_and_the_missing_relay_of_a_sink)
 {
         expect(SINK("'state': 'unowned', 'pauses': [{'by': 'relay', 'reason': 'no', 'since':"
                     " '2026-11-21T08:09:50.500Z'}]"),
@@ -208,7 +208,7 @@ Test(attention, tells_how_far_a_sink_is_behind)
             "| 1 event and 3 parked deliveries wait, the oldest for 10 s.", NULL);
 }
 
-Test(attention, tells_what_was_given_up_and_what_waits_for_another_attempt)
+Test(attention, counts_dead_letters_and_parked_events)
 {
         const char *status =
             SINK("'state': 'running', 'dead': 1, 'retrying': 2, 'counts_are_exact': false,"
@@ -238,7 +238,7 @@ Test(attention, tells_what_was_given_up_and_what_waits_for_another_attempt)
         "{'sink': '" sink "', 'key': '" key "', 'waiting': " waiting ", 'behind_id': " behind      \
         ", 'since': '2026-11-21T08:09:30.500Z', 'error': 'HTTP 500'}"
 
-Test(attention, names_of_blocked_keys_the_one_that_most_wait_for)
+Test(attention, names_the_blocked_key_that_holds_up_most_events)
 {
         const char *several = "{" NOW ", 'blocked_keys': [" KEY("a", "k", "3", "17") "," KEY(
             "b", "m", "1", "20") "," KEY("a", "l", "2000", "18") "]}";
@@ -273,7 +273,7 @@ Test(attention, cuts_long_words_between_letters)
         }
 }
 
-Test(attention, tells_what_ails_the_server)
+Test(attention, names_problems_of_the_server)
 {
         expect("{" FILE_PART ", 'look_error': 'no', 'source': {'up': false, 'error': 'no route',"
                " 'notify_queue_usage': 0.05}}",
@@ -336,7 +336,7 @@ Test(attention, writes_commands_that_survive_a_shell)
             "| pgcourier run |", "| pgcourier resume b |", NULL);
 }
 
-Test(attention, takes_a_standby_for_well)
+Test(attention, finds_nothing_wrong_with_a_standby)
 {
         json_t *status = parse("{'sinks': [{'name': 'a', 'state': 'standby', 'owner': {'pid': 7,"
                                " 'client': '10.0.0.4'}}]}");
@@ -354,7 +354,7 @@ Test(attention, takes_a_standby_for_well)
             "This relay stands by for a | Another one delivers. |", NULL);
 }
 
-Test(attention, tells_that_a_relay_is_not_ready_unless_that_is_explained)
+Test(attention, reports_a_relay_that_is_not_ready_unless_another_finding_explains_it)
 {
         expect("{'ready': false, 'not_ready': ['relay: the schema is too old', 'more']}",
             "error ready:0 -1: The relay is not ready | relay: the schema is too old. |",
@@ -372,7 +372,7 @@ Test(attention, puts_the_worst_first)
             "error source", "error down:b", "warning dead:a", "note retrying:a", NULL);
 }
 
-Test(attention, tells_who_keeps_the_outbox_from_being_cut)
+Test(attention, names_the_sinks_that_hold_partitions)
 {
         cr_expect_str_empty(find("{'source': {'retention': {'held_partitions': 1, 'held_bytes': 9,"
                                  " 'held_for': 299, 'held_by': ['a'], 'holders': 1,"

@@ -125,7 +125,7 @@ Test(email_domains, rests_after_a_refusal_and_leaves_others_alone)
         cr_expect_eq(wait_for("c@b.example"), 0);
 }
 
-Test(email_domains, does_not_rest_for_what_is_only_about_one_mail)
+Test(email_domains, does_not_rest_for_a_refusal_of_one_mail)
 {
         start(0, 0, 10 * SECOND, 10);
         refuse("a@b.example", SMTP_REFUSAL_OF_MAIL, true, OUTCOME_NO_DELAY);
@@ -147,7 +147,7 @@ Test(email_domains, rests_for_twice_as_long_each_time_up_to_sixty_times)
         cr_expect_eq(wait_for("a@b.example"), 10 * SECOND);
 }
 
-Test(email_domains, counts_what_was_refused_together_as_one_refusal)
+Test(email_domains, counts_mails_that_were_refused_together_as_one_refusal)
 {
         start(0, 0, 10 * SECOND, 10);
         for (int i = 0; i < 3; i++)
@@ -215,7 +215,7 @@ Test(email_domains, keeps_to_a_rate_below_one)
         cr_expect_eq(wait_for("a@b.example"), 0);
 }
 
-Test(email_domains, lets_those_who_wait_come_back_one_after_the_other)
+Test(email_domains, lets_waiting_mails_come_back_one_after_the_other)
 {
         start(10, 0, 0, 10);
         for (int i = 0; i < 10; i++)
@@ -228,7 +228,7 @@ Test(email_domains, lets_those_who_wait_come_back_one_after_the_other)
         }
 }
 
-Test(email_domains, never_makes_anyone_wait_for_a_turn_longer_than_ten_minutes)
+Test(email_domains, never_makes_a_mail_wait_longer_than_ten_minutes)
 {
         start(1, 0, 0, 10);
         wait_for("a@b.example");

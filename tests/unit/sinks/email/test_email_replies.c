@@ -147,7 +147,7 @@ Test(email_replies, means_what_the_manual_says)
         }
 }
 
-Test(email_replies, pauses_where_what_is_configured_is_not_to_be_had)
+Test(email_replies, pauses_where_the_server_lacks_what_is_configured)
 {
         static const CURLcode results[] = {
             CURLE_LOGIN_DENIED, CURLE_USE_SSL_FAILED, CURLE_SSL_CACERT_BADFILE};

@@ -152,7 +152,7 @@ static int64_t left_out_ms(void)
         return now - began;
 }
 
-Test(email_relays, gives_the_first_as_long_as_it_is_well)
+Test(email_relays, gives_the_first_while_it_works)
 {
         start(3);
         for (int i = 0; i < 10; i++) {
@@ -175,7 +175,7 @@ Test(email_relays, gives_each_once_and_in_order)
         cr_expect_not(email_relays_next(&relays, &tour, now, &relay));
 }
 
-Test(email_relays, leaves_out_one_that_failed_and_comes_back_to_it)
+Test(email_relays, leaves_out_a_failed_relay_and_comes_back_to_it)
 {
         start(2);
         cr_expect_eq(left_out_ms(), 5000);
@@ -183,7 +183,7 @@ Test(email_relays, leaves_out_one_that_failed_and_comes_back_to_it)
         cr_expect_eq(first(), 0);
 }
 
-Test(email_relays, leaves_it_out_for_twice_as_long_up_to_sixty_times)
+Test(email_relays, leaves_out_a_failed_relay_for_twice_as_long_up_to_sixty_times)
 {
         static const int64_t expected[] = {
             5000, 10000, 20000, 40000, 80000, 160000, 300000, 300000, 300000};
@@ -204,7 +204,7 @@ Test(email_relays, counts_mails_that_failed_together_as_one_failure)
         cr_expect_eq(first(), 0);
 }
 
-Test(email_relays, sends_one_mail_ahead_to_one_that_may_be_back)
+Test(email_relays, sends_one_mail_ahead_to_a_relay_that_may_be_back)
 {
         start(2);
         fail(0);
@@ -234,7 +234,7 @@ Test(email_relays, tries_all_in_order_when_all_are_left_out)
         cr_expect_not(email_relays_next(&relays, &tour, now, &relay));
 }
 
-Test(email_relays, does_not_go_back_to_one_left_out_when_the_others_fail)
+Test(email_relays, does_not_go_back_to_a_relay_left_out_when_the_others_fail)
 {
         struct email_tour tour = {0};
         unsigned relay;

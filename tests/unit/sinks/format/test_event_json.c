@@ -137,7 +137,7 @@ Test(event_line, holds_all_of_an_event)
             "\"2026-11-02T12:00:00.123456Z\"}\n");
 }
 
-Test(event_line, marks_what_was_redriven)
+Test(event_line, marks_redriven_events)
 {
         struct event event = event_with("1");
 

@@ -111,7 +111,7 @@ Test(mustache, writes_numbers_that_were_not_made_texts)
         mustache_destroy(mustache);
 }
 
-Test(mustache, escapes_in_html_only_and_not_what_is_asked_for_raw)
+Test(mustache, escapes_in_html_only_and_not_in_raw_tags)
 {
         static const char json[] = "{\"x\": \"<a href=\\\"'&'\\\">\"}";
 
@@ -122,7 +122,7 @@ Test(mustache, escapes_in_html_only_and_not_what_is_asked_for_raw)
         assert_renders_as("<b>&{{x}}</b>", true, "{\"x\": \"plain\"}", "<b>&plain</b>");
 }
 
-Test(mustache, repeats_sections_for_lists_and_shows_them_for_what_is_something)
+Test(mustache, repeats_sections_for_lists_and_shows_them_once_for_true_values)
 {
         static const char section[] = "[{{#x}}s{{/x}}{{^x}}i{{/x}}]";
 

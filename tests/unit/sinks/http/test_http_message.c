@@ -94,7 +94,7 @@ Test(http_body, tells_a_batch_all_that_headers_would_say)
         bytes_deinit(&body);
 }
 
-Test(http_batcher, gives_a_batch_an_id_that_only_the_same_events_have)
+Test(http_batcher, gives_a_batch_an_id_that_depends_on_its_events)
 {
         struct event first = event_of("1");
         struct event second = event_of("2");

@@ -113,7 +113,7 @@ Test(http_status, lets_a_receiver_refuse_the_event_or_the_whole_sink)
         cr_expect_eq(http_result_classify(&result, &config).kind, OUTCOME_DELIVERED);
 }
 
-Test(http_status, lets_the_answer_stand_whatever_happened_after_it)
+Test(http_status, lets_an_answer_stand_when_the_connection_fails_after_it)
 {
         static const CURLcode codes[] = {CURLE_PARTIAL_FILE, CURLE_OPERATION_TIMEDOUT,
             CURLE_RECV_ERROR, CURLE_WRITE_ERROR, CURLE_SEND_ERROR};
@@ -259,7 +259,7 @@ static struct outcome outcome_with(long status, const struct http_config *how, b
         return http_result_classify(&result, how);
 }
 
-Test(http_status, knows_a_receiver_that_wants_no_more)
+Test(http_status, knows_a_receiver_that_is_gone)
 {
         struct outcome outcome = outcome_with(410, &config, false);
 

@@ -65,7 +65,7 @@ static void execute(struct redis_queue *queue, redisReply *second)
         cr_expect_eq(redis_queue_take(queue, &exec).n_answers, 0);
 }
 
-Test(redis_answers, keep_those_of_each_queue_while_replicas_are_counted)
+Test(redis_answers, of_each_queue_are_kept_while_replicas_are_counted)
 {
         struct redis_config config = {.stream = stream};
         struct redis_sink *sink = create_sink(&config);

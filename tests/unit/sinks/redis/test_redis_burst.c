@@ -134,7 +134,7 @@ static struct redis_burst plan_behind(
         return redis_burst_plan_behind(&ring, policy, &keys, front);
 }
 
-Test(redis_burst, is_followed_by_one_of_other_keys)
+Test(redis_burst, is_followed_by_a_burst_of_other_keys)
 {
         const struct redis_burst_policy policy = {.by_key = true};
         struct redis_burst front;
@@ -179,7 +179,7 @@ Test(redis_burst, is_followed_by_its_own_keys_once_it_is_answered)
         redis_ring_deinit(&ring);
 }
 
-Test(redis_burst, is_not_followed_where_all_depends_on_its_answer)
+Test(redis_burst, is_not_followed_in_modes_that_need_its_answer)
 {
         const struct redis_burst_policy policies[] = {{.by_key = true, .is_cluster = true},
             {.by_key = true, .is_script = true}, {.by_key = true, .wait_replicas = 1}};
@@ -202,7 +202,7 @@ Test(redis_burst, is_not_followed_where_all_depends_on_its_answer)
 }
 
 /* Whatever is in flight together is bounded, and a large event is alone. */
-Test(redis_burst, is_not_followed_by_more_bytes_than_one_may_have)
+Test(redis_burst, is_not_followed_by_more_bytes_than_a_burst_may_have)
 {
         const struct redis_burst_policy none = {0};
         struct redis_burst front;
@@ -292,7 +292,7 @@ Test(redis_burst, has_one_verdict_for_all_if_the_sink_is_refused)
         redis_ring_deinit(&ring);
 }
 
-Test(redis_burst, holds_the_first_refusal_against_the_sink_and_others_against_none)
+Test(redis_burst, blames_the_sink_for_the_first_refusal_and_ignores_the_others)
 {
         struct redis_burst burst;
 
@@ -316,7 +316,7 @@ Test(redis_burst, holds_the_first_refusal_against_the_sink_and_others_against_no
         redis_ring_deinit(&ring);
 }
 
-Test(redis_burst, takes_each_answer_for_itself_when_multi_was_refused)
+Test(redis_burst, judges_each_answer_alone_when_multi_was_refused)
 {
         struct redis_burst burst;
 
@@ -401,7 +401,7 @@ Test(redis_burst, holds_its_answers_until_the_replicas_are_counted)
         }
 }
 
-Test(redis_burst, gives_back_what_stands_behind_the_first_error_of_a_script)
+Test(redis_burst, gives_back_the_events_behind_the_first_error_of_a_script)
 {
         static char words[] = "OOM command not allowed";
         static char text[] = "1-1";

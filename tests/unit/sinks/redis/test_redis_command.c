@@ -99,7 +99,7 @@ Test(redis_command, carries_all_that_an_event_has)
             "$18\r\nheader:traceparent\r\n$5\r\n00-ab\r\n$8\r\nheader:x\r\n$0\r\n\r\n");
 }
 
-Test(redis_command, marks_what_was_redriven_behind_all_else)
+Test(redis_command, marks_redriven_events_after_all_other_fields)
 {
         const struct event_header headers[] = {{"x", ""}};
         struct event event = plain_event();

@@ -82,7 +82,7 @@ Test(redis_replies, means_what_the_manual_says)
         }
 }
 
-Test(redis_replies, blames_a_useless_stream_on_what_named_it)
+Test(redis_replies, blames_the_event_or_the_sink_for_the_name_of_a_useless_stream)
 {
         static const char *const texts[] = {
             "WRONGTYPE Operation against a key holding the wrong kind of value",
