@@ -87,10 +87,10 @@ Test(doctor, is_content_with_what_is_well)
             "ok    cluster: ", "ok    clock: the server's and ours differ by ",
             "ok    connections: ", "ok    excess rights: relay has no rights beyond its task\n",
             "ok    notifications: 0.0 % of the notification queue are full\n",
-            "  snapshots: ", "ok    other sinks: nothing of them is stuck\n",
+            "  snapshots: ", "ok    other sinks: nothing is stuck\n",
             "ok    paused endpoints: none\n",
             "ok    partitions: 2, 5000000 ids ahead, the oldest not begun\n",
-            "ok    tables: outbox: ", "ok    status: what `status` and the page show was read in ",
+            "ok    tables: outbox: ", "ok    status: the query for `status` and the page took ",
             "ok    sinks: 1, nothing needs attention\n",
             "ok    files: no secret is in a file that every user may read\n",
             "ok    sink mail: stdout: can be reached\n"};
@@ -184,7 +184,7 @@ static struct program_run examine_relay(const char *source)
 Test(doctor, says_what_helps_a_relay_that_is_not_connected)
 {
         EXPECT(examine_relay("\"up\": false, \"error\": \"cannot connect: refused\""), 1,
-            "fail  relay: the relay host/7 is not connected to PostgreSQL, and this command is: "
+            "fail  relay: the relay host/7 is not connected to PostgreSQL, but this command is: "
             "cannot connect: refused\n      Compare what it reads ",
             ", and reload it: `pgcourier reload -c /");
         EXPECT(
@@ -203,12 +203,12 @@ Test(doctor, finds_other_settings_of_the_relay_that_delivers)
             "INSERT INTO courier.sink (name, fans_out, settings) VALUES ('mail',"
             " false, '{\"destination\": \"standard output\", \"topics\": \"**\","
             " \"order\": \"key\"}')");
-        EXPECT(DOCTOR(), 0, "ok    settings: the relays that deliver have the same\n");
+        EXPECT(DOCTOR(), 0, "ok    settings: the relays that deliver have the same settings\n");
         database_exec(rig.owner,
             "UPDATE courier.sink SET settings = settings || '{\"topics\": \"orders.*\"}'");
         EXPECT(DOCTOR(), 0,
             "warn  settings: the relay that delivers mail has other settings for it: topics: "
-            "orders.* there, ** here\n      If these here are the new ones, ");
+            "orders.* there, ** here\n      If the settings here are newer, ");
         EXPECT(program_run(NULL, "check", "-c", path, "--connect", NULL), 0, "warn  settings: ");
         PQfinish(relay);
 }
@@ -226,7 +226,7 @@ Test(doctor, finds_what_keeps_the_outbox_from_being_cut)
             " VALUES (1000000000000, 't', '1');"
             "SELECT setval('courier.outbox_id_seq', 1000000000000)");
         EXPECT(DOCTOR(), 1,
-            "warn  held: The outbox keeps what should have gone. 1 partition (0.0 MB), needed by "
+            "warn  held: The outbox keeps expired events. 1 partition (0.0 MB), needed by "
             "old, mail.\n",
             "fail  lost: 6 events lost. ", " was so far behind. `psql ",
             " -c 'SELECT * FROM courier.outbox_loss ORDER BY lost_at'`\n",
@@ -237,7 +237,7 @@ Test(doctor, finds_what_keeps_the_outbox_from_being_cut)
                                  "lower = 1;"
                                  "DELETE FROM courier.outbox_loss");
         EXPECT(DOCTOR(), 0,
-            "needed by mail.\n      It goes by itself when they have had it: see to what stops "
+            "needed by mail.\n      The relay drops it when they have read it: find out what stops "
             "them.\n");
         database_exec(
             rig.owner, "INSERT INTO courier.pause (sink, by) VALUES ('mail', 'operator')");
@@ -316,7 +316,7 @@ Test(doctor, finds_rights_that_are_not_needed)
 Test(doctor, looks_as_status_does)
 {
         database_exec(rig.owner, "REVOKE SELECT ON courier.sink FROM courier_relay");
-        EXPECT(DOCTOR(), 1, "warn  status: what `status` and the page show cannot be read: ",
+        EXPECT(DOCTOR(), 1, "warn  status: the query for `status` and the page failed: ",
             "permission denied for table sink", "      Deliveries do not depend on it. ");
 }
 

@@ -98,8 +98,8 @@ Test(config_http, takes_one_url_or_the_table)
         cr_expect_null(config->sinks[0].http->url);
         config_free(config);
 
-        refuse("gzip: true", "http.url: is required, or url_file, or endpoints: table");
-        refuse("url: http://h, endpoints: table", "http.endpoints: is table while url is given");
+        refuse("gzip: true", "http.url: is required: write https://HOST/PATH");
+        refuse("url: http://h, endpoints: table", "http.endpoints: is table, but url is given");
         refuse("endpoints: table, secret: " SECRET, "http.secret: is given with endpoints: table");
         refuse("endpoints: table, secrets: [" SECRET "]", "http.secrets: is given with endpoints");
         refuse("endpoints: table, auth: {bearer: hunter2}", "http.auth: is given with endpoints");
@@ -120,13 +120,13 @@ Test(config_http, refuses_secrets_that_could_not_sign)
         config_free(config);
         refuse(text, "http.secrets_file[1]: is not a signing secret");
         refuse(both, "http.secrets_file: is given together with secrets");
-        refuse(none, "names a file without a line");
+        refuse(none, "names an empty file");
         refuse("url: http://h, secrets_file: /nonexistent", "cannot be read: No such file");
         refuse("url: http://h, secret: hunter2", "http.secret: is not a signing secret");
         refuse(
             "url: http://h, secrets: [" SECRET ", hunter2]", "http.secrets[1]: is not a signing");
         refuse("url: http://h, secret: " SECRET ", secrets: [" SECRET "]", "together with secret");
-        refuse("url: http://h, signing: none, secret: " SECRET, "is none while there is a secret");
+        refuse("url: http://h, signing: none, secret: " SECRET, "is none, but a secret is given");
         refuse("url: http://h, signing: github", "http.signing: is given without a secret");
         unlink(file);
         unlink(empty);
@@ -145,20 +145,21 @@ Test(config_http, refuses_what_does_not_go_together)
             "http.auth.password: is given without user");
         refuse("url: http://h, auth: {user: u, password: hunter2, bearer: hunter2}",
             "http.auth.bearer: is given together");
-        refuse("url: http://h, auth: {user: \"a:b\", password: hunter2}", "holds a colon");
+        refuse("url: http://h, auth: {user: \"a:b\", password: hunter2}", "contains a colon");
         refuse("url: http://h, auth: {bearer: \"hunter2 x\"}", "is not a bearer token");
         refuse(
             "url: http://h, cert_file: /etc/passwd", "http.cert_file: is given without key_file");
         refuse("url: http://h, key_file: /etc/passwd", "http.key_file: is given without cert_file");
         refuse("url: http://h, http_version: 2, fresh_connections: true", "http_version: 2");
         refuse("url: http://h, http_version: 3", "1.1, 2");
-        refuse("url: http://h, body: cloudevents, batch: {}", "http.batch: cannot go with body");
+        refuse(
+            "url: http://h, body: cloudevents, batch: {}", "http.batch: cannot be used with body");
         refuse(
             "url: http://h, set_headers: [{name: \"a b\", value: x}]", "not the name of an HTTP");
         refuse("url: http://h, set_headers: [{name: a, value: \"hunter2 \"}]", "ends with a space");
         refuse("url: http://h, set_headers: [{name: a}]", "value: is required, or value_file");
         refuse("url: http://h, source: \"a b\"", "is not a URI reference");
-        refuse("url: http://h, proxy: \"http://me:hunter2@h\"", "lacks its host or its port");
+        refuse("url: http://h, proxy: \"http://me:hunter2@h\"", "has no host or no port");
         refuse("url: http://h, proxy: \"socks5://me:hunter2@h:1\"", "unknown scheme");
         refuse("url: http://h, proxy: \"http://me:hunter2@h:1/x\"", "after its port");
 }
