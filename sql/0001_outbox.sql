@@ -87,11 +87,11 @@ COMMENT ON COLUMN courier.outbox.key
   IS 'Ordering key, usually the id of the aggregate; NULL: no order asked for';
 COMMENT ON COLUMN courier.outbox.type IS 'The kind of event, for receivers; not used by pgcourier';
 COMMENT ON COLUMN courier.outbox.payload
-  IS 'The body as JSON, delivered byte for byte as it was written; or data';
-COMMENT ON COLUMN courier.outbox.data IS 'The body as bytes; or payload';
+  IS 'The body as JSON, delivered byte for byte as it was written; NULL if data is set';
+COMMENT ON COLUMN courier.outbox.data IS 'The body as bytes; NULL if payload is set';
 COMMENT ON COLUMN courier.outbox.headers IS 'A JSON object of names and values that sinks may pass on';
 COMMENT ON COLUMN courier.outbox.deliver_at
-  IS 'Not to be delivered earlier; its place in the order of its key is the one it has then';
+  IS 'Not delivered before this time; then it takes its place in the order of its key';
 
 -- A reader trusts that each id is above all that were drawn before it (docs/architecture.md). A sequence
 -- with a CACHE gives a session ids in advance, and one that was set back gives ids again. Returns what is
@@ -173,9 +173,9 @@ COMMENT ON COLUMN courier.cursor.lock_id
 COMMENT ON COLUMN courier.cursor.epoch
   IS 'Raised whenever a relay takes the lane; a settle of an older epoch changes nothing';
 COMMENT ON COLUMN courier.cursor.system_identifier
-  IS 'The cluster whose transaction ids the snapshots speak of';
+  IS 'The cluster that the transaction ids of the snapshots belong to';
 COMMENT ON COLUMN courier.cursor.is_owner_lane
-  IS 'Nothing is delivered from here: its lock covers the sink''s other lanes, and it keeps no events';
+  IS 'This row delivers nothing: its lock covers the sink''s other lanes, and it keeps no events';
 
 -- Whether a lane has an event behind it: every event that from_snapshot shows, and of an open difference
 -- those with an id up to last_id. The planner inlines it.
@@ -300,14 +300,14 @@ BEGIN
                   (SELECT max(upper) - 1 FROM courier.outbox_partition WHERE closed_xid IS NOT NULL));
 END
 $$;
-COMMENT ON FUNCTION courier.outbox_reached() IS 'What the sequence of the outbox must not be below';
+COMMENT ON FUNCTION courier.outbox_reached() IS 'The lowest value that the sequence of the outbox may have';
 
 -- TRUNCATE with RESTART IDENTITY would draw ids again that cursors and receivers have passed.
 CREATE FUNCTION courier.keep_sequence() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0) < courier.outbox_reached() THEN
-    RAISE EXCEPTION 'the ids of courier.outbox may not begin anew: events would be passed over'
+    RAISE EXCEPTION 'the ids of courier.outbox must not restart: sinks would skip events'
       USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'TRUNCATE without RESTART IDENTITY';
   END IF;
   RETURN NULL;

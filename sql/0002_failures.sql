@@ -47,10 +47,10 @@ COMMENT ON COLUMN courier.parked.outbox_id IS 'courier.outbox.id of the event, w
 COMMENT ON COLUMN courier.parked.position IS 'Order of delivery among the rows of a key';
 COMMENT ON COLUMN courier.parked.state
   IS 'retry: failed, tried again at due_at; blocked: behind an earlier one of its key; delayed: comes at due_at';
-COMMENT ON COLUMN courier.parked.due_at IS 'When it is tried; of no meaning while blocked';
-COMMENT ON COLUMN courier.parked.attempts IS 'Those that count: an outage of the destination costs none';
+COMMENT ON COLUMN courier.parked.due_at IS 'When it is tried; ignored while blocked';
+COMMENT ON COLUMN courier.parked.attempts IS 'Attempts that count; attempts during an outage of the destination do not';
 COMMENT ON COLUMN courier.parked.retried_for
-  IS 'The sum of the delays so far; held against the sink''s retry.max_age';
+  IS 'The sum of the delays so far; compared with the sink''s retry.max_age';
 COMMENT ON COLUMN courier.parked.is_redriven IS 'It was a dead letter before, or is a replay';
 COMMENT ON COLUMN courier.parked.skip
   IS 'Set by hand: the relay makes it a dead letter without another attempt';

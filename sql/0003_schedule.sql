@@ -57,12 +57,12 @@ CREATE TABLE courier.schedule (
 CREATE INDEX schedule_due_idx ON courier.schedule (greatest(next_at, retry_at));
 
 COMMENT ON TABLE courier.schedule IS 'Recurring events; see courier.schedule() and courier.unschedule()';
-COMMENT ON COLUMN courier.schedule.id IS 'What the event_id of a tick is made of, with the time of the tick';
-COMMENT ON COLUMN courier.schedule.every IS 'Ticks at starting + n * every; or at';
-COMMENT ON COLUMN courier.schedule.at IS 'Ticks at this time of day in time_zone; or every';
+COMMENT ON COLUMN courier.schedule.id IS 'Makes the event_id of a tick, together with the time of the tick';
+COMMENT ON COLUMN courier.schedule.every IS 'Ticks at starting + n * every; NULL if at is set';
+COMMENT ON COLUMN courier.schedule.at IS 'Ticks at this time of day in time_zone; NULL if every is set';
 COMMENT ON COLUMN courier.schedule.days IS 'With at: only on these days of the week; NULL: on all';
 COMMENT ON COLUMN courier.schedule.time_zone
-  IS 'Whose clock at is read on, and whose days and months every counts';
+  IS 'The time zone of at, and of the days and months in every';
 COMMENT ON COLUMN courier.schedule.starting IS 'There is no tick before; every counts from here';
 COMMENT ON COLUMN courier.schedule.missed
   IS 'After a stop: one event for all the ticks that were missed, or all of them';
@@ -188,11 +188,11 @@ BEGIN
   ELSIF least(extract(year FROM every), extract(month FROM every), extract(day FROM every),
               extract(epoch FROM every - date_trunc('day', every))) < 0
         OR every NOT BETWEEN '1 second' AND '1000 years' THEN
-    RAISE EXCEPTION 'schedule %: every is %, which is not from a second to 1000 years forward',
+    RAISE EXCEPTION 'schedule %: every is %, which is not between 1 second and 1000 years',
         quote_nullable(name), every
       USING ERRCODE = 'invalid_parameter_value', HINT = 'Write it like ''90 seconds'' or ''1 month''';
   ELSIF days = '{}' OR NOT days <@ '{mon,tue,wed,thu,fri,sat,sun}' THEN
-    RAISE EXCEPTION 'schedule %: days are %, not some of the week', quote_nullable(name), days
+    RAISE EXCEPTION 'schedule %: days are %, which are not days of the week', quote_nullable(name), days
       USING ERRCODE = 'invalid_parameter_value', HINT = 'Write them like ''{mon,tue,wed,thu,fri,sat,sun}''';
   ELSIF starting NOT BETWEEN '0001-01-01 00:00Z' AND '9999-01-01 00:00Z' THEN
     RAISE EXCEPTION 'schedule %: starting is %, which is not in the years 1 to 9998', quote_nullable(name), starting

@@ -245,7 +245,7 @@ BEGIN
       RAISE EXCEPTION 'endpoint %: there is no sink % with endpoints: table; there are: %', NEW.name, NEW.sink, known
         USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'sink_must_have_endpoints_table',
               SCHEMA = 'courier', TABLE = 'endpoint', COLUMN = 'sink',
-              HINT = format('If the relay that will serve it has yet to start, tell of it first: INSERT INTO '
+              HINT = format('If the relay that will serve it has not started yet, register the sink first: INSERT INTO '
                 'courier.sink (name, fans_out) VALUES (%L, true)', NEW.sink);
     END IF;
   END IF;
@@ -306,7 +306,7 @@ DECLARE
   moment timestamptz := clock_timestamp();
 BEGIN
   IF overlap IS NULL OR overlap NOT BETWEEN '0' AND '1 year' THEN
-    RAISE EXCEPTION 'endpoint %: overlap is %, which is not from 0 to a year',
+    RAISE EXCEPTION 'endpoint %: overlap is %, which is not between 0 and one year',
         quote_nullable(endpoint), quote_nullable(overlap::text)
       USING ERRCODE = 'invalid_parameter_value', HINT = 'Write it like ''24 hours''; ''0'' ends the old secret at once';
   END IF;

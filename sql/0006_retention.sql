@@ -49,7 +49,7 @@ CREATE INDEX outbox_loss_lost_at_idx ON courier.outbox_loss (lost_at);
 COMMENT ON TABLE courier.outbox_loss
   IS 'Events dropped by retention_max before a sink had them; rows may be deleted at any time';
 COMMENT ON COLUMN courier.outbox_loss.events
-  IS 'So many that the lane had not read, those of topics that are not its own included';
+  IS 'How many dropped events the lane had not read, of any topic';
 
 -- All lanes that read the log, and from where. A receiver that was never served begins at the
 -- snapshot of its row; one that begins with whatever is there needs nothing in particular.
@@ -271,18 +271,18 @@ DECLARE
 BEGIN
   IF retention IS NULL OR retention < '0' OR retention_max IS NULL OR retention_max < '0'
      OR (retention_max > '0' AND retention_max < retention) THEN
-    RAISE EXCEPTION 'retention is %, retention_max %', quote_nullable(retention::text),
+    RAISE EXCEPTION 'invalid retention % or retention_max %', quote_nullable(retention::text),
         quote_nullable(retention_max::text)
       USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'Neither may be negative, and retention_max not less than retention, unless it is 0';
+            HINT = 'Neither may be negative, and retention_max must be 0 or at least retention';
   END IF;
   IF (least_width >= 10 AND most_width >= least_width AND lock_wait_ms BETWEEN 1 AND 10000) IS NOT TRUE THEN
-    RAISE EXCEPTION 'least_width is %, most_width %, lock_wait_ms %', least_width, most_width, lock_wait_ms
-      USING ERRCODE = 'invalid_parameter_value', HINT = 'At least 10, not less than that, and from 1 to 10000';
+    RAISE EXCEPTION 'invalid least_width %, most_width % or lock_wait_ms %', least_width, most_width, lock_wait_ms
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'least_width must be at least 10, most_width at least least_width, and lock_wait_ms from 1 to 10000';
   END IF;
   IF current_setting('transaction_isolation') <> 'read committed' THEN
-    RAISE EXCEPTION 'courier.maintain() has to see what others commit meanwhile'
-      USING ERRCODE = 'invalid_transaction_state', HINT = 'Call it with isolation level read committed';
+    RAISE EXCEPTION 'courier.maintain() needs isolation level read committed'
+      USING ERRCODE = 'invalid_transaction_state', HINT = 'Begin the transaction with: BEGIN ISOLATION LEVEL READ COMMITTED';
   END IF;
   IF NOT pg_try_advisory_xact_lock(1668248946, -1) THEN
     RETURN;
@@ -394,7 +394,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION courier.maintain(interval, interval, bigint, bigint, integer)
-  IS 'Makes partitions of the outbox ahead, and drops those that are over';
+  IS 'Makes partitions of the outbox ahead, and drops expired ones';
 
 -- What is there, for people and metrics. The default partition is the one without bounds.
 CREATE VIEW courier.retention AS

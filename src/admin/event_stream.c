@@ -184,8 +184,8 @@ void answer_events(
                 return;
         }
         if (streams->n_streams >= MAX_STREAMS) {
-                answer_refusal(
-                    request, 503, "%d clients follow the events already; that is all", MAX_STREAMS);
+                answer_refusal(request, 503,
+                    "%d clients follow the events already; that is the limit", MAX_STREAMS);
                 return;
         }
         stream = xcalloc(1, sizeof *stream);

@@ -170,7 +170,8 @@ static void change_dead(struct admin *admin, struct http_call *request, const js
                 return;
         if (!read_selection(body, ids, &selection)) {
                 answer_refusal(request, 400,
-                    "say which: {\"ids\": [17, 18]} (up to %d), or {\"sink\": \"billing\", "
+                    "the body must name deliveries: {\"ids\": [17, 18]} (up to %d), or {\"sink\": "
+                    "\"billing\", "
                     "\"all\": true}",
                     MAX_IDS);
                 return;

@@ -75,10 +75,9 @@ static void no_endpoint(const char *config_path, struct error *error)
         char *path = remedy_absolute(config_path);
 
         error_set(error, ERROR_CONFIG,
-            "%.400s has no admin endpoint to ask. " ADMIN_CLIENT_BY_SIGNAL
-            ". To be asked, it needs "
-            "\"admin: {}\" in the file (127.0.0.1:8477), and to be asked for changes "
-            "admin.token_file",
+            "%.400s has no admin endpoint to ask. " ADMIN_CLIENT_BY_SIGNAL ". For an endpoint "
+            "write \"admin: {}\" in the file (127.0.0.1:8477); for changes it needs "
+            "admin.token_file too",
             path);
         free(path);
 }

@@ -250,7 +250,7 @@ static bool unknown_subcommand(const struct arguments *arguments, struct error *
         for (size_t i = 0; word != NULL && root->subcommands[i] != NULL; i++)
                 meant = suggest_nearer(word, meant, root->subcommands[i]->name);
         if (word == NULL)
-                bytes_printf(&text, "%s: do what? ", root->name);
+                bytes_printf(&text, "%s needs a subcommand. ", root->name);
         else if (meant != NULL)
                 bytes_printf(
                     &text, "%s cannot \"%.64s\"; did you mean \"%s\"? ", root->name, word, meant);
@@ -362,9 +362,10 @@ static bool check_operands(const struct arguments *arguments, struct error *erro
                 return true;
         usage = usage_in_one_line(arguments);
         if (arguments->n_operands < command->min_operands)
-                error_set(error, ERROR_USAGE, "%s needs more: %s", arguments->name, usage);
+                error_set(
+                    error, ERROR_USAGE, "%s: an argument is missing: %s", arguments->name, usage);
         else
-                error_set(error, ERROR_USAGE, "%s: \"%.64s\" is one word too many: %s",
+                error_set(error, ERROR_USAGE, "%s: unexpected argument \"%.64s\": %s",
                     arguments->name, arguments->operands[command->max_operands], usage);
         free(usage);
         return false;

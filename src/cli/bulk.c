@@ -105,7 +105,7 @@ static bool read_filters(struct bulk *bulk, struct error *error)
         bulk->selection.key = arguments_value(bulk->arguments, BULK_KEY);
         if (bulk->selection.topic != NULL)
                 fault = *bulk->selection.topic == '!'
-                            ? "excludes, which is for lists in the configuration only"
+                            ? "excludes topics; only lists in the configuration may do that"
                             : topic_pattern_check(bulk->selection.topic);
         if (fault != NULL)
                 return error_set(
@@ -134,7 +134,7 @@ static bool check_aim(const struct bulk *bulk, struct error *error)
                 return true;
         if (is_aimed)
                 return error_set(error, ERROR_USAGE,
-                    "%s: --all stands for no ID and no filter; give one or the other", command);
+                    "%s: --all cannot be combined with IDs or filters", command);
         return error_set(error, ERROR_USAGE,
             "%s: which %s? Give IDs, filters such as --sink NAME, or --all", command,
             bulk->subject->nouns);

@@ -285,7 +285,7 @@ static const struct command schema_command = {.name = "schema", .run = run_schem
 
 const struct command config_command = {
     .name = "config",
-    .summary = "show what a configuration comes to; a schema for editors",
+    .summary = "show the settings in effect, or a schema for editors",
     .details =
         "show prints each key with the value that takes effect, and where that comes from: a\n"
         "default, a line of the file, a variable of the environment or a file with a secret.\n"

@@ -32,9 +32,9 @@ enum { LANE, PARKED, FORCE, YES };
 
 static const struct command_option drop_options[] = {
     [LANE] = {"lane", 0, "N", false, "only this lane: that of an endpoint, see `cursor list`"},
-    [PARKED] = {"parked", 0, NULL, false, "drop what is parked for it as well, undelivered"},
+    [PARKED] = {"parked", 0, NULL, false, "drop its parked deliveries as well, undelivered"},
     [FORCE] = {"force", 0, NULL, false,
-        "even if the sink is in the configuration, or there is none"},
+        "even if the sink is in the configuration, or no\nconfiguration is given"},
     [YES] = OPTION_YES,
     {0},
 };
@@ -128,8 +128,8 @@ static bool check_unused(
                 return true;
         if (config == NULL)
                 return error_set(error, ERROR_USAGE,
-                    "cursor drop: is sink %s still in use? Give -c FILE, the configuration of the "
-                    "relay, or add --force",
+                    "cursor drop cannot tell whether sink %s is still in use; give -c FILE, the "
+                    "configuration of the relay, or add --force",
                     sink);
         return !is_in_config(config, sink) ||
                error_set(error, ERROR_USAGE,
@@ -174,8 +174,8 @@ static bool check_belongings(const struct arguments *arguments,
                     "there is no such cursor of sink %s; `pgcourier cursor list` shows all", sink);
         if (belongings->n_owned > 0)
                 return error_set(error, ERROR_TEMPORARY,
-                    "a relay is running and owns the lane of sink %s: take the sink out of its "
-                    "configuration and restart it, or stop it",
+                    "a running relay owns the lane of sink %s: remove the sink from its "
+                    "configuration and reload it, or stop the relay",
                     sink);
         return belongings->n_parked == 0 || arguments_has(arguments, PARKED) ||
                refuse_parked(sink, belongings, error);
@@ -205,8 +205,7 @@ static void print_dropped(const char *sink, const struct cursor_belongings *belo
         if (belongings->n_dead > 0)
                 remedy_print("%s: `pgcourier dead drop --sink %s`", dead, sink);
         if (belongings->n_pauses > 0)
-                remedy_print(
-                    "it is still paused, should it come back: `pgcourier resume %s`", sink);
+                remedy_print("the sink is still paused; end that with `pgcourier resume %s`", sink);
         free(cursors);
         free(parked);
         free(dead);
@@ -294,7 +293,7 @@ static const struct command_option rewind_options[] = {
     [REWIND_LANE] = {"lane", 0, "N", false,
         "only this lane: that of an endpoint, see `cursor list`"},
     [REWIND_TO] = {"to", 0, "ID|TIME", false,
-        "the first event to come again: an id, 2026-11-21T08:00Z,\n2h (ago) or beginning; "
+        "the first event to deliver again: an id, 2026-11-21T08:00Z,\n2h (ago) or beginning; "
         "required"},
     [REWIND_YES] = OPTION_YES,
     {0},
@@ -333,9 +332,9 @@ static bool check_held(
                 return true;
         bytes_append_shell_word(&from, arguments_value(rewind->arguments, REWIND_TO));
         error_set(error, ERROR_TEMPORARY,
-            "a relay is running and owns the lane of sink %s, and knows by itself where it stands: "
-            "stop it (all of them, where several stand by), rewind, start it again. "
-            "`pgcourier replay --sink %s --from %.200s%s` needs no stop",
+            "a running relay owns the lane of sink %s; stop all relays, rewind, and start them "
+            "again. "
+            "`pgcourier replay --sink %s --from %.200s%s` works without a stop",
             rewind->sink, rewind->sink, from.data, remedy_config() != NULL ? "" : " -c FILE");
         bytes_deinit(&from);
         return false;
@@ -355,7 +354,7 @@ static bool go_back(struct blocking_conn *conn, const struct rewind *rewind, str
                 return false;
         if (id == 0 || n_events == 0)
                 return error_set(error, ERROR_EMPTY,
-                    "sink %s has passed no event from there on: there is nothing to go back to",
+                    "sink %s has not passed any event from there on; nothing to rewind",
                     rewind->sink);
         if (!input_confirm(rewind->arguments, REWIND_YES, "add --yes", error,
                 "let sink %s deliver up to %" PRId64 " events again, from id %" PRId64 " on",
@@ -379,7 +378,7 @@ static bool run_rewind(const struct arguments *arguments, struct error *error)
 
 const struct command rewind_command = {
     .name = "rewind",
-    .summary = "let a sink go back, and deliver everything from there on again",
+    .summary = "move a sink back, and deliver everything from there on again",
     .usage = "--sink NAME [--lane N] --to ID|TIME [--yes] [--dsn DSN | -c FILE]",
     .details =
         "Moves a sink's cursor back: everything that the outbox still holds from there on is\n"
@@ -388,7 +387,7 @@ const struct command rewind_command = {
         "What is parked, and the dead letters, stay as they are. `pgcourier replay` repeats\n"
         "chosen events beside the running ones, at a rate.\n"
         "\n"
-        "Nothing that has not been delivered is skipped, whatever transactions are in progress.\n"
+        "No undelivered event is skipped, even while transactions are in progress.\n"
         "The role must be a member of courier_relay.\n",
     .options = rewind_options,
     .run = run_rewind,

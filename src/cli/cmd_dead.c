@@ -77,7 +77,7 @@ static bool say_kept(const struct dead_letters_kept *kept, struct error *error)
         if (kept->parked.length > 0)
                 return error_set(error, ERROR_TEMPORARY,
                     "kept, because that event is still parked for that sink: %.400s; redrive them "
-                    "when `pgcourier parked list` shows them no more",
+                    "when `pgcourier parked list` no longer shows them",
                     kept->parked.data);
         return kept->orphaned.length == 0 ||
                error_set(error, ERROR_EMPTY,
@@ -95,7 +95,7 @@ static bool redrive_rows(struct blocking_conn *conn, const struct bulk *bulk,
             conn, DEAD_REDRIVE, &bulk->selection, count, &n_redriven, &kept, error);
 
         bulk_print_result(bulk, count->n, "redriven", n_redriven,
-            "redriven; the relay delivers behind what waits of the same key");
+            "redriven; waiting events of the same key are delivered first");
         ok = ok && say_kept(&kept, error);
         dead_letters_kept_deinit(&kept);
         return ok;
@@ -217,21 +217,23 @@ static const struct command drop_command = {
 const struct command dead_command = {
     .name = "dead",
     .summary = "list, show, redrive and drop deliveries that were given up",
-    .usage = "each with [--dsn DSN | -c FILE]; FILTERS: --sink --endpoint --topic --key\n"
-             "                 --reason --older-than --newer-than; all that are given must be true",
+    .usage =
+        "each with [--dsn DSN | -c FILE]; FILTERS: --sink --endpoint --topic --key\n"
+        "                 --reason --older-than --newer-than; a delivery must match all of them",
     .details =
         "list     the dead letters, oldest first\n"
         "show     one with its whole event; data that is not JSON as base64\n"
-        "redrive  sends them on their way again: same event_id, same bytes, marked as redriven,\n"
-        "         with a new count of attempts, in the order in which they died and behind\n"
-        "         what waits of their keys\n"
+        "redrive  has them delivered again: same event_id, same bytes, marked as redriven, with\n"
+        "         a new count of attempts, in the order in which they died and after the\n"
+        "         waiting events of their keys\n"
         "drop     deletes them for good\n"
         "\n"
         "redrive and drop ask before they do it by filter or --all; without a terminal\n"
-        "they need --yes. They work in batches, each a transaction: if one is interrupted, what\n"
-        "was done is done. redrive ends with 75 if some were kept, because the same event is\n"
-        "still parked for the same sink. The role must be a member of courier_relay. With\n"
-        "neither --dsn nor -c the environment names the database (PGHOST, PGUSER …).\n",
+        "they need --yes. They work in batches, each in a transaction of its own: after an\n"
+        "interruption the finished batches stay done. redrive ends with 75 if some were kept,\n"
+        "because the same event is still parked for the same sink. The role must be a member of\n"
+        "courier_relay. With neither --dsn nor -c the environment names the database (PGHOST,\n"
+        "PGUSER …).\n",
     .subcommands = (const struct command *const[]){&list_command, &show_command, &redrive_command,
         &drop_command, NULL},
     .database = DATABASE,

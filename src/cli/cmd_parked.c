@@ -133,7 +133,7 @@ static bool mark(struct blocking_conn *conn, const struct bulk *bulk, enum parke
                     bulk, count->n, "marked", n_marked, "will be tried at once by the relay");
         if (ok && kind == MARK_RETRY && count->n_blocked > 0)
                 fprintf(stderr,
-                    "%lld blocked: they go on by themselves, when what they wait behind is done\n",
+                    "%lld blocked: the relay delivers them when the events before them are done\n",
                     (long long)count->n_blocked);
         return ok;
 }
@@ -218,18 +218,20 @@ static const struct command retry_command = {
 const struct command parked_command = {
     .name = "parked",
     .summary = "list, skip and retry deliveries that wait for another attempt",
-    .usage = "each with [--dsn DSN | -c FILE]; FILTERS: --sink --endpoint --topic --key\n"
-             "                 --state --older-than --newer-than; all that are given must be true",
+    .usage =
+        "each with [--dsn DSN | -c FILE]; FILTERS: --sink --endpoint --topic --key\n"
+        "                 --state --older-than --newer-than; a delivery must match all of them",
     .details =
         "list   what waits, by sink; with --blocked, the keys that wait behind a failed delivery\n"
         "skip   gives up deliveries: the relay makes them dead letters with the reason skipped,\n"
-        "       and what waited behind them goes on\n"
-        "retry  has them tried at once instead of when they are due\n"
+        "       and then delivers the events that waited behind them\n"
+        "retry  has the relay try them at once instead of when they are due\n"
         "\n"
         "An ID is the event's (courier.outbox.id), so it goes with --sink or --endpoint; of a "
         "sink\n"
-        "with endpoints, --sink means all of them. skip and retry only mark what is to be done:\n"
-        "the relay that runs the sink does it, at once if it is up. They ask before they do it by\n"
+        "with endpoints, --sink means all of them. skip and retry only mark the deliveries:\n"
+        "the relay that runs the sink acts on the marks, at once if it is up. They ask before they "
+        "do it by\n"
         "filter or --all; without a terminal they need --yes. The role must be a member of\n"
         "courier_relay. With neither --dsn nor -c the environment names the database (PGHOST,\n"
         "PGUSER …).\n",

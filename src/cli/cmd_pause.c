@@ -14,7 +14,7 @@
 enum { REASON, FORCE, LIST, JSON, FAIL_EMPTY };
 
 static const struct command_option pause_options[] = {
-    [REASON] = {"reason", 0, "TEXT", false, "why; shown wherever the pause is"},
+    [REASON] = {"reason", 0, "TEXT", false, "the reason, shown with the pause"},
     [FORCE] = {"force", 0, NULL, false, "even if no sink of that name is known"},
     [LIST] = {"list", 0, NULL, false, "print what is paused, and change nothing"},
     [JSON] = {"json", 0, NULL, false, "for --list: print JSON, one object a line"},
@@ -121,13 +121,13 @@ static bool check_words(const struct arguments *arguments, struct error *error)
         bool is_list = arguments_has(arguments, LIST);
 
         if (is_list && (arguments_has(arguments, REASON) || arguments_has(arguments, FORCE)))
-                return error_set(
-                    error, ERROR_USAGE, "pause: --list changes nothing; leave out what is to");
+                return error_set(error, ERROR_USAGE,
+                    "pause: --list cannot be combined with --reason or --force");
         if (!is_list && (arguments_has(arguments, JSON) || arguments_has(arguments, FAIL_EMPTY)))
                 return error_set(error, ERROR_USAGE, "pause: --json and --fail-empty need --list");
         if (!is_list && arguments->n_operands == 0)
                 return error_set(error, ERROR_USAGE,
-                    "pause: which sink? pgcourier pause SINK, or pgcourier pause --list");
+                    "pause needs a sink: pgcourier pause SINK, or pgcourier pause --list");
         if (!is_list && !input_sink_name(arguments->operands[0], error))
                 return false;
         return pause_check_reason(arguments_value(arguments, REASON), "--reason", error);
@@ -146,18 +146,18 @@ static bool run_pause(const struct arguments *arguments, struct error *error)
 
 const struct command pause_command = {
     .name = "pause",
-    .summary = "make a sink stand still, or list what is paused",
+    .summary = "pause a sink, or list what is paused",
     .usage = "SINK [--reason TEXT] [--force] [--dsn DSN | -c FILE]\n"
              "       pgcourier pause --list [SINK] [--json] [--fail-empty] [--dsn DSN | -c FILE]",
     .details =
-        "Makes the relay deliver nothing to a sink until `pgcourier resume SINK`: kept in the\n"
-        "database, for every relay, across restarts. A running relay obeys at once; what is\n"
-        "under way ends as it ends. The sink's events wait in the outbox.\n"
+        "Stops the deliveries to a sink until `pgcourier resume SINK`. The pause is stored in\n"
+        "the database: it holds for every relay, and across restarts. A running relay obeys at\n"
+        "once; attempts in flight are finished. The sink's events wait in the outbox.\n"
         "\n"
-        "--list also shows the pauses that the relay made, because a destination refuses it\n"
-        "until settings change, there or here. With -c FILE the sink must be in that\n"
-        "file; else a relay must have run it in this database, or --force says that the name is\n"
-        "right. The role must be a member of courier_relay.\n",
+        "--list also shows the pauses that the relay made because a destination refuses it\n"
+        "until settings change, there or here. With -c FILE the sink must be in that file;\n"
+        "otherwise a relay must have run it in this database. --force skips this check. The\n"
+        "role must be a member of courier_relay.\n",
     .options = pause_options,
     .max_operands = 1,
     .run = run_pause,

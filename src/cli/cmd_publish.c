@@ -44,8 +44,8 @@ bool publish_read_payload(const char *value, struct bytes *out_payload, struct e
         }
         if (payload.length > 0 && strlen(payload.data) < payload.length) {
                 error_set(error, ERROR_USAGE,
-                    "payload: JSON has no NUL byte, here is one after %zu bytes; "
-                    "--data publishes bytes",
+                    "payload: NUL byte after %zu bytes, which JSON cannot contain; publish bytes "
+                    "with --data",
                     strlen(payload.data));
                 bytes_deinit(&payload);
                 return false;
@@ -145,7 +145,7 @@ static bool read_body(
 
         if ((payload == NULL) == (data == NULL))
                 return error_set(error, ERROR_USAGE,
-                    "publish: give the body, once: --payload JSON|@FILE|- or --data @FILE|-");
+                    "publish needs exactly one body: --payload JSON|@FILE|- or --data @FILE|-");
         return payload != NULL ? publish_read_payload(payload, out_body, error)
                                : read_data(data, out_body, error);
 }

@@ -22,7 +22,7 @@ enum { CONFIG, PID };
 static const struct command_option options[] = {
     [CONFIG] = {"config", 'c', "FILE", false, "the relay's configuration; required"},
     [PID] = {"pid", 'p', "PID", false,
-        "the relay's process, to be told by a signal; without\nthis it is asked by its endpoint"},
+        "the relay's process, to send it SIGHUP; without this\nits admin endpoint is asked"},
     {0},
 };
 
@@ -45,7 +45,7 @@ static void print_answer(const struct bytes *body)
         printf("reloaded: %" JSON_INTEGER_FORMAT " sink%s unchanged%s\n", n_unchanged,
             n_unchanged == 1 ? "" : "s",
             json_is_true(json_object_get(answer, "reopened"))
-                ? ", sessions with PostgreSQL opened anew"
+                ? ", sessions with PostgreSQL reopened"
                 : "");
         json_decref(answer);
 }
@@ -67,13 +67,13 @@ static bool changes_nothing(struct admin_client *client, struct error *error)
         pid = instance != NULL ? strrchr(instance, '/') : NULL;
         if (pid != NULL)
                 error_set(error, ERROR_PERMISSION,
-                    "the endpoint changes nothing, as the relay has no admin.token_file. On %.*s "
-                    "it can be told by SIGHUP: `pgcourier reload --pid %.20s`",
+                    "the relay has no admin.token_file, so its endpoint changes nothing. On %.*s "
+                    "send it SIGHUP: `pgcourier reload --pid %.20s`",
                     (int)(pid - instance), instance, pid + 1);
         else
                 error_set(error, ERROR_PERMISSION,
-                    "the endpoint changes nothing, as the relay has no "
-                    "admin.token_file. " ADMIN_CLIENT_BY_SIGNAL);
+                    "the relay has no admin.token_file, so its endpoint changes "
+                    "nothing. " ADMIN_CLIENT_BY_SIGNAL);
         json_decref(status);
         bytes_deinit(&body);
         return false;
@@ -114,7 +114,7 @@ static bool check_is_relay(long pid, struct error *error)
         if (*name == '\0')
                 return error_set(error, ERROR_EMPTY, "there is no process %ld", pid);
         return strcmp(name, "pgcourier") == 0 ||
-               error_set(error, ERROR_USAGE, "process %ld is no pgcourier but %s", pid, name);
+               error_set(error, ERROR_USAGE, "process %ld is not pgcourier but %s", pid, name);
 }
 
 static bool send_signal(const char *config_path, const char *pid_text, struct error *error)
@@ -125,7 +125,7 @@ static bool send_signal(const char *config_path, const char *pid_text, struct er
 
         if (pid <= 0 || *end != '\0')
                 return error_set(
-                    error, ERROR_USAGE, "reload: --pid \"%.64s\" is no process id", pid_text);
+                    error, ERROR_USAGE, "reload: --pid \"%.64s\" is not a process id", pid_text);
         config = config_load(
             config_path, error); /* a wrong file is refused here, before the relay is told */
         config_free(config);
@@ -133,8 +133,8 @@ static bool send_signal(const char *config_path, const char *pid_text, struct er
                 return false;
         if (kill((pid_t)pid, SIGHUP) != 0)
                 return error_set(error, errno == EPERM ? ERROR_PERMISSION : ERROR_SYSTEM,
-                    "process %ld cannot be told: %s", pid, strerror(errno));
-        printf("told process %ld; its log says how it went: event=reloaded or "
+                    "cannot signal process %ld: %s", pid, strerror(errno));
+        printf("sent SIGHUP to process %ld; its log shows the result: event=reloaded or "
                "event=reload_failed\n",
             pid);
         return true;
@@ -160,7 +160,7 @@ const struct command reload_command = {
         "sinks without losing or repeating a delivery; sinks that are the same are not touched.\n"
         "If anything is wrong, all stays as it was. Without --pid it is asked by the admin\n"
         "endpoint that FILE names, and what has changed, or why nothing has, is printed once it\n"
-        "is done. With --pid it is told by SIGHUP, and its log says how it went.\n",
+        "is done. With --pid it gets SIGHUP, and its log shows the result.\n",
     .options = options,
     .run = run_reload,
 };

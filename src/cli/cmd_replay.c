@@ -35,11 +35,10 @@ enum { SINK, ENDPOINT, FROM, TO, TOPIC, KEY, RATE, DRY_RUN, YES, CONFIG };
 
 static const struct command_option options[] = {
     [SINK] = {"sink", 0, "NAME", false, "the sink that gets the events again; required"},
-    [ENDPOINT] = {"endpoint", 0, "NAME", false,
-        "of a sink with endpoints: which one; required then"},
+    [ENDPOINT] = {"endpoint", 0, "NAME", false, "the endpoint; required for a sink with endpoints"},
     [FROM] = {"from", 0, "ID|TIME", false,
         "the first event: an id, 2026-11-21T08:00Z, 2h (ago)\nor beginning; required"},
-    [TO] = {"to", 0, "ID|TIME", false, "the last one; default: what it has got by now"},
+    [TO] = {"to", 0, "ID|TIME", false, "the last event; default: the sink's position"},
     [TOPIC] = {"topic", 0, "PATTERN", false, "only those of these topics"},
     [KEY] = {"key", 0, "KEY", false, "only those of this key"},
     [RATE] = {"rate", 0, "N/s", false, "events a second; default: 100/s"},
@@ -111,8 +110,9 @@ static bool read_words(struct replay *replay, struct error *error)
                     "replay needs --sink NAME, --from ID|TIME and -c FILE, the configuration that "
                     "says what the sink takes");
         if (topic != NULL)
-                fault = *topic == '!' ? "excludes, which is for lists in the configuration only"
-                                      : topic_pattern_check(topic);
+                fault = *topic == '!'
+                            ? "excludes topics; only lists in the configuration may do that"
+                            : topic_pattern_check(topic);
         if (fault != NULL)
                 return error_set(error, ERROR_USAGE, "--topic: \"%.64s\" %s", topic, fault);
         replay->range.sink = arguments_value(arguments, SINK);
@@ -151,7 +151,7 @@ static bool find_destination(
                     error, ERROR_USAGE, "the configuration has no sink \"%.64s\"", sink);
         if (fans_out && endpoint == NULL)
                 return error_set(error, ERROR_USAGE,
-                    "sink %s has many receivers: which one? --endpoint NAME", sink);
+                    "sink %s has several receivers; give --endpoint NAME", sink);
         for (size_t i = 0; i < replay->destinations.n_destinations; i++)
                 if (is_wanted(&replay->destinations.destinations[i], sink, endpoint))
                         replay->destination = &replay->destinations.destinations[i];
@@ -345,20 +345,20 @@ static bool run_replay(const struct arguments *arguments, struct error *error)
 
 const struct command replay_command = {
     .name = "replay",
-    .summary = "deliver what a sink has had to it once more",
+    .summary = "deliver events to a sink once more",
     .usage = "--sink NAME [--endpoint NAME] --from ID|TIME [--to ID|TIME] [--topic PATTERN]\n"
              "       [--key KEY] [--rate N/s] [--dry-run] [--yes] -c FILE",
     .details =
         "Sends events of the past, as far as the outbox still holds them, to one sink again: the\n"
         "same event_id and bytes, marked as redriven and with the header `replayed`. Only what\n"
         "the sink has passed and would take today. Its cursor does not move: new events go on\n"
-        "being delivered meanwhile, and a replayed one stands behind what waits of its key.\n"
+        "being delivered meanwhile, and a replayed event comes after waiting events of its key.\n"
         "Events that the sink's filter takes too long for are left out and counted.\n"
         "\n"
-        "Counts first and asks; without a terminal it needs --yes. Works as long as the\n"
-        "rate asks for, and waits while the relay does not deliver. If it is interrupted, it ends\n"
-        "with 75 and says with which --from it goes on. The role must be a member of\n"
-        "courier_relay.\n",
+        "Counts first and asks; without a terminal it needs --yes. Runs until the last\n"
+        "event is handed over at this rate, and waits while the relay does not deliver. If it is\n"
+        "interrupted, it ends with 75 and prints the --from to go on with. The role must be a\n"
+        "member of courier_relay.\n",
     .options = options,
     .run = run_replay,
     .needs_schema = true,

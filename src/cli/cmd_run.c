@@ -172,7 +172,7 @@ static void apply(void *owner, const struct config *config)
                 log_warn("few_threads", kv_int("have", running->n_threads),
                     kv_int("wanted", wanted),
                     kv_text("hint", "sinks that block a thread (email, stdout, modules) may wait "
-                                    "for each other until the relay is started anew"));
+                                    "for each other until the relay is restarted"));
 }
 
 static bool prepare(struct running *running, const struct config *config, struct error *error)

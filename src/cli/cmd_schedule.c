@@ -104,7 +104,7 @@ const struct command schedule_command = {
     .summary = "list and remove recurring events",
     .details =
         "`schedule list` shows the recurring events: when they tick, when next and when last, in\n"
-        "UTC. A next tick that has passed means that no relay runs; or see under ERROR.\n"
+        "UTC. If the next tick has passed, no relay runs, or ERROR says what is wrong.\n"
         "`schedule remove` removes one; what it has published stays. SQL makes them:\n"
         "\n"
         "  SELECT courier.schedule('report', 'reports.daily', '{}', at => '06:30');\n"

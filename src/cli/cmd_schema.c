@@ -136,20 +136,20 @@ static bool run_rebase(const struct arguments *arguments, struct error *error)
                 printf("%s: events of all topics not yet passed: %lld\n", result.lanes[i].sink,
                     result.lanes[i].n_waiting);
         if (result.n_lanes == 0)
-                puts("there are no cursors; the events speak of this cluster now");
+                puts("there are no cursors; the events belong to this cluster now");
         rebase_result_deinit(&result);
         return true;
 }
 
 const struct command rebase_command = {
     .name = "rebase",
-    .summary = "go on after the database came to another cluster",
+    .summary = "correct the cursors after a restore to another cluster",
     .usage = "[--dsn DSN | -c FILE]",
     .details =
-        "A cursor speaks of transaction ids, and those of a restored dump mean nothing in the\n"
-        "cluster that it was restored to; the relay refuses to run there. This command rewrites\n"
-        "them so that every sink goes on exactly where it stood when the dump was made. It also\n"
-        "mends the sequence of ids if it was set back.\n"
+        "Cursors hold transaction ids. After a dump was restored to another cluster they are not\n"
+        "valid, and the relay refuses to run there. This command rewrites them so that every\n"
+        "sink goes on exactly where it stood when the dump was made. It also corrects the\n"
+        "sequence of ids if it was set back.\n"
         "\n"
         "Stop all relays first. It needs the owner of schema courier, rewrites the whole outbox\n"
         "in one transaction and keeps publishers waiting meanwhile.\n",
@@ -161,10 +161,10 @@ enum { RETENTION, RETENTION_MAX };
 
 static const struct command_option maintain_options[] = {
     [RETENTION] = {"retention", 0, "TIME", false,
-        "keep events for so long (7d); else as\noutbox.retention of the configuration"},
+        "keep events this long; default: outbox.retention of the\nconfiguration, or 7d"},
     [RETENTION_MAX] = {"retention-max", 0, "TIME", false,
-        "drop events after so long, even if a sink has\nnot had them (0: never); else as\n"
-        "outbox.retention_max of the configuration"},
+        "drop events of this age even if a sink has not read\nthem (0: never); default: "
+        "outbox.retention_max of the\nconfiguration, or 0"},
     {0},
 };
 
@@ -198,7 +198,7 @@ static bool read_settings(
                 return false;
         if (settings->retention_max_ms != 0 && settings->retention_max_ms < settings->retention_ms)
                 return error_set(error, ERROR_USAGE,
-                    "retention-max is shorter than retention: allowed is that or longer, or 0");
+                    "retention-max is shorter than retention: allowed: 0, retention or longer");
         return true;
 }
 
@@ -219,7 +219,7 @@ static void print_row(const struct rows *rows, int row)
                 printf("LOST for %s: %s events of %s\n", rows_text(rows, row, MAINTENANCE_SINK),
                     rows_text(rows, row, MAINTENANCE_EVENTS), partition);
         else if (strcmp(action, "waits") == 0)
-                puts("partitions are to be made or dropped, but the outbox is in use: try again");
+                puts("cannot make or drop partitions while the outbox is in use: try again");
         else
                 printf("%s holds events whose ids were not drawn in order: it stays as it is\n",
                     partition);

@@ -33,7 +33,7 @@ static const struct command_option options[] = {
         "instead of --data: a test mail to this address,\nfor topics that a sink of kind email "
         "takes"},
     [HEADER] = {"header", 0, "NAME=VALUE", true, "for receivers; may be given several times"},
-    [TIMEOUT] = {"timeout", 0, "DURATION", false, "follow it for so long; default: 10s"},
+    [TIMEOUT] = {"timeout", 0, "DURATION", false, "how long to follow it; default: 10s"},
     [CONFIG] = {"config", 'c', "FILE", false, "the relay's configuration; required"},
     {0},
 };
@@ -82,9 +82,9 @@ static bool check_mails(const struct arguments *arguments, const struct destinat
                     arguments->operands[0]);
         return sink == NULL || arguments_has(arguments, DATA) || arguments_has(arguments, TO) ||
                error_set(error, ERROR_USAGE,
-                   "send: sink %s takes %.100s and sends mail, which " DEFAULT_PAYLOAD
-                   " is not: it would become a dead letter. Add --to ADDRESS for a test mail, or "
-                   "--data with one of your own",
+                   "send: sink %s takes %.100s and sends mail, but " DEFAULT_PAYLOAD
+                   " is no mail: the event would become a dead letter. Add --to ADDRESS for a "
+                   "test mail, or --data with the payload of a mail",
                    sink, arguments->operands[0]);
 }
 
@@ -217,14 +217,14 @@ const struct command send_command = {
     .usage = "TOPIC [--data JSON|@FILE|- | --to ADDRESS] [--key KEY] [--type TYPE]\n"
              "       [--header NAME=VALUE]... [--timeout DURATION] -c FILE",
     .details =
-        "Publishes one event and prints a line for everything that becomes of it: who does not\n"
-        "take it and why, who delivered it after how many milliseconds, where an attempt failed,\n"
-        "what is paused or has no relay. Whatever it says, the event is real: all who take it\n"
-        "get it. A delivery is seen when the relay has settled it, which it does every 20 ms\n"
-        "(for endpoints every 100 ms). Of a sink with more than five endpoints those that have it\n"
-        "are one line, at the end.\n"
+        "Publishes one event and prints a line for each thing that happens to it: which sinks do\n"
+        "not take it and why, which delivered it after how many milliseconds, where an attempt\n"
+        "failed, what is paused or has no relay. The event is real: every sink that takes it\n"
+        "gets it. A delivery is seen when the relay has settled it, which it does every 20 ms\n"
+        "(for endpoints every 100 ms). The endpoints of a sink with more than five are summed up\n"
+        "in one line at the end.\n"
         "\n"
-        "Ends with 0 when all who take it have it, with 5 if one gave it up, with 8 if no\n"
+        "Ends with 0 when all sinks that take it have it, with 5 if one gave it up, with 8 if no\n"
         "sink takes it, and with 75 if a sink does not have it yet. The role must be a member of\n"
         "courier_relay and of courier_publisher.\n",
     .options = options,

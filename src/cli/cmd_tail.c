@@ -24,7 +24,7 @@ static const struct command_option options[] = {
     [ENDPOINT] = {"endpoint", 0, "NAME", false, "only deliveries to this receiver"},
     [KEY] = {"key", 0, "KEY", false, "only deliveries of this key"},
     [JSON] = {"json", 0, NULL, false, "print JSON, one object a line"},
-    [COUNT] = {"count", 'n', "N", false, "end after so many"},
+    [COUNT] = {"count", 'n', "N", false, "end after this many lines"},
     {0},
 };
 
@@ -152,7 +152,7 @@ static bool make_path(const struct arguments *arguments, struct bytes *path, str
                 endpoint = slash + 1;
         if ((sink != NULL && (*sink == '\0' || slash == sink)) ||
             (endpoint != NULL && *endpoint == '\0'))
-                return error_set(error, ERROR_USAGE, "tail: --%s: there is an empty name",
+                return error_set(error, ERROR_USAGE, "tail: --%s: a name is empty",
                     endpoint != NULL && slash == NULL ? "endpoint" : "sink");
         if (endpoint != NULL &&
             !endpoint_exists(arguments_value(arguments, CONFIG), endpoint, error))
@@ -173,8 +173,8 @@ static bool read_count(const char *text, long *out_count, struct error *error)
         errno = 0;
         *out_count = strtol(text, &end, 10);
         return (errno == 0 && *end == '\0' && end != text && *out_count > 0) ||
-               error_set(
-                   error, ERROR_USAGE, "tail: --count \"%.64s\" is no number from 1 on", text);
+               error_set(error, ERROR_USAGE,
+                   "tail: --count \"%.64s\" is not a whole number of at least 1", text);
 }
 
 static bool run_tail(const struct arguments *arguments, struct error *error)
@@ -212,9 +212,9 @@ const struct command tail_command = {
         "was\n"
         "created, attempt, the event's number, topic and key, and what went wrong.\n"
         "\n"
-        "The relay does not tell of everything: at most twenty deliveries that worked in each\n"
-        "second and a hundred attempts that did not, of all sinks. Below that nothing is missing;\n"
-        "above it a line on standard error says how many were left out. Ends with the relay.\n"
+        "The relay shows at most twenty successful deliveries and a hundred failed attempts in\n"
+        "each second, of all sinks together. If there are more, a line on standard error says\n"
+        "how many were left out. Ends when the relay ends.\n"
         "Exit code 8: there is no such endpoint.\n",
     .options = options,
     .run = run_tail,

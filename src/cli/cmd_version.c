@@ -35,8 +35,7 @@ enum { JSON, MODULES };
 static const struct command_option options[] = {
     [JSON] = {"json", 0, NULL, false, "print one JSON object"},
     [MODULES] = {"modules", 0, "FOLDER", false,
-        "list the modules of this folder, as relay.modules has\nit; else those of the "
-        "installation"},
+        "list the modules of this folder (see relay.modules)\ninstead of the installation's"},
     {0},
 };
 

@@ -78,13 +78,13 @@ static const struct command *find(const char *name, struct error *error)
 
 const struct exit_code exit_codes[] = {
     {"0", "done"},
-    {"1", "failure of another kind, or standard output could not be written"},
+    {"1", "other failure, or standard output could not be written"},
     {"2", "usage: the command line, or an event that may not be published"},
     {"3", "configuration: the file, a file it names, or the dsn is not valid"},
     {"4", "PostgreSQL cannot be reached, or refused a statement"},
     {"5", "a sink cannot be reached, or refuses us"},
     {"6", "schema: missing, too old or too new, or of another cluster"},
-    {"7", "permission: PostgreSQL or the file system says we may not"},
+    {"7", "permission: denied by PostgreSQL or the file system"},
     {"8", "nothing matched: no such ID, or nothing at all with --fail-empty"},
     {"75", "try again later: a deadlock, a lock, memory or another resource was not available"},
     {"130, 143", "ended by SIGINT, SIGTERM (run drains and ends with 0 instead)"},
@@ -171,7 +171,7 @@ static bool run_help(const struct arguments *arguments, struct error *error)
 
 const struct command help_command = {
     .name = "help",
-    .summary = "say what pgcourier, or one command, can do",
+    .summary = "show the help of pgcourier or of one command",
     .usage = "[COMMAND]",
     .details = "Lists the commands and the exit codes; with COMMAND, its options.\n",
     .max_operands = 1,
@@ -182,7 +182,7 @@ const struct command help_command = {
 #define COMPLETION_TIMEOUT_MS 2000
 
 static const struct command_option completion_options[] = {
-    {"config", 'c', "FILE", false, "the configuration whose sinks, or database, are asked"},
+    {"config", 'c', "FILE", false, "the configuration that names the sinks or the database"},
     {0},
 };
 
@@ -269,7 +269,7 @@ bool commands_run(int argc, char **argv, struct error *error)
         }
         if (argv[1][0] == '-')
                 return error_set(error, ERROR_USAGE,
-                    "\"%.64s\" before the command; options stand behind it: "
+                    "\"%.64s\" before the command; write options after it: "
                     "pgcourier COMMAND OPTIONS. See `pgcourier help`",
                     argv[1]);
         command = find(argv[1], error);

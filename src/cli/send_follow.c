@@ -306,7 +306,7 @@ static bool conclude(const struct following *following, struct error *error)
                 if (following->lanes[i].stage == STAGE_READING)
                         say_reading(&following->lanes[i]);
         if (n_taking == 0)
-                return error_set(error, ERROR_EMPTY, "no sink takes such an event");
+                return error_set(error, ERROR_EMPTY, "no sink takes this event");
         if (n_dead > 0)
                 return error_set(
                     error, ERROR_SINK, "%zu of the %zu that take it gave it up", n_dead, n_taking);

@@ -139,12 +139,11 @@ static bool check_exactly_once(
                 return true;
         if (!source_has(source, path, "stream") || strstr(redis->stream, "{{") != NULL)
                 return source_fail(source, path, "exactly_once",
-                    "needs a fixed stream: what was delivered is noted beside it; set stream to a "
-                    "name without variables");
+                    "needs a fixed stream; set stream to a name without variables");
         if (!has_usable_braces(redis->stream))
                 return source_fail(source, path, "stream",
-                    "has braces that are no hash tag, which exactly_once cannot use; allowed: "
-                    "none, or a text in braces");
+                    "has braces that are not a hash tag, so exactly_once cannot use it; write "
+                    "{TEXT}, or no braces");
         return true;
 }
 
@@ -161,7 +160,7 @@ static bool check_redis_entries(
                     source, path, "wait_timeout", "is only for wait_replicas above 0");
         if (redis->wait_replicas > 0 && redis->wait_timeout_ms >= redis->timeout_ms)
                 return source_fail(source, path, "wait_timeout",
-                    "is not shorter than timeout, after which the connection is given up");
+                    "is not shorter than timeout; allowed: less than timeout");
         return check_exactly_once(source, redis, path);
 }
 
@@ -171,8 +170,8 @@ static bool check_redis(const struct source *source, struct redis_config *redis,
         bool is_valid = true;
 
         if ((redis->url != NULL) + (redis->n_sentinels > 0) + (redis->n_cluster > 0) != 1)
-                return source_fail(source, path, "",
-                    "needs exactly one of url, sentinels and cluster, to know where Redis is");
+                return source_fail(
+                    source, path, "", "needs exactly one of url, sentinels and cluster");
         if (redis->url != NULL) {
                 if (redis_url_split(redis->url, &url) != NULL)
                         abort(); /* its row's check has accepted it */
@@ -195,14 +194,12 @@ static bool check_receivers(
     const struct source *source, const struct http_config *http, const char *path)
 {
         if (http->endpoints == HTTP_ENDPOINTS_NONE)
-                return http->url != NULL ||
-                       source_fail(source, path, "url",
-                           "is required, or url_file, or endpoints: table: where events are "
-                           "posted, http://host… or https://host…");
+                return http->url != NULL || source_fail(source, path, "url",
+                                                "is required: write https://HOST/PATH, or set "
+                                                "url_file or endpoints: table");
         if (http->url != NULL)
                 return source_fail(source, path, "endpoints",
-                    "is table while url is given too; keep one of the two: one receiver, or "
-                    "those of courier.endpoint");
+                    "is table, but url is given too; keep one of the two");
         if (has_secret(http))
                 return source_fail(source, path,
                     http->secret != NULL ? written_as(source, path, "secret", "secret_file")
@@ -210,8 +207,8 @@ static bool check_receivers(
                     "is given with endpoints: table, where each endpoint has its own; remove it");
         if (http->auth.user != NULL || http->auth.password != NULL || http->auth.bearer != NULL)
                 return source_fail(source, path, "auth",
-                    "is given with endpoints: table and would be sent to every one of them; give "
-                    "the endpoint an authorization header of its own instead");
+                    "is given with endpoints: table, which would send it to every endpoint; remove "
+                    "it, and give the endpoint that needs it an authorization header");
         return true;
 }
 
@@ -226,8 +223,8 @@ static bool check_secrets(
                 return source_fail(source, path, "secrets",
                     "is given together with secret; keep one of the two, the newest first");
         if (http->signing == HTTP_SIGNING_NONE && has_secret(http))
-                return source_fail(
-                    source, path, "signing", "is none while there is a secret; remove one");
+                return source_fail(source, path, "signing",
+                    "is none, but a secret is given; remove one of the two");
         if ((http->signing == HTTP_SIGNING_GITHUB || http->signing == HTTP_SIGNING_STRIPE) &&
             !has_secret(http) && http->endpoints == HTTP_ENDPOINTS_NONE)
                 return source_fail(source, path, "signing",
@@ -257,7 +254,7 @@ static bool check_auth(const struct source *source, const struct http_auth *auth
                     source, path, "auth.password", "is given without user; logging in needs both");
         if (auth->user != NULL && auth->bearer != NULL)
                 return source_fail(source, path, "auth.bearer",
-                    "is given together with user and password; a request carries one of the two");
+                    "is given together with user and password; keep one of the two");
         return true;
 }
 
@@ -272,11 +269,12 @@ static bool check_requests(
                     source, path, "key_file", "is given without cert_file; TLS needs both");
         if (http->http_version == HTTP_VERSION_2 && http->fresh_connections)
                 return source_fail(source, path, "fresh_connections",
-                    "cannot go with http_version: 2, whose requests share connections");
+                    "cannot be used with http_version: 2, where requests share a connection; "
+                    "remove one of the two");
         if (http->batch != NULL && http->body == HTTP_BODY_CLOUDEVENTS)
                 return source_fail(source, path, "batch",
-                    "cannot go with body: cloudevents, whose headers describe one event; use "
-                    "cloudevents-structured");
+                    "cannot be used with body: cloudevents, where the headers describe one event; "
+                    "use body: cloudevents-structured");
         return true;
 }
 
@@ -311,8 +309,8 @@ static bool check_relays(
         /* Which of the relays a password is meant for must never be a guess. */
         if (email->n_relays > 0 && (email->user != NULL || email->password != NULL))
                 return source_fail(source, path, email->user != NULL ? "user" : "password",
-                    "belongs to url; write user and password (or password_file) into each of "
-                    "relays that is to get them");
+                    "is given together with relays; write user and password (or password_file) "
+                    "into each relay that needs them");
         key_path_join(relays_path, path, "relays");
         for (unsigned i = 0; i < email->n_relays; i++) {
                 const struct email_relay_config *relay = &email->relays[i];
@@ -439,13 +437,13 @@ static bool check_rate(
     const struct source *source, const struct sink_config *sink, const char *path)
 {
         if (sink->rate.burst > 0 && sink->rate.per_second <= 0)
-                return source_fail(source, path, "rate.burst",
-                    "is given without per_second, which limits the rate in the first place");
+                return source_fail(
+                    source, path, "rate.burst", "is given without per_second; add per_second");
         /* One rate for all receivers would let the slowest hold up the others. */
         if (sink_config_fans_out(sink) && sink->rate.per_second > 0)
                 return source_fail(source, path, "rate",
-                    "does not go with endpoints: table: give each endpoint its own "
-                    "(courier.endpoint.rate)");
+                    "cannot be used with endpoints: table; set courier.endpoint.rate for each "
+                    "endpoint");
         return true;
 }
 
@@ -491,7 +489,7 @@ static bool check_admin(const struct source *source, const struct admin_config *
         return listen_address_is_local(&address) ||
                source_fail(source, "admin", "listen",
                    "is reachable from other machines, but there is no token; add admin.token_file "
-                   "(make a token by: openssl rand -hex 32), or listen on 127.0.0.1, [::1] or "
+                   "(make a token with: openssl rand -hex 32), or listen on 127.0.0.1, [::1] or "
                    "unix:/path");
 }
 

@@ -11,9 +11,9 @@
 #define OWNER struct postgres_config
 static const struct config_key postgres_keys[] = {
     {"dsn", KEY_TEXT, MEMBER(dsn), .is_required = true, .is_secret = true,
-        .help = "how to reach the database: a libpq connection string or URI. With several hosts "
-                "the one that accepts writes is used. Without `sslmode`, a server on another "
-                "machine is spoken to with `verify-full`"},
+        .help = "how to reach the database: a libpq connection string or URI. With several "
+                "hosts the one that accepts writes is used. `sslmode` is `verify-full` by "
+                "default for a server on another machine"},
     FILE_OF(dsn),
     {"password", KEY_TEXT, MEMBER(password), .is_secret = true,
         .help = "the password, if dsn has none; without it libpq looks in its usual places"},
@@ -22,8 +22,8 @@ static const struct config_key postgres_keys[] = {
         .max = "10m", .help = "how long connecting may take"},
     {"query_timeout", KEY_DURATION, MEMBER(query_timeout_ms), .fallback = "30s", .min = "100ms",
         .max = "1h",
-        .help = "how long a statement may take before the connection is given up; the server ends "
-                "the relay's statements earlier, after two thirds of this"},
+        .help = "how long a statement may take before the relay closes the connection; the "
+                "server cancels the relay's statements after two thirds of this"},
 };
 static BLOCK(postgres_block, postgres_keys);
 #undef OWNER
@@ -34,23 +34,23 @@ static const struct config_key relay_keys[] = {
         .help = "what wakes a sleeping relay: LISTEN/NOTIFY on a second connection, or polling, "
                 "where LISTEN cannot be used"},
     {"sweep", KEY_DURATION, MEMBER(sweep_ms), .fallback = "5s", .min = "10ms", .max = "1h",
-        .help = "how often to look at the backlog without having been notified; up to an eighth "
-                "sooner, so that relays do not march in step"},
+        .help = "how often to check the backlog without a notification; up to an eighth "
+                "sooner, so that several relays do not check at the same moment"},
     {"poll_interval", KEY_DURATION, MEMBER(poll_interval_ms), .fallback = "250ms", .min = "1ms",
         .max = "1h",
-        .help = "how often to look at the backlog with `wakeup: poll`, and at least so often while "
-                "the second connection is lost"},
+        .help = "how often to check the backlog with `wakeup: poll`, and at least as often "
+                "while the second connection is lost"},
     {"standby", KEY_DURATION, MEMBER(standby_ms), .fallback = "1s", .min = "10ms", .max = "1h",
         .help = "how often a standby tries for a lane that another relay owns"},
     {"drain", KEY_DURATION, MEMBER(drain_ms), .fallback = "10s", .min = "0", .max = "1h",
-        .help = "how long a stopping relay waits for what is in flight"},
+        .help = "how long a stopping relay waits for deliveries in flight"},
     {"dns_servers", KEY_TEXT, LIST(dns_servers, n_dns_servers), .max_items = 16,
         .check = check_dns_server,
         .help = "name servers to ask instead of the system's: `192.0.2.53`, `192.0.2.53:5353`, "
                 "`2001:db8::53` or `[2001:db8::53]:5353`; see [addresses](sinks.md#addresses)"},
     {"modules", KEY_TEXT, MEMBER(modules),
-        .help = "the folder with the [modules](writing-a-sink.md) of sinks; by default the one of "
-                "the installation, which `pgcourier version` prints"},
+        .help = "the folder with the [modules](writing-a-sink.md) of sinks; by default the "
+                "installation's folder, which `pgcourier version` prints"},
 };
 static BLOCK(relay_block, relay_keys);
 #undef OWNER
@@ -59,16 +59,16 @@ static BLOCK(relay_block, relay_keys);
 static const struct config_key admin_keys[] = {
     {"listen", KEY_TEXT, MEMBER(listen), .fallback = "127.0.0.1:8477",
         .check = check_listen_address,
-        .help = "where the endpoint is: 127.0.0.1:8477, [::1]:8477 or unix:/path; where other "
-                "machines can reach it, it needs a token"},
+        .help = "the address to listen on: 127.0.0.1:8477, [::1]:8477 or unix:/path; needs a "
+                "token if other machines can reach it"},
     {"token", KEY_TEXT, MEMBER(token), .is_secret = true, .check = check_admin_token,
         .help = "the secret that a client must send to pause, resume, redrive, drop or reload; "
                 "without a token nothing can be changed"},
     FILE_OF(token),
     {"allowed_hosts", KEY_TEXT, LIST(allowed_hosts, n_allowed_hosts), .max_items = 64,
         .check = check_host_name,
-        .help = "names that the endpoint is reached by, besides localhost and IP addresses: those "
-                "of a reverse proxy or a Kubernetes service"},
+        .help = "host names that clients use for the endpoint, besides localhost and IP "
+                "addresses: the name of a reverse proxy or of a Kubernetes service"},
 };
 static BLOCK(admin_block, admin_keys);
 #undef OWNER
@@ -79,8 +79,8 @@ static const struct config_key outbox_keys[] = {
         .help = "how long events stay in the outbox; longer while a sink still needs them"},
     {"retention_max", KEY_DURATION, MEMBER(retention_max_ms), .fallback = "0", .min = "0",
         .max = "3650d",
-        .help = "drop events of this age even if a sink has not had them, which loses them for it; "
-                "`0`: never; not below `retention`"},
+        .help = "drop events of this age even if a sink has not read them; that sink loses "
+                "them; `0`: never; at least `retention`"},
 };
 static BLOCK(outbox_block, outbox_keys);
 #undef OWNER
@@ -91,7 +91,7 @@ static const struct config_key log_keys[] = {
         .choices = "debug, info, warn, error",
         .help = "the least important messages that are written; `--log-level` takes precedence"},
     {"format", KEY_CHOICE, MEMBER(log_format), .fallback = "logfmt", .choices = "logfmt, json",
-        .help = "what a line is: logfmt, or one JSON object"},
+        .help = "the format of each line: logfmt, or one JSON object"},
 };
 static BLOCK(log_block, log_keys);
 #undef OWNER
@@ -101,7 +101,7 @@ static const struct config_key retry_keys[] = {
     {"first", KEY_DURATION, MEMBER(first_ms), .fallback = "1s", .min = "1ms", .max = "1h",
         .help = "the delay before the second attempt"},
     {"factor", KEY_NUMBER, MEMBER(factor), .fallback = "3", .min = "1", .max = "10",
-        .help = "how much longer each further delay is"},
+        .help = "the factor from one delay to the next"},
     {"max", KEY_DURATION, MEMBER(max_ms), .fallback = "1h", .min = "1ms", .max = "30d",
         .help = "the longest delay; not below first"},
     {"delays", KEY_DURATION, LIST(delays_ms, n_delays), .max_items = 100, .min = "1ms",
@@ -112,8 +112,8 @@ static const struct config_key retry_keys[] = {
         .help = "give an event up after this many failed attempts; `0`: any number. With `delays` "
                 "the default is `0`"},
     {"max_age", KEY_DURATION, MEMBER(max_age_ms), .fallback = "3d", .min = "0", .max = "365d",
-        .help = "give an event up when its delays would add up to more than this; `0`: any. With "
-                "`delays` the default is `0`"},
+        .help = "give an event up when its delays would add up to more than this; `0`: no "
+                "limit. With `delays` the default is `0`"},
 };
 static BLOCK(retry_block, retry_keys);
 #undef OWNER
@@ -136,9 +136,9 @@ static const struct config_key sink_keys[] = {
                 "is a new sink"},
     {"topics", KEY_TEXT, LIST(topics, n_topics), .is_required = true, .max_items = 1000,
         .check = topic_pattern_check,
-        .help = "patterns of the topics it takes: `*` stands for any run of characters without a "
-                "dot, `**` for any run at all, everything else for itself; an entry that begins "
-                "with `!` excludes. Up to 1000"},
+        .help = "patterns of the topics it takes: `*` matches any characters but a dot, `**` "
+                "any characters, everything else itself; a pattern that begins with `!` "
+                "excludes topics. Up to 1000"},
     {"types", KEY_TEXT, LIST(types, n_types), .max_items = 1000, .check = topic_pattern_check,
         .help = "patterns of the types it takes, by the same rules; without them, events of any "
                 "type or none"},
@@ -150,22 +150,24 @@ static const struct config_key sink_keys[] = {
         .help = "a jsonpath predicate that must be true of the payload, as in `$.amount > 100`; "
                 "PostgreSQL evaluates it"},
     {"start", KEY_CHOICE, MEMBER(start), .fallback = "now", .choices = "now, beginning",
-        .help = "where a new sink begins: with what commits from its first claim on, or with all "
-                "that the table holds. Without effect once the sink has a cursor"},
+        .help = "where a new sink begins: `now` with events that commit after its first claim, "
+                "`beginning` with all events in the outbox. No effect once the sink has a "
+                "cursor"},
     {"order", KEY_CHOICE, MEMBER(order), .fallback = "key", .choices = "key, none",
         .help = "`key`: events of one key are delivered one after another; `none`: in any order, "
                 "as fast as possible"},
     {"max_in_flight", KEY_INTEGER, MEMBER(max_in_flight), .fallback = "1000", .min = "2",
         .max = "100000",
-        .help = "events that are claimed and not settled at the same time; what a crash repeats at "
-                "most"},
+        .help = "how many events may be claimed and not yet settled; a crash repeats at most "
+                "these"},
     {"max_in_flight_bytes", KEY_SIZE, MEMBER(max_in_flight_bytes), .fallback = "16MiB",
         .min = "64KiB", .max = "1GiB",
-        .help = "the size of their payloads; one event larger than half of it is taken alone"},
+        .help = "the total size of their payloads; an event larger than half of it is claimed "
+                "alone"},
     {"concurrency", KEY_INTEGER, MEMBER(concurrency), .fallback = "0", .min = "0", .max = "1024",
-        .help = "attempts in flight at the same time. `0`: 16 of `http`, 2 of `email` (which may "
-                "have up to 16), any number of `redis` and `stdout`, whose limit is "
-                "`max_in_flight`; a `module` says it itself"},
+        .help = "attempts in flight at the same time. `0`: 16 for `http`, 2 for `email` (at "
+                "most 16), no limit but `max_in_flight` for `redis` and `stdout`; a `module` "
+                "sets its own"},
     {"rate", KEY_BLOCK, MEMBER(rate), .block = &rate_block,
         .help = "how many attempts may start in a second"},
     {"retry", KEY_BLOCK, MEMBER(retry), .block = &retry_block,
@@ -198,8 +200,8 @@ static const struct config_key root_keys[] = {
         .help = "the database that holds the outbox"},
     {"relay", KEY_BLOCK, MEMBER(relay), .block = &relay_block, .help = "how the relay works"},
     {"admin", KEY_OPTIONAL_BLOCK, MEMBER(admin), .block = &admin_block,
-        .help = "the endpoint with the live page, health, metrics and what can be changed at run "
-                "time; left out, there is none"},
+        .help = "the endpoint with the live page, health, metrics and changes at run time; "
+                "without this block there is no endpoint"},
     {"outbox", KEY_BLOCK, MEMBER(outbox), .block = &outbox_block,
         .help = "how long events are kept in the database"},
     /* Its keys are members of struct config itself. */

@@ -34,7 +34,8 @@ static bool append_value(
 {
         if (strpbrk(value, "\r\n") != NULL)
                 return error_set(error, ERROR_CONFIG,
-                    "the environment variable %s holds a line break (CR or LF), which no value may",
+                    "the environment variable %s contains a line break (CR or LF); a value must be "
+                    "one line",
                     name);
         bytes_append_text(out, value);
         return true;
@@ -63,8 +64,8 @@ static bool append_variable(struct bytes *out, const char *body, struct error *e
                                : error_set(error, ERROR_CONFIG,
                                      "the environment variable %s is not set: %s", name, rest + 2);
         else
-                is_ok = error_set(
-                    error, ERROR_CONFIG, "holds a ${…} of no known form; allowed: " FORMS);
+                is_ok =
+                    error_set(error, ERROR_CONFIG, "has a ${…} of unknown form; allowed: " FORMS);
         free(name);
         return is_ok;
 }
@@ -76,7 +77,7 @@ static bool append_reference(struct bytes *out, const char *body, struct error *
          * outer. */
         if (strstr(body, "${") != NULL)
                 return error_set(error, ERROR_CONFIG,
-                    "holds a ${…} inside another; a default is taken as it stands");
+                    "has a ${…} inside another; a default cannot contain ${…}");
         if (strncmp(body, "file:", 5) == 0)
                 return append_file(out, body + 5, error);
         return append_variable(out, body, error);

@@ -151,8 +151,8 @@ static char *resolve(const struct source *source, const struct node *node, const
 
         if (node->kind == NODE_NOTHING) {
                 source_fail(source, path, "",
-                    "is empty; give a value (in quotes if null is meant as a word), or leave the "
-                    "key out");
+                    "is empty; give a value (put null in quotes if it is a text), or leave the key "
+                    "out");
                 return NULL;
         }
         text = interpolate(node->text, &why);
@@ -218,9 +218,8 @@ static bool take_lines(const struct row *row, const struct config_key *twin, cha
                         return false;
                 ++*row->count;
         }
-        return *row->count > 0 ||
-               source_fail(row->source, row->path, "",
-                   "names a file without a line; give at least one %s", twin->name);
+        return *row->count > 0 || source_fail(row->source, row->path, "",
+                                      "names an empty file; give at least one %s", twin->name);
 }
 
 static bool read_file(const struct row *row, const struct config_key *twin, const char *file)

@@ -128,8 +128,8 @@ static const struct config_key redis_keys[] = {
                 "or `unix:///path/to.sock[?db=N]`. Exactly one of `url`, `sentinels` and `cluster` "
                 "is needed"},
     {"sentinels", KEY_TEXT, LIST(sentinels, n_sentinels), .check = check_redis_host,
-        .help = "instead of `url`: `host[:port]` of each Sentinel (port 26379), to be asked for "
-                "the master; needs `master`"},
+        .help = "instead of `url`: the Sentinels that know the master, each as `host[:port]` "
+                "(port 26379); needs `master`"},
     {"master", KEY_TEXT, MEMBER(master), .help = "the name by which the sentinels know the master"},
     {"sentinel_user", KEY_TEXT, MEMBER(sentinel_user),
         .help = "the ACL user at the sentinels; needs a password"},
@@ -143,12 +143,12 @@ static const struct config_key redis_keys[] = {
     {"ca_file", KEY_TEXT, MEMBER(ca_file), .check = check_readable_file,
         .help = "certificates to trust instead of the system's (PEM)"},
     {"cert_file", KEY_TEXT, MEMBER(cert_file), .check = check_readable_file,
-        .help = "our own certificate, if Redis asks for one (PEM); needs `key_file`"},
+        .help = "the client certificate, if Redis asks for it (PEM); needs `key_file`"},
     {"key_file", KEY_TEXT, MEMBER(key_file), .check = check_readable_file,
         .help = "the key of cert_file (PEM), without a passphrase"},
     {"db", KEY_INTEGER, MEMBER(db), .fallback = "0", .min = "0", .max = "2147483647",
-        .help = "the database, with `sentinels`; `url` has its own place for it, and a cluster has "
-                "only 0"},
+        .help = "the number of the database, with `sentinels`; with `url` write it there; a "
+                "cluster has only database 0"},
     {"user", KEY_TEXT, MEMBER(user), .help = "the ACL user, if `url` has none; needs a password"},
     {"password", KEY_TEXT, MEMBER(password), .is_secret = true,
         .help = "the password, if url has none"},
@@ -163,7 +163,8 @@ static const struct config_key redis_keys[] = {
         .check = check_stream_template, .help = "the channel with `mode: pubsub`; as `stream`"},
     {"max_streams", KEY_INTEGER, MEMBER(max_streams), .fallback = "1000", .min = "0",
         .max = "1000000",
-        .help = "the most different streams or channels while the relay runs; `0`: any number"},
+        .help = "how many different streams or channels the sink may write to while the relay "
+                "runs; `0`: any number"},
     {"maxlen", KEY_INTEGER, MEMBER(maxlen), .fallback = "0", .min = "0",
         .max = "9223372036854775807",
         .help = "trim the stream to about this many entries (`MAXLEN ~`); `0`: never"},
@@ -172,22 +173,23 @@ static const struct config_key redis_keys[] = {
                 "`maxlen`"},
     {"layout", KEY_CHOICE, MEMBER(layout), .fallback = "native",
         .choices = "native, debezium-extended, debezium-compact",
-        .help = "the fields of an entry: ours, or those of Debezium Server's Redis sink"},
+        .help = "the fields of an entry: pgcourier's, or those of Debezium Server's Redis sink"},
     {"format", KEY_CHOICE, MEMBER(format), .fallback = "native", .choices = "native, cloudevents",
         .help = "cloudevents: the event as CloudEvents JSON in one field"},
     {"source", KEY_TEXT, MEMBER(source), .fallback = "pgcourier", .check = check_event_source,
-        .help = "the source of CloudEvents: a URI, or a relative one"},
+        .help = "the `source` attribute of CloudEvents: a URI reference"},
     {"wait_replicas", KEY_INTEGER, MEMBER(wait_replicas), .fallback = "0", .min = "0", .max = "100",
-        .help = "an event is delivered when this many replicas have it (`WAIT`); `0`: do not ask"},
+        .help = "an event counts as delivered when this many replicas have it (`WAIT`); `0`: "
+                "do not wait for replicas"},
     {"wait_timeout", KEY_DURATION, MEMBER(wait_timeout_ms), .fallback = "1s", .min = "1ms",
         .max = "1h", .help = "how long to wait for the replicas; shorter than `timeout`"},
     {"exactly_once", KEY_BOOL, MEMBER(exactly_once), .fallback = "false",
-        .help = "remember in Redis what was delivered, so that a crash of the relay does not "
-                "repeat it; needs a fixed `stream`"},
+        .help = "record deliveries in Redis, so that a crash of the relay does not repeat "
+                "them; needs a fixed `stream`"},
     {"connect_timeout", KEY_DURATION, MEMBER(connect_timeout_ms), .fallback = "5s", .min = "1ms",
         .max = "10m", .help = "how long connecting may take"},
     {"timeout", KEY_DURATION, MEMBER(timeout_ms), .fallback = "5s", .min = "1ms", .max = "1h",
-        .help = "how long a command may go unanswered before the connection is given up"},
+        .help = "how long to wait for the answer to a command before closing the connection"},
 };
 BLOCK(redis_block, redis_keys);
 #undef OWNER
@@ -237,22 +239,23 @@ static const struct config_key http_keys[] = {
         .help = "where events are posted: http://host… or https://host…"},
     FILE_OF(url),
     {"endpoints", KEY_CHOICE, MEMBER(endpoints), .fallback = "none", .choices = "none, table",
-        .help =
-            "`table`: instead of one `url`, every row of `courier.endpoint` is a receiver, with "
-            "its own secrets and headers; then no `secret`, `secrets` or `auth` may stand here"},
+        .help = "`table`: every row of `courier.endpoint` is a receiver with its own URL, "
+                "secrets and headers; then leave out `url`, `secret`, `secrets` and `auth`"},
     DISABLE_AFTER,
     {"signing", KEY_CHOICE, MEMBER(signing), .fallback = "standard",
         .choices = "standard, github, stripe, none",
         .help = "how requests are signed, if there is a secret: as in Standard Webhooks, or as "
                 "GitHub or Stripe do it; see [sinks](sinks.md#signatures)"},
     {"secret", KEY_TEXT, MEMBER(secret), .is_secret = true,
-        .help = "what to sign with; without one requests are not signed. `signing: standard` wants "
-                "`whsec_` and base64 of 24 to 64 bytes, the others take any text"},
+        .help = "the secret that signs requests; without it they are not signed. `signing: "
+                "standard` needs `whsec_` and base64 of 24 to 64 bytes, the others accept any "
+                "text"},
     FILE_OF(secret),
     {"secrets", KEY_TEXT, LIST(secrets, n_secrets), .max_items = 10, .is_secret = true,
-        .help = "instead of `secret`: up to 10 of them, the newest first; each one signs"},
+        .help = "instead of `secret`: up to 10 secrets, the newest first; each signs every "
+                "request"},
     {"secrets_file", KEY_FILE_OF, LIST(secrets, n_secrets),
-        .help = "a file that holds `secrets`, one per line; empty lines do not count"},
+        .help = "a file that holds `secrets`, one per line; empty lines are ignored"},
     {"headers", KEY_TEXT, LIST(headers, n_headers), .check = check_header_name,
         .help = "names of event headers that are passed on as HTTP headers"},
     {"set_headers", KEY_BLOCK, LIST(set_headers, n_set_headers), .block = &http_set_header_block,
@@ -281,8 +284,8 @@ static const struct config_key http_keys[] = {
         .help = "use a new connection for each request, so that no request is repeated within one "
                 "attempt; not with `http_version: 2`"},
     {"proxy", KEY_TEXT, MEMBER(proxy), .is_secret = true, .check = check_http_proxy,
-        .help = "the proxy to go through: `http://[user:password@]host:port`; the environment's is "
-                "never used"},
+        .help = "the proxy to go through: `http://[user:password@]host:port`; proxy variables "
+                "of the environment are ignored"},
     FILE_OF(proxy),
     {"connect_timeout", KEY_DURATION, MEMBER(connect_timeout_ms), .fallback = "5s", .min = "1ms",
         .max = "10m", .help = "how long connecting may take"},
@@ -295,11 +298,12 @@ static const struct config_key http_keys[] = {
     {"key_file", KEY_TEXT, MEMBER(key_file), .check = check_readable_file,
         .help = "its private key, not encrypted (PEM)"},
     {"block_metadata", KEY_BOOL, MEMBER(block_metadata), .fallback = "true",
-        .help = "never connect to the metadata addresses of clouds, nor to link-local ones"},
+        .help = "never connect to cloud metadata addresses or link-local addresses"},
     {"allow_networks", KEY_TEXT, LIST(allow_networks, n_allow_networks), .max_items = 1000,
         .check = check_network,
-        .help = "networks that may be connected to though they are not public, or hold metadata: "
-                "`10.0.0.0/8`, `fd12:3456::/32`, `10.1.2.3`; see [addresses](sinks.md#addresses)"},
+        .help = "networks that the sink may connect to although they are private or hold "
+                "metadata: `10.0.0.0/8`, `fd12:3456::/32`, `10.1.2.3`; see "
+                "[addresses](sinks.md#addresses)"},
     {"allow_ports", KEY_TEXT, LIST(allow_ports, n_allow_ports), .max_items = 1000,
         .check = check_port, .help = "ports besides 80 and 443 that URLs from a table may name"},
     {"https_only", KEY_BOOL, MEMBER(https_only), .fallback = "false",
@@ -326,8 +330,8 @@ static const struct config_key email_keys[] = {
         .help = "`smtp://host[:port]` (STARTTLS, see `tls`) or `smtps://host[:port]`; either this "
                 "or `relays` is required"},
     {"relays", KEY_BLOCK, LIST(relays, n_relays), .max_items = 8, .block = &email_relay_block,
-        .help = "instead of `url`: up to 8 mail servers, of which the first that can be reached "
-                "takes the mail"},
+        .help = "instead of `url`: up to 8 mail servers; mail goes to the first that can be "
+                "reached"},
     {"relay_backoff", KEY_DURATION, MEMBER(relay_backoff_ms), .fallback = "5s", .min = "1ms",
         .max = "5m",
         .help = "how long a relay that failed is skipped; doubles with each failure, up to 60 "
@@ -345,11 +349,12 @@ static const struct config_key email_keys[] = {
                 "checked at start and by `check`, see [sinks](sinks.md#templates)"},
     {"max_attachment_bytes", KEY_SIZE, MEMBER(max_attachment_bytes), .fallback = "10MiB",
         .min = "0", .max = "1GiB",
-        .help = "the size of all attachments of one message; `0`: none. Base64 makes the payload a "
-                "third larger than that, and `max_event_bytes` bounds it, too"},
+        .help = "the largest total size of one message's attachments; `0`: no attachments. "
+                "Base64 makes the payload a third larger than that, and `max_event_bytes` "
+                "bounds it, too"},
     {"tls", KEY_CHOICE, MEMBER(tls), .fallback = "auto", .choices = "auto, required, none",
-        .help = "`auto`: required, unless the host is `localhost` or a loopback address: there if "
-                "offered. `none` is refused together with a password, except for such a host"},
+        .help = "`auto`: required, but optional if the host is `localhost` or a loopback "
+                "address. `none` with a password is refused, except for such a host"},
     {"connect_timeout", KEY_DURATION, MEMBER(connect_timeout_ms), .fallback = "10s", .min = "1ms",
         .max = "10m", .help = "how long connecting may take"},
     {"timeout", KEY_DURATION, MEMBER(timeout_ms), .fallback = "120s", .min = "1ms", .max = "1h",
@@ -359,7 +364,7 @@ static const struct config_key email_keys[] = {
     {"cert_file", KEY_TEXT, MEMBER(cert_file), .check = check_readable_file,
         .help = "the certificate to show to a server that asks for one (PEM)"},
     {"key_file", KEY_TEXT, MEMBER(key_file), .check = check_readable_file,
-        .help = "the private key of cert_file, if it is not in there (PEM)"},
+        .help = "the private key of cert_file, if cert_file does not contain it (PEM)"},
     {"ehlo", KEY_TEXT, MEMBER(ehlo), .check = check_domain,
         .help = "the name to greet mail servers with; by default this machine's"},
     {"max_mails_per_connection", KEY_INTEGER, MEMBER(max_mails_per_connection), .fallback = "100",
@@ -375,7 +380,8 @@ static const struct config_key email_keys[] = {
         .help = "how long to send nothing to a recipient domain that defers mail; doubles each "
                 "time, up to 60 times this; `0`: never"},
     {"on_unknown", KEY_CHOICE, MEMBER(on_unknown), .fallback = "retry", .choices = "retry, reject",
-        .help = "no answer came to a mail that was sent: send it again, or make it a dead letter"},
+        .help = "if the server does not answer after a mail was sent: send it again, or make "
+                "it a dead letter"},
 };
 BLOCK(email_block, email_keys);
 #undef OWNER
@@ -393,13 +399,12 @@ static const struct config_key module_keys[] = {
     {"file", KEY_TEXT, MEMBER(file), .is_required = true, .check = check_module_file,
         .help = "the module's file name in the folder `relay.modules`, without a path"},
     {"endpoints", KEY_CHOICE, MEMBER(endpoints), .fallback = "none", .choices = "none, table",
-        .help = "`table`: each row of `courier.endpoint` with this sink's name is a receiver of "
-                "its own, if the module can do that"},
+        .help = "`table`: each row of `courier.endpoint` with this sink's name is a receiver "
+                "of its own, if the module supports it"},
     DISABLE_AFTER,
     {"options", KEY_OPTIONS, MEMBER(options),
         .help = "the module's own options: names of a-z, 0-9, `-` and `_`, each with a single "
-                "value, in which variables and files are filled in. The module says which there "
-                "are, and which are wrong"},
+                "value, in which `${…}` works as elsewhere. The module defines and checks them"},
 };
 BLOCK(module_block, module_keys);
 #undef OWNER

@@ -247,7 +247,7 @@ static const char *take_unix(struct url *url, struct redis_url *out)
         char *query = strchr(url->rest, '?');
 
         if (*url->host != '\0' || url->user != NULL || url->port > 0)
-                return "has something between unix:// and its path; use the keys user and "
+                return "has text between unix:// and its path; use the keys user and "
                        "password; allowed: " REDIS_FORMS;
         if (query != NULL && (strncmp(query, "?db=", 4) != 0 || !parse_db(query + 4, &out->db)))
                 return "has a ?query other than db=N; allowed: " REDIS_FORMS;
@@ -351,7 +351,7 @@ bool http_url_parse(
                     scheme);
         else if (!utf8_is_ascii(host))
                 error_set(error, ERROR_CONFIG,
-                    "%s names a host with letters beyond ASCII: write its xn-- form", name);
+                    "%s has a host name with non-ASCII letters: write its xn-- form", name);
         else
                 is_valid = true;
         if (is_valid) {

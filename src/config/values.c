@@ -43,7 +43,7 @@ const char *check_sink_name(const char *value)
 const char *check_header_condition(const char *value)
 {
         if (*value == '\0' || *value == '=')
-                return "names no header; allowed: name=value, or name for any value";
+                return "has no header name; allowed: name=value, or name for any value";
         return strlen(value) <= 1024 ? NULL : "is longer than 1024 bytes";
 }
 
@@ -78,11 +78,11 @@ const char *check_stream_template(const char *value)
         struct template *template = template_compile(value, variables, &error);
 
         if (template == NULL)
-                return "is not a valid template: {{ and }} need each other, and the only variables "
-                       "are {{topic}}, {{type}} and {{key}}";
+                return "is not a valid template; each {{ needs a }}, and the only variables are "
+                       "{{topic}}, {{type}} and {{key}}";
         template_destroy(template);
         if (strncmp(value, "{{", 2) == 0 && value[2] != '{')
-                return "begins with a variable, so that events could choose any key; put a fixed "
+                return "begins with a variable, so an event could name any Redis key; put fixed "
                        "text before it, as in events:{{topic}}";
         if (has_control_character(value))
                 return "holds a control character";
@@ -92,7 +92,7 @@ const char *check_stream_template(const char *value)
 const char *check_event_source(const char *value)
 {
         if (value[0] == '\0' || strchr(value, ' ') != NULL || has_control_character(value))
-                return "is not a URI: it must not be empty, nor hold blanks or control characters";
+                return "is not a URI: it is empty, or contains a space or a control character";
         return NULL;
 }
 
@@ -133,8 +133,8 @@ static const char *check_http_parts(const struct url *url)
         if (*url->host == '\0')
                 return "has no host; allowed: http://host… or https://host…";
         if (url->user != NULL)
-                return "holds a name or password before its host, which would end up in logs; use "
-                       "the keys secret or headers instead";
+                return "has a user name or password before its host, which would appear in logs; "
+                       "use the keys secret or headers instead";
         if (strchr(url->rest, '#') != NULL)
                 return "has a #fragment, which is never sent; percent-encode a # as %23";
         return NULL;
@@ -150,9 +150,9 @@ static const char *check_proxy_parts(const struct url *url)
         if (strcmp(url->scheme, "http") != 0)
                 return "has an unknown scheme; allowed: http://[user:password@]host:port";
         if (*url->host == '\0' || url->port == 0)
-                return "lacks its host or its port; allowed: http://[user:password@]host:port";
+                return "has no host or no port; allowed: http://[user:password@]host:port";
         if (*url->rest != '\0' && strcmp(url->rest, "/") != 0)
-                return "has something after its port; allowed: http://[user:password@]host:port";
+                return "has text after its port; allowed: http://[user:password@]host:port";
         return NULL;
 }
 
@@ -174,7 +174,7 @@ const char *check_header_value(const char *value)
 const char *check_auth_user(const char *value)
 {
         if (strchr(value, ':') != NULL)
-                return "holds a colon, which is what separates it from the password";
+                return "contains a colon, which would end the name; use a name without a colon";
         return check_header_value(value);
 }
 
@@ -200,10 +200,11 @@ static const char *check_email_parts(const struct url *url)
         if (*url->host == '\0')
                 return "has no host; allowed: smtp://host[:port] or smtps://host[:port]";
         if (url->user != NULL)
-                return "holds a name or password before its host; use the keys user and password, "
+                return "has a user name or password before its host; use the keys user and "
+                       "password, "
                        "or password_file";
         if (*url->rest != '\0')
-                return "has something after its host; allowed: smtp://host[:port] or "
+                return "has text after its host; allowed: smtp://host[:port] or "
                        "smtps://host[:port]";
         return NULL;
 }
@@ -309,7 +310,7 @@ const char *check_readable_file(const char *value)
 
         if (regular_file_stat(value, &status) == 0) {
                 if (!S_ISREG(status.st_mode))
-                        return "names something that is not a regular file";
+                        return "names a path that is not a regular file";
                 if (access(value, R_OK) == 0)
                         return NULL;
         }
@@ -329,7 +330,7 @@ const char *check_folder(const char *value)
 
         if (regular_file_stat(value, &status) != 0)
                 return "names a folder that does not exist, or that may not be read";
-        return S_ISDIR(status.st_mode) ? NULL : "names something that is not a folder";
+        return S_ISDIR(status.st_mode) ? NULL : "names a path that is not a folder";
 }
 
 /* Modules are loaded from their folder only, never from a path. */
@@ -418,11 +419,11 @@ const char *check_admin_token(const char *value)
 
         for (size_t i = 0; i < length; i++)
                 if (value[i] <= ' ' || value[i] > '~')
-                        return "holds a blank, a control character or something beyond ASCII; "
+                        return "contains a space, a control character or a non-ASCII character; "
                                "allowed: 16 to 1024 printable ASCII characters";
         if (length >= MIN_LENGTH && length <= MAX_LENGTH)
                 return NULL;
-        return length < MIN_LENGTH ? "is shorter than 16 characters; make one by: openssl rand "
-                                     "-hex 32"
-                                   : "is longer than 1024 characters";
+        return length < MIN_LENGTH
+                   ? "is shorter than 16 characters; make a token with: openssl rand -hex 32"
+                   : "is longer than 1024 characters";
 }

@@ -93,7 +93,7 @@ static struct node *add_node(struct reader *reader, enum node_kind kind, yaml_ma
         struct node *node;
 
         if (reader->n_nodes == MAX_NODES) {
-                refuse(reader, mark, "is one value too many: a config file may hold 20000");
+                refuse(reader, mark, "exceeds the limit of 20000 values in a configuration file");
                 return NULL;
         }
         reader->n_nodes++;
@@ -121,7 +121,7 @@ static bool take_key(struct reader *reader, const yaml_event_t *event)
                     "holds a key that is too long or holds NUL; keys are plain words");
         if (reader->open->n_children == MAX_KEYS)
                 return refuse(
-                    reader, event->start_mark, "holds one key too many: a mapping may hold 1000");
+                    reader, event->start_mark, "has more than 1000 keys, the limit for a mapping");
         first = node_child(reader->open, key);
         if (first != NULL) {
                 char *reason =
@@ -184,12 +184,10 @@ static bool check_plain(const struct reader *reader, yaml_mark_t mark, const yam
 {
         if (tag != NULL)
                 return refuse(reader, mark,
-                    "has a YAML tag (!name); remove it: the key says what its value is. Quote a "
-                    "text that begins with !");
+                    "has a YAML tag (!name); remove it, or quote a text that begins with !");
         if (anchor != NULL)
                 return refuse(reader, mark,
-                    "has a YAML anchor (&name); remove it: there are no aliases. Quote a text that "
-                    "begins with &");
+                    "has a YAML anchor (&name); remove it, or quote a text that begins with &");
         return true;
 }
 

@@ -41,7 +41,8 @@ void dispatcher_note_outcome(struct runner *runner, const struct outcome *outcom
         } else if (breaker->state != BREAKER_CLOSED && breaker->needs_operator &&
                    !dispatcher->is_paused_by_relay) {
                 pause_by_relay(dispatcher, outcome->reason,
-                    "mend it; it is tried now and then, and at once after `pgcourier resume`");
+                    "correct the cause; the relay tries again now and then, and at once after "
+                    "`pgcourier resume`");
         }
 }
 

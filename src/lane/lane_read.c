@@ -12,7 +12,7 @@
 #define SMALL_PAGE 64
 
 static const char unjudged_words[] =
-    "the filter could not be answered for this event (mostly: it took too long)";
+    "the filter could not be evaluated for this event (usually because it took too long)";
 
 /* Events claimed and not known to be durably behind us: what a crash now would repeat at most. */
 static uint64_t n_unsettled(const struct lane *lane)

@@ -52,7 +52,7 @@ static const char timeouts_sql[] =
     "  format('ALTER ROLE %I SET %s = 0', current_user, name)"
     " FROM setting WHERE name = 'idle_session_timeout' AND ms > 0"
     "  OR name IN ('statement_timeout', 'transaction_timeout') AND ms BETWEEN 1 AND 29999)"
-    " SELECT * FROM trouble UNION ALL SELECT 'ok', 'none that hurts', NULL"
+    " SELECT * FROM trouble UNION ALL SELECT 'ok', 'none that breaks the relay', NULL"
     " WHERE NOT EXISTS (SELECT FROM trouble)";
 
 static const char connections_sql[] =
@@ -164,7 +164,7 @@ static const char others_sql[] =
     "  format('See `pgcourier dead list --sink %s`, `pgcourier parked list --sink %s` and"
     " `pgcourier endpoint list --sink %s`; `pgcourier resume %s` ends pauses', sink, sink, sink,"
     "   sink) FROM other"
-    " UNION ALL SELECT 'ok', 'nothing of them is stuck', NULL"
+    " UNION ALL SELECT 'ok', 'nothing is stuck', NULL"
     "  WHERE NOT EXISTS (SELECT FROM other)";
 
 /* Nothing that the status document finds wrong, but the outbox keeps their events. */

@@ -365,7 +365,7 @@ void operator_actions_stop(struct operator_session *session)
                         continue;
                 error_set(&action->error, ERROR_TEMPORARY, "the relay is stopping%s",
                     action->statement != AWAIT_STATUS
-                        ? "; whether this was done is not known: look, and ask again"
+                        ? "; it is unknown whether this was done: check, and ask again"
                         : "");
                 enter(action, ACTION_ENDED);
         }

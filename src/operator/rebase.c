@@ -39,7 +39,7 @@ static bool lock(struct blocking_conn *conn, struct error *error)
                 return true;
         if (error->kind == ERROR_PERMISSION)
                 error_set(error, ERROR_PERMISSION,
-                    "rebase rewrites the outbox, which user %s may not: connect as the owner of "
+                    "user %s may not rewrite the outbox: connect as the owner of "
                     "schema courier",
                     blocking_conn_user(conn));
         return false;
@@ -55,7 +55,7 @@ static bool no_lane_is_owned(struct blocking_conn *conn, struct error *error)
         ok = rows_count(rows) == 0;
         if (!ok)
                 error_set(error, ERROR_TEMPORARY,
-                    "a relay is running and owns the lane of sink %s; stop all relays first",
+                    "a running relay owns the lane of sink %s; stop all relays first",
                     rows_text(rows, 0, 0));
         rows_free(rows);
         return ok;
@@ -100,8 +100,8 @@ static bool rewrite(struct blocking_conn *conn, struct error *error)
                         return false;
         }
         return error_set(error, ERROR_TEMPORARY,
-            "a transaction is open that is older than the ids that rebase has to write; have all "
-            "transactions of the cluster end (pg_stat_activity, pg_prepared_xacts), then try "
+            "an open transaction is older than the ids that rebase has to write; end all "
+            "transactions of the cluster (pg_stat_activity, pg_prepared_xacts), then try "
             "again");
 }
 

@@ -107,8 +107,9 @@ static void refuse_foreign_cursor(struct lane_store *store)
         struct error error;
 
         error_set(&error, ERROR_SCHEMA,
-            "the outbox and its cursors were written in another PostgreSQL cluster (a restored "
-            "dump, or one that went through pg_upgrade), whose transaction ids mean nothing here; "
+            "the outbox and its cursors were written in another PostgreSQL cluster (and then "
+            "restored from a dump or upgraded by pg_upgrade), so their transaction ids are not "
+            "valid here; "
             "stop all relays and run: pgcourier rebase");
         session_refuse(store->outbox, &error);
 }
@@ -249,7 +250,7 @@ static void on_filter_checked(void *owner, PGresult *result)
         pg_error_append(&words, PQgetvalue(result, 0, 0));
         PQclear(result);
         error_set(&error, ERROR_CONFIG,
-            "the filter of sink %s is no jsonpath predicate that PostgreSQL accepts: %s",
+            "PostgreSQL does not accept the filter of sink %s as a jsonpath predicate: %s",
             store->sink, words.data);
         bytes_deinit(&words);
         session_refuse(store->outbox, &error);

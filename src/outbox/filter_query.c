@@ -122,7 +122,7 @@ static void on_server(void *owner, PGresult *result)
         PQclear(result);
         if (!is_the_same) {
                 error_set(&error, ERROR_DATABASE,
-                    "it led to another server than the connection that events are read from");
+                    "it reached another server than the connection that reads events");
                 pg_conn_fail(query->conn, &error);
                 return;
         }

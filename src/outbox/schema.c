@@ -112,8 +112,9 @@ bool schema_check_encoding(const char *found, struct error *error)
                 return true;
         return error_set(error, ERROR_SCHEMA,
             "the database is encoded in %.32s, and pgcourier needs UTF8: an event that cannot be "
-            "converted would stop all deliveries. Make another one, and move into it what is here: "
-            "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0 (with LOCALE 'C.UTF-8' if the "
+            "converted would stop all deliveries. Make a database with that encoding, and move the "
+            "data into it: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0 (with LOCALE "
+            "'C.UTF-8' if the "
             "server's "
             "is another), pg_dump, pg_restore",
             found);

@@ -139,9 +139,10 @@ static bool check_options(const PQconninfoOption *options, bool is_uri, struct e
                 const char *keyword;
                 piece_is_right_fn *is_right;
                 const char *wrong;
-        } rules[] = {{"host", is_host, "the host is no name, address or folder of a socket"},
-            {"hostaddr", is_address, "hostaddr is no IP address"},
-            {"port", is_port, "the port is no number from 1 to 65535"}};
+        } rules[] = {
+            {"host", is_host, "the host is not a name, an address or the folder of a socket"},
+            {"hostaddr", is_address, "hostaddr is not an IP address"},
+            {"port", is_port, "the port is not a number from 1 to 65535"}};
 
         for (const PQconninfoOption *option = options; option->keyword != NULL; option++)
                 for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
@@ -194,7 +195,7 @@ bool dsn_check(const char *dsn, struct error *error)
         if (!check_options(options, authority != NULL, error))
                 ok = false;
         else if (authority != NULL && has_at_sign_in_path(authority))
-                ok = refuse_uri(error, "there is an @ behind the host");
+                ok = refuse_uri(error, "there is an @ after the host");
         else
                 ok = check_files(options, error); /* the last, as it names what the dsn says */
         PQconninfoFree(options);

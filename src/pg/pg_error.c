@@ -184,8 +184,8 @@ static char *remedy_of_database(const char *text)
         database = xstrndup(name, (size_t)(end - name));
         bytes_append_text(&command, "createdb");
         bytes_append_shell_word(&command, database);
-        remedy = xasprintf("The database does not exist. Make it on that server, as a role that "
-                           "may: %s; or name another one in the dsn",
+        remedy = xasprintf("The database does not exist. Make it on that server, as a role with "
+                           "CREATEDB: %s; or name another database in the dsn",
             command.data);
         bytes_deinit(&command);
         free(database);
@@ -202,7 +202,7 @@ char *connect_words_remedy(const struct error *error)
                 "Make the role as an administrator: CREATE ROLE \"$\" LOGIN; and, when the schema "
                 "is "
                 "there (pgcourier migrate makes it): GRANT courier_relay TO \"$\". Or name another "
-                "one in the dsn"},
+                "role in the dsn"},
             {"is not permitted to log in", "Allow it as an administrator: ALTER ROLE \"$\" LOGIN"},
             {"no pg_hba.conf entry",
                 "Add a line for \"$\" to the server's pg_hba.conf and run SELECT pg_reload_conf() "
@@ -232,5 +232,5 @@ char *connect_words_remedy(const struct error *error)
                            ? "Correct the role or its password in the configuration, or what the "
                              "server asks of it: pg_hba.conf, ALTER ROLE … LOGIN, GRANT CONNECT ON "
                              "DATABASE …"
-                           : "Start the server, open the way to it, or correct the dsn");
+                           : "Start the server, open the network path to it, or correct the dsn");
 }

@@ -40,8 +40,8 @@ static bool find_server(struct blocking_conn *conn, int *out_pid, struct error *
 static bool refuse(struct error *error)
 {
         return error_set(error, ERROR_CONFIG,
-            "a connection pooler stands in between that shares its server connections between "
-            "transactions or statements: a lane would not stay with its owner. Connect to "
+            "a connection pooler in between shares server connections between transactions or "
+            "statements, so a lane would lose its owner. Connect to "
             "PostgreSQL "
             "itself, or set pool_mode = session for this database or user in the pooler");
 }
@@ -79,8 +79,8 @@ static bool check_between(
                 if (!compare(conn, other, &stays, error)) {
                         struct error cause = *error;
                         return error_set(error, cause.kind,
-                            "a connection pooler stands in between, and whether it shares its "
-                            "connections cannot be found out: %.700s",
+                            "a connection pooler is in between, and pgcourier cannot find out "
+                            "whether it shares its connections: %.700s",
                             cause.text);
                 }
         return stays || refuse(error);

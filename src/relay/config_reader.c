@@ -177,8 +177,8 @@ struct reading *reading_start(uv_loop_t *loop, const char *path, const struct co
         status = uv_async_init(loop, &reading->wakes, on_wake);
         if (status != 0) {
                 free(reading);
-                error_set(error, ERROR_TEMPORARY, "the configuration cannot be read aside: %s",
-                    uv_strerror(status));
+                error_set(error, ERROR_TEMPORARY,
+                    "the configuration cannot be read in the background: %s", uv_strerror(status));
                 return NULL;
         }
         reading->job = job_create(path, same, load, &reading->wakes);

@@ -73,8 +73,8 @@ static void give_up_reading(struct reload *reload)
         reload->reading = NULL;
         if (reload->error.kind == ERROR_NONE)
                 error_set(&reload->error, ERROR_TEMPORARY,
-                    "%s: the configuration could not be read within %d s. Mend what that file is "
-                    "on%s",
+                    "%s: the configuration could not be read within %d s. Repair the file system "
+                    "of that file%s",
                     why.text, READ_LIMIT_MS / 1000,
                     reload->only == NULL ? ", then reload again" : "");
         mark_dirty(reload);
@@ -282,7 +282,7 @@ void reload_filter_checked(struct reload *reload, const char *words)
         reload->n_asked--;
         if (words != NULL && reload->error.kind == ERROR_NONE)
                 error_set(&reload->error, ERROR_CONFIG,
-                    "a new filter is no jsonpath predicate that PostgreSQL accepts: %s", words);
+                    "PostgreSQL does not accept a new filter as a jsonpath predicate: %s", words);
         mark_dirty(reload);
 }
 

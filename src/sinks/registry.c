@@ -63,8 +63,8 @@ static bool check_trusted(const char *path, const struct stat *status, struct er
                     path, (uintmax_t)status->st_uid, (uintmax_t)geteuid());
         if ((status->st_mode & (S_IWGRP | S_IWOTH)) != 0)
                 return error_set(error, ERROR_PERMISSION,
-                    "%s may be written by %s, who could run anything as pgcourier: take that away "
-                    "with chmod go-w",
+                    "%s is writable by %s, who could run any code as pgcourier: run chmod go-w on "
+                    "it",
                     path, (status->st_mode & S_IWOTH) != 0 ? "every user" : "its group");
         return true;
 }
@@ -79,7 +79,7 @@ static bool check_folder_of(const char *folder, struct error *error)
                     strerror(errno));
         if (!S_ISDIR(status.st_mode))
                 return error_set(error, ERROR_CONFIG,
-                    "%s is not a folder; relay.modules is to name the one with the modules",
+                    "%s is not a folder; relay.modules must name the folder with the modules",
                     folder);
         return check_trusted(folder, &status, error);
 }
@@ -168,8 +168,8 @@ static bool check_kind(const char *kind, const char *path, struct error *error)
         if (length == 0 || length > MAX_KIND_BYTES ||
             strspn(kind, "abcdefghijklmnopqrstuvwxyz0123456789-_") != length)
                 return error_set(error, ERROR_CONFIG,
-                    "the module %s calls its kind by something other than 1 to %d of a-z, 0-9, - "
-                    "and _",
+                    "the module %s has an invalid name for its kind; allowed: 1 to %d of a-z, 0-9, "
+                    "- and _",
                     path, MAX_KIND_BYTES);
         if (sink_kind_find(kind) != NULL || strcmp(kind, "module") == 0)
                 return error_set(error, ERROR_CONFIG,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define NOT_A_NETWORK                                                                              \
-        "is not a network; allowed: an address and the number of its bits that count, as in "      \
+        "is not a network; allowed: an address and its prefix length, as in "                      \
         "10.0.0.0/8 or 2001:db8::/32, or one address"
 
 /* False if `text` is not a number from 0 to max, written plainly. */
@@ -52,7 +52,7 @@ const char *network_parse(const char *text, struct network *out_network)
         if (text[length] == '/' && !parse_bits(text + length + 1, n_bytes * 8, &network.n_bits))
                 return NOT_A_NETWORK;
         if (has_bits_beyond(&network, n_bytes))
-                return "has bits set behind those that count; write 10.0.0.0/8, not 10.1.2.3/8";
+                return "has bits set after its prefix; write 10.0.0.0/8, not 10.1.2.3/8";
         *out_network = network;
         return NULL;
 }

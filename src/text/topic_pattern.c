@@ -14,7 +14,7 @@ const char *topic_pattern_check(const char *entry)
         const char *pattern = *entry == '!' ? entry + 1 : entry;
 
         if (*pattern == '\0')
-                return "is empty; ** stands for everything";
+                return "is empty; ** matches everything";
         if (*pattern == '!')
                 return "begins with two !; one excludes what the pattern matches";
         if (strlen(pattern) > TOPIC_PATTERN_BYTES)
@@ -33,8 +33,9 @@ const char *topic_patterns_check(char *const *entries, size_t n_entries)
         for (size_t i = 0; i < n_entries; i++)
                 if (*entries[i] != '!')
                         return NULL;
-        return n_entries == 0 ? NULL
-                              : "only excludes; say first what is taken, as in [\"**\", \"!a.*\"]";
+        return n_entries == 0
+                   ? NULL
+                   : "only excludes; begin with a pattern that includes, as in [\"**\", \"!a.*\"]";
 }
 
 /* Where to go on when what stands behind a wildcard does not match here. */

@@ -97,7 +97,7 @@ Test(check, accepts_a_good_setup)
             "(user relay, database ", "ok    session: the connection is to the server itself\n",
             "ok    schema: version ", "ok    rights: relay may read events and move cursors\n",
             "ok    doorbell: the trigger ring is enabled\n",
-            "ok    schedules: 0 recurring events, none in trouble\n",
+            "ok    schedules: 0 recurring events, no errors\n",
             "ok    sink out: stdout: can be reached\n"};
         struct program_run run = check_connect(relay_dsn, ONE_SINK);
 
@@ -189,9 +189,8 @@ Test(check, says_what_a_login_lacks)
             "schema is there (pgcourier migrate makes it): GRANT courier_relay TO "
             "\"nobody_here\".");
         expect_finding(check_connect(nowhere_dsn, ONE_SINK), 4,
-            "      The database does not exist. Make it on that server, as a role that may: "
-            "createdb "
-            "'no where'; or ");
+            "      The database does not exist. Make it on that server, as a role with CREATEDB: "
+            "createdb 'no where'; or ");
         free(nowhere_dsn);
         free(nobody_dsn);
         free(dsn);
@@ -252,7 +251,7 @@ Test(check, warns_of_schedules_that_fail)
         database_exec_once(dsn, "SELECT courier.schedule(name, 't', '{}', every => '1 day')"
                                 " FROM unnest('{good,bad}'::text[]) AS name");
         expect_finding(check_connect(relay_dsn, ONE_SINK), 0,
-            "ok    schedules: 2 recurring events, none in trouble\n");
+            "ok    schedules: 2 recurring events, no errors\n");
         database_exec_once(dsn, "UPDATE courier.schedule SET last_error = 'no' WHERE name = 'bad'");
         expect_finding(check_connect(relay_dsn, ONE_SINK), 0,
             "warn  schedules: \"bad\" does not tick: no\n"

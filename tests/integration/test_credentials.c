@@ -86,7 +86,7 @@ static bool status_says(void *text)
         struct program_run run = program_run(NULL, "status", "-c", text, NULL);
         bool says = program_says(run.out, "PostgreSQL refuses the login for ") &&
                     program_says(run.out, "password authentication failed for user \"relay\"") &&
-                    program_says(run.out, "goes on by itself");
+                    program_says(run.out, "reconnects by itself");
 
         program_run_free(&run);
         return says;
@@ -117,7 +117,7 @@ Test(credentials, of_postgres_are_reported_until_they_are_right)
 static bool status_tells_of_filters(void *context)
 {
         struct program_run run = program_run(NULL, "status", "-c", context, NULL);
-        bool is_said = strstr(run.out, "Filters cannot be asked") != NULL;
+        bool is_said = strstr(run.out, "Filters cannot be evaluated") != NULL;
 
         program_run_free(&run);
         return is_said;

@@ -84,9 +84,8 @@ Test(cursor_command, names_the_owner_of_a_sinks_lane_and_of_its_receivers_lanes)
                 json_decref(wanted);
         }
         json_decref(lines);
-        expect_refusal(CURSOR("drop", "old", "--yes"), 75, "a relay is running and owns the lane");
-        expect_refusal(
-            CURSOR("drop", "old", "--lane", "7", "--yes"), 75, "a relay is running and owns");
+        expect_refusal(CURSOR("drop", "old", "--yes"), 75, "a running relay owns the lane");
+        expect_refusal(CURSOR("drop", "old", "--lane", "7", "--yes"), 75, "a running relay owns");
         cr_expect_eq(count("cursor"), 2);
         PQfinish(owner);
         free(dsn);
@@ -121,13 +120,12 @@ Test(cursor_command, drops_an_orphan_and_says_what_stays)
         expect_refusal(CURSOR("drop", "old"), 2,
             "that would drop 2 cursors and 0 parked deliveries of sink old for good; add --yes");
         cr_expect_eq(count("cursor"), 2);
-        resume =
-            xasprintf("1 cursor of sink old dropped\n"
-                      "it is still paused, should it come back: `pgcourier resume old -c %s`\n",
-                config);
+        resume = xasprintf("1 cursor of sink old dropped\n"
+                           "the sink is still paused; end that with `pgcourier resume old -c %s`\n",
+            config);
         all = xasprintf("1 cursor of sink old dropped\n"
                         "1 dead letter stays: `pgcourier dead drop --sink old -c %s`\n"
-                        "it is still paused, should it come back: `pgcourier resume old -c %s`\n",
+                        "the sink is still paused; end that with `pgcourier resume old -c %s`\n",
             config, config);
         expect_output(CURSOR("drop", "old", "--lane", "7", "--yes"), resume);
         cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.sink"), 1);
@@ -178,7 +176,7 @@ Test(cursor_command, keeps_what_the_configuration_uses_unless_forced)
         expect_refusal(
             CURSOR("drop", "mail", "--yes"), 2, "sink mail is in that configuration: without its");
         expect_refusal(program_run(NULL, "cursor", "drop", "old", "--yes", "--dsn", rig.dsn, NULL),
-            2, "is sink old still in use? Give -c FILE");
+            2, "cannot tell whether sink old is still in use; give -c FILE");
         cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.cursor"), 3);
         expect_output(
             CURSOR("drop", "mail", "--yes", "--force"), "1 cursor of sink mail dropped\n");
@@ -189,5 +187,5 @@ Test(cursor_command, says_what_is_wrong_with_the_command_line)
         expect_refusal(CURSOR("drop", "old", "--lane", "x"), 2, "--lane: \"x\" is not the number");
         expect_refusal(CURSOR("drop", "No!"), 2, "\"No!\" ");
         expect_refusal(CURSOR("list", "--yes"), 2, "cursor list takes no --yes");
-        expect_refusal(CURSOR("drop"), 2, "cursor drop needs more");
+        expect_refusal(CURSOR("drop"), 2, "cursor drop: an argument is missing");
 }

@@ -339,12 +339,12 @@ Test(dead, says_what_is_wrong_with_the_command_line)
                 const char *words[5];
                 const char *error;
         } cases[] = {
-            {{NULL}, "dead: do what? Possible: list, show, redrive, drop\n"},
+            {{NULL}, "dead needs a subcommand. Possible: list, show, redrive, drop\n"},
             {{"lits"}, "dead cannot \"lits\"; did you mean \"list\"? Possible: list,"},
             {{"list", "--yes"}, "dead list takes no --yes; it is for: redrive, drop\n"},
             {{"show", "1", "--sink", "x"}, "dead show takes no --sink; it is for: list, redrive"},
-            {{"show"}, "dead show needs more"},
-            {{"show", "1", "2"}, "dead show: \"2\" is one word too many"},
+            {{"show"}, "dead show: an argument is missing"},
+            {{"show", "1", "2"}, "dead show: unexpected argument \"2\""},
             {{"list", "x"}, "\"x\" is not an ID"},
             {{"drop", "0"}, "\"0\" is not an ID"},
             {{"drop", "9223372036854775808"}, "is not an ID"},
@@ -362,8 +362,8 @@ Test(dead, says_what_is_wrong_with_the_command_line)
             {{"redrive"}, "dead redrive: which dead letters? Give IDs, filters such as"},
             {{"redrive", "--limit", "5"}, "dead redrive: which dead letters?"},
             {{"drop", "--yes"}, "dead drop: which dead letters?"},
-            {{"drop", "--all", "1"}, "--all stands for no ID and no filter"},
-            {{"drop", "--all", "--sink", "x"}, "--all stands for no ID and no filter"},
+            {{"drop", "--all", "1"}, "--all cannot be combined with IDs or filters"},
+            {{"drop", "--all", "--sink", "x"}, "--all cannot be combined with IDs or filters"},
         };
 
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -22,7 +22,7 @@ TestSuite(dead_redrive, .init = start, .fini = stop);
 
 #define DEAD(...) program_run(NULL, "dead", __VA_ARGS__, "--dsn", rig.dsn, NULL)
 
-#define REDRIVEN "; the relay delivers behind what waits of the same key\n"
+#define REDRIVEN "; waiting events of the same key are delivered first\n"
 
 static int64_t count(const char *from)
 {

@@ -74,10 +74,10 @@ Test(doctor, reports_no_problem_where_there_is_none)
             "ok    cluster: ", "ok    clock: the server's and ours differ by ",
             "ok    connections: ", "ok    excess rights: relay has no rights beyond its task\n",
             "ok    notifications: 0.0 % of the notification queue are full\n",
-            "  snapshots: ", "ok    other sinks: nothing of them is stuck\n",
+            "  snapshots: ", "ok    other sinks: nothing is stuck\n",
             "ok    paused endpoints: none\n",
             "ok    partitions: 2, 5000000 ids ahead, the oldest not begun\n",
-            "ok    tables: outbox: ", "ok    status: what `status` and the page show was read in ",
+            "ok    tables: outbox: ", "ok    status: the query for `status` and the page took ",
             "ok    sinks: 1, nothing needs attention\n",
             "ok    files: no secret is in a file that every user may read\n",
             "ok    sink mail: stdout: can be reached\n"};
@@ -171,7 +171,7 @@ static struct program_run examine_relay(const char *source)
 Test(doctor, says_what_helps_a_relay_that_is_not_connected)
 {
         expect_texts(examine_relay("\"up\": false, \"error\": \"cannot connect: refused\""), 1,
-            "fail  relay: the relay host/7 is not connected to PostgreSQL, and this command is: "
+            "fail  relay: the relay host/7 is not connected to PostgreSQL, but this command is: "
             "cannot connect: refused\n      Compare what it reads ",
             ", and reload it: `pgcourier reload -c /");
         expect_texts(
@@ -190,12 +190,13 @@ Test(doctor, finds_other_settings_of_the_relay_that_delivers)
             "INSERT INTO courier.sink (name, fans_out, settings) VALUES ('mail',"
             " false, '{\"destination\": \"standard output\", \"topics\": \"**\","
             " \"order\": \"key\"}')");
-        expect_texts(DOCTOR(), 0, "ok    settings: the relays that deliver have the same\n");
+        expect_texts(
+            DOCTOR(), 0, "ok    settings: the relays that deliver have the same settings\n");
         database_exec(rig.owner,
             "UPDATE courier.sink SET settings = settings || '{\"topics\": \"orders.*\"}'");
         expect_texts(DOCTOR(), 0,
             "warn  settings: the relay that delivers mail has other settings for it: topics: "
-            "orders.* there, ** here\n      If these here are the new ones, ");
+            "orders.* there, ** here\n      If the settings here are newer, ");
         expect_texts(
             program_run(NULL, "check", "-c", path, "--connect", NULL), 0, "warn  settings: ");
         PQfinish(relay);
@@ -214,8 +215,8 @@ Test(doctor, finds_sinks_that_hold_partitions)
             " VALUES (1000000000000, 't', '1');"
             "SELECT setval('courier.outbox_id_seq', 1000000000000)");
         expect_texts(DOCTOR(), 1,
-            "warn  held: The outbox keeps what should have gone. 1 partition (0.0 MB), needed by "
-            "old, mail.\n",
+            "warn  held: The outbox keeps expired events. 1 partition (0.0 MB), needed by old, "
+            "mail.\n",
             "fail  lost: 6 events lost. ", " was so far behind. `psql ",
             " -c 'SELECT * FROM courier.outbox_loss ORDER BY lost_at'`\n",
             "warn  default: Events are in the outbox's default partition. ",
@@ -225,7 +226,7 @@ Test(doctor, finds_sinks_that_hold_partitions)
                                  "lower = 1;"
                                  "DELETE FROM courier.outbox_loss");
         expect_texts(DOCTOR(), 0,
-            "needed by mail.\n      It goes by itself when they have had it: see to what stops "
+            "needed by mail.\n      The relay drops it when they have read it: find out what stops "
             "them.\n");
         database_exec(
             rig.owner, "INSERT INTO courier.pause (sink, by) VALUES ('mail', 'operator')");
@@ -305,7 +306,7 @@ Test(doctor, finds_rights_that_are_not_needed)
 Test(doctor, warns_when_the_query_of_status_fails)
 {
         database_exec(rig.owner, "REVOKE SELECT ON courier.sink FROM courier_relay");
-        expect_texts(DOCTOR(), 1, "warn  status: what `status` and the page show cannot be read: ",
+        expect_texts(DOCTOR(), 1, "warn  status: the query for `status` and the page failed: ",
             "permission denied for table sink", "      Deliveries do not depend on it. ");
 }
 

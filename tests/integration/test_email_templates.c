@@ -103,7 +103,7 @@ Test(email_templates, check_finds_a_folder_that_is_none)
         expect_found("config.yaml:5:60: sinks[0].email.templates: names a folder that does not");
         free(folder);
         folder = xstrdup("/dev/null");
-        expect_found("names something that is not a folder");
+        expect_found("names a path that is not a folder");
 }
 
 Test(email_templates, check_finds_files_that_are_not_text)

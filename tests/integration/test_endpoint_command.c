@@ -82,7 +82,7 @@ Test(endpoint_command, add_says_what_is_wrong_and_never_shows_a_secret)
                 const char *complaint;
         } cases[] = {
             {{"a b", "--url", "https://x/"}, "endpoint a b: name must be 1 to 100 of letters"},
-            {{"a"}, "endpoint add: where are its events to go? Add --url"},
+            {{"a"}, "endpoint add needs a URL: add --url"},
             {{"a", "--url", ""}, "--url is empty"},
             {{"a", "--url", "gopher://x/"}, "endpoint a: url must begin with http or https"},
             {{"a", "--url", "https://u:p@x/"}, "endpoint a: url must not contain a user"},
@@ -150,7 +150,7 @@ Test(endpoint_command, add_finds_the_sink_in_the_configuration)
 
         expect_refusal(program_run(NULL, "endpoint", "add", "a", "--url", "https://x/", "--dsn",
                            rig.dsn, NULL),
-            2, "endpoint add: which sink delivers to it? Add --sink NAME, or -c FILE");
+            2, "endpoint add needs a sink: add --sink NAME, or -c FILE");
         expect_refusal(
             program_run(NULL, "endpoint", "add", "a", "--url", "https://x/", "-c", without, NULL),
             2, "the configuration has no sink with endpoints: table");
@@ -356,7 +356,7 @@ Test(endpoint_command, rotate_secret_lets_the_old_one_sign_for_a_while)
 Test(endpoint_command, test_wants_a_configuration_and_json)
 {
         add_acme();
-        expect_refusal(ENDPOINT("test", "acme"), 2, "endpoint test: how is the sink set up?");
+        expect_refusal(ENDPOINT("test", "acme"), 2, "endpoint test needs the sink's settings");
         expect_refusal(
             program_run(NULL, "endpoint", "test", "acme", "-c", "/nowhere", "--payload", "{", NULL),
             2, "--payload is not JSON: ");

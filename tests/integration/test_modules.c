@@ -380,7 +380,7 @@ static const struct {
     {"d.so", "-DCALLS_NOTHING", "undefined symbol: function_that_is_nowhere"},
     {"e.so", "-DNO_DELIVER", "lacks a member of its sink_ops: deliver"},
     {"f.so", "-DKIND='\"redis\"'", "calls its kind redis, which is one of pgcourier's own"},
-    {"g.so", "-DKIND='\"my kind\"'", "calls its kind by something other than"},
+    {"g.so", "-DKIND='\"my kind\"'", "has an invalid name for its kind"},
     {"null.so", "", "null.so: kind null, version 0.0.1"},
     {"other.so", "", "calls its kind null, as null.so does: rename one of them"},
 };
@@ -441,9 +441,9 @@ Test(modules, are_refused_where_others_could_have_put_them)
             "path");
         run(&package, "chmod 775 $modules/null.so");
         expect_refused(&package, "{file: null.so}", 7,
-            "null.so may be written by its group, who could run anything as pgcourier");
+            "null.so is writable by its group, who could run any code as pgcourier");
         run(&package, "chmod 755 $modules/null.so; chmod 777 $modules");
-        expect_refused(&package, "{file: null.so}", 7, "modules may be written by every user");
+        expect_refused(&package, "{file: null.so}", 7, "modules is writable by every user");
         run(&package, "chmod 755 $modules; ln -s null.so $modules/link.so");
         expect_refused(&package, "{file: link.so}", 3, "link.so is not a regular file");
         if (geteuid() == 0) {

@@ -291,6 +291,6 @@ Test(session, ends_what_is_under_way_when_it_is_closed)
         operator_session_close(watched.session);
         cr_expect_eq(watched.n_answers, 1);
         cr_expect_eq(watched.failure.kind, ERROR_TEMPORARY);
-        cr_expect_not_null(strstr(watched.failure.text, "whether this was done is not known"));
+        cr_expect_not_null(strstr(watched.failure.text, "it is unknown whether this was done"));
         PQfinish(blocker);
 }

@@ -257,7 +257,7 @@ Test(parked_command, retry_makes_due_what_can_be_tried)
         cr_expect_eq(run.code, 0);
         cr_expect_str_eq(run.out, "1 parked delivery" RETRIED);
         cr_expect_str_eq(
-            run.err, "2 blocked: they go on by themselves, when what they wait behind is done\n");
+            run.err, "2 blocked: the relay delivers them when the events before them are done\n");
         program_run_free(&run);
         cr_expect_eq(count("outbox_id = 1 AND due_at <= now() AND NOT skip AND attempts = 3"), 1);
         cr_expect_eq(count("outbox_id IN (4, 6) AND due_at > now()"), 2);
@@ -334,7 +334,7 @@ Test(parked_command, says_what_is_wrong_with_the_command_line)
                 int code;
                 const char *error;
         } cases[] = {
-            {{NULL}, 2, "parked: do what? Possible: list, skip, retry\n"},
+            {{NULL}, 2, "parked needs a subcommand. Possible: list, skip, retry\n"},
             {{"skp"}, 2, "parked cannot \"skp\"; did you mean \"skip\"?"},
             {{"skip", "5"}, 2, "the same ID may be parked for several sinks: add --sink NAME"},
             {{"retry", "5", "--key", "x"}, 2, "add --sink NAME"},

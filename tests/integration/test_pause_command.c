@@ -153,13 +153,13 @@ Test(pause_command, says_what_is_wrong_with_the_command_line)
                 const char *words[4];
                 const char *error;
         } cases[] = {
-            {{NULL}, "pause: which sink? pgcourier pause SINK, or pgcourier pause --list\n"},
-            {{"a", "b"}, "\"b\" is one word too many"},
+            {{NULL}, "pause needs a sink: pgcourier pause SINK, or pgcourier pause --list\n"},
+            {{"a", "b"}, "unexpected argument \"b\""},
             {{"Billing"}, "\"Billing\" is not a sink's name"},
             {{"x' OR '1'='1", "--force"}, "is not a sink's name"},
             {{""}, "is not a sink's name"},
             {{"billing", "--json"}, "--json and --fail-empty need --list"},
-            {{"--list", "--reason", "x"}, "--list changes nothing"},
+            {{"--list", "--reason", "x"}, "--list cannot be combined with"},
             {{"billing", "--reason", "a\nb"}, "--reason has a control character at byte 2"},
         };
         char *reason = xcalloc(1, 502);
@@ -173,7 +173,8 @@ Test(pause_command, says_what_is_wrong_with_the_command_line)
         }
         memset(reason, 'x', 501);
         expect_refusal(PAUSE("billing", "--reason", reason), 2, "longer than 500 bytes");
-        expect_refusal(program_run(NULL, "resume", "--dsn", rig.dsn, NULL), 2, "resume needs more");
+        expect_refusal(program_run(NULL, "resume", "--dsn", rig.dsn, NULL), 2,
+            "resume: an argument is missing");
         expect_refusal(RESUME("B"), 2, "is not a sink's name");
         expect_refusal(program_run(NULL, "pause", "billing", "--dsn", app_dsn, NULL), 7,
             "GRANT courier_relay TO \"app\"\n");

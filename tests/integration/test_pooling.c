@@ -79,7 +79,7 @@ static void expect_finding(const char *command, const char *path, const char *fi
         program_run_free(&run);
 }
 
-#define REFUSAL "a connection pooler stands in between that shares its server connections"
+#define REFUSAL "a connection pooler in between shares server connections"
 
 /* Once, and then again: what the first one left in the pooler's connections changes nothing. */
 static void expect_refusal(void)

@@ -165,7 +165,8 @@ Test(publish, says_why_a_payload_is_not_json)
         expect_refusal(PUBLISH("t", "--payload", "", "--dsn", dsn), 2,
             "payload: invalid input syntax for type json: The input string ended unexpectedly.\n");
         expect_refusal(PUBLISH("t", "--payload", at_path, "--dsn", dsn), 2,
-            "payload: JSON has no NUL byte, here is one after 2 bytes; --data publishes bytes\n");
+            "payload: NUL byte after 2 bytes, which JSON cannot contain; publish bytes with "
+            "--data\n");
         free(at_path);
         free(path);
         free(dsn);

@@ -83,7 +83,7 @@ Test(receivers_commands, replay_and_rewind_go_to_one_of_them)
 
         expect_texts(RUN("send", "orders.new", "--data", "{\"n\": 2}"), 75, "acme: ", "beta: ");
         expect_refusal(RUN("replay", "--sink", "hooks", "--from", "1", "--dry-run"), 2,
-            "sink hooks has many receivers: which one? --endpoint NAME");
+            "sink hooks has several receivers; give --endpoint NAME");
         expect_refusal(
             RUN("replay", "--sink", "hooks", "--endpoint", "none", "--from", "1", "--dry-run"), 2,
             "sink hooks has no endpoint \"none\"");
@@ -97,7 +97,7 @@ Test(receivers_commands, replay_and_rewind_go_to_one_of_them)
         cr_expect_str_eq(mark, "true");
         free(mark);
         expect_refusal(RUN("rewind", "--sink", "hooks", "--lane", "2", "--to", "1", "--yes"), 75,
-            "a relay is running and owns");
+            "a running relay owns");
         relay_stop(relay);
         expect_output(RUN("rewind", "--sink", "hooks", "--lane", "2", "--to", "1", "--yes"),
             "sink hooks: 1 of 1 cursors moved back to id 1; up to 1 events are delivered again\n");
@@ -150,7 +150,7 @@ Test(receivers_commands, tail_names_the_receiver_and_follows_one)
         cr_expect_not_null(strstr(json, "\"sink\":\"hooks\",\"endpoint\":\"beta\""), "%s", json);
         expect_refusal(
             RUN("tail", "--sink", "hooks/acme", "--endpoint", "acme"), 2, "both name a receiver");
-        expect_refusal(RUN("tail", "--sink", "hooks/"), 2, "there is an empty name");
+        expect_refusal(RUN("tail", "--sink", "hooks/"), 2, "a name is empty");
         expect_refusal(RUN("tail", "--endpoint", "amce"), 8,
             "there is no endpoint \"amce\"; did you mean \"acme\"?");
         expect_refusal(RUN("tail", "--sink", "hooks/bta"), 8, "did you mean \"beta\"?");
@@ -172,7 +172,7 @@ static bool is_named(void *context)
 Test(receivers_commands, status_knows_where_to_ask_for_one)
 {
         expect_refusal(RUN("status", "hooks/acme"), 2,
-            "of the receiver acme: `pgcourier endpoint show acme -c /");
+            "for the receiver acme: `pgcourier endpoint show acme -c /");
         expect_refusal(RUN("status", "qqqqqqq"), 2, "`pgcourier endpoint show qqqqqqq -c /");
         database_exec(fixture.admin, "UPDATE courier.endpoint SET failing_since = now(),"
                                      " last_error = '500' WHERE name = 'acme'");

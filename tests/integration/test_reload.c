@@ -199,7 +199,8 @@ Test(reload, keeps_the_old_configuration_if_the_new_one_is_wrong)
 
         configure(&fixture, "a", 7, "}, filter: \"$.a == \", retry: {");
         await_reload(&fixture);
-        relay_wait_for_log(fixture.process, "a new filter is no jsonpath predicate", DEADLINE_MS);
+        relay_wait_for_log(fixture.process,
+            "PostgreSQL does not accept a new filter as a jsonpath predicate", DEADLINE_MS);
 
         configure(&fixture, "a port=1", 7, "");
         await_reload(&fixture);

@@ -159,8 +159,8 @@ Test(rewind, goes_back_within_a_difference_and_not_ahead_of_it)
         reached = database_integer(admin, "SELECT last_id FROM courier.cursor WHERE"
                                           " until_snapshot IS NOT NULL");
         cr_assert(reached >= 40 && reached < 190);
-        expect_refusal(REWIND("199"), 8, "sink test has passed no event from there on");
-        expect_refusal(REWIND("1000"), 8, "sink test has passed no event from there on");
+        expect_refusal(REWIND("199"), 8, "sink test has not passed any event from there on");
+        expect_refusal(REWIND("1000"), 8, "sink test has not passed any event from there on");
         n = (size_t)reached - 9;
         char *id = xasprintf("%zu", n + 1);
         struct program_run run = REWIND(id);
@@ -212,9 +212,9 @@ Test(rewind, is_refused_while_a_relay_owns_the_lane)
         expect_refusal(REWIND("1"), 8, "no relay has run sink test here so far");
         reader = open_lane(100);
         reader_catch_up(reader);
-        expect_refusal(REWIND("1"), 75, "a relay is running and owns the lane of sink test");
-        expect_refusal(
-            REWIND("1"), 75, "`pgcourier replay --sink test --from 1 -c FILE` needs no stop\n");
+        expect_refusal(REWIND("1"), 75, "a running relay owns the lane of sink test");
+        expect_refusal(REWIND("1"), 75,
+            "`pgcourier replay --sink test --from 1 -c FILE` works without a stop\n");
         cr_expect_eq(
             database_integer(admin, "SELECT count(*) FROM courier.cursor WHERE epoch = 1"), 1);
         close_lane(reader);

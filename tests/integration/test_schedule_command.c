@@ -106,11 +106,12 @@ Test(schedule_command, refuses_what_it_does_not_understand)
         char *dsn = database_with_schedules();
 
         expect_run(SCHEDULE("lst"), 2, "", "schedule cannot \"lst\"; did you mean \"list\"?");
-        expect_run(SCHEDULE("list", "x"), 2, "", "schedule list: \"x\" is one word too many");
-        expect_run(SCHEDULE("remove"), 2, "", "schedule remove needs more");
+        expect_run(SCHEDULE("list", "x"), 2, "", "schedule list: unexpected argument \"x\"");
+        expect_run(SCHEDULE("remove"), 2, "", "schedule remove: an argument is missing");
         expect_run(SCHEDULE("remove", "x", "--json"), 2, "",
             "schedule remove takes no --json; it is for: list");
-        expect_run(SCHEDULE("--json"), 2, "", "schedule: do what? Possible: list, remove");
+        expect_run(
+            SCHEDULE("--json"), 2, "", "schedule needs a subcommand. Possible: list, remove");
         expect_run(SCHEDULE("remove", "\xff", "--dsn", dsn), 2, "", "the name is not valid: ");
         free(dsn);
 }

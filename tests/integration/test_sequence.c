@@ -203,7 +203,7 @@ Test(sequence, that_ends_early_is_warned_of)
         run = program_run(NULL, "doctor", "--dsn", fixture.relay, NULL);
         cr_expect_not_null(
             strstr(run.out,
-                "warn  sequence: it ends with 1000, and so does publishing; it is at 0\n"
+                "warn  sequence: it is limited to 1000, where publishing fails; it is at 0\n"
                 "      ALTER SEQUENCE courier.outbox_id_seq AS bigint NO MAXVALUE\n"),
             "%s", run.out);
         program_run_free(&run);

@@ -99,7 +99,7 @@ Test(strangers, that_hold_lanes_are_named_and_are_no_standby)
 Test(strangers, that_hold_the_maintenance_are_named)
 {
         database_exec(stranger, "SELECT pg_advisory_lock(1668248946, -1)");
-        expect_told("It keeps the outbox from being maintained");
+        expect_told("It blocks the maintenance of the outbox");
         relay_stop(relay);
 }
 

@@ -39,11 +39,11 @@ static void add_login_refused(struct findings *findings, const json_t *source)
 
         finding.lasts_s = seconds_since(findings, status_text(source, "login_refused_since"));
         add_trouble(findings, finding, "PostgreSQL refuses the login", status_text(source, "error"),
-            "Nothing is delivered. The files that the configuration names were read again, and say "
-            "nothing else",
+            "Nothing is delivered. The files that the configuration names were read again, and "
+            "have not changed",
             "Write the right password to the file (password_file, dsn_file), or correct the role "
-            "in PostgreSQL: then the relay goes on by itself within 5 s. What stands in the "
-            "configuration itself is read with a reload");
+            "in PostgreSQL: then the relay reconnects by itself within 5 s. A password or dsn in "
+            "the configuration itself needs a reload");
 }
 
 static void add_sequence(struct findings *findings, const json_t *sequence)
@@ -62,17 +62,20 @@ static void add_filters(struct findings *findings, const json_t *filters)
         struct finding finding = finding_of(ATTENTION_ERROR, "filters", NULL);
 
         finding.lasts_s = seconds_since(findings, status_text(filters, "since"));
-        add_trouble(findings, finding, "Filters cannot be asked", status_text(filters, "error"),
+        add_trouble(findings, finding, "Filters cannot be evaluated", status_text(filters, "error"),
             "Sinks and receivers that have a filter wait; the others go on",
-            "Filters are asked on connections of their own: see that the role may open two more, "
-            "and that the server has memory. The relay tries again by itself, every few seconds");
+            "Filters are evaluated on connections of their own: allow the role two more "
+            "connections, and check the server's memory. The relay tries again by itself every few "
+            "seconds");
 }
 
 static void add_look_failed(struct findings *findings)
 {
         add_trouble(findings, finding_of(ATTENTION_WARNING, "look", NULL),
-            "The database could not be looked at", status_text(findings->status, "look_error"), "",
-            "Deliveries go on; backlogs, dead letters and blocked keys are those of the last look");
+            "The status could not be read from the database",
+            status_text(findings->status, "look_error"), "",
+            "Deliveries go on; backlogs, dead letters and blocked keys are those of the last "
+            "successful read");
 }
 
 static void add_queue(struct findings *findings, double usage)
@@ -81,8 +84,8 @@ static void add_queue(struct findings *findings, double usage)
 
         snprintf(title, sizeof title, "The notification queue is %.0f %% full", usage * 100);
         add_trouble(findings, finding_of(ATTENTION_ERROR, "queue", NULL), title, "",
-            "A session that listens sits in a transaction. When the queue is full, every commit "
-            "that notifies fails, and publishing with it",
+            "A listening session is inside a transaction. When the queue is full, every commit "
+            "that notifies fails, so publishing fails",
             "End that session; the doctor names it");
 }
 
@@ -110,7 +113,7 @@ static void add_holder(struct findings *findings, const json_t *holder)
                 finding.lasts_s = status_number(holder, "age");
         sentence_append(&finding.why, "%s", status_text(holder, "what"));
         sentence_append(&finding.why,
-            "Delivery goes on, but PostgreSQL cannot clean up what is newer (%s so far), and "
+            "Delivery goes on, but PostgreSQL cannot remove rows that died since (%s so far), and "
             "tables "
             "grow",
             words_counted(n_since, "transaction", "transactions").text);
@@ -157,12 +160,12 @@ static void add_foreign_locks(struct findings *findings, const json_t *holder)
                     text_up_to(names.data, 200), names.data);
         if (keeps_maintenance)
                 sentence_append(
-                    &finding.why, "It keeps the outbox from being maintained: no event is removed");
+                    &finding.why, "It blocks the maintenance of the outbox: no event is removed");
         if (json_is_true(status_get(holder, "doorbell")))
                 sentence_append(&finding.why, "It makes every writer notify");
         sentence_append(&finding.remedy,
             "End it as a superuser or a member of pg_signal_backend; if it comes "
-            "back, take the right to connect from its role");
+            "back, revoke the right to connect from its role");
         append_terminate(findings, &finding.command, pid);
         findings_add(findings, &finding);
         bytes_deinit(&names);

@@ -65,7 +65,7 @@ static void help_with_held(
                 command_append(findings, &finding->command, "resume", holder, NULL);
         } else {
                 sentence_append(&finding->remedy,
-                    "It goes by itself when they have had it: see to what stops them");
+                    "The relay drops it when they have read it: find out what stops them");
                 command_append(findings, &finding->command, "doctor", NULL);
         }
 }
@@ -93,7 +93,7 @@ static void add_held(struct findings *findings, const json_t *retention)
         if (n_more > 0)
                 bytes_printf(&who, " and %.0f more", n_more);
         finding.lasts_s = status_number(retention, "held_for");
-        bytes_printf(&finding.title, "The outbox keeps what should have gone");
+        bytes_printf(&finding.title, "The outbox keeps expired events");
         sentence_append(&finding.why, "%s (%.1f MB), needed by %s",
             words_counted(n_held, "partition", "partitions").text,
             status_number(retention, "held_bytes") / 1e6, who.data != NULL ? who.data : "a sink");
@@ -122,8 +122,8 @@ static void add_default(struct findings *findings)
 
         bytes_printf(&finding.title, "Events are in the outbox's default partition");
         sentence_append(&finding.why,
-            "No other was made in time; publishers will have to wait while that is put right");
-        sentence_append(&finding.remedy, "A running relay does so; or do it now");
+            "No partition was made for them in time; publishers will wait while that is corrected");
+        sentence_append(&finding.remedy, "A running relay corrects it; or do it now");
         command_append(findings, &finding.command, "maintain", NULL);
         findings_add(findings, &finding);
 }

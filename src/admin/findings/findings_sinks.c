@@ -110,8 +110,8 @@ static void add_refused(struct findings *findings, const json_t *sink, const jso
         waiting_append(&finding.why, sink);
         sentence_append(&finding.remedy,
             is_about_filter(reason) ? "Nothing is read for it any more. Change the filter in the "
-                                      "configuration and reload; or "
-                                      "resume it as it is, if only some events were to blame"
+                                      "configuration and reload; or resume it as it is, if only "
+                                      "some events were the cause"
                                     : "Change its settings or ours (a login, an address, a "
                                       "certificate), then resume it; the relay also tries now and "
                                       "then");
@@ -265,7 +265,7 @@ static void add_endpoints(struct findings *findings, const json_t *sink)
         sentence_append(&finding.remedy, "The list says since when and why");
         if (n_failing > 0)
                 sentence_append(&finding.remedy,
-                    "A receiver that fails gets its events when it is mended, without a command");
+                    "A receiver that fails gets its events when it works again, without a command");
         if (n_disabled > 0)
                 sentence_append(
                     &finding.remedy, "One that is disabled needs `pgcourier endpoint resume` then");
@@ -289,9 +289,8 @@ static void add_slow_filters(struct findings *findings, const json_t *sink)
                     *endpoint != '\0' ? "/" : "", endpoint);
         if (n > 1 && *endpoint != '\0')
                 sentence_append(&finding.why, "%s and %.0f more", endpoint, n - 1);
-        sentence_append(&finding.why,
-            "What is slow is asked by itself, and seldom; only the events that it is for wait for "
-            "its answer");
+        sentence_append(&finding.why, "A slow filter is evaluated separately and less often; only "
+                                      "the events that it decides on wait for it");
         sentence_append(&finding.remedy,
             "Simplify it. If it takes too long for three events in a row, it is given up");
         if (*endpoint != '\0')
@@ -357,10 +356,8 @@ static void add_settings(struct findings *findings, const json_t *sink)
             &finding.title, "The relay that delivers %s has other settings for it", finding.sink);
         sentence_append(
             &finding.why, "%.*s", text_up_to(differences, DIFFERENCE_BYTES), differences);
-        sentence_append(&finding.remedy,
-            "If these here are the new ones, they are in force after a reload of that relay, or "
-            "when "
-            "another one takes over; else correct this configuration before that one ends");
+        sentence_append(&finding.remedy, "If the settings here are newer, reload that relay; "
+                                         "otherwise correct this configuration before it is used");
         command_append(findings, &finding.command, "config", "show", NULL);
         findings_add(findings, &finding);
 }
@@ -404,8 +401,8 @@ static void add_key(struct findings *findings, const json_t *key, unsigned n_key
             words_counted(n, "event", "events").text, text_up_to(name, KEY_BYTES), name,
             n == 1 ? "s" : "", id);
         sentence_append(&finding.why, "%.*s", text_up_to(said, WORD_BYTES), said);
-        sentence_append(&finding.remedy, "It goes on when that event is delivered: mend the cause "
-                                         "and try it at once, or skip it "
+        sentence_append(&finding.remedy, "It goes on when that event is delivered: remove the "
+                                         "cause and try it at once, or skip it "
                                          "(it becomes a dead letter)");
         command_append(
             findings, &finding.command, "parked", "retry", "--sink", finding.sink, id, NULL);

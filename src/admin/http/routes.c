@@ -165,9 +165,9 @@ static bool check_token(struct admin *admin, struct http_call *request, enum rou
         if (authorization != NULL)
                 tell_refused(admin);
         answer_refusal_with(request, 401, &challenge,
-            authorization != NULL ? "that is not the token of admin.token or admin.token_file"
+            authorization != NULL ? "wrong token: it differs from admin.token or admin.token_file"
                                   : "a token is needed: send \"Authorization: Bearer TOKEN\" with "
-                                    "what admin.token or admin.token_file says");
+                                    "the token of admin.token or admin.token_file");
         return false;
 }
 
@@ -222,7 +222,7 @@ void routes_answer(struct admin *admin, struct http_call *request)
 
         if (!host_is_ours(admin->options.config, http_call_header(request, "Host"))) {
                 answer_refusal(request, 403,
-                    "the request's Host is not one of ours; add its name to admin.allowed_hosts");
+                    "the request's Host is not allowed; add its name to admin.allowed_hosts");
                 return;
         }
         if (http_call_is_too_large(request)) {

@@ -199,8 +199,8 @@ static void check_sequence(struct blocking_conn *conn, struct report *report)
         else if (rows_bool(rows, 0, 4))
                 report_warn(report, "sequence",
                     "ALTER SEQUENCE courier.outbox_id_seq AS bigint NO MAXVALUE",
-                    "it ends with %s, and so does publishing; it is at %s", rows_text(rows, 0, 3),
-                    rows_text(rows, 0, 2));
+                    "it is limited to %s, where publishing fails; it is at %s",
+                    rows_text(rows, 0, 3), rows_text(rows, 0, 2));
         else
                 report_ok(
                     report, "sequence", "gives each id once; it is at %s", rows_text(rows, 0, 2));
@@ -273,7 +273,7 @@ static void check_schedules(struct blocking_conn *conn, struct report *report)
                 bytes_deinit(&remedy);
         }
         if (n_failing == 0)
-                report_ok(report, "schedules", "%s recurring event%s, none in trouble",
+                report_ok(report, "schedules", "%s recurring event%s, no errors",
                     rows_text(rows, 0, 1), strcmp(rows_text(rows, 0, 1), "1") == 0 ? "" : "s");
         rows_free(rows);
 }
@@ -342,9 +342,8 @@ static void check_settings(
                         sink_settings_compare(&words, ours, rows_text(rows, row, 1));
                         if (words.data != NULL)
                                 report_warn(report, "settings",
-                                    "If these here are the new ones, they are in force after a "
-                                    "reload of that relay, or when another one takes over; else "
-                                    "correct this configuration before that one ends",
+                                    "If the settings here are newer, reload that relay; otherwise "
+                                    "correct this configuration before it is used",
                                     "the relay that delivers %s has other settings for it: %s",
                                     sink->name, words.data);
                         is_any = true;
@@ -354,7 +353,7 @@ static void check_settings(
                 }
         }
         if (is_any && !differs)
-                report_ok(report, "settings", "the relays that deliver have the same");
+                report_ok(report, "settings", "the relays that deliver have the same settings");
         rows_free(rows);
 }
 

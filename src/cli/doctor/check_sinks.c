@@ -123,12 +123,12 @@ static const char *remedy_for(enum outcome_fault fault)
 {
         switch (fault) {
         case OUTCOME_FAULT_REDIS:
-                return "It can be reached, but would take no events: mend what it says";
+                return "It can be reached, but would take no events: correct what the error says";
         case OUTCOME_FAULT_AUTH:
-                return "Are its user and password right in the configuration, and may that user "
-                       "do what docs/sinks.md lists?";
+                return "Check its user and password in the configuration, and the rights of that "
+                       "user (docs/sinks.md lists them)";
         case OUTCOME_FAULT_TLS:
-                return "Mend the certificate, or what we trust (ca_file)";
+                return "Correct its certificate, or the authorities in ca_file";
         case OUTCOME_FAULT_OTHER:
         case OUTCOME_FAULT_TIMEOUT:
         case OUTCOME_FAULT_LOST:
@@ -144,8 +144,8 @@ static const char *remedy_for(enum outcome_fault fault)
         case OUTCOME_FAULT_EVENT:
                 break;
         }
-        return "Is it running and reachable from here, and are its url, user and password right in "
-               "the configuration?";
+        return "Check that it runs and can be reached from here, and its url, user and password in "
+               "the configuration";
 }
 
 static void report_probe(struct report *report, const struct probe *probe)
@@ -161,18 +161,18 @@ static void report_probe(struct report *report, const struct probe *probe)
                     probe->open_error.text);
         else if (!probe->is_answered)
                 report_fail(report, ERROR_SINK, what,
-                    "Is the destination overloaded, or a firewall in between?",
+                    "Check whether the destination is overloaded, or a firewall is in between",
                     "%s: no answer within %d s", kind, DEADLINE_MS / 1000);
         else if (probe->outcome.kind != OUTCOME_DELIVERED)
                 report_fail(report, ERROR_SINK, what, remedy_for(probe->outcome.fault), "%s: %s",
                     kind, probe->outcome.reason);
         else if (probe->outcome.reason[0] != '\0')
-                report_warn(report, what, "See to it before it happens",
+                report_warn(report, what, "Correct it before deliveries fail",
                     "%s: can be reached, but %s", kind, probe->outcome.reason);
         else if (sink_config_fans_out(probe->config))
                 report_ok(report, what,
-                    "%s: endpoints: table; none of them is tried here; `pgcourier endpoint "
-                    "list` names them",
+                    "%s: endpoints: table; its endpoints are not tried here; `pgcourier endpoint "
+                    "list` lists them",
                     kind);
         else
                 report_ok(report, what, "%s: can be reached", kind);
@@ -205,7 +205,8 @@ bool check_sinks(const struct config *config, bool connects, struct report *repo
         struct probing *probing = xcalloc(1, sizeof *probing);
 
         if (!process_init_curl() || uv_loop_init(&probing->loop) != 0) {
-                report_fail(report, ERROR_SYSTEM, "sinks", "Is the system out of memory or files?",
+                report_fail(report, ERROR_SYSTEM, "sinks",
+                    "Check the limits of memory and open files",
                     "libcurl or the event loop cannot be initialised");
                 free(probing);
                 return true;

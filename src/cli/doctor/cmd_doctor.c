@@ -157,9 +157,9 @@ static void check_clock(struct blocking_conn *conn, struct report *report)
         rows_free(rows);
         if (llabs(ahead_ms) > MAX_SKEW_MS)
                 report_warn(report, "clock",
-                    "Let both keep time by NTP (chrony, systemd-timesyncd)",
-                    "the server's clock is %" PRId64 " ms %s ours: latencies and signatures' times "
-                    "are wrong by that",
+                    "Synchronise both clocks by NTP (chrony, systemd-timesyncd)",
+                    "the server's clock is %" PRId64
+                    " ms %s ours: latencies and the times in signatures are wrong by as much",
                     (int64_t)llabs(ahead_ms), ahead_ms > 0 ? "ahead of" : "behind");
         else
                 report_ok(report, "clock", "the server's and ours differ by %" PRId64 " ms",
@@ -243,13 +243,13 @@ static void check_status(
                 found = status_query_ask(conn, config, &error);
         if (found == NULL) {
                 report_warn(report, "status",
-                    "Deliveries do not depend on it. If its time was up: VACUUM (ANALYZE) the "
-                    "tables of courier that the finding `tables` names, or end what locks them; if "
-                    "it may not look: ask as a member of courier_relay",
-                    "what `status` and the page show cannot be read: %s", error.text);
+                    "Deliveries do not depend on it. If it timed out: VACUUM (ANALYZE) the tables "
+                    "of courier that the finding `tables` names, or end the sessions that lock "
+                    "them. If permission was denied: ask as a member of courier_relay",
+                    "the query for `status` and the page failed: %s", error.text);
                 return;
         }
-        report_ok(report, "status", "what `status` and the page show was read in %" PRId64 " ms",
+        report_ok(report, "status", "the query for `status` and the page took %" PRId64 " ms",
             (clock_monotonic_us() - began_us) / 1000);
         status = status_document(&(struct status_basis){.found = found,
             .config = config,
@@ -294,7 +294,7 @@ static void report_relay_down(
         report_fail(report, ERROR_DATABASE, "relay", remedy,
             "the relay %s is not connected to PostgreSQL%s: %s",
             json_string_value(json_object_get(status, "instance")),
-            is_reachable && has_no_way ? ", and this command is" : "",
+            is_reachable && has_no_way ? ", but this command is" : "",
             error != NULL ? error : "it has not been yet");
 }
 

@@ -57,8 +57,8 @@ static const struct command_option options[] = {
     [DESCRIPTION] = {"description", 0, "TEXT", false, "for people"},
     [SECRET_FILE] = ENDPOINT_OPTION_SECRET_FILE,
     [START] = {"start", 0, "now|beginning", false,
-        "whether it gets what the outbox still has;\ndefault: now, only what is published from now "
-        "on"},
+        "beginning: also events that are in the outbox already;\n"
+        "default: now, only events published from now on"},
     [JSON] = OPTION_JSON,
     {0},
 };
@@ -205,8 +205,8 @@ static bool read_texts(struct addition *addition, struct error *error)
                 addition->values[texts[i].field] = value;
         }
         return addition->values[ENDPOINT_URL] != NULL ||
-               error_set(error, ERROR_USAGE,
-                   "endpoint add: where are its events to go? Add --url https://…");
+               error_set(
+                   error, ERROR_USAGE, "endpoint add needs a URL: add --url https://HOST/PATH");
 }
 
 static bool read_sink(struct addition *addition, struct error *error)
@@ -218,8 +218,8 @@ static bool read_sink(struct addition *addition, struct error *error)
                 return false;
         if (path == NULL && name == NULL)
                 return error_set(error, ERROR_USAGE,
-                    "endpoint add: which sink delivers to it? Add --sink NAME, or -c FILE with the "
-                    "relay's configuration");
+                    "endpoint add needs a sink: add --sink NAME, or -c FILE with the relay's "
+                    "configuration");
         addition->values[ENDPOINT_SINK] = name;
         if (path == NULL)
                 return true;

@@ -17,7 +17,7 @@
 enum { PAUSE_REASON };
 
 static const struct command_option pause_options[] = {
-    [PAUSE_REASON] = {"reason", 0, "TEXT", false, "why, for people"}, {0}};
+    [PAUSE_REASON] = {"reason", 0, "TEXT", false, "the reason, for operators"}, {0}};
 
 enum { REMOVE_YES };
 

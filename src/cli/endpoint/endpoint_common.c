@@ -142,7 +142,7 @@ static bool no_such_sink(const struct config *config, const char *name, struct e
         }
         if (text.length == 0)
                 error_set(error, ERROR_USAGE,
-                    "the configuration has no sink with endpoints: table, which is what "
+                    "the configuration has no sink with endpoints: table; only such a sink "
                     "delivers to endpoints");
         else if (name == NULL)
                 error_set(error, ERROR_USAGE,

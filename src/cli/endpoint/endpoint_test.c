@@ -147,7 +147,7 @@ static bool check_words(const struct arguments *arguments, struct error *error)
 
         if (arguments->config_path == NULL)
                 return error_set(error, ERROR_USAGE,
-                    "endpoint test: how is the sink set up? Add -c FILE with the relay's "
+                    "endpoint test needs the sink's settings: add -c FILE with the relay's "
                     "configuration");
         if (topic != NULL && (*topic == '\0' || strlen(topic) > 255))
                 return error_set(error, ERROR_USAGE, "--topic: a topic has 1 to 255 bytes, not %zu",

@@ -87,16 +87,16 @@ static void look_at_rights(const struct rows *rights)
         const bool has_relay = rows_bool(rights, 0, HAS_RELAY);
 
         if (rows_bool(rights, 0, IS_SUPERUSER)) {
-                puts("warn  role: a superuser needs nothing more, and may far more than it needs. "
-                     "Better one");
-                printf("      of its own, as which to connect from then on%s:\n",
+                puts("warn  role: a superuser has more rights than the relay needs. Make a role "
+                     "for");
+                printf("      the relay, and connect as that role from then on%s:\n",
                     has_relay ? "" : "; when the schema is made");
                 puts("        CREATE ROLE pgcourier LOGIN; GRANT courier_relay TO pgcourier;");
         } else if (rows_bool(rights, 0, IS_RELAY)) {
                 printf("ok    role: %s is a member of courier_relay\n", user);
         } else {
-                printf("miss  role: %s may not read events and move cursors. As who made the "
-                       "schema%s:\n",
+                printf("miss  role: %s may not read events and move cursors. As the owner of "
+                       "the schema%s:\n",
                     user, has_relay ? "" : ", when it is made");
                 printf("        GRANT courier_relay TO %s;\n", user);
         }

@@ -179,7 +179,7 @@ static bool check_sink(const json_t *sinks, const char *name, struct error *erro
 
         if (slash != NULL) /* webhooks/acme, as the log has it */
                 return error_set(error, ERROR_USAGE,
-                    "status is told of whole sinks; of the receiver %.100s: `pgcourier endpoint "
+                    "status shows whole sinks; for the receiver %.100s: `pgcourier endpoint "
                     "show "
                     "%.100s`",
                     slash + 1, slash + 1);
@@ -194,7 +194,7 @@ static bool check_sink(const json_t *sinks, const char *name, struct error *erro
         }
         if (meant == NULL && have_receivers)
                 return error_set(error, ERROR_USAGE,
-                    "there is no sink \"%.64s\"; see `pgcourier status`. Of a receiver of that "
+                    "there is no sink \"%.64s\"; see `pgcourier status`. For a receiver of that "
                     "name: `pgcourier endpoint show %.64s`",
                     name, name);
         return error_set(error, ERROR_USAGE, "there is no sink \"%.64s\"%s%.64s%s", name,
@@ -343,10 +343,10 @@ static bool check_words(const struct arguments *arguments, struct error *error)
                 return true;
         if (arguments_has(arguments, JSON) || arguments_has(arguments, CHECK))
                 return error_set(error, ERROR_USAGE,
-                    "status: --watch is for people; leave out --json and --check");
+                    "status: --watch cannot be combined with --json or --check");
         return isatty(STDOUT_FILENO) ||
-               error_set(error, ERROR_USAGE,
-                   "status: --watch needs a terminal; programs ask again with --json");
+               error_set(
+                   error, ERROR_USAGE, "status: --watch needs a terminal; in scripts use --json");
 }
 
 static bool run_status(const struct arguments *arguments, struct error *error)
@@ -367,17 +367,17 @@ static bool run_status(const struct arguments *arguments, struct error *error)
 
 const struct command status_command = {
     .name = "status",
-    .summary = "say how every sink is, what is stuck, and what helps",
+    .summary = "show the state of each sink, what is stuck and the remedy",
     .usage = "[SINK]... [--watch | --json] [--check] [--color WHEN] [--dsn DSN | -c FILE]",
     .details =
         "Asks the admin endpoint of the relay, if FILE has the block admin, else (or if no relay\n"
         "answers there) the database, so it works while no relay runs. The database does not\n"
         "know rates, latencies and whether a destination is down; these are left empty.\n"
         "\n"
-        "BACKLOG is what a sink has not got yet, with ~ an estimate; OLDEST how old the oldest\n"
-        "of that is, parked deliveries included; RATE, P50 and P99 are those of the last minute,\n"
-        "from publishing to delivery; with + there are more. Below the table comes what needs\n"
-        "attention, in words, with the command that helps. Without -c FILE every sink that has\n"
+        "BACKLOG counts the events that a sink has not got yet (~: an estimate); OLDEST is the\n"
+        "age of the oldest, parked deliveries included; RATE, P50 and P99 are those of the last\n"
+        "minute, from publishing to delivery; with + there are more. Below the table comes what\n"
+        "needs attention, with the command that helps. Without -c FILE every sink that has\n"
         "run in the database is shown, and its backlog counts events of all topics.\n"
         "\n"
         "The role must be a member of courier_relay. With neither --dsn nor -c the environment\n"

@@ -170,7 +170,7 @@ struct http_signing *http_signing_create(enum http_signing_scheme scheme,
                 else if (secrets[i][0] != '\0')
                         signer = create_raw(secrets[i]);
                 else
-                        error_set(error, ERROR_CONFIG, "a secret to sign with is empty");
+                        error_set(error, ERROR_CONFIG, "a signing secret is empty");
                 if (signer == NULL) {
                         http_signing_destroy(signing);
                         return NULL;

@@ -293,8 +293,8 @@ struct http_target *http_target_create(struct sink *sink, const struct http_conf
 {
         if (http_url_has_userinfo(settings->url)) {
                 error_set(error, ERROR_CONFIG,
-                    "the endpoint's url holds a name or password before its host, which would end "
-                    "up in logs: give the endpoint an authorization header instead");
+                    "the endpoint's url has a user name or password before its host, which would "
+                    "appear in logs: give the endpoint an authorization header instead");
                 return NULL;
         }
         return create(sink, config, settings, "the endpoint's url", guard, on_settled, error);

@@ -152,10 +152,11 @@ static bool has_its_parts(
     const struct redis_command *command, const struct event *event, struct outcome *out_refusal)
 {
         if (event->key == NULL && template_uses(command->template, KEY))
-                return refuse(out_refusal, "the event has no key to name its stream by ({{key}})");
+                return refuse(
+                    out_refusal, "the event has no key, which the stream's name needs ({{key}})");
         if (event->type == NULL && template_uses(command->template, TYPE))
                 return refuse(
-                    out_refusal, "the event has no type to name its stream by ({{type}})");
+                    out_refusal, "the event has no type, which the stream's name needs ({{type}})");
         return true;
 }
 
@@ -174,8 +175,8 @@ static bool admit_name(
         }
         if (command->config->max_streams > 0 && command->n_names >= command->config->max_streams) {
                 *out_refusal = outcome_make(OUTCOME_REJECTED,
-                    "the stream would be one more than redis.max_streams (%" PRIu32
-                    ") allows; raise it and redrive the event, or use fewer variables in "
+                    "a new stream would exceed redis.max_streams (%" PRIu32
+                    "); raise it and redrive the event, or use fewer variables in "
                     "the name",
                     command->config->max_streams);
                 return false;

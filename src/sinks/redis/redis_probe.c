@@ -93,8 +93,8 @@ static struct outcome judge_memory(const struct redis_sink *sink, const char *te
         if (policy != NULL && strncmp(policy, "allkeys-", 8) == 0)
                 outcome = outcome_make(OUTCOME_DELIVERED,
                     "maxmemory-policy is %.*s: when its memory is full (%.0f of %.0f MB are used), "
-                    "Redis deletes whole streams with all events in them; noeviction is right, and "
-                    "maxlen or minid to trim",
+                    "Redis deletes whole streams with all events in them; set noeviction, and trim "
+                    "streams by maxlen or minid",
                     length, policy, used_bytes / 1e6, max_bytes / 1e6);
         else if (used_bytes >= NEARLY_FULL * max_bytes)
                 outcome = outcome_make(OUTCOME_DELIVERED,

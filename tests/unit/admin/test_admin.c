@@ -141,7 +141,7 @@ Test(config_admin, refuses_what_would_not_work)
             {"admin: {listen: \"localhost:8477\"}\n", "is not an address to listen on"},
             {"admin: {listen: \"unix:x\"}\n", "is not the absolute path of a unix socket"},
             {"admin: {token: short-secret}\n", "is shorter than 16 characters"},
-            {"admin: {token: \"0123456789 abcdef\"}\n", "holds a blank"},
+            {"admin: {token: \"0123456789 abcdef\"}\n", "contains a space"},
             {"admin: {allowed_hosts: [\"a:80\"]}\n", "is not a host name"},
         };
 

@@ -481,8 +481,9 @@ Test(config, limits_how_many_keys_a_mapping_may_have)
                 bytes_printf(&text, "        o%d: 1\n", i);
         config_free(load("%s", text.data));
         bytes_printf(&text, "        more: 1\n");
-        refuse("1008:9", "sinks[0].module.options: holds one key too many: a mapping may hold 1000",
-            "%s", text.data);
+        refuse("1008:9",
+            "sinks[0].module.options: has more than 1000 keys, the limit for a mapping", "%s",
+            text.data);
         bytes_deinit(&text);
 }
 
@@ -545,7 +546,7 @@ Test(config, refuses_what_lacks_a_required_key)
                 "sinks[0].topics: is required"},
             {PG SINK "    redis: {}\n", "5:5",
                 "sinks[0].redis: needs exactly one of url, sentinels and cluster"},
-            {PG SINK "    http: {}\n", "5:5", "sinks[0].http.url: is required, or url_file"},
+            {PG SINK "    http: {}\n", "5:5", "sinks[0].http.url: is required: write"},
             {PG SINK "    email: {from: a@b}\n", "5:5", "sinks[0].email.url: is required"},
             {PG SINK "    email: {url: smtp://h}\n", "5:5", "sinks[0].email.from: is required"},
             {PG SINK, "3:5",
@@ -568,14 +569,14 @@ Test(config, refuses_what_lacks_a_required_key)
             {PG SINK "    email: {from: a@b, relays: []}\n", "5:5",
                 "sinks[0].email.url: is required, or relays"},
             {PG SINK "    email: {from: a@b, user: me, relays: [{url: smtp://i}]}\n", "5:24",
-                "sinks[0].email.user: belongs to url"},
+                "sinks[0].email.user: is given together with relays"},
             {PG SINK "    email: {from: a@b, relays: [{url: smtp://i}, {user: me}]}\n", "5:50",
                 "sinks[0].email.relays[1].url: is required"},
             {PG SINK "    email: {from: a@b, relays: [{url: smtp://i, " LOGIN
                      "}, {url: smtp://j, password: " CANARY "}]}\n",
                 "5:103", "sinks[0].email.relays[1].password: is given without user"},
             {PG SINK "    email: {from: a@b, relays: [{url: \"smtp://me:" CANARY "@h\"}]}\n",
-                "5:34", "sinks[0].email.relays[0].url: holds a name or password"},
+                "5:34", "sinks[0].email.relays[0].url: has a user name or password"},
             {PG SINK "    email: {from: a@b, relays: [{url: smtp://1}, {url: smtp://2}, {url: "
                      "smtp://3}, {url: smtp://4}, {url: smtp://5}, {url: smtp://6}, {url: "
                      "smtp://7}, {url: smtp://8}, {url: smtp://9}]}\n",
@@ -665,14 +666,14 @@ Test(config, refuses_bad_routing)
 {
         static const struct bad cases[] = {
             {TOPICS "[\"!a\", \"!b\"]\n" STDOUT, "4:5",
-                "sinks[0].topics: only excludes; say first what is taken, as in [\"**\", "
-                "\"!a.*\"]"},
-            {TOPICS "[a, \"!\"]\n" STDOUT, "4:17", "sinks[0].topics[1]: is empty; ** stands for"},
+                "sinks[0].topics: only excludes; begin with a pattern that includes, as in "
+                "[\"**\", \"!a.*\"]"},
+            {TOPICS "[a, \"!\"]\n" STDOUT, "4:17", "sinks[0].topics[1]: is empty; ** matches"},
             {TOPICS "[\"a.***\"]\n" STDOUT, "4:14", "more than two * in a row"},
             {TOPICS "[\"!!a\"]\n" STDOUT, "4:14", "begins with two !"},
             {OF_SINK("types: [\"!a\"]"), "5:5", "sinks[0].types: only excludes"},
             {OF_SINK("match_headers: [\"=x\"]"), "5:21",
-                "sinks[0].match_headers[0]: names no header; allowed: name=value, or name"},
+                "sinks[0].match_headers[0]: has no header name; allowed: name=value, or name"},
             {OF_SINK("filter: \" \""), "5:5", "is empty; allowed: a jsonpath predicate"},
         };
 
@@ -731,7 +732,7 @@ Test(config, refuses_bad_names_patterns_and_templates)
             {OF_REDIS("stream: \"x{{payload}}\""), "5:29",
                 "the only variables are {{topic}}, {{type}} and {{key}}"},
             {OF_REDIS("stream: \"{{topic}}\""), "5:29",
-                "begins with a variable, so that events could choose any key"},
+                "begins with a variable, so an event could name any Redis key"},
             {OF_REDIS("stream: \"a\\tb\""), "5:29", "holds a control character"},
             {OF_REDIS("maxlen: 5, minid: 1h"), "5:40", "minid: is given together with maxlen"},
             {OF_REDIS("channel: c"), "5:29", "is only for mode: pubsub"},
@@ -746,11 +747,11 @@ Test(config, refuses_bad_names_patterns_and_templates)
             {OF_REDIS("exactly_once: true, stream: \"x:{{key}}\""), "5:29",
                 "exactly_once: needs a fixed stream"},
             {OF_REDIS("exactly_once: true, stream: \"x}y\""), "5:49",
-                "has braces that are no hash tag"},
+                "has braces that are not a hash tag"},
             {OF_REDIS("exactly_once: true, stream: \"x{}y\""), "5:49",
-                "has braces that are no hash tag"},
-            {OF_REDIS("stream: \"x{{topic\""), "5:29", "need each other"},
-            {OF_REDIS("stream: \"topic}}\""), "5:29", "need each other"},
+                "has braces that are not a hash tag"},
+            {OF_REDIS("stream: \"x{{topic\""), "5:29", "each {{ needs a }}"},
+            {OF_REDIS("stream: \"topic}}\""), "5:29", "each {{ needs a }}"},
             {OF_EMAIL("from: nobody"), "5:28", "sinks[0].email.from: is not one e-mail address"},
             {OF_EMAIL("from: \"a@b, c@d\""), "5:28", "is not one e-mail address"},
             {PG SINK "    email: {url: smtp://h, from: \"a@b\\r\\nBcc: c@d\"}\n", "5:28",
@@ -814,7 +815,7 @@ Test(config, refuses_bad_urls_and_secrets_without_quoting_them)
             {HTTP("http://h\", secret: whsk_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"), "5:29",
                 "is not a signing"},
             {EMAIL("http://h"), "allowed: smtp://host[:port]"},
-            {EMAIL("smtp://h/x"), "something after its host"},
+            {EMAIL("smtp://h/x"), "text after its host"},
             {EMAIL("smtp://"), "has no host"},
             {EMAIL("smtp://me:" CANARY "@h"), "use the keys user and password"},
         };
@@ -1153,13 +1154,13 @@ Test(config, refuses_references_that_lead_nowhere)
             {"postgres:\n  dsn: ${UNSET:-}\n", "2:3", "postgres.dsn: is empty"},
             {"postgres:\n  dsn: " CANARY "${UNSET\n", "2:3", "holds a ${ without its }"},
             {"postgres:\n  dsn: ${" CANARY " x}\n", "2:3",
-                "of no known form; allowed: ${VAR}, ${VAR:-default}"},
-            {"postgres:\n  dsn: \"${}\"\n", "2:3", "of no known form"},
-            {"postgres:\n  dsn: ${1A}\n", "2:3", "of no known form"},
-            {"postgres:\n  dsn: ${UNSET-x}\n", "2:3", "of no known form"},
+                "of unknown form; allowed: ${VAR}, ${VAR:-default}"},
+            {"postgres:\n  dsn: \"${}\"\n", "2:3", "of unknown form"},
+            {"postgres:\n  dsn: ${1A}\n", "2:3", "of unknown form"},
+            {"postgres:\n  dsn: ${UNSET-x}\n", "2:3", "of unknown form"},
             {"postgres:\n  dsn: ${UNSET:-${EMPTY}}\n", "2:3", "inside another"},
-            {"postgres:\n  dsn: ${LINES_}\n", "2:3", "LINES_ holds a line break"},
-            {"postgres:\n  dsn: ${RETURNS}\n", "2:3", "RETURNS holds a line break"},
+            {"postgres:\n  dsn: ${LINES_}\n", "2:3", "LINES_ contains a line break"},
+            {"postgres:\n  dsn: ${RETURNS}\n", "2:3", "RETURNS contains a line break"},
             {GOOD "relay: {sweep: \"${SECRET}\"}\n", "6:9",
                 "'${SECRET}' (once filled in) is not allowed here"},
             {GOOD "log: {level: \"${SECRET}\"}\n", "6:7",

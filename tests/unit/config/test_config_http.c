@@ -55,9 +55,9 @@ Test(config_http, takes_one_url_or_the_table)
         cr_expect_null(config->sinks[0].http->url);
         config_free(config);
 
-        refuse_http("gzip: true", "http.url: is required, or url_file, or endpoints: table");
+        refuse_http("gzip: true", "http.url: is required: write https://HOST/PATH");
         refuse_http(
-            "url: http://h, endpoints: table", "http.endpoints: is table while url is given");
+            "url: http://h, endpoints: table", "http.endpoints: is table, but url is given");
         refuse_http(
             "endpoints: table, secret: " SECRET, "http.secret: is given with endpoints: table");
         refuse_http(
@@ -77,7 +77,7 @@ Test(config_http, refuses_secrets_that_could_not_sign)
             HTTP("url: http://h, secrets_file: %s"), file);
         refuse(NULL, "http.secrets_file: is given together with secrets",
             HTTP("url: http://h, secrets: [" SECRET "], secrets_file: %s"), file);
-        refuse(NULL, "names a file without a line", HTTP("url: http://h, secrets_file: %s"), empty);
+        refuse(NULL, "names an empty file", HTTP("url: http://h, secrets_file: %s"), empty);
         refuse_http("url: http://h, secrets_file: /nonexistent", "cannot be read: No such file");
         refuse_http("url: http://h, secret: hunter2", "http.secret: is not a signing secret");
         refuse_http(
@@ -85,7 +85,7 @@ Test(config_http, refuses_secrets_that_could_not_sign)
         refuse_http(
             "url: http://h, secret: " SECRET ", secrets: [" SECRET "]", "together with secret");
         refuse_http(
-            "url: http://h, signing: none, secret: " SECRET, "is none while there is a secret");
+            "url: http://h, signing: none, secret: " SECRET, "is none, but a secret is given");
         refuse_http("url: http://h, signing: github", "http.signing: is given without a secret");
         remove_file(file);
         remove_file(empty);
@@ -98,7 +98,7 @@ Test(config_http, refuses_what_does_not_go_together)
             "http.auth.password: is given without user");
         refuse_http("url: http://h, auth: {user: u, password: hunter2, bearer: hunter2}",
             "http.auth.bearer: is given together");
-        refuse_http("url: http://h, auth: {user: \"a:b\", password: hunter2}", "holds a colon");
+        refuse_http("url: http://h, auth: {user: \"a:b\", password: hunter2}", "contains a colon");
         refuse_http("url: http://h, auth: {bearer: \"hunter2 x\"}", "is not a bearer token");
         refuse_http(
             "url: http://h, cert_file: /etc/passwd", "http.cert_file: is given without key_file");
@@ -107,14 +107,14 @@ Test(config_http, refuses_what_does_not_go_together)
         refuse_http("url: http://h, http_version: 2, fresh_connections: true", "http_version: 2");
         refuse_http("url: http://h, http_version: 3", "1.1, 2");
         refuse_http(
-            "url: http://h, body: cloudevents, batch: {}", "http.batch: cannot go with body");
+            "url: http://h, body: cloudevents, batch: {}", "http.batch: cannot be used with body");
         refuse_http(
             "url: http://h, set_headers: [{name: \"a b\", value: x}]", "not the name of an HTTP");
         refuse_http(
             "url: http://h, set_headers: [{name: a, value: \"hunter2 \"}]", "ends with a space");
         refuse_http("url: http://h, set_headers: [{name: a}]", "value: is required, or value_file");
         refuse_http("url: http://h, source: \"a b\"", "is not a URI reference");
-        refuse_http("url: http://h, proxy: \"http://me:hunter2@h\"", "lacks its host or its port");
+        refuse_http("url: http://h, proxy: \"http://me:hunter2@h\"", "has no host or no port");
         refuse_http("url: http://h, proxy: \"socks5://me:hunter2@h:1\"", "unknown scheme");
         refuse_http("url: http://h, proxy: \"http://me:hunter2@h:1/x\"", "after its port");
 }

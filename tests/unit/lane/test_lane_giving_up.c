@@ -77,7 +77,7 @@ Test(lane_giving_up, happens_to_an_event_that_its_filter_has_not_judged)
         expect_dead(1, DEAD_UNJUDGED);
         cr_expect_eq(rig.dead[0].n_attempts, 0);
         cr_expect_str_eq(rig.dead[0].words,
-            "the filter could not be answered for this event (mostly: it took too long)");
+            "the filter could not be evaluated for this event (usually because it took too long)");
         deliver(2);
 }
 

@@ -154,8 +154,8 @@ Test(topic_pattern, says_what_is_wrong_with_one)
         cr_expect_null(topic_pattern_check("!orders.**"));
         cr_expect_null(topic_pattern_check("a!b"));
         cr_expect_null(topic_pattern_check(longest));
-        cr_expect_str_eq(topic_pattern_check(""), "is empty; ** stands for everything");
-        cr_expect_str_eq(topic_pattern_check("!"), "is empty; ** stands for everything");
+        cr_expect_str_eq(topic_pattern_check(""), "is empty; ** matches everything");
+        cr_expect_str_eq(topic_pattern_check("!"), "is empty; ** matches everything");
         cr_expect_str_eq(
             topic_pattern_check("!!a"), "begins with two !; one excludes what the pattern matches");
         cr_expect_str_eq(topic_pattern_check("a.***"),
@@ -182,7 +182,7 @@ Test(topic_pattern, says_what_is_wrong_with_one)
 Test(topic_patterns, must_not_only_exclude)
 {
         static const char only_excludes[] =
-            "only excludes; say first what is taken, as in [\"**\", \"!a.*\"]";
+            "only excludes; begin with a pattern that includes, as in [\"**\", \"!a.*\"]";
 
         cr_expect_null(topic_patterns_check(NULL, 0));
         cr_expect_null(topic_patterns_check(TEXTS("!a", "**")));

@@ -246,8 +246,8 @@ Test(attention, names_the_blocked_key_that_holds_up_most_events)
         cr_expect_str_eq(find("{" NOW ", " FILE_PART ", 'blocked_keys': [" KEY(
                              "a", "k", "3", "17") "," KEY("a", "l", "9", "null") "]}"),
             "warning blocked:a 30: Key k of a is blocked | 3 events of key k wait behind event 17, "
-            "which fails. HTTP 500. | It goes on when that event is delivered: mend the cause and "
-            "try it at once, or skip it (it becomes a dead letter). | pgcourier parked retry "
+            "which fails. HTTP 500. | It goes on when that event is delivered: remove the cause "
+            "and try it at once, or skip it (it becomes a dead letter). | pgcourier parked retry "
             "--sink a 17 -c /etc/p.yaml | blocked\n");
         expect_lines(several, 2);
         expect(several,
@@ -284,7 +284,8 @@ Test(attention, names_problems_of_the_server)
             "| pgcourier doctor -c /etc/p.yaml | -", NULL);
         expect_lines("{'look_error': 'no', 'source': {'up': false}}", 1);
         expect("{'look_error': 'too many connections', 'source': {'up': true}}",
-            "warning look -1: The database could not be looked at | too many connections. | "
+            "warning look -1: The status could not be read from the database | too many "
+            "connections. | "
             "Deliveries go on",
             NULL);
 }
@@ -311,7 +312,8 @@ Test(attention, tells_that_filters_cannot_be_asked)
 {
         expect("{" NOW ", 'source': {'up': true, 'filters': {'error': 'too many connections',"
                " 'since': '2026-11-21T08:09:30.500Z'}}}",
-            "error filters 30: Filters cannot be asked | too many connections. Sinks and receivers",
+            "error filters 30: Filters cannot be evaluated | too many connections. Sinks and "
+            "receivers",
             "| pgcourier doctor |", NULL);
 }
 
@@ -379,8 +381,8 @@ Test(attention, names_the_sinks_that_hold_partitions)
                                  " 'lost_events': 0, 'default_bytes': 0}}}"));
         expect("{'source': {'retention': {'held_partitions': 1, 'held_bytes': 2500000,"
                " 'held_for': 7200, 'held_by': ['a', 'hooks/7'], 'holders': 12}}}",
-            "warning held 7200: The outbox keeps what should have gone",
-            "1 partition (2.5 MB), needed by a, hooks/7 and 10 more.", "see to what stops them.",
+            "warning held 7200: The outbox keeps expired events",
+            "1 partition (2.5 MB), needed by a, hooks/7 and 10 more.", "find out what stops them.",
             "| pgcourier doctor |", NULL);
         expect("{'source': {'retention': {'held_partitions': 2, 'held_for': 300,"
                " 'held_by': ['a', 'old'], 'holders': 2}}, 'orphans': [{'sink': 'old'}]}",
@@ -417,7 +419,7 @@ Test(attention, warns_of_a_takeover_that_would_go_elsewhere)
 #define DIFFERS "'owner': {'pid': 7}, 'settings_differ': 'destination: A there, B here'"
         expect("{'is_live': true, 'sinks': [{'name': 'a', 'state': 'standby', " DIFFERS "}]}",
             "warning settings:a -1: The relay that delivers a has other settings for it | "
-            "destination: A there, B here. | If these here",
+            "destination: A there, B here. | If the settings here",
             NULL);
         expect("{'is_live': false, 'sinks': [{'name': 'a', 'state': 'running', " DIFFERS "}]}",
             "warning settings:a", NULL);
@@ -430,12 +432,13 @@ Test(attention, warns_of_a_takeover_that_would_go_elsewhere)
 Test(attention, names_a_filter_that_is_slow)
 {
         expect(SINK("'state': 'running', 'slow_filters': {'count': 1, 'endpoint': 'acme'}"),
-            "note slow_filter:a -1: The filter of a/acme is slow | What is slow",
+            "note slow_filter:a -1: The filter of a/acme is slow | A slow filter is",
             "| pgcourier endpoint show acme --sink a -c /etc/p.yaml |", NULL);
         expect(SINK("'state': 'running', 'slow_filters': {'count': 3, 'endpoint': 'acme'}"),
-            "note slow_filter:a -1: 3 filters of a are slow | acme and 2 more. What", NULL);
+            "note slow_filter:a -1: 3 filters of a are slow | acme and 2 more. A slow filter is",
+            NULL);
         expect(SINK("'state': 'running', 'slow_filters': {'count': 1, 'endpoint': null}"),
-            "note slow_filter:a -1: The filter of a is slow | What is slow", "| - | -", NULL);
+            "note slow_filter:a -1: The filter of a is slow | A slow filter is", "| - | -", NULL);
 }
 
 Test(attention, names_receivers_in_trouble_and_those_that_no_relay_serves)
