@@ -30,6 +30,7 @@ VARIES = [
     (r"~?\b\d+(\.\d+)? ?(ms|s|m)\b", "SPAN"),
     (r"\b\d+(\.\d+)?/s", "RATE"),
     (r"\btransaction \d+", "transaction N"),
+    (r"\bversion \d+\.\d+", "version N"),
     (r"^ *\d+ (?=(mail|webhooks) )", "ID "),
     (r"[\w.-]+/\d+, since", "HOST/PID, since"),
     (r"-{3,}", "---"),

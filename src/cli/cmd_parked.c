@@ -227,14 +227,12 @@ const struct command parked_command = {
         "       and then delivers the events that waited behind them\n"
         "retry  has the relay try them at once instead of when they are due\n"
         "\n"
-        "An ID is the event's (courier.outbox.id), so it goes with --sink or --endpoint; of a "
-        "sink\n"
-        "with endpoints, --sink means all of them. skip and retry only mark the deliveries:\n"
-        "the relay that runs the sink acts on the marks, at once if it is up. They ask before they "
-        "do it by\n"
-        "filter or --all; without a terminal they need --yes. The role must be a member of\n"
-        "courier_relay. With neither --dsn nor -c the environment names the database (PGHOST,\n"
-        "PGUSER …).\n",
+        "An ID is the event's (courier.outbox.id), so it goes with --sink or --endpoint; for a\n"
+        "sink with endpoints, --sink means all of them. skip and retry only mark the deliveries:\n"
+        "the relay that runs the sink acts on the marks, at once if it is up. Both ask first if\n"
+        "they have a filter or --all; without a terminal they need --yes. The role must be a\n"
+        "member of courier_relay. With neither --dsn nor -c the environment names the database\n"
+        "(PGHOST, PGUSER …).\n",
     .subcommands =
         (const struct command *const[]){&list_command, &skip_command, &retry_command, NULL},
     .database = DATABASE,

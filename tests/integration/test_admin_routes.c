@@ -200,10 +200,10 @@ Test(admin_routes, refuse_what_they_do_not_understand)
         expect_refused("POST", "/api/sinks/out/pause", JSON_TYPE BEARER, "{\"reason\":\"a\\nb\"}",
             400, "one line");
         expect_refused("POST", "/api/dead/drop", JSON_TYPE BEARER, "{}", 400, "the body must name");
-        expect_refused(
-            "POST", "/api/dead/drop", JSON_TYPE BEARER, "{\"sink\":\"out\"}", 400, "the body must name");
-        expect_refused(
-            "POST", "/api/dead/drop", JSON_TYPE BEARER, "{\"ids\":[1,\"2\"]}", 400, "the body must name");
+        expect_refused("POST", "/api/dead/drop", JSON_TYPE BEARER, "{\"sink\":\"out\"}", 400,
+            "the body must name");
+        expect_refused("POST", "/api/dead/drop", JSON_TYPE BEARER, "{\"ids\":[1,\"2\"]}", 400,
+            "the body must name");
         expect_refused("GET", "/api/dead?limit=0", NULL, NULL, 400, "limit must be");
         free(huge);
 }
