@@ -62,14 +62,19 @@ void runner_destroy(struct runner *runner);
 /* The lane of a sink that has but one. */
 struct lane_policy runner_policy(const struct dispatcher *dispatcher);
 
-/* runner_pump() is called before the loop waits. */
+/* runner_pump() is called before the loop waits. Lanes without a backlog come first: all pages are
+ * read over one connection, and a few new events must not wait for a full page of another lane. */
 static inline void runner_wake(struct runner *runner)
 {
         struct work *work = runner->dispatcher->set->work;
 
-        if (list_is_empty(&runner->work_link))
-                list_push_back(&work->runners, &runner->work_link);
         work->is_pending = true;
+        if (!list_is_empty(&runner->work_link))
+                return;
+        if (lane_has_backlog(&runner->lane))
+                list_push_back(&work->runners, &runner->work_link);
+        else
+                list_push_front(&work->runners, &runner->work_link);
 }
 
 /* Asks the lane what it wants, and does it. */

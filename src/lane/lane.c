@@ -87,6 +87,11 @@ void lane_ring(struct lane *lane)
         lane->stream.is_rung = true;
 }
 
+bool lane_has_backlog(const struct lane *lane)
+{
+        return lane->stream.next_page.until != NULL;
+}
+
 void lane_ring_parked(struct lane *lane)
 {
         lane->parked.is_rung = true;

@@ -104,6 +104,9 @@ void lane_lose(struct lane *lane);
 /* There may be something new in the outbox. */
 void lane_ring(struct lane *lane);
 
+/* The difference that the lane reads has more pages. */
+bool lane_has_backlog(const struct lane *lane);
+
 /* Another session may have changed rows of courier.parked, or some may be due. */
 void lane_ring_parked(struct lane *lane);
 
