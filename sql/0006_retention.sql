@@ -104,7 +104,7 @@ CREATE FUNCTION courier.outbox_close_partitions() RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   had_xid boolean := pg_current_xact_id_if_assigned() IS NOT NULL;
-  -- What is full stays so: an id that was drawn again would come into a partition that is over.
+  -- What is full stays so: an id that was drawn again would come into an expired partition.
   last_id bigint  := courier.outbox_floor((SELECT max(upper) - 1 FROM courier.outbox_partition
                                            WHERE closed_xid IS NOT NULL));
 BEGIN
