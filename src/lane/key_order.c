@@ -251,12 +251,10 @@ bool key_order_is_behind_parking(const struct delivery *delivery)
 
 bool key_order_awaits_dead(const struct delivery *delivery)
 {
-        const struct delivery *before;
+        const struct delivery *before =
+            list_owner(delivery->chain_link.prev, struct delivery, chain_link);
 
-        if (key_order_is_first(delivery))
-                return false;
-        before = list_owner(delivery->chain_link.prev, struct delivery, chain_link);
-        return is_dead(before) && !before->verdict->is_sent &&
+        return !key_order_is_first(delivery) && is_dead(before) && !before->verdict->is_sent &&
                !list_is_empty(&before->verdict->link);
 }
 
