@@ -19,7 +19,7 @@ DO $$
 DECLARE
   role_name text;
 BEGIN
-  FOREACH role_name IN ARRAY ARRAY['courier_publisher', 'courier_relay'] LOOP
+  FOREACH role_name IN ARRAY ARRAY['courier_publisher', 'courier_relay', 'courier_attacher'] LOOP
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = role_name) THEN
       BEGIN
         EXECUTE pg_catalog.format('CREATE ROLE %I NOLOGIN', role_name);

@@ -23,6 +23,10 @@ extern const char sql_0003_schedule[];
 extern const char sql_0004_endpoints[];
 extern const char sql_0005_routing[];
 extern const char sql_0006_retention[];
+extern const char sql_0007_attach[];
+extern const char sql_0008_capture[];
+extern const char sql_0009_marks[];
+extern const char sql_0010_dedup[];
 
 const struct migration schema_migrations[] = {
     {1, "outbox", sql_0001_outbox},
@@ -31,6 +35,10 @@ const struct migration schema_migrations[] = {
     {4, "endpoints", sql_0004_endpoints},
     {5, "routing", sql_0005_routing},
     {6, "retention", sql_0006_retention},
+    {7, "attach", sql_0007_attach},
+    {8, "capture", sql_0008_capture},
+    {9, "marks", sql_0009_marks},
+    {10, "dedup", sql_0010_dedup},
     {0},
 };
 
@@ -246,7 +254,8 @@ bool schema_apply(struct blocking_conn *conn, const struct migration *migration,
  * let in. */
 static const char maker_sql[] =
     "WITH lacking (roles) AS (SELECT pg_catalog.to_regrole('courier_relay') IS NULL"
-    "   OR pg_catalog.to_regrole('courier_publisher') IS NULL),"
+    "   OR pg_catalog.to_regrole('courier_publisher') IS NULL"
+    "   OR pg_catalog.to_regrole('courier_attacher') IS NULL),"
     " owner (oid) AS (SELECT coalesce((SELECT nspowner FROM pg_catalog.pg_namespace"
     "   WHERE nspname = 'courier'), (SELECT datdba FROM pg_catalog.pg_database"
     "   WHERE datname = pg_catalog.current_database()))),"

@@ -163,8 +163,9 @@ Test(schema, is_left_out_whole_by_a_role_that_may_not_create_roles)
             "Ask an administrator: CREATE ROLE courier_publisher NOLOGIN\n");
         expect_value(connection, "SELECT to_regnamespace('courier') IS NULL", "t");
 
-        database_exec(
-            connection, "CREATE ROLE courier_publisher NOLOGIN; CREATE ROLE courier_relay NOLOGIN");
+        database_exec(connection,
+            "CREATE ROLE courier_publisher NOLOGIN; CREATE ROLE courier_relay NOLOGIN;"
+            "CREATE ROLE courier_attacher NOLOGIN");
         expect_run(MIGRATE("--dsn", owner_dsn), 0, "applied 0001_outbox\n", "");
         PQfinish(connection);
         free(owner_dsn);
