@@ -261,16 +261,21 @@ $$;
 COMMENT ON FUNCTION courier.unschedule(text)
   IS 'Removes a recurring event; false if there is none of that name';
 
--- One tick of one schedule. The event_id is made from the schedule and the time of the tick (a UUID of
--- version 8), so that a tick that was lost in a server crash comes again with the same event_id.
+-- The same UUID for the same bytes: of version 8 (RFC 9562), made of their SHA-256.
+CREATE FUNCTION courier.named_uuid(of bytea) RETURNS uuid
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT encode(set_byte(set_byte(id, 6, get_byte(id, 6) & 15 | 128), 8, get_byte(id, 8) & 63 | 128), 'hex')::uuid
+  FROM (SELECT substr(sha256(of), 1, 16) AS id) AS hash
+$$;
+COMMENT ON FUNCTION courier.named_uuid(bytea) IS 'The same UUID for the same bytes';
+
+-- One tick of one schedule. The event_id is made from the schedule and the time of the tick, so that a tick
+-- that was lost in a server crash comes again with the same event_id.
 CREATE FUNCTION courier.publish_tick(s courier.schedule, tick timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  id bytea := substr(sha256(uuid_send(s.id) || timestamptz_send(tick)), 1, 16);
 BEGIN
-  id := set_byte(set_byte(id, 6, get_byte(id, 6) & 15 | 128), 8, get_byte(id, 8) & 63 | 128);
   INSERT INTO courier.outbox (event_id, topic, key, type, payload, data, headers)
-  VALUES (encode(id, 'hex')::uuid, s.topic, s.key, s.type, s.payload, s.data,
+  VALUES (courier.named_uuid(uuid_send(s.id) || timestamptz_send(tick)), s.topic, s.key, s.type, s.payload, s.data,
           coalesce(s.headers, '{}') || jsonb_build_object(
             'schedule', s.name,
             'scheduled_for', regexp_replace(
@@ -344,7 +349,7 @@ CREATE TRIGGER ring_control
 
 -- A publisher may schedule what it may publish. Names are shared: it may replace and remove the
 -- schedules of other publishers, and read when they tick, but no payload.
-REVOKE ALL ON FUNCTION courier.time_zone_name(text), courier.ticks_around(courier.schedule, timestamptz),
+REVOKE ALL ON FUNCTION courier.named_uuid(bytea), courier.time_zone_name(text), courier.ticks_around(courier.schedule, timestamptz),
   courier.schedule(text, text, json, interval, time, text, text, text, jsonb, bytea, text, timestamptz, text[]),
   courier.unschedule(text), courier.publish_tick(courier.schedule, timestamptz), courier.tick() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION

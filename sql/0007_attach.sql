@@ -68,4 +68,1215 @@ COMMENT ON COLUMN courier.attachment.body_hash
   IS 'Of the definitions of its functions and triggers; another one: they were edited';
 COMMENT ON COLUMN courier.attachment.has_marks IS 'The relay marks or deletes its rows';
 
+-- A role that attaches sees all taps, and makes, changes and removes those of tables whose owner it is.
+CREATE FUNCTION courier.owns_tap(relation oid, created_by name) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(pg_has_role(current_user, coalesce((SELECT relowner FROM pg_class WHERE oid = relation),
+                                                     to_regrole(quote_ident(created_by))), 'MEMBER'), false)
+$$;
+COMMENT ON FUNCTION courier.owns_tap(oid, name) IS 'Whether the current role may act as the owner of a tap''s table';
+
+ALTER TABLE courier.attachment ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_read ON courier.attachment FOR SELECT USING (true);
+CREATE POLICY owners_insert ON courier.attachment FOR INSERT WITH CHECK (courier.owns_tap(relation, created_by));
+CREATE POLICY owners_update ON courier.attachment FOR UPDATE USING (courier.owns_tap(relation, created_by));
+CREATE POLICY owners_delete ON courier.attachment FOR DELETE USING (courier.owns_tap(relation, created_by));
+
+-- A running relay begins or ends to mark rows.
+CREATE TRIGGER ring_control AFTER INSERT OR UPDATE OR DELETE ON courier.attachment
+  FOR EACH STATEMENT EXECUTE FUNCTION courier.ring_control();
+
+-- What outbox tables look like. Each expression is SQL over the columns of a row; {{table}} stands for the
+-- name of the table, as a text. Expressions for type, headers and deliver_at are left out where a table lacks
+-- their columns. For tables of your own, many of a kind: INSERT INTO courier.layout.
+CREATE TABLE courier.layout (
+  name       text   NOT NULL,
+  needs      text[] NOT NULL,
+  topic      text   NOT NULL,
+  key        text,
+  type       text,
+  payload    text,
+  data       text,
+  headers    text,
+  event_id   text,
+  deliver_at text,
+  only_if    text,
+  done       text   NOT NULL DEFAULT 'keep',
+  done_set   text,
+  dead_set   text,
+  remark     text,
+
+  CONSTRAINT layout_pkey PRIMARY KEY (name),
+  CONSTRAINT name_must_be_of_small_letters_digits_dashes CHECK (name ~ '^[a-z][a-z0-9-]{0,47}$'),
+  CONSTRAINT one_of_payload_and_data_must_be_given CHECK (num_nonnulls(payload, data) = 1),
+  CONSTRAINT done_must_be_keep_mark_or_delete CHECK (done IN ('keep', 'mark', 'delete')),
+  CONSTRAINT mark_needs_done_set CHECK (done <> 'mark' OR done_set IS NOT NULL)
+);
+COMMENT ON TABLE courier.layout IS 'Presets for courier.attach(): which columns of an outbox table mean what';
+COMMENT ON COLUMN courier.layout.needs
+  IS 'The columns that tell such a table; of several layouts that fit, the one with the most';
+COMMENT ON COLUMN courier.layout.only_if IS 'Which rows are still to be published; NULL: all';
+COMMENT ON COLUMN courier.layout.done IS 'What becomes of delivered rows, unless courier.attach() is told otherwise';
+COMMENT ON COLUMN courier.layout.done_set IS 'What an UPDATE sets in the row of a delivered event';
+COMMENT ON COLUMN courier.layout.dead_set IS 'The same if a sink gave the event up; NULL: done_set';
+
+INSERT INTO courier.layout (name, needs, topic, key, type, payload, data, headers, event_id, deliver_at, only_if,
+                            done, done_set, dead_set, remark)
+VALUES
+  ('debezium', '{id,aggregatetype,aggregateid,type,payload}',
+   '''outbox.event.'' || aggregatetype', 'aggregateid', 'type', 'payload', NULL, NULL, 'id', NULL, NULL,
+   'keep', NULL, NULL, 'Debezium''s outbox event router, with topics as its default route names them'),
+  ('eventuate-tram', '{id,destination,headers,payload,published}',
+   'destination', 'courier.try_json(headers) ->> ''PARTITION_ID''', NULL, 'payload', NULL, 'headers', 'id', NULL,
+   'published = 0', 'mark', 'published = 1', NULL, 'Eventuate Tram, in place of its CDC service'),
+  ('pg-transactional-outbox',
+   '{id,aggregate_type,aggregate_id,message_type,segment,concurrency,payload,metadata,locked_until,processed_at,abandoned_at}',
+   'aggregate_type', 'CASE WHEN concurrency <> ''parallel'' THEN coalesce(segment, aggregate_id) END', 'message_type',
+   'payload', NULL, 'metadata', 'id', 'locked_until', 'processed_at IS NULL AND abandoned_at IS NULL',
+   'mark', 'processed_at = now()', 'abandoned_at = now()', 'In place of its polling or replication listener'),
+  ('watermill', '{offset,uuid,created_at,payload,metadata,transaction_id}',
+   'regexp_replace({{table}}, ''^watermill_'', '''')', NULL, NULL, 'payload', NULL, 'metadata', 'uuid', NULL, NULL,
+   'keep', NULL, NULL, 'It has a table for each topic: attach each'),
+  ('watermill-forwarder', '{offset,uuid,created_at,payload,metadata,transaction_id}',
+   'payload ->> ''destination_topic''', NULL, NULL, NULL, 'courier.try_base64(payload ->> ''payload'')',
+   'payload -> ''metadata''', 'payload ->> ''uuid''', NULL, NULL,
+   'keep', NULL, NULL, 'The topic of its forwarder: envelopes that name their topics. Give it by name'),
+  ('django-outbox-pattern', '{id,destination,body,version,status,retry,expires_at,headers}',
+   'destination', NULL, NULL, 'body', NULL, 'headers', 'id', NULL, 'status = 1',
+   'mark', 'status = 2', 'status = -1', 'In place of its command publish'),
+  ('sbmt-outbox', '{uuid,event_name,event_key,bucket,status,options,payload,errors_count}',
+   'event_name', 'event_key', NULL, NULL, 'payload', 'options -> ''headers''', 'uuid', NULL, 'status = 0',
+   'mark', 'status = 2, processed_at = now()', 'status = 1', 'In place of its worker'),
+  ('outboxer', '{id,status,messageable_type,messageable_id,queued_at}',
+   'messageable_type', 'messageable_id', NULL,
+   'json_build_object(''messageable_type'', messageable_type, ''messageable_id'', messageable_id)', NULL, NULL, NULL,
+   NULL, 'status = ''queued''', 'delete', NULL, NULL,
+   'In place of its publisher. The body is elsewhere: give payload => ''(SELECT body FROM public.events WHERE …)'''),
+  ('active-outbox', '{identifier,event,payload,aggregate,aggregate_identifier}',
+   'event', 'aggregate_identifier', 'event', 'payload', NULL, NULL, 'identifier', NULL, NULL,
+   'keep', NULL, NULL, 'It has no relay of its own'),
+  ('open-outbox', '{event_id,event_type,partition_key,payload,headers,status,attempts,available_at,delivered_at}',
+   'event_type', 'partition_key', 'event_type', NULL, 'payload', 'headers', 'event_id', 'available_at',
+   'status = ''PENDING''', 'mark', 'status = ''DELIVERED'', delivered_at = now()', 'status = ''DEAD''',
+   'In place of Open Outbox Relay'),
+  ('aggregate-sequence', '{id,aggregate_id,aggregate_type,payload,sequence_number,processed_at}',
+   'aggregate_type', 'aggregate_id', NULL, 'payload', NULL,
+   'jsonb_build_object(''source-id'', id, ''sequence-number'', sequence_number)', 'id', NULL, 'processed_at IS NULL',
+   'mark', 'processed_at = now()', NULL, NULL),
+  ('aggregate-published', '{id,aggregate_type,aggregate_id,event_type,payload,published_at}',
+   'event_type', 'aggregate_id', 'event_type', 'payload', NULL, 'headers', 'id', NULL, 'published_at IS NULL',
+   'mark', 'published_at = now()', NULL, NULL),
+  ('aggregate-published-once', '{id,aggregate_type,aggregate_id,event_type,payload,headers,dedup_key,published_at}',
+   'event_type', 'aggregate_id', 'event_type', 'payload', NULL,
+   'coalesce(headers, ''{}'') || jsonb_strip_nulls(jsonb_build_object(''dedup-key'', dedup_key))', 'id', NULL, 'published_at IS NULL',
+   'mark', 'published_at = now()', NULL, 'dedup_key goes along as the header dedup-key'),
+  ('aggregate-processed', '{id,aggregate_type,aggregate_id,event_type,payload,processed_at}',
+   'event_type', 'aggregate_id', 'event_type', 'payload', NULL, 'headers', 'id', NULL, 'processed_at IS NULL',
+   'mark', 'processed_at = now()', NULL, NULL),
+  ('message', '{id,topic,key,type,payload,headers}',
+   'topic', 'key', 'type', 'payload', NULL, 'headers', 'id', NULL, NULL,
+   'keep', NULL, NULL, 'Columns named like those of courier.outbox'),
+  ('message-delayed', '{id,topic,key,type,payload,headers,available_after}',
+   'topic', 'key', 'type', 'payload', NULL, 'headers', 'id', 'available_after', NULL,
+   'keep', NULL, NULL, 'The same, and not before available_after');
+
+-- Values made to fit: what courier.outbox would refuse must not make an INSERT fail that worked before. The
+-- planner inlines these where their argument is a plain column.
+CREATE FUNCTION courier.fit_topic(value text, otherwise text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN value <> '' AND pg_catalog.octet_length(value) <= 255 AND value !~ '[[:cntrl:]]' THEN value
+              WHEN value <> '' THEN pg_catalog.left(pg_catalog.regexp_replace(value, '[[:cntrl:]]', '_', 'g'),
+                CASE WHEN pg_catalog.octet_length(value) <= 255 THEN 255 ELSE 63 END)
+              ELSE otherwise END
+$$;
+COMMENT ON FUNCTION courier.fit_topic(text, text)
+  IS 'A topic that courier.outbox takes: control characters become _, too long ones are cut, empty ones replaced';
+
+CREATE FUNCTION courier.fit_key(value text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN value = '' THEN NULL
+              WHEN pg_catalog.octet_length(value) <= 1024 THEN value
+              ELSE pg_catalog.left(value, 200) || '#'
+                   || pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(value, 'UTF8')), 'hex') END
+$$;
+COMMENT ON FUNCTION courier.fit_key(text)
+  IS 'A key that courier.outbox takes: of one that is too long the beginning and a hash; an empty one is NULL';
+
+CREATE FUNCTION courier.fit_type(value text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN value = '' THEN NULL WHEN pg_catalog.octet_length(value) <= 255 THEN value
+              ELSE pg_catalog.left(value, 63) END
+$$;
+COMMENT ON FUNCTION courier.fit_type(text) IS 'A type that courier.outbox takes: cut if it is too long; an empty one is NULL';
+
+CREATE FUNCTION courier.fit_headers(value jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN pg_catalog.jsonb_typeof(value) = 'object' AND pg_catalog.pg_column_size(value) <= 16384 THEN value
+              WHEN pg_catalog.pg_column_size(value) > 16000 THEN '{"headers-dropped": "size"}'
+              WHEN pg_catalog.jsonb_typeof(value) <> 'null' THEN pg_catalog.jsonb_build_object('headers', value) END
+$$;
+COMMENT ON FUNCTION courier.fit_headers(jsonb)
+  IS 'Headers that courier.outbox takes: what is no object becomes a header; too large ones are dropped, and say so';
+
+CREATE FUNCTION courier.fit_headers(value text) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN courier.fit_headers(nullif(value, '')::jsonb);
+EXCEPTION
+  WHEN data_exception OR program_limit_exceeded THEN
+    RETURN '{"headers-dropped": "no JSON"}';
+END
+$$;
+COMMENT ON FUNCTION courier.fit_headers(text) IS 'The same of a text, which need not be JSON';
+
+-- An identity for an event of a row without a uuid: always the same for the same row of the same tap. A UUID
+-- of version 8 (RFC 9562).
+CREATE FUNCTION courier.fit_event_id(value text, tap text) RETURNS uuid
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN value ~* '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN value::uuid
+              WHEN value <> '' THEN courier.named_uuid(pg_catalog.convert_to(tap || ':' || value, 'UTF8')) END
+$$;
+COMMENT ON FUNCTION courier.fit_event_id(text, text)
+  IS 'The uuid that a text is, or one made of the text and the tap''s name; NULL: it is empty';
+
+-- For expressions: what is malformed must not make the INSERT fail.
+CREATE FUNCTION courier.try_json(value text) RETURNS json
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN value::json;
+EXCEPTION
+  WHEN data_exception OR program_limit_exceeded THEN
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION courier.try_json(text) IS 'The text as JSON; NULL: it is none';
+
+CREATE FUNCTION courier.try_base64(value text) RETURNS bytea
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN decode(value, 'base64');
+EXCEPTION
+  WHEN data_exception THEN
+    RETURN convert_to(value, 'UTF8');
+END
+$$;
+COMMENT ON FUNCTION courier.try_base64(text) IS 'The bytes of a text in base64; of another text its own';
+
+-- From here on: how a tap is made. courier.attach() and courier.capture() run as the role that calls them and
+-- make everything as the owner of the table; so PostgreSQL itself sees to the rights of that role, and
+-- expressions never run with those of another one.
+
+-- Refuses what cannot be attached or captured. The owner of the relation.
+CREATE FUNCTION courier.tap_owner(relation regclass, what text) RETURNS name
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  class  pg_class;
+  space  name;
+  owner  name;
+  reason text;
+BEGIN
+  IF relation IS NULL THEN
+    RAISE EXCEPTION '%: there is no table', what USING ERRCODE = 'null_value_not_allowed';
+  END IF;
+  SELECT * INTO class FROM pg_class WHERE oid = relation;
+  space := class.relnamespace::regnamespace::text;
+  owner := pg_get_userbyid(class.relowner);
+  reason := CASE
+    WHEN class.oid IS NULL THEN 'it does not exist'
+    WHEN class.relkind = 'v' THEN 'it is a view, whose rows no trigger sees; name the table behind it'
+    WHEN class.relkind = 'm' THEN 'it is a materialized view'
+    WHEN class.relkind = 'f' THEN 'it is a foreign table: its rows are written in another database'
+    WHEN class.relkind NOT IN ('r', 'p') THEN 'it is not a table'
+    WHEN class.relpersistence = 't' THEN 'it is a temporary table'
+    WHEN space IN ('courier', 'courier_tap', 'courier_inbox') THEN 'it belongs to pgcourier itself'
+    WHEN space IN ('pg_catalog', 'information_schema') OR space LIKE 'pg\_toast%' THEN 'it belongs to PostgreSQL itself'
+  END;
+  IF reason IS NOT NULL THEN
+    RAISE EXCEPTION '%: % cannot be used: %', what, relation, reason USING ERRCODE = 'wrong_object_type';
+  END IF;
+  IF NOT pg_has_role(current_user, class.relowner, 'MEMBER') THEN
+    RAISE EXCEPTION '%: % belongs to %, and % is not a member of that role', what, relation, owner, current_user
+      USING ERRCODE = 'insufficient_privilege', HINT = format('Connect as %s or as a superuser', owner);
+  END IF;
+  IF NOT (has_schema_privilege(owner, 'courier_tap', 'CREATE')
+          AND has_column_privilege(owner, 'courier.outbox', 'source', 'INSERT')) THEN
+    RAISE EXCEPTION '%: %, the owner of %, may not publish by taps', what, owner, relation
+      USING ERRCODE = 'insufficient_privilege',
+            HINT = format('As a superuser or the owner of schema courier: GRANT courier_attacher TO %I', owner);
+  END IF;
+  RETURN owner;
+END
+$$;
+COMMENT ON FUNCTION courier.tap_owner(regclass, text) IS 'The owner of a table; an error if it cannot be attached or captured';
+
+-- Becomes another role until the transaction or the caller's subtransaction ends, or until it is called with
+-- what it returned.
+CREATE FUNCTION courier.become(role name) RETURNS name
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  former name := current_setting('role');
+BEGIN
+  IF role <> former AND NOT (former = 'none' AND role = current_user) THEN
+    PERFORM set_config('role', role, true);
+  END IF;
+  RETURN former;
+END
+$$;
+COMMENT ON FUNCTION courier.become(name) IS 'Takes another role, and returns the former one';
+
+-- A free name for a tap: that of the table in small letters, or with its schema if that is taken.
+CREATE FUNCTION courier.tap_name(relation regclass, given text) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  class  pg_class;
+  short  text;
+  chosen text := given;
+BEGIN
+  SELECT * INTO class FROM pg_class WHERE oid = relation;
+  IF given IS NULL THEN
+    short := left(regexp_replace(lower(class.relname), '[^a-z0-9_]+', '_', 'g'), 44);
+    chosen := CASE WHEN short ~ '^[a-z_]' THEN short ELSE '_' || short END;
+    IF EXISTS (SELECT FROM courier.attachment AS a WHERE a.name = chosen) THEN
+      chosen := left(regexp_replace(lower(class.relnamespace::regnamespace::text), '[^a-z0-9_]+', '_', 'g')
+                     || '_' || short, 44);
+    END IF;
+    FOR n IN 2 .. 99 LOOP
+      EXIT WHEN NOT EXISTS (SELECT FROM courier.attachment AS a WHERE a.name = chosen);
+      chosen := left(short, 44) || '_' || n;
+    END LOOP;
+  ELSIF given !~ '^[a-z_][a-z0-9_]{0,47}$' THEN
+    RAISE EXCEPTION 'the name % is not 1 to 48 small letters, digits and underscores', quote_literal(given)
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'It names the functions of the tap in schema courier_tap';
+  ELSIF EXISTS (SELECT FROM courier.attachment AS a WHERE a.name = given) THEN
+    RAISE EXCEPTION 'there is a tap of the name % already', given
+      USING ERRCODE = 'duplicate_object', HINT = format('SELECT courier.detach(%L) removes it', given);
+  END IF;
+  RETURN chosen;
+END
+$$;
+COMMENT ON FUNCTION courier.tap_name(regclass, text) IS 'The given name of a tap, or one that is free';
+
+-- The type of an expression over the rows that `from_item` names; an error in PostgreSQL's words if it does
+-- not compile. The query has no row, so nothing is evaluated but constants.
+CREATE FUNCTION courier.tap_type(what text, field text, expression text, from_item text) RETURNS regtype
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  type regtype; -- a domain is judged by what it is made of
+BEGIN
+  EXECUTE format(E'SELECT pg_typeof((SELECT (%s\n) FROM %s LIMIT 0))', expression, from_item) INTO type;
+  WHILE EXISTS (SELECT FROM pg_type WHERE oid = type AND typtype = 'd') LOOP
+    type := (SELECT typbasetype FROM pg_type WHERE oid = type);
+  END LOOP;
+  RETURN type;
+EXCEPTION
+  WHEN others THEN
+    RAISE EXCEPTION '%: % does not compile: %', what, field, sqlerrm
+      USING ERRCODE = sqlstate, DETAIL = format('%s: %s', field, expression),
+            HINT = 'Write an SQL expression over the columns of one row. The search path is pg_catalog: '
+                   'name what is yours with its schema, as in public.f(x)';
+END
+$$;
+COMMENT ON FUNCTION courier.tap_type(text, text, text, text) IS 'The type of an expression of a tap; an error if it does not compile';
+
+-- The columns and values of a SET list, such as `status = 2, processed_at = now()`.
+CREATE FUNCTION courier.set_list(what text, given text)
+RETURNS TABLE (column_name text, value text, is_time boolean)
+LANGUAGE plpgsql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  depth integer := 0;
+  quote text;
+  part  text := '';
+  parts text[] := '{}';
+  c     text;
+BEGIN
+  FOREACH c IN ARRAY regexp_split_to_array(given, '') || ','::text LOOP
+    IF quote IS NOT NULL THEN
+      quote := nullif(quote, c);
+    ELSIF c IN ('''', '"') THEN
+      quote := c;
+    ELSIF c IN ('(', '[') THEN
+      depth := depth + 1;
+    ELSIF c IN (')', ']') THEN
+      depth := depth - 1;
+    ELSIF c = ',' AND depth = 0 THEN
+      parts := parts || part;
+      part := '';
+      CONTINUE;
+    END IF;
+    part := part || c;
+  END LOOP;
+  IF part <> '' THEN
+    parts := parts || part;
+  END IF;
+  FOREACH part IN ARRAY parts LOOP
+    IF part !~ '^\s*("[^"]+"|[A-Za-z_][A-Za-z0-9_$]*)\s*=[^=]' THEN
+      RAISE EXCEPTION '%: % is not a list of column = value', what, quote_literal(given)
+        USING ERRCODE = 'syntax_error', DETAIL = format('At: %s', btrim(part)),
+              HINT = 'Write it like the SET of an UPDATE: processed_at = now(), status = 2';
+    END IF;
+    column_name := (parse_ident(substring(part FROM '^\s*("[^"]+"|[A-Za-z_][A-Za-z0-9_$]*)')))[1];
+    value := btrim(substring(part FROM '^\s*(?:"[^"]+"|[A-Za-z_][A-Za-z0-9_$]*)\s*=(.*)$'), E' \t\n\r');
+    is_time := value ~* '^(now|clock_timestamp|statement_timestamp|transaction_timestamp)\s*\(\s*\)$'
+               OR value ~* '^(current_timestamp|localtimestamp)$';
+    RETURN NEXT;
+  END LOOP;
+END
+$$;
+COMMENT ON FUNCTION courier.set_list(text, text) IS 'The columns and values of the SET list of an UPDATE';
+
+-- Which rows are not marked yet, as a condition: a time is not set, another column is not what is to be set.
+-- NULL if that cannot be told.
+CREATE FUNCTION courier.unmarked_condition(done_set text, row_name text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT string_agg(CASE WHEN is_time THEN format('%s.%I IS NULL', row_name, column_name)
+                         ELSE format('%s.%I IS DISTINCT FROM (%s)', row_name, column_name, value) END, ' OR ')
+  FROM courier.set_list('done_set', done_set)
+  WHERE is_time OR value !~* ('\m' || column_name || '\M')
+$$;
+COMMENT ON FUNCTION courier.unmarked_condition(text, text) IS 'The condition that a row is not marked yet';
+
+-- The rows that a tap's query reads, by the name `new`. rows: the transition table of a statement trigger, NEW
+-- of a row trigger, or a table.
+CREATE FUNCTION courier.attach_from(a courier.attachment, rows text) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT rows || ' AS new' || coalesce(E'\n         CROSS JOIN LATERAL ' || (a.expressions ->> 'each'), '')
+$$;
+COMMENT ON FUNCTION courier.attach_from(courier.attachment, text) IS 'The FROM of the query of an attachment';
+
+-- The query that makes events of rows. Its subquery evaluates the mapping once for each row; around it values
+-- are made to fit. `OFFSET 0` keeps the planner from evaluating an expression twice.
+CREATE FUNCTION courier.attach_query(a courier.attachment, rows text, condition text, OUT columns text, OUT query text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  what     text := a.kind || ' ' || a.relation::text;
+  scanned  text := courier.attach_from(a, format('(SELECT * FROM %s LIMIT 0)', a.relation));
+  e        jsonb := a.expressions;
+  body     text := CASE WHEN e ? 'data' THEN 'data' ELSE 'payload' END;
+  type     regtype;
+  fit      jsonb := jsonb_build_object('topic', format('courier.fit_topic(event.topic, %L)', a.name));
+  list     text[] := '{topic}';
+  mapped   text[] := ARRAY[format('(%s)::text AS topic', e ->> 'topic')];
+  parsed   text := '';
+  field    text;
+BEGIN
+  PERFORM courier.tap_type(what, 'topic', e ->> 'topic', scanned);
+  FOREACH field IN ARRAY ARRAY['key', 'type'] LOOP
+    CONTINUE WHEN NOT e ? field;
+    PERFORM courier.tap_type(what, field, e ->> field, scanned);
+    mapped := mapped || format('(%s)::text AS %I', e ->> field, field);
+    fit := fit || jsonb_build_object(field, format('courier.fit_%s(event.%I)', field, field));
+    list := list || field;
+  END LOOP;
+
+  IF e ? 'event_id' THEN
+    type := courier.tap_type(what, 'event_id', e ->> 'event_id', scanned);
+    mapped := mapped || format(CASE type WHEN 'uuid'::regtype THEN '(%s) AS event_id' ELSE '(%s)::text AS event_id' END,
+                               e ->> 'event_id');
+    fit := fit || jsonb_build_object('event_id', CASE type
+      WHEN 'uuid'::regtype THEN 'coalesce(event.event_id, gen_random_uuid())'
+      ELSE format('coalesce(courier.fit_event_id(event.event_id, %L), gen_random_uuid())', a.name) END);
+    list := list || 'event_id'::text;
+  END IF;
+
+  type := courier.tap_type(what, body, e ->> body, scanned);
+  IF type = 'bytea'::regtype THEN
+    mapped := mapped || format('(%s) AS body', e ->> body);
+    fit := fit || '{"payload": "CASE WHEN event.body IS NULL THEN ''null''::json END", "data": "event.body"}';
+  ELSIF body = 'data' THEN
+    IF type NOT IN ('text'::regtype, 'varchar'::regtype, 'bpchar'::regtype) THEN
+      RAISE EXCEPTION '%: data is of type %, neither bytea nor text', what, type
+        USING ERRCODE = 'datatype_mismatch', HINT = 'Give JSON as payload';
+    END IF;
+    mapped := mapped || format('convert_to((%s)::text, ''UTF8'') AS body', e ->> body);
+    fit := fit || '{"payload": "CASE WHEN event.body IS NULL THEN ''null''::json END", "data": "event.body"}';
+  ELSIF type IN ('text'::regtype, 'varchar'::regtype, 'bpchar'::regtype, 'unknown'::regtype) THEN
+    -- A text need not be JSON; then its bytes are the body.
+    mapped := mapped || format('(%s)::text AS body', e ->> body);
+    parsed := E'\n  CROSS JOIN LATERAL (SELECT courier.try_json(event.body) AS payload OFFSET 0) AS parsed';
+    fit := fit || jsonb_build_object(
+      'payload', 'CASE WHEN event.body IS NULL THEN ''null''::json ELSE parsed.payload END',
+      'data', 'CASE WHEN parsed.payload IS NULL THEN convert_to(event.body, ''UTF8'') END');
+  ELSIF type = 'json'::regtype THEN
+    mapped := mapped || format('(%s) AS body', e ->> body);
+    fit := fit || '{"payload": "coalesce(event.body, ''null'')"}';
+  ELSE
+    mapped := mapped || format(CASE type WHEN 'jsonb'::regtype THEN '(%s)::json AS body' ELSE 'to_json(%s) AS body' END,
+                               e ->> body);
+    fit := fit || '{"payload": "coalesce(event.body, ''null'')"}';
+  END IF;
+  list := list || CASE WHEN fit ? 'data' THEN '{payload,data}' ELSE '{payload}' END::text[];
+
+  IF e ? 'headers' THEN
+    type := courier.tap_type(what, 'headers', e ->> 'headers', scanned);
+    IF type = 'jsonb'::regtype THEN
+      mapped := mapped || format('(%s) AS headers', e ->> 'headers');
+    ELSIF type IN ('json'::regtype, 'text'::regtype, 'varchar'::regtype, 'bpchar'::regtype, 'unknown'::regtype) THEN
+      mapped := mapped || format('(%s)::text AS headers', e ->> 'headers');
+    ELSE
+      RAISE EXCEPTION '%: headers are of type %, which is no JSON', what, type
+        USING ERRCODE = 'datatype_mismatch', HINT = 'Make an object of them: jsonb_build_object(''name'', value)';
+    END IF;
+    fit := fit || '{"headers": "courier.fit_headers(event.headers)"}';
+    list := list || 'headers'::text;
+  END IF;
+  IF e ? 'deliver_at' THEN
+    type := courier.tap_type(what, 'deliver_at', e ->> 'deliver_at', scanned);
+    IF type NOT IN ('timestamptz'::regtype, 'timestamp'::regtype, 'date'::regtype) THEN
+      RAISE EXCEPTION '%: deliver_at is of type %, which is no time', what, type USING ERRCODE = 'datatype_mismatch';
+    END IF;
+    mapped := mapped || format('(%s)::timestamptz AS deliver_at', e ->> 'deliver_at');
+    fit := fit || '{"deliver_at": "CASE WHEN event.deliver_at > statement_timestamp() THEN event.deliver_at END"}';
+    list := list || 'deliver_at'::text;
+  END IF;
+  IF cardinality(a.key_columns) > 0 THEN
+    mapped := mapped || (courier.tap_key(a.key_columns, 'new') || ' AS source_key');
+    fit := fit || '{"source_key": "event.source_key"}';
+    list := list || 'source_key'::text;
+  END IF;
+
+  columns := array_to_string(list || 'source'::text, ', ');
+  query := format(E'SELECT %s,\n         %s\n  FROM (\n    SELECT %s\n    FROM %s%s\n    OFFSET 0\n  ) AS event%s',
+    (SELECT string_agg(fit ->> c, E',\n         ' ORDER BY n) FROM unnest(list) WITH ORDINALITY AS l (c, n)),
+    a.id, array_to_string(mapped, E',\n           '), courier.attach_from(a, rows),
+    coalesce(E'\n    WHERE ' || condition, ''), parsed);
+END
+$$;
+COMMENT ON FUNCTION courier.attach_query(courier.attachment, text, text)
+  IS 'The query that makes events of the rows of an attached table, and their columns in courier.outbox';
+
+-- The primary key of a row as text.
+CREATE FUNCTION courier.tap_key(columns text[], row_name text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE WHEN cardinality(columns) = 1 THEN format('%s.%I::text', row_name, columns[1])
+              ELSE 'json_build_array(' || string_agg(format('%s.%I::text', row_name, c), ', ' ORDER BY n) || ')::text' END
+  FROM unnest(columns) WITH ORDINALITY AS list (c, n)
+$$;
+COMMENT ON FUNCTION courier.tap_key(text[], text) IS 'courier.outbox.source_key of a row, as an expression';
+
+-- The columns of the primary key, or of a unique index on columns that are never NULL; empty if there is none.
+CREATE FUNCTION courier.tap_key_columns(relation regclass) RETURNS text[]
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce((
+    SELECT key.columns
+    FROM pg_index AS i,
+         LATERAL (SELECT array_agg(attname::text ORDER BY n) AS columns, bool_and(attnotnull) AS are_not_null
+                  FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS list (attnum, n)
+                  JOIN pg_attribute USING (attnum)
+                  WHERE attrelid = i.indrelid AND n <= i.indnkeyatts) AS key
+    WHERE i.indrelid = relation AND i.indisunique AND i.indimmediate AND i.indisvalid
+      AND i.indpred IS NULL AND i.indexprs IS NULL AND key.are_not_null
+    ORDER BY i.indisprimary DESC, i.indnkeyatts, i.indexrelid LIMIT 1), '{}')
+$$;
+COMMENT ON FUNCTION courier.tap_key_columns(regclass) IS 'The columns that tell a row of a table from all others';
+
+-- What a mapping needs to look the same whatever the session's settings are. One that names columns only,
+-- whose types have one text form, needs nothing: each setting costs a microsecond a statement.
+CREATE FUNCTION courier.attach_settings(a courier.attachment) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT 'SET search_path = pg_catalog, pg_temp' || CASE WHEN bool_and(coalesce(is_plain, false)) THEN '' ELSE
+         ' SET timezone = ''UTC'' SET datestyle = ''ISO, YMD'' SET intervalstyle = ''iso_8601'''
+         ' SET bytea_output = ''hex'' SET extra_float_digits = 1' END
+  FROM (SELECT value FROM jsonb_each_text(a.expressions)
+        WHERE key IN ('topic', 'key', 'type', 'payload', 'headers', 'event_id')
+        UNION ALL SELECT quote_ident(c) FROM unnest(a.key_columns) AS c) AS used
+  LEFT JOIN LATERAL (
+    SELECT format_type(atttypid, NULL) IN ('uuid', 'text', 'character varying', 'character', 'json', 'jsonb',
+                                           'smallint', 'integer', 'bigint', 'numeric', 'boolean', 'bytea') AS is_plain
+    FROM pg_attribute WHERE attrelid = a.relation AND attnum > 0 AND NOT attisdropped
+      AND (attname = used.value OR quote_ident(attname) = used.value)) AS col ON true
+$$;
+COMMENT ON FUNCTION courier.attach_settings(courier.attachment) IS 'The SET clauses of the functions of an attachment';
+
+
+-- Which rows are published. With done_when 'taken' a trigger has set the mark before: a condition that names it
+-- would always fail, and only a time that is older than the statement can be the application's own. While the
+-- clock of the session's zone is set back, times without a zone cannot be compared; then the row is new.
+CREATE FUNCTION courier.attach_condition(a courier.attachment) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  WITH marks AS (
+    SELECT column_name, is_time FROM courier.set_list('done_set', a.expressions ->> 'done_set')
+    WHERE a.done_when = 'taken'
+  )
+  SELECT nullif(concat_ws(E'\n      AND ',
+    (SELECT '(' || (a.expressions ->> 'only_if') || ')'
+     WHERE NOT EXISTS (SELECT FROM marks WHERE a.expressions ->> 'only_if' ~ ('\m' || column_name || '\M'))),
+    (SELECT string_agg(format('(new.%1$I >= statement_timestamp()::%2$s OR'
+                              ' extract(timezone FROM statement_timestamp()) <> extract(timezone FROM clock_timestamp()))',
+                              column_name, format_type(atttypid, NULL)), E'\n      AND ')
+     FROM marks JOIN pg_attribute ON attrelid = a.relation AND attname = column_name WHERE is_time)), '')
+$$;
+COMMENT ON FUNCTION courier.attach_condition(courier.attachment) IS 'Which rows of an attached table are published';
+
+-- One generated function, as statements: it belongs to the current role, and PUBLIC may not call it.
+CREATE FUNCTION courier.tap_function(name text, suffix text, arguments text, returns text, settings text, body text)
+RETURNS text[]
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT ARRAY[
+    format(E'CREATE OR REPLACE FUNCTION courier_tap.%I%s RETURNS %s\nLANGUAGE plpgsql SECURITY DEFINER %s AS %L',
+           name || '_' || suffix, arguments, returns, settings,
+           format(E'\n-- Made for the tap %s. To be read, not edited: courier.recompile(%L) makes it anew.\n%s', name, name, body)),
+    format('REVOKE ALL ON FUNCTION courier_tap.%I%s FROM PUBLIC', name || '_' || suffix,
+           regexp_replace(arguments, '\w+ (\w+\[?\]?)', '\1', 'g'))]
+$$;
+COMMENT ON FUNCTION courier.tap_function(text, text, text, text, text, text)
+  IS 'The statements that make one function of a tap';
+
+-- The trigger that feeds the outbox when rows are inserted (or updated), and what it calls.
+CREATE FUNCTION courier.attach_feed(a courier.attachment) RETURNS text[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  is_row boolean := a.level = 'row';
+  made   text[] := '{}';
+  op     text;
+  feed   record;
+BEGIN
+  feed := courier.attach_query(a, CASE WHEN is_row THEN '(SELECT NEW.*)' ELSE 'new_rows' END, courier.attach_condition(a));
+  FOREACH op IN ARRAY a.ops LOOP
+    made := made || courier.tap_function(a.name, op, '()', 'trigger', courier.attach_settings(a),
+      format(E'#variable_conflict use_column\nBEGIN\n  INSERT INTO courier.outbox (%s)\n  %s;\n  RETURN NULL;\nEND\n',
+             feed.columns, feed.query));
+    made := made || format('CREATE OR REPLACE TRIGGER %I AFTER %s ON %s %s EXECUTE FUNCTION courier_tap.%I()',
+      'courier_' || a.name || '_' || op, upper(op), a.relation,
+      CASE WHEN is_row THEN 'FOR EACH ROW' ELSE 'REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT' END,
+      a.name || '_' || op);
+  END LOOP;
+  RETURN made;
+END
+$$;
+COMMENT ON FUNCTION courier.attach_feed(courier.attachment) IS 'The statements that make the triggers of an attachment';
+
+-- With done_when 'taken': the trigger that marks a row before it is inserted, so that a relay inside the
+-- application finds nothing to send.
+CREATE FUNCTION courier.attach_take(a courier.attachment) RETURNS text[]
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+  SELECT courier.tap_function(a.name, 'take', '()', 'trigger', courier.attach_settings(a),
+    format(E'#variable_conflict use_column\nBEGIN\n  IF (SELECT %s FROM (SELECT NEW.*) AS new) THEN\n%s  END IF;\n  RETURN NEW;\nEND\n',
+      coalesce(a.expressions ->> 'only_if', 'true'),
+      string_agg(CASE WHEN is_time THEN format(E'    NEW.%I := clock_timestamp();\n', column_name)
+                      ELSE format(E'    NEW.%I := (SELECT %s FROM (SELECT NEW.*) AS new);\n', column_name, value) END, '')))
+    || format('CREATE OR REPLACE TRIGGER %I BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION courier_tap.%I()',
+              'courier_' || a.name || '_take', a.relation, a.name || '_take')
+  FROM courier.set_list('done_set', a.expressions ->> 'done_set')
+$$;
+COMMENT ON FUNCTION courier.attach_take(courier.attachment) IS 'The statements that make the trigger of done_when ''taken''';
+
+-- For the relay: what marks or deletes the rows of delivered events. It leaves alone what another session has
+-- locked, and returns the keys of those rows.
+CREATE FUNCTION courier.attach_mark(a courier.attachment) RETURNS text[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  is_delete boolean := a.done = 'delete';
+  matches   text := (SELECT string_agg(format('row.%I = %s::%s', attname,
+                       CASE WHEN cardinality(a.key_columns) = 1 THEN 'asked.source_key'
+                            ELSE format('(asked.source_key::json ->> %s)', n - 1) END,
+                       format_type(atttypid, NULL)), ' AND ' ORDER BY n)
+                     FROM unnest(a.key_columns) WITH ORDINALITY AS key (name, n)
+                     JOIN pg_attribute ON attrelid = a.relation AND attname = key.name);
+  change    text;
+  parts     text := '';
+  is_dead   text;
+  unmarked  text;
+  set_list  text;
+BEGIN
+  FOREACH is_dead IN ARRAY CASE WHEN a.expressions ? 'dead_set' THEN '{false,true}' ELSE '{any}' END::text[] LOOP
+    set_list := a.expressions ->> CASE WHEN is_dead = 'true' THEN 'dead_set' ELSE 'done_set' END;
+    unmarked := CASE WHEN NOT is_delete THEN courier.unmarked_condition(a.expressions ->> 'done_set', 'row') END;
+    IF is_dead <> 'any' AND NOT is_delete THEN -- neither mark may follow the other
+      unmarked := concat_ws(') AND (', unmarked, courier.unmarked_condition(a.expressions ->> 'dead_set', 'row'));
+    END IF;
+    change := CASE WHEN is_delete THEN format('DELETE FROM %s AS row USING', a.relation)
+                   ELSE format('UPDATE %s AS row SET %s FROM', a.relation, set_list) END;
+    parts := parts || format(CASE is_dead WHEN 'true' THEN E'\n  IF true = ANY (%7$I.are_dead) THEN' ELSE '' END || $body$
+  tap.free := ARRAY(
+    SELECT asked.source_key
+    FROM unnest(%7$I.keys, %7$I.are_dead) AS asked (source_key, is_dead)
+    JOIN %1$s AS row ON %2$s
+    WHERE %3$s%4$s
+    FOR %5$s OF row SKIP LOCKED);
+  %6$s unnest(tap.free) AS asked (source_key)
+  WHERE %2$s;
+  IF cardinality(tap.free) < cardinality(%7$I.keys) THEN
+    tap.locked := tap.locked || ARRAY(
+      SELECT asked.source_key
+      FROM unnest(%7$I.keys, %7$I.are_dead) AS asked (source_key, is_dead)
+      JOIN %1$s AS row ON %2$s
+      WHERE %3$s%4$s AND asked.source_key <> ALL (tap.free));
+  END IF;
+$body$ || CASE is_dead WHEN 'true' THEN E'  END IF;\n' ELSE '' END, a.relation, matches,
+      CASE is_dead WHEN 'any' THEN 'true' WHEN 'true' THEN 'asked.is_dead' ELSE 'NOT asked.is_dead' END,
+      coalesce(' AND (' || unmarked || ')', ''), CASE WHEN is_delete THEN 'UPDATE' ELSE 'NO KEY UPDATE' END, change, a.name || '_mark');
+  END LOOP;
+  RETURN courier.tap_function(a.name, 'mark', '(keys text[], are_dead boolean[])', 'text[]', courier.attach_settings(a),
+      format(E'#variable_conflict use_column\n<<tap>>\nDECLARE\n  free   text[];\n  locked text[] := ''{}'';\nBEGIN%s  RETURN tap.locked;\nEND\n', parts))
+    || format('GRANT EXECUTE ON FUNCTION courier_tap.%I(text[], boolean[]) TO courier_relay', a.name || '_mark');
+END
+$$;
+COMMENT ON FUNCTION courier.attach_mark(courier.attachment) IS 'The statements that make the function that marks rows';
+
+-- What tells, in the role of the table's owner and without a row, whether the queries of a tap still compile.
+CREATE FUNCTION courier.attach_check(a courier.attachment) RETURNS text[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  none  text := format('(SELECT * FROM %s LIMIT 0)', a.relation);
+  feed  record;
+  marks text;
+BEGIN
+  feed := courier.attach_query(a, none, courier.attach_condition(a));
+  SELECT string_agg(format(E'  PERFORM row.%I, %s FROM %s AS row;\n', column_name, value, none), '') INTO marks
+  FROM (SELECT * FROM courier.set_list('done_set', a.expressions ->> 'done_set')
+        UNION ALL SELECT * FROM courier.set_list('dead_set', a.expressions ->> 'dead_set')) AS list;
+  RETURN courier.tap_function(a.name, 'check', '()', 'void', courier.attach_settings(a),
+      format(E'#variable_conflict use_column\nBEGIN\n  PERFORM * FROM (%s) AS events;\n%sEND\n', feed.query, coalesce(marks, '')))
+    || format('GRANT EXECUTE ON FUNCTION courier_tap.%I() TO courier_relay, courier_attacher', a.name || '_check');
+END
+$$;
+COMMENT ON FUNCTION courier.attach_check(courier.attachment) IS 'The statements that make the function that compiles a tap';
+
+CREATE FUNCTION courier.attach_statements(a courier.attachment) RETURNS text[]
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+  SELECT courier.attach_feed(a)
+         || CASE WHEN a.done_when = 'taken' THEN courier.attach_take(a) ELSE '{}' END
+         || CASE WHEN a.has_marks THEN courier.attach_mark(a) ELSE '{}' END
+         || courier.attach_check(a)
+$$;
+COMMENT ON FUNCTION courier.attach_statements(courier.attachment) IS 'All statements that make an attachment';
+
+-- The names of the triggers that a tap should have.
+CREATE FUNCTION courier.tap_triggers(a courier.attachment) RETURNS text[]
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT array_agg('courier_' || a.name || '_' || suffix ORDER BY suffix)
+  FROM unnest(a.ops || CASE WHEN a.done_when = 'taken' THEN '{take}' ELSE '{}' END::text[]) AS suffix
+$$;
+COMMENT ON FUNCTION courier.tap_triggers(courier.attachment) IS 'The names of the triggers of a tap';
+
+-- The functions of a tap, as far as they are there.
+CREATE FUNCTION courier.tap_functions(a courier.attachment) RETURNS SETOF regprocedure
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT oid::regprocedure FROM pg_proc
+  WHERE pronamespace = 'courier_tap'::regnamespace
+    AND proname = ANY (ARRAY(SELECT a.name || '_' || suffix
+                             FROM unnest('{insert,update,delete,truncate,take,mark,check}'::text[]) AS suffix))
+  ORDER BY proname
+$$;
+COMMENT ON FUNCTION courier.tap_functions(courier.attachment) IS 'The generated functions of a tap';
+
+CREATE FUNCTION courier.tap_hash(a courier.attachment) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT encode(sha256(convert_to(concat(
+    (SELECT string_agg(concat_ws(E'\n', proname, prosrc, prosecdef, proconfig), E'\n' ORDER BY proname)
+     FROM pg_proc WHERE oid IN (SELECT * FROM courier.tap_functions(a))),
+    (SELECT string_agg(concat_ws(E'\n', tgname, tgfoid::regproc, tgtype, tgqual IS NULL, tgnewtable, tgoldtable), E'\n'
+                       ORDER BY tgname)
+     FROM pg_trigger WHERE tgrelid = a.relation AND tgname = ANY (courier.tap_triggers(a)))), 'UTF8')), 'hex')
+$$;
+COMMENT ON FUNCTION courier.tap_hash(courier.attachment) IS 'Of what a tap consists of: another one if it was edited';
+
+-- Makes the functions and triggers of a tap, in the current role, and notes what they are.
+CREATE FUNCTION courier.tap_make(a courier.attachment) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  statements text[];
+  statement  text;
+BEGIN
+  EXECUTE format('SELECT courier.%I($1)', a.kind || '_statements') INTO statements USING a;
+  FOREACH statement IN ARRAY statements LOOP
+    EXECUTE statement;
+  END LOOP;
+  UPDATE courier.attachment AS made SET body_hash = courier.tap_hash(made) WHERE made.id = a.id;
+END
+$$;
+COMMENT ON FUNCTION courier.tap_make(courier.attachment) IS 'Makes the functions and triggers of a tap';
+
+-- Takes the lock that CREATE TRIGGER needs, or gives up: writers queue behind a lock that is waited for.
+CREATE FUNCTION courier.tap_lock(relation regclass, mode text, at_most interval, what text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  former text := current_setting('lock_timeout');
+BEGIN
+  IF at_most IS NULL OR at_most NOT BETWEEN '1 ms' AND '1 day' THEN
+    RAISE EXCEPTION '%: lock_timeout is %, which is not between 1 ms and 1 day', what, quote_nullable(at_most::text)
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  PERFORM set_config('lock_timeout', ceil(extract(epoch FROM at_most) * 1000)::text, true);
+  EXECUTE format('LOCK TABLE %s IN %s MODE', relation, mode);
+  PERFORM set_config('lock_timeout', former, true);
+EXCEPTION
+  WHEN lock_not_available THEN
+    RAISE EXCEPTION '%: other sessions use %, so that no trigger can be made or dropped; gave up after %', what, relation, at_most
+      USING ERRCODE = 'lock_not_available',
+            HINT = 'Nothing was changed. Try again, at a quieter time, or with a longer lock_timeout: writers wait meanwhile';
+END
+$$;
+COMMENT ON FUNCTION courier.tap_lock(regclass, text, interval, text) IS 'Locks a table for a change of its triggers, or gives up';
+
+-- The layout of a table, by its columns; NULL: none fits.
+CREATE FUNCTION courier.detect_layout(relation regclass) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT name FROM courier.layout
+  WHERE needs <@ ARRAY(SELECT attname::text FROM pg_attribute
+                       WHERE attrelid = relation AND attnum > 0 AND NOT attisdropped)
+  ORDER BY cardinality(needs) DESC, name LIMIT 1
+$$;
+COMMENT ON FUNCTION courier.detect_layout(regclass) IS 'The layout that fits the columns of a table; NULL: none';
+
+-- By what existing rows are ordered: a number that rows draw, or the time at which they were made.
+CREATE FUNCTION courier.tap_order(relation regclass) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce((
+    SELECT quote_ident(attname) || ', ctid'
+    FROM pg_attribute AS a
+    LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    WHERE attrelid = relation AND attnum > 0 AND NOT attisdropped
+      AND (attidentity <> '' OR pg_get_expr(adbin, adrelid) LIKE 'nextval(%'
+           OR atttypid IN ('timestamptz'::regtype, 'timestamp'::regtype)
+              AND attname ~* '(creat|insert|enqueue|queued|occur|added)')
+    ORDER BY atttypid IN ('timestamptz'::regtype, 'timestamp'::regtype), attnum LIMIT 1), 'ctid')
+$$;
+COMMENT ON FUNCTION courier.tap_order(regclass) IS 'The ORDER BY of the rows that a table has already';
+
+-- The mapping of an attachment: what was given, and else what the layout says. Of a layout, what the table
+-- lacks the columns for is left out.
+CREATE FUNCTION courier.attach_mapping(relation regclass, what text, layout text, given jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  class  pg_class;
+  known  courier.layout;
+  e      jsonb := '{}';
+  field  text;
+  lacks  text;
+BEGIN
+  SELECT * INTO class FROM pg_class WHERE oid = relation;
+  IF layout IS NOT NULL THEN
+    SELECT * INTO known FROM courier.layout AS l WHERE l.name = layout;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION '%: there is no layout %', what, quote_literal(layout)
+        USING ERRCODE = 'invalid_parameter_value',
+              DETAIL = 'There are: ' || (SELECT string_agg(l.name, ', ' ORDER BY l.name) FROM courier.layout AS l),
+              HINT = 'SELECT * FROM courier.layout, or give topic, and payload or data';
+    END IF;
+    SELECT string_agg(c, ', ') INTO lacks FROM unnest(known.needs) AS c
+    WHERE NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = relation AND attnum > 0 AND NOT attisdropped AND attname = c);
+    IF lacks IS NOT NULL THEN
+      RAISE EXCEPTION '%: layout % needs columns that the table lacks: %', what, layout, lacks
+        USING ERRCODE = 'undefined_column', HINT = format('SELECT courier.detect_layout(%L)', relation);
+    END IF;
+    e := jsonb_strip_nulls(to_jsonb(known)) - '{name,needs,done,remark}'::text[];
+    FOREACH field IN ARRAY '{type,headers,event_id,deliver_at}'::text[] LOOP
+      BEGIN
+        IF e ? field AND NOT given ? field THEN
+          PERFORM courier.tap_type(what, field, e ->> field, format('(SELECT * FROM %s LIMIT 0) AS new', relation));
+        END IF;
+      EXCEPTION
+        WHEN undefined_column THEN
+          e := e - field;
+      END;
+    END LOOP;
+  END IF;
+  IF given ?| '{payload,data}' THEN
+    e := e - '{payload,data}'::text[];
+  END IF;
+  e := e || given;
+  IF NOT e ? 'topic' OR (e ? 'payload') = (e ? 'data') THEN
+    RAISE EXCEPTION '%: %', what, CASE
+        WHEN NOT e ? 'topic' AND layout IS NULL AND NOT e ?| '{payload,data}'
+          THEN 'its columns fit no layout, and no mapping is given'
+        WHEN NOT e ? 'topic' THEN 'no topic is given'
+        WHEN e ? 'data' THEN 'payload and data are given, and an event has one body'
+        ELSE 'neither payload nor data is given' END
+      USING ERRCODE = 'invalid_parameter_value',
+            DETAIL = 'Its columns: ' || (SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute
+                                         WHERE attrelid = relation AND attnum > 0 AND NOT attisdropped),
+            HINT = 'Name a layout (SELECT * FROM courier.layout), or give expressions over these columns: '
+                   'topic => ''aggregate_type'', payload => ''body''';
+  END IF;
+  -- {{table}} is the table's name, as a text.
+  SELECT jsonb_object_agg(key, replace(value, '{{table}}', quote_literal(class.relname))) INTO e FROM jsonb_each_text(e);
+  RETURN e;
+END
+$$;
+COMMENT ON FUNCTION courier.attach_mapping(regclass, text, text, jsonb) IS 'The expressions of an attachment';
+
+-- Publishes the rows that are there already and are still to be published; how many. They must not be sent by
+-- the application's own relay as well: with done_when 'taken' they are marked at once.
+CREATE FUNCTION courier.attach_existing(a courier.attachment) RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  pending text := coalesce(a.expressions ->> 'only_if', courier.unmarked_condition(a.expressions ->> 'done_set', 'new'));
+  feed    record;
+  n       bigint;
+BEGIN
+  feed := courier.attach_query(a, format('(SELECT * FROM %s ORDER BY %s)', a.relation, courier.tap_order(a.relation)), pending);
+  EXECUTE format('INSERT INTO courier.outbox (%s) %s', feed.columns, feed.query);
+  GET DIAGNOSTICS n = ROW_COUNT;
+  IF a.done_when = 'taken' THEN
+    EXECUTE format('UPDATE %s AS new SET %s%s', a.relation, a.expressions ->> 'done_set', coalesce(' WHERE ' || pending, ''));
+  END IF;
+  RETURN n;
+END
+$$;
+COMMENT ON FUNCTION courier.attach_existing(courier.attachment) IS 'Publishes the rows that an attached table has already';
+
+-- Attaches an outbox table that an application has already: from the commit on, each row that is inserted is
+-- an event, in the same transaction. The application goes on as before. Returns the name of the tap.
+--
+--   SELECT courier.attach('public.outbox');
+--   SELECT courier.attach('public.outbox_messages', topic => '''shop.'' || topic', payload => 'payload', key => 'key');
+--
+--   relation     an ordinary or a partitioned table; the caller may act as its owner, and that owner is a member
+--                of courier_attacher. Expressions run with that owner's rights
+--   layout       a name of courier.layout; by default the one that fits the columns
+--   name         of the tap: small letters, digits, underscores; by default from that of the table
+--   topic, key, type, payload, data, headers, event_id, deliver_at
+--                what an event is made of, as SQL expressions over the columns of a row; they replace those of
+--                the layout. payload is JSON, or a text (sent as bytes if it is no JSON), or bytes; data is
+--                bytes; event_id is a uuid, or something a uuid is made of. What would not fit courier.outbox
+--                is made to fit: no INSERT fails that did not fail before
+--   only_if      a condition: other rows are no events
+--   each         a FROM item that makes several rows of one, such as jsonb_array_elements(operations) AS op
+--   ops          {insert}, or {insert,update} if an UPDATE publishes, too
+--   done         keep the rows; mark them, by done_set; or delete them. By default as the layout says
+--   done_set     the SET list of the mark, such as 'processed_at = now()'
+--   dead_set     the same for an event that a sink gave up; by default done_set
+--   done_when    'delivered': when all sinks that take the event have passed it; 'taken': within the INSERT, so
+--                that a relay inside the application finds nothing to send
+--   done_after   the sinks that count for 'delivered'; by default all that take the event
+--   existing     'skip': rows that are there already are no events; 'publish': those that meet only_if are,
+--                with none missing and none twice, however many sessions write meanwhile
+--   lock_timeout how long to wait for writers, who wait meanwhile; then it fails, and nothing is changed
+--
+-- Errors: wrong_object_type, insufficient_privilege, lock_not_available, invalid_parameter_value, and those of
+-- an expression that does not compile.
+CREATE FUNCTION courier.attach(
+  relation     regclass,
+  layout       text     DEFAULT NULL,
+  name         text     DEFAULT NULL,
+  topic        text     DEFAULT NULL,
+  key          text     DEFAULT NULL,
+  type         text     DEFAULT NULL,
+  payload      text     DEFAULT NULL,
+  data         text     DEFAULT NULL,
+  headers      text     DEFAULT NULL,
+  event_id     text     DEFAULT NULL,
+  deliver_at   text     DEFAULT NULL,
+  only_if      text     DEFAULT NULL,
+  each         text     DEFAULT NULL,
+  ops          text[]   DEFAULT '{insert}',
+  done         text     DEFAULT NULL,
+  done_set     text     DEFAULT NULL,
+  dead_set     text     DEFAULT NULL,
+  done_when    text     DEFAULT 'delivered',
+  done_after   text[]   DEFAULT NULL,
+  existing     text     DEFAULT 'skip',
+  lock_timeout interval DEFAULT '2 s'
+) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+  what    text := 'attach ' || coalesce(relation::text, 'NULL');
+  owner   name := courier.tap_owner(relation, what);
+  former  name;
+  a       courier.attachment;
+  class   pg_class;
+  marked  text;
+  unknown text;
+  n       bigint;
+BEGIN
+  SELECT * INTO class FROM pg_class AS c WHERE c.oid = relation;
+  IF EXISTS (SELECT FROM courier.attachment AS other WHERE other.relation = attach.relation AND other.kind = 'attach') THEN
+    RAISE EXCEPTION '%: it is attached already, as %', what,
+        (SELECT other.name FROM courier.attachment AS other WHERE other.relation = attach.relation AND other.kind = 'attach')
+      USING ERRCODE = 'duplicate_object', HINT = 'To change it, detach it first, in the same transaction: SELECT courier.detach(NAME)';
+  ELSIF existing IS NULL OR existing NOT IN ('skip', 'publish') THEN
+    RAISE EXCEPTION '%: existing is %, neither skip nor publish', what, quote_nullable(existing) USING ERRCODE = 'invalid_parameter_value';
+  ELSIF existing = 'publish' AND current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION '%: existing rows can only be published in isolation level read committed', what
+      USING ERRCODE = 'invalid_transaction_state', HINT = 'Begin the transaction with: BEGIN ISOLATION LEVEL READ COMMITTED';
+  ELSIF ops IS NULL OR NOT 'insert' = ANY (ops) OR NOT ops <@ '{insert,update}' THEN
+    RAISE EXCEPTION '%: ops are %, neither {insert} nor {insert,update}', what, ops USING ERRCODE = 'invalid_parameter_value';
+  ELSIF done NOT IN ('keep', 'mark', 'delete') THEN
+    RAISE EXCEPTION '%: done is %, none of keep, mark and delete', what, quote_literal(done) USING ERRCODE = 'invalid_parameter_value';
+  ELSIF done_when IS NULL OR done_when NOT IN ('delivered', 'taken') THEN
+    RAISE EXCEPTION '%: done_when is %, neither delivered nor taken', what, quote_nullable(done_when)
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+
+  former := courier.become(owner);
+  IF layout IS NULL AND (topic IS NULL OR num_nonnulls(payload, data) = 0) THEN
+    layout := courier.detect_layout(relation);
+  END IF;
+  a.expressions := courier.attach_mapping(relation, what, layout, jsonb_strip_nulls(jsonb_build_object(
+    'topic', topic, 'key', key, 'type', type, 'payload', payload, 'data', data, 'headers', headers,
+    'event_id', event_id, 'deliver_at', deliver_at, 'only_if', only_if, 'each', each,
+    'done_set', done_set, 'dead_set', dead_set)));
+  a.done := coalesce(done, CASE WHEN done_when = 'taken' OR done_set IS NOT NULL THEN 'mark' END,
+                     (SELECT l.done FROM courier.layout AS l WHERE l.name = layout), 'keep');
+  IF a.done <> 'mark' THEN
+    a.expressions := a.expressions - '{done_set,dead_set}'::text[];
+  END IF;
+  a.kind := 'attach';
+  a.relation := relation;
+  a.relation_name := relation::text;
+  a.layout := layout;
+  a.ops := ARRAY(SELECT DISTINCT op FROM unnest(ops) AS op);
+  a.level := CASE WHEN class.relkind = 'p' OR class.relispartition THEN 'row' ELSE 'statement' END;
+  a.done_when := done_when;
+  a.done_after := done_after;
+  a.key_columns := courier.tap_key_columns(relation);
+  a.has_marks := a.done <> 'keep' AND done_when = 'delivered';
+  IF NOT a.expressions ?| '{event_id,each}' AND cardinality(a.key_columns) = 1 THEN
+    a.expressions := a.expressions || jsonb_build_object('event_id', quote_ident(a.key_columns[1]));
+  END IF;
+
+  IF a.expressions ? 'only_if' AND courier.tap_type(what, 'only_if', a.expressions ->> 'only_if',
+       courier.attach_from(a, format('(SELECT * FROM %s LIMIT 0)', relation))) <> 'boolean'::regtype THEN
+    RAISE EXCEPTION '%: only_if is no condition', what
+      USING ERRCODE = 'datatype_mismatch', DETAIL = a.expressions ->> 'only_if', HINT = 'Write it like: processed_at IS NULL';
+  ELSIF a.done = 'mark' AND NOT a.expressions ? 'done_set' THEN
+    RAISE EXCEPTION '%: no done_set is given, so rows cannot be marked', what
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Write it like the SET of an UPDATE: done_set => ''processed_at = now()''';
+  ELSIF done_when = 'taken' AND a.done <> 'mark' THEN
+    RAISE EXCEPTION '%: done_when ''taken'' needs done ''mark'', and done is %', what, quote_literal(a.done)
+      USING ERRCODE = 'invalid_parameter_value';
+  ELSIF a.has_marks AND cardinality(a.key_columns) = 0 THEN
+    RAISE EXCEPTION '%: it has no primary key, so its rows cannot be marked or deleted', what
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Add a primary key, or attach it with done => ''keep''';
+  ELSIF done_after IS NOT NULL AND NOT a.has_marks THEN
+    RAISE EXCEPTION '%: done_after names sinks, but the relay does not mark its rows', what
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Give done => ''mark'', or leave it out';
+  ELSIF 'update' = ANY (ops) AND a.done = 'mark' AND NOT a.expressions ? 'only_if' THEN
+    RAISE EXCEPTION '%: with ops {insert,update} each mark would be an event', what
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Give only_if, which the mark makes false: only_if => ''processed_at IS NULL''';
+  END IF;
+  FOREACH marked IN ARRAY ARRAY['done_set', 'dead_set'] LOOP
+    CONTINUE WHEN NOT a.expressions ? marked;
+    PERFORM courier.set_list(what, a.expressions ->> marked);
+    BEGIN
+      EXECUTE format('EXPLAIN UPDATE %s AS row SET %s WHERE false', relation, a.expressions ->> marked);
+    EXCEPTION
+      WHEN others THEN
+        RAISE EXCEPTION '%: % does not compile: %', what, marked, sqlerrm
+          USING ERRCODE = sqlstate, DETAIL = format('%s: %s', marked, a.expressions ->> marked);
+    END;
+  END LOOP;
+  SELECT string_agg(sink, ', ') INTO unknown FROM unnest(done_after) AS sink
+  WHERE NOT EXISTS (SELECT FROM courier.cursor AS c WHERE c.sink = sink);
+  IF unknown IS NOT NULL THEN
+    RAISE NOTICE '%: done_after names sinks that no relay has served here yet: %', what, unknown;
+  END IF;
+
+  IF done_when = 'taken' AND NOT EXISTS (SELECT FROM courier.set_list(what, a.expressions ->> 'done_set') WHERE is_time) THEN
+    RAISE NOTICE '%: done_set sets no time, so rows that are inserted as done already cannot be told: they are events, too', what;
+  END IF;
+
+  PERFORM courier.tap_lock(relation, 'SHARE ROW EXCLUSIVE', lock_timeout, what);
+  INSERT INTO courier.attachment AS made (name, kind, relation, relation_name, layout, expressions, ops, level, done,
+                                          done_when, done_after, key_columns, body_hash)
+  VALUES (courier.tap_name(relation, name), a.kind, a.relation, a.relation_name, a.layout, a.expressions, a.ops, a.level,
+          a.done, a.done_when, a.done_after, a.key_columns, '')
+  RETURNING * INTO a;
+  PERFORM courier.tap_make(a);
+  IF a.has_marks THEN
+    PERFORM courier.begin_marks();
+  END IF;
+  IF existing = 'publish' THEN
+    n := courier.attach_existing(a);
+    RAISE NOTICE '%: % rows that were there already are published', what, n;
+  END IF;
+  PERFORM courier.become(former);
+  RETURN a.name;
+END
+$$;
+COMMENT ON FUNCTION courier.attach(regclass, text, text, text, text, text, text, text, text, text, text, text, text,
+                                   text[], text, text, text, text, text[], text, interval)
+  IS 'Makes events of the rows that are inserted into an application''s outbox table; returns the name of the tap';
+
+-- The tap of that name, and the role that may change it: the owner of its table, or who made it, if the table is gone.
+CREATE FUNCTION courier.tap_find(name text, OUT a courier.attachment, OUT owner name)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  SELECT * INTO a FROM courier.attachment AS t WHERE t.name = tap_find.name;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no tap %', quote_nullable(name)
+      USING ERRCODE = 'no_data_found',
+            DETAIL = coalesce('There are: ' || (SELECT string_agg(t.name, ', ' ORDER BY t.name) FROM courier.attachment AS t),
+                              'There is none.');
+  END IF;
+  owner := coalesce((SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = a.relation), a.created_by);
+  IF NOT courier.owns_tap(a.relation, a.created_by) THEN
+    RAISE EXCEPTION 'tap %: % belongs to %, and % is not a member of that role', name, a.relation_name, owner, current_user
+      USING ERRCODE = 'insufficient_privilege', HINT = format('Connect as %s or as a superuser', owner);
+  END IF;
+END
+$$;
+COMMENT ON FUNCTION courier.tap_find(text) IS 'A tap by its name, for a role that may change it';
+
+-- Removes a tap: from the commit on, the table's rows are no events any more. The table is as it was before;
+-- events that were published stay, and rows that are not marked yet stay unmarked.
+CREATE FUNCTION courier.detach(name text, lock_timeout interval DEFAULT '2 s') RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  found    record := courier.tap_find(name);
+  a        courier.attachment := found.a;
+  former   name := courier.become(found.owner);
+  trigger  name;
+  function regprocedure;
+BEGIN
+  IF EXISTS (SELECT FROM pg_class WHERE oid = a.relation) THEN
+    PERFORM courier.tap_lock(a.relation, 'ACCESS EXCLUSIVE', lock_timeout, 'detach ' || name);
+    FOR trigger IN SELECT tgname FROM pg_trigger
+                   WHERE tgrelid = a.relation AND tgfoid IN (SELECT * FROM courier.tap_functions(a)) LOOP
+      EXECUTE format('DROP TRIGGER %I ON %s', trigger, a.relation);
+    END LOOP;
+  END IF;
+  FOR function IN SELECT * FROM courier.tap_functions(a) LOOP
+    EXECUTE format('DROP FUNCTION %s', function);
+  END LOOP;
+  DELETE FROM courier.attachment AS t WHERE t.id = a.id;
+  PERFORM courier.become(former);
+END
+$$;
+COMMENT ON FUNCTION courier.detach(text, interval) IS 'Removes a tap and leaves its table as it was before';
+
+-- Makes the functions and triggers of a tap anew, from what was given when it was made.
+CREATE FUNCTION courier.recompile(name text, lock_timeout interval DEFAULT '2 s') RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  found  record := courier.tap_find(name);
+  a      courier.attachment := found.a;
+  former name := courier.become(found.owner);
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_class WHERE oid = a.relation) THEN
+    RAISE EXCEPTION 'tap %: its table % is gone', name, a.relation_name
+      USING ERRCODE = 'undefined_table', HINT = format('SELECT courier.detach(%L)', name);
+  END IF;
+  PERFORM courier.tap_lock(a.relation, 'SHARE ROW EXCLUSIVE', lock_timeout, 'recompile ' || name);
+  a.level := (SELECT CASE WHEN relkind = 'p' OR relispartition THEN 'row' ELSE 'statement' END
+              FROM pg_class WHERE oid = a.relation);
+  UPDATE courier.attachment AS t SET level = a.level, relation_name = a.relation::text WHERE t.id = a.id;
+  PERFORM courier.tap_make(a);
+  PERFORM courier.become(former);
+END
+$$;
+COMMENT ON FUNCTION courier.recompile(text, interval) IS 'Makes the functions and triggers of a tap anew';
+
+-- What can be told of a tap from the catalogs alone. Readable by every role that sees the taps.
+CREATE FUNCTION courier.tap_state(a courier.attachment, OUT state text, OUT detail text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  class   pg_class;
+  missing text;
+  stopped text;
+BEGIN
+  SELECT * INTO class FROM pg_class WHERE oid = a.relation;
+  SELECT string_agg(wanted, ', ') FILTER (WHERE tgname IS NULL),
+         string_agg(wanted, ', ') FILTER (WHERE tgenabled IN ('D', 'R'))
+    INTO missing, stopped
+    FROM unnest(courier.tap_triggers(a)) AS wanted
+    LEFT JOIN pg_trigger ON tgrelid = a.relation AND tgname = wanted;
+  IF class.oid IS NULL THEN
+    state := 'table_gone';
+    detail := format('the table %s was dropped', a.relation_name);
+  ELSIF missing IS NOT NULL THEN
+    state := 'trigger_missing';
+    detail := format('%s has no trigger %s', a.relation, missing);
+  ELSIF stopped IS NOT NULL THEN
+    state := 'disabled';
+    detail := format('on %s this trigger does not fire: %s', a.relation, stopped);
+  ELSIF a.level = 'statement' AND (class.relispartition OR class.relkind = 'p') THEN
+    state := 'now_a_partition';
+    detail := format('%s has become a partition, and its trigger is silent when its parent is written', a.relation);
+  ELSIF courier.tap_hash(a) <> a.body_hash THEN
+    state := 'edited';
+    detail := format('the functions or triggers of %s are not as they were made', a.name);
+  ELSE
+    state := 'ok';
+  END IF;
+END
+$$;
+COMMENT ON FUNCTION courier.tap_state(courier.attachment)
+  IS 'ok, table_gone, trigger_missing, disabled, now_a_partition or edited; what that means';
+
+-- All taps, each with what is wrong and what to do. It also compiles each tap against no row, with the rights
+-- of the table's owner. For a pipeline after migrations: none may be other than ok.
+CREATE FUNCTION courier.check_attachments()
+RETURNS TABLE (name text, state text, detail text, remedy text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  a  courier.attachment;
+  is_owners boolean;
+BEGIN
+  FOR a IN SELECT * FROM courier.attachment AS t ORDER BY t.name LOOP
+    name := a.name;
+    SELECT s.state, s.detail INTO state, detail FROM courier.tap_state(a) AS s;
+    IF state IN ('ok', 'disabled') THEN
+      -- Called only if it runs with the rights of the table's owner, whoever asks.
+      SELECT prosecdef AND proowner = (SELECT relowner FROM pg_class WHERE oid = a.relation) INTO is_owners
+        FROM pg_proc WHERE oid = to_regprocedure(format('courier_tap.%I()', a.name || '_check'));
+      IF is_owners IS NOT TRUE THEN
+        state := 'edited';
+        detail := format('courier_tap.%I does not belong to the owner of %s', a.name || '_check', a.relation);
+      ELSE
+        BEGIN
+          EXECUTE format('SELECT courier_tap.%I()', a.name || '_check');
+        EXCEPTION
+          WHEN others THEN
+            state := 'does_not_compile';
+            detail := format('writes to %s fail: %s', a.relation, sqlerrm);
+        END;
+      END IF;
+    END IF;
+    remedy := CASE state
+      WHEN 'ok' THEN NULL
+      WHEN 'table_gone' THEN format('SELECT courier.detach(%L)', a.name)
+      WHEN 'disabled' THEN format('ALTER TABLE %s ENABLE TRIGGER USER', a.relation)
+      WHEN 'does_not_compile' THEN format(
+        'In one transaction: SELECT courier.detach(%L), and attach or capture the table again with its columns as they are now', a.name)
+      ELSE format('SELECT courier.recompile(%L)', a.name) END;
+    RETURN NEXT;
+  END LOOP;
+END
+$$;
+COMMENT ON FUNCTION courier.check_attachments()
+  IS 'All taps, with what is wrong (table_gone, trigger_missing, disabled, now_a_partition, edited, does_not_compile) and what to do';
+
+-- The SQL that a tap consists of, to read or to review.
+CREATE FUNCTION courier.tap_source(name text) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT concat_ws(E'\n',
+    (SELECT string_agg(rtrim(pg_get_functiondef(f)) || ';', E'\n\n') FROM courier.tap_functions(a) AS f),
+    (SELECT string_agg(pg_get_triggerdef(oid) || ';', E'\n' ORDER BY tgname) FROM pg_trigger
+     WHERE tgrelid = a.relation AND tgname = ANY (courier.tap_triggers(a))))
+  FROM courier.attachment AS a WHERE a.name = tap_source.name
+$$;
+COMMENT ON FUNCTION courier.tap_source(text) IS 'The functions and triggers of a tap';
+
+-- Taps of tables that were restored are made by their dump, and their rows name the same ids. Whoever attaches
+-- publishes, and may say which row an event is of.
+GRANT USAGE ON SCHEMA courier, courier_tap TO courier_attacher;
+GRANT CREATE ON SCHEMA courier_tap TO courier_attacher;
+GRANT USAGE ON SCHEMA courier_tap TO courier_relay;
+GRANT INSERT (event_id, topic, key, type, payload, data, headers, deliver_at, source, source_key)
+  ON courier.outbox TO courier_attacher;
+GRANT SELECT, INSERT, UPDATE, DELETE ON courier.attachment TO courier_attacher;
+GRANT SELECT ON courier.layout TO courier_attacher, courier_relay;
+GRANT SELECT ON courier.attachment TO courier_relay;
+GRANT SELECT (sink) ON courier.cursor TO courier_attacher;
+DO $$
+DECLARE
+  made regprocedure;
+BEGIN
+  FOR made IN
+    SELECT oid FROM pg_catalog.pg_proc
+    WHERE pronamespace = 'courier'::regnamespace
+      AND proname ~ '^(tap_|attach|fit_|try_|detach$|recompile$|detect_layout$|check_attachments$|set_list$|unmarked_condition$|owns_tap$|become$|named_uuid$)'
+  LOOP
+    EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', made);
+    EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO courier_attacher', made);
+  END LOOP;
+END
+$$;
+GRANT EXECUTE ON FUNCTION courier.check_attachments(), courier.tap_state(courier.attachment),
+  courier.tap_triggers(courier.attachment), courier.tap_functions(courier.attachment),
+  courier.tap_hash(courier.attachment), courier.tap_source(text), courier.owns_tap(oid, name) TO courier_relay;
+
 INSERT INTO courier.schema_version (version, name) VALUES (7, 'attach');
