@@ -151,7 +151,7 @@ VALUES
    'messageable_type', 'messageable_id', NULL,
    'json_build_object(''messageable_type'', messageable_type, ''messageable_id'', messageable_id)', NULL, NULL, NULL,
    NULL, 'status = ''queued''', 'delete', NULL, NULL,
-   'In place of its publisher. The body is elsewhere: give payload => ''(SELECT body FROM public.events WHERE …)'''),
+   'In place of its publisher. The body is elsewhere: give payload => ''(SELECT body FROM public.events WHERE ...)'''),
   ('active-outbox', '{identifier,event,payload,aggregate,aggregate_identifier}',
    'event', 'aggregate_identifier', 'event', 'payload', NULL, NULL, 'identifier', NULL, NULL,
    'keep', NULL, NULL, 'It has no relay of its own'),
@@ -181,42 +181,64 @@ VALUES
    'keep', NULL, NULL, 'The same, and not before available_after');
 
 -- Values made to fit: what courier.outbox would refuse must not make an INSERT fail that worked before. The
--- planner inlines these where their argument is a plain column.
+-- planner inlines the functions for what fits already, since a call costs a statement some 20 us; the others do
+-- what is not immutable by PostgreSQL's rules.
+CREATE FUNCTION courier.cut_topic(value text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  value := regexp_replace(value, '[[:cntrl:]]', '_', 'g');
+  RETURN CASE WHEN octet_length(value) <= 255 THEN value ELSE left(value, 63) END;
+END
+$$;
+COMMENT ON FUNCTION courier.cut_topic(text) IS 'A topic with _ for control characters, cut if it is too long';
+
 CREATE FUNCTION courier.fit_topic(value text, otherwise text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE WHEN value <> '' AND pg_catalog.octet_length(value) <= 255 AND value !~ '[[:cntrl:]]' THEN value
-              WHEN value <> '' THEN pg_catalog.left(pg_catalog.regexp_replace(value, '[[:cntrl:]]', '_', 'g'),
-                CASE WHEN pg_catalog.octet_length(value) <= 255 THEN 255 ELSE 63 END)
-              ELSE otherwise END
+              WHEN value <> '' THEN courier.cut_topic(value) ELSE otherwise END
 $$;
-COMMENT ON FUNCTION courier.fit_topic(text, text)
-  IS 'A topic that courier.outbox takes: control characters become _, too long ones are cut, empty ones replaced';
+COMMENT ON FUNCTION courier.fit_topic(text, text) IS 'A topic that courier.outbox takes: cut if need be; an empty one is replaced';
+
+CREATE FUNCTION courier.cut_key(value text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN left(value, 200) || '#' || encode(sha256(convert_to(value, 'UTF8')), 'hex');
+END
+$$;
+COMMENT ON FUNCTION courier.cut_key(text) IS 'The beginning of a key and a hash of all of it';
 
 CREATE FUNCTION courier.fit_key(value text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN value = '' THEN NULL
-              WHEN pg_catalog.octet_length(value) <= 1024 THEN value
-              ELSE pg_catalog.left(value, 200) || '#'
-                   || pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(value, 'UTF8')), 'hex') END
+  SELECT CASE WHEN value = '' THEN NULL WHEN pg_catalog.octet_length(value) <= 1024 THEN value
+              ELSE courier.cut_key(value) END
 $$;
-COMMENT ON FUNCTION courier.fit_key(text)
-  IS 'A key that courier.outbox takes: of one that is too long the beginning and a hash; an empty one is NULL';
+COMMENT ON FUNCTION courier.fit_key(text) IS 'A key that courier.outbox takes: cut if need be; an empty one is NULL';
 
 CREATE FUNCTION courier.fit_type(value text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE WHEN value = '' THEN NULL WHEN pg_catalog.octet_length(value) <= 255 THEN value
               ELSE pg_catalog.left(value, 63) END
 $$;
-COMMENT ON FUNCTION courier.fit_type(text) IS 'A type that courier.outbox takes: cut if it is too long; an empty one is NULL';
+COMMENT ON FUNCTION courier.fit_type(text) IS 'A type that courier.outbox takes: cut if need be; an empty one is NULL';
+
+CREATE FUNCTION courier.wrap_headers(value jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF jsonb_typeof(value) <> 'object' THEN
+    value := CASE WHEN jsonb_typeof(value) <> 'null' THEN jsonb_build_object('headers', value) END;
+  END IF;
+  RETURN CASE WHEN pg_column_size(value) > 16384 THEN '{"headers-dropped": "size"}' ELSE value END;
+END
+$$;
+COMMENT ON FUNCTION courier.wrap_headers(jsonb)
+  IS 'What is no object as a header of the name headers; a header that says so in place of those that are too large';
 
 CREATE FUNCTION courier.fit_headers(value jsonb) RETURNS jsonb
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN pg_catalog.jsonb_typeof(value) = 'object' AND pg_catalog.pg_column_size(value) <= 16384 THEN value
-              WHEN pg_catalog.pg_column_size(value) > 16000 THEN '{"headers-dropped": "size"}'
-              WHEN pg_catalog.jsonb_typeof(value) <> 'null' THEN pg_catalog.jsonb_build_object('headers', value) END
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN value IS NULL OR pg_catalog.jsonb_typeof(value) = 'object' AND pg_catalog.pg_column_size(value) <= 16384
+              THEN value ELSE courier.wrap_headers(value) END
 $$;
-COMMENT ON FUNCTION courier.fit_headers(jsonb)
-  IS 'Headers that courier.outbox takes: what is no object becomes a header; too large ones are dropped, and say so';
+COMMENT ON FUNCTION courier.fit_headers(jsonb) IS 'Headers that courier.outbox takes: an object that is not too large';
 
 CREATE FUNCTION courier.fit_headers(value text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -232,9 +254,11 @@ COMMENT ON FUNCTION courier.fit_headers(text) IS 'The same of a text, which need
 -- An identity for an event of a row without a uuid: always the same for the same row of the same tap. A UUID
 -- of version 8 (RFC 9562).
 CREATE FUNCTION courier.fit_event_id(value text, tap text) RETURNS uuid
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN value ~* '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN value::uuid
-              WHEN value <> '' THEN courier.named_uuid(pg_catalog.convert_to(tap || ':' || value, 'UTF8')) END
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN CASE WHEN value ~* '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN value::uuid
+              WHEN value <> '' THEN courier.named_uuid(convert_to(tap || ':' || value, 'UTF8')) END;
+END
 $$;
 COMMENT ON FUNCTION courier.fit_event_id(text, text)
   IS 'The uuid that a text is, or one made of the text and the tap''s name; NULL: it is empty';
@@ -1268,7 +1292,7 @@ BEGIN
   FOR made IN
     SELECT oid FROM pg_catalog.pg_proc
     WHERE pronamespace = 'courier'::regnamespace
-      AND proname ~ '^(tap_|attach|fit_|try_|detach$|recompile$|detect_layout$|check_attachments$|set_list$|unmarked_condition$|owns_tap$|become$|named_uuid$)'
+      AND proname ~ '^(tap_|attach|fit_|cut_|wrap_|try_|detach$|recompile$|detect_layout$|check_attachments$|set_list$|unmarked_condition$|owns_tap$|become$|named_uuid$)'
   LOOP
     EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', made);
     EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO courier_attacher', made);

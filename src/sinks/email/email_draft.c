@@ -136,6 +136,16 @@ static bool check_subject(const char *subject, struct outcome *out_rejected)
         return problem == NULL || email_payload_reject(out_rejected, "subject", problem);
 }
 
+/* Notifications of several kinds may say which one they are. */
+static bool check_type(const json_t *payload, struct outcome *out_rejected)
+{
+        const char *type = NULL;
+
+        return email_payload_read_text(&type, payload, "type", "type", out_rejected) &&
+               (type == NULL || strcmp(type, "email") == 0 ||
+                   email_payload_reject(out_rejected, "type", "expected \"email\""));
+}
+
 static bool read_members(struct email_draft *draft, const struct email_sender *sender,
     const struct event *event, struct outcome *out_rejected)
 {
@@ -144,9 +154,9 @@ static bool read_members(struct email_draft *draft, const struct email_sender *s
 
         if (!email_payload_has_only(payload, "",
                 "to, cc, bcc, reply_to, subject, text, html, template, data, attachments, "
-                "unsubscribe_url, headers",
+                "unsubscribe_url, headers, type",
                 out_rejected) ||
-            !read_recipients(draft, out_rejected) ||
+            !check_type(payload, out_rejected) || !read_recipients(draft, out_rejected) ||
             !email_headers_read(&draft->headers, payload, out_rejected) ||
             !email_attachments_read(
                 &draft->attachments, payload, sender->max_attachment_bytes, out_rejected) ||
