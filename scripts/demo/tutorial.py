@@ -37,7 +37,7 @@ VARIES = [
     (r"[ \t]+", " "),
 ]
 # These only look, so they may be asked again.
-LOOKS = re.compile(r"cat |grep |tail |redis-cli -s \S+ (XRANGE|XLEN) "
+LOOKS = re.compile(r"cat |grep |tail |redis-cli -s \S+ (XRANGE|XLEN) |psql -qAt \S+ \S+ \S+ -c \"SELECT"
                    r"|pgcourier (status|(dead|parked|endpoint|schedule) list) ")
 
 

@@ -1,0 +1,183 @@
+"""What a tap costs the application that writes its table, and how fast marks are written.
+
+Writers: the same table without a tap, attached and captured, and the outbox itself, in turns over one
+connection each. Shown is the CPU time of the backend for each row: the machine's other work does not
+count in it. A tap's price is the difference of neighbouring batches. The outbox is compared with that of
+a database without taps (migrations 1 to 6), whose table lacks the two columns that name the source.
+
+Marks: a backlog of delivered events whose rows are not marked, and a relay that begins to mark; then
+deliveries at 1,000 events a second, with marks and without, in turns.
+"""
+
+import statistics
+import threading
+import time
+
+import psycopg2
+
+from pace import Acks, await_acks, entries, percentiles, publish
+from rig import PAYLOAD_BYTES, await_true, cpu_s, figure, memory_mib, progress
+
+LONE, BULK = "one INSERT per transaction", "10,000 rows per INSERT"
+ROWS = {LONE: 250, BULK: 10_000}    # of a batch: the machine's pace changes within seconds
+BATCHES = {LONE: 40, BULK: 10}      # of a turn, for each table
+PLAIN, ATTACHED, CAPTURED, NATIVE, FORMER = "plain", "attached", "captured", "outbox", "outbox without taps"
+OF_LONE, OF_BULK, OF_NATIVE = "<= 35", "<= 6", "<= 1.02"
+MARKED_ROWS = 200_000
+PACE, PACE_S, PACE_CONNECTIONS = 1000, 4, 2
+STREAM = "events:pace"
+
+TABLE = """
+    CREATE TABLE public.%s (
+      id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text, aggregate_id text, event_type text,
+      payload jsonb, headers jsonb, dedup_key text UNIQUE, created_at timestamptz DEFAULT now(),
+      published_at timestamptz, attempt smallint DEFAULT 0)"""
+INTO_TABLE = """INSERT INTO public.%s (aggregate_type, aggregate_id, event_type, payload, dedup_key)
+    SELECT 'order', 'customer-' || n %% 1000, 'orders.created', $1::jsonb, gen_random_uuid()::text
+    FROM generate_series(1, $2) AS n"""
+INTO_OUTBOX = """INSERT INTO courier.outbox (topic, key, type, payload)
+    SELECT 'orders.created', 'customer-' || n %% 1000, 'orders.created', $1::json FROM generate_series(1, $2) AS n"""
+PAYLOAD = '{"note": "' + "x" * (PAYLOAD_BYTES - 12) + '"}'
+
+
+class Writer:
+    def __init__(self, rig, statement):
+        self.connection = psycopg2.connect(rig.dsn("postgres"))
+        self.connection.autocommit = True
+        self.cursor = self.connection.cursor()
+        self.cursor.execute("SET synchronous_commit = off")
+        self.cursor.execute(f"PREPARE write (text, integer) AS {statement}".replace("%%", "%"))
+        self.pid = self.connection.get_backend_pid()
+
+    def cpu_us(self, how):
+        """Microseconds of a row."""
+        before = cpu_s(self.pid)
+        rows = 1 if how == LONE else ROWS[how]
+        for _ in range(ROWS[how] // rows):
+            self.cursor.execute("EXECUTE write (%s, %s)", (PAYLOAD, rows))
+        return (cpu_s(self.pid) - before) * 1e6 / ROWS[how]
+
+
+class Memory:
+    """The most memory of its own that a process has while the block runs, in MiB."""
+
+    def __init__(self, pid):
+        self.pid, self.most, self.is_over = pid, 0.0, threading.Event()
+
+    def watch(self):
+        while not self.is_over.is_set():
+            self.most = max(self.most, memory_mib(self.pid, "RssAnon"))
+            time.sleep(0.01)
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.watch)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        self.thread.join()
+
+
+def make_tables(rig):
+    for table in (PLAIN, ATTACHED, CAPTURED):
+        rig.sql(TABLE % table)
+    rig.sql("SELECT courier.attach('public.attached', done => 'keep')")
+    rig.sql("SELECT courier.capture('public.captured', columns => '{*}')")
+
+
+def drop_tables(rig):
+    for tap in (ATTACHED, CAPTURED):
+        rig.sql(f"SELECT courier.detach('{tap}')")
+    rig.sql(f"DROP TABLE public.{PLAIN}, public.{ATTACHED}, public.{CAPTURED}")
+
+
+def former_outbox(rig):
+    """Another database, whose schema is as it was before there were taps."""
+    former = rig.new_database("attach_former", before=7)
+    return former
+
+
+def measure_writers(writers, how):
+    spent = {name: [] for name in writers}
+    for batch in range(BATCHES[how]):
+        for name in sorted(writers, reverse=batch % 2 == 1):
+            spent[name].append(writers[name].cpu_us(how))
+    return {
+        "cpu": {name: statistics.median(times) for name, times in spent.items()},
+        "tax": {name: statistics.median(a - b for a, b in zip(spent[name], spent[PLAIN]))
+                for name in (ATTACHED, CAPTURED)},
+        "ratio": statistics.median(a / b for a, b in zip(spent[NATIVE], spent[FORMER]))}
+
+
+def run_writers(rig):
+    former = rig.new_database("attach_former", before=7)
+    make_tables(rig)
+    results = {how: [] for how in ROWS}
+    for turn in range(1, rig.repeat + 1):
+        for how, turns in results.items():
+            progress(f"turn {turn} of {rig.repeat}: {how}")
+            rig.sql(f"TRUNCATE courier.outbox, public.{PLAIN}, public.{ATTACHED}, public.{CAPTURED}")
+            former.sql("TRUNCATE courier.outbox")
+            rig.sql("CHECKPOINT")
+            writers = {name: Writer(rig, INTO_TABLE % name) for name in (PLAIN, ATTACHED, CAPTURED)}
+            writers |= {NATIVE: Writer(rig, INTO_OUTBOX), FORMER: Writer(former, INTO_OUTBOX)}
+            for writer in writers.values():
+                writer.cpu_us(how)  # what is only done once, is done
+            turns.append(measure_writers(writers, how))
+            for writer in writers.values():
+                writer.connection.close()
+    lines = []
+    for how, turns in results.items():
+        target = OF_LONE if how == LONE else OF_BULK
+        lines += [figure(f"{how}, {name}: CPU of the backend", "us each", [turn["cpu"][name] for turn in turns])
+                  for name in (PLAIN, ATTACHED, CAPTURED, NATIVE)]
+        lines += [figure(f"{how}: a tap adds, {name}", "us each", [turn["tax"][name] for turn in turns], target)
+                  for name in (ATTACHED, CAPTURED)]
+        lines.append(figure(f"{how}: outbox, to that without taps", "ratio", [turn["ratio"] for turn in turns], OF_NATIVE))
+    rig.drop_database(former)
+    return lines
+
+
+def run_memory(rig):
+    """A COPY of many rows into a captured table."""
+    progress(f"COPY of {rig.events:,} rows into a captured table")
+    rig.sql(f"TRUNCATE courier.outbox, public.{CAPTURED}")
+    writer = Writer(rig, INTO_TABLE % CAPTURED)
+    before = memory_mib(writer.pid, "RssAnon")
+    with Memory(writer.pid) as memory:
+        writer.cursor.copy_expert(f"COPY public.{CAPTURED} (aggregate_type, aggregate_id, event_type, payload) FROM STDIN",
+                                  Lines(rig.events))
+    writer.connection.close()
+    if rig.sql("SELECT count(*) FROM courier.outbox")[0][0] != rig.events:
+        raise RuntimeError("events are missing")
+    return [figure(f"COPY of {rig.events:,} rows, captured: memory of the backend grows by", "MiB",
+                   [memory.most - before], "< 64")]
+
+
+class Lines:
+    """So many rows for COPY, made as they are read."""
+
+    def __init__(self, n):
+        self.left = n
+
+    def read(self, _=None):
+        n, self.left = min(self.left, 1000), max(0, self.left - 1000)
+        return f"order\tcustomer-{self.left % 1000}\torders.created\t{PAYLOAD}\n" * n
+
+
+def marking(rig, enabled, environment=None):
+    return rig.relay("attach", [rig.redis_sink("pace")], environment=environment,
+                     settings=f"marks: {{ enabled: {str(enabled).lower()} }}\n")
+
+
+def n_unmarked(rig):
+    return rig.sql(f"SELECT count(*) FROM public.{ATTACHED} WHERE published_at IS NULL")[0][0]
+
+
+def measure_marks(rig):
+    """Marks a second: a backlog of events that are delivered, and whose rows are not marked."""
+    rig.forget()
+    rig.sql(f"TRUNCATE courier.outbox, public.{ATTACHED}")
+    rig.sql(INTO_TABLE.replace("$1", "%%s").replace("$2", "%%s") % ATTACHED % (), PAYLOAD, MARKED_ROWS)
+    return None
