@@ -1,6 +1,7 @@
 #include "chaos/events.h"
 
 #include "base/alloc.h"
+#include "chaos/taps.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,12 +68,13 @@ char *chaos_event_sql(bool with_refusals)
             "json_build_object('to', CASE WHEN %s AND n / %d %% 19 = 1 THEN "
             "'reject550@example.org' "
             "ELSE 'customer@example.org' END, 'subject', w || ' ' || n || CASE WHEN n %% %d = %d "
+            "AND w %% %d <> %d "
             "THEN ' ' || (extract(epoch FROM %s) * 1000000)::bigint ELSE '' END, 'text', CASE "
             "WHEN n %% %d = %d THEN to_json('chaos'::text) ELSE json '%s' END), "
             "CASE WHEN n %% %d = %d THEN %s END",
             MAIL_EVERY, MAIL_AT, PLAIN_OF_THREE, IN_A_ROW, KEYS_PER_WRITER,
-            with_refusals ? "true" : "false", MAIL_EVERY, DELAYED_EVERY, DELAYED_AT, due,
-            MAIL_EVERY, MAIL_AT, nodes, DELAYED_EVERY, DELAYED_AT, due);
+            with_refusals ? "true" : "false", MAIL_EVERY, DELAYED_EVERY, DELAYED_AT, N_TAP_TABLES,
+            CAPTURED_TABLE, due, MAIL_EVERY, MAIL_AT, nodes, DELAYED_EVERY, DELAYED_AT, due);
         free(due);
         return sql;
 }
@@ -125,7 +127,8 @@ struct chaos_event chaos_event(
             .sinks = ALL_SINKS & ~not_for,
             .refused = with_refusals ? refused_by(number) : 0,
             .relents = with_refusals ? relented_by(number) : 0,
-            .is_delayed = number % DELAYED_EVERY == DELAYED_AT};
+            .is_delayed =
+                number % DELAYED_EVERY == DELAYED_AT && writer % N_TAP_TABLES != CAPTURED_TABLE};
 }
 
 static const char *const marks[] = {"\"subject\" : \"", "Subject: "};

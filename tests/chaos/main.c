@@ -137,7 +137,7 @@ static bool has_settled(struct run *run)
         for (int s = 0; s < N_SINKS; s++)
                 if (run->verdicts[s].n_lost > 0)
                         return false;
-        return count_parked(&run->world) == 0;
+        return count_parked(&run->world) == 0 && taps_are_marked(&run->world.taps);
 }
 
 /* A destination that has only events left that it refuses looks as if it were down, and they
@@ -227,6 +227,11 @@ static bool is_good(const struct run *run)
                 printf("\nBROKEN  ticks are missing, or came again\n");
                 good = false;
         }
+        if (run->world.taps.n_unmarked != 0 || run->world.taps.n_too_early != 0 ||
+            run->world.taps.n_dead_marks != 0) {
+                printf("\nBROKEN  rows of the attached table are not marked, or were too early\n");
+                good = false;
+        }
         if (!run->is_filter_told_of) {
                 printf("\nBROKEN  choosy: %s\n", run->filter_words);
                 good = false;
@@ -264,11 +269,13 @@ static int conduct(struct run *run, const struct world_options *options, int64_t
         keep_calm(run, calm_ms);
         if (calm_ms < length_ms)
                 world_end_calm(&run->world);
+        taps_start(&run->world.taps);
         ticks_begin(&run->ticks, &run->world); /* they would bring along what is late, too */
         run->faults.began_us = clock_monotonic_us();
         cause_chaos(run);
         faults_heal(&run->faults);
         writers_stop(run->world.writers);
+        taps_stop(&run->world.taps);
         if (run->world.newcomers != NULL)
                 newcomers_stop(run->world.newcomers);
         await_everything(run);
@@ -278,6 +285,7 @@ static int conduct(struct run *run, const struct world_options *options, int64_t
         run->world.n_trimmed = trimmer_stop(run->world.trimmer);
         judge_world(&run->world, &run->faults, run->verdicts);
         ticks_judge(&run->ticks, &run->world);
+        taps_judge(&run->world.taps);
         judge_filter(run);
         report_print(&run->faults, run->verdicts, &run->ticks, (double)length_ms / 60000,
             run->settled_after_s);

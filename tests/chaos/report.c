@@ -362,6 +362,15 @@ static void print_receivers(const struct world *world)
                     newcomers_count(world->newcomers), newcomers_n_late(world->newcomers));
 }
 
+static void print_taps(const struct taps *taps)
+{
+        printf("  rows of the attached table: %" PRId64 " marked, %" PRId64
+               " marked as given up, %" PRId64 " not marked, %" PRIu64 " too early (%" PRIu64
+               " looks), %" PRId64 " marks given up; %" PRIu64 " rows locked for a while\n",
+            taps->n_marked, taps->n_marked_dead, taps->n_unmarked, taps->n_too_early, taps->n_looks,
+            taps->n_dead_marks, taps->n_locked);
+}
+
 void report_print(const struct faults *faults, const struct chaos_verdict verdicts[N_SINKS],
     const struct ticks *ticks, double minutes, double settled_after_s)
 {
@@ -374,6 +383,7 @@ void report_print(const struct faults *faults, const struct chaos_verdict verdic
         printf("  ticks of a schedule: %" PRId64 " due, %" PRId64 " published, %" PRId64
                " missing, %" PRId64 " twice\n",
             ticks->n_due, ticks->n_published, ticks->n_missing, ticks->n_repeated);
+        print_taps(&faults->world->taps);
         print_receivers(faults->world);
         printf("  partitions of the outbox dropped: %u\n", faults->world->n_trimmed);
         print_faults(faults);

@@ -206,6 +206,7 @@ void world_begin(struct world *world, const struct world_options *options)
         for (int s = 0; s < N_SINKS; s++)
                 arrivals_init(&world->arrivals[s]);
         begin_postgres(world);
+        taps_begin(&world->taps, world->dsn);
         world->trimmer = trimmer_start(world->dsn);
         passwords_init(&world->passwords, world->folder);
         redis_server_start(&world->redis, world->passwords.redis_options);
@@ -230,6 +231,8 @@ void world_begin(struct world *world, const struct world_options *options)
                                           .long_ms = 1000,
                                           .seed = (unsigned)options->seed,
                                           .columns = chaos_event_columns,
+                                          .tables = tap_tables,
+                                          .n_tables = N_TAP_TABLES,
                                           .event_sql = world->event_sql});
 }
 

@@ -9,6 +9,7 @@
 #include "chaos/passwords.h"
 #include "chaos/receivers.h"
 #include "chaos/relays.h"
+#include "chaos/taps.h"
 #include "chaos/trimmer.h"
 #include "support/http_receiver.h"
 #include "support/postgres.h"
@@ -83,6 +84,7 @@ struct world {
         struct fault_link *links[N_LINKS];
         struct relay_slot relays[N_RELAYS];
         struct trimmer *trimmer;
+        struct taps taps;
         struct writers *writers;
         struct newcomers *newcomers;         /* NULL in the calm */
         int64_t calm_from_us, calm_until_us; /* nothing was wrong between these two */

@@ -54,8 +54,10 @@ static bool publish(struct writer *writer, unsigned count, enum published fate)
         char sql[1024];
 
         snprintf(sql, sizeof sql,
-            "INSERT INTO courier.outbox (%s) SELECT %s "
+            "INSERT INTO %s (%s) SELECT %s "
             "FROM (SELECT %u AS w) AS writer, generate_series(%u, %u) AS n ORDER BY n",
+            options->n_tables > 0 ? options->tables[writer->number % options->n_tables]
+                                  : "courier.outbox",
             options->columns != NULL ? options->columns : "topic, key, payload",
             options->event_sql != NULL ? options->event_sql
                                        : "'test.w', w::text, json_build_array(w, n)",

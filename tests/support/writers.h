@@ -24,6 +24,10 @@ struct writer_options {
          * separated by commas; borrowed. NULL: as above. */
         const char *columns;
         const char *event_sql;
+        /* Tables that have these columns: writer w uses tables[w % n_tables]; borrowed. None:
+         * courier.outbox. */
+        const char *const *tables;
+        unsigned n_tables;
 };
 
 enum published {
