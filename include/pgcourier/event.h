@@ -15,6 +15,15 @@ struct event_header {
         const char *value; /* any UTF-8 without NUL: validate before it reaches a protocol */
 };
 
+/* What a header's value is in the JSON object that was published. */
+enum event_header_type {
+        EVENT_HEADER_STRING,
+        EVENT_HEADER_NUMBER,
+        EVENT_HEADER_BOOLEAN,
+        EVENT_HEADER_NULL,
+        EVENT_HEADER_STRUCTURE, /* an object or an array */
+};
+
 struct event {
         int64_t id;        /* courier.outbox.id: the order within one difference */
         char event_id[37]; /* uuid as text; the identity that receivers may use to deduplicate */
@@ -29,4 +38,6 @@ struct event {
         const struct event_header *headers;
         size_t n_headers;
         bool is_redriven; /* sent again by an operator: a dead letter, or a replay */
+        const unsigned char *header_types; /* an enum event_header_type for each header; NULL: all
+                                            * are strings */
 };

@@ -104,20 +104,27 @@ static bool check_redis_tls(
         return true;
 }
 
+/* None of these keys may be in the file; the list ends with NULL. */
+static bool refuse_keys(
+    const struct source *source, const char *path, const char *const *names, const char *reason)
+{
+        for (; *names != NULL; names++)
+                if (source_has(source, path, *names))
+                        return source_fail(source, path, *names, "%s", reason);
+        return true;
+}
+
 static bool check_redis_mode(
     const struct source *source, const struct redis_config *redis, const char *path)
 {
-        static const char *const of_streams[] = {
-            "stream", "maxlen", "minid", "layout", "wait_replicas", "wait_timeout", "exactly_once"};
+        static const char *const of_streams[] = {"stream", "maxlen", "minid", "layout", "debezium",
+            "wait_replicas", "wait_timeout", "exactly_once", NULL};
 
         if (redis->mode == REDIS_STREAM)
                 return !source_has(source, path, "channel") ||
                        source_fail(source, path, "channel", "is only for mode: pubsub; use stream");
-        for (size_t i = 0; i < sizeof of_streams / sizeof of_streams[0]; i++)
-                if (source_has(source, path, of_streams[i]))
-                        return source_fail(source, path, of_streams[i],
-                            "is only for mode: stream; leave it out with mode: pubsub");
-        return true;
+        return refuse_keys(
+            source, path, of_streams, "is only for mode: stream; leave it out with mode: pubsub");
 }
 
 /* A cluster keeps keys together that share the text in their first braces. The keys beside the
@@ -147,6 +154,39 @@ static bool check_exactly_once(
         return true;
 }
 
+static bool check_debezium(
+    const struct source *source, const struct redis_config *redis, const char *redis_path)
+{
+        static const char *const of_headers[] = {"headers", "context", "type_header", NULL};
+        static const char *const of_values[] = {"value", "null_value", "tombstone", NULL};
+        const struct debezium_config *debezium = &redis->debezium;
+        char path[KEY_PATH_SIZE];
+
+        key_path_join(path, redis_path, "debezium");
+        if (redis->layout == LAYOUT_NATIVE)
+                return !source_has(source, redis_path, "debezium") ||
+                       source_fail(source, redis_path, "debezium",
+                           "is only for layout: debezium-extended and debezium-compact");
+        if (redis->layout == LAYOUT_DEBEZIUM_COMPACT &&
+            !refuse_keys(source, path, of_headers,
+                "is only for layout: debezium-extended; debezium-compact has no headers"))
+                return false;
+        if (redis->format == FORMAT_CLOUDEVENTS &&
+            !refuse_keys(source, path, of_values,
+                "is given together with format: cloudevents, which makes the value; keep one of "
+                "the two"))
+                return false;
+        if (debezium->key != DEBEZIUM_STRING && source_has(source, path, "null_key"))
+                return source_fail(source, path, "null_key",
+                    "is only for key: string; as JSON, a key that is null is the word null");
+        if (debezium->value != DEBEZIUM_STRING && !debezium->tombstone &&
+            source_has(source, path, "null_value"))
+                return source_fail(source, path, "null_value",
+                    "is only for value: string and for tombstone: true; else a payload that is "
+                    "null is the word null");
+        return true;
+}
+
 static bool check_redis_entries(
     const struct source *source, const struct redis_config *redis, const char *path)
 {
@@ -161,7 +201,7 @@ static bool check_redis_entries(
         if (redis->wait_replicas > 0 && redis->wait_timeout_ms >= redis->timeout_ms)
                 return source_fail(source, path, "wait_timeout",
                     "is not shorter than timeout; allowed: less than timeout");
-        return check_exactly_once(source, redis, path);
+        return check_debezium(source, redis, path) && check_exactly_once(source, redis, path);
 }
 
 static bool check_redis(const struct source *source, struct redis_config *redis, const char *path)

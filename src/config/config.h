@@ -51,6 +51,20 @@ struct retry_config {
         int64_t max_age_ms; /* of the delays' sum; 0: any */
 };
 
+/* How a converter of Kafka Connect writes a key, value or header (sinks/format/debezium.h). */
+enum debezium_form { DEBEZIUM_STRING, DEBEZIUM_JSON, DEBEZIUM_JSON_SCHEMA, DEBEZIUM_EXPANDED };
+
+struct debezium_config {
+        enum debezium_form key;
+        enum debezium_form value; /* the only one that may be expanded */
+        enum debezium_form headers;
+        char *context;     /* the name of the connector in Debezium's context headers; NULL: none */
+        char *type_header; /* the header with the event's type; NULL: none */
+        char *null_key;    /* what stands for a key or value that is null */
+        char *null_value;
+        bool tombstone; /* a payload that is null or blank is a null value */
+};
+
 enum redis_mode { REDIS_STREAM, REDIS_PUBSUB };
 enum redis_fields { LAYOUT_NATIVE, LAYOUT_DEBEZIUM_EXTENDED, LAYOUT_DEBEZIUM_COMPACT };
 enum redis_format { FORMAT_NATIVE, FORMAT_CLOUDEVENTS };
@@ -72,8 +86,9 @@ struct redis_config {
         int64_t minid_ms;     /* 0: never trim; else XADD … MINID ~ what is older than this */
         enum redis_fields layout;
         enum redis_format format;
-        char *source;           /* format: cloudevents */
-        uint32_t wait_replicas; /* 0: no WAIT */
+        struct debezium_config debezium; /* layout: debezium-* */
+        char *source;                    /* format: cloudevents */
+        uint32_t wait_replicas;          /* 0: no WAIT */
         int64_t wait_timeout_ms;
         bool exactly_once; /* fixed stream only */
         char **sentinels;  /* host[:port] of each; none: no Sentinel */

@@ -121,6 +121,35 @@ char *sink_config_target(const struct sink_config *sink)
                             "this long without one success; `0`: never"                            \
         }
 
+/* Of the kinds that can write as Debezium does. The first three are those of Debezium Server. */
+#define OWNER struct debezium_config
+static const struct config_key debezium_keys[] = {
+    {"key", KEY_CHOICE, MEMBER(key), .fallback = "json-schema",
+        .choices = "string, json, json-schema",
+        .help = "the event's key: as it is, as a JSON string, or as JSON with its schema"},
+    {"value", KEY_CHOICE, MEMBER(value), .fallback = "json-schema",
+        .choices = "string, json, json-schema, expanded",
+        .help = "the payload: as it was published, as a JSON string, or as JSON with its schema; "
+                "`expanded`: as a JSON object, like `table.expand.json.payload`"},
+    {"headers", KEY_CHOICE, MEMBER(headers), .fallback = "json-schema",
+        .choices = "string, json, json-schema", .help = "the values of headers; as `key`"},
+    {"context", KEY_TEXT, MEMBER(context),
+        .help = "add Debezium's three context headers, with this as `connectorLogicalName` "
+                "(`topic.prefix`)"},
+    {"type_header", KEY_TEXT, MEMBER(type_header),
+        .help = "add a header of this name with the event's type, like the placement "
+                "`type:header:NAME`"},
+    {"null_key", KEY_TEXT, MEMBER(null_key), .fallback = "default",
+        .help = "what stands for the key of an event without one, with `key: string`"},
+    {"null_value", KEY_TEXT, MEMBER(null_value), .fallback = "default",
+        .help = "what stands for a payload that is null, with `value: string` or `tombstone`"},
+    {"tombstone", KEY_BOOL, MEMBER(tombstone), .fallback = "false",
+        .help = "a payload that is null or blank is null in every form, like "
+                "`route.tombstone.on.empty.payload`"},
+};
+static BLOCK(debezium_block, debezium_keys);
+#undef OWNER
+
 #define OWNER struct redis_config
 static const struct config_key redis_keys[] = {
     {"url", KEY_TEXT, MEMBER(url), .is_secret = true, .check = check_redis_url,
@@ -174,6 +203,9 @@ static const struct config_key redis_keys[] = {
     {"layout", KEY_CHOICE, MEMBER(layout), .fallback = "native",
         .choices = "native, debezium-extended, debezium-compact",
         .help = "the fields of an entry: pgcourier's, or those of Debezium Server's Redis sink"},
+    {"debezium", KEY_BLOCK, MEMBER(debezium), .block = &debezium_block,
+        .help = "with a Debezium layout: which of Debezium's settings to write like; the defaults "
+                "are Debezium Server's; see [sinks](sinks.md#debezium)"},
     {"format", KEY_CHOICE, MEMBER(format), .fallback = "native", .choices = "native, cloudevents",
         .help = "cloudevents: the event as CloudEvents JSON in one field"},
     {"source", KEY_TEXT, MEMBER(source), .fallback = "pgcourier", .check = check_event_source,

@@ -16,8 +16,28 @@ struct header_block {
         json_t *object; /* owned */
         char **dumped;  /* owned: the texts of values that are not strings */
         size_t n_dumped;
-        struct event_header *headers; /* owned */
+        struct event_header *headers; /* owned; behind them their types, in the same memory */
 };
+
+static enum event_header_type type_of(const json_t *value)
+{
+        switch (json_typeof(value)) {
+        case JSON_OBJECT:
+        case JSON_ARRAY:
+                return EVENT_HEADER_STRUCTURE;
+        case JSON_STRING:
+                return EVENT_HEADER_STRING;
+        case JSON_INTEGER:
+        case JSON_REAL:
+                return EVENT_HEADER_NUMBER;
+        case JSON_TRUE:
+        case JSON_FALSE:
+                return EVENT_HEADER_BOOLEAN;
+        case JSON_NULL:
+                return EVENT_HEADER_NULL;
+        }
+        abort();
+}
 
 static const char *value_text(struct header_block *block, const json_t *value)
 {
@@ -41,6 +61,7 @@ void event_headers_read(
         /* The first byte of binary jsonb is a version; the text follows. */
         json_t *object = length > 1 ? json_loadb(jsonb + 1, length - 1, 0, NULL) : NULL;
         struct header_block *block;
+        unsigned char *types;
         const char *name;
         json_t *value;
 
@@ -50,7 +71,8 @@ void event_headers_read(
         }
         block = xcalloc(1, sizeof *block);
         block->object = object;
-        block->headers = xcalloc(json_object_size(object), sizeof *block->headers);
+        block->headers = xcalloc(json_object_size(object), sizeof *block->headers + sizeof *types);
+        types = (unsigned char *)(block->headers + json_object_size(object));
         block->dumped = xcalloc(json_object_size(object), sizeof *block->dumped);
         block->next = headers->blocks;
         headers->blocks = block;
@@ -58,11 +80,14 @@ void event_headers_read(
         json_object_foreach(object, name, value)
         {
                 const char *text = value_text(block, value);
-                if (text != NULL && *name != '\0')
-                        block->headers[event->n_headers++] =
-                            (struct event_header){.name = name, .value = text};
+                if (text == NULL || *name == '\0')
+                        continue;
+                types[event->n_headers] = (unsigned char)type_of(value);
+                block->headers[event->n_headers++] =
+                    (struct event_header){.name = name, .value = text};
         }
         event->headers = block->headers;
+        event->header_types = types;
 }
 
 void event_headers_deinit(struct event_headers *headers)

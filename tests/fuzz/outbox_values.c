@@ -71,6 +71,9 @@ static void check_headers(const char *jsonb, size_t length)
 
                 fuzz_require(event.headers[i].name[0] != '\0' && value != NULL,
                     "a header is one of the object's", event.headers[i].name);
+                fuzz_require(
+                    json_is_string(value) == (event.header_types[i] == EVENT_HEADER_STRING),
+                    "a text is known as one", event.headers[i].name);
                 if (json_is_string(value))
                         fuzz_require(strcmp(json_string_value(value), event.headers[i].value) == 0,
                             "a text is itself", event.headers[i].value);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 static char source[] = "/shop";
+static char nothing[] = "default";
 
 static void check_words(const redisReply *reply, struct redis_command *command,
     const struct redis_config *config, const struct event *event)
@@ -130,6 +131,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size_t length;
         char *payload = fuzz_take_rest(&input, &length);
         const struct event_header header = {.name = *name != '\0' ? name : "a", .value = value};
+        const enum debezium_form form =
+            (switches & 2) != 0 ? DEBEZIUM_JSON_SCHEMA : DEBEZIUM_STRING;
         const struct redis_config config = {
             .mode = (switches & 1) != 0 ? REDIS_PUBSUB : REDIS_STREAM,
             .stream = stream,
@@ -138,6 +141,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             .layout = (enum redis_fields)((switches >> 2 & 3) % 3),
             .format = (switches & 16) != 0 ? FORMAT_CLOUDEVENTS : FORMAT_NATIVE,
             .source = source,
+            .debezium = {.key = form,
+                .value = form,
+                .headers = form,
+                .null_key = nothing,
+                .null_value = nothing},
             .max_streams = 2};
         const struct event event = {.event_id = "018f2b6e-5c1d-7a43-9b0e-2f64a1c7d911",
             .topic = topic,

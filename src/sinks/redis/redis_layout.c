@@ -6,23 +6,20 @@
 #include "base/bytes.h"
 #include "config/config.h"
 #include "pgcourier/event.h"
+#include "sinks/format/debezium.h"
 #include "sinks/format/event_json.h"
 #include "sinks/redis/resp_write.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
-
-/* What Debezium Server writes for a record without a key. */
-#define NO_KEY "default"
 
 #define FRACTION ".000000Z"
 
 struct redis_layout {
         const struct redis_config *config; /* borrowed */
-        struct bytes json;                 /* of the event at hand */
+        struct bytes json;                 /* or other text of the event at hand */
         int64_t second;                    /* the one that `time` shows */
         size_t n_second;                   /* the length of its text; 0: none yet */
         char time[48];                     /* "2024-01-31T23:59:59.123456Z" */
@@ -119,44 +116,56 @@ void redis_layout_append_message(
         abort();
 }
 
-/* The entry's own field ID holds the event's id. */
-static bool is_passed_on(const struct event_header *header)
+/* What goes where Debezium has the value. */
+static void append_value(struct redis_layout *layout, const struct event *event, struct bytes *out)
 {
-        return strcasecmp(header->name, "id") != 0;
+        const struct debezium_config *debezium = &layout->config->debezium;
+
+        if (layout->config->format == FORMAT_CLOUDEVENTS) {
+                redis_layout_append_message(layout, event, out);
+                return;
+        }
+        bytes_clear(&layout->json);
+        if (debezium_append_value(debezium, event, &layout->json))
+                redis_append_word(out, layout->json.data, layout->json.length);
+        else
+                redis_append_text(out, debezium->null_value);
 }
 
-static void append_upper_case(struct bytes *out, const char *name)
+static void append_key(struct redis_layout *layout, const struct event *event, struct bytes *out)
 {
-        size_t length = strlen(name);
+        const struct debezium_config *debezium = &layout->config->debezium;
 
-        redis_append_count(out, '$', length);
-        for (size_t i = 0; i < length; i++) {
+        bytes_clear(&layout->json);
+        if (debezium_append_key(debezium, event, &layout->json))
+                redis_append_word(out, layout->json.data, layout->json.length);
+        else
+                redis_append_text(out, debezium->null_key);
+}
+
+static void append_debezium_header(void *owner, const char *name, const char *value, size_t length)
+{
+        struct bytes *out = owner;
+        size_t n_name = strlen(name);
+
+        redis_append_count(out, '$', n_name);
+        for (size_t i = 0; i < n_name; i++) {
                 char byte =
                     name[i] >= 'a' && name[i] <= 'z' ? (char)(name[i] - 'a' + 'A') : name[i];
                 bytes_append(out, &byte, 1);
         }
         bytes_append(out, "\r\n", 2);
+        redis_append_word(out, value, length);
 }
 
 static void append_extended(
     struct redis_layout *layout, const struct event *event, struct bytes *out)
 {
         REDIS_APPEND_WORD(out, 3, "key");
-        redis_append_text(out, event->key != NULL ? event->key : NO_KEY);
+        append_key(layout, event, out);
         REDIS_APPEND_WORD(out, 5, "value");
-        redis_layout_append_message(layout, event, out);
-        REDIS_APPEND_WORD(out, 2, "ID");
-        redis_append_text(out, event->event_id);
-        for (size_t i = 0; i < event->n_headers; i++) {
-                if (!is_passed_on(&event->headers[i]))
-                        continue;
-                append_upper_case(out, event->headers[i].name);
-                redis_append_text(out, event->headers[i].value);
-        }
-        if (event->is_redriven) {
-                REDIS_APPEND_WORD(out, 8, "REDRIVEN");
-                REDIS_APPEND_WORD(out, 1, "1");
-        }
+        append_value(layout, event, out);
+        debezium_each_header(&layout->config->debezium, event, append_debezium_header, out);
 }
 
 static size_t n_native_fields(const struct redis_layout *layout, const struct event *event)
@@ -167,22 +176,13 @@ static size_t n_native_fields(const struct redis_layout *layout, const struct ev
                event->is_redriven;
 }
 
-static size_t n_extended_fields(const struct event *event)
-{
-        size_t n = 3 + event->is_redriven;
-
-        for (size_t i = 0; i < event->n_headers; i++)
-                n += is_passed_on(&event->headers[i]);
-        return n;
-}
-
 size_t redis_layout_n_words(const struct redis_layout *layout, const struct event *event)
 {
         switch (layout->config->layout) {
         case LAYOUT_NATIVE:
                 return 2 * n_native_fields(layout, event);
         case LAYOUT_DEBEZIUM_EXTENDED:
-                return 2 * n_extended_fields(event);
+                return 2 * (2 + debezium_n_headers(&layout->config->debezium, event));
         case LAYOUT_DEBEZIUM_COMPACT:
                 return 2;
         }
@@ -205,8 +205,8 @@ void redis_layout_append_fields(
                 append_extended(layout, event, out);
                 return;
         case LAYOUT_DEBEZIUM_COMPACT:
-                redis_append_text(out, event->key != NULL ? event->key : NO_KEY);
-                redis_layout_append_message(layout, event, out);
+                append_key(layout, event, out);
+                append_value(layout, event, out);
                 return;
         }
 }

@@ -3,12 +3,13 @@
  * message of a channel.
  *
  *   native               id, topic, [key], [type], time, payload, [header:<name>]..., [redriven]
- *   debezium-extended    key, value, ID, [<HEADER>]..., [REDRIVEN]
+ *   debezium-extended    key, value, ID, [<HEADER>]...
  *   debezium-compact     <key> = value
  *
- * With format: cloudevents the value is CloudEvents JSON instead of the
- * payload, and the native layout has it as its only field, `data`. A message
- * has no fields, so it is the payload or the CloudEvents JSON.
+ * Key, value and headers of the latter two are those of sinks/format/debezium.h; names of headers
+ * are in upper case (ASCII letters). With format: cloudevents the value is CloudEvents JSON, and
+ * the native layout has it as its only field, `data`. A message has no fields, so it is the payload
+ * or the CloudEvents JSON.
  */
 #pragma once
 

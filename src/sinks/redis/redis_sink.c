@@ -81,13 +81,22 @@ static struct redis_queue *queue_of(struct redis_sink *sink, const struct event 
         return redis_cluster_queue(sink->cluster, stream->data, stream->length);
 }
 
+/* Debezium's forms make up to three bytes of one, and add a schema. */
+static size_t max_payload_bytes(const struct redis_config *config)
+{
+        bool is_quoted =
+            config->layout != LAYOUT_NATIVE && config->debezium.value != DEBEZIUM_STRING;
+
+        return is_quoted ? MAX_VALUE_BYTES / 4 : MAX_VALUE_BYTES;
+}
+
 static bool may_be_sent(
     struct redis_sink *sink, const struct event *event, struct outcome *out_refusal)
 {
-        if (event->payload_bytes > MAX_VALUE_BYTES) {
+        if (event->payload_bytes > max_payload_bytes(sink->config)) {
                 *out_refusal = outcome_make(OUTCOME_REJECTED,
-                    "the payload has %zu bytes; Redis takes at most %d in one value",
-                    event->payload_bytes, MAX_VALUE_BYTES);
+                    "the payload has %zu bytes; Redis takes at most %zu in this layout",
+                    event->payload_bytes, max_payload_bytes(sink->config));
                 return false;
         }
         if (sink->dedup != NULL &&

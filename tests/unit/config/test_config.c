@@ -14,10 +14,11 @@
 #define LOGIN "user: me, password: " CANARY
 
 /* Rows of keys: of a sink, and of each kind of sink besides those that it needs. */
-#define OF_SINK(keys)  PG SINK "    " keys "\n" STDOUT
-#define OF_REDIS(keys) PG SINK "    redis: {url: redis://h, " keys "}\n"
-#define OF_HTTP(keys)  PG SINK "    http: {url: http://h, " keys "}\n"
-#define OF_EMAIL(keys) PG SINK "    email: {url: smtp://h, " keys "}\n"
+#define OF_SINK(keys)             PG SINK "    " keys "\n" STDOUT
+#define OF_DEBEZIUM(layout, keys) OF_REDIS("layout: debezium-" layout ", debezium: {" keys "}")
+#define OF_REDIS(keys)            PG SINK "    redis: {url: redis://h, " keys "}\n"
+#define OF_HTTP(keys)             PG SINK "    http: {url: http://h, " keys "}\n"
+#define OF_EMAIL(keys)            PG SINK "    email: {url: smtp://h, " keys "}\n"
 
 TestSuite(config, .init = make_path, .fini = remove_path);
 
@@ -274,6 +275,13 @@ Test(config, fills_in_the_defaults_of_what_is_left_out)
         cr_expect_null(sink->redis->password);
         cr_expect_str_eq(sink->redis->stream, "events:{{topic}}");
         cr_expect_eq(sink->redis->maxlen, 0);
+        cr_expect_eq(sink->redis->debezium.key, DEBEZIUM_JSON_SCHEMA);
+        cr_expect_eq(sink->redis->debezium.value, DEBEZIUM_JSON_SCHEMA);
+        cr_expect_eq(sink->redis->debezium.headers, DEBEZIUM_JSON_SCHEMA);
+        cr_expect_null(sink->redis->debezium.context);
+        cr_expect_str_eq(sink->redis->debezium.null_key, "default");
+        cr_expect_str_eq(sink->redis->debezium.null_value, "default");
+        cr_expect_not(sink->redis->debezium.tombstone);
         cr_expect_eq(sink->redis->connect_timeout_ms, 5000);
         cr_expect_eq(sink->redis->timeout_ms, 5000);
 
@@ -741,6 +749,27 @@ Test(config, refuses_bad_names_patterns_and_templates)
                 "exactly_once: is only for mode: stream"},
             {OF_REDIS("source: /x"), "5:29", "source: is only for format: cloudevents"},
             {OF_REDIS("format: cloudevents, source: a b"), "5:50", "is not a URI"},
+            {OF_REDIS("debezium: {key: json}"), "5:29",
+                "redis.debezium: is only for layout: debezium-extended and debezium-compact"},
+            {OF_REDIS("mode: pubsub, debezium: {}"), "5:43", "debezium: is only for mode: stream"},
+            {OF_DEBEZIUM("extended", "key: expanded"), "5:67",
+                "redis.debezium.key: 'expanded' is not allowed here; allowed: string, json, "
+                "json-schema"},
+            {OF_DEBEZIUM("extended", "value: avro"), "5:67",
+                "allowed: string, json, json-schema, expanded"},
+            {OF_DEBEZIUM("extended", "headers: expanded"), "5:67", "allowed: string, json, json-"},
+            {OF_DEBEZIUM("extended", "schema: true"), "5:67", "is not a known key"},
+            {OF_DEBEZIUM("extended", "context: \"\""), "5:67", "context: is empty"},
+            {OF_DEBEZIUM("extended", "null_key: none"), "5:67",
+                "null_key: is only for key: string"},
+            {OF_DEBEZIUM("extended", "value: expanded, null_value: none"), "5:84",
+                "null_value: is only for value: string and for tombstone: true"},
+            {OF_DEBEZIUM("compact", "headers: json"), "5:66",
+                "headers: is only for layout: debezium-extended"},
+            {OF_DEBEZIUM("compact", "context: shop"), "5:66", "compact has no headers"},
+            {OF_DEBEZIUM("compact", "type_header: t"), "5:66", "compact has no headers"},
+            {OF_REDIS("layout: debezium-compact, format: cloudevents, debezium: {value: json}"),
+                "5:87", "value: is given together with format: cloudevents"},
             {OF_REDIS("wait_timeout: 1s"), "5:29", "is only for wait_replicas above 0"},
             {OF_REDIS("wait_replicas: 1, wait_timeout: 5s"), "5:47", "is not shorter than timeout"},
             {OF_REDIS("exactly_once: true"), "5:29", "exactly_once: needs a fixed stream"},

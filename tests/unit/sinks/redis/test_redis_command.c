@@ -193,16 +193,28 @@ Test(redis_command, trims_by_age)
         redis_command_destroy(command);
 }
 
+static char s_null_key[] = "no-key";
+static char s_null_value[] = "no-value";
+
+static struct redis_config debezium_config(enum redis_fields layout, enum debezium_form form)
+{
+        return (struct redis_config){.stream = s_stream,
+            .layout = layout,
+            .debezium = {.key = form,
+                .value = form,
+                .headers = form,
+                .null_key = s_null_key,
+                .null_value = s_null_value}};
+}
+
 Test(redis_command, lays_fields_out_as_debezium_server_does)
 {
-        const struct event_header headers[] = {{"traceparent", "00-ab"}, {"Id", "no"}};
-        const struct redis_config extended = {
-            .stream = s_stream, .layout = LAYOUT_DEBEZIUM_EXTENDED};
-        const struct redis_config compact = {.stream = s_stream, .layout = LAYOUT_DEBEZIUM_COMPACT};
+        const struct event_header headers[] = {{"traceParent", "00-ab"}, {"Id", "no"}};
+        struct redis_config extended = debezium_config(LAYOUT_DEBEZIUM_EXTENDED, DEBEZIUM_STRING);
+        struct redis_config compact = debezium_config(LAYOUT_DEBEZIUM_COMPACT, DEBEZIUM_STRING);
         struct event event = plain_event();
 
-        expect_encoded_by(&compact, &event,
-            "*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$7\r\ndefault\r\n$2\r\n{}\r\n");
+        event.is_json = true;
         event.key = "42";
         event.headers = headers;
         event.n_headers = 2;
@@ -212,13 +224,44 @@ Test(redis_command, lays_fields_out_as_debezium_server_does)
             "*11\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$3\r\nkey\r\n$2\r\n42\r\n"
             "$5\r\nvalue\r\n$2\r\n{}\r\n$2\r\nID\r\n$36\r\n0b8f5c1e-7d3a-4c55-9d0a-111111111111\r\n"
             "$11\r\nTRACEPARENT\r\n$5\r\n00-ab\r\n");
-        event.key = NULL;
         event.n_headers = 0;
         event.is_redriven = true;
         expect_encoded_by(&extended, &event,
-            "*11\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$3\r\nkey\r\n$7\r\ndefault\r\n"
+            "*11\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$3\r\nkey\r\n$2\r\n42\r\n"
             "$5\r\nvalue\r\n$2\r\n{}\r\n$2\r\nID\r\n$36\r\n0b8f5c1e-7d3a-4c55-9d0a-111111111111\r\n"
             "$8\r\nREDRIVEN\r\n$1\r\n1\r\n");
+        extended = debezium_config(LAYOUT_DEBEZIUM_EXTENDED, DEBEZIUM_JSON);
+        compact = debezium_config(LAYOUT_DEBEZIUM_COMPACT, DEBEZIUM_JSON);
+        event.is_redriven = false;
+        expect_encoded_by(&compact, &event,
+            "*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$4\r\n\"42\"\r\n$4\r\n\"{}\"\r\n");
+        expect_encoded_by(&extended, &event,
+            "*9\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$3\r\nkey\r\n$4\r\n\"42\"\r\n"
+            "$5\r\nvalue\r\n$4\r\n\"{}\"\r\n"
+            "$2\r\nID\r\n$38\r\n\"0b8f5c1e-7d3a-4c55-9d0a-111111111111\"\r\n");
+}
+
+Test(redis_command, lets_words_stand_for_a_key_and_a_value_that_are_null)
+{
+        struct redis_config extended = debezium_config(LAYOUT_DEBEZIUM_EXTENDED, DEBEZIUM_STRING);
+        struct redis_config compact = debezium_config(LAYOUT_DEBEZIUM_COMPACT, DEBEZIUM_STRING);
+        struct event event = plain_event();
+
+        event.is_json = true;
+        event.payload = "null";
+        event.payload_bytes = 4;
+        expect_encoded_by(&compact, &event,
+            "*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$6\r\nno-key\r\n$8\r\nno-value\r\n");
+        expect_encoded_by(&extended, &event,
+            "*9\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$3\r\nkey\r\n$6\r\nno-key\r\n"
+            "$5\r\nvalue\r\n$8\r\nno-value\r\n"
+            "$2\r\nID\r\n$36\r\n0b8f5c1e-7d3a-4c55-9d0a-111111111111\r\n");
+        compact = debezium_config(LAYOUT_DEBEZIUM_COMPACT, DEBEZIUM_JSON);
+        expect_encoded_by(&compact, &event,
+            "*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$4\r\nnull\r\n$4\r\nnull\r\n");
+        compact.debezium.tombstone = true;
+        expect_encoded_by(&compact, &event,
+            "*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$4\r\nnull\r\n$8\r\nno-value\r\n");
 }
 
 #define CLOUDEVENT                                                                                 \
@@ -239,9 +282,9 @@ Test(redis_command, puts_a_cloudevent_where_the_payload_was)
         expect_encoded_by(&config, &event,
             "*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$4\r\ndata\r\n$199\r\n" CLOUDEVENT "\r\n");
         config.layout = LAYOUT_DEBEZIUM_COMPACT;
+        config.debezium.null_key = s_null_key;
         expect_encoded_by(&config, &event,
-            "*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$7\r\ndefault\r\n$199\r\n" CLOUDEVENT
-            "\r\n");
+            "*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$6\r\nno-key\r\n$199\r\n" CLOUDEVENT "\r\n");
         config.layout = LAYOUT_NATIVE;
         config.mode = REDIS_PUBSUB;
         expect_encoded_by(
