@@ -1,6 +1,7 @@
 #include "outbox/event_row.h"
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 
 #include <endian.h>
 #include <jansson.h>
@@ -19,8 +20,68 @@ struct header_block {
         struct event_header *headers; /* owned; behind them their types, in the same memory */
 };
 
+/*
+ * Numbers stay as they were written: jansson would refuse an integer beyond 64 bits, and write 0.1
+ * as 0.10000000000000001. So each is given to it as a string that begins with this character, and a
+ * string that does so by itself counts as a number.
+ */
+#define NUMBER_MARK "\x01"
+
+/* The text with its numbers as strings. Few headers have any. */
+static void quote_numbers(struct bytes *out_text, const char *text, size_t length)
+{
+        const char *end = text + length;
+        const char *from = text;
+        bool is_in_string = false;
+
+        for (const char *at = text; at < end; at++) {
+                if (*at == '"')
+                        is_in_string = !is_in_string;
+                else if (is_in_string)
+                        at += *at == '\\';
+                else if (*at == '-' || (*at >= '0' && *at <= '9')) {
+                        size_t n = 1;
+                        while (at + n < end && strchr("-+.0123456789eE", at[n]) != NULL &&
+                               at[n] != '\0')
+                                n++;
+                        bytes_append(out_text, from, (size_t)(at - from));
+                        bytes_printf(out_text, "\"\\u0001%.*s\"", (int)n, at);
+                        from = at + n;
+                        at = from - 1;
+                }
+        }
+        bytes_append(out_text, from, (size_t)(end - from));
+}
+
+/* The reverse in a text that jansson has written. */
+static void unquote_numbers(char *text)
+{
+        static const char mark[] = "\"\\u0001";
+        char *to = strstr(text, mark);
+        const char *from = to;
+
+        while (from != NULL && *from != '\0') {
+                if (strncmp(from, mark, sizeof mark - 1) != 0) {
+                        *to++ = *from++;
+                        continue;
+                }
+                for (from += sizeof mark - 1; *from != '"'; from++)
+                        *to++ = *from;
+                from++;
+        }
+        if (to != NULL)
+                *to = '\0';
+}
+
+static bool is_number(const json_t *value)
+{
+        return json_is_string(value) && json_string_value(value)[0] == NUMBER_MARK[0];
+}
+
 static enum event_header_type type_of(const json_t *value)
 {
+        if (is_number(value))
+                return EVENT_HEADER_NUMBER;
         switch (json_typeof(value)) {
         case JSON_OBJECT:
         case JSON_ARRAY:
@@ -47,24 +108,32 @@ static const char *value_text(struct header_block *block, const json_t *value)
                 /* Only possible if jsonb ever learned \u0000; half a value would be a wrong one. */
                 if (strlen(json_string_value(value)) != json_string_length(value))
                         return NULL;
-                return json_string_value(value);
+                return json_string_value(value) + is_number(value);
         }
         text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-        if (text != NULL)
-                block->dumped[block->n_dumped++] = text;
+        if (text == NULL)
+                out_of_memory();
+        unquote_numbers(text);
+        block->dumped[block->n_dumped++] = text;
         return text;
 }
 
 void event_headers_read(
     struct event_headers *headers, const char *jsonb, size_t length, struct event *event)
 {
-        /* The first byte of binary jsonb is a version; the text follows. */
-        json_t *object = length > 1 ? json_loadb(jsonb + 1, length - 1, 0, NULL) : NULL;
+        struct bytes quoted = {0};
+        json_t *object = NULL;
         struct header_block *block;
         unsigned char *types;
         const char *name;
         json_t *value;
 
+        /* The first byte of binary jsonb is a version; the text follows. */
+        if (length > 1) {
+                quote_numbers(&quoted, jsonb + 1, length - 1);
+                object = json_loadb(quoted.data, quoted.length, 0, NULL);
+                bytes_deinit(&quoted);
+        }
         if (object == NULL || json_object_size(object) == 0) {
                 json_decref(object);
                 return;
