@@ -14,8 +14,8 @@ from rig import Rig
 from table import judged, print_table, write_json
 
 # In this order when none is named: what fills the outbox comes last.
-CELLS = ["latency", "writers", "partitions", "looks", "held", "fanout", "webhooks", "footprint", "growth", "delay",
-         "cost", "drain"]
+CELLS = ["latency", "writers", "partitions", "once", "looks", "held", "fanout", "webhooks", "footprint", "growth",
+         "delay", "cost", "drain"]
 
 
 def main():

@@ -263,7 +263,13 @@ COMMENT ON FUNCTION courier.await_quiet(integer)
 -- published after that transaction committed, or after waiting for a lock that it held, such as the lock
 -- of a row that both change.
 --
+-- With a dedup_key only the first event of that key is published: a later call returns that event's
+-- event_id and publishes nothing (0010_dedup.sql).
+--
 -- Errors: check_violation with the name of the broken rule, e.g. topic_must_not_be_empty.
+--
+-- In plpgsql, because a session keeps its plans: before PostgreSQL 18, a function in SQL is parsed and
+-- planned anew with each call.
 CREATE FUNCTION courier.publish(
   topic      text,
   payload    json        DEFAULT NULL,
@@ -272,22 +278,34 @@ CREATE FUNCTION courier.publish(
   headers    jsonb       DEFAULT NULL,
   deliver_at timestamptz DEFAULT NULL,
   data       bytea       DEFAULT NULL,
-  event_id   uuid        DEFAULT gen_random_uuid()
+  event_id   uuid        DEFAULT gen_random_uuid(),
+  dedup_key  text        DEFAULT NULL
 ) RETURNS uuid
-LANGUAGE sql AS $$
+LANGUAGE plpgsql AS $$
+DECLARE
+  first_id uuid;
+BEGIN
+  IF dedup_key IS NOT NULL THEN
+    first_id := courier.remember_dedup_key(dedup_key, event_id);
+    IF first_id IS NOT NULL THEN
+      RETURN first_id;
+    END IF;
+    headers := courier.dedup_headers(headers, dedup_key);
+  END IF;
   INSERT INTO courier.outbox (event_id, topic, key, type, payload, data, headers, deliver_at)
   VALUES (event_id, topic, key, type, payload, data, headers, deliver_at);
-  SELECT event_id;
+  RETURN event_id;
+END
 $$;
-COMMENT ON FUNCTION courier.publish(text, json, text, text, jsonb, timestamptz, bytea, uuid)
-  IS 'Publishes one event in the current transaction; returns its event_id';
+COMMENT ON FUNCTION courier.publish(text, json, text, text, jsonb, timestamptz, bytea, uuid, text)
+  IS 'Publishes one event in the current transaction; returns its event_id, or that of the first event of the dedup_key';
 
 -- A publisher may publish, and nothing else: not read events, not choose txid or id.
-REVOKE ALL ON FUNCTION courier.publish(text, json, text, text, jsonb, timestamptz, bytea, uuid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION courier.publish(text, json, text, text, jsonb, timestamptz, bytea, uuid, text) FROM PUBLIC;
 GRANT USAGE ON SCHEMA courier TO courier_publisher;
 GRANT INSERT (event_id, topic, key, type, payload, data, headers, deliver_at)
   ON courier.outbox TO courier_publisher;
-GRANT EXECUTE ON FUNCTION courier.publish(text, json, text, text, jsonb, timestamptz, bytea, uuid)
+GRANT EXECUTE ON FUNCTION courier.publish(text, json, text, text, jsonb, timestamptz, bytea, uuid, text)
   TO courier_publisher;
 
 -- The highest id that is in use: by an event, a cursor, a receiver or a full partition.

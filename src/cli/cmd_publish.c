@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAYLOAD, DATA, KEY, TYPE, HEADER };
+enum { PAYLOAD, DATA, KEY, TYPE, HEADER, DEDUP_KEY };
 
 static const struct command_option options[] = {
     [PAYLOAD] = {"payload", 0, "JSON|@FILE|-", false,
@@ -26,6 +26,7 @@ static const struct command_option options[] = {
     [KEY] = {"key", 0, "KEY", false, "events of one key are delivered in order"},
     [TYPE] = {"type", 0, "TYPE", false, "the kind of event, for receivers"},
     [HEADER] = {"header", 0, "NAME=VALUE", true, "for receivers; may be given several times"},
+    [DEDUP_KEY] = {"dedup-key", 0, "KEY", false, "only the first event of this key is published"},
     {0},
 };
 
@@ -167,15 +168,23 @@ static bool publish(struct blocking_conn *conn, const struct arguments *argument
             text(arguments_value(arguments, TYPE)),
             text(headers),
             {.value = is_json ? NULL : bytes, .n_bytes = body->length, .is_binary = true},
+            text(arguments_value(arguments, DEDUP_KEY)),
         };
+        /* An event_id that is not the one we chose is that of the key's first event. */
         struct rows *rows = blocking_conn_query(conn,
-            "SELECT courier.publish($1::text, $2::json, key => $3::text, type => $4::text, "
-            "headers => $5::jsonb, data => $6::bytea)",
+            "WITH chosen AS MATERIALIZED (SELECT pg_catalog.gen_random_uuid() AS id),"
+            " published AS MATERIALIZED (SELECT chosen.id AS chosen_id, courier.publish("
+            "$1::text, $2::json, key => $3::text, type => $4::text, headers => $5::jsonb,"
+            " data => $6::bytea, event_id => chosen.id, dedup_key => $7::text) AS id FROM chosen)"
+            " SELECT id, id = chosen_id FROM published",
             parameters, sizeof parameters / sizeof *parameters, error);
 
         if (rows == NULL)
                 return false;
-        puts(rows_text(rows, 0, 0));
+        printf("%s%s\n", rows_text(rows, 0, 0),
+            !arguments_has(arguments, DEDUP_KEY) ? ""
+            : rows_bool(rows, 0, 1)              ? " published"
+                                                 : " published before");
         rows_free(rows);
         return true;
 }
@@ -200,10 +209,13 @@ const struct command publish_command = {
     .name = "publish",
     .summary = "put one event into the outbox",
     .usage = "TOPIC (--payload JSON|@FILE|- | --data @FILE|-) [--key KEY] [--type TYPE]\n"
-             "       [--header NAME=VALUE]... [--dsn DSN | -c FILE]",
+             "       [--header NAME=VALUE]... [--dedup-key KEY] [--dsn DSN | -c FILE]",
     .details = "Publishes one event in a transaction of its own and prints its event_id. The role\n"
                "must be a member of courier_publisher. With neither --dsn nor -c the environment\n"
-               "names the database (PGHOST, PGUSER, PGDATABASE …).\n",
+               "names the database (PGHOST, PGUSER, PGDATABASE …).\n"
+               "\n"
+               "With --dedup-key it prints `EVENT_ID published`; or, if an event of that key was\n"
+               "published within outbox.dedup_retention, that event's id and `published before`.\n",
     .options = options,
     .min_operands = 1,
     .max_operands = 1,

@@ -1,5 +1,5 @@
-/* The schema: made and brought up to date, fitted to another cluster, and its partitions
- * maintained. */
+/* The schema: made and brought up to date, fitted to another cluster, and its partitions and dedup
+ * keys maintained. */
 #include "cli/commands.h"
 #include "cli/connect.h"
 #include "config/units.h"
@@ -7,6 +7,7 @@
 #include "operator/rebase.h"
 #include "outbox/schema.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -157,7 +158,7 @@ const struct command rebase_command = {
     .database = DATABASE,
 };
 
-enum { RETENTION, RETENTION_MAX };
+enum { RETENTION, RETENTION_MAX, DEDUP_RETENTION };
 
 static const struct command_option maintain_options[] = {
     [RETENTION] = {"retention", 0, "TIME", false,
@@ -165,6 +166,9 @@ static const struct command_option maintain_options[] = {
     [RETENTION_MAX] = {"retention-max", 0, "TIME", false,
         "drop events of this age even if a sink has not read\nthem (0: never); default: "
         "outbox.retention_max of the\nconfiguration, or 0"},
+    [DEDUP_RETENTION] = {"dedup-retention", 0, "TIME", false,
+        "a dedup key stands for its event for so long;\ndefault: outbox.dedup_retention of the\n"
+        "configuration, or what the database has"},
     {0},
 };
 
@@ -194,8 +198,13 @@ static bool read_settings(
                 config_free(config);
         }
         if (!read_duration(arguments, RETENTION, &settings->retention_ms, error) ||
-            !read_duration(arguments, RETENTION_MAX, &settings->retention_max_ms, error))
+            !read_duration(arguments, RETENTION_MAX, &settings->retention_max_ms, error) ||
+            !read_duration(arguments, DEDUP_RETENTION, &settings->dedup_retention_ms, error))
                 return false;
+        if (arguments_has(arguments, DEDUP_RETENTION) && settings->dedup_retention_ms < 60000)
+                return error_set(error, ERROR_USAGE,
+                    "--dedup-retention: \"%.64s\" is shorter than 1m, the least that is allowed",
+                    arguments_value(arguments, DEDUP_RETENTION));
         if (settings->retention_max_ms != 0 && settings->retention_max_ms < settings->retention_ms)
                 return error_set(error, ERROR_USAGE,
                     "retention-max is shorter than retention: allowed: 0, retention or longer");
@@ -230,6 +239,8 @@ static bool run_maintain(const struct arguments *arguments, struct error *error)
         struct outbox_config settings;
         struct blocking_conn *conn;
         struct rows *rows;
+        int64_t n_keys;
+        bool ok;
 
         if (!read_settings(arguments, &settings, error))
                 return false;
@@ -239,20 +250,25 @@ static bool run_maintain(const struct arguments *arguments, struct error *error)
                 return false;
         for (int row = 0; row < rows_count(rows); row++)
                 print_row(rows, row);
-        if (rows_count(rows) == 0)
+        ok = maintenance_forget_keys_now(conn, &settings, &n_keys, error);
+        if (ok && n_keys > 0)
+                printf("removed expired dedup keys: %" PRId64 "\n", n_keys);
+        else if (ok && rows_count(rows) == 0)
                 puts("nothing to do");
         rows_free(rows);
-        return true;
+        return ok;
 }
 
 const struct command maintain_command = {
     .name = "maintain",
     .summary = "make partitions of the outbox and drop old ones",
-    .usage = "[--dsn DSN | -c FILE] [--retention TIME] [--retention-max TIME]",
+    .usage = "[--dsn DSN | -c FILE] [--retention TIME] [--retention-max TIME]\n"
+             "       [--dedup-retention TIME]",
     .details =
         "Does once what a running relay does every half minute: partitions of courier.outbox are\n"
         "made ahead, and those are dropped that are older than the retention and that no sink\n"
-        "needs any more. For databases in which no relay runs; safe beside one that does.\n"
+        "needs any more. Expired dedup keys are removed, some thousands in each transaction. For\n"
+        "databases in which no relay runs; safe beside one that does.\n"
         "\n"
         "Run by cron without any relay, it keeps events that no sink has had, unless\n"
         "--retention-max is given.\n",

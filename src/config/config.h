@@ -37,8 +37,9 @@ struct relay_config {
 };
 
 struct outbox_config {
-        int64_t retention_ms;     /* events stay at least this long */
-        int64_t retention_max_ms; /* and at most, even if a sink needs them; 0: no limit */
+        int64_t retention_ms;       /* events stay at least this long */
+        int64_t retention_max_ms;   /* and at most, even if a sink needs them; 0: no limit */
+        int64_t dedup_retention_ms; /* dedup keys stand for their events so long; 0: as before */
 };
 
 struct retry_config {

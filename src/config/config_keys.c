@@ -81,6 +81,10 @@ static const struct config_key outbox_keys[] = {
         .max = "3650d",
         .help = "drop events of this age even if a sink has not read them; that sink loses "
                 "them; `0`: never; at least `retention`"},
+    {"dedup_retention", KEY_DURATION, MEMBER(dedup_retention_ms), .fallback = "7d", .min = "1m",
+        .max = "3650d",
+        .help =
+            "how long a second event of a `dedup_key` is not published, counted from the first"},
 };
 static BLOCK(outbox_block, outbox_keys);
 #undef OWNER

@@ -19,6 +19,10 @@
 /* It may have to read a whole partition for each sink that lags. */
 #define ANSWER_TIMEOUT_MS (10 * 60 * 1000)
 
+/* Of expired dedup keys; a round that removes so many of them is enough until the next. */
+#define KEYS_PER_BATCH    10000
+#define BATCHES_PER_ROUND 100
+
 #define MAINTAIN                                                                                   \
         "SELECT action, name, lower, upper, bytes,"                                                \
         " sink || CASE WHEN lane = 0 THEN '' ELSE '/' || lane END, events,"                        \
@@ -26,6 +30,12 @@
         " THEN ' and ' || (cardinality(held_by) - 8) || ' more' ELSE '' END"                       \
         " FROM courier.maintain($1::bigint * interval '1 millisecond',"                            \
         " $2::bigint * interval '1 millisecond')"
+
+/* A batch goes on where the one before it ended: what that left behind is not yet cleaned up. */
+#define FORGET_KEYS                                                                                \
+        "SELECT keys, until FROM courier.forget_dedup_keys("                                       \
+        "$1::bigint * interval '1 millisecond', $2::integer, coalesce($3::timestamptz, "           \
+        "'-infinity'))"
 
 static const struct pg_statement prepare_session = {
     .name = "prepare_session",
@@ -36,22 +46,35 @@ static const struct pg_statement prepare_session = {
 static const struct pg_statement maintain_statement = {
     .name = "maintain", .sql = MAINTAIN, .n_params = 2};
 
+static const struct pg_statement forget_keys_statement = {
+    .name = "forget_keys", .sql = FORGET_KEYS, .n_params = 3};
+
 struct maintenance_params {
         char numbers[2][24];
         const char *values[2];
 };
 
+struct forget_params {
+        char retention_ms[24];
+        char n_keys[12];
+        char since[64]; /* what the previous batch of the round said, in the server's words */
+        const char *values[3];
+};
+
 struct maintenance {
         struct pg_conn *conn; /* owned; open while a round is under way */
         struct maintenance_params params;
+        struct forget_params forget;
         struct timer *round; /* owned */
         struct maintenance_events events;
         void *owner; /* borrowed */
         bool is_running;
         unsigned n_rounds;
-        char *held_by;   /* owned; as last logged, of the oldest held partition; NULL: none */
-        bool is_held;    /* any is, in this round */
-        bool is_refused; /* this round's credentials were wrong, and may have changed */
+        unsigned n_batches; /* of dedup keys, in this round */
+        int64_t n_keys;     /* that were removed in it */
+        char *held_by;      /* owned; as last logged, of the oldest held partition; NULL: none */
+        bool is_held;       /* any is, in this round */
+        bool is_refused;    /* this round's credentials were wrong, and may have changed */
 };
 
 static void set_params(struct maintenance_params *params, const struct outbox_config *config)
@@ -62,6 +85,31 @@ static void set_params(struct maintenance_params *params, const struct outbox_co
                 snprintf(params->numbers[i], sizeof params->numbers[i], "%" PRId64, values[i]);
                 params->values[i] = params->numbers[i];
         }
+}
+
+/* Before the first batch of a round. */
+static void set_forget_params(struct forget_params *params, const struct outbox_config *config)
+{
+        snprintf(params->retention_ms, sizeof params->retention_ms, "%" PRId64,
+            config->dedup_retention_ms);
+        snprintf(params->n_keys, sizeof params->n_keys, "%d", KEYS_PER_BATCH);
+        params->values[0] = config->dedup_retention_ms != 0 ? params->retention_ms : NULL;
+        params->values[1] = params->n_keys;
+        params->values[2] = NULL;
+}
+
+/* Takes the answer of a batch; true: there are more. */
+static bool was_full_batch(
+    struct forget_params *params, const char *n_keys, const char *until, int64_t *n_total)
+{
+        int64_t n = strtoll(n_keys, NULL, 10);
+
+        *n_total += n;
+        if (n < KEYS_PER_BATCH)
+                return false;
+        snprintf(params->since, sizeof params->since, "%s", until);
+        params->values[2] = params->since;
+        return true;
 }
 
 static int64_t number(const char *const *columns, enum maintenance_column column)
@@ -121,11 +169,37 @@ static void end_round(struct maintenance *maintenance)
         pg_conn_close(maintenance->conn);
 }
 
+static void on_keys_forgotten(void *owner, PGresult *result)
+{
+        struct maintenance *maintenance = owner;
+        bool is_full = was_full_batch(&maintenance->forget, PQgetvalue(result, 0, 0),
+            PQgetvalue(result, 0, 1), &maintenance->n_keys);
+
+        PQclear(result);
+        if (is_full && ++maintenance->n_batches < BATCHES_PER_ROUND) {
+                pg_conn_execute(maintenance->conn, &forget_keys_statement,
+                    maintenance->forget.values, false, on_keys_forgotten, maintenance);
+                return;
+        }
+        end_round(maintenance);
+        if (maintenance->n_keys > 0)
+                log_debug("dedup_keys_forgotten", kv_int("keys", maintenance->n_keys));
+}
+
+static void forget_keys(struct maintenance *maintenance)
+{
+        maintenance->n_batches = 0;
+        maintenance->n_keys = 0;
+        maintenance->forget.values[2] = NULL;
+        pg_conn_prepare(maintenance->conn, &forget_keys_statement);
+        pg_conn_execute(maintenance->conn, &forget_keys_statement, maintenance->forget.values,
+            false, on_keys_forgotten, maintenance);
+}
+
 static void on_maintained(void *owner, PGresult *result)
 {
         struct maintenance *maintenance = owner;
 
-        end_round(maintenance);
         for (int row = 0; row < PQntuples(result); row++) {
                 const char *columns[N_MAINTENANCE_COLUMNS];
                 for (int i = 0; i < N_MAINTENANCE_COLUMNS; i++)
@@ -133,6 +207,7 @@ static void on_maintained(void *owner, PGresult *result)
                 report(maintenance, columns);
         }
         PQclear(result);
+        forget_keys(maintenance);
 }
 
 static void on_connected(void *owner)
@@ -202,6 +277,7 @@ struct maintenance *maintenance_create(uv_loop_t *loop, const struct config *con
         maintenance->owner = owner;
         maintenance->round = timer_create_on(loop, on_round, maintenance);
         set_params(&maintenance->params, &config->outbox);
+        set_forget_params(&maintenance->forget, &config->outbox);
         maintenance->conn =
             pg_conn_create(loop, "maintenance", &patient, &conn_events, maintenance);
         return maintenance;
@@ -243,4 +319,27 @@ struct rows *maintenance_run_now(
         for (int i = 0; i < 2; i++)
                 parameters[i].value = params.values[i];
         return blocking_conn_query(conn, MAINTAIN, parameters, 2, error);
+}
+
+bool maintenance_forget_keys_now(struct blocking_conn *conn, const struct outbox_config *config,
+    int64_t *out_n_keys, struct error *error)
+{
+        struct forget_params params;
+        bool is_full = true;
+
+        set_forget_params(&params, config);
+        *out_n_keys = 0;
+        while (is_full) {
+                struct parameter parameters[3] = {0};
+                struct rows *rows;
+                for (int i = 0; i < 3; i++)
+                        parameters[i].value = params.values[i];
+                rows = blocking_conn_query(conn, FORGET_KEYS, parameters, 3, error);
+                if (rows == NULL)
+                        return false;
+                is_full = was_full_batch(
+                    &params, rows_text(rows, 0, 0), rows_text(rows, 0, 1), out_n_keys);
+                rows_free(rows);
+        }
+        return true;
 }

@@ -1,8 +1,10 @@
 /*
  * Maintains the outbox every 30 seconds, whether or not this relay owns any lanes: runs
  * courier.maintain(), which makes partitions ahead and drops expired ones (sql/0006_retention.sql),
- * and logs what was dropped, and which sink still holds expired partitions. Its connection is open
- * only during a round: no other statement waits for the locks that it waits for.
+ * and logs what was dropped, and which sink still holds expired partitions. Then it removes expired
+ * dedup keys (sql/0010_dedup.sql), some thousands in each transaction, because a publisher of such
+ * a key waits for their locks. Its connection is open only during a round: no other statement waits
+ * for the locks that it waits for.
  */
 #pragma once
 
@@ -10,6 +12,7 @@
 #include "config/config.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <uv.h>
 
 struct blocking_conn;
@@ -50,3 +53,7 @@ void maintenance_start(struct maintenance *maintenance);
 /* One round for a command: rows with these columns, or NULL. */
 struct rows *maintenance_run_now(struct blocking_conn *conn, const struct outbox_config *config,
     struct error *error) __attribute__((warn_unused_result));
+
+/* All expired dedup keys, for a command. */
+bool maintenance_forget_keys_now(struct blocking_conn *conn, const struct outbox_config *config,
+    int64_t *out_n_keys, struct error *error) __attribute__((warn_unused_result));

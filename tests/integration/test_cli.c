@@ -37,7 +37,7 @@ Test(cli, refuses_what_it_does_not_understand_and_says_what_is_right)
             {{"publish", "--payload", "{}"}, 2,
                 "publish: an argument is missing: pgcourier publish TOPIC"},
             {{"publish", "--payload", "{}"}, 2,
-                "[--type TYPE] [--header NAME=VALUE]... [--dsn DSN | -c FILE]\n"},
+                "[--type TYPE] [--header NAME=VALUE]... [--dedup-key KEY] [--dsn DSN | -c FILE]\n"},
             {{"completion", "bash"}, 2,
                 "completion cannot \"bash\". Possible: sinks, endpoints. The packages install"},
             {{"send", "t", "--payload", "{}"}, 2,
