@@ -11,30 +11,46 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PRINT };
+enum { INBOX, PRINT };
+
+#define OPTION_INBOX                                                                               \
+        {                                                                                          \
+                "inbox", 0, NULL, false, "schema courier_inbox, in a consumer's database, instead" \
+        }
+
+static const struct command_option status_options[] = {
+    [INBOX] = OPTION_INBOX,
+    {0},
+};
 
 static const struct command_option migrate_options[] = {
+    [INBOX] = OPTION_INBOX,
     [PRINT] = {"print", 0, NULL, false,
         "print the SQL of all migrations, for another\ntool; does not connect"},
     {0},
 };
 
-static void print_migrations(void)
+static const struct schema *chosen_schema(const struct arguments *arguments)
 {
-        for (const struct migration *at = schema_migrations; at->version != 0; at++)
+        return arguments_has(arguments, INBOX) ? &inbox_schema : &outbox_schema;
+}
+
+static void print_migrations(const struct schema *schema)
+{
+        for (const struct migration *at = schema->migrations; at->version != 0; at++)
                 fputs(at->sql, stdout);
 }
 
-static bool apply_missing(
-    struct blocking_conn *conn, const struct schema_status *status, struct error *error)
+static bool apply_missing(const struct schema *schema, struct blocking_conn *conn,
+    const struct schema_status *status, struct error *error)
 {
         bool applied_one = false;
 
-        for (const struct migration *at = schema_migrations; at->version != 0; at++) {
+        for (const struct migration *at = schema->migrations; at->version != 0; at++) {
                 bool applied;
                 if (schema_status_has(status, at->version))
                         continue;
-                if (!schema_apply(conn, at, &applied, error))
+                if (!schema_apply(schema, conn, at, &applied, error))
                         return false;
                 if (applied)
                         printf("applied %04d_%s\n", at->version, at->name);
@@ -45,81 +61,88 @@ static bool apply_missing(
         }
         if (!applied_one)
                 puts("nothing to do");
-        printf("schema courier is at version %d\n", schema_known_version());
+        printf("schema %s is at version %d\n", schema->name, schema_known_version(schema));
         return true;
 }
 
 /* The missing migrations, then the applied ones, including those that this program does not
  * know. */
-static void print_status(const struct schema_status *status)
+static void print_status(const struct schema *schema, const struct schema_status *status)
 {
-        for (const struct migration *at = schema_migrations; at->version != 0; at++)
+        for (const struct migration *at = schema->migrations; at->version != 0; at++)
                 if (!schema_status_has(status, at->version))
                         printf("%04d_%s missing\n", at->version, at->name);
         for (size_t i = 0; i < status->n_applied; i++) {
                 const struct applied_migration *applied = &status->applied[i];
                 printf("%04d_%s applied %s%s\n", applied->version, applied->name,
                     applied->applied_at,
-                    applied->version > schema_known_version() ? " (unknown to this pgcourier)"
-                                                              : "");
+                    applied->version > schema_known_version(schema) ? " (unknown to this pgcourier)"
+                                                                    : "");
         }
         printf("schema version %d, this pgcourier knows %d\n", status->version,
-            schema_known_version());
+            schema_known_version(schema));
 }
 
 static bool run_status(const struct arguments *arguments, struct error *error)
 {
+        const struct schema *schema = chosen_schema(arguments);
         struct blocking_conn *conn = command_connect(arguments, error);
         struct schema_status status;
         bool ok;
 
-        if (conn == NULL || !schema_read_status(conn, &status, error))
+        if (conn == NULL || !schema_read_status(schema, conn, &status, error))
                 return false;
-        print_status(&status);
-        ok = schema_check(conn, status.version, error);
+        print_status(schema, &status);
+        ok = schema_check(schema, conn, status.version, error);
         schema_status_deinit(&status);
         return ok;
 }
 
 static bool run_migrate(const struct arguments *arguments, struct error *error)
 {
+        const struct schema *schema = chosen_schema(arguments);
         struct blocking_conn *conn;
         struct schema_status status;
         bool ok;
 
         if (arguments_has(arguments, PRINT)) {
-                if (arguments->n_given > 1)
+                if (arguments->dsn != NULL || arguments->config_path != NULL)
                         return error_set(error, ERROR_USAGE,
-                            "migrate: --print does not connect, so it stands alone");
-                print_migrations();
+                            "migrate: --print does not connect, so it takes neither --dsn nor -c");
+                print_migrations(schema);
                 return true;
         }
         conn = command_connect(arguments, error);
-        if (conn == NULL || !schema_read_status(conn, &status, error))
+        if (conn == NULL || !schema_read_status(schema, conn, &status, error))
                 return false;
-        ok = status.version > schema_known_version() ? schema_check(conn, status.version, error)
-                                                     : apply_missing(conn, &status, error);
+        ok = status.version > schema_known_version(schema)
+                 ? schema_check(schema, conn, status.version, error)
+                 : apply_missing(schema, conn, &status, error);
         schema_status_deinit(&status);
         return ok;
 }
 
 static const struct command migrate_status_command = {
     .name = "status",
-    .usage = "[--dsn DSN | -c FILE]",
+    .usage = "[--dsn DSN | -c FILE] [--inbox]",
+    .options = status_options,
     .run = run_status,
 };
 
 const struct command migrate_command = {
     .name = "migrate",
-    .summary = "make or update schema courier in the database",
-    .usage = "[--dsn DSN | -c FILE] [--print]",
+    .summary = "make or update schema courier, or courier_inbox, in a database",
+    .usage = "[--dsn DSN | -c FILE] [--inbox] [--print]",
     .details =
         "Applies the migrations that are missing, each in a transaction of its own, and says so.\n"
         "It can be run at any time, also by several at once. With neither --dsn nor -c the\n"
         "environment names the database (PGHOST, PGUSER, PGDATABASE …).\n"
         "\n"
         "`migrate status` changes nothing: it lists the migrations and ends with 6 unless the\n"
-        "schema is exactly what this pgcourier needs.\n",
+        "schema is exactly what this pgcourier needs.\n"
+        "\n"
+        "--inbox: schema courier_inbox, with which consumers recognise events that come again\n"
+        "(docs/inbox.md). It belongs into their database, and needs no schema courier there.\n",
     .options = migrate_options,
     .run = run_migrate,
     .subcommands = (const struct command *const[]){&migrate_status_command, NULL},

@@ -55,11 +55,11 @@ static bool check_schema(struct blocking_conn *conn, struct error *error)
         struct schema_status status;
         bool ok;
 
-        if (!schema_read_status(conn, &status, error)) {
+        if (!schema_read_status(&outbox_schema, conn, &status, error)) {
                 command_refused(conn, NULL, error);
                 return false;
         }
-        ok = schema_check(conn, status.version, error);
+        ok = schema_check(&outbox_schema, conn, status.version, error);
         schema_status_deinit(&status);
         return ok;
 }

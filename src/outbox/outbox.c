@@ -144,7 +144,7 @@ static bool version_is_ours(struct outbox *outbox, int version)
 {
         struct error error;
 
-        if (schema_check_version(version, &error))
+        if (schema_check_version(&outbox_schema, version, &error))
                 return true;
         session_refuse(outbox, &error);
         return false;

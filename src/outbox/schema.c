@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOCK_MIGRATIONS "SELECT pg_catalog.pg_advisory_xact_lock(" LOCK_CLASS ", 0)"
-
 extern const char sql_0001_outbox[];
 extern const char sql_0002_failures[];
 extern const char sql_0003_schedule[];
@@ -27,8 +25,9 @@ extern const char sql_0007_attach[];
 extern const char sql_0008_capture[];
 extern const char sql_0009_marks[];
 extern const char sql_0010_dedup[];
+extern const char sql_inbox_0001_inbox[];
 
-const struct migration schema_migrations[] = {
+static const struct migration outbox_migrations[] = {
     {1, "outbox", sql_0001_outbox},
     {2, "failures", sql_0002_failures},
     {3, "schedule", sql_0003_schedule},
@@ -42,52 +41,78 @@ const struct migration schema_migrations[] = {
     {0},
 };
 
-int schema_known_version(void)
+const struct schema outbox_schema = {
+    .name = "courier",
+    .migrations = outbox_migrations,
+    .command = "pgcourier migrate",
+    .roles = "{courier_relay,courier_publisher,courier_attacher}",
+    .lock = "SELECT pg_catalog.pg_advisory_xact_lock(" LOCK_CLASS ", 0)",
+    .needs_utf8 = true,
+};
+
+static const struct migration inbox_migrations[] = {
+    {1, "inbox", sql_inbox_0001_inbox},
+    {0},
+};
+
+/* The lock's class is "inbx": those of the outbox's class are known to belong to relays. */
+const struct schema inbox_schema = {
+    .name = "courier_inbox",
+    .migrations = inbox_migrations,
+    .command = "pgcourier migrate --inbox",
+    .roles = "{courier_consumer}",
+    .lock = "SELECT pg_catalog.pg_advisory_xact_lock(1768841848, 0)",
+};
+
+int schema_known_version(const struct schema *schema)
 {
         int last = 0;
 
-        for (const struct migration *at = schema_migrations; at->version != 0; at++)
+        for (const struct migration *at = schema->migrations; at->version != 0; at++)
                 last = at->version;
         return last;
 }
 
-static char *describe_lack(int found)
+static char *describe_lack(const struct schema *schema, int found)
 {
         if (found == 0)
-                return xstrdup("schema courier is missing in this database");
-        return xasprintf("schema courier is at version %d and this pgcourier needs %d", found,
-            schema_known_version());
+                return xasprintf("schema %s is missing in this database", schema->name);
+        return xasprintf("schema %s is at version %d and this pgcourier needs %d", schema->name,
+            found, schema_known_version(schema));
 }
 
-bool schema_check_version(int found, struct error *error)
+bool schema_check_version(const struct schema *schema, int found, struct error *error)
 {
+        const int known = schema_known_version(schema);
         char *lack;
 
-        if (found > schema_known_version())
+        if (found > known)
                 return error_set(error, ERROR_SCHEMA,
-                    "schema courier is at version %d, newer than this pgcourier knows (%d): "
+                    "schema %s is at version %d, newer than this pgcourier knows (%d): "
                     "upgrade pgcourier",
-                    found, schema_known_version());
-        if (found == schema_known_version())
+                    schema->name, found, known);
+        if (found == known)
                 return true;
-        lack = describe_lack(found);
+        lack = describe_lack(schema, found);
         /* No complete command: the reader's role is most often one that may not run it. */
         error_set(error, ERROR_SCHEMA,
-            "%s: the database's owner or a superuser has to run pgcourier migrate --dsn DSN", lack);
+            "%s: the database's owner or a superuser has to run %s --dsn DSN", lack,
+            schema->command);
         free(lack);
         return false;
 }
 
 /* "run `pgcourier migrate`", or that `us` may not and which role may, with the whole command. To be
  * freed. */
-static char *words_for(const struct schema_maker *maker, const char *us)
+static char *words_for(
+    const struct schema *schema, const struct schema_maker *maker, const char *us)
 {
         struct bytes command = {0};
         char *words;
 
         if (maker->is_us)
-                return xstrdup("run `pgcourier migrate`");
-        bytes_append_text(&command, "pgcourier migrate --dsn");
+                return xasprintf("run `%s`", schema->command);
+        bytes_printf(&command, "%s --dsn", schema->command);
         bytes_append_shell_word(&command, maker->dsn);
         words = xasprintf("%s may not make it; %s may: `%s`", us,
             maker->is_owner ? "its owner" : "a superuser", command.data);
@@ -95,18 +120,20 @@ static char *words_for(const struct schema_maker *maker, const char *us)
         return words;
 }
 
-bool schema_check(struct blocking_conn *conn, int found, struct error *error)
+bool schema_check(
+    const struct schema *schema, struct blocking_conn *conn, int found, struct error *error)
 {
         struct schema_maker maker;
         struct error ignored;
         char *lack, *words;
 
-        if (schema_check_version(found, error))
+        if (schema_check_version(schema, found, error))
                 return true;
-        if (found > schema_known_version() || !schema_maker_find(conn, &maker, &ignored))
+        if (found > schema_known_version(schema) ||
+            !schema_maker_find(schema, conn, &maker, &ignored))
                 return false;
-        lack = describe_lack(found);
-        words = words_for(&maker, blocking_conn_user(conn));
+        lack = describe_lack(schema, found);
+        words = words_for(schema, &maker, blocking_conn_user(conn));
         error_set(error, ERROR_SCHEMA, "%s: %s", lack, words);
         free(words);
         free(lack);
@@ -129,10 +156,12 @@ bool schema_check_encoding(const char *found, struct error *error)
 }
 
 /* Asked first: a statement that fails would end the transaction it is in. */
-static bool has_versions(struct blocking_conn *conn, bool *out_has, struct error *error)
+static bool has_versions(
+    const struct schema *schema, struct blocking_conn *conn, bool *out_has, struct error *error)
 {
+        const struct parameter name = {.value = schema->name};
         struct rows *rows = blocking_conn_query(conn,
-            "SELECT pg_catalog.to_regclass('courier.schema_version') IS NOT NULL", NULL, 0, error);
+            "SELECT pg_catalog.to_regclass($1 || '.schema_version') IS NOT NULL", &name, 1, error);
 
         if (rows == NULL)
                 return false;
@@ -141,23 +170,25 @@ static bool has_versions(struct blocking_conn *conn, bool *out_has, struct error
         return true;
 }
 
-bool schema_read_status(
-    struct blocking_conn *conn, struct schema_status *out_status, struct error *error)
+bool schema_read_status(const struct schema *schema, struct blocking_conn *conn,
+    struct schema_status *out_status, struct error *error)
 {
         struct schema_status status = {0};
         struct rows *rows;
+        char *sql;
         bool exists;
 
-        if (!has_versions(conn, &exists, error))
+        if (!has_versions(schema, conn, &exists, error))
                 return false;
         if (!exists) {
                 *out_status = status;
                 return true;
         }
-        rows = blocking_conn_query(conn,
-            "SELECT version, name, pg_catalog.to_char(applied_at AT TIME ZONE 'UTC', "
-            "'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') FROM courier.schema_version ORDER BY version",
-            NULL, 0, error);
+        sql = xasprintf("SELECT version, name, pg_catalog.to_char(applied_at AT TIME ZONE 'UTC', "
+                        "'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') FROM %s.schema_version ORDER BY version",
+            schema->name);
+        rows = blocking_conn_query(conn, sql, NULL, 0, error);
+        free(sql);
         if (rows == NULL)
                 return false;
         status.n_applied = (size_t)rows_count(rows);
@@ -212,8 +243,8 @@ static bool is_in_utf8(struct blocking_conn *conn, struct error *error)
         return schema_check_encoding(blocking_conn_encoding(conn), error);
 }
 
-static bool apply_in_transaction(struct blocking_conn *conn, const struct migration *migration,
-    bool *out_applied, struct error *error)
+static bool apply_in_transaction(const struct schema *schema, struct blocking_conn *conn,
+    const struct migration *migration, bool *out_applied, struct error *error)
 {
         struct schema_status status;
 
@@ -224,23 +255,23 @@ static bool apply_in_transaction(struct blocking_conn *conn, const struct migrat
                 "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0;"
                 "SET LOCAL search_path = ''",
                 error) ||
-            !blocking_conn_run(conn, LOCK_MIGRATIONS, error) ||
-            !schema_read_status(conn, &status, error))
+            !blocking_conn_run(conn, schema->lock, error) ||
+            !schema_read_status(schema, conn, &status, error))
                 return false;
         *out_applied = !schema_status_has(&status, migration->version);
         schema_status_deinit(&status);
-        return (!*out_applied ||
-                   (is_in_utf8(conn, error) && blocking_conn_run(conn, migration->sql, error))) &&
+        return (!*out_applied || ((!schema->needs_utf8 || is_in_utf8(conn, error)) &&
+                                     blocking_conn_run(conn, migration->sql, error))) &&
                blocking_conn_run(conn, "COMMIT", error);
 }
 
-bool schema_apply(struct blocking_conn *conn, const struct migration *migration, bool *out_applied,
-    struct error *error)
+bool schema_apply(const struct schema *schema, struct blocking_conn *conn,
+    const struct migration *migration, bool *out_applied, struct error *error)
 {
         bool applied;
         struct error ignored;
 
-        if (apply_in_transaction(conn, migration, &applied, error)) {
+        if (apply_in_transaction(schema, conn, migration, &applied, error)) {
                 *out_applied = applied;
                 return true;
         }
@@ -253,16 +284,15 @@ bool schema_apply(struct blocking_conn *conn, const struct migration *migration,
 /* A role that exists need not be created. Of superusers the cluster's first is the likeliest to be
  * let in. */
 static const char maker_sql[] =
-    "WITH lacking (roles) AS (SELECT pg_catalog.to_regrole('courier_relay') IS NULL"
-    "   OR pg_catalog.to_regrole('courier_publisher') IS NULL"
-    "   OR pg_catalog.to_regrole('courier_attacher') IS NULL),"
+    "WITH lacking (roles) AS (SELECT pg_catalog.bool_or(pg_catalog.to_regrole(name) IS NULL)"
+    "   FROM pg_catalog.unnest($2::pg_catalog.text[]) AS name),"
     " owner (oid) AS (SELECT coalesce((SELECT nspowner FROM pg_catalog.pg_namespace"
-    "   WHERE nspname = 'courier'), (SELECT datdba FROM pg_catalog.pg_database"
+    "   WHERE nspname = $1::pg_catalog.text), (SELECT datdba FROM pg_catalog.pg_database"
     "   WHERE datname = pg_catalog.current_database()))),"
     " maker AS (SELECT r.oid, r.rolname, r.rolcanlogin AND (r.rolsuper OR"
     "   pg_catalog.has_database_privilege(r.oid, pg_catalog.current_database(), 'CREATE')"
     "   AND (r.rolcreaterole OR NOT lacking.roles)"
-    "   AND (pg_catalog.to_regnamespace('courier') IS NULL"
+    "   AND (pg_catalog.to_regnamespace($1::pg_catalog.text) IS NULL"
     "    OR pg_catalog.pg_has_role(r.oid, owner.oid, 'USAGE'))) AS may,"
     "   r.rolname = current_user AS is_us, r.oid = owner.oid AS is_owner, r.rolsuper"
     "  FROM pg_catalog.pg_roles AS r, lacking, owner)"
@@ -271,10 +301,11 @@ static const char maker_sql[] =
     " ORDER BY is_us DESC, is_owner DESC, oid LIMIT 1";
 enum { IS_US, IS_OWNER, ROLE, DATABASE };
 
-bool schema_maker_find(
-    struct blocking_conn *conn, struct schema_maker *out_maker, struct error *error)
+bool schema_maker_find(const struct schema *schema, struct blocking_conn *conn,
+    struct schema_maker *out_maker, struct error *error)
 {
-        struct rows *rows = blocking_conn_query(conn, maker_sql, NULL, 0, error);
+        const struct parameter parameters[] = {{.value = schema->name}, {.value = schema->roles}};
+        struct rows *rows = blocking_conn_query(conn, maker_sql, parameters, 2, error);
         const bool is_known = rows != NULL && rows_count(rows) > 0;
 
         if (rows == NULL)

@@ -1,7 +1,7 @@
 /*
- * The schema in the database and the migrations that make it, embedded from
- * sql/. A new migration is a file there, a line in CMakeLists.txt and a row in
- * schema.c.
+ * The schemas in databases and the migrations that make them, embedded from
+ * sql/ and sql/inbox/. A new migration is a file there, a line in
+ * CMakeLists.txt and a row in schema.c.
  */
 #pragma once
 
@@ -18,26 +18,37 @@ struct blocking_conn;
 struct migration {
         int version;      /* 1, 2, 3 … */
         const char *name; /* as in sql/NNNN_name.sql */
-        const char *sql;  /* the whole file; it records itself in courier.schema_version */
+        const char *sql;  /* the whole file; it records itself in the table schema_version */
 };
 
-/* All that this program knows, in order; ends with version 0. */
-extern const struct migration schema_migrations[];
+struct schema {
+        const char *name;
+        const struct migration *migrations; /* all that this program knows, in order; ends with
+                                               version 0 */
+        const char *command;                /* what people call to make it */
+        const char *roles;                  /* that it needs, as a text[] */
+        const char *lock;                   /* SQL: waits until no other session migrates it */
+        bool needs_utf8;
+};
 
-/* The version that this program needs: the last of schema_migrations. */
-int schema_known_version(void);
+extern const struct schema outbox_schema; /* courier */
+extern const struct schema inbox_schema;  /* courier_inbox, in a consumer's database */
+
+/* The version that this program needs: that of the last migration. */
+int schema_known_version(const struct schema *schema);
 
 /*
- * Judges the version found in a database: max(version) of
- * courier.schema_version, or 0 if there is no such table (SQLSTATE 42P01) or no
+ * Judges the version found in a database: max(version) of its table
+ * schema_version, or 0 if there is no such table (SQLSTATE 42P01) or no
  * row. ERROR_SCHEMA says what to do unless it is the known version.
  */
-bool schema_check_version(int found, struct error *error) __attribute__((warn_unused_result));
+bool schema_check_version(const struct schema *schema, int found, struct error *error)
+    __attribute__((warn_unused_result));
 
 /* The same of where the connection leads, with the whole command of a role that may migrate
  * there. */
-bool schema_check(struct blocking_conn *conn, int found, struct error *error)
-    __attribute__((warn_unused_result));
+bool schema_check(const struct schema *schema, struct blocking_conn *conn, int found,
+    struct error *error) __attribute__((warn_unused_result));
 
 /* Checks the database's encoding: ERROR_SCHEMA for any but "UTF8", with what to do. Events and our
  * own texts may hold any Unicode character, and one that cannot be converted would stop all
@@ -59,8 +70,8 @@ struct schema_status {
 };
 
 /* Reads what has been applied; a missing schema is a status, not an error. */
-bool schema_read_status(struct blocking_conn *conn, struct schema_status *out_status,
-    struct error *error) __attribute__((warn_unused_result));
+bool schema_read_status(const struct schema *schema, struct blocking_conn *conn,
+    struct schema_status *out_status, struct error *error) __attribute__((warn_unused_result));
 void schema_status_deinit(struct schema_status *status);
 bool schema_status_has(const struct schema_status *status, int version);
 
@@ -68,8 +79,9 @@ bool schema_status_has(const struct schema_status *status, int version);
  * Applies one migration in a transaction of its own, alone among all that do
  * so in this database. *out_applied is false if it had been applied before.
  */
-bool schema_apply(struct blocking_conn *conn, const struct migration *migration, bool *out_applied,
-    struct error *error) __attribute__((warn_unused_result));
+bool schema_apply(const struct schema *schema, struct blocking_conn *conn,
+    const struct migration *migration, bool *out_applied, struct error *error)
+    __attribute__((warn_unused_result));
 
 /*
  * Which role may make or update the schema where a connection leads, and how to connect as that
@@ -83,7 +95,7 @@ struct schema_maker {
         char *dsn;     /* owned: the same database as that role; without secrets */
 };
 
-bool schema_maker_find(struct blocking_conn *conn, struct schema_maker *out_maker,
-    struct error *error) __attribute__((warn_unused_result));
+bool schema_maker_find(const struct schema *schema, struct blocking_conn *conn,
+    struct schema_maker *out_maker, struct error *error) __attribute__((warn_unused_result));
 
 void schema_maker_deinit(struct schema_maker *maker);

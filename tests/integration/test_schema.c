@@ -26,7 +26,7 @@ static const char *all_versions(void)
 {
         static char text[16];
 
-        snprintf(text, sizeof text, "%d", schema_known_version());
+        snprintf(text, sizeof text, "%d", schema_known_version(&outbox_schema));
         return text;
 }
 
@@ -252,14 +252,16 @@ Test(schema, has_a_version_that_is_judged_with_advice)
 {
         struct error error = {0};
 
-        cr_assert(schema_check_version(schema_known_version(), &error));
+        cr_assert(
+            schema_check_version(&outbox_schema, schema_known_version(&outbox_schema), &error));
         cr_assert_eq(error.kind, ERROR_NONE);
 
-        cr_assert_not(schema_check_version(0, &error));
+        cr_assert_not(schema_check_version(&outbox_schema, 0, &error));
         cr_assert_eq(error.kind, ERROR_SCHEMA);
         cr_assert_not_null(strstr(error.text, "has to run pgcourier migrate --dsn DSN"));
 
-        cr_assert_not(schema_check_version(schema_known_version() + 1, &error));
+        cr_assert_not(
+            schema_check_version(&outbox_schema, schema_known_version(&outbox_schema) + 1, &error));
         cr_assert_eq(error.kind, ERROR_SCHEMA);
         cr_assert_not_null(strstr(error.text, "upgrade pgcourier"));
 }
@@ -268,7 +270,156 @@ Test(schema, has_migrations_numbered_without_gaps)
 {
         int expected = 1;
 
-        for (const struct migration *at = schema_migrations; at->version != 0; at++)
+        for (const struct migration *at = outbox_schema.migrations; at->version != 0; at++)
                 cr_assert_eq(at->version, expected++);
-        cr_assert_eq(schema_known_version(), expected - 1);
+        cr_assert_eq(schema_known_version(&outbox_schema), expected - 1);
+}
+
+#define MIGRATE_INBOX(...) program_run(NULL, "migrate", "--inbox", __VA_ARGS__, NULL)
+#define ACCEPT             "SELECT courier_inbox.accept('billing', '00000000-0000-4000-8000-000000000001')"
+
+Test(inbox_schema, is_made_where_there_is_no_schema_courier)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        PGconn *connection = database_connect(dsn);
+
+        expect_run(MIGRATE_INBOX("status", "--dsn", dsn), 6,
+            "0001_inbox missing\nschema version 0, this pgcourier knows 1\n",
+            "schema courier_inbox is missing in this database: run `pgcourier migrate --inbox "
+            "--dsn '");
+        expect_run(MIGRATE_INBOX("--dsn", dsn), 0,
+            "applied 0001_inbox\nschema courier_inbox is at version 1\n", "");
+        expect_run(MIGRATE_INBOX("--dsn", dsn), 0, "nothing to do\n", "");
+        expect_run(MIGRATE_INBOX("status", "--dsn", dsn), 0, "0001_inbox applied 20", "");
+        expect_value(connection, ACCEPT, "t");
+        expect_value(connection, "SELECT to_regnamespace('courier') IS NULL", "t");
+        PQfinish(connection);
+        free(dsn);
+}
+
+Test(inbox_schema, is_made_beside_schema_courier)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+
+        expect_run(MIGRATE_INBOX("--dsn", dsn), 0, "applied 0001_inbox\n", "");
+        expect_run(MIGRATE("--dsn", dsn), 0, "nothing to do\nschema courier is at", "");
+        free(dsn);
+}
+
+Test(inbox_schema, is_made_in_any_encoding)
+{
+        static const char *const encodings[] = {"LATIN1", "SQL_ASCII", "EUC_JP"};
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        PGconn *connection = database_connect(dsn);
+
+        for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
+                char *name = xasprintf("inbox_%s", encodings[i]);
+                char *create = xasprintf("CREATE DATABASE \"%s\" ENCODING '%s' TEMPLATE template0"
+                                         " LOCALE 'C'",
+                    name, encodings[i]);
+                char *encoded = postgres_dsn(postgres_shared(), name, "postgres");
+                PGconn *consumer;
+
+                database_exec(connection, create);
+                expect_run(MIGRATE_INBOX("--dsn", encoded), 0, "applied 0001_inbox\n", "");
+                consumer = database_connect(encoded);
+                expect_value(consumer, ACCEPT, "t");
+                PQfinish(consumer);
+                free(encoded);
+                free(create);
+                free(name);
+        }
+        PQfinish(connection);
+        free(dsn);
+}
+
+Test(inbox_schema, is_made_once_by_two_at_the_same_time)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        PGconn *connection = database_connect(dsn);
+        const char *argv[] = {getenv("PGCOURIER"), "migrate", "--inbox", "--dsn", dsn, NULL};
+        struct process both[2];
+
+        database_exec(connection, "SELECT pg_advisory_lock(1768841848, 0)");
+        for (int i = 0; i < 2; i++)
+                process_start(&both[i], argv, NULL, false);
+        wait_until(two_wait_for_the_lock, connection, 60000, "both wait for the migrations' lock");
+        database_exec(connection, "SELECT pg_advisory_unlock(1768841848, 0)");
+        for (int i = 0; i < 2; i++)
+                cr_expect_eq(process_wait(&both[i], 60000), 0);
+        expect_value(connection, "SELECT count(*) FROM courier_inbox.schema_version", "1");
+        PQfinish(connection);
+        free(dsn);
+}
+
+Test(inbox_schema, is_printed_as_it_is_applied)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        struct program_run run = MIGRATE_INBOX("--print");
+        char *file = read_file(PGCOURIER_SQL_FOLDER "/inbox/0001_inbox.sql");
+
+        cr_assert_eq(run.code, 0);
+        cr_assert_str_eq(run.out, file);
+        database_exec_once(dsn, run.out);
+        expect_run(MIGRATE_INBOX("--dsn", dsn, "status"), 0, "0001_inbox applied", "");
+        expect_run(MIGRATE_INBOX("--print", "--dsn", dsn), 2, "", "--print does not connect");
+        program_run_free(&run);
+        free(file);
+        free(dsn);
+}
+
+Test(inbox_schema, does_not_take_over_a_schema_of_the_same_name)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+
+        database_exec_once(dsn, "CREATE SCHEMA courier_inbox");
+
+        expect_run(
+            MIGRATE_INBOX("--dsn", dsn), 4, "", "rename or drop it, or use another database\n");
+        free(dsn);
+}
+
+Test(inbox_schema, is_left_alone_when_newer_than_the_program)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+
+        expect_run(MIGRATE_INBOX("--dsn", dsn), 0, "applied", "");
+        database_exec_once(
+            dsn, "INSERT INTO courier_inbox.schema_version (version, name) VALUES (99, 'later')");
+        expect_run(MIGRATE_INBOX("--dsn", dsn), 6, "",
+            "schema courier_inbox is at version 99, newer than this pgcourier knows (1)");
+        free(dsn);
+}
+
+/* A cluster of its own: in others the role exists already. */
+Test(inbox_schema, says_who_may_make_it)
+{
+        struct postgres *postgres = postgres_start_distinct();
+        char *dsn = postgres_new_empty_database(postgres);
+        char *owner_dsn = dsn_as_user(dsn, "owner");
+        char *nobody_dsn = dsn_as_user(dsn, "nobody_special");
+        PGconn *connection = database_connect(dsn);
+
+        database_exec(connection,
+            "CREATE ROLE owner LOGIN; CREATE ROLE nobody_special LOGIN;"
+            "DO $$ BEGIN"
+            " EXECUTE format('ALTER DATABASE %I OWNER TO owner', current_database());"
+            "END $$");
+        expect_run(MIGRATE_INBOX("--dsn", nobody_dsn), 7, "",
+            "Use the database's owner or a superuser (--dsn)\n");
+        expect_run(MIGRATE_INBOX("status", "--dsn", nobody_dsn), 6, "",
+            "nobody_special may not make it; a superuser may: `pgcourier migrate --inbox --dsn '");
+        expect_run(MIGRATE_INBOX("--dsn", owner_dsn), 7, "",
+            "Ask an administrator: CREATE ROLE courier_consumer NOLOGIN\n");
+        expect_value(connection, "SELECT to_regnamespace('courier_inbox') IS NULL", "t");
+
+        database_exec(connection, "CREATE ROLE courier_consumer NOLOGIN");
+        expect_run(MIGRATE_INBOX("status", "--dsn", nobody_dsn), 6, "",
+            "nobody_special may not make it; its owner may: `");
+        expect_run(MIGRATE_INBOX("--dsn", owner_dsn), 0, "applied 0001_inbox\n", "");
+        PQfinish(connection);
+        free(nobody_dsn);
+        free(owner_dsn);
+        free(dsn);
+        postgres_stop(postgres);
 }

@@ -367,12 +367,12 @@ static bool check_schema(struct blocking_conn *conn, struct report *report, cons
                     "the role may not use schema courier");
                 return false;
         }
-        if (!schema_read_status(conn, &status, &error)) {
+        if (!schema_read_status(&outbox_schema, conn, &status, &error)) {
                 report_fail(report, error.kind, "schema",
                     error.kind == ERROR_PERMISSION ? remedy : NULL, "%s", error.text);
                 return false;
         }
-        if (!schema_check(conn, status.version, &error)) {
+        if (!schema_check(&outbox_schema, conn, status.version, &error)) {
                 report_query(report, "schema", &error); /* it says what to do */
                 schema_status_deinit(&status);
                 return false;

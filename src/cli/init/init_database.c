@@ -26,7 +26,7 @@ static bool say_how_to_make_schema(
         struct bytes command = {0};
         struct schema_maker maker;
 
-        if (!schema_maker_find(conn, &maker, error))
+        if (!schema_maker_find(&outbox_schema, conn, &maker, error))
                 return false;
         fputs("miss  schema: the database has no schema courier. ", stdout);
         if (maker.is_us)
@@ -44,12 +44,12 @@ static bool say_how_to_make_schema(
 
 static bool apply_all(struct blocking_conn *conn, struct error *error)
 {
-        for (const struct migration *at = schema_migrations; at->version != 0; at++) {
+        for (const struct migration *at = outbox_schema.migrations; at->version != 0; at++) {
                 bool applied;
-                if (!schema_apply(conn, at, &applied, error))
+                if (!schema_apply(&outbox_schema, conn, at, &applied, error))
                         return false;
         }
-        printf("ok    schema: made, version %d\n", schema_known_version());
+        printf("ok    schema: made, version %d\n", schema_known_version(&outbox_schema));
         return true;
 }
 
@@ -60,7 +60,7 @@ static bool look_at_schema(
         struct error why;
         int version;
 
-        if (!schema_read_status(conn, &status, error)) {
+        if (!schema_read_status(&outbox_schema, conn, &status, error)) {
                 if (error->kind != ERROR_PERMISSION || applies)
                         return false;
                 puts("ok    schema: there is one, which this role may not look into");
@@ -69,11 +69,11 @@ static bool look_at_schema(
         }
         version = status.version;
         schema_status_deinit(&status);
-        if (version < schema_known_version() && applies)
+        if (version < schema_known_version(&outbox_schema) && applies)
                 return apply_all(conn, error);
         if (version == 0)
                 return say_how_to_make_schema(init, conn, error);
-        if (schema_check(conn, version, &why))
+        if (schema_check(&outbox_schema, conn, version, &why))
                 printf("ok    schema: version %d\n", version);
         else
                 printf("miss  schema: %s\n", why.text);
