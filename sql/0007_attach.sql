@@ -763,7 +763,7 @@ COMMENT ON FUNCTION courier.tap_functions(courier.attachment) IS 'The generated 
 -- What can be told of taps from the catalogs alone, of all of them at once: relays ask every few seconds.
 -- hash: of what the tap consists of now; another one than attachment.body_hash if it was edited.
 CREATE FUNCTION courier.tap_states(only_id integer DEFAULT NULL)
-RETURNS TABLE (id integer, state text, detail text, hash text)
+RETURNS TABLE (id integer, state text, detail text, remedy text, hash text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
@@ -776,12 +776,18 @@ BEGIN
            WHEN 'now_a_partition' THEN
              format('%s has become a partition, and its trigger is silent when its parent is written', a.relation)
            WHEN 'edited' THEN format('the functions or triggers of %s are not as they were made', a.name) END,
+         CASE verdict.state
+           WHEN 'ok' THEN NULL
+           WHEN 'table_gone' THEN format('SELECT courier.detach(%L)', a.name)
+           WHEN 'disabled' THEN format('ALTER TABLE %s %s', a.relation, triggers.enabling)
+           ELSE format('SELECT courier.recompile(%L)', a.name) END,
          found.hash
   FROM courier.attachment AS a
   LEFT JOIN pg_class AS class ON class.oid = a.relation
   CROSS JOIN LATERAL (
     SELECT string_agg(wanted, ', ') FILTER (WHERE tgname IS NULL) AS missing,
            string_agg(wanted, ', ') FILTER (WHERE tgenabled IN ('D', 'R')) AS stopped,
+           string_agg(format('ENABLE TRIGGER %I', wanted), ', ') FILTER (WHERE tgenabled IN ('D', 'R')) AS enabling,
            string_agg(concat_ws(E'\n', tgname, tgfoid::regproc, tgtype, tgqual IS NULL, tgnewtable, tgoldtable), E'\n'
                       ORDER BY tgname) FILTER (WHERE tgname IS NOT NULL) AS text
     FROM unnest(courier.tap_triggers(a)) AS wanted
@@ -803,7 +809,17 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION courier.tap_states(integer)
-  IS 'Of all taps, or of one: ok, table_gone, trigger_missing, disabled, now_a_partition or edited; what that means';
+  IS 'Of all taps, or of one: ok, table_gone, trigger_missing, disabled, now_a_partition or edited; what that means, and what helps';
+
+-- For people. Of a tap that was detached no more is known than its number.
+CREATE FUNCTION courier.tap_table(id integer) RETURNS text
+LANGUAGE sql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce((SELECT CASE WHEN EXISTS (SELECT FROM pg_class WHERE oid = a.relation) THEN a.relation::text
+                               ELSE a.relation_name END
+                   FROM courier.attachment AS a WHERE a.id = tap_table.id),
+                  'tap ' || id)
+$$;
+COMMENT ON FUNCTION courier.tap_table(integer) IS 'The table that feeds a tap, by courier.outbox.source';
 
 -- Makes the functions and triggers of a tap, in the current role, and notes what they are.
 CREATE FUNCTION courier.tap_make(a courier.attachment) RETURNS void
@@ -1204,13 +1220,14 @@ DECLARE
 BEGIN
   FOR a IN SELECT * FROM courier.attachment AS t ORDER BY t.name LOOP
     name := a.name;
-    SELECT s.state, s.detail INTO state, detail FROM courier.tap_states(a.id) AS s;
+    SELECT s.state, s.detail, s.remedy INTO state, detail, remedy FROM courier.tap_states(a.id) AS s;
     IF state IN ('ok', 'disabled') THEN
       -- Called only if it runs with the rights of the table's owner, whoever asks.
       SELECT prosecdef AND proowner = (SELECT relowner FROM pg_class WHERE oid = a.relation) INTO is_owners
         FROM pg_proc WHERE oid = to_regprocedure(format('courier_tap.%I()', a.name || '_check'));
       IF is_owners IS NOT TRUE THEN
         state := 'edited';
+        remedy := format('SELECT courier.recompile(%L)', a.name);
         detail := format('courier_tap.%I does not belong to the owner of %s', a.name || '_check', a.relation);
       ELSE
         BEGIN
@@ -1219,16 +1236,11 @@ BEGIN
           WHEN others THEN
             state := 'does_not_compile';
             detail := format('writes to %s fail: %s', a.relation, sqlerrm);
+            remedy := format('In one transaction: SELECT courier.detach(%L), and attach or capture the table again with its'
+                             ' columns as they are now', a.name);
         END;
       END IF;
     END IF;
-    remedy := CASE state
-      WHEN 'ok' THEN NULL
-      WHEN 'table_gone' THEN format('SELECT courier.detach(%L)', a.name)
-      WHEN 'disabled' THEN format('ALTER TABLE %s ENABLE TRIGGER USER', a.relation)
-      WHEN 'does_not_compile' THEN format(
-        'In one transaction: SELECT courier.detach(%L), and attach or capture the table again with its columns as they are now', a.name)
-      ELSE format('SELECT courier.recompile(%L)', a.name) END;
     RETURN NEXT;
   END LOOP;
 END
@@ -1272,7 +1284,7 @@ BEGIN
   END LOOP;
 END
 $$;
-GRANT EXECUTE ON FUNCTION courier.check_attachments(), courier.tap_states(integer),
+GRANT EXECUTE ON FUNCTION courier.check_attachments(), courier.tap_states(integer), courier.tap_table(integer),
   courier.tap_triggers(courier.attachment), courier.tap_functions(courier.attachment),
   courier.tap_source(text), courier.owns_tap(oid, name) TO courier_relay;
 
