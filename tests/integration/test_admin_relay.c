@@ -306,6 +306,24 @@ static void expect_same_members(const char *of, json_t *sample, json_t *real)
         }
 }
 
+static void attach_messages(void)
+{
+        database_exec(rig.owner,
+            "CREATE TABLE public.m (id serial PRIMARY KEY, topic text, key text, type text,"
+            " payload jsonb, headers jsonb); SELECT courier.attach('public.m')");
+}
+
+static bool knows_tap(void *context)
+{
+        json_t *status = admin_rig_json(&rig, "GET", "/api/status", NULL, NULL, 200);
+        json_t *taps = json_object_get(status, "taps");
+        bool knows = json_array_size(json_object_get(taps, "first")) == 1;
+
+        (void)context;
+        json_decref(status);
+        return knows;
+}
+
 Test(admin_relay, has_the_members_that_its_page_shows)
 {
         const struct {
@@ -315,10 +333,14 @@ Test(admin_relay, has_the_members_that_its_page_shows)
             {"A finding:", "attention"},
             {"event: delivery", "recent"},
             {"{\"dead\":[", "dead"},
+            {"One tap of the document", "tap"},
         };
         char *page = read_file(PGCOURIER_DOCS_FOLDER "/admin.md");
         json_t *status, *dead;
 
+        attach_messages();
+        database_exec(rig.owner, "UPDATE courier.attachment SET done = 'mark'");
+        wait_until(knows_tap, NULL, PATIENCE_MS, "the tap is seen");
         database_exec(rig.owner,
             "SELECT courier.publish('large', to_json(repeat('x', 2000000)), key => 'k1')");
         admin_rig_await_sink(&rig, "last_error", "{\"at\": ");
