@@ -29,4 +29,5 @@ struct event {
         const struct event_header *headers;
         size_t n_headers;
         bool is_redriven; /* sent again by an operator: a dead letter, or a replay */
+        int32_t source;   /* courier.attachment.id of the tap that made it; 0: it was published */
 };

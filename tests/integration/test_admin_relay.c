@@ -350,6 +350,7 @@ Test(admin_relay, has_the_members_that_its_page_shows)
         status = admin_rig_json(&rig, "GET", "/api/status", NULL, NULL, 200);
         dead = admin_rig_json(&rig, "GET", "/api/dead", NULL, NULL, 200);
         json_object_set(status, "dead", json_object_get(dead, "dead"));
+        json_object_set(status, "tap", json_object_get(json_object_get(status, "taps"), "first"));
 
         for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
                 json_t *sample = sample_behind(page, samples[i].behind);
@@ -399,6 +400,62 @@ Test(admin_relay, tells_of_deliveries_as_they_happen_and_ends_well)
         close(socket);
 }
 
+/* The text of the next delivery of that topic. Free it. */
+static char *next_delivery(int socket, const char *topic)
+{
+        char *end = xasprintf("\"topic\":\"%s\"", topic);
+        char *text = http_read_until(socket, end);
+
+        free(end);
+        return text;
+}
+
+Test(admin_relay, tells_from_which_table_an_event_came)
+{
+        int socket = follow("/api/events?only=delivery");
+        json_t *status, *recent;
+        char *text;
+
+        free(http_read_until(socket, ":\n\n"));
+        attach_messages();
+        wait_until(knows_tap, NULL, PATIENCE_MS, "the tap is seen");
+        publish("native", "k1");
+        text = next_delivery(socket, "native");
+        cr_expect_not_null(strstr(text, "\"source\":null,"), "%s", text);
+        free(text);
+        database_exec(rig.owner, "INSERT INTO m (topic, payload) VALUES ('tapped', '{}')");
+        text = next_delivery(socket, "tapped");
+        cr_expect_not_null(strstr(text, "\"source\":\"public.m\","), "%s", text);
+        free(text);
+        status = admin_rig_json(&rig, "GET", "/api/status", NULL, NULL, 200);
+        recent = json_array_get(json_object_get(status, "recent"), 0);
+        cr_expect_str_eq(json_string_value(json_object_get(recent, "source")), "public.m");
+        json_decref(status);
+
+        /* A tap that no look has shown yet, or that is gone. */
+        database_exec(rig.owner, "INSERT INTO courier.outbox (topic, payload, source)"
+                                 " VALUES ('gone', '{}', 77)");
+        text = next_delivery(socket, "gone");
+        cr_expect_not_null(strstr(text, "\"source\":\"tap 77\","), "%s", text);
+        free(text);
+        close(socket);
+}
+
+/* A parked event keeps it. */
+Test(admin_relay, tells_the_table_of_an_event_that_is_tried_again)
+{
+        json_t *dead;
+
+        attach_messages();
+        database_exec(rig.owner, "INSERT INTO m (topic, key, payload)"
+                                 " VALUES ('large', 'k', to_jsonb(repeat('x', 2000000)))");
+        admin_rig_await_sink(&rig, "dead", "1");
+        dead = admin_rig_json(&rig, "GET", "/api/dead", NULL, NULL, 200);
+        expect_member(json_array_get(json_object_get(dead, "dead"), 0), "source", "\"public.m\"");
+        expect_member(json_array_get(json_object_get(dead, "dead"), 0), "source_key", "\"1\"");
+        json_decref(dead);
+}
+
 /* Publishes until the follower has seen enough: only the follower can tell when it is connected. */
 static bool has_followed(void *context)
 {
@@ -406,6 +463,8 @@ static bool has_followed(void *context)
                 return true;
         publish("tailed", "other");
         publish("tailed", "mine");
+        database_exec(
+            rig.owner, "INSERT INTO m (topic, key, payload) VALUES ('tapped', 'mine', '{}')");
         return false;
 }
 
@@ -413,7 +472,7 @@ static char *tail(const char *option)
 {
         char *path = xasprintf("%s/tail.out", rig.relay->folder);
         const char *const argv[] = {getenv("PGCOURIER"), "tail", "-c", rig.relay->config_path,
-            "--sink", "out", "--key", "mine", "-n", "2", option, NULL};
+            "--sink", "out", "--key", "mine", "-n", "4", option, NULL};
         struct process process;
         char *text;
 
@@ -436,11 +495,14 @@ static const char *first_delivery(const char *text)
 
 Test(admin_relay, prints_deliveries_in_tail)
 {
-        char *lines = tail(NULL);
-        char *json;
+        char *lines, *json;
 
+        attach_messages();
+        wait_until(knows_tap, NULL, PATIENCE_MS, "the tap is seen");
+        lines = tail(NULL);
         cr_expect_not_null(strstr(lines, "  out       delivered  "), "%s", lines);
         cr_expect_not_null(strstr(lines, "  tailed            mine\n"), "%s", lines);
+        cr_expect_not_null(strstr(lines, "  tapped            mine  from public.m\n"), "%s", lines);
         cr_expect_null(strstr(lines, "other"), "%s", lines);
         json = tail("--json");
         cr_expect(strncmp(first_delivery(json), "{\"at\":\"", 7) == 0, "%s", json);

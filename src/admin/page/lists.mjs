@@ -77,7 +77,7 @@ function updateRecentRow(row, delivery) {
   setText(outcome.lastElementChild, delivery.outcome.replace("_", " "));
   setCells(row, clock(delivery.at, lastStatus.now), null, receiver(delivery), delivery.topic ?? "", delivery.key ?? "",
     count(delivery.attempt), duration(delivery.latency), delivery.words ?? "");
-  setAttribute(row, "title", `event ${delivery.id}, ${delivery.event_id}`);
+  setAttribute(row, "title", `event ${delivery.id}, ${delivery.event_id}${delivery.source ? `, from ${delivery.source}` : ""}`);
 }
 
 export function showRecent(status) {
