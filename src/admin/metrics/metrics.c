@@ -404,7 +404,7 @@ static const struct metric metrics[] = {
     {"pgcourier_foreign_locks", METRIC_GAUGE, NULL, "Advisory locks of the relays that another program holds, which keeps the relays from working.", .of_all = value_foreign_locks},
     {"pgcourier_orphaned_cursors", METRIC_GAUGE, NULL, "Sinks that have a place in the outbox and are in no running relay's configuration: they keep events from being removed.", .of_all = value_orphans},
 
-    {"pgcourier_taps", METRIC_GAUGE, NULL, "Attached and captured tables, by what can be told of them without running them. Only ok ones publish all that is written.", .write = write_taps},
+    {"pgcourier_taps", METRIC_GAUGE, NULL, "Attached and captured tables, by state. Those that are disabled, without trigger or now a partition do not publish what is written.", .write = write_taps},
     {"pgcourier_tap_unmarked_events", METRIC_GAUGE, NULL, "Events of a tap whose rows in its table are still to be marked or deleted. Counted up to 10000 of all taps together, the oldest.", .write = write_unmarked},
 
     {"pgcourier_event_loop_delay_seconds", METRIC_HISTOGRAM, "seconds", "How long one turn of the event loop kept all others waiting.", .write = write_loop_delay},
