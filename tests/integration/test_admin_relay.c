@@ -432,6 +432,13 @@ Test(admin_relay, tells_from_which_table_an_event_came)
         cr_expect_str_eq(json_string_value(json_object_get(recent, "source")), "public.m");
         json_decref(status);
 
+        /* One that is parked until it is due. */
+        database_exec(rig.owner, "INSERT INTO courier.outbox (topic, payload, source, deliver_at)"
+                                 " VALUES ('late', '{}', 1, now() + interval '200 ms')");
+        text = next_delivery(socket, "late");
+        cr_expect_not_null(strstr(text, "\"source\":\"public.m\","), "%s", text);
+        free(text);
+
         /* A tap that no look has shown yet, or that is gone. */
         database_exec(rig.owner, "INSERT INTO courier.outbox (topic, payload, source)"
                                  " VALUES ('gone', '{}', 77)");
