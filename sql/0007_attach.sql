@@ -775,7 +775,7 @@ COMMENT ON FUNCTION courier.tap_triggers(courier.attachment) IS 'The names of th
 
 -- The functions of a tap, as far as they are there.
 CREATE FUNCTION courier.tap_functions(a courier.attachment) RETURNS SETOF regprocedure
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE ROWS 4 SET search_path = pg_catalog, pg_temp AS $$
   SELECT oid::regprocedure FROM pg_proc
   WHERE pronamespace = 'courier_tap'::regnamespace
     AND proname = ANY (ARRAY(SELECT a.name || '_' || suffix
@@ -784,16 +784,66 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION courier.tap_functions(courier.attachment) IS 'The generated functions of a tap';
 
-CREATE FUNCTION courier.tap_hash(a courier.attachment) RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT encode(sha256(convert_to(concat(
-    (SELECT string_agg(concat_ws(E'\n', proname, prosrc, prosecdef, proconfig), E'\n' ORDER BY proname)
-     FROM pg_proc WHERE oid IN (SELECT * FROM courier.tap_functions(a))),
-    (SELECT string_agg(concat_ws(E'\n', tgname, tgfoid::regproc, tgtype, tgqual IS NULL, tgnewtable, tgoldtable), E'\n'
-                       ORDER BY tgname)
-     FROM pg_trigger WHERE tgrelid = a.relation AND tgname = ANY (courier.tap_triggers(a)))), 'UTF8')), 'hex')
+-- What can be told of taps from the catalogs alone, of all of them at once: relays ask every few seconds.
+-- hash: of what the tap consists of now; another one than attachment.body_hash if it was edited.
+CREATE FUNCTION courier.tap_states(only_id integer DEFAULT NULL)
+RETURNS TABLE (id integer, state text, detail text, remedy text, hash text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  SELECT a.id, verdict.state,
+         CASE verdict.state
+           WHEN 'table_gone' THEN format('the table %s was dropped', a.relation_name)
+           WHEN 'trigger_missing' THEN format('%s has no trigger %s', a.relation, triggers.missing)
+           WHEN 'disabled' THEN format('on %s this trigger does not fire: %s', a.relation, triggers.stopped)
+           WHEN 'now_a_partition' THEN
+             format('%s has become a partition, and its trigger is silent when its parent is written', a.relation)
+           WHEN 'edited' THEN format('the functions or triggers of %s are not as they were made', a.name) END,
+         CASE verdict.state
+           WHEN 'ok' THEN NULL
+           WHEN 'table_gone' THEN format('SELECT courier.detach(%L)', a.name)
+           WHEN 'disabled' THEN format('ALTER TABLE %s %s', a.relation, triggers.enabling)
+           ELSE format('SELECT courier.recompile(%L)', a.name) END,
+         found.hash
+  FROM courier.attachment AS a
+  LEFT JOIN pg_class AS class ON class.oid = a.relation
+  CROSS JOIN LATERAL (
+    SELECT string_agg(wanted, ', ') FILTER (WHERE tgname IS NULL) AS missing,
+           string_agg(wanted, ', ') FILTER (WHERE tgenabled IN ('D', 'R')) AS stopped,
+           string_agg(format('ENABLE TRIGGER %I', wanted), ', ') FILTER (WHERE tgenabled IN ('D', 'R')) AS enabling,
+           string_agg(concat_ws(E'\n', tgname, tgfoid::regproc, tgtype, tgqual IS NULL, tgnewtable, tgoldtable), E'\n'
+                      ORDER BY tgname) FILTER (WHERE tgname IS NOT NULL) AS text
+    FROM unnest(courier.tap_triggers(a)) AS wanted
+    LEFT JOIN pg_trigger ON tgrelid = a.relation AND tgname = wanted) AS triggers
+  CROSS JOIN LATERAL (
+    SELECT string_agg(concat_ws(E'\n', proname, prosrc, prosecdef, proconfig), E'\n' ORDER BY proname) AS text
+    FROM courier.tap_functions(a) AS made
+    JOIN pg_proc ON pg_proc.oid = made) AS functions
+  CROSS JOIN LATERAL (
+    SELECT encode(sha256(convert_to(concat(functions.text, triggers.text), 'UTF8')), 'hex') AS hash) AS found
+  CROSS JOIN LATERAL (
+    SELECT CASE WHEN class.oid IS NULL THEN 'table_gone'
+                WHEN triggers.missing IS NOT NULL THEN 'trigger_missing'
+                WHEN triggers.stopped IS NOT NULL THEN 'disabled'
+                WHEN a.level = 'statement' AND (class.relispartition OR class.relkind = 'p') THEN 'now_a_partition'
+                WHEN found.hash <> a.body_hash THEN 'edited'
+                ELSE 'ok' END AS state) AS verdict
+  WHERE only_id IS NULL OR a.id = only_id;
+END
 $$;
-COMMENT ON FUNCTION courier.tap_hash(courier.attachment) IS 'Of what a tap consists of: another one if it was edited';
+COMMENT ON FUNCTION courier.tap_states(integer)
+  IS 'Of all taps, or of one: ok, table_gone, trigger_missing, disabled, now_a_partition or edited; what that means, and what helps';
+
+-- For people. Of a tap that was detached no more is known than its number.
+CREATE FUNCTION courier.tap_table(id integer) RETURNS text
+LANGUAGE sql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce((SELECT CASE WHEN EXISTS (SELECT FROM pg_class WHERE oid = a.relation) THEN a.relation::text
+                               ELSE a.relation_name END
+                   FROM courier.attachment AS a WHERE a.id = tap_table.id),
+                  'tap ' || id)
+$$;
+COMMENT ON FUNCTION courier.tap_table(integer) IS 'The table that feeds a tap, by courier.outbox.source';
 
 -- Makes the functions and triggers of a tap, in the current role, and notes what they are.
 CREATE FUNCTION courier.tap_make(a courier.attachment) RETURNS void
@@ -806,7 +856,7 @@ BEGIN
   FOREACH statement IN ARRAY statements LOOP
     EXECUTE statement;
   END LOOP;
-  UPDATE courier.attachment AS made SET body_hash = courier.tap_hash(made) WHERE made.id = a.id;
+  UPDATE courier.attachment AS made SET body_hash = (SELECT s.hash FROM courier.tap_states(a.id) AS s) WHERE made.id = a.id;
 END
 $$;
 COMMENT ON FUNCTION courier.tap_make(courier.attachment) IS 'Makes the functions and triggers of a tap';
@@ -1183,43 +1233,6 @@ END
 $$;
 COMMENT ON FUNCTION courier.recompile(text, interval) IS 'Makes the functions and triggers of a tap anew';
 
--- What can be told of a tap from the catalogs alone. Readable by every role that sees the taps.
-CREATE FUNCTION courier.tap_state(a courier.attachment, OUT state text, OUT detail text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  class   pg_class;
-  missing text;
-  stopped text;
-BEGIN
-  SELECT * INTO class FROM pg_class WHERE oid = a.relation;
-  SELECT string_agg(wanted, ', ') FILTER (WHERE tgname IS NULL),
-         string_agg(wanted, ', ') FILTER (WHERE tgenabled IN ('D', 'R'))
-    INTO missing, stopped
-    FROM unnest(courier.tap_triggers(a)) AS wanted
-    LEFT JOIN pg_trigger ON tgrelid = a.relation AND tgname = wanted;
-  IF class.oid IS NULL THEN
-    state := 'table_gone';
-    detail := format('the table %s was dropped', a.relation_name);
-  ELSIF missing IS NOT NULL THEN
-    state := 'trigger_missing';
-    detail := format('%s has no trigger %s', a.relation, missing);
-  ELSIF stopped IS NOT NULL THEN
-    state := 'disabled';
-    detail := format('on %s this trigger does not fire: %s', a.relation, stopped);
-  ELSIF a.level = 'statement' AND (class.relispartition OR class.relkind = 'p') THEN
-    state := 'now_a_partition';
-    detail := format('%s has become a partition, and its trigger is silent when its parent is written', a.relation);
-  ELSIF courier.tap_hash(a) <> a.body_hash THEN
-    state := 'edited';
-    detail := format('the functions or triggers of %s are not as they were made', a.name);
-  ELSE
-    state := 'ok';
-  END IF;
-END
-$$;
-COMMENT ON FUNCTION courier.tap_state(courier.attachment)
-  IS 'ok, table_gone, trigger_missing, disabled, now_a_partition or edited; what that means';
-
 -- All taps, each with what is wrong and what to do. It also compiles each tap against no row, with the rights
 -- of the table's owner. For a pipeline after migrations: none may be other than ok.
 CREATE FUNCTION courier.check_attachments()
@@ -1231,13 +1244,14 @@ DECLARE
 BEGIN
   FOR a IN SELECT * FROM courier.attachment AS t ORDER BY t.name LOOP
     name := a.name;
-    SELECT s.state, s.detail INTO state, detail FROM courier.tap_state(a) AS s;
+    SELECT s.state, s.detail, s.remedy INTO state, detail, remedy FROM courier.tap_states(a.id) AS s;
     IF state IN ('ok', 'disabled') THEN
       -- Called only if it runs with the rights of the table's owner, whoever asks.
       SELECT prosecdef AND proowner = (SELECT relowner FROM pg_class WHERE oid = a.relation) INTO is_owners
         FROM pg_proc WHERE oid = to_regprocedure(format('courier_tap.%I()', a.name || '_check'));
       IF is_owners IS NOT TRUE THEN
         state := 'edited';
+        remedy := format('SELECT courier.recompile(%L)', a.name);
         detail := format('courier_tap.%I does not belong to the owner of %s', a.name || '_check', a.relation);
       ELSE
         BEGIN
@@ -1246,16 +1260,11 @@ BEGIN
           WHEN others THEN
             state := 'does_not_compile';
             detail := format('writes to %s fail: %s', a.relation, sqlerrm);
+            remedy := format('In one transaction: SELECT courier.detach(%L), and attach or capture the table again with its'
+                             ' columns as they are now', a.name);
         END;
       END IF;
     END IF;
-    remedy := CASE state
-      WHEN 'ok' THEN NULL
-      WHEN 'table_gone' THEN format('SELECT courier.detach(%L)', a.name)
-      WHEN 'disabled' THEN format('ALTER TABLE %s ENABLE TRIGGER USER', a.relation)
-      WHEN 'does_not_compile' THEN format(
-        'In one transaction: SELECT courier.detach(%L), and attach or capture the table again with its columns as they are now', a.name)
-      ELSE format('SELECT courier.recompile(%L)', a.name) END;
     RETURN NEXT;
   END LOOP;
 END
@@ -1299,8 +1308,8 @@ BEGIN
   END LOOP;
 END
 $$;
-GRANT EXECUTE ON FUNCTION courier.check_attachments(), courier.tap_state(courier.attachment),
+GRANT EXECUTE ON FUNCTION courier.check_attachments(), courier.tap_states(integer), courier.tap_table(integer),
   courier.tap_triggers(courier.attachment), courier.tap_functions(courier.attachment),
-  courier.tap_hash(courier.attachment), courier.tap_source(text), courier.owns_tap(oid, name) TO courier_relay;
+  courier.tap_source(text), courier.owns_tap(oid, name) TO courier_relay;
 
 INSERT INTO courier.schema_version (version, name) VALUES (7, 'attach');

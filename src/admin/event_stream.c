@@ -59,12 +59,24 @@ static bool is_wanted(const struct event_stream *stream, const struct recent_del
                (stream->endpoint == NULL || strcmp(stream->endpoint, delivery->endpoint) == 0);
 }
 
+/* A tap that was made since the last look has no name yet: that of its next events is known. */
+static json_t *delivery_of(
+    const struct event_streams *streams, const struct recent_delivery *delivery)
+{
+        const struct admin_options *options = &streams->admin->options;
+        const json_t *found = options->operations->look(options->owner);
+
+        if (delivery->source != 0 && status_table(found, delivery->source) == NULL)
+                (void)options->operations->look_again(options->owner, NULL, NULL);
+        return status_delivery(delivery, found);
+}
+
 static void on_noted(void *owner, const struct recent_delivery *delivery)
 {
         struct event_streams *streams = owner;
         struct bytes text = {0};
 
-        append_event(&text, "delivery", status_delivery(delivery));
+        append_event(&text, "delivery", delivery_of(streams, delivery));
         list_for_each (link, &streams->all) {
                 struct event_stream *stream = list_owner(link, struct event_stream, link);
 

@@ -259,24 +259,47 @@ static json_t *sinks_of_database(const struct config *config, const json_t *foun
         return sinks;
 }
 
-json_t *status_delivery(const struct recent_delivery *delivery)
+const char *status_table(const json_t *found, int32_t source)
 {
-        return json_pack("{s:o s:s s:o s:I s:s s:s s:o s:i s:s s:o s:o}", "at",
+        const json_t *taps = json_object_get(json_object_get(found, "taps"), "first"), *tap;
+        size_t i;
+
+        json_array_foreach(taps, i, tap)
+        {
+                if (json_integer_value(json_object_get(tap, "id")) == source)
+                        return json_string_value(json_object_get(tap, "table"));
+        }
+        return NULL;
+}
+
+/* A tap that is gone has a number only. */
+static json_t *source_of(const struct recent_delivery *delivery, const json_t *found)
+{
+        const char *table = status_table(found, delivery->source);
+
+        if (delivery->source == 0)
+                return json_null();
+        return table != NULL ? json_string(table) : json_sprintf("tap %d", (int)delivery->source);
+}
+
+json_t *status_delivery(const struct recent_delivery *delivery, const json_t *found)
+{
+        return json_pack("{s:o s:s s:o s:I s:s s:o s:s s:o s:i s:s s:o s:o}", "at",
             json_time(delivery->at_us), "sink", delivery->sink, "endpoint",
             json_words(delivery->endpoint), "id", (json_int_t)delivery->id, "event_id",
-            delivery->event_id, "topic", delivery->topic, "key",
-            delivery->has_key ? json_string(delivery->key) : json_null(), "attempt",
+            delivery->event_id, "source", source_of(delivery, found), "topic", delivery->topic,
+            "key", delivery->has_key ? json_string(delivery->key) : json_null(), "attempt",
             (int)delivery->attempt, "outcome", telemetry_outcome_name(delivery->outcome), "words",
             json_words(delivery->words), "latency",
             json_seconds((double)delivery->latency_us / 1e6));
 }
 
-static json_t *recent_part(const struct recent *recent)
+static json_t *recent_part(const struct recent *recent, const json_t *found)
 {
         json_t *deliveries = json_array();
 
         for (unsigned i = 0; i < recent_count(recent); i++)
-                json_array_append_new(deliveries, status_delivery(recent_get(recent, i)));
+                json_array_append_new(deliveries, status_delivery(recent_get(recent, i), found));
         return deliveries;
 }
 
@@ -349,7 +372,7 @@ static void add_relay(json_t *document, const struct status_basis *basis)
         json_object_set_new(document, "ready", json_boolean(is_ready));
         json_object_set_new(document, "not_ready", readiness_failures(conditions));
         json_object_set_new(document, "sinks", sinks_of_relay(telemetry, found, now_us));
-        json_object_set_new(document, "recent", recent_part(&telemetry->recent));
+        json_object_set_new(document, "recent", recent_part(&telemetry->recent, basis->found));
         json_decref(conditions);
 }
 
@@ -368,7 +391,7 @@ static void add_no_relay(json_t *document, const struct status_basis *basis)
 
 json_t *status_document(const struct status_basis *basis)
 {
-        static const char *const members[] = {"blocked_keys", "orphans", "unserved"};
+        static const char *const members[] = {"blocked_keys", "orphans", "unserved", "taps"};
         json_t *document = json_pack("{s:s s:b s:o s:o}", "version", PGCOURIER_VERSION,
             "can_change", basis->can_change, "looked_at", json_member(basis->found, "now"),
             "look_error", json_words(basis->query_error));

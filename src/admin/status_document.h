@@ -25,8 +25,11 @@ struct status_basis {
 /* A new reference. Refreshes the telemetry. */
 json_t *status_document(const struct status_basis *basis);
 
-/* One entry of its "recent". */
-json_t *status_delivery(const struct recent_delivery *delivery);
+/* One entry of its "recent". `found` says of which table the event's tap is. */
+json_t *status_delivery(const struct recent_delivery *delivery, const json_t *found);
+
+/* The table of a tap, as "public.orders"; NULL: what was found does not say. */
+const char *status_table(const json_t *found, int32_t source);
 
 /*
  * Whether the relay is ready, and why not: [{"name", "ok", "words"}…], a new reference. The

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/connect.h"
 #include "cli/destinations.h"
+#include "cli/remedy.h"
 #include "cli/send_follow.h"
 #include "config/config.h"
 #include "config/units.h"
@@ -144,6 +145,22 @@ static bool publish(struct sending *sending, struct error *error)
         return true;
 }
 
+/* Where a tap publishes such events, this one tests all that comes behind the tap. */
+static bool say_tap(struct sending *sending, struct error *error)
+{
+        const char *topic = sending->arguments->operands[0];
+        struct rows *rows = follow_find_tap(sending->conn, topic, error);
+
+        if (rows == NULL)
+                return false;
+        if (rows_count(rows) > 0)
+                remedy_print("note: events of this topic come from table %s, by the tap %s; this "
+                             "one did not pass it",
+                    rows_text(rows, 0, 1), rows_text(rows, 0, 0));
+        rows_free(rows);
+        return true;
+}
+
 static bool send_event(
     struct sending *sending, const struct config *config, int64_t timeout_ms, struct error *error)
 {
@@ -156,7 +173,7 @@ static bool send_event(
                 return false;
         event = make_event(sending->arguments, sending->headers, &parsed);
         ok = check_mails(sending->arguments, &destinations, &event, error) &&
-             publish(sending, error) &&
+             publish(sending, error) && say_tap(sending, error) &&
              send_follow(
                  sending->conn, &destinations, &event, &sending->published, timeout_ms, error);
         event_headers_deinit(&parsed);
@@ -222,7 +239,7 @@ const struct command send_command = {
         "failed, what is paused or has no relay. The event is real: every sink that takes it\n"
         "gets it. A delivery is seen when the relay has settled it, which it does every 20 ms\n"
         "(for endpoints every 100 ms). The endpoints of a sink with more than five are summed up\n"
-        "in one line at the end.\n"
+        "in one line at the end. If a tap makes events of this topic, a line names its table.\n"
         "\n"
         "Ends with 0 when all sinks that take it have it, with 5 if one gave it up, with 8 if no\n"
         "sink takes it, and with 75 if a sink does not have it yet. The role must be a member of\n"

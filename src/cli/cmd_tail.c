@@ -67,6 +67,7 @@ static void print_line(struct tail *tail, const json_t *delivery)
             *endpoint != '\0' ? "/" : "", endpoint); /* as in the log */
         const char *topic = text_of(delivery, "topic");
         const char *words = text_of(delivery, "words");
+        const char *source = text_of(delivery, "source");
 
         printf("%.12s  %-*s  %-9s  ", strlen(at) > 11 ? at + 11 : at,
             widen(&tail->sink_width, receiver), receiver, text_of(delivery, "outcome"));
@@ -75,6 +76,8 @@ static void print_line(struct tail *tail, const json_t *delivery)
             json_integer_value(json_object_get(delivery, "attempt")),
             json_integer_value(json_object_get(delivery, "id")), widen(&tail->topic_width, topic),
             topic, text_of(delivery, "key"));
+        if (*source != '\0')
+                printf("%sfrom %s", *text_of(delivery, "key") != '\0' ? "  " : "", source);
         printf("%s%s\n", *words != '\0' ? "  " : "", words);
         free(receiver);
 }
@@ -210,7 +213,8 @@ const struct command tail_command = {
         "Prints a line for each attempt of the relay that runs with this configuration, as it\n"
         "ends: time, sink (webhooks/acme: its receiver acme), outcome, latency since the event "
         "was\n"
-        "created, attempt, the event's number, topic and key, and what went wrong.\n"
+        "created, attempt, the event's number, topic and key, the table that a tap took it from,\n"
+        "and what went wrong.\n"
         "\n"
         "The relay shows at most twenty successful deliveries and a hundred failed attempts in\n"
         "each second, of all sinks together. If there are more, a line on standard error says\n"

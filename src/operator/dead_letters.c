@@ -6,13 +6,15 @@
 
 #define MATCHES  SELECTION_SQL("id", "reason", "died_at")
 #define ENDPOINT SELECTION_ENDPOINT("dead_letter")
+#define SOURCE   "courier.tap_table(source)"
 
 /* The members of the JSON objects: what is in the lists, and what `show` has besides. */
 #define FIELDS                                                                                     \
         "id, sink, lane, " ENDPOINT                                                                \
         " AS endpoint, target, reason, attempts, error, to_char(died_at " AS_UTC ") AS died_at,"   \
         " first_error, to_char(first_failed_at " AS_UTC ") AS first_failed_at, is_redriven,"       \
-        " outbox_id, event_id, topic, key, type, to_char(created_at " AS_UTC ") AS created_at"
+        " outbox_id, event_id, " SOURCE                                                            \
+        " AS source, source_key, topic, key, type, to_char(created_at " AS_UTC ") AS created_at"
 #define BASE64        "translate(encode(data, 'base64'), E'\\n', '')"
 #define PAYLOAD_BYTES "octet_length(coalesce(convert_to(payload::text, 'UTF8'), data))"
 
@@ -48,7 +50,8 @@ static const char show_sql[] =
     " ('died_at', to_char(died_at " AS_UTC ")), ('first_error', first_error),"
     " ('first_failed_at', to_char(first_failed_at " AS_UTC ")),"
     " ('is_redriven', is_redriven::text), ('outbox_id', outbox_id::text),"
-    " ('event_id', event_id::text), ('topic', topic), ('key', key), ('type', type),"
+    " ('event_id', event_id::text), ('source', " SOURCE "), ('source_key', source_key),"
+    " ('topic', topic), ('key', key), ('type', type),"
     " ('created_at', to_char(created_at " AS_UTC ")), ('headers', headers::text),"
     " ('payload_bytes', " PAYLOAD_BYTES "::text), ('payload', payload::text),"
     " ('data_base64', " BASE64 ")) AS field (name, value)"
@@ -81,10 +84,10 @@ const char dead_redrive_sql[] =
     "), moved AS ("
     "  INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, first_error,"
     "    first_failed_at, last_error, last_failed_at, is_redriven,"
-    "    event_id, topic, key, type, payload, data, headers, created_at)"
+    "    event_id, topic, key, type, payload, data, headers, created_at, source, source_key)"
     "  SELECT sink, lane, outbox_id, 'delayed', statement_timestamp(),"
     "    coalesce(first_error, error), coalesce(first_failed_at, died_at), error, died_at, true,"
-    "    event_id, topic, key, type, payload, data, headers, created_at"
+    "    event_id, topic, key, type, payload, data, headers, created_at, source, source_key"
     "  FROM first ORDER BY id"
     "  ON CONFLICT ON CONSTRAINT parked_pkey DO NOTHING"
     "  RETURNING sink, lane, outbox_id"

@@ -241,6 +241,18 @@ bool follow_publish(struct blocking_conn *conn, const char *topic, const char *p
                read_clock(conn, out_followed, error);
 }
 
+struct rows *follow_find_tap(struct blocking_conn *conn, const char *topic, struct error *error)
+{
+        static const char sql[] =
+            "SELECT name, courier.tap_table(id) FROM courier.attachment"
+            " WHERE id = (SELECT source FROM (SELECT id, topic, source FROM courier.outbox"
+            "                                 ORDER BY id DESC LIMIT 1000) AS last"
+            "             WHERE topic = $1 AND source IS NOT NULL ORDER BY last.id DESC LIMIT 1)";
+        const struct parameter parameter = {.value = topic};
+
+        return blocking_conn_query(conn, sql, &parameter, 1, error);
+}
+
 struct rows *follow_look(struct blocking_conn *conn, const struct followed *followed,
     const char *sink, int32_t lane, struct error *error)
 {

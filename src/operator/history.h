@@ -98,6 +98,11 @@ bool follow_publish(struct blocking_conn *conn, const char *topic, const char *p
     const char *key, const char *type, const char *headers, struct followed *out_followed,
     struct error *error) __attribute__((warn_unused_result));
 
+/* The tap that made the last event of that topic, if it is one of the last 1000 of all: one row
+ * with its name and its table, or none. */
+struct rows *follow_find_tap(struct blocking_conn *conn, const char *topic, struct error *error)
+    __attribute__((warn_unused_result));
+
 /* What became of it in one lane: one row. */
 enum follow_column {
         FOLLOW_MS,         /* since the commit */

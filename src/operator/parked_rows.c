@@ -36,7 +36,7 @@ static const char list_json_sql[] =
     "  first_error, to_char(first_failed_at " AS_UTC ") AS first_failed_at,"
     "  last_error, to_char(last_failed_at " AS_UTC ") AS last_failed_at,"
     "  is_redriven, skip, to_char(parked_at " AS_UTC ") AS parked_at,"
-    "  position, event_id, topic, key, type,"
+    "  position, event_id, courier.tap_table(source) AS source, source_key, topic, key, type,"
     "  to_char(created_at " AS_UTC ") AS created_at) AS line)" PAGE IN_ORDER;
 
 /* The keys of blocked deliveries that match, each with the delivery that it waits for. */

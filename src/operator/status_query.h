@@ -25,7 +25,11 @@
  *    "blocked_keys": [{"sink", "lane", "key", "waiting", "behind_id", "since",
  *      "next_retry_at", "error"}],
  *    "orphans": [{"sink", "lanes", "behind", "settled_at"}],
- *    "unserved": [{"sink", "receivers", "first"}]}
+ *    "unserved": [{"sink", "receivers", "first"}],
+ *    "taps": {"states": {STATE: how many}, "first": [at most 200, those in trouble first:
+ *      {"id", "name", "kind", "table", "layout", "done", "done_when", "state", "detail" | null,
+ *      "remedy": SQL | null, "unmarked": {"events", "is_exact", "oldest_age"} | null: the relay
+ *      marks none of its rows}]}}
  *
  * Durations are seconds, times RFC 3339 in UTC. What takes long to count is
  * counted up to a bound: a backlog is exact up to some thousand events, else an

@@ -288,6 +288,18 @@ WITH RECURSIVE moment AS MATERIALIZED (
     AND sink NOT IN (SELECT owners.sink FROM owners JOIN courier.sink AS noted ON noted.name = owners.sink
                      WHERE noted.fans_out)
   GROUP BY sink
+), unmarked_of_taps AS (
+  -- Rows that are still to be marked, as far as the oldest of all go.
+  SELECT source, count(*) AS n, min(created_at) AS oldest, sum(count(*)) OVER () < 10000 AS is_exact
+  FROM (SELECT NULL::integer AS source, NULL::timestamptz AS created_at LIMIT 0) AS unmarked
+  GROUP BY source
+), taps AS MATERIALIZED (
+  -- Those in trouble first, then those that wait.
+  SELECT taps.id, taps.name, kind, layout, done, done_when, has_marks, state, detail, remedy, CASE WHEN state = 'table_gone' THEN relation_name ELSE relation::text END AS "table",
+         n, oldest, is_exact, row_number() OVER (ORDER BY state = 'ok', n DESC NULLS LAST, taps.name) AS nth
+  FROM courier.attachment AS taps
+  JOIN courier.tap_states() USING (id)
+  LEFT JOIN unmarked_of_taps ON source = taps.id
 )
 SELECT json_build_object(
   'now', to_char(moment.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
@@ -334,5 +346,12 @@ SELECT json_build_object(
       'settled_at', to_char(settled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) ORDER BY sink), '[]')
     FROM orphans),
   'unserved', (SELECT coalesce(json_agg(json_build_object('sink', sink, 'receivers', receivers, 'first', first)
-                                        ORDER BY sink), '[]') FROM unserved))
+                                        ORDER BY sink), '[]') FROM unserved),
+  'taps', json_build_object(
+    'states', (SELECT coalesce(json_object_agg(state, n), '{}') FROM (SELECT state, count(*) AS n FROM taps GROUP BY state) AS each),
+    'first', (SELECT coalesce(json_agg(json_build_object('id', id, 'name', name, 'kind', kind, 'table', "table",
+        'layout', layout, 'done', done, 'done_when', done_when, 'state', state, 'detail', detail, 'remedy', remedy,
+        'unmarked', CASE WHEN has_marks THEN json_build_object('events', coalesce(n, 0), 'is_exact', coalesce(is_exact, (SELECT bool_and(is_exact) FROM unmarked_of_taps), true),
+          'oldest_age', greatest(0, coalesce(round(extract(epoch FROM moment.at - oldest)::numeric, 3), 0))) END)
+        ORDER BY nth), '[]') FROM taps WHERE nth <= 200)))
 FROM moment

@@ -229,6 +229,8 @@ void event_row_read(
         event->payload = PQgetvalue(result, row, payload);
         event->payload_bytes = (size_t)PQgetlength(result, row, payload);
         event->created_us = event_row_int64(result, row, COLUMN_CREATED_AT) + POSTGRES_EPOCH_US;
+        if (!PQgetisnull(result, row, COLUMN_SOURCE))
+                event->source = event_row_int32(result, row, COLUMN_SOURCE);
         if (!PQgetisnull(result, row, COLUMN_HEADERS))
                 event_headers_read(headers, PQgetvalue(result, row, COLUMN_HEADERS),
                     (size_t)PQgetlength(result, row, COLUMN_HEADERS), event);

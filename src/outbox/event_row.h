@@ -31,6 +31,7 @@ enum event_column {
         COLUMN_DATA,
         COLUMN_HEADERS,
         COLUMN_CREATED_AT,
+        COLUMN_SOURCE,
         N_EVENT_COLUMNS,
 };
 

@@ -28,7 +28,7 @@
 -- of a few events the first waits for all that this statement does, so their frame gets its xid later.
 SELECT floor AS id, NULL::uuid AS event_id, NULL::text AS topic, NULL::text AS key, NULL::text AS type,
        NULL::json AS payload, NULL::bytea AS data, NULL::jsonb AS headers, NULL::timestamptz AS created_at,
-       NULL::boolean AS is_delayed, snapshot::text AS frame,
+       NULL::integer AS source, NULL::boolean AS is_delayed, snapshot::text AS frame,
        CASE WHEN floor > $from_floor::bigint + 64 THEN pg_current_xact_id() END AS xid
 FROM (SELECT pg_current_snapshot() AS snapshot,
              courier.outbox_floor($from_floor::bigint) AS floor
@@ -40,14 +40,14 @@ SELECT id, event_id, topic, key, type,
        CASE WHEN CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
                       ELSE octet_length(payload::text) END <= $max_event_bytes::bigint THEN payload END,
        CASE WHEN octet_length(data) <= $max_event_bytes::bigint THEN data END,
-       headers, created_at, CASE WHEN deliver_at IS NOT NULL THEN deliver_at > statement_timestamp() END
+       headers, created_at, source, CASE WHEN deliver_at IS NOT NULL THEN deliver_at > statement_timestamp() END
 --if opening
        , NULL::text, NULL::xid8
 --end
 --if stragglers
 FROM (
   (
-    SELECT id, event_id, topic, key, type, payload, data, headers, created_at, deliver_at
+    SELECT id, event_id, topic, key, type, payload, data, headers, created_at, source, deliver_at
 --end
     FROM courier.outbox
     WHERE id > $above::bigint AND id <= $upto::bigint
@@ -73,7 +73,7 @@ FROM (
     -- on (txid, id), from the right place.
     SELECT one.*
     FROM unnest($stragglers::xid8[]) AS straggler (txid),
-         LATERAL (SELECT id, event_id, topic, key, type, payload, data, headers, created_at, deliver_at
+         LATERAL (SELECT id, event_id, topic, key, type, payload, data, headers, created_at, source, deliver_at
                   FROM courier.outbox
                   WHERE (outbox.txid, outbox.id) > (straggler.txid, $last_id::bigint)
                     AND (outbox.txid, outbox.id) <= (straggler.txid, $upto::bigint)

@@ -49,7 +49,7 @@ FROM (SELECT 1 AS part, nth, outbox_id FROM of_keys_cut
       UNION ALL
       SELECT 2, nth, outbox_id FROM due WHERE comes
       ORDER BY part, nth) AS chosen,
-     LATERAL (SELECT outbox_id AS id, event_id, topic, key, type, payload, data, headers, created_at,
+     LATERAL (SELECT outbox_id AS id, event_id, topic, key, type, payload, data, headers, created_at, source,
                      state, attempts, (extract(epoch FROM retried_for) * 1000)::bigint AS retried_ms,
                      skip, is_redriven
               FROM courier.parked
@@ -63,4 +63,4 @@ SELECT CASE WHEN EXISTS (SELECT FROM due WHERE NOT comes) THEN 0
                WHERE sink = $1 AND lane = $2::integer AND (state <> 'blocked' OR skip)
                  AND due_at > (SELECT at FROM now) AND due_at < 'infinity'
                ORDER BY due_at LIMIT 1), -1) END,
-       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL

@@ -39,6 +39,7 @@ struct recent_delivery {
         char endpoint[104]; /* of its receivers; empty: it has one destination */
         int64_t id;
         char event_id[37];
+        int32_t source; /* of the event: a tap's id, or 0 */
         char topic[128];
         bool has_key;
         char key[128];

@@ -32,6 +32,7 @@ static void note_recent(struct sink_telemetry *sink, const struct attempt_seen *
         utf8_show(entry->endpoint, sizeof entry->endpoint, seen->endpoint);
         entry->id = event->id;
         memcpy(entry->event_id, event->event_id, sizeof entry->event_id);
+        entry->source = event->source;
         utf8_show(entry->topic, sizeof entry->topic, event->topic);
         entry->has_key = event->key != NULL;
         utf8_show(entry->key, sizeof entry->key, event->key);

@@ -223,6 +223,20 @@ def check_works_by_keyboard(_, browser, __):
     assert browser.run("return [...document.querySelectorAll('[tabindex]')].every((node) => node.tabIndex <= 0)")
 
 
+def check_shows_taps(stack, browser, _):
+    assert not browser.is_shown("#taps")
+    stack.execute("CREATE TABLE messages (id serial PRIMARY KEY, topic text, key text, type text, payload jsonb, headers jsonb)")
+    stack.execute("SELECT courier.attach('messages')")
+    browser.await_shown("#taps")
+    browser.await_text("#taps-rows", "public.messages")
+    browser.await_text("#taps-rows", "ok")
+    stack.execute("ALTER TABLE messages DISABLE TRIGGER USER")
+    browser.await_text("#taps-rows", "disabled")
+    browser.await_text("#problems", "Tap messages is disabled")
+    stack.execute("SELECT courier.detach('messages')")
+    browser.await_shown("#taps", False)
+
+
 def check_says_how_old_figures_are(stack, browser, _):
     assert browser.log() == []
     stack.stop_relay()

@@ -306,6 +306,24 @@ static void expect_same_members(const char *of, json_t *sample, json_t *real)
         }
 }
 
+static void attach_messages(void)
+{
+        database_exec(rig.owner,
+            "CREATE TABLE public.m (id serial PRIMARY KEY, topic text, key text, type text,"
+            " payload jsonb, headers jsonb); SELECT courier.attach('public.m')");
+}
+
+static bool knows_tap(void *context)
+{
+        json_t *status = admin_rig_json(&rig, "GET", "/api/status", NULL, NULL, 200);
+        json_t *taps = json_object_get(status, "taps");
+        bool knows = json_array_size(json_object_get(taps, "first")) == 1;
+
+        (void)context;
+        json_decref(status);
+        return knows;
+}
+
 Test(admin_relay, has_the_members_that_its_page_shows)
 {
         const struct {
@@ -315,10 +333,14 @@ Test(admin_relay, has_the_members_that_its_page_shows)
             {"A finding:", "attention"},
             {"event: delivery", "recent"},
             {"{\"dead\":[", "dead"},
+            {"One tap of the document", "tap"},
         };
         char *page = read_file(PGCOURIER_DOCS_FOLDER "/admin.md");
         json_t *status, *dead;
 
+        attach_messages();
+        database_exec(rig.owner, "UPDATE courier.attachment SET done = 'mark'");
+        wait_until(knows_tap, NULL, PATIENCE_MS, "the tap is seen");
         database_exec(rig.owner,
             "SELECT courier.publish('large', to_json(repeat('x', 2000000)), key => 'k1')");
         admin_rig_await_sink(&rig, "last_error", "{\"at\": ");
@@ -328,6 +350,7 @@ Test(admin_relay, has_the_members_that_its_page_shows)
         status = admin_rig_json(&rig, "GET", "/api/status", NULL, NULL, 200);
         dead = admin_rig_json(&rig, "GET", "/api/dead", NULL, NULL, 200);
         json_object_set(status, "dead", json_object_get(dead, "dead"));
+        json_object_set(status, "tap", json_object_get(json_object_get(status, "taps"), "first"));
 
         for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
                 json_t *sample = sample_behind(page, samples[i].behind);
@@ -377,6 +400,69 @@ Test(admin_relay, tells_of_deliveries_as_they_happen_and_ends_well)
         close(socket);
 }
 
+/* The text of the next delivery of that topic. Free it. */
+static char *next_delivery(int socket, const char *topic)
+{
+        char *end = xasprintf("\"topic\":\"%s\"", topic);
+        char *text = http_read_until(socket, end);
+
+        free(end);
+        return text;
+}
+
+Test(admin_relay, tells_from_which_table_an_event_came)
+{
+        int socket = follow("/api/events?only=delivery");
+        json_t *status, *recent;
+        char *text;
+
+        free(http_read_until(socket, ":\n\n"));
+        attach_messages();
+        wait_until(knows_tap, NULL, PATIENCE_MS, "the tap is seen");
+        publish("native", "k1");
+        text = next_delivery(socket, "native");
+        cr_expect_not_null(strstr(text, "\"source\":null,"), "%s", text);
+        free(text);
+        database_exec(rig.owner, "INSERT INTO m (topic, payload) VALUES ('tapped', '{}')");
+        text = next_delivery(socket, "tapped");
+        cr_expect_not_null(strstr(text, "\"source\":\"public.m\","), "%s", text);
+        free(text);
+        status = admin_rig_json(&rig, "GET", "/api/status", NULL, NULL, 200);
+        recent = json_array_get(json_object_get(status, "recent"), 0);
+        cr_expect_str_eq(json_string_value(json_object_get(recent, "source")), "public.m");
+        json_decref(status);
+
+        /* One that is parked until it is due. */
+        database_exec(rig.owner, "INSERT INTO courier.outbox (topic, payload, source, deliver_at)"
+                                 " VALUES ('late', '{}', 1, now() + interval '200 ms')");
+        text = next_delivery(socket, "late");
+        cr_expect_not_null(strstr(text, "\"source\":\"public.m\","), "%s", text);
+        free(text);
+
+        /* A tap that no look has shown yet, or that is gone. */
+        database_exec(rig.owner, "INSERT INTO courier.outbox (topic, payload, source)"
+                                 " VALUES ('gone', '{}', 77)");
+        text = next_delivery(socket, "gone");
+        cr_expect_not_null(strstr(text, "\"source\":\"tap 77\","), "%s", text);
+        free(text);
+        close(socket);
+}
+
+/* A parked event keeps it. */
+Test(admin_relay, tells_the_table_of_an_event_that_is_tried_again)
+{
+        json_t *dead;
+
+        attach_messages();
+        database_exec(rig.owner, "INSERT INTO m (topic, key, payload)"
+                                 " VALUES ('large', 'k', to_jsonb(repeat('x', 2000000)))");
+        admin_rig_await_sink(&rig, "dead", "1");
+        dead = admin_rig_json(&rig, "GET", "/api/dead", NULL, NULL, 200);
+        expect_member(json_array_get(json_object_get(dead, "dead"), 0), "source", "\"public.m\"");
+        expect_member(json_array_get(json_object_get(dead, "dead"), 0), "source_key", "\"1\"");
+        json_decref(dead);
+}
+
 /* Publishes until the follower has seen enough: only the follower can tell when it is connected. */
 static bool has_followed(void *context)
 {
@@ -384,6 +470,8 @@ static bool has_followed(void *context)
                 return true;
         publish("tailed", "other");
         publish("tailed", "mine");
+        database_exec(
+            rig.owner, "INSERT INTO m (topic, key, payload) VALUES ('tapped', 'mine', '{}')");
         return false;
 }
 
@@ -391,7 +479,7 @@ static char *tail(const char *option)
 {
         char *path = xasprintf("%s/tail.out", rig.relay->folder);
         const char *const argv[] = {getenv("PGCOURIER"), "tail", "-c", rig.relay->config_path,
-            "--sink", "out", "--key", "mine", "-n", "2", option, NULL};
+            "--sink", "out", "--key", "mine", "-n", "4", option, NULL};
         struct process process;
         char *text;
 
@@ -414,11 +502,14 @@ static const char *first_delivery(const char *text)
 
 Test(admin_relay, prints_deliveries_in_tail)
 {
-        char *lines = tail(NULL);
-        char *json;
+        char *lines, *json;
 
+        attach_messages();
+        wait_until(knows_tap, NULL, PATIENCE_MS, "the tap is seen");
+        lines = tail(NULL);
         cr_expect_not_null(strstr(lines, "  out       delivered  "), "%s", lines);
         cr_expect_not_null(strstr(lines, "  tailed            mine\n"), "%s", lines);
+        cr_expect_not_null(strstr(lines, "  tapped            mine  from public.m\n"), "%s", lines);
         cr_expect_null(strstr(lines, "other"), "%s", lines);
         json = tail("--json");
         cr_expect(strncmp(first_delivery(json), "{\"at\":\"", 7) == 0, "%s", json);

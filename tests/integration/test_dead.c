@@ -158,7 +158,8 @@ Test(dead, json_has_all_fields_of_a_list)
             " \"attempts\": 7, \"error\": \"second\", \"died_at\": \"2026-01-02T03:04:05.678901Z\","
             " \"first_error\": \"first\", \"first_failed_at\": \"2026-01-01T00:00:00.000000Z\","
             " \"is_redriven\": true, \"outbox_id\": 41,"
-            " \"event_id\": \"00000000-0000-0000-0000-000000000001\", \"topic\": \"o\","
+            " \"event_id\": \"00000000-0000-0000-0000-000000000001\", \"source\": null,"
+            " \"source_key\": null, \"topic\": \"o\","
             " \"key\": \"17\", \"type\": \"y\", \"created_at\": \"2025-12-31T23:00:00.000000Z\"}";
         json_t *wanted = json_loads(expected, 0, NULL);
         json_t *lines;
@@ -222,6 +223,43 @@ Test(dead, show_has_the_whole_event)
         run = DEAD("show", "2");
         cr_expect_not_null(strstr(run.out, "\ndata_base64    AP8K\n"), "%s", run.out);
         program_run_free(&run);
+}
+
+Test(dead, show_names_the_table_of_an_event)
+{
+        struct program_run run;
+        json_t *lines;
+
+        database_exec(rig.owner, "CREATE TABLE public.m (id integer PRIMARY KEY, topic text,"
+                                 " key text, type text, payload jsonb, headers jsonb);"
+                                 "SELECT courier.attach('public.m')");
+        insert_dead_letter(&rig, "source = 1, source_key = '9'");
+        insert_dead_letter(&rig, NULL);
+        run = DEAD("show", "1");
+        cr_expect_not_null(
+            strstr(run.out, "\nsource         public.m\nsource_key     9\n"), "%s", run.out);
+        program_run_free(&run);
+        run = DEAD("show", "2");
+        cr_expect_null(strstr(run.out, "\nsource"), "%s", run.out);
+        program_run_free(&run);
+
+        /* A table that has another name now, one that is gone, and a tap that is. */
+        database_exec(rig.owner, "ALTER TABLE m RENAME TO n");
+        lines = read_json_lines(DEAD("show", "1", "--json"));
+        cr_expect_str_eq(
+            json_string_value(json_object_get(json_array_get(lines, 0), "source")), "public.n");
+        json_decref(lines);
+        database_exec(rig.owner, "DROP TABLE n");
+        lines = read_json_lines(DEAD("list", "--json"));
+        cr_expect_str_eq(
+            json_string_value(json_object_get(json_array_get(lines, 0), "source")), "public.m");
+        cr_expect(json_is_null(json_object_get(json_array_get(lines, 1), "source")));
+        json_decref(lines);
+        database_exec(rig.owner, "SELECT courier.detach('m')");
+        lines = read_json_lines(DEAD("show", "1", "--json"));
+        cr_expect_str_eq(
+            json_string_value(json_object_get(json_array_get(lines, 0), "source")), "tap 1");
+        json_decref(lines);
 }
 
 Test(dead, long_data_is_one_word)

@@ -79,7 +79,7 @@ Test(dead_redrive, parks_the_same_event_as_new)
             " event_id = '00000000-0000-0000-0000-000000000001', topic = 'o', key = '17',"
             " type = 'y', payload = E'{\"b\": 1.50,\\r\\n\\t\"b\":  2}', headers = '{\"h\": "
             "\"1\"}',"
-            " created_at = '2025-12-31 00:00+00'");
+            " created_at = '2025-12-31 00:00+00', source = 5, source_key = 'row 7'");
         insert_dead_letter(&rig, "payload = NULL, data = '\\x00ff0a', error = 'only'");
         expect_output(DEAD("redrive", "1", "2"), "2 dead letters redriven" REDRIVEN);
         cr_expect_eq(count("dead_letter"), 0);
@@ -93,6 +93,7 @@ Test(dead_redrive, parks_the_same_event_as_new)
                            " AND topic = 'o' AND key = '17' AND type = 'y' AND data IS NULL"
                            " AND payload::text = E'{\"b\": 1.50,\\r\\n\\t\"b\":  2}'"
                            " AND headers = '{\"h\": \"1\"}'"
+                           " AND source = 5 AND source_key = 'row 7'"
                            " AND created_at = '2025-12-31 00:00+00'"),
             1);
         cr_expect_eq(count("parked WHERE data = '\\x00ff0a' AND payload IS NULL"

@@ -105,23 +105,28 @@ Test(parked_command, json_has_all_fields)
             " \"is_redriven\": true, \"skip\": true, \"parked_at\": "
             "\"2026-01-01T00:00:01.000000Z\","
             " \"position\": 1, \"event_id\": \"00000000-0000-0000-0000-000000000001\","
+            " \"source\": \"public.m\", \"source_key\": \"9\","
             " \"topic\": \"o\", \"key\": \"17\", \"type\": \"y\","
             " \"created_at\": \"2025-12-31T23:00:00.000000Z\"}";
         json_t *wanted = json_loads(expected, 0, NULL);
         json_t *lines;
 
+        database_exec(rig.owner, "CREATE TABLE public.m (id integer PRIMARY KEY, topic text,"
+                                 " key text, type text, payload jsonb, headers jsonb);"
+                                 "SELECT courier.attach('public.m')");
         insert_parked(&rig,
             "sink = 'web', lane = 3, outbox_id = 41, due_at = '2126-01-02 03:04:05.678901+00',"
             " attempts = 7, retried_for = '00:01:10.5', first_error = 'first', last_error = 'last',"
             " first_failed_at = '2026-01-01 00:00+00', last_failed_at = '2026-01-02 00:00+00',"
             " is_redriven = true, skip = true, parked_at = '2026-01-01 00:00:01+00',"
             " event_id = '00000000-0000-0000-0000-000000000001', topic = 'o', key = '17',"
-            " type = 'y', created_at = '2026-01-01 00:00+01'");
+            " type = 'y', created_at = '2026-01-01 00:00+01', source = 1, source_key = '9'");
         insert_parked(&rig, "sink = 'zzz', state = 'blocked'");
         lines = read_json_lines(PARKED("list", "--json"));
         cr_expect(json_equal(json_array_get(lines, 0), wanted), "%s",
             json_dumps(json_array_get(lines, 0), 0));
         cr_expect(json_is_null(json_object_get(json_array_get(lines, 1), "due_at")));
+        cr_expect(json_is_null(json_object_get(json_array_get(lines, 1), "source")));
         json_decref(lines);
         json_decref(wanted);
 }

@@ -100,6 +100,29 @@ Test(replay, sends_the_chosen_events_again_marked_and_in_order)
             1);
 }
 
+Test(replay, keeps_the_source_of_an_event)
+{
+        database_exec(fixture.admin,
+            "CREATE TABLE seen (source integer, source_key text);"
+            "CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS"
+            " 'BEGIN INSERT INTO public.seen VALUES (NEW.source, NEW.source_key); RETURN NULL; "
+            "END';"
+            "CREATE TRIGGER see AFTER INSERT ON courier.parked"
+            " FOR EACH ROW EXECUTE FUNCTION see();"
+            "INSERT INTO courier.outbox (topic, type, payload, source, source_key)"
+            " VALUES ('a', 'kept', '1', 5, 'row 7')");
+        relay_fixture_await(&fixture, "events", 1);
+        await_in_database(fixture.admin,
+            "SELECT pg_visible_in_snapshot((SELECT txid FROM courier.outbox), from_snapshot)"
+            " FROM courier.cursor",
+            "it is settled");
+        expect_output(
+            REPLAY("--from", "1", "--yes"), "1 event is on its way to sink bus once more\n");
+        cr_expect_eq(database_integer(fixture.admin,
+                         "SELECT count(*) FROM seen WHERE source = 5 AND source_key = 'row 7'"),
+            1);
+}
+
 Test(replay, leaves_out_events_that_the_sink_has_not_passed)
 {
         publish_numbers(1, 5, "kept");

@@ -136,3 +136,25 @@ Test(send, publishes_no_event_that_an_email_sink_could_not_send)
         cr_expect_str_eq(n, "a@b.example");
         free(n);
 }
+
+Test(send, says_that_a_tap_had_no_part_in_it)
+{
+        struct program_run run;
+
+        database_exec(fixture.admin,
+            "CREATE TABLE public.m (id integer PRIMARY KEY, topic text, key text, type text,"
+            " payload jsonb, headers jsonb);"
+            "SELECT courier.attach('public.m', name => 'messages');"
+            "INSERT INTO m (id, topic, payload) VALUES (1, 'users.new', '{}')");
+        expect_texts(SEND("users.new"), 0,
+            "\nnote: events of this topic come from table public.m, by the tap messages; this one "
+            "did not pass it\n",
+            "\nsink bus: ");
+        run = SEND("users.old");
+        cr_expect_null(strstr(run.out, "note:"), "%s", run.out);
+        program_run_free(&run);
+        database_exec(fixture.admin, "SELECT courier.detach('messages')");
+        run = SEND("users.new");
+        cr_expect_null(strstr(run.out, "note:"), "%s", run.out);
+        program_run_free(&run);
+}

@@ -268,3 +268,34 @@ Test(settle_parking, leaves_a_row_that_is_parked_already)
             fixture.admin, "SELECT coalesce(max(last_error), 'none') FROM courier.parked", "none");
         tear_down(&fixture);
 }
+
+/* What marks the application's row needs it of a dead letter, and people of both. */
+Test(settle_parking, keeps_the_source_of_an_event)
+{
+        static const char sources[] =
+            "SELECT string_agg(format('%s %s %s', outbox_id, source, source_key), ', '"
+            " ORDER BY outbox_id) FROM courier.";
+        struct fixture fixture = set_up();
+        char *parked = xasprintf("%sparked", sources), *dead = xasprintf("%sdead_letter", sources);
+
+        database_exec(fixture.admin,
+            "INSERT INTO courier.outbox (topic, payload, source, source_key)"
+            " SELECT 'test.topic', '1', 5, 'row ' || i FROM generate_series(1, 3) AS i");
+        publish(fixture.admin, 1);
+        for (int id = 1; id <= 4; id++)
+                if (id != 2)
+                        fail(&fixture, id, false, "no");
+        give_up(&fixture, 2, false, DEAD_REJECTED, "x", "no");
+        settle(&fixture);
+        expect_value(fixture.admin, parked, "1 5 row 1, 3 5 row 3, 4  ");
+        expect_value(fixture.admin, dead, "2 5 row 2");
+
+        fail(&fixture, 1, true, "no");
+        give_up(&fixture, 3, true, DEAD_REJECTED, "x", "no");
+        settle(&fixture);
+        expect_value(fixture.admin, parked, "1 5 row 1, 4  ");
+        expect_value(fixture.admin, dead, "2 5 row 2, 3 5 row 3");
+        free(parked);
+        free(dead);
+        tear_down(&fixture);
+}

@@ -260,6 +260,25 @@ Test(status, asks_the_relay_that_runs)
         free(token);
 }
 
+Test(status, shows_what_is_not_marked)
+{
+        start_endpoint();
+        http_receiver_answer(
+            endpoint, &(struct http_answer){.status = 200,
+                          .body = "{\"sinks\": [], \"marks\": {\"waiting\": 10000,"
+                                  " \"counts_are_exact\": false, \"oldest_age\": 61.2},"
+                                  " \"taps\": {\"states\": {\"ok\": 205}, \"first\": [{\"name\":"
+                                  " \"o\", \"state\": \"ok\", \"table\": \"shop.o\", \"layout\":"
+                                  " null, \"kind\": \"capture\", \"done\": \"delete\", "
+                                  "\"unmarked\": {\"events\": 10000,"
+                                  " \"is_exact\": false, \"oldest_age\": 61.2}}]}}"});
+        expect_said(STATUS(), 0,
+            "TAP STATE TABLE  LAYOUT  DONE   UNMARKED    OLDEST\n"
+            "o   ok    shop.o capture delete   10000+ 1 min 1 s\n"
+            "... and 204 more\n"
+            "marks: 10000+ events wait; the oldest that is not marked is 1 min 1 s old\n\n");
+}
+
 /* The state of the second sink is this one. */
 static bool is_in_state(void *context)
 {
@@ -348,5 +367,32 @@ Test(status, watches_until_it_is_interrupted)
 
         cr_expect_eq(run.code, 0, "exit code %d", run.code);
         cr_expect_not_null(strstr(run.out, "unowned"), "%s", run.out);
+        program_run_free(&run);
+}
+
+Test(status, shows_taps_in_a_table_of_their_own)
+{
+        struct program_run run;
+
+        run = STATUS();
+        cr_expect_null(strstr(run.out, "\nTAP "), "%s", run.out);
+        program_run_free(&run);
+        database_exec(rig.owner,
+            "CREATE TABLE public.m (id integer PRIMARY KEY, topic text, key text, type text,"
+            " payload jsonb, headers jsonb, done timestamptz);"
+            "CREATE TABLE public.n (LIKE m INCLUDING ALL);"
+            "SELECT courier.attach('public.m', name => 'messages');"
+            "SELECT courier.attach('public.n', done_set => 'done = now()', done_when => 'taken')");
+        expect_said(STATUS(), 0,
+            "\n\nTAP      STATE TABLE    LAYOUT  DONE        UNMARKED OLDEST\n"
+            "messages ok    public.m message keep ");
+        expect_said(STATUS(), 0, "\nn        ok    public.n message mark, taken ");
+        database_exec(rig.owner, "ALTER TABLE m DISABLE TRIGGER USER");
+        expect_said(STATUS("--check"), 1, "\nmessages disabled public.m ");
+        expect_said(STATUS(), 0, "\nerror    Tap messages is disabled\n");
+
+        /* Who asks for a sink is not told of taps. */
+        run = STATUS("log");
+        cr_expect_null(strstr(run.out, "messages"), "%s", run.out);
         program_run_free(&run);
 }

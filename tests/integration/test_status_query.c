@@ -1,6 +1,7 @@
 /* The look at everything (src/operator/status_query.sql), held against what the tables really
  * hold. */
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "config/config.h"
 #include "failures_rig.h"
 #include "operator/status_query.h"
@@ -584,4 +585,118 @@ Test(look, tells_what_retention_cannot_drop_and_what_it_did)
                                  "lower = 1");
         expect_retention("{\"held_partitions\": 1, \"held_by\": [\"young\"], \"holders\": 1,"
                          " \"lost_events\": 10, \"default_bytes\": 8192}");
+}
+
+/* Tables m1 to mN of layout message, each attached by its name. */
+static void attach_some(int n)
+{
+        char *sql = xasprintf("DO $$ BEGIN FOR i IN 1 .. %d LOOP"
+                              "  EXECUTE format('CREATE TABLE public.m%%s (id integer PRIMARY KEY,"
+                              "    topic text, key text, type text, payload jsonb, headers jsonb,"
+                              "    done timestamptz)', i);"
+                              "  PERFORM courier.attach(format('public.m%%s', i)::regclass);"
+                              " END LOOP; END $$",
+            n);
+
+        database_exec(rig.owner, sql);
+        free(sql);
+}
+
+/* Of the taps that are listed "name state table", a line each. */
+static char *list_taps(const json_t *look)
+{
+        const json_t *taps = json_object_get(look, "taps"), *tap;
+        struct bytes lines = {0};
+        size_t i;
+
+        json_array_foreach(json_object_get(taps, "first"), i, tap)
+        {
+                bytes_printf(&lines, "%s %s %s\n", json_string_value(json_object_get(tap, "name")),
+                    json_string_value(json_object_get(tap, "state")),
+                    json_string_value(json_object_get(tap, "table")));
+        }
+        return lines.data;
+}
+
+static void expect_taps(const char *expected)
+{
+        json_t *look = look_for(NULL);
+        char *taps = list_taps(look);
+
+        cr_expect_str_eq(taps, expected);
+        free(taps);
+        json_decref(look);
+}
+
+Test(look, tells_the_state_of_each_tap_with_those_in_trouble_first)
+{
+        json_t *look = look_for(NULL);
+        json_t *states, *tap;
+
+        cr_expect(json_object_get(json_object_get(look, "taps"), "states") != NULL);
+        cr_expect_eq(json_array_size(json_object_get(json_object_get(look, "taps"), "first")), 0);
+        json_decref(look);
+
+        attach_some(7);
+        database_exec(rig.owner, "ALTER TABLE m2 DISABLE TRIGGER USER;"
+                                 "DROP TRIGGER courier_m3_insert ON m3;"
+                                 "DROP TABLE m4;"
+                                 "CREATE TABLE parent (LIKE m5) PARTITION BY LIST (id);"
+                                 "ALTER TABLE parent ATTACH PARTITION m5 FOR VALUES IN (1);"
+                                 "ALTER FUNCTION courier_tap.m6_insert() SET work_mem = '1MB';"
+                                 "CREATE SCHEMA other;"
+                                 "ALTER TABLE m7 SET SCHEMA other");
+        expect_taps("m2 disabled public.m2\nm3 trigger_missing public.m3\n"
+                    "m4 table_gone public.m4\nm5 now_a_partition public.m5\n"
+                    "m6 edited public.m6\nm1 ok public.m1\nm7 ok other.m7\n");
+
+        look = look_for(NULL);
+        states = json_object_get(json_object_get(look, "taps"), "states");
+        cr_expect_eq(integer_of(states, "ok"), 2);
+        cr_expect_eq(integer_of(states, "disabled"), 1);
+        tap = json_array_get(json_object_get(json_object_get(look, "taps"), "first"), 0);
+        cr_expect_str_eq(json_string_value(json_object_get(tap, "detail")),
+            "on public.m2 this trigger does not fire: courier_m2_insert");
+        cr_expect_str_eq(json_string_value(json_object_get(tap, "remedy")),
+            "ALTER TABLE public.m2 ENABLE TRIGGER courier_m2_insert");
+        cr_expect_str_eq(json_string_value(json_object_get(tap, "kind")), "attach");
+        cr_expect_str_eq(json_string_value(json_object_get(tap, "layout")), "message");
+        cr_expect_str_eq(json_string_value(json_object_get(tap, "done")), "keep");
+        cr_expect(json_is_null(json_object_get(tap, "unmarked")), "no rows of it are marked");
+        json_decref(look);
+}
+
+/* What a finding says that helps must help. */
+Test(look, tells_what_helps_a_tap)
+{
+        attach_some(4);
+        database_exec(rig.owner, "ALTER TABLE m1 DISABLE TRIGGER USER;"
+                                 "DROP TRIGGER courier_m2_insert ON m2;"
+                                 "DROP TABLE m3;"
+                                 "ALTER FUNCTION courier_tap.m4_insert() SET work_mem = '1MB'");
+        for (int i = 0; i < 4; i++) {
+                json_t *look = look_for(NULL);
+                const json_t *taps = json_object_get(look, "taps");
+                const json_t *tap = json_array_get(json_object_get(taps, "first"), 0);
+
+                database_exec(rig.owner, json_string_value(json_object_get(tap, "remedy")));
+                json_decref(look);
+        }
+        expect_taps("m1 ok public.m1\nm2 ok public.m2\nm4 ok public.m4\n");
+        database_exec(rig.owner, "INSERT INTO m1 (id, topic, payload) VALUES (1, 't', '{}');"
+                                 "INSERT INTO m2 (id, topic, payload) VALUES (1, 't', '{}');"
+                                 "INSERT INTO m4 (id, topic, payload) VALUES (1, 't', '{}')");
+        cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.outbox"), 3);
+}
+
+Test(look, lists_a_bounded_number_of_taps_and_counts_all)
+{
+        json_t *look, *taps;
+
+        attach_some(203);
+        look = look_for(NULL);
+        taps = json_object_get(look, "taps");
+        cr_expect_eq(json_array_size(json_object_get(taps, "first")), 200);
+        cr_expect_eq(integer_of(json_object_get(taps, "states"), "ok"), 203);
+        json_decref(look);
 }

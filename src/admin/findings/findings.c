@@ -381,6 +381,7 @@ json_t *findings_find(const json_t *status)
 
         add_source(&findings);
         findings_add_retention(&findings);
+        findings_add_taps(&findings);
         findings_add_sinks(&findings);
         findings_add_keys(&findings);
         add_orphans(&findings);

@@ -287,6 +287,39 @@ static void write_endpoints(struct metrics_text *text, const struct metrics_sour
                 value_at_sink(source, sink, (const char *const[2]){"endpoints", states[i]}));
 }
 
+/* Of one state or tap. A value that is not known gives no sample. */
+static void put_tap(struct metrics_text *text, const char *label, const char *value,
+    const json_t *number, double otherwise)
+{
+        const struct metric_label labels[] = {{label, value}, {NULL, NULL}};
+
+        write_sample(text, labels, json_is_number(number) ? json_number_value(number) : otherwise);
+}
+
+static void write_taps(struct metrics_text *text, const struct metrics_source *source)
+{
+        static const char *const states[] = {
+            "ok", "disabled", "trigger_missing", "now_a_partition", "edited", "table_gone"};
+        const json_t *found = json_object_get(json_object_get(source->look, "taps"), "states");
+
+        for (size_t i = 0; found != NULL && i < sizeof states / sizeof states[0]; i++)
+                put_tap(text, "state", states[i], json_object_get(found, states[i]), 0);
+}
+
+static void write_unmarked(struct metrics_text *text, const struct metrics_source *source)
+{
+        const json_t *taps = json_object_get(source->look, "taps"), *tap;
+        size_t i;
+
+        json_array_foreach(json_object_get(taps, "first"), i, tap)
+        {
+                const json_t *unmarked = json_object_get(tap, "unmarked");
+
+                put_tap(text, "tap", json_string_value(json_object_get(tap, "name")),
+                    json_object_get(unmarked, "events"), NAN);
+        }
+}
+
 static void write_stages(struct metrics_text *text, const struct metrics_source *source)
 {
         for_each_sink(sink, source) for (unsigned i = 0; i < STAGES; i++)
@@ -370,6 +403,9 @@ static const struct metric metrics[] = {
     {"pgcourier_outbox_default_bytes", METRIC_GAUGE, "bytes", "Rows in the default partition: of ids that no partition was made for in time.", .source_path = {"retention", "default_bytes"}},
     {"pgcourier_foreign_locks", METRIC_GAUGE, NULL, "Advisory locks of the relays that another program holds, which keeps the relays from working.", .of_all = value_foreign_locks},
     {"pgcourier_orphaned_cursors", METRIC_GAUGE, NULL, "Sinks that have a place in the outbox and are in no running relay's configuration: they keep events from being removed.", .of_all = value_orphans},
+
+    {"pgcourier_taps", METRIC_GAUGE, NULL, "Attached and captured tables, by state. Those that are disabled, without trigger or now a partition do not publish what is written.", .write = write_taps},
+    {"pgcourier_tap_unmarked_events", METRIC_GAUGE, NULL, "Events of a tap whose rows in its table are still to be marked or deleted. Counted up to 10000 of all taps together, the oldest.", .write = write_unmarked},
 
     {"pgcourier_event_loop_delay_seconds", METRIC_HISTOGRAM, "seconds", "How long one turn of the event loop kept all others waiting.", .write = write_loop_delay},
     {"pgcourier_config_last_reload_successful", METRIC_GAUGE, NULL, "0 if the last reload failed and the configuration before it is still in force.", .of_all = value_is_reload_ok},

@@ -6,7 +6,7 @@ import { prepareDead, showDead } from "./dead.mjs";
 import { prepareDialog } from "./dialog.mjs";
 import { $, setAttribute, setHidden, setIcon, setText } from "./dom.mjs";
 import { ago, clock, count, counted, duration, rate, secondsBetween } from "./format.mjs";
-import { prepareRecent, showBlockedKeys, showRecent, showSource } from "./lists.mjs";
+import { prepareRecent, showBlockedKeys, showRecent, showSource, showTaps } from "./lists.mjs";
 import { showProblems } from "./problems.mjs";
 import { showSinks, showStages } from "./sinks.mjs";
 import { followStatus } from "./stream.mjs";
@@ -86,6 +86,7 @@ function onStatus(status) {
   showSinks(status);
   showStages(status);
   showBlockedKeys(status);
+  showTaps(status);
   showDead(status);
   showRecent(status);
   showSource(status);

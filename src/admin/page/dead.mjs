@@ -59,7 +59,7 @@ function updateRow(row, letter) {
   texts.forEach((text, i) => setText(row.children[i + 1], text));
   setAttribute(row.children[7], "title", letter.died_at);
   setAttribute(row.children[8], "title", letter.error ?? null);
-  setAttribute(row, "title", `event ${letter.event_id}${letter.target ? ` to ${letter.target}` : ""}`);
+  setAttribute(row, "title", `event ${letter.event_id}${letter.source ? ` from ${letter.source}` : ""}${letter.target ? ` to ${letter.target}` : ""}`);
   row.querySelector("input").checked = state.chosen.has(letter.id);
 }
 

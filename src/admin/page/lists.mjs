@@ -28,6 +28,24 @@ export function showBlockedKeys(status) {
     });
 }
 
+/* Tables of applications whose rows become events. */
+export function showTaps(status) {
+  const { states = {}, first: taps = [] } = status.taps ?? {};
+  const all = Object.values(states).reduce((sum, n) => sum + n, 0);
+  setHidden($("taps"), taps.length === 0);
+  setText($("taps-note"), (all > taps.length ? `${count(taps.length)} of ${count(all)}, those in trouble first` : "tables whose rows become events")
+    + (status.marks?.oldest_age > 0 ? `; the oldest row to be marked is ${duration(status.marks.oldest_age)} late` : ""));
+  list($("taps-rows"), taps, (tap) => tap.id,
+    () => cells("tap", "state", "table", "layout", "done", "unmarked", "oldest"),
+    (row, tap) => {
+      const { unmarked } = tap;
+      setCells(row, tap.name, tap.state.replaceAll("_", " "), tap.table, tap.layout ?? tap.kind, tap.done_when === "taken" ? "taken" : tap.done,
+        unmarked ? count(unmarked.events) + (unmarked.is_exact ? "" : "+") : "", unmarked?.events > 0 ? duration(unmarked.oldest_age) : "");
+      setAttribute(row.children[1], "data-tone", tap.state === "ok" ? "ok" : "bad");
+      setAttribute(row.children[1], "title", tap.detail);
+    });
+}
+
 const outcomes = {
   delivered: { tone: "ok", icon: "check" },
   retry: { tone: "warn", icon: "again" },
@@ -59,7 +77,7 @@ function updateRecentRow(row, delivery) {
   setText(outcome.lastElementChild, delivery.outcome.replace("_", " "));
   setCells(row, clock(delivery.at, lastStatus.now), null, receiver(delivery), delivery.topic ?? "", delivery.key ?? "",
     count(delivery.attempt), duration(delivery.latency), delivery.words ?? "");
-  setAttribute(row, "title", `event ${delivery.id}, ${delivery.event_id}`);
+  setAttribute(row, "title", `event ${delivery.id}, ${delivery.event_id}${delivery.source ? `, from ${delivery.source}` : ""}`);
 }
 
 export function showRecent(status) {

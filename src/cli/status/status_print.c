@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "cli/table.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,29 @@ static const struct table_column columns[N_COLUMNS + 1] = {
     [DEAD] = {"DEAD", DEAD, CELL_NUMBER},
 };
 
-enum { CELL_BYTES = 80, TEXT_INDENT = 9, TEXT_COLUMNS = 100 };
+/* Their state is the second column, too, which has the colours. */
+enum tap_column {
+        TAP,
+        TAP_STATE,
+        TAP_TABLE,
+        TAP_LAYOUT,
+        TAP_DONE,
+        TAP_UNMARKED,
+        TAP_OLDEST,
+        N_TAP_COLUMNS
+};
+
+static const struct table_column tap_columns[N_TAP_COLUMNS + 1] = {
+    [TAP] = {"TAP", TAP, CELL_LONG},
+    [TAP_STATE] = {"STATE", TAP_STATE, CELL_WORD},
+    [TAP_TABLE] = {"TABLE", TAP_TABLE, CELL_LONG},
+    [TAP_LAYOUT] = {"LAYOUT", TAP_LAYOUT, CELL_WORD},
+    [TAP_DONE] = {"DONE", TAP_DONE, CELL_WORD},
+    [TAP_UNMARKED] = {"UNMARKED", TAP_UNMARKED, CELL_NUMBER},
+    [TAP_OLDEST] = {"OLDEST", TAP_OLDEST, CELL_NUMBER},
+};
+
+enum { TAPS_SHOWN = 20, CELL_BYTES = 80, TEXT_INDENT = 9, TEXT_COLUMNS = 100 };
 
 static const json_t *get(const json_t *object, const char *name)
 {
@@ -58,7 +81,7 @@ static void write_count(char *cell, const json_t *number, const char *before, co
 }
 
 /* What is not known stays empty. */
-static void write_line(char (*cells)[CELL_BYTES], const json_t *sink)
+static void write_sink(char (*cells)[CELL_BYTES], const json_t *sink)
 {
         const json_t *backlog = get(sink, "backlog");
         const json_t *latency = get(sink, "latency");
@@ -90,25 +113,104 @@ static const char *state_colour(const char *state)
         return strcmp(state, "paused") == 0 ? "yellow" : "red";
 }
 
-static bool print_sinks(const json_t *sinks, bool has_colours, struct error *error)
+/* Unmarked: what the relay is still to mark or delete. */
+static void write_tap(char (*cells)[CELL_BYTES], const json_t *tap)
 {
-        size_t n = json_array_size(sinks);
-        char(*storage)[N_COLUMNS][CELL_BYTES] = xcalloc(n + 1, sizeof *storage);
-        const char **cells = xcalloc(n * N_COLUMNS + 1, sizeof *cells);
+        const json_t *unmarked = get(tap, "unmarked");
+        double oldest_s = json_number_value(get(unmarked, "oldest_age"));
+
+        snprintf(cells[TAP], CELL_BYTES, "%s", text_of(tap, "name"));
+        snprintf(cells[TAP_STATE], CELL_BYTES, "%s", text_of(tap, "state"));
+        snprintf(cells[TAP_TABLE], CELL_BYTES, "%s", text_of(tap, "table"));
+        snprintf(cells[TAP_LAYOUT], CELL_BYTES, "%s",
+            text_of(tap, json_is_string(get(tap, "layout")) ? "layout" : "kind"));
+        snprintf(cells[TAP_DONE], CELL_BYTES, "%s%s", text_of(tap, "done"),
+            strcmp(text_of(tap, "done_when"), "taken") == 0 ? ", taken" : "");
+        write_count(cells[TAP_UNMARKED], get(unmarked, "events"), "",
+            json_is_false(get(unmarked, "is_exact")) ? "+" : "");
+        if (oldest_s > 0)
+                findings_duration(cells[TAP_OLDEST], CELL_BYTES, oldest_s);
+}
+
+static const char *tap_colour(const char *state)
+{
+        return strcmp(state, "ok") == 0 ? "green" : "red";
+}
+
+/* What a list of the document looks like as a table. */
+struct sheet {
+        const struct table_column *columns;
+        size_t n_columns;
+        void (*write)(char (*cells)[CELL_BYTES], const json_t *object);
+        const char *(*colour)(const char *state);
+};
+
+static const struct sheet sink_sheet = {columns, N_COLUMNS, write_sink, state_colour};
+static const struct sheet tap_sheet = {tap_columns, N_TAP_COLUMNS, write_tap, tap_colour};
+
+/* The first n of the list. */
+static bool print_sheet(
+    const struct sheet *sheet, const json_t *list, size_t n, bool has_colours, struct error *error)
+{
+        char(*storage)[CELL_BYTES] = xcalloc(n * sheet->n_columns + 1, sizeof *storage);
+        const char **cells = xcalloc(n * sheet->n_columns + 1, sizeof *cells);
         const char **colours = xcalloc(n + 1, sizeof *colours);
         bool ok;
 
         for (size_t i = 0; i < n; i++) {
-                write_line(storage[i], json_array_get(sinks, i));
-                for (size_t j = 0; j < N_COLUMNS; j++)
-                        cells[i * N_COLUMNS + j] = storage[i][j];
-                colours[i] = state_colour(storage[i][STATE]);
+                sheet->write(storage + i * sheet->n_columns, json_array_get(list, i));
+                colours[i] = sheet->colour(storage[i * sheet->n_columns + STATE]);
         }
-        ok = table_print_cells(columns, cells, n, has_colours ? colours : NULL, error);
+        for (size_t i = 0; i < n * sheet->n_columns; i++)
+                cells[i] = storage[i];
+        ok = table_print_cells(sheet->columns, cells, n, has_colours ? colours : NULL, error);
         free(colours);
         free(cells);
         free(storage);
         return ok;
+}
+
+/* Those in trouble, which come first, and some others. */
+static bool print_taps(const json_t *taps, bool has_colours, struct error *error)
+{
+        const json_t *first = get(taps, "first"), *n;
+        size_t n_shown = 0;
+        double n_more = 0;
+        const char *state;
+
+        while (n_shown < json_array_size(first) &&
+               (n_shown < TAPS_SHOWN ||
+                   strcmp(text_of(json_array_get(first, n_shown), "state"), "ok") != 0))
+                n_shown++;
+        if (!print_sheet(&tap_sheet, first, n_shown, has_colours, error))
+                return false;
+        json_object_foreach((json_t *)(uintptr_t)get(taps, "states"), state, n)
+        {
+                n_more += json_number_value(n);
+        }
+        n_more -= (double)n_shown;
+        if (n_more > 0)
+                printf("... and %.0f more\n", n_more);
+        return true;
+}
+
+/* How far the marks are behind. */
+static void print_marks(const json_t *marks)
+{
+        double n = json_number_value(get(marks, "waiting"));
+        double oldest_s = json_number_value(get(marks, "oldest_age"));
+        char oldest[CELL_BYTES];
+
+        if (!json_is_object(marks))
+                return;
+        printf("marks: %.0f%s event%s wait%s", n,
+            json_is_false(get(marks, "counts_are_exact")) ? "+" : "", n == 1 ? "" : "s",
+            n == 1 ? "s" : "");
+        if (oldest_s > 0) {
+                findings_duration(oldest, sizeof oldest, oldest_s);
+                printf("; the oldest that is not marked is %s old", oldest);
+        }
+        putchar('\n');
 }
 
 /* Else a frozen picture looks healthy. */
@@ -211,8 +313,16 @@ bool status_print(const json_t *status, const json_t *findings, const char *unan
         print_head(status, unanswered);
         if (json_array_size(get(status, "sinks")) == 0)
                 puts("there are no sinks");
-        else if (!print_sinks(get(status, "sinks"), has_colours, error))
+        else if (!print_sheet(&sink_sheet, get(status, "sinks"),
+                     json_array_size(get(status, "sinks")), has_colours, error))
                 return false;
+        if (json_array_size(get(get(status, "taps"), "first")) > 0) {
+                putchar('\n');
+                if (!print_taps(get(status, "taps"), has_colours, error))
+                        return false;
+                print_marks(get(status, "marks"));
+                putchar('\n');
+        }
         if (json_array_size(findings) == 0)
                 puts("nothing needs attention");
         json_array_foreach(findings, i, finding)

@@ -17,6 +17,9 @@ static const char look_text[] =
     " \"sinks\": {\"billing\": {\"backlog\": {\"events\": 7, \"oldest_age\": 1.5}, \"dead\": 2,"
     "   \"holds_outbox\": true,"
     "   \"endpoints\": {\"total\": 3, \"failing\": 1}}},"
+    " \"taps\": {\"states\": {\"ok\": 2, \"disabled\": 1}, \"first\": ["
+    "   {\"name\": \"outbox\", \"unmarked\": {\"events\": 12, \"is_exact\": true}},"
+    "   {\"name\": \"orders\", \"unmarked\": null}]},"
     " \"orphans\": [{\"sink\": \"old\"}]}";
 
 static struct telemetry *telemetry;
@@ -119,6 +122,11 @@ Test(metrics, takes_values_from_the_database_that_only_it_has)
         expect_line(text, "pgcourier_notify_queue_usage_ratio 0.25");
         expect_line(text, "pgcourier_source_oldest_xmin_age_seconds 0");
         expect_line(text, "pgcourier_orphaned_cursors 1");
+        expect_line(text, "pgcourier_taps{state=\"ok\"} 2");
+        expect_line(text, "pgcourier_taps{state=\"disabled\"} 1");
+        expect_line(text, "pgcourier_taps{state=\"table_gone\"} 0");
+        expect_line(text, "pgcourier_tap_unmarked_events{tap=\"outbox\"} 12");
+        cr_expect_null(strstr(text, "tap=\"orders\""), "none of its rows are marked");
         expect_line(text, "pgcourier_outbox_held_bytes 4096");
         expect_line(text, "pgcourier_outbox_held_seconds 60.5");
         expect_line(text, "pgcourier_outbox_lost_events 6");

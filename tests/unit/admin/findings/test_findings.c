@@ -317,6 +317,48 @@ Test(attention, tells_that_filters_cannot_be_asked)
             "| pgcourier doctor |", NULL);
 }
 
+Test(attention, tells_of_taps_that_do_not_publish)
+{
+        expect(
+            "{'source': {'database': 'shop'}, 'taps': {'states': {'ok': 4, 'disabled': 1}, 'first':"
+            " [{'name': 'orders', 'state': 'disabled', 'detail': 'on public.o this trigger does not"
+            " fire: t', 'remedy': 'ALTER TABLE public.o ENABLE TRIGGER t'}, {'name': 'a', 'state':"
+            " 'ok', 'detail': null, 'remedy': null}]}}",
+            "error tap_disabled -1: Tap orders is disabled | orders: on public.o this trigger does "
+            "not fire: t. Rows that are written now do not become events. | Enable its trigger",
+            "| psql -d shop -c 'ALTER TABLE public.o ENABLE TRIGGER t' | -", NULL);
+        expect_lines("{'taps': {'states': {'ok': 1}, 'first': [{'name': 'a', 'state': 'ok'}]}}", 0);
+        cr_expect_str_empty(find("{'taps': null}"));
+}
+
+Test(attention, tells_of_taps_in_one_finding_for_each_kind_of_trouble)
+{
+        static const char taps[] =
+            "{'taps': {'states': {'table_gone': 1, 'edited': 1, 'now_a_partition': 11,"
+            " 'trigger_missing': 2}, 'first': [{'name': 'g', 'state': 'table_gone', 'detail': "
+            "'D4'},"
+            " {'name': 'e', 'state': 'edited', 'detail': 'D3'},"
+            " {'name': 'm1', 'state': 'trigger_missing', 'detail': 'D1'},"
+            " {'name': 'm2', 'state': 'trigger_missing', 'detail': 'D1'},"
+            " {'name': 'p0', 'state': 'now_a_partition', 'detail': 'D2'},"
+            " {'name': 'p1', 'state': 'now_a_partition'},"
+            " {'name': 'p2', 'state': 'now_a_partition'},"
+            " {'name': 'p3', 'state': 'now_a_partition'},"
+            " {'name': 'p4', 'state': 'now_a_partition'},"
+            " {'name': 'p5', 'state': 'now_a_partition'},"
+            " {'name': 'p6', 'state': 'now_a_partition'},"
+            " {'name': 'p7', 'state': 'now_a_partition'},"
+            " {'name': 'p8', 'state': 'now_a_partition'},"
+            " {'name': 'p9', 'state': 'now_a_partition'}]}}";
+
+        expect_lines(taps, 4);
+        expect(taps, "error tap_trigger_missing -1: 2 taps have no trigger | m1: D1. Also m2. Rows",
+            "error tap_silent -1: 11 taps are silent | p0: D2. Also p1, p2, p3, p4, p5, p6, p7, p8 "
+            "and more. Rows that are written by way of the parent",
+            "warning tap_edited -1: Tap e was edited | e: D3.",
+            "warning tap_table_gone -1: Tap g has no table any more | g: D4.", NULL);
+}
+
 Test(attention, tells_of_cursors_and_configurations)
 {
         expect("{" NOW ", " FILE_PART
