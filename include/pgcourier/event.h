@@ -40,5 +40,5 @@ struct event {
         bool is_redriven; /* sent again by an operator: a dead letter, or a replay */
         const unsigned char *header_types; /* an enum event_header_type for each header; NULL: all
                                             * are strings */
-        int32_t source;   /* courier.attachment.id of the tap that made it; 0: it was published */
+        int32_t source; /* courier.attachment.id of the tap that made it; 0: it was published */
 };
