@@ -444,6 +444,15 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION courier.attach_from(courier.attachment, text) IS 'The FROM of the query of an attachment';
 
+-- The row of a row trigger, as a FROM item. PL/pgSQL keeps the plan of a query with the types that the columns of
+-- NEW had at its first run. The constant makes the plan depend on the table, so that it is made anew after an
+-- ALTER TABLE. It is a number, because a function that names the table would fail once the table is renamed.
+CREATE FUNCTION courier.tap_new_row(a courier.attachment) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT format('(SELECT NEW.* WHERE %L::regclass IS NOT NULL)', a.relation::oid)
+$$;
+COMMENT ON FUNCTION courier.tap_new_row(courier.attachment) IS 'The row of a row trigger, as a FROM item that follows ALTER TABLE';
+
 -- The query that makes events of rows. Its subquery evaluates the mapping once for each row; around it values
 -- are made to fit. `OFFSET 0` keeps the planner from evaluating an expression twice.
 CREATE FUNCTION courier.attach_query(a courier.attachment, rows text, condition text, OUT columns text, OUT query text)
@@ -631,7 +640,7 @@ DECLARE
   op     text;
   feed   record;
 BEGIN
-  feed := courier.attach_query(a, CASE WHEN is_row THEN '(SELECT NEW.*)' ELSE 'new_rows' END, courier.attach_condition(a));
+  feed := courier.attach_query(a, CASE WHEN is_row THEN courier.tap_new_row(a) ELSE 'new_rows' END, courier.attach_condition(a));
   FOREACH op IN ARRAY a.ops LOOP
     made := made || courier.tap_function(a.name, op, '()', 'trigger', courier.attach_settings(a),
       format(E'#variable_conflict use_column\nBEGIN\n  INSERT INTO courier.outbox (%s)\n  %s;\n  RETURN NULL;\nEND\n',
@@ -651,10 +660,11 @@ COMMENT ON FUNCTION courier.attach_feed(courier.attachment) IS 'The statements t
 CREATE FUNCTION courier.attach_take(a courier.attachment) RETURNS text[]
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
   SELECT courier.tap_function(a.name, 'take', '()', 'trigger', courier.attach_settings(a),
-    format(E'#variable_conflict use_column\nBEGIN\n  IF (SELECT %s FROM (SELECT NEW.*) AS new) THEN\n%s  END IF;\n  RETURN NEW;\nEND\n',
-      coalesce(a.expressions ->> 'only_if', 'true'),
+    format(E'#variable_conflict use_column\nBEGIN\n  IF (SELECT %s FROM %s AS new) THEN\n%s  END IF;\n  RETURN NEW;\nEND\n',
+      coalesce(a.expressions ->> 'only_if', 'true'), courier.tap_new_row(a),
       string_agg(CASE WHEN is_time THEN format(E'    NEW.%I := clock_timestamp();\n', column_name)
-                      ELSE format(E'    NEW.%I := (SELECT %s FROM (SELECT NEW.*) AS new);\n', column_name, value) END, '')))
+                      ELSE format(E'    NEW.%I := (SELECT %s FROM %s AS new);\n', column_name, value,
+                                  courier.tap_new_row(a)) END, '')))
     || format('CREATE OR REPLACE TRIGGER %I BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION courier_tap.%I()',
               'courier_' || a.name || '_take', a.relation, a.name || '_take')
   FROM courier.set_list('done_set', a.expressions ->> 'done_set')
