@@ -1258,7 +1258,8 @@ BEGIN
         EXCEPTION
           WHEN others THEN
             state := 'does_not_compile';
-            detail := format('writes to %s fail: %s', a.relation, sqlerrm);
+            detail := CASE WHEN a.relation::text <> a.relation_name THEN format('%s was renamed to %s: %s', a.relation_name, a.relation, sqlerrm)
+                           ELSE format('writes to %s fail: %s', a.relation, sqlerrm) END;
         END;
       END IF;
     END IF;
@@ -1266,8 +1267,9 @@ BEGIN
       WHEN 'ok' THEN NULL
       WHEN 'table_gone' THEN format('SELECT courier.detach(%L)', a.name)
       WHEN 'disabled' THEN format('ALTER TABLE %s ENABLE TRIGGER USER', a.relation)
-      WHEN 'does_not_compile' THEN format(
-        'In one transaction: SELECT courier.detach(%L), and attach or capture the table again with its columns as they are now', a.name)
+      WHEN 'does_not_compile' THEN CASE WHEN a.relation::text <> a.relation_name -- the check names the table
+        THEN format('SELECT courier.recompile(%L)', a.name) ELSE format(
+        'In one transaction: SELECT courier.detach(%L), and attach or capture the table again with its columns as they are now', a.name) END
       ELSE format('SELECT courier.recompile(%L)', a.name) END;
     RETURN NEXT;
   END LOOP;
