@@ -467,22 +467,23 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION courier.attach_from(courier.attachment, text) IS 'The FROM of the query of an attachment';
 
--- The query that makes events of rows. Its subquery evaluates the mapping once for each row; around it values
--- are made to fit. `OFFSET 0` keeps the planner from evaluating an expression twice.
-CREATE FUNCTION courier.attach_query(a courier.attachment, rows text, condition text, OUT columns text, OUT query text)
+-- What a query makes of a mapping e: `list`, columns of courier.outbox; `mapped`, what its subquery selects, so
+-- that each expression is evaluated once for each row; `fit`, for each column the value around the subquery,
+-- made to fit; `parsed`, what the query joins. scanned: the FROM item that expressions are compiled against;
+-- row_name: the row whose primary key is source_key.
+CREATE FUNCTION courier.tap_values(a courier.attachment, e jsonb, scanned text, row_name text,
+                                   OUT list text[], OUT mapped text[], OUT fit jsonb, OUT parsed text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   what     text := a.kind || ' ' || a.relation::text;
-  scanned  text := courier.attach_from(a, format('(SELECT * FROM %s LIMIT 0)', a.relation));
-  e        jsonb := a.expressions;
   body     text := CASE WHEN e ? 'data' THEN 'data' ELSE 'payload' END;
   type     regtype;
-  fit      jsonb := jsonb_build_object('topic', format('courier.fit_topic(event.topic, %L)', a.name));
-  list     text[] := '{topic}';
-  mapped   text[] := ARRAY[format('(%s)::text AS topic', e ->> 'topic')];
-  parsed   text := '';
   field    text;
 BEGIN
+  fit := jsonb_build_object('topic', format('courier.fit_topic(event.topic, %L)', a.name));
+  list := '{topic}';
+  mapped := ARRAY[format('(%s)::text AS topic', e ->> 'topic')];
+  parsed := '';
   PERFORM courier.tap_type(what, 'topic', e ->> 'topic', scanned);
   FOREACH field IN ARRAY ARRAY['key', 'type'] LOOP
     CONTINUE WHEN NOT e ? field;
@@ -553,16 +554,45 @@ BEGIN
     list := list || 'deliver_at'::text;
   END IF;
   IF cardinality(a.key_columns) > 0 THEN
-    mapped := mapped || (courier.tap_key(a.key_columns, 'new') || ' AS source_key');
+    mapped := mapped || (courier.tap_key(a.key_columns, row_name) || ' AS source_key');
     fit := fit || '{"source_key": "event.source_key"}';
     list := list || 'source_key'::text;
   END IF;
+  list := list || 'source'::text;
+  fit := fit || jsonb_build_object('source', a.id);
+END
+$$;
+COMMENT ON FUNCTION courier.tap_values(courier.attachment, jsonb, text, text)
+  IS 'What the query of a tap selects for each column of courier.outbox';
 
-  columns := array_to_string(list || 'source'::text, ', ');
-  query := format(E'SELECT %s,\n         %s\n  FROM (\n    SELECT %s\n    FROM %s%s\n    OFFSET 0\n  ) AS event%s',
-    (SELECT string_agg(fit ->> c, E',\n         ' ORDER BY n) FROM unnest(list) WITH ORDINALITY AS l (c, n)),
-    a.id, array_to_string(mapped, E',\n           '), courier.attach_from(a, rows),
-    coalesce(E'\n    WHERE ' || condition, ''), parsed);
+-- What a tap's query selects, as text: the value of each column.
+CREATE FUNCTION courier.tap_select(list text[], fit jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT 'SELECT ' || string_agg(fit ->> c, E',\n         ' ORDER BY n) FROM unnest(list) WITH ORDINALITY AS l (c, n)
+$$;
+COMMENT ON FUNCTION courier.tap_select(text[], jsonb) IS 'The list of values that the query of a tap selects';
+
+-- The row of a row trigger, as a FROM item. PL/pgSQL keeps the plan of a query with the types that the columns of
+-- NEW had at its first run. The constant makes the plan depend on the table, so that it is made anew after an
+-- ALTER TABLE. It is a number, because a function that names the table would fail once the table is renamed.
+CREATE FUNCTION courier.tap_new_row(a courier.attachment) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT format('(SELECT NEW.* WHERE %L::regclass IS NOT NULL)', a.relation::oid)
+$$;
+COMMENT ON FUNCTION courier.tap_new_row(courier.attachment) IS 'The row of a row trigger, as a FROM item that follows ALTER TABLE';
+
+-- The query that makes events of rows. Its subquery evaluates the mapping once for each row; around it values
+-- are made to fit. `OFFSET 0` keeps the planner from evaluating an expression twice.
+CREATE FUNCTION courier.attach_query(a courier.attachment, rows text, condition text, OUT columns text, OUT query text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  made record := courier.tap_values(a, a.expressions,
+                   courier.attach_from(a, format('(SELECT * FROM %s LIMIT 0)', a.relation)), 'new');
+BEGIN
+  columns := array_to_string(made.list, ', ');
+  query := format(E'%s\n  FROM (\n    SELECT %s\n    FROM %s%s\n    OFFSET 0\n  ) AS event%s',
+    courier.tap_select(made.list, made.fit), array_to_string(made.mapped, E',\n           '), courier.attach_from(a, rows),
+    coalesce(E'\n    WHERE ' || condition, ''), made.parsed);
 END
 $$;
 COMMENT ON FUNCTION courier.attach_query(courier.attachment, text, text)
@@ -597,7 +627,7 @@ COMMENT ON FUNCTION courier.tap_key_columns(regclass) IS 'The columns that tell 
 -- whose types have one text form, needs nothing: each setting costs a microsecond a statement.
 CREATE FUNCTION courier.attach_settings(a courier.attachment) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT 'SET search_path = pg_catalog, pg_temp' || CASE WHEN bool_and(coalesce(is_plain, false)) THEN '' ELSE
+  SELECT 'SET search_path = pg_catalog, pg_temp' || CASE WHEN a.kind = 'attach' AND bool_and(coalesce(is_plain, false)) THEN '' ELSE
          ' SET timezone = ''UTC'' SET datestyle = ''ISO, YMD'' SET intervalstyle = ''iso_8601'''
          ' SET bytea_output = ''hex'' SET extra_float_digits = 1' END
   FROM (SELECT value FROM jsonb_each_text(a.expressions)
@@ -654,7 +684,7 @@ DECLARE
   op     text;
   feed   record;
 BEGIN
-  feed := courier.attach_query(a, CASE WHEN is_row THEN '(SELECT NEW.*)' ELSE 'new_rows' END, courier.attach_condition(a));
+  feed := courier.attach_query(a, CASE WHEN is_row THEN courier.tap_new_row(a) ELSE 'new_rows' END, courier.attach_condition(a));
   FOREACH op IN ARRAY a.ops LOOP
     made := made || courier.tap_function(a.name, op, '()', 'trigger', courier.attach_settings(a),
       format(E'#variable_conflict use_column\nBEGIN\n  INSERT INTO courier.outbox (%s)\n  %s;\n  RETURN NULL;\nEND\n',
@@ -674,10 +704,11 @@ COMMENT ON FUNCTION courier.attach_feed(courier.attachment) IS 'The statements t
 CREATE FUNCTION courier.attach_take(a courier.attachment) RETURNS text[]
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
   SELECT courier.tap_function(a.name, 'take', '()', 'trigger', courier.attach_settings(a),
-    format(E'#variable_conflict use_column\nBEGIN\n  IF (SELECT %s FROM (SELECT NEW.*) AS new) THEN\n%s  END IF;\n  RETURN NEW;\nEND\n',
-      coalesce(a.expressions ->> 'only_if', 'true'),
+    format(E'#variable_conflict use_column\nBEGIN\n  IF (SELECT %s FROM %s AS new) THEN\n%s  END IF;\n  RETURN NEW;\nEND\n',
+      coalesce(a.expressions ->> 'only_if', 'true'), courier.tap_new_row(a),
       string_agg(CASE WHEN is_time THEN format(E'    NEW.%I := clock_timestamp();\n', column_name)
-                      ELSE format(E'    NEW.%I := (SELECT %s FROM (SELECT NEW.*) AS new);\n', column_name, value) END, '')))
+                      ELSE format(E'    NEW.%I := (SELECT %s FROM %s AS new);\n', column_name, value,
+                                  courier.tap_new_row(a)) END, '')))
     || format('CREATE OR REPLACE TRIGGER %I BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION courier_tap.%I()',
               'courier_' || a.name || '_take', a.relation, a.name || '_take')
   FROM courier.set_list('done_set', a.expressions ->> 'done_set')
@@ -845,7 +876,8 @@ LANGUAGE sql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION courier.tap_table(integer) IS 'The table that feeds a tap, by courier.outbox.source';
 
--- Makes the functions and triggers of a tap, in the current role, and notes what they are.
+-- Makes the functions and triggers of a tap, in the current role, and notes what they are. What would fail in the
+-- next write of the table fails here.
 CREATE FUNCTION courier.tap_make(a courier.attachment) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -1224,9 +1256,11 @@ BEGIN
       USING ERRCODE = 'undefined_table', HINT = format('SELECT courier.detach(%L)', name);
   END IF;
   PERFORM courier.tap_lock(a.relation, 'SHARE ROW EXCLUSIVE', lock_timeout, 'recompile ' || name);
-  a.level := (SELECT CASE WHEN relkind = 'p' OR relispartition THEN 'row' ELSE 'statement' END
+  a.level := (SELECT CASE WHEN relkind = 'p' OR relispartition THEN 'row' ELSE a.level END
               FROM pg_class WHERE oid = a.relation);
-  UPDATE courier.attachment AS t SET level = a.level, relation_name = a.relation::text WHERE t.id = a.id;
+  a.key_columns := courier.tap_key_columns(a.relation);
+  UPDATE courier.attachment AS t SET level = a.level, key_columns = a.key_columns, relation_name = a.relation::text
+    WHERE t.id = a.id;
   PERFORM courier.tap_make(a);
   PERFORM courier.become(former);
 END
