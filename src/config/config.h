@@ -41,6 +41,13 @@ struct outbox_config {
         int64_t retention_max_ms; /* and at most, even if a sink needs them; 0: no limit */
 };
 
+struct marks_config {
+        bool is_enabled;
+        int64_t interval_ms; /* how long after a settle rows are marked */
+        uint32_t batch;      /* rows at a time */
+        int64_t lock_timeout_ms;
+};
+
 struct retry_config {
         int64_t first_ms;
         double factor;
@@ -263,6 +270,7 @@ struct config {
         struct relay_config relay;
         struct admin_config *admin; /* NULL: no endpoint */
         struct outbox_config outbox;
+        struct marks_config marks;
         char *log_level;
         enum log_format log_format;
         struct sink_config *sinks;

@@ -25,7 +25,11 @@
  *    "blocked_keys": [{"sink", "lane", "key", "waiting", "behind_id", "since",
  *      "next_retry_at", "error"}],
  *    "orphans": [{"sink", "lanes", "behind", "settled_at"}],
- *    "unserved": [{"sink", "receivers", "first"}]}
+ *    "unserved": [{"sink", "receivers", "first"}],
+ *    "marks": {"attachments", "waiting": of these "behind", "parked", "retrying",
+ *      "counts_are_exact", "dead", "oldest_age", "is_behind_lanes", "unread_age",
+ *      "waits_for": [{"sink", "endpoint", "events", "is_there", "since"}],
+ *      "failing": [{"attachment", "table", "rows", "since", "error"}]} | null: no table has marks}
  *
  * Durations are seconds, times RFC 3339 in UTC. What takes long to count is
  * counted up to a bound: a backlog is exact up to some thousand events, else an

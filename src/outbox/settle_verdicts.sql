@@ -33,18 +33,19 @@ WITH moved AS (
 ), from_stream AS MATERIALIZED (
   SELECT verdict.*, event.*
   FROM verdict,
-       LATERAL (SELECT event_id, topic, key, type, payload, data, headers, created_at, deliver_at
+       LATERAL (SELECT event_id, topic, key, type, payload, data, headers, created_at, deliver_at,
+                       source, source_key
                 FROM courier.outbox WHERE outbox.id = verdict.id LIMIT 1) AS event
   WHERE NOT is_parked AND kind <> 'delivered'
 ), parked AS (
   -- In the order of the verdicts, because that is the order in which positions are drawn.
   INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, attempts, retried_for,
     first_error, first_failed_at, last_error, last_failed_at,
-    event_id, topic, key, type, payload, data, headers, created_at)
+    event_id, topic, key, type, payload, data, headers, created_at, source, source_key)
   SELECT sink, lane, id, state,
          CASE WHEN state = 'delayed' THEN coalesce(deliver_at, at) ELSE due_at END,
          attempts, retried_for, failure, failed_at, failure, failed_at,
-         event_id, topic, key, type, payload, data, headers, created_at
+         event_id, topic, key, type, payload, data, headers, created_at, source, source_key
   FROM from_stream
   WHERE kind = 'park'
   ORDER BY place
@@ -82,24 +83,24 @@ WITH moved AS (
   WHERE is_parked AND kind <> 'park'
     AND row.sink = ANY (ARRAY[verdict.sink]) AND row.lane = verdict.lane AND row.outbox_id = verdict.id
   RETURNING verdict.*, first_error, first_failed_at, last_error, is_redriven,
-            event_id, topic, key, type, payload, data, headers, created_at
+            event_id, topic, key, type, payload, data, headers, created_at, source, source_key
 ), died AS (
   INSERT INTO courier.dead_letter (sink, lane, outbox_id, target, reason, attempts,
     first_error, first_failed_at, error, is_redriven,
-    event_id, topic, key, type, payload, data, headers, created_at)
+    event_id, topic, key, type, payload, data, headers, created_at, source, source_key)
   SELECT sink, lane, id, nullif(target, ''), reason, attempts,
          coalesce(first_error, failure), coalesce(first_failed_at, failed_at),
          coalesce(nullif(words, ''), last_error, ''), is_redriven,
-         event_id, topic, key, type, payload, data, headers, created_at
+         event_id, topic, key, type, payload, data, headers, created_at, source, source_key
   FROM (SELECT place, sink, lane, id, target, reason, attempts, first_error, failure, first_failed_at, failed_at,
                words, last_error, is_redriven,
-               event_id, topic, key, type, payload, data, headers, created_at
+               event_id, topic, key, type, payload, data, headers, created_at, source, source_key
         FROM removed
         WHERE kind = 'dead'
         UNION ALL
         SELECT place, sink, lane, id, target, reason, attempts, NULL, failure, NULL, failed_at,
                words, NULL, false,
-               event_id, topic, key, type, payload, data, headers, created_at
+               event_id, topic, key, type, payload, data, headers, created_at, source, source_key
         FROM from_stream
         WHERE kind = 'dead'
         ORDER BY place) AS dead
