@@ -81,8 +81,9 @@ COMMENT ON COLUMN courier.sink.told_at IS 'When settings were last changed';
 
 -- For the relay that takes a lane. It does not wait long for a transaction that writes the same row; then
 -- the next relay that takes the lane notes the sink.
-CREATE FUNCTION courier.note_sink(name text, fans_out boolean, settings jsonb, topics text[], types text[])
-RETURNS boolean
+CREATE FUNCTION courier.note_sink(
+  name text, fans_out boolean, settings jsonb, topics text[] DEFAULT NULL, types text[] DEFAULT NULL
+) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
 BEGIN
   INSERT INTO courier.sink AS noted (name, fans_out, settings, topics, types)

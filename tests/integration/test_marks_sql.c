@@ -148,6 +148,27 @@ Test(marks_sql, follows_a_lane_through_an_open_difference)
         end(&fixture);
 }
 
+/* A snapshot's xmax is the last completed transaction plus one: what runs from there on is in no
+ * list. */
+Test(marks_sql, reads_what_the_xmax_of_a_snapshot_hid)
+{
+        struct fixture fixture = begin();
+
+        attached_table_make(fixture.admin, "orders", "mark", "NULL");
+        make_lane(&fixture, "bus");
+        database_exec(fixture.app, "BEGIN");
+        attached_table_insert(fixture.app, "orders", 2);
+        pass(&fixture, "bus");
+        expect_mark(&fixture, "0 0 0 0");
+        expect_value(fixture.admin,
+            "SELECT from_floor, from_snapshot FROM courier.cursor WHERE sink = 'courier.marks'",
+            "2");
+        database_exec(fixture.app, "COMMIT");
+        pass(&fixture, "bus");
+        expect_mark(&fixture, "2 0 0 0");
+        end(&fixture);
+}
+
 Test(marks_sql, asks_only_lanes_that_take_the_event)
 {
         struct fixture fixture = begin();
