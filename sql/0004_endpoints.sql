@@ -63,6 +63,8 @@ CREATE TABLE courier.sink (
   name     text        NOT NULL,
   fans_out boolean     NOT NULL,
   settings jsonb       NOT NULL DEFAULT '{}',
+  topics   text[],
+  types    text[],
   told_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
 
   CONSTRAINT sink_pkey PRIMARY KEY (name),
@@ -73,24 +75,29 @@ COMMENT ON TABLE courier.sink IS 'The sinks that relays have served here, and wi
 COMMENT ON COLUMN courier.sink.fans_out IS 'It has endpoints: table, so receivers can be added to it';
 COMMENT ON COLUMN courier.sink.settings
   IS 'Where events go and which, in words without secrets, as the last relay to take the lane had it';
+COMMENT ON COLUMN courier.sink.topics IS 'Its patterns of topics; NULL: not known, so it may take any';
+COMMENT ON COLUMN courier.sink.types IS 'Its patterns of types; NULL: not known; empty: any type, or none';
 COMMENT ON COLUMN courier.sink.told_at IS 'When settings were last changed';
 
 -- For the relay that takes a lane. It does not wait long for a transaction that writes the same row; then
 -- the next relay that takes the lane notes the sink.
-CREATE FUNCTION courier.note_sink(name text, fans_out boolean, settings jsonb) RETURNS boolean
+CREATE FUNCTION courier.note_sink(
+  name text, fans_out boolean, settings jsonb, topics text[] DEFAULT NULL, types text[] DEFAULT NULL
+) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
 BEGIN
-  INSERT INTO courier.sink AS noted (name, fans_out, settings)
-  VALUES (note_sink.name, note_sink.fans_out, note_sink.settings)
+  INSERT INTO courier.sink AS noted (name, fans_out, settings, topics, types)
+  VALUES (note_sink.name, note_sink.fans_out, note_sink.settings, note_sink.topics, note_sink.types)
   ON CONFLICT ON CONSTRAINT sink_pkey DO UPDATE
-    SET fans_out = excluded.fans_out, settings = excluded.settings, told_at = excluded.told_at;
+    SET fans_out = excluded.fans_out, settings = excluded.settings, topics = excluded.topics,
+        types = excluded.types, told_at = excluded.told_at;
   RETURN true;
 EXCEPTION
   WHEN lock_not_available THEN
     RETURN false;
 END
 $$;
-COMMENT ON FUNCTION courier.note_sink(text, boolean, jsonb)
+COMMENT ON FUNCTION courier.note_sink(text, boolean, jsonb, text[], text[])
   IS 'For the relay: notes with which settings it serves a sink';
 
 -- One row for each receiver of an http sink with `endpoints: table`. Every change takes effect as
@@ -435,11 +442,11 @@ COMMENT ON VIEW courier.endpoint_health
 -- manages receivers needs no more than rights on the table; the other functions run with its own.
 REVOKE ALL ON FUNCTION courier.publish_endpoint_event(courier.endpoint, text, text, timestamptz),
   courier.note_endpoint_failing(integer, interval, text), courier.note_endpoint_recovered(integer),
-  courier.disable_endpoint(integer, text), courier.note_sink(text, boolean, jsonb),
+  courier.disable_endpoint(integer, text), courier.note_sink(text, boolean, jsonb, text[], text[]),
   courier.check_endpoint() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION courier.note_endpoint_failing(integer, interval, text),
   courier.note_endpoint_recovered(integer), courier.disable_endpoint(integer, text),
-  courier.note_sink(text, boolean, jsonb) TO courier_relay;
+  courier.note_sink(text, boolean, jsonb, text[], text[]) TO courier_relay;
 GRANT SELECT, INSERT, UPDATE, DELETE ON courier.endpoint TO courier_relay;
 GRANT SELECT ON courier.endpoint_health TO courier_relay;
 GRANT SELECT, INSERT, UPDATE, DELETE ON courier.sink TO courier_relay;

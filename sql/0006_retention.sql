@@ -54,10 +54,10 @@ COMMENT ON COLUMN courier.outbox_loss.events
 -- All lanes that read the log, and from where. A receiver that was never served begins at the
 -- snapshot of its row; one that begins with whatever is there needs nothing in particular.
 CREATE VIEW courier.outbox_reader AS
-  SELECT sink, lane, system_identifier, from_snapshot, until_snapshot, last_id
+  SELECT sink, lane, system_identifier, from_snapshot, until_snapshot, last_id, from_floor
   FROM courier.cursor WHERE NOT is_owner_lane
   UNION ALL
-  SELECT e.sink, e.id, NULL, e.start_snapshot, NULL, 0
+  SELECT e.sink, e.id, NULL, e.start_snapshot, NULL, 0, e.start_floor
   FROM courier.endpoint AS e
   WHERE e.start = 'now' AND e.start_snapshot IS NOT NULL
     AND NOT EXISTS (SELECT FROM courier.cursor AS c WHERE c.sink = e.sink AND c.lane = e.id);

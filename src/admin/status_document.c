@@ -66,6 +66,27 @@ static json_t *source_part(const struct status_basis *basis)
         return source;
 }
 
+/* What the database says of the marks, and what this relay has to say of its own. */
+static json_t *marks_part(const struct status_basis *basis)
+{
+        const json_t *found = json_object_get(basis->found, "marks");
+        const struct telemetry *telemetry = basis->telemetry;
+        json_t *marks;
+
+        if (!json_is_object(found))
+                return json_null();
+        marks = json_copy((json_t *)(uintptr_t)found);
+        json_object_set_new(
+            marks, "error", telemetry != NULL ? json_words(telemetry->marks.error) : json_null());
+        json_object_set_new(marks, "failing_since",
+            telemetry != NULL && telemetry->marks.error[0] != '\0'
+                ? json_time(telemetry->marks.failing_since_us)
+                : json_null());
+        json_object_set_new(marks, "marked",
+            telemetry != NULL ? json_integer((json_int_t)telemetry->marks.marked) : json_null());
+        return marks;
+}
+
 /* A sink is stalled if events wait for so long without a known reason, and nothing was settled. */
 #define STALLED_S 60
 
@@ -404,6 +425,7 @@ json_t *status_document(const struct status_basis *basis)
         json_object_set_new(document, "source", source_part(basis));
         for (size_t i = 0; i < sizeof members / sizeof *members; i++)
                 json_object_set_new(document, members[i], json_member(basis->found, members[i]));
+        json_object_set_new(document, "marks", marks_part(basis));
         json_object_set_new(document, "attention", findings_find(document));
         return document;
 }

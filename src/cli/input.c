@@ -109,6 +109,10 @@ bool input_sink_name(const char *name, struct error *error)
 {
         const char *fault = check_sink_name(name);
 
+        if (strcmp(name, "courier.marks") == 0)
+                return error_set(error, ERROR_USAGE,
+                    "courier.marks is no sink: by its cursor relays mark the rows of attached "
+                    "tables. It goes with the last attachment that has marks");
         return fault == NULL || error_set(error, ERROR_USAGE, "\"%.64s\" %s", name, fault);
 }
 

@@ -42,6 +42,13 @@ struct outbox_config {
         int64_t dedup_retention_ms; /* dedup keys stand for their events so long; 0: as before */
 };
 
+struct marks_config {
+        bool is_enabled;
+        int64_t interval_ms; /* how long after a settle rows are marked */
+        uint32_t batch;      /* rows at a time */
+        int64_t lock_timeout_ms;
+};
+
 struct retry_config {
         int64_t first_ms;
         double factor;
@@ -279,6 +286,7 @@ struct config {
         struct relay_config relay;
         struct admin_config *admin; /* NULL: no endpoint */
         struct outbox_config outbox;
+        struct marks_config marks;
         char *log_level;
         enum log_format log_format;
         struct sink_config *sinks;

@@ -89,6 +89,23 @@ static const struct config_key outbox_keys[] = {
 static BLOCK(outbox_block, outbox_keys);
 #undef OWNER
 
+#define OWNER struct marks_config
+static const struct config_key marks_keys[] = {
+    {"enabled", KEY_BOOL, MEMBER(is_enabled), .fallback = "true",
+        .help = "mark the rows of [attached tables](architecture.md#marks); if no relay does, the "
+                "outbox keeps their events"},
+    {"interval", KEY_DURATION, MEMBER(interval_ms), .fallback = "200ms", .min = "1ms", .max = "1h",
+        .help = "how long after a sink has settled events their rows are marked"},
+    {"batch", KEY_INTEGER, MEMBER(batch), .fallback = "1000", .min = "1", .max = "10000",
+        .help = "how many rows are marked in one transaction"},
+    {"lock_timeout", KEY_DURATION, MEMBER(lock_timeout_ms), .fallback = "100ms", .min = "1ms",
+        .max = "10s",
+        .help = "how long a mark waits for a lock on a table before it is put off; rows that are "
+                "locked are put off at once"},
+};
+static BLOCK(marks_block, marks_keys);
+#undef OWNER
+
 #define OWNER struct config
 static const struct config_key log_keys[] = {
     {"level", KEY_TEXT, MEMBER(log_level), .fallback = "info",
@@ -208,6 +225,8 @@ static const struct config_key root_keys[] = {
                 "without this block there is no endpoint"},
     {"outbox", KEY_BLOCK, MEMBER(outbox), .block = &outbox_block,
         .help = "how long events are kept in the database"},
+    {"marks", KEY_BLOCK, MEMBER(marks), .block = &marks_block,
+        .help = "how attached tables learn what has been delivered"},
     /* Its keys are members of struct config itself. */
     {"log", KEY_BLOCK, .offset = 0, .value_bytes = sizeof(struct config), .block = &log_block,
         .help = "what is logged"},

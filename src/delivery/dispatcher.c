@@ -36,6 +36,8 @@ static void on_sink_closed(void *owner)
         list_remove(&dispatcher->link);
         telemetry_close_sink(dispatcher->seen);
         free(dispatcher->settings);
+        free(dispatcher->topics);
+        free(dispatcher->types);
         free(dispatcher->differences);
         free(dispatcher->name);
         free(dispatcher);
@@ -215,6 +217,8 @@ static void create_only_runner(struct dispatcher *dispatcher)
         const struct lane_store_settings settings = {.sink = config->name,
             .filter = config->filter,
             .settings = dispatcher->settings,
+            .topics = dispatcher->topics,
+            .types = dispatcher->types,
             .is_durable = dispatcher->sink->remembers,
             .start = config->start};
         const struct lane_policy policy = runner_policy(dispatcher);
@@ -269,6 +273,8 @@ static void create_fanout(struct dispatcher *dispatcher)
         const struct lane_store_settings settings = {.sink = config->name,
             .filter = config->filter,
             .settings = dispatcher->settings,
+            .topics = dispatcher->topics,
+            .types = dispatcher->types,
             .is_owner_lane = true,
             .start = config->start};
 
@@ -311,6 +317,8 @@ struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_con
         list_init(&dispatcher->starved);
         dispatcher_open_filter(dispatcher);
         dispatcher->settings = sink_settings(config);
+        dispatcher->topics = sink_patterns(config->topics, config->n_topics);
+        dispatcher->types = sink_patterns(config->types, config->n_types);
         dispatcher->standby_ms = relay->standby_ms;
         dispatcher->standby = timer_create_on(set->loop, on_standby_due, dispatcher);
         if (sink_config_fans_out(config))

@@ -96,6 +96,8 @@ struct dispatcher {
         bool is_owned_elsewhere; /* by the last answer; so that this is logged once */
         bool has_settled;        /* some lane, since the fan-out was served last */
         char *settings;          /* owned: sink_settings() */
+        char *topics;            /* owned: sink_patterns() */
+        char *types;             /* owned, likewise */
         char *differences;       /* owned: of what another relay noted of the sink; NULL: none */
         bool are_differences_news;
 

@@ -177,6 +177,7 @@ void runner_note_settled(void *owner)
         if (!list_is_empty(&runner->lane.settler.sent))
                 crash_point("after_park");
         lane_settled(&runner->lane, dispatcher_now_ms());
+        runner->dispatcher->set->work->has_settled = true;
         attempt_report_settled(runner, clock_monotonic_us());
         runner_wake(runner);
 }

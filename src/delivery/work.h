@@ -12,10 +12,12 @@
 struct work {
         struct list runners; /* runner::work_link */
         bool is_pending;     /* these, or anything else: the turn is not over */
+        bool has_settled;    /* some lane, since the relay looked last */
 };
 
 static inline void work_init(struct work *work)
 {
         list_init(&work->runners);
         work->is_pending = false;
+        work->has_settled = false;
 }

@@ -68,13 +68,15 @@ const char dead_count_sql[] =
 /*
  * Locks a batch, copies it and removes what was copied, all in one statement. Of two dead letters
  * of the same delivery only the first is copied, and nothing that is parked already, or whose
- * endpoint was removed: the relay removes what is parked for none. Columns of type json keep their
- * bytes.
+ * endpoint was removed: the relay removes what is parked for none. A mark that was given up goes
+ * back to courier.unmarked. Columns of type json keep their bytes.
  */
 const char dead_redrive_sql[] =
     "WITH picked AS MATERIALIZED ("
-    "  SELECT *, lane = 0 OR EXISTS (SELECT FROM courier.endpoint AS e"
-    "    WHERE e.sink = dead_letter.sink AND e.id = dead_letter.lane) AS has_receiver"
+    "  SELECT *, CASE WHEN sink = 'courier.marks'"
+    "      THEN EXISTS (SELECT FROM courier.attachment AS a WHERE a.id = source AND a.has_marks)"
+    "    ELSE lane = 0 OR EXISTS (SELECT FROM courier.endpoint AS e"
+    "      WHERE e.sink = dead_letter.sink AND e.id = dead_letter.lane) END AS has_receiver"
     "  FROM courier.dead_letter"
     "  WHERE " MATCHES " AND id > $9::bigint AND id <= $11::bigint"
     "  ORDER BY id LIMIT $10::bigint FOR UPDATE"
@@ -88,12 +90,21 @@ const char dead_redrive_sql[] =
     "  SELECT sink, lane, outbox_id, 'delayed', statement_timestamp(),"
     "    coalesce(first_error, error), coalesce(first_failed_at, died_at), error, died_at, true,"
     "    event_id, topic, key, type, payload, data, headers, created_at, source, source_key"
-    "  FROM first ORDER BY id"
+    "  FROM first WHERE sink <> 'courier.marks' ORDER BY id"
     "  ON CONFLICT ON CONSTRAINT parked_pkey DO NOTHING"
     "  RETURNING sink, lane, outbox_id"
+    "), unmarked AS ("
+    "  INSERT INTO courier.unmarked (outbox_id, source, source_key, event_id, topic, type,"
+    "    created_at, state, due_at, last_error)"
+    "  SELECT outbox_id, source, source_key, event_id, topic, type, created_at, 'retry',"
+    "    statement_timestamp(), error"
+    "  FROM first WHERE sink = 'courier.marks' ORDER BY id"
+    "  ON CONFLICT ON CONSTRAINT unmarked_pkey DO NOTHING"
+    "  RETURNING 'courier.marks' AS sink, 0 AS lane, outbox_id"
     "), removed AS ("
     "  DELETE FROM courier.dead_letter"
-    "  USING first JOIN moved USING (sink, lane, outbox_id)"
+    "  USING first JOIN (SELECT * FROM moved UNION ALL SELECT * FROM unmarked) AS kept"
+    "    USING (sink, lane, outbox_id)"
     "  WHERE dead_letter.id = first.id"
     "  RETURNING dead_letter.id"
     ")"

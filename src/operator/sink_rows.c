@@ -18,7 +18,8 @@
         " LEFT JOIN LATERAL (SELECT o.pid, o.application_name, o.client_addr"                      \
         "   FROM courier.lane_owner AS o WHERE o.sink = c.sink AND o.lane = c.lane"                \
         "   AND o.pid <> pg_catalog.pg_backend_pid() LIMIT 1) AS owner ON true"                    \
-        " CROSS JOIN LATERAL (SELECT c.sink <> ALL ($2::text[]) AS is_orphan) AS judged"           \
+        " CROSS JOIN LATERAL (SELECT c.sink <> ALL ($2::text[]) AND c.sink <> 'courier.marks'"     \
+        "   AS is_orphan) AS judged"                                                               \
         " WHERE $1::text IS NULL OR c.sink = $1 ORDER BY c.sink, c.lane"
 
 #define CURSOR_ENDPOINT SELECTION_ENDPOINT("c")
@@ -27,7 +28,8 @@ static const char cursors_sql[] =
     "SELECT c.sink, c.lane, " CURSOR_ENDPOINT ", place.reached, lag.behind,"
     " to_char(c.settled_at " AS_UTC_SECONDS "),"
     " 'pid ' || owner.pid || coalesce(' (' || nullif(owner.application_name, '') || ')', ''),"
-    " CASE WHEN judged.is_orphan THEN 'ORPHAN' WHEN NOT judged.is_orphan THEN 'yes' END,"
+    " CASE WHEN judged.is_orphan THEN 'ORPHAN'"
+    "   WHEN NOT judged.is_orphan AND c.sink <> 'courier.marks' THEN 'yes' END,"
     " judged.is_orphan" ABOUT_CURSORS;
 
 static const char cursors_json_sql[] =

@@ -29,7 +29,11 @@
  *    "taps": {"states": {STATE: how many}, "first": [at most 200, those in trouble first:
  *      {"id", "name", "kind", "table", "layout", "done", "done_when", "state", "detail" | null,
  *      "remedy": SQL | null, "unmarked": {"events", "is_exact", "oldest_age"} | null: the relay
- *      marks none of its rows}]}}
+ *      marks none of its rows}]},
+ *    "marks": {"attachments", "waiting": of these "behind", "parked", "retrying",
+ *      "counts_are_exact", "dead", "oldest_age", "is_behind_lanes", "unread_age",
+ *      "waits_for": [{"sink", "endpoint", "events", "is_there", "since"}],
+ *      "failing": [{"attachment", "table", "rows", "since", "error"}]} | null: no table has marks}
  *
  * Durations are seconds, times RFC 3339 in UTC. What takes long to count is
  * counted up to a bound: a backlog is exact up to some thousand events, else an

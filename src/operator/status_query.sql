@@ -29,7 +29,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
          NULL, NULL, NULL, NULL, false
   FROM (SELECT sink FROM courier.cursor UNION SELECT sink FROM courier.pause
         UNION SELECT sink FROM courier.endpoint) AS known
-  WHERE $1::json IS NULL
+  WHERE $1::json IS NULL AND sink <> 'courier.marks'
 ), locks AS MATERIALIZED (
   SELECT * FROM courier.relay_lock
 ), owners AS MATERIALIZED (
@@ -279,7 +279,39 @@ WITH RECURSIVE moment AS MATERIALIZED (
   SELECT sink, count(*) AS lanes, max(top_id - greatest(from_floor, last_id)) AS behind, max(settled_at) AS settled_at
   FROM moment, courier.cursor
   WHERE $1::json IS NOT NULL AND sink NOT IN (SELECT sink FROM asked) AND sink NOT IN (SELECT sink FROM owners)
+    AND sink <> 'courier.marks'
   GROUP BY sink
+), tables_with_marks AS MATERIALIZED (
+  SELECT id, name, relation_name FROM courier.attachment WHERE has_marks
+), unmarked AS MATERIALIZED (
+  SELECT source, state, sink, lane, created_at, since, attempts, last_error
+  FROM courier.unmarked ORDER BY outbox_id LIMIT 10000
+), unread_by_marker AS (
+  -- The first event that courier.mark() has not read, if it is among the next thousand of any kind.
+  SELECT first.created_at
+  FROM courier.cursor
+  LEFT JOIN LATERAL (
+    SELECT created_at
+    FROM (SELECT id, source, created_at FROM courier.outbox
+          WHERE id > greatest(cursor.from_floor, cursor.last_id) ORDER BY id LIMIT 1000) AS next
+    WHERE source IN (SELECT id FROM tables_with_marks) ORDER BY next.id LIMIT 1) AS first ON true
+  WHERE cursor.sink = 'courier.marks'
+), awaited_by_marks AS (
+  SELECT unmarked.sink, unmarked.lane, endpoint.name AS endpoint, count(*) AS n, min(since) AS since
+  FROM unmarked LEFT JOIN courier.endpoint ON endpoint.id = unmarked.lane AND endpoint.sink = unmarked.sink
+  WHERE unmarked.state <> 'retry'
+  GROUP BY unmarked.sink, unmarked.lane, endpoint.name ORDER BY since LIMIT 8
+), failing_marks AS (
+  SELECT one.name, relation_name, coalesce(trouble.since, rows.since) AS since, rows.n,
+         coalesce(trouble.last_error, rows.error) AS error
+  FROM tables_with_marks AS one
+  LEFT JOIN courier.mark_trouble AS trouble ON trouble.source = one.id
+  CROSS JOIN LATERAL (SELECT count(*) AS n, count(*) FILTER (WHERE attempts > 0) AS n_failed,
+                             min(since) FILTER (WHERE attempts > 0) AS since,
+                             min(last_error) FILTER (WHERE attempts > 0) AS error
+                      FROM unmarked WHERE source = one.id AND state = 'retry') AS rows
+  WHERE trouble.source IS NOT NULL OR rows.n_failed > 0
+  ORDER BY since LIMIT 8
 ), unserved AS (
   -- Receivers of a sink that is not there, or has no receivers.
   SELECT sink, count(*) AS receivers, min(name) AS first
@@ -353,5 +385,29 @@ SELECT json_build_object(
         'layout', layout, 'done', done, 'done_when', done_when, 'state', state, 'detail', detail, 'remedy', remedy,
         'unmarked', CASE WHEN has_marks THEN json_build_object('events', coalesce(n, 0), 'is_exact', coalesce(is_exact, (SELECT bool_and(is_exact) FROM unmarked_of_taps), true),
           'oldest_age', greatest(0, coalesce(round(extract(epoch FROM moment.at - oldest)::numeric, 3), 0))) END)
-        ORDER BY nth), '[]') FROM taps WHERE nth <= 200)))
+        ORDER BY nth), '[]') FROM taps WHERE nth <= 200)),
+  'marks', (SELECT CASE WHEN EXISTS (SELECT FROM tables_with_marks) THEN json_build_object(
+      'attachments', (SELECT count(*) FROM tables_with_marks),
+      'waiting', count(*), 'behind', count(*) FILTER (WHERE state = 'behind'),
+      'parked', count(*) FILTER (WHERE state = 'parked'), 'retrying', count(*) FILTER (WHERE state = 'retry'),
+      'counts_are_exact', count(*) < 10000,
+      'dead', (SELECT count(*) FROM (SELECT FROM courier.dead_letter WHERE dead_letter.sink = 'courier.marks'
+                                     LIMIT 10000) AS first),
+      'oldest_age', greatest(0, coalesce(round(extract(epoch FROM moment.at - least(min(created_at),
+        (SELECT created_at FROM unread_by_marker)))::numeric, 3), 0)),
+      'is_behind_lanes', (SELECT EXISTS (
+          SELECT FROM courier.cursor AS lane
+          WHERE lane.sink <> 'courier.marks' AND NOT lane.is_owner_lane AND lane.settled_at > mine.settled_at + interval '1 min'
+            AND greatest(lane.from_floor, lane.last_id) > greatest(mine.from_floor, mine.last_id))
+        FROM courier.cursor AS mine WHERE mine.sink = 'courier.marks'),
+      'unread_age', (SELECT greatest(0, coalesce(round(extract(epoch FROM moment.at - created_at)::numeric, 3), 0))
+                     FROM unread_by_marker),
+      'waits_for', (SELECT coalesce(json_agg(json_build_object('sink', sink, 'endpoint', endpoint, 'events', n,
+          'is_there', lane IS NOT NULL,
+          'since', to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) ORDER BY awaited_by_marks.since),
+          '[]') FROM awaited_by_marks),
+      'failing', (SELECT coalesce(json_agg(json_build_object('attachment', name, 'table', relation_name, 'rows', n,
+          'since', to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'error', error)
+          ORDER BY failing_marks.since), '[]') FROM failing_marks)) END
+    FROM unmarked))
 FROM moment

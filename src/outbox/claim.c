@@ -65,8 +65,8 @@ const struct pg_statement claim_statements[] = {
                " coalesce($5::xid8, pg_current_xact_id())"
                " FROM pg_control_system() ON CONFLICT DO NOTHING"},
     [NOTE_SINK] = {.name = "note_sink",
-        .n_params = 3,
-        .sql = "SELECT courier.note_sink($1, $2::boolean, $3::jsonb)"},
+        .n_params = 5,
+        .sql = "SELECT courier.note_sink($1, $2::boolean, $3::jsonb, $4::text[], $5::text[])"},
     [RAISE_EPOCH] = {.name = "raise_epoch",
         .n_params = 3,
         /* Nothing, if the database came from another cluster: then the cursors that came along
@@ -188,8 +188,8 @@ static void on_sink_noted(void *owner, PGresult *result)
 /* For a lane that covers others, or is the sink's only one. */
 static void tell_settings(struct lane_store *store, const PGresult *result, bool granted)
 {
-        const char *const values[] = {
-            store->sink, store->is_owner_lane ? "true" : "false", store->settings};
+        const char *const values[] = {store->sink, store->is_owner_lane ? "true" : "false",
+            store->settings, store->topics, store->types};
         bool are_ours = !PQgetisnull(result, 0, 2) && PQgetvalue(result, 0, 2)[0] == 't';
 
         if (store->settings == NULL)

@@ -64,7 +64,7 @@ static const struct pg_statement check_sequence = {
  * That costs each relay a query, and a query never writes, so two relays cannot keep notifying each
  * other.
  */
-enum { READ_PAUSES, WRITE_PAUSE, REMOVE_PAUSE };
+enum { READ_PAUSES, WRITE_PAUSE, REMOVE_PAUSE, READ_MARKS };
 
 static const struct pg_statement pause_statements[] = {
     [READ_PAUSES] = {.name = "read_pauses",
@@ -74,6 +74,9 @@ static const struct pg_statement pause_statements[] = {
         .sql = "INSERT INTO courier.pause AS mine (sink, by, reason) VALUES ($1, 'relay', $2)"
                " ON CONFLICT (sink, by) DO UPDATE SET reason = excluded.reason"
                " WHERE mine.reason IS DISTINCT FROM excluded.reason"},
+    /* Read with the pauses, for the same reasons. */
+    [READ_MARKS] = {.name = "read_marks",
+        .sql = "SELECT EXISTS (SELECT FROM courier.attachment WHERE has_marks)"},
     [REMOVE_PAUSE] = {.name = "remove_pause",
         .n_params = 1,
         .sql = "DELETE FROM courier.pause WHERE sink = $1 AND by = 'relay'"},
@@ -91,10 +94,22 @@ static const struct pg_statement listen_news = {.name = "listen_news", .sql = "L
 static const struct pg_statement listen_control = {
     .name = "listen_control", .sql = "LISTEN " CONTROL};
 
+static void on_marks_read(void *owner, PGresult *result)
+{
+        struct outbox *outbox = owner;
+        bool has_marks = PQgetvalue(result, 0, 0)[0] == 't';
+
+        PQclear(result);
+        if (outbox->events.on_marks != NULL)
+                outbox->events.on_marks(outbox->owner, has_marks);
+}
+
 static void read_pauses(struct outbox *outbox, pg_result_fn *on_result)
 {
         pg_conn_execute(
             outbox->conn, &pause_statements[READ_PAUSES], NULL, false, on_result, outbox);
+        pg_conn_execute(
+            outbox->conn, &pause_statements[READ_MARKS], NULL, false, on_marks_read, outbox);
 }
 
 static void tell_pauses(struct outbox *outbox, PGresult *result)

@@ -30,6 +30,8 @@ struct outbox_events {
         /* Borrowed. Comes once before each on_up, so that nothing paused ever starts, and answers
          * outbox_read_pauses(). May be NULL. */
         void (*on_pauses)(void *owner, const struct pause_list *pauses);
+        /* After each on_pauses: whether some attachment has marks. May be NULL. */
+        void (*on_marks)(void *owner, bool has_marks);
         void (*on_down)(void *owner, const struct error *error, int64_t retry_ms);
         /* The session is closed for good: waiting does not help (schema, cluster). */
         void (*on_refused)(void *owner, const struct error *error);
@@ -97,6 +99,8 @@ struct lane_store_settings {
         /* What is noted of the sink when the lane is taken: sink_settings(); borrowed for the life
          * of the store; NULL: nothing. */
         const char *settings;
+        const char *topics; /* with it: sink_patterns() */
+        const char *types;
         /* Another lane's lock covers it: the session that holds that lock may claim this lane. */
         bool is_covered;
         /* Its lock covers others, and nothing is delivered from its cursor, which keeps no

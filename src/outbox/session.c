@@ -72,6 +72,8 @@ struct lane_store *lane_store_create(struct outbox *outbox,
         store->sink = settings->sink;
         store->filter = settings->filter;
         store->settings = settings->settings;
+        store->topics = settings->topics;
+        store->types = settings->types;
         snprintf(store->lane, sizeof store->lane, "%" PRId32, settings->lane);
         store->is_covered = settings->is_covered;
         store->is_owner_lane = settings->is_owner_lane;

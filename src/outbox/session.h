@@ -44,9 +44,11 @@ struct lane_store {
         const char *sink;     /* borrowed */
         const char *filter;   /* borrowed; NULL: none */
         const char *settings; /* borrowed; NULL: not to be noted */
-        char lane[16];        /* as a parameter */
-        bool is_covered;      /* by another lane's lock */
-        bool is_owner_lane;   /* its cursor is for others to see */
+        const char *topics;   /* borrowed, like the next */
+        const char *types;
+        char lane[16];      /* as a parameter */
+        bool is_covered;    /* by another lane's lock */
+        bool is_owner_lane; /* its cursor is for others to see */
         enum start start;
         char *start_snapshot; /* owned; NULL: start says it */
         char start_floor[24]; /* as a parameter */

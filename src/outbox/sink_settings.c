@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "config/config.h"
+#include "pg/array_literal.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -152,6 +153,18 @@ char *sink_settings(const struct sink_config *config)
         if (text == NULL)
                 out_of_memory();
         json_decref(settings);
+        return text;
+}
+
+char *sink_patterns(char *const *patterns, unsigned n_patterns)
+{
+        struct array_literal array = {0};
+        char *text;
+
+        for (unsigned i = 0; i < n_patterns; i++)
+                array_add_text(&array, patterns[i]);
+        text = xstrdup(array_end(&array));
+        array_deinit(&array);
         return text;
 }
 

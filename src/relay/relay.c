@@ -16,6 +16,7 @@
 #include "log/log.h"
 #include "loop/timer.h"
 #include "operator/maintenance.h"
+#include "outbox/marker.h"
 #include "outbox/outbox.h"
 #include "pg/dsn.h"
 #include "pgcourier/version.h"
@@ -94,6 +95,7 @@ static void on_drain_limit(void *owner)
             kv_text("consequence", "what was in flight is delivered again by the next relay"));
         sink_set_for_each (dispatcher, relay->sink_set)
                 dispatcher_hurry(dispatcher);
+        marker_give_up(relay->marker);
 }
 
 static void drain(struct relay *relay)
@@ -209,6 +211,7 @@ static void on_applied(void *owner, const struct config *old)
                 relay->is_admin_moved = true; /* after this reload is answered */
         if (relay->waker != NULL)
                 waker_configure(relay->waker, &relay->config->relay);
+        marker_configure(relay->marker, &relay->config->marks, &relay->config->postgres);
         /* A round under way has the old settings: it ends. */
         maintenance_destroy(relay->maintenance);
         relay->maintenance = NULL;
@@ -298,6 +301,13 @@ static bool are_all_at_rest(const struct relay *relay)
         return true;
 }
 
+/* The last lane has settled: its rows are marked, too. */
+static bool are_marks_at_rest(struct relay *relay)
+{
+        marker_drain(relay->marker);
+        return marker_is_at_rest(relay->marker);
+}
+
 /* A relay that reads nothing does not make writers ring. */
 static void serve_waker(struct relay *relay)
 {
@@ -332,6 +342,8 @@ static void close_sources(struct relay *relay)
         admin_backend_destroy(relay->admin_backend);
         waker_destroy(relay->waker);
         outbox_close(relay->outbox); /* no answer comes from here on */
+        marker_destroy(relay->marker);
+        relay->marker = NULL;
         sink_set_close(relay->sink_set);
 }
 
@@ -372,11 +384,15 @@ static void pump(struct relay *relay)
                         reload_serve(relay->reload);
                 sink_set_serve(relay->sink_set);
                 outbox_flush(relay->outbox);
+                if (relay->work.has_settled)
+                        marker_settled(relay->marker);
+                relay->work.has_settled = false;
 
                 if (relay->state == RELAY_RUNNING && relay->once &&
                     schedule_timer_is_caught_up(relay->schedule_timer) && are_all_caught_up(relay))
                         drain(relay);
-                if (relay->state == RELAY_DRAINING && are_all_at_rest(relay))
+                if (relay->state == RELAY_DRAINING && are_all_at_rest(relay) &&
+                    are_marks_at_rest(relay))
                         close_sources(relay);
         }
 }
@@ -408,6 +424,7 @@ static void start(struct relay *relay)
         relay->sweep = timer_create_on(&relay->loop, on_sweep, relay);
         relay->drain_limit = timer_create_on(&relay->loop, on_drain_limit, relay);
         relay_create_outbox(relay);
+        relay_create_marker(relay);
         relay_create_waker(relay);
         relay->sink_set = sink_set_create(
             &relay->loop, relay->outbox, relay->telemetry, &relay->work, &sink_set_events, relay);

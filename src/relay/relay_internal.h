@@ -31,6 +31,8 @@ struct relay {
         struct systemd *systemd;               /* owned */
         struct waker *waker;                   /* owned; NULL with wakeup: poll, or once */
         struct maintenance *maintenance;       /* owned; NULL with once */
+        struct marker *marker;                 /* owned */
+        bool are_marks_failing;                /* and that was logged */
         struct sink_set *sink_set;             /* owned */
         struct reload *reload;                 /* owned */
         struct work work;                      /* what there is to do before the loop waits */
@@ -64,6 +66,8 @@ void relay_control(void *relay);
 /* The sink_set follows; then the session may be opened. */
 void relay_create_outbox(struct relay *relay);
 void relay_create_waker(struct relay *relay); /* unless the outbox is polled */
+
+void relay_create_marker(struct relay *relay);
 
 /* True: the files are read for other credentials, and nothing is to be reported before that. */
 bool relay_postgres_refused(void *relay);

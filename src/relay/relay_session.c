@@ -10,6 +10,7 @@
 #include "delivery/sink_set.h"
 #include "log/log.h"
 #include "operator/maintenance.h"
+#include "outbox/marker.h"
 #include "outbox/outbox.h"
 #include "relay/admin_backend.h"
 #include "relay/relay_internal.h"
@@ -94,6 +95,7 @@ static void use_postgres(struct relay *relay, struct config *other)
                 waker_configure_connection(relay->waker, &relay->config->postgres);
         if (relay->maintenance != NULL)
                 maintenance_configure(relay->maintenance, &relay->config->postgres);
+        marker_configure(relay->marker, &relay->config->marks, &relay->config->postgres);
         admin_backend_configure(relay->admin_backend, &relay->config->postgres);
 }
 
@@ -153,6 +155,62 @@ static void on_pauses(void *owner, const struct pause_list *pauses)
 
         sink_set_for_each (dispatcher, relay->sink_set)
                 dispatcher_take_pauses(dispatcher, pauses);
+}
+
+static void on_marks(void *owner, bool has_marks)
+{
+        struct relay *relay = owner;
+
+        if (relay->state == RELAY_RUNNING)
+                marker_want(relay->marker, has_marks);
+}
+
+static void see_marks_failing(struct relay *relay, const char *words)
+{
+        telemetry_see_marks_failing(relay->telemetry, words, clock_monotonic_us());
+        relay->are_marks_failing = words != NULL;
+}
+
+static void on_marks_report(void *owner, const struct marks_report *report)
+{
+        struct relay *relay = owner;
+
+        telemetry_see_marks(relay->telemetry, report->n_marked, report->n_failed, report->n_dead);
+        if (report->n_marked > 0)
+                log_debug("marked", kv_int("events", report->n_marked));
+        if (report->n_dead > 0)
+                log_error("marks_given_up", kv_int("events", report->n_dead),
+                    kv_text("error", report->error));
+        if (report->error != NULL) {
+                log_warn("marks_failing", kv_int("attachments", report->n_troubled),
+                    kv_int("failed", report->n_failed), kv_text("error", report->error));
+                see_marks_failing(relay, report->error);
+        } else if (relay->are_marks_failing && report->n_troubled == 0) {
+                log_info("marks_recovered");
+                see_marks_failing(relay, NULL);
+        }
+}
+
+/* While the outbox cannot be reached, either, that is told once. */
+static void on_marks_failed(void *owner, const struct error *error, int64_t retry_ms)
+{
+        struct relay *relay = owner;
+
+        if (error->kind == ERROR_LOGIN && relay_postgres_refused(relay))
+                return;
+        if (outbox_is_up(relay->outbox))
+                log_warn(
+                    "marks_failing", kv_text("error", error->text), kv_int("retry_ms", retry_ms));
+        see_marks_failing(relay, error->text);
+}
+
+void relay_create_marker(struct relay *relay)
+{
+        static const struct marker_events events = {.on_report = on_marks_report,
+            .on_failed = on_marks_failed,
+            .on_rest = relay_mark_dirty};
+
+        relay->marker = marker_create(&relay->loop, relay->config, &events, relay);
 }
 
 static void sessions_down(struct relay *relay, const char *why)
@@ -219,6 +277,7 @@ void relay_create_outbox(struct relay *relay)
 {
         static const struct outbox_events events = {.on_up = on_up,
             .on_pauses = on_pauses,
+            .on_marks = on_marks,
             .on_control = relay_control,
             .on_down = on_down,
             .on_refused = on_refused,
@@ -242,6 +301,7 @@ void relay_reopen(void *owner)
         outbox_configure(relay->outbox, &relay->config->postgres);
         relay_create_waker(relay);
         outbox_open(relay->outbox);
+        marker_reopen(relay->marker);
         if (relay->waker != NULL)
                 waker_open(relay->waker);
         admin_backend_reopen(relay->admin_backend, relay->config);

@@ -166,6 +166,27 @@ void telemetry_see_filters(struct telemetry *telemetry, const char *words, int64
         utf8_show(error, sizeof telemetry->source.filters_error, words);
 }
 
+void telemetry_see_marks(
+    struct telemetry *telemetry, uint64_t n_marked, uint64_t n_failed, uint64_t n_dead)
+{
+        telemetry->marks.marked += n_marked;
+        telemetry->marks.failed += n_failed;
+        telemetry->marks.dead += n_dead;
+}
+
+void telemetry_see_marks_failing(struct telemetry *telemetry, const char *words, int64_t now_us)
+{
+        char *error = telemetry->marks.error;
+
+        if (words == NULL) {
+                error[0] = '\0';
+                return;
+        }
+        if (error[0] == '\0')
+                telemetry->marks.failing_since_us = telemetry_wall_us(telemetry, now_us);
+        utf8_show(error, sizeof telemetry->marks.error, words);
+}
+
 void telemetry_see_poll(struct telemetry *telemetry, int64_t took_us)
 {
         histogram_add(&telemetry->source.poll, took_us);

@@ -59,6 +59,14 @@ struct telemetry {
                 char error[1024];       /* of the last reload; empty if it went well */
         } config;
 
+        struct {
+                uint64_t marked; /* events, by this process */
+                uint64_t failed; /* attempts that were the row's fault */
+                uint64_t dead;
+                char error[256];          /* why some cannot be marked; empty if all can */
+                int64_t failing_since_us; /* wall clock */
+        } marks;
+
         uint64_t wakeups[WAKEUP_CAUSES];
         struct histogram loop_delay; /* how long one turn of the loop kept all others waiting */
 
@@ -96,6 +104,10 @@ void telemetry_see_source_up(struct telemetry *telemetry);
 void telemetry_see_source_down(struct telemetry *telemetry, const char *words);
 /* Filters cannot be asked, for this reason; or (NULL) they can. */
 void telemetry_see_filters(struct telemetry *telemetry, const char *words, int64_t now_us);
+void telemetry_see_marks(
+    struct telemetry *telemetry, uint64_t n_marked, uint64_t n_failed, uint64_t n_dead);
+/* Some rows cannot be marked, for this reason; or (NULL) all can. */
+void telemetry_see_marks_failing(struct telemetry *telemetry, const char *words, int64_t now_us);
 /* Whether that is because it does not let us in. */
 void telemetry_see_login(struct telemetry *telemetry, bool is_refused, int64_t now_us);
 void telemetry_see_poll(struct telemetry *telemetry, int64_t took_us);

@@ -63,21 +63,25 @@ Test(rights, a_publisher_may_insert_events_and_see_when_recurring_ones_come)
 Test(rights, the_relay_reads_events_and_keeps_its_own_books)
 {
         expect_value(session, RIGHTS_OF("courier_relay"),
+            "attachment: SELECT\n"
             "cursor: DELETE INSERT SELECT UPDATE\n"
             "dead_letter: DELETE INSERT SELECT UPDATE\n"
             "endpoint: DELETE INSERT SELECT UPDATE\n"
             "endpoint_health: SELECT\n"
             "lane_owner: SELECT\n"
+            "mark_trouble: DELETE INSERT SELECT UPDATE\n"
             "outbox: SELECT\n"
             "outbox_loss: SELECT\n"
             "outbox_partition: SELECT\n"
+            "outbox_reader: SELECT\n"
             "parked: DELETE INSERT SELECT UPDATE\n"
             "pause: DELETE INSERT SELECT UPDATE\n"
             "relay_lock: SELECT\n"
             "retention: SELECT\n"
             "schedule: SELECT\n"
             "schema_version: SELECT\n"
-            "sink: DELETE INSERT SELECT UPDATE");
+            "sink: DELETE INSERT SELECT UPDATE\n"
+            "unmarked: DELETE INSERT SELECT UPDATE");
         expect_value(
             session, "SELECT has_schema_privilege('courier_relay', 'courier', 'CREATE')", "f");
         expect_value(session,

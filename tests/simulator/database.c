@@ -2,6 +2,8 @@
  * them. */
 #include "simulator/database.h"
 
+#include "simulator/marker.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,7 @@ void database_init(struct world *world)
         database->owner = -1;
         database->xid = 3;
         database->now.cursor.from = frame_create("0:0", 0, 1);
+        marker_init(world);
         database->now.next_position = 1;
         database->clock_offset_ms = dice_between(&world->dice, 0, 1000000);
         database->scan_ids = dice_between(&world->dice, 3, 40);
@@ -28,8 +31,13 @@ void database_init(struct world *world)
 
 void database_deinit(struct world *world)
 {
-        cursor_deinit(&world->database.now.cursor);
-        cursor_deinit(&world->database.on_disk.cursor);
+        struct sim_progress *progress[] = {&world->database.now, &world->database.on_disk};
+
+        for (int i = 0; i < 2; i++) {
+                cursor_deinit(&progress[i]->cursor);
+                cursor_deinit(&progress[i]->other);
+                cursor_deinit(&progress[i]->marker);
+        }
 }
 
 int64_t database_now(const struct world *world)
@@ -39,11 +47,15 @@ int64_t database_now(const struct world *world)
 
 static void progress_assign(struct sim_progress *to, const struct sim_progress *from)
 {
-        struct cursor cursor = to->cursor;
+        struct cursor cursor = to->cursor, other = to->other, marker = to->marker;
 
         cursor_assign(&cursor, &from->cursor);
+        cursor_assign(&other, &from->other);
+        cursor_assign(&marker, &from->marker);
         *to = *from;
         to->cursor = cursor;
+        to->other = other;
+        to->marker = marker;
 }
 
 void database_sync(struct world *world)

@@ -4,6 +4,7 @@
 #include "simulator/climate.h"
 #include "simulator/database.h"
 #include "simulator/destination.h"
+#include "simulator/marker.h"
 #include "simulator/people.h"
 #include "simulator/relay.h"
 #include "simulator/session.h"
@@ -201,6 +202,7 @@ static void step(struct world *world)
                 pass_time(world);
         trouble(world);
         pump_relays(world);
+        marker_step(world);
 }
 
 static void begin_calm(struct world *world)
@@ -307,6 +309,7 @@ static void calm_down(struct world *world)
                                         !world->relays[relay].is_draining,
                                     "a stop ends", "relay %d does not come to rest", relay);
                         checks_end(world);
+                        marker_end(world);
                         return;
                 }
         }

@@ -5,6 +5,7 @@
  *   people.c    applications write, commit, roll back; operators skip, redrive, pause
  *   database.c, shelf.c, session.c   snapshots, pages, parked rows, settles, the lane's lock
  *   relay.c, relay_pump.c   one or two relays, which do with their lane what runner.c does
+ *   marker.c   marks, which follow what lanes have settled; a second sink beside the lane
  *   destination.c, burst.c  a destination that answers, refuses, falls silent; one like Redis
  *   history.c, climate.c    what happens next
  *   checks.c, checks_attempts.c   what must be true, seen from outside at each step
@@ -76,11 +77,23 @@ struct sim_dead {
         enum dead_reason reason;
 };
 
+/* What the marker knows of an event: courier.unmarked, the application's row, the dead letter. */
+enum mark_state { MARK_NONE, MARK_BEHIND, MARK_PARKED, MARK_RETRY, MARK_DONE, MARK_DEAD };
+
+struct sim_mark {
+        enum mark_state state;
+        int lane; /* that has not passed it, while BEHIND */
+        unsigned n_attempts;
+};
+
 /* What relays write without waiting for the disk, and a crash of the server may take back. */
 struct sim_progress {
         struct sim_row rows[MAX_EVENTS];
         struct sim_dead dead[MAX_EVENTS];
-        struct cursor cursor; /* own frames */
+        struct cursor cursor; /* own frames, like the next two */
+        struct cursor other;  /* of a second sink's lane */
+        struct cursor marker;
+        struct sim_mark marks[MAX_EVENTS];
         int64_t next_position;
 };
 
@@ -284,6 +297,12 @@ struct world {
         struct sim_session sessions[MAX_SESSIONS];
         struct sim_relay relays[N_RELAYS];
         struct sim_destination destination;
+        struct {
+                struct dice
+                    dice;      /* of its own, so that what befalls lanes is the same without it */
+                uint32_t pace; /* of the second lane: a move in so many steps */
+                bool is_locked[MAX_EVENTS]; /* the application has the row locked */
+        } marks;
 
         jmp_buf *on_failure;
         const char *failed_check;

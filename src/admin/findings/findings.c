@@ -384,6 +384,7 @@ json_t *findings_find(const json_t *status)
         findings_add_taps(&findings);
         findings_add_sinks(&findings);
         findings_add_keys(&findings);
+        findings_add_marks(&findings);
         add_orphans(&findings);
         add_unserved(&findings);
         add_config(&findings);

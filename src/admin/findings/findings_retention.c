@@ -43,7 +43,12 @@ static void help_with_held(
         const char *slash = strchr(holder, '/');
         char sink[128];
 
-        if (is_orphan) {
+        if (strcmp(holder, "courier.marks") == 0) {
+                sentence_append(&finding->remedy,
+                    "The rows of attached tables are not marked: run a relay with `marks: "
+                    "{enabled: true}`; the marks' own finding says what else stops them");
+                command_append(findings, &finding->command, "status", NULL);
+        } else if (is_orphan) {
                 sentence_append(&finding->remedy,
                     "No configuration of a running relay has %s: configure it again, or drop its "
                     "cursor",

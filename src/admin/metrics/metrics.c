@@ -387,6 +387,12 @@ static const struct metric metrics[] = {
     {"pgcourier_circuit_state", METRIC_GAUGE, NULL, "0 closed, 1 half open, 2 open; of several receivers the best.", .of_sink = breaker},
     {"pgcourier_sink_state", METRIC_GAUGE, NULL, "1 for the state that the sink is in, 0 for the others.", .write = write_states},
 
+    {"pgcourier_marks", METRIC_COUNTER, NULL, "Events whose row in an attached table this process has marked (or found marked, or gone).", .of_all = value_marked},
+    {"pgcourier_marks_failed", METRIC_COUNTER, NULL, "Marks that a table refused, each time. Locks do not count.", .of_all = value_marks_failed},
+    {"pgcourier_marks_waiting", METRIC_GAUGE, NULL, "Events that wait for their mark: for a sink that has not passed them, or for another try. Counted up to 10000.", .of_all = value_marks_waiting},
+    {"pgcourier_marks_dead", METRIC_GAUGE, NULL, "Marks that were given up and have not been redriven or dropped. Counted up to 10000.", .of_all = value_marks_dead},
+    {"pgcourier_marks_lag_seconds", METRIC_GAUGE, "seconds", "Age of the oldest event of an attached table that is not marked; 0 without any.", .of_all = value_marks_lag},
+
     {"pgcourier_ready", METRIC_GAUGE, NULL, "1 while the relay is connected to a schema that it knows; as /readyz.", .of_all = value_is_ready},
     {"pgcourier_source_up", METRIC_GAUGE, NULL, "1 while the relay is connected to PostgreSQL.", .of_all = value_is_source_up},
     {"pgcourier_source_reconnects", METRIC_COUNTER, NULL, "Times that the connection to PostgreSQL was lost and came back.", .of_all = value_reconnects},

@@ -40,6 +40,38 @@ double value_at_sink(const struct metrics_source *source, const struct sink_tele
         return number_at(json_object_get(json_object_get(source->look, "sinks"), sink->name), path);
 }
 
+static double at_marks(const struct metrics_source *source, const char *name)
+{
+        const json_t *marks = json_object_get(source->look, "marks");
+
+        return json_is_null(marks) ? 0 : number(json_object_get(marks, name));
+}
+
+double value_marked(const struct metrics_source *source)
+{
+        return (double)source->telemetry->marks.marked;
+}
+
+double value_marks_failed(const struct metrics_source *source)
+{
+        return (double)source->telemetry->marks.failed;
+}
+
+double value_marks_dead(const struct metrics_source *source)
+{
+        return at_marks(source, "dead");
+}
+
+double value_marks_waiting(const struct metrics_source *source)
+{
+        return at_marks(source, "waiting");
+}
+
+double value_marks_lag(const struct metrics_source *source)
+{
+        return at_marks(source, "oldest_age");
+}
+
 double value_is_ready(const struct metrics_source *source)
 {
         return source->telemetry->is_ready;

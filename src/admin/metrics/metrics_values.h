@@ -29,6 +29,12 @@ double value_at_sink(const struct metrics_source *source, const struct sink_tele
 
 double value_seconds(int64_t us); /* 0: there was none */
 
+/* The gauges are 0 while no table has marks. */
+double value_marked(const struct metrics_source *source);
+double value_marks_failed(const struct metrics_source *source);
+double value_marks_dead(const struct metrics_source *source);
+double value_marks_waiting(const struct metrics_source *source);
+double value_marks_lag(const struct metrics_source *source);
 double value_is_ready(const struct metrics_source *source);
 double value_is_source_up(const struct metrics_source *source);
 double value_reconnects(const struct metrics_source *source);

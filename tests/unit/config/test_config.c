@@ -421,7 +421,8 @@ Test(config, refuses_what_is_not_a_mapping_of_known_keys)
             {"- postgres\n", "1:1", "not a mapping"},
             {"null\n", "1:1", "not a mapping"},
             {GOOD "redis: {}\n", "6:1",
-                "redis: is not a known key; allowed: postgres, relay, admin, outbox, log, sinks"},
+                "redis: is not a known key; allowed: postgres, relay, admin, outbox, marks, log, "
+                "sinks"},
             {"postgers: {dsn: " CANARY "}\n", "1:1", "did you mean postgres?"},
             {GOOD "relay:\n  sweeep: 5s\n", "7:3",
                 "relay.sweeep: is not a known key; did you mean sweep?"},

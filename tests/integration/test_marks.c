@@ -1,0 +1,516 @@
+/*
+ * Marks by the whole program: rows of an application's tables are marked when all sinks have their
+ * events, and no lock, check or trigger of the application keeps a delivery waiting.
+ */
+#include "base/alloc.h"
+#include "support/attached_table.h"
+#include "support/http_client.h"
+#include "support/http_receiver.h"
+#include "support/postgres_expect.h"
+#include "support/program_expect.h"
+#include "support/relay_fixture.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture {
+        struct relay_fixture relay;
+        PGconn *admin;
+        PGconn *app;
+        struct http_receiver *http;
+        struct relay_process *process;
+};
+
+static struct fixture begin(void)
+{
+        struct fixture fixture = {.http = http_receiver_start(NULL, NULL)};
+
+        relay_fixture_begin(&fixture.relay, postgres_shared());
+        fixture.admin = fixture.relay.admin;
+        fixture.app = database_connect(fixture.relay.dsn);
+        attached_table_make(fixture.admin, "orders", "mark", "NULL");
+        return fixture;
+}
+
+static void end(struct fixture *fixture)
+{
+        relay_destroy(fixture->process);
+        PQfinish(fixture->app);
+        http_receiver_destroy(fixture->http);
+        relay_fixture_end(&fixture->relay);
+}
+
+#define HEAD                                                                                       \
+        "postgres:\n"                                                                              \
+        "  dsn: \"%s\"\n"                                                                          \
+        "relay: {standby: 50ms, sweep: 200ms, drain: 5s}\n"                                        \
+        "%s"                                                                                       \
+        "sinks:\n"
+#define BUS                                                                                        \
+        "  - name: bus\n"                                                                          \
+        "    topics: [\"**\"]\n"                                                                   \
+        "    start: beginning\n"                                                                   \
+        "    redis: {url: \"unix://%s\", stream: events}\n"
+#define HOOK                                                                                       \
+        "  - name: hook\n"                                                                         \
+        "    topics: [\"**\"]\n"                                                                   \
+        "    start: beginning\n"                                                                   \
+        "    retry: {first: 10ms, max: 20ms, attempts: 3}\n"                                       \
+        "    http: {url: \"http://127.0.0.1:%u/\", allow_networks: [127.0.0.1]}\n"
+
+static struct relay_process *run_both(const struct fixture *fixture, const char *settings)
+{
+        return relay_start(HEAD BUS HOOK, fixture->relay.relay, settings,
+            fixture->relay.redis.socket_path, http_receiver_port(fixture->http));
+}
+
+static struct relay_process *run_bus(const struct fixture *fixture, const char *settings)
+{
+        return relay_start(
+            HEAD BUS, fixture->relay.relay, settings, fixture->relay.redis.socket_path);
+}
+
+#define FAST    "marks: {interval: 20ms}\n"
+#define IS_DONE "processed_at IS NOT NULL"
+
+static void await_unmarked(struct fixture *fixture, const char *expected)
+{
+        char *sql = xasprintf("SELECT coalesce(string_agg(state || ' ' || coalesce(sink, '-'), ', '"
+                              " ORDER BY outbox_id), '') = '%s' FROM courier.unmarked",
+            expected);
+
+        await_in_database(fixture->admin, sql, expected);
+        free(sql);
+}
+
+static void expect_done(struct fixture *fixture, int n_rows)
+{
+        cr_expect_eq(attached_table_count(fixture->admin, "orders", IS_DONE), n_rows);
+}
+
+Test(marks, marks_rows_when_a_sink_that_was_down_has_them_too)
+{
+        struct fixture fixture = begin();
+
+        http_receiver_stop(fixture.http);
+        fixture.process = run_both(&fixture, FAST);
+        attached_table_insert(fixture.app, "orders", 2);
+        await_unmarked(&fixture, "behind hook, behind hook");
+        cr_expect_eq(redis_server_count(&fixture.relay.redis, "XLEN events"), 2);
+        expect_done(&fixture, 0);
+        http_receiver_restart(fixture.http);
+        attached_table_await(fixture.admin, "orders", IS_DONE, 2);
+        await_unmarked(&fixture, "");
+        expect_value(fixture.admin,
+            "SELECT count(*) FROM shop.orders WHERE note = 'a' AND dead IS NULL"
+            " AND topic = 'orders.created'",
+            "2");
+        end(&fixture);
+}
+
+Test(marks, marks_a_row_as_dead_when_one_sink_gave_it_up)
+{
+        struct fixture fixture = begin();
+
+        http_receiver_answer_next(fixture.http, &(struct http_answer){.status = 422});
+        http_receiver_answer_next(fixture.http, &(struct http_answer){.status = 422});
+        http_receiver_answer_next(fixture.http, &(struct http_answer){.status = 422});
+        fixture.process = run_both(&fixture, FAST);
+        attached_table_insert(fixture.app, "orders", 1);
+        attached_table_await(fixture.admin, "orders", "dead", 1);
+        expect_done(&fixture, 0);
+        attached_table_insert(fixture.app, "orders", 1);
+        attached_table_await(fixture.admin, "orders", IS_DONE, 1);
+        expect_value(fixture.admin,
+            "SELECT string_agg(source_key, ' ') FROM courier.dead_letter WHERE source IS NOT NULL",
+            "1");
+        end(&fixture);
+}
+
+Test(marks, delivers_while_rows_are_locked_and_marks_them_afterwards)
+{
+        struct fixture fixture = begin();
+
+        fixture.process = run_both(&fixture, FAST);
+        database_exec(fixture.app, "BEGIN");
+        attached_table_insert(fixture.app, "orders", 3);
+        database_exec(
+            fixture.app, "COMMIT; BEGIN; SELECT FROM shop.orders WHERE id = 2 FOR UPDATE");
+        attached_table_insert(fixture.admin, "orders", 2);
+        relay_fixture_await(&fixture.relay, "events", 5);
+        http_receiver_wait(fixture.http, 5, 20000);
+        attached_table_await(fixture.admin, "orders", IS_DONE, 4);
+        await_unmarked(&fixture, "retry -");
+        database_exec(fixture.app, "COMMIT");
+        attached_table_await(fixture.admin, "orders", IS_DONE, 5);
+        expect_value(fixture.admin, "SELECT count(*) FROM courier.dead_letter", "0");
+        end(&fixture);
+}
+
+Test(marks, delivers_and_marks_other_tables_while_one_is_locked)
+{
+        struct fixture fixture = begin();
+
+        attached_table_make(fixture.admin, "refunds", "mark", "NULL");
+        fixture.process = run_both(&fixture, FAST);
+        http_receiver_stop(fixture.http);
+        attached_table_insert(fixture.app, "orders", 2);
+        await_unmarked(&fixture, "behind hook, behind hook");
+        database_exec(fixture.app, "BEGIN; LOCK TABLE shop.orders IN ACCESS EXCLUSIVE MODE");
+        http_receiver_restart(fixture.http);
+        relay_wait_for_log(fixture.process, "event=marks_failing", 20000);
+        attached_table_insert(fixture.admin, "refunds", 3);
+        attached_table_await(fixture.admin, "refunds", IS_DONE, 3);
+        cr_expect_eq(redis_server_count(&fixture.relay.redis, "XLEN events"), 5);
+        database_exec(fixture.app, "COMMIT");
+        attached_table_await(fixture.admin, "orders", IS_DONE, 2);
+        relay_wait_for_log(fixture.process, "event=marks_recovered", 20000);
+        end(&fixture);
+}
+
+Test(marks, gives_marks_up_that_a_table_refuses_and_takes_them_up_again)
+{
+        struct fixture fixture = begin();
+
+        database_exec(fixture.admin,
+            "ALTER TABLE shop.orders ADD CONSTRAINT stays_open CHECK (processed_at IS NULL)");
+        fixture.process = run_both(&fixture, FAST);
+        attached_table_insert(fixture.app, "orders", 3);
+        relay_fixture_await(&fixture.relay, "events", 3);
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 3 AND bool_and(last_error LIKE '%stays_open%') FROM courier.unmarked"
+            " WHERE state = 'retry' AND attempts > 0",
+            "three marks have failed");
+        relay_wait_for_log(fixture.process, "stays_open", 20000);
+        database_exec(fixture.admin, "UPDATE courier.unmarked SET attempts = 19, due_at = now()");
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 3 FROM courier.dead_letter WHERE sink = 'courier.marks'",
+            "three marks are dead letters");
+        relay_wait_for_log(fixture.process, "event=marks_given_up", 20000);
+        attached_table_insert(fixture.app, "orders", 1);
+        relay_fixture_await(&fixture.relay, "events", 4);
+        expect_texts(program_run(NULL, "dead", "list", "--sink", "courier.marks", "--dsn",
+                         fixture.relay.dsn, NULL),
+            0, "courier.marks", "stays_open");
+        expect_texts(program_run(NULL, "dead", "show", "1", "--dsn", fixture.relay.dsn, NULL), 0,
+            "shop.orders, row 1", "orders.created");
+        expect_texts(program_run(NULL, "status", "--dsn", fixture.relay.dsn, NULL), 0,
+            "3 marks were given up");
+        database_exec(fixture.admin, "ALTER TABLE shop.orders DROP CONSTRAINT stays_open");
+        expect_texts(program_run(NULL, "dead", "redrive", "--sink", "courier.marks", "--yes",
+                         "--dsn", fixture.relay.dsn, NULL),
+            0, "3");
+        attached_table_await(fixture.admin, "orders", IS_DONE, 4);
+        expect_value(fixture.admin, "SELECT count(*) FROM courier.dead_letter", "0");
+        expect_value(fixture.admin, "SELECT count(*) FROM courier.parked", "0");
+        end(&fixture);
+}
+
+Test(marks, loses_no_mark_when_the_relay_is_killed_at_any_point)
+{
+        static const char *const points[] = {"before_mark:1", "after_mark_sent:1", "after_mark:1",
+            "before_mark:2", "after_mark_sent:2", "after_settle_sent:1", "after_settled:1"};
+        struct fixture fixture = begin();
+
+        fixture.process = NULL;
+        for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+                setenv("PGCOURIER_CRASH_AT", points[i], 1);
+                fixture.process = run_bus(&fixture, "marks: {interval: 1ms, batch: 3}\n");
+                attached_table_insert(fixture.app, "orders", 10);
+                cr_expect_eq(relay_wait(fixture.process, 30000), 128 + SIGKILL, "%s", points[i]);
+                relay_destroy(fixture.process);
+                unsetenv("PGCOURIER_CRASH_AT");
+                database_await_no_relay(fixture.admin);
+        }
+        fixture.process = run_bus(&fixture, FAST);
+        attached_table_await(
+            fixture.admin, "orders", IS_DONE, 10 * (int)(sizeof points / sizeof *points));
+        expect_value(
+            fixture.admin, "SELECT count(*) - count(DISTINCT key) FROM courier_tap.marked", "0");
+        await_unmarked(&fixture, "");
+        end(&fixture);
+}
+
+Test(marks, is_content_with_rows_that_the_application_deleted)
+{
+        struct fixture fixture = begin();
+
+        http_receiver_stop(fixture.http);
+        fixture.process = run_both(&fixture, FAST);
+        attached_table_insert(fixture.app, "orders", 3);
+        await_unmarked(&fixture, "behind hook, behind hook, behind hook");
+        database_exec(fixture.app, "DELETE FROM shop.orders WHERE id < 3");
+        http_receiver_restart(fixture.http);
+        http_receiver_wait(fixture.http, 3, 20000);
+        attached_table_await(fixture.admin, "orders", IS_DONE, 1);
+        await_unmarked(&fixture, "");
+        expect_value(fixture.admin, "SELECT count(*) FROM courier.dead_letter", "0");
+        end(&fixture);
+}
+
+Test(marks, deletes_rows_that_are_delivered)
+{
+        struct fixture fixture = begin();
+
+        attached_table_make(fixture.admin, "refunds", "delete", "NULL");
+        fixture.process = run_both(&fixture, FAST);
+        attached_table_insert(fixture.app, "refunds", 3);
+        attached_table_await(fixture.admin, "refunds", "true", 0);
+        http_receiver_wait(fixture.http, 3, 20000);
+        end(&fixture);
+}
+
+Test(marks, waits_for_the_sinks_that_the_attachment_names)
+{
+        struct fixture fixture = begin();
+
+        attached_table_make(fixture.admin, "refunds", "mark", "'{bus}'");
+        http_receiver_stop(fixture.http);
+        fixture.process = run_both(&fixture, FAST);
+        attached_table_insert(fixture.app, "orders", 1);
+        attached_table_insert(fixture.app, "refunds", 2);
+        attached_table_await(fixture.admin, "refunds", IS_DONE, 2);
+        await_unmarked(&fixture, "behind hook");
+        end(&fixture);
+}
+
+Test(marks, does_not_wait_for_sinks_that_take_other_topics)
+{
+        struct fixture fixture = begin();
+
+        http_receiver_stop(fixture.http);
+        fixture.process = relay_start(HEAD BUS
+            "  - name: mail\n"
+            "    topics: [\"mail.**\"]\n"
+            "    http: {url: \"http://127.0.0.1:%u/\", allow_networks: [127.0.0.1]}\n",
+            fixture.relay.relay, FAST, fixture.relay.redis.socket_path,
+            http_receiver_port(fixture.http));
+        relay_wait_for_log(fixture.process, "event=lane_owned sink=mail", 10000);
+        publish(fixture.app, "mail.new", NULL, "keeps its lane where it is");
+        attached_table_insert(fixture.app, "orders", 2);
+        attached_table_await(fixture.admin, "orders", IS_DONE, 2);
+        end(&fixture);
+}
+
+Test(marks, waits_for_events_that_are_parked)
+{
+        struct fixture fixture = begin();
+
+        http_receiver_answer(fixture.http, &(struct http_answer){.status = 500});
+        fixture.process = relay_start(HEAD BUS
+            "  - name: hook\n"
+            "    topics: [\"**\"]\n"
+            "    start: beginning\n"
+            "    retry: {first: 1s, factor: 1, attempts: 0}\n"
+            "    http: {url: \"http://127.0.0.1:%u/\", allow_networks: [127.0.0.1]}\n",
+            fixture.relay.relay, FAST, fixture.relay.redis.socket_path,
+            http_receiver_port(fixture.http));
+        attached_table_insert(fixture.app, "orders", 1);
+        await_unmarked(&fixture, "parked hook");
+        expect_value(
+            fixture.admin, "SELECT source || ' ' || source_key FROM courier.parked", "1 1");
+        http_receiver_answer(fixture.http, &(struct http_answer){.status = 204});
+        attached_table_await(fixture.admin, "orders", IS_DONE, 1);
+        end(&fixture);
+}
+
+Test(marks, are_made_by_two_relays_with_different_sinks)
+{
+        struct fixture fixture = begin();
+        struct relay_process *other;
+
+        fixture.process = run_bus(&fixture, FAST);
+        other = relay_start(HEAD HOOK, fixture.relay.relay, FAST, http_receiver_port(fixture.http));
+        relay_wait_for_log(fixture.process, "event=lane_owned", 10000);
+        relay_wait_for_log(other, "event=lane_owned", 10000);
+        for (int i = 0; i < 50; i++)
+                attached_table_insert(fixture.app, "orders", 4);
+        attached_table_await(fixture.admin, "orders", IS_DONE, 200);
+        relay_stop(fixture.process); /* the other one marks on */
+        attached_table_insert(fixture.app, "orders", 1);
+        await_unmarked(&fixture, "behind bus");
+        relay_start_again(fixture.process);
+        attached_table_await(fixture.admin, "orders", IS_DONE, 201);
+        expect_value(
+            fixture.admin, "SELECT count(*) - count(DISTINCT key) FROM courier_tap.marked", "0");
+        relay_stop(other);
+        relay_destroy(other);
+        end(&fixture);
+}
+
+Test(marks, are_written_before_a_clean_stop)
+{
+        struct fixture fixture = begin();
+
+        fixture.process = run_bus(&fixture, "marks: {interval: 1h}\n");
+        relay_wait_for_log(fixture.process, "event=lane_owned", 10000);
+        attached_table_insert(fixture.app, "orders", 2500);
+        relay_fixture_await(&fixture.relay, "events", 2500);
+        expect_done(&fixture, 0);
+        relay_stop(fixture.process);
+        expect_done(&fixture, 2500);
+        end(&fixture);
+}
+
+Test(marks, do_not_keep_a_relay_from_stopping)
+{
+        struct fixture fixture = begin();
+
+        database_exec(fixture.admin,
+            "CREATE FUNCTION shop.dawdle() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
+            " PERFORM pg_sleep(60); RETURN NEW; END$$;"
+            "CREATE TRIGGER dawdle BEFORE UPDATE ON shop.orders FOR EACH ROW EXECUTE FUNCTION"
+            " shop.dawdle()");
+        fixture.process = run_bus(&fixture, "marks: {interval: 1h}\n");
+        attached_table_insert(fixture.app, "orders", 1);
+        relay_fixture_await(&fixture.relay, "events", 1);
+        relay_stop(fixture.process);
+        cr_expect_eq(relay_count_in_log(fixture.process, "event=drain_limit_reached"), 1);
+        expect_done(&fixture, 0);
+        end(&fixture);
+}
+
+Test(marks, are_written_by_a_relay_that_runs_once)
+{
+        struct fixture fixture = begin();
+        char *text = xasprintf(HEAD BUS, fixture.relay.relay, "marks: {interval: 1h}\n",
+            fixture.relay.redis.socket_path);
+        char *path = program_file("once.yaml", text, strlen(text));
+
+        attached_table_insert(fixture.app, "orders", 30);
+        expect_texts(program_run(NULL, "run", "--once", "-c", path, NULL), 0, "");
+        expect_done(&fixture, 30);
+        free(path);
+        free(text);
+        end(&fixture);
+}
+
+Test(marks, need_no_connection_while_no_table_has_any)
+{
+        static const char sessions[] =
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND query LIKE '%mark(%'"
+            " AND pid <> pg_backend_pid() AND usename = 'relay'";
+        struct fixture fixture = begin();
+
+        database_exec(fixture.admin, "DELETE FROM courier.attachment");
+        fixture.process = run_bus(&fixture, FAST);
+        relay_wait_for_log(fixture.process, "event=lane_owned", 10000);
+        publish(fixture.app, "a", NULL, "a");
+        relay_fixture_await(&fixture.relay, "events", 1);
+        expect_value(fixture.admin, sessions, "0");
+        attached_table_make(fixture.admin, "refunds", "mark", "NULL"); /* rings control */
+        attached_table_insert(fixture.app, "refunds", 1);
+        attached_table_await(fixture.admin, "refunds", IS_DONE, 1);
+        database_exec(fixture.admin, "DELETE FROM courier.attachment");
+        await_in_database(fixture.admin,
+            "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()"
+            " AND usename = 'relay' AND query LIKE '%mark(%')",
+            "the session of the marks ends");
+        end(&fixture);
+}
+
+Test(marks, can_be_turned_off_and_on_by_a_reload)
+{
+        struct fixture fixture = begin();
+
+        fixture.process = run_bus(&fixture, "marks: {enabled: false}\n");
+        attached_table_insert(fixture.app, "orders", 2);
+        relay_fixture_await(&fixture.relay, "events", 2);
+        expect_done(&fixture, 0);
+        relay_reload(
+            fixture.process, HEAD BUS, fixture.relay.relay, FAST, fixture.relay.redis.socket_path);
+        attached_table_await(fixture.admin, "orders", IS_DONE, 2);
+        relay_reload(fixture.process, HEAD BUS, fixture.relay.relay, "marks: {enabled: false}\n",
+            fixture.relay.redis.socket_path);
+        relay_wait_for_log(fixture.process, "event=reloaded", 10000);
+        await_in_database(fixture.admin,
+            "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()"
+            " AND usename = 'relay' AND query LIKE '%mark(%')",
+            "the session of the marks ends");
+        end(&fixture);
+}
+
+Test(marks, go_on_when_their_session_is_lost)
+{
+        struct fixture fixture = begin();
+
+        fixture.process = run_bus(&fixture, FAST);
+        attached_table_insert(fixture.app, "orders", 2);
+        attached_table_await(fixture.admin, "orders", IS_DONE, 2);
+        database_exec(fixture.admin,
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'relay'"
+            " AND datname = current_database() AND query LIKE '%mark(%'");
+        relay_wait_for_log(fixture.process, "event=marks_failing", 20000);
+        attached_table_insert(fixture.app, "orders", 2);
+        attached_table_await(fixture.admin, "orders", IS_DONE, 4);
+        relay_wait_for_log(fixture.process, "event=marks_recovered", 20000);
+        cr_expect_eq(relay_count_in_log(fixture.process, "event=lane_owned"), 1);
+        end(&fixture);
+}
+
+Test(marks, wait_for_receivers)
+{
+        struct fixture fixture = begin();
+        char *sql;
+
+        sql = xasprintf("INSERT INTO courier.endpoint (sink, name, url, topics, state) VALUES"
+                        " ('hooks', 'a', 'http://127.0.0.1:%u/a', '{orders.**}', 'active'),"
+                        " ('hooks', 'b', 'http://127.0.0.1:%u/b', '{orders.**}', 'paused'),"
+                        " ('hooks', 'c', 'http://127.0.0.1:%u/c', '{others.**}', 'paused')",
+            http_receiver_port(fixture.http), http_receiver_port(fixture.http),
+            http_receiver_port(fixture.http));
+        database_exec(fixture.admin, sql);
+        fixture.process = relay_start(HEAD BUS
+            "  - name: hooks\n"
+            "    topics: [\"**\"]\n"
+            "    http: {endpoints: table, allow_networks: [127.0.0.1], allow_ports: [%u]}\n",
+            fixture.relay.relay, FAST, fixture.relay.redis.socket_path,
+            http_receiver_port(fixture.http));
+        relay_wait_for_log(fixture.process, "event=endpoints_read", 10000);
+        attached_table_insert(fixture.app, "orders", 2);
+        http_receiver_wait_for(fixture.http, "/a", 2, 20000);
+        await_unmarked(&fixture, "behind hooks, behind hooks");
+        await_in_database(fixture.admin,
+            "SELECT string_agg(lane::text, ' ') = '2 2' FROM courier.unmarked", "b holds them up");
+        database_exec(
+            fixture.admin, "UPDATE courier.endpoint SET state = 'active' WHERE name = 'b'");
+        attached_table_await(fixture.admin, "orders", IS_DONE, 2);
+        free(sql);
+        end(&fixture);
+}
+
+Test(marks, are_shown_with_what_they_wait_for)
+{
+        struct fixture fixture = begin();
+        char *address = xasprintf("unix:%s.admin", fixture.relay.redis.socket_path);
+        char *admin = xasprintf(FAST "admin: {listen: \"%s\"}\n", address);
+        struct http_reply reply;
+
+        http_receiver_stop(fixture.http);
+        fixture.process = run_both(&fixture, admin);
+        relay_wait_for_log(fixture.process, "event=admin_listening", 10000);
+        attached_table_insert(fixture.app, "orders", 2);
+        await_unmarked(&fixture, "behind hook, behind hook");
+        database_exec(
+            fixture.admin, "UPDATE courier.unmarked SET since = now() - interval '10 min'");
+        expect_texts(program_run(NULL, "status", "--dsn", fixture.relay.dsn, NULL), 0,
+            "Marks wait for hook", "2 events wait");
+        expect_texts(program_run(NULL, "cursor", "list", "-c", fixture.process->config_path, NULL),
+            0, "courier.marks");
+        expect_refusal(program_run(NULL, "cursor", "drop", "courier.marks", "-c",
+                           fixture.process->config_path, NULL),
+            2, "courier.marks is no sink");
+        http_receiver_restart(fixture.http);
+        attached_table_await(fixture.admin, "orders", IS_DONE, 2);
+        reply = http_ask(address, "GET", "/metrics", NULL, NULL);
+        cr_expect_not_null(strstr(reply.body, "pgcourier_marks_total 2"), "%s", reply.body);
+        cr_expect_not_null(strstr(reply.body, "pgcourier_marks_failed_total 0"));
+        http_reply_free(&reply);
+        free(admin);
+        free(address);
+        end(&fixture);
+}
