@@ -830,7 +830,9 @@ BEGIN
            WHEN 'disabled' THEN format('on %s this trigger does not fire: %s', a.relation, triggers.stopped)
            WHEN 'now_a_partition' THEN
              format('%s has become a partition, and its trigger is silent when its parent is written', a.relation)
-           WHEN 'edited' THEN format('the functions or triggers of %s are not as they were made', a.name) END,
+           WHEN 'edited' THEN CASE WHEN a.relation_name <> a.relation::text
+             THEN format('the functions of %s are of the time when the table was called %s', a.name, a.relation_name)
+             ELSE format('the functions or triggers of %s are not as they were made', a.name) END END,
          CASE verdict.state
            WHEN 'ok' THEN NULL
            WHEN 'table_gone' THEN format('SELECT courier.detach(%L)', a.name)
@@ -843,8 +845,8 @@ BEGIN
     SELECT string_agg(wanted, ', ') FILTER (WHERE tgname IS NULL) AS missing,
            string_agg(wanted, ', ') FILTER (WHERE tgenabled IN ('D', 'R')) AS stopped,
            string_agg(format('ENABLE TRIGGER %I', wanted), ', ') FILTER (WHERE tgenabled IN ('D', 'R')) AS enabling,
-           string_agg(concat_ws(E'\n', tgname, tgfoid::regproc, tgtype, tgqual IS NULL, tgnewtable, tgoldtable), E'\n'
-                      ORDER BY tgname) FILTER (WHERE tgname IS NOT NULL) AS text
+           string_agg(concat_ws(E'\n', tgname, tgfoid::regproc, tgtype, tgqual IS NULL, tgnewtable, tgoldtable,
+                                tgenabled = 'A'), E'\n' ORDER BY tgname) FILTER (WHERE tgname IS NOT NULL) AS text
     FROM unnest(courier.tap_triggers(a)) AS wanted
     LEFT JOIN pg_trigger ON tgrelid = a.relation AND tgname = wanted) AS triggers
   CROSS JOIN LATERAL (
@@ -856,6 +858,7 @@ BEGIN
   CROSS JOIN LATERAL (
     SELECT CASE WHEN class.oid IS NULL THEN 'table_gone'
                 WHEN triggers.missing IS NOT NULL THEN 'trigger_missing'
+                WHEN a.relation_name <> a.relation::text THEN 'edited'
                 WHEN triggers.stopped IS NOT NULL THEN 'disabled'
                 WHEN a.level = 'statement' AND (class.relispartition OR class.relkind = 'p') THEN 'now_a_partition'
                 WHEN found.hash <> a.body_hash THEN 'edited'

@@ -166,10 +166,6 @@ CREATE TRIGGER end_marks_of_deleted AFTER DELETE ON courier.attachment
   FOR EACH ROW WHEN (OLD.has_marks) EXECUTE FUNCTION courier.end_marks();
 CREATE TRIGGER end_marks_of_changed AFTER UPDATE ON courier.attachment
   FOR EACH ROW WHEN (OLD.has_marks AND NOT NEW.has_marks) EXECUTE FUNCTION courier.end_marks();
--- Relays learn that there is something to mark, or not any more.
-CREATE TRIGGER ring_control AFTER INSERT OR UPDATE OR DELETE ON courier.attachment
-  FOR EACH STATEMENT EXECUTE FUNCTION courier.ring_control();
-
 -- What keeps the rows of an attachment from being marked, in words; NULL: nothing. The function that marks
 -- them must run with the rights of the table's owner, whose triggers it may start: never with the relay's.
 CREATE FUNCTION courier.mark_fault(of_source integer) RETURNS text
@@ -775,7 +771,5 @@ GRANT EXECUTE ON FUNCTION courier.begin_marks() TO courier_attacher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON courier.unmarked, courier.mark_trouble TO courier_relay;
 GRANT SELECT ON courier.attachment, courier.outbox_reader TO courier_relay;
 GRANT USAGE ON SCHEMA courier_tap TO courier_relay;
-
-CREATE FUNCTION courier.begin_marks() RETURNS void LANGUAGE sql AS 'SELECT';
 
 INSERT INTO courier.schema_version (version, name) VALUES (9, 'marks');

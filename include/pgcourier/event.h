@@ -38,7 +38,7 @@ struct event {
         const struct event_header *headers;
         size_t n_headers;
         bool is_redriven; /* sent again by an operator: a dead letter, or a replay */
+        int32_t source;   /* courier.attachment.id of the tap that made it; 0: it was published */
         const unsigned char *header_types; /* an enum event_header_type for each header; NULL: all
                                             * are strings */
-        int32_t source; /* courier.attachment.id of the tap that made it; 0: it was published */
 };

@@ -323,7 +323,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
 ), unmarked_of_taps AS (
   -- Rows that are still to be marked, as far as the oldest of all go.
   SELECT source, count(*) AS n, min(created_at) AS oldest, sum(count(*)) OVER () < 10000 AS is_exact
-  FROM (SELECT NULL::integer AS source, NULL::timestamptz AS created_at LIMIT 0) AS unmarked
+  FROM unmarked
   GROUP BY source
 ), taps AS MATERIALIZED (
   -- Those in trouble first, then those that wait.
