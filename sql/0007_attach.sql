@@ -151,7 +151,7 @@ VALUES
    'messageable_type', 'messageable_id', NULL,
    'json_build_object(''messageable_type'', messageable_type, ''messageable_id'', messageable_id)', NULL, NULL, NULL,
    NULL, 'status = ''queued''', 'delete', NULL, NULL,
-   'In place of its publisher. The body is elsewhere: give payload => ''(SELECT body FROM public.events WHERE …)'''),
+   'In place of its publisher. The body is elsewhere: give payload => ''(SELECT body FROM public.events WHERE ...)'''),
   ('active-outbox', '{identifier,event,payload,aggregate,aggregate_identifier}',
    'event', 'aggregate_identifier', 'event', 'payload', NULL, NULL, 'identifier', NULL, NULL,
    'keep', NULL, NULL, 'It has no relay of its own'),
