@@ -972,6 +972,52 @@ CREATE FUNCTION courier.attach(
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
+  what   text := 'attach ' || coalesce(relation::text, 'NULL');
+  a      courier.attachment;
+  former name;
+  n      bigint;
+BEGIN
+  IF existing IS NULL OR existing NOT IN ('skip', 'publish') THEN
+    RAISE EXCEPTION '%: existing is %, neither skip nor publish', what, quote_nullable(existing) USING ERRCODE = 'invalid_parameter_value';
+  ELSIF existing = 'publish' AND current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION '%: existing rows can only be published in isolation level read committed', what
+      USING ERRCODE = 'invalid_transaction_state', HINT = 'Begin the transaction with: BEGIN ISOLATION LEVEL READ COMMITTED';
+  END IF;
+  a := courier.attach_plan(relation, layout, name, topic, key, type, payload, data, headers, event_id, deliver_at,
+                           only_if, each, ops, done, done_set, dead_set, done_when, done_after);
+  former := courier.become(courier.tap_owner(relation, what));
+  PERFORM courier.tap_lock(relation, 'SHARE ROW EXCLUSIVE', lock_timeout, what);
+  INSERT INTO courier.attachment AS made (name, kind, relation, relation_name, layout, expressions, ops, level, done,
+                                          done_when, done_after, key_columns, body_hash)
+  VALUES (a.name, a.kind, a.relation, a.relation_name, a.layout, a.expressions, a.ops, a.level,
+          a.done, a.done_when, a.done_after, a.key_columns, '')
+  RETURNING * INTO a;
+  PERFORM courier.tap_make(a);
+  IF a.has_marks THEN
+    PERFORM courier.begin_marks();
+  END IF;
+  IF existing = 'publish' THEN
+    n := courier.attach_existing(a);
+    RAISE NOTICE '%: % rows that were there already are published', what, n;
+  END IF;
+  PERFORM courier.become(former);
+  RETURN a.name;
+END
+$$;
+COMMENT ON FUNCTION courier.attach(regclass, text, text, text, text, text, text, text, text, text, text, text, text,
+                                   text[], text, text, text, text, text[], text, interval)
+  IS 'Makes events of the rows that are inserted into an application''s outbox table; returns the name of the tap';
+
+-- What courier.attach() makes of these arguments: with the layout that fits, and all expressions. It refuses
+-- what cannot be attached, and takes no lock.
+CREATE FUNCTION courier.attach_plan(
+  relation regclass, layout text, name text, topic text, key text, type text, payload text, data text, headers text,
+  event_id text, deliver_at text, only_if text, each text, ops text[], done text, done_set text, dead_set text,
+  done_when text, done_after text[]
+) RETURNS courier.attachment
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
   what    text := 'attach ' || coalesce(relation::text, 'NULL');
   owner   name := courier.tap_owner(relation, what);
   former  name;
@@ -979,18 +1025,12 @@ DECLARE
   class   pg_class;
   marked  text;
   unknown text;
-  n       bigint;
 BEGIN
   SELECT * INTO class FROM pg_class AS c WHERE c.oid = relation;
-  IF EXISTS (SELECT FROM courier.attachment AS other WHERE other.relation = attach.relation AND other.kind = 'attach') THEN
+  IF EXISTS (SELECT FROM courier.attachment AS other WHERE other.relation = attach_plan.relation AND other.kind = 'attach') THEN
     RAISE EXCEPTION '%: it is attached already, as %', what,
-        (SELECT other.name FROM courier.attachment AS other WHERE other.relation = attach.relation AND other.kind = 'attach')
+        (SELECT other.name FROM courier.attachment AS other WHERE other.relation = attach_plan.relation AND other.kind = 'attach')
       USING ERRCODE = 'duplicate_object', HINT = 'To change it, detach it first, in the same transaction: SELECT courier.detach(NAME)';
-  ELSIF existing IS NULL OR existing NOT IN ('skip', 'publish') THEN
-    RAISE EXCEPTION '%: existing is %, neither skip nor publish', what, quote_nullable(existing) USING ERRCODE = 'invalid_parameter_value';
-  ELSIF existing = 'publish' AND current_setting('transaction_isolation') <> 'read committed' THEN
-    RAISE EXCEPTION '%: existing rows can only be published in isolation level read committed', what
-      USING ERRCODE = 'invalid_transaction_state', HINT = 'Begin the transaction with: BEGIN ISOLATION LEVEL READ COMMITTED';
   ELSIF ops IS NULL OR NOT 'insert' = ANY (ops) OR NOT ops <@ '{insert,update}' THEN
     RAISE EXCEPTION '%: ops are %, neither {insert} nor {insert,update}', what, ops USING ERRCODE = 'invalid_parameter_value';
   ELSIF done NOT IN ('keep', 'mark', 'delete') THEN
@@ -1014,6 +1054,7 @@ BEGIN
     a.expressions := a.expressions - '{done_set,dead_set}'::text[];
   END IF;
   a.kind := 'attach';
+  a.name := courier.tap_name(relation, name);
   a.relation := relation;
   a.relation_name := relation::text;
   a.layout := layout;
@@ -1068,27 +1109,14 @@ BEGIN
     RAISE NOTICE '%: done_set sets no time, so rows that are inserted as done already cannot be told: they are events, too', what;
   END IF;
 
-  PERFORM courier.tap_lock(relation, 'SHARE ROW EXCLUSIVE', lock_timeout, what);
-  INSERT INTO courier.attachment AS made (name, kind, relation, relation_name, layout, expressions, ops, level, done,
-                                          done_when, done_after, key_columns, body_hash)
-  VALUES (courier.tap_name(relation, name), a.kind, a.relation, a.relation_name, a.layout, a.expressions, a.ops, a.level,
-          a.done, a.done_when, a.done_after, a.key_columns, '')
-  RETURNING * INTO a;
-  PERFORM courier.tap_make(a);
-  IF a.has_marks THEN
-    PERFORM courier.begin_marks();
-  END IF;
-  IF existing = 'publish' THEN
-    n := courier.attach_existing(a);
-    RAISE NOTICE '%: % rows that were there already are published', what, n;
-  END IF;
+  PERFORM courier.attach_query(a, format('(SELECT * FROM %s LIMIT 0)', relation), NULL);
   PERFORM courier.become(former);
-  RETURN a.name;
+  RETURN a;
 END
 $$;
-COMMENT ON FUNCTION courier.attach(regclass, text, text, text, text, text, text, text, text, text, text, text, text,
-                                   text[], text, text, text, text, text[], text, interval)
-  IS 'Makes events of the rows that are inserted into an application''s outbox table; returns the name of the tap';
+COMMENT ON FUNCTION courier.attach_plan(regclass, text, text, text, text, text, text, text, text, text, text, text, text,
+                                        text[], text, text, text, text, text[])
+  IS 'The attachment that courier.attach() makes of these arguments';
 
 -- The tap of that name, and the role that may change it: the owner of its table, or who made it, if the table is gone.
 CREATE FUNCTION courier.tap_find(name text, OUT a courier.attachment, OUT owner name)
