@@ -68,3 +68,78 @@ Test(capture_command, is_about_captures_alone)
         expect_refusal(CAPTURE("remove", "outbox"), 8, "outbox is no capture");
         expect_value(database.admin, "SELECT count(*) FROM courier.attachment", "1");
 }
+
+/* All of the catalog's row but what is of this run, and the generated SQL. */
+#define MADE                                                                                       \
+        "SELECT (to_jsonb(a) - '{relation,created_at}'::text[])::text || courier.tap_source(name)" \
+        " FROM courier.attachment AS a"
+
+#define WORDS                                                                                      \
+        "add", "orders", "--columns", "id,status,Note", "--name=o", "--topic", "shop.{{op}}",      \
+            "--key", "status", "--payload=diff", "--only-if", "new.status <> 'draft'",             \
+            "--when-changed", "status", "--type", "'it''s ' || op", "--headers",                   \
+            "'{\"a\": \"\\\\b\"}'::jsonb", "--level=row", "--bigint-as=text"
+
+Test(capture_command, captures_and_prints_what_makes_the_same)
+{
+        struct program_run print = CAPTURE(WORDS, "--print");
+        char *made;
+
+        cr_assert_eq(print.code, 0, "%s", print.err);
+        expect_output(CAPTURE(WORDS), "orders is captured as o\n");
+        made = database_value(database.admin, MADE);
+        database_exec(database.admin,
+            "SELECT courier.detach('o'); ALTER TABLE courier.attachment ALTER id RESTART");
+        database_exec(database.admin, print.out);
+        expect_value(database.admin, MADE, made);
+        database_exec(database.admin, "INSERT INTO orders VALUES (1, 'paid', 2.50)");
+        expect_value(
+            database.admin, "SELECT topic || ' ' || key FROM courier.outbox", "shop.insert paid");
+        free(made);
+        program_run_free(&print);
+}
+
+Test(capture_command, lists_and_checks_and_removes_captures)
+{
+        struct program_run run = CAPTURE("add", "orders", "--columns", "*,-Note");
+
+        program_run_free(&run);
+        database_exec(
+            database.admin, "SELECT courier.attach('outbox', topic => 'kind', payload => 'body')");
+        expect_output(CAPTURE("list"), "NAME   KIND    TABLE         STATE\n"
+                                       "orders capture public.orders ok\n");
+        expect_output(CAPTURE("check"), "ok    orders: public.orders\n");
+        expect_texts(CAPTURE("show", "orders"), 0, "\ncolumns     id,status,total\n",
+            "\nCREATE TRIGGER courier_orders_delete AFTER DELETE ON public.orders");
+        database_exec(database.admin, "ALTER TABLE orders RENAME total TO sum");
+        expect_texts(CAPTURE("check"), 1, "fail  orders: does_not_compile: ");
+        expect_output(CAPTURE("remove", "orders"), "removed orders\n");
+        expect_refusal(CAPTURE("list"), 0, "no table is captured");
+}
+
+/* In lists of columns, in expressions and in the primary key. */
+Test(capture_command, the_guard_follows_renames)
+{
+        struct program_run run;
+
+        database_exec(database.admin, "ALTER TABLE orders ADD number int, ADD op text;"
+                                      "SELECT courier.guard_ddl(true)");
+        run = CAPTURE("add", "orders", "--columns", "id,status,number,op", "--when-changed=status",
+            "--only-if=new.total > 0", "--topic", "orders.{{op}}", "--bigint-as=number");
+        cr_assert_eq(run.code, 0, "%s", run.err);
+        program_run_free(&run);
+        database_exec(database.admin, "ALTER TABLE orders RENAME id TO order_id");
+        database_exec(database.admin, "ALTER TABLE orders RENAME status TO state");
+        database_exec(database.admin, "ALTER TABLE orders RENAME number TO nr");
+        database_exec(database.admin, "ALTER TABLE orders RENAME op TO operator");
+        database_exec(database.admin, "ALTER TABLE orders RENAME total TO sum");
+        database_exec(database.admin,
+            "INSERT INTO orders VALUES (1, 'new', 2.50);"
+            "UPDATE orders SET \"Note\" = 'n'; UPDATE orders SET state = 'paid'");
+        expect_value(database.admin,
+            "SELECT string_agg(concat_ws(' ', topic, source_key, payload), E'\n'"
+            " ORDER BY id) FROM courier.outbox",
+            "orders.insert 1 {\"order_id\":1,\"state\":\"new\",\"nr\":null,\"operator\":null}\n"
+            "orders.update 1 {\"order_id\":1,\"state\":\"paid\",\"nr\":null,\"operator\":null}");
+        expect_output(CAPTURE("check"), "ok    orders: public.orders\n");
+}
