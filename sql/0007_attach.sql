@@ -33,6 +33,7 @@ CREATE TABLE courier.attachment (
   done_when     text        NOT NULL DEFAULT 'delivered',
   done_after    text[],
   key_columns   text[]      NOT NULL DEFAULT '{}',
+  column_names  jsonb       NOT NULL DEFAULT '{}',
   body_hash     text        NOT NULL,
   created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
   created_by    name        NOT NULL DEFAULT current_user,
@@ -64,6 +65,8 @@ COMMENT ON COLUMN courier.attachment.done_when
 COMMENT ON COLUMN courier.attachment.done_after
   IS 'The sinks that must have passed an event before its row is marked; NULL: all that take it';
 COMMENT ON COLUMN courier.attachment.key_columns IS 'The columns of courier.outbox.source_key';
+COMMENT ON COLUMN courier.attachment.column_names
+  IS 'The names of the table''s columns, by their numbers, when the tap was made: a renamed one is found by them';
 COMMENT ON COLUMN courier.attachment.body_hash
   IS 'Of the definitions of its functions and triggers; another one: they were edited';
 COMMENT ON COLUMN courier.attachment.has_marks IS 'The relay marks or deletes its rows';
@@ -879,6 +882,13 @@ LANGUAGE sql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION courier.tap_table(integer) IS 'The table that feeds a tap, by courier.outbox.source';
 
+CREATE FUNCTION courier.tap_column_names(relation regclass) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(jsonb_object_agg(attnum, attname), '{}') FROM pg_attribute
+  WHERE attrelid = relation AND attnum > 0 AND NOT attisdropped
+$$;
+COMMENT ON FUNCTION courier.tap_column_names(regclass) IS 'The names of a table''s columns, by their numbers';
+
 -- Makes the functions and triggers of a tap, in the current role, and notes what they are. What would fail in the
 -- next write of the table fails here.
 CREATE FUNCTION courier.tap_make(a courier.attachment) RETURNS void
@@ -891,7 +901,11 @@ BEGIN
   FOREACH statement IN ARRAY statements LOOP
     EXECUTE statement;
   END LOOP;
-  UPDATE courier.attachment AS made SET body_hash = (SELECT s.hash FROM courier.tap_states(a.id) AS s) WHERE made.id = a.id;
+  EXECUTE format('SELECT courier_tap.%I()', a.name || '_check');
+  UPDATE courier.attachment AS made
+  SET body_hash = (SELECT s.hash FROM courier.tap_states(a.id) AS s),
+      column_names = courier.tap_column_names(made.relation)
+  WHERE made.id = a.id;
 END
 $$;
 COMMENT ON FUNCTION courier.tap_make(courier.attachment) IS 'Makes the functions and triggers of a tap';
@@ -1081,6 +1095,54 @@ CREATE FUNCTION courier.attach(
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
+  what   text := 'attach ' || coalesce(relation::text, 'NULL');
+  a      courier.attachment;
+  former name;
+  n      bigint;
+BEGIN
+  IF existing IS NULL OR existing NOT IN ('skip', 'publish') THEN
+    RAISE EXCEPTION '%: existing is %, neither skip nor publish', what, quote_nullable(existing) USING ERRCODE = 'invalid_parameter_value';
+  ELSIF existing = 'publish' AND current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION '%: existing rows can only be published in isolation level read committed', what
+      USING ERRCODE = 'invalid_transaction_state', HINT = 'Begin the transaction with: BEGIN ISOLATION LEVEL READ COMMITTED';
+  END IF;
+  a := courier.attach_plan(relation, layout, name, topic, key, type, payload, data, headers, event_id, deliver_at,
+                           only_if, each, ops, done, done_set, dead_set, done_when, done_after);
+  former := courier.become(courier.tap_owner(relation, what));
+  PERFORM courier.tap_lock(relation, 'SHARE ROW EXCLUSIVE', lock_timeout, what);
+  INSERT INTO courier.attachment AS made (name, kind, relation, relation_name, layout, expressions, ops, level, done,
+                                          done_when, done_after, key_columns, body_hash)
+  VALUES (a.name, a.kind, a.relation, a.relation_name, a.layout, a.expressions, a.ops, a.level,
+          a.done, a.done_when, a.done_after, a.key_columns, '')
+  RETURNING * INTO a;
+  PERFORM courier.tap_make(a);
+  IF a.has_marks THEN
+    PERFORM courier.begin_marks();
+  END IF;
+  IF existing = 'publish' THEN
+    n := courier.attach_existing(a);
+    RAISE NOTICE '%: % rows that were there already are published', what, n;
+  END IF;
+  PERFORM courier.become(former);
+  RETURN a.name;
+END
+$$;
+COMMENT ON FUNCTION courier.attach(regclass, text, text, text, text, text, text, text, text, text, text, text, text,
+                                   text[], text, text, text, text, text[], text, interval)
+  IS 'Makes events of the rows that are inserted into an application''s outbox table; returns the name of the tap';
+
+-- What courier.attach() makes of these arguments: with the layout that fits, and all expressions. It refuses
+-- what cannot be attached, and takes no lock.
+CREATE FUNCTION courier.attach_plan(
+  relation regclass, layout text DEFAULT NULL, name text DEFAULT NULL, topic text DEFAULT NULL, key text DEFAULT NULL,
+  type text DEFAULT NULL, payload text DEFAULT NULL, data text DEFAULT NULL, headers text DEFAULT NULL,
+  event_id text DEFAULT NULL, deliver_at text DEFAULT NULL, only_if text DEFAULT NULL, each text DEFAULT NULL,
+  ops text[] DEFAULT '{insert}', done text DEFAULT NULL, done_set text DEFAULT NULL, dead_set text DEFAULT NULL,
+  done_when text DEFAULT 'delivered', done_after text[] DEFAULT NULL
+) RETURNS courier.attachment
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
   what    text := 'attach ' || coalesce(relation::text, 'NULL');
   owner   name := courier.tap_owner(relation, what);
   former  name;
@@ -1088,18 +1150,12 @@ DECLARE
   class   pg_class;
   marked  text;
   unknown text;
-  n       bigint;
 BEGIN
   SELECT * INTO class FROM pg_class AS c WHERE c.oid = relation;
-  IF EXISTS (SELECT FROM courier.attachment AS other WHERE other.relation = attach.relation AND other.kind = 'attach') THEN
+  IF EXISTS (SELECT FROM courier.attachment AS other WHERE other.relation = attach_plan.relation AND other.kind = 'attach') THEN
     RAISE EXCEPTION '%: it is attached already, as %', what,
-        (SELECT other.name FROM courier.attachment AS other WHERE other.relation = attach.relation AND other.kind = 'attach')
+        (SELECT other.name FROM courier.attachment AS other WHERE other.relation = attach_plan.relation AND other.kind = 'attach')
       USING ERRCODE = 'duplicate_object', HINT = 'To change it, detach it first, in the same transaction: SELECT courier.detach(NAME)';
-  ELSIF existing IS NULL OR existing NOT IN ('skip', 'publish') THEN
-    RAISE EXCEPTION '%: existing is %, neither skip nor publish', what, quote_nullable(existing) USING ERRCODE = 'invalid_parameter_value';
-  ELSIF existing = 'publish' AND current_setting('transaction_isolation') <> 'read committed' THEN
-    RAISE EXCEPTION '%: existing rows can only be published in isolation level read committed', what
-      USING ERRCODE = 'invalid_transaction_state', HINT = 'Begin the transaction with: BEGIN ISOLATION LEVEL READ COMMITTED';
   ELSIF ops IS NULL OR NOT 'insert' = ANY (ops) OR NOT ops <@ '{insert,update}' THEN
     RAISE EXCEPTION '%: ops are %, neither {insert} nor {insert,update}', what, ops USING ERRCODE = 'invalid_parameter_value';
   ELSIF done NOT IN ('keep', 'mark', 'delete') THEN
@@ -1123,6 +1179,7 @@ BEGIN
     a.expressions := a.expressions - '{done_set,dead_set}'::text[];
   END IF;
   a.kind := 'attach';
+  a.name := courier.tap_name(relation, name);
   a.relation := relation;
   a.relation_name := relation::text;
   a.layout := layout;
@@ -1177,27 +1234,14 @@ BEGIN
     RAISE NOTICE '%: done_set sets no time, so rows that are inserted as done already cannot be told: they are events, too', what;
   END IF;
 
-  PERFORM courier.tap_lock(relation, 'SHARE ROW EXCLUSIVE', lock_timeout, what);
-  INSERT INTO courier.attachment AS made (name, kind, relation, relation_name, layout, expressions, ops, level, done,
-                                          done_when, done_after, key_columns, body_hash)
-  VALUES (courier.tap_name(relation, name), a.kind, a.relation, a.relation_name, a.layout, a.expressions, a.ops, a.level,
-          a.done, a.done_when, a.done_after, a.key_columns, '')
-  RETURNING * INTO a;
-  PERFORM courier.tap_make(a);
-  IF a.has_marks THEN
-    PERFORM courier.begin_marks();
-  END IF;
-  IF existing = 'publish' THEN
-    n := courier.attach_existing(a);
-    RAISE NOTICE '%: % rows that were there already are published', what, n;
-  END IF;
+  PERFORM courier.attach_query(a, format('(SELECT * FROM %s LIMIT 0)', relation), NULL);
   PERFORM courier.become(former);
-  RETURN a.name;
+  RETURN a;
 END
 $$;
-COMMENT ON FUNCTION courier.attach(regclass, text, text, text, text, text, text, text, text, text, text, text, text,
-                                   text[], text, text, text, text, text[], text, interval)
-  IS 'Makes events of the rows that are inserted into an application''s outbox table; returns the name of the tap';
+COMMENT ON FUNCTION courier.attach_plan(regclass, text, text, text, text, text, text, text, text, text, text, text, text,
+                                        text[], text, text, text, text, text[])
+  IS 'The attachment that courier.attach() makes of these arguments';
 
 -- The tap of that name, and the role that may change it: the owner of its table, or who made it, if the table is gone.
 CREATE FUNCTION courier.tap_find(name text, OUT a courier.attachment, OUT owner name)
@@ -1348,5 +1392,179 @@ $$;
 GRANT EXECUTE ON FUNCTION courier.check_attachments(), courier.tap_states(integer), courier.tap_table(integer),
   courier.tap_triggers(courier.attachment), courier.tap_functions(courier.attachment),
   courier.tap_source(text), courier.owns_tap(oid, name) TO courier_relay;
+
+-- The guard, which is optional: with it, ALTER TABLE of a tapped table either leaves a tap that compiles, or
+-- fails. It is an event trigger, so a superuser installs it: SELECT courier.guard_ddl(true).
+
+-- Renames a column in an SQL expression. Texts, comments, functions, types, {{placeholders}} and names behind
+-- another one's dot stay. NULL: it cannot be told, because a subquery names the column, or one of its own of that name.
+CREATE FUNCTION courier.tap_rename(expression text, former text, renamed text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  rest   text := expression;
+  done   text := '';
+  token  text;
+  before text[] := '{"",""}'; -- the last two tokens, without white space
+  is_it  boolean;
+  found  boolean := false;
+BEGIN
+  WHILE rest <> '' LOOP
+    token := coalesce(
+      substring(rest FROM '^(?:\s+|--[^\n]*|/\*(?:[^*]|\*+[^*/])*\*+/)'),
+      substring(rest FROM $re$^[eE]'(?:[^'\\]|\\.)*'$re$),
+      substring(rest FROM $re$^'[^']*'$re$),
+      substring(rest FROM '^"(?:[^"]|"")*"'),
+      substring(rest FROM '^\$(?:[A-Za-z_][A-Za-z0-9_]*)?\$'),
+      substring(rest FROM '^[0-9][0-9A-Za-z_.]*'),
+      substring(rest FROM '^(?:[A-Za-z_]|[^\x01-\x7f])(?:[A-Za-z0-9_$]|[^\x01-\x7f])*'),
+      substring(rest FROM '^::'),
+      left(rest, 1));
+    IF token ~ '^[$].*[$]$' AND strpos(substr(rest, length(token) + 1), token) > 0 THEN
+      token := token || split_part(substr(rest, length(token) + 1), token, 1) || token;
+    END IF;
+    rest := substr(rest, length(token) + 1);
+    is_it := CASE WHEN token ~ '^"' THEN replace(substr(token, 2, length(token) - 2), '""', '"') = former
+                  ELSE token ~ '^([A-Za-z_]|[^\x01-\x7f])' AND lower(token) = former END
+             AND rest !~ '^\s*[.(]' AND before[2] NOT IN ('::', '{') AND lower(before[2]) <> 'as'
+             AND (before[2] <> '.' OR lower(before[1]) IN ('new', 'old', 'row'));
+    found := found OR is_it AND before[2] <> '.';
+    done := done || CASE WHEN is_it THEN quote_ident(renamed) ELSE token END;
+    IF token !~ '^(\s|--|/\*)' THEN
+      before := ARRAY[before[2], token];
+    END IF;
+  END LOOP;
+  RETURN CASE WHEN NOT found OR expression !~* '\mselect\M' THEN done END;
+END
+$$;
+COMMENT ON FUNCTION courier.tap_rename(text, text, text)
+  IS 'An expression after the rename of a column; NULL: it cannot be told';
+
+-- Makes a tap anew after its table was altered, and gives columns their new names in what was given for it.
+-- Says what was renamed.
+CREATE FUNCTION courier.tap_follow(a courier.attachment) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  names   jsonb := courier.tap_column_names(a.relation);
+  column_ record;
+  said    text;
+BEGIN
+  FOR column_ IN
+    SELECT was.value AS former, names ->> was.key AS renamed FROM jsonb_each_text(a.column_names) AS was
+    WHERE names ->> was.key <> was.value
+      AND NOT EXISTS (SELECT FROM jsonb_each_text(names) AS now WHERE now.value = was.value)
+      AND NOT EXISTS (SELECT FROM jsonb_each_text(a.column_names) AS other WHERE other.value = names ->> was.key)
+  LOOP
+    -- Lists of columns, and expressions; a topic and a payload of a capture may be plain words.
+    a.expressions := (SELECT jsonb_object_agg(key, CASE
+        WHEN jsonb_typeof(value) = 'array'
+          THEN (SELECT jsonb_agg(CASE WHEN item = to_jsonb(column_.former) THEN to_jsonb(column_.renamed) ELSE item END
+                                 ORDER BY n)
+                FROM jsonb_array_elements(value) WITH ORDINALITY AS list (item, n))
+        WHEN key = ANY ('{key,type,data,headers,event_id,deliver_at,only_if,each,done_set,dead_set}')
+             OR key = 'topic' AND (a.kind = 'attach' OR value #>> '{}' ~ '[[:space:]''"()|]')
+             OR key = 'payload' AND (a.kind = 'attach' OR value #>> '{}' NOT IN ('new', 'both', 'diff'))
+          THEN to_jsonb(courier.tap_rename(value #>> '{}', column_.former, column_.renamed))
+        ELSE value END)
+      FROM jsonb_each(a.expressions));
+    a.key_columns := array_replace(a.key_columns, column_.former, column_.renamed);
+    said := concat_ws(', ', said, format('%I is now %I', column_.former, column_.renamed));
+  END LOOP;
+  IF EXISTS (SELECT FROM jsonb_each(a.expressions) WHERE value = 'null') THEN
+    RAISE EXCEPTION 'the new name cannot be put into a subquery';
+  END IF;
+  UPDATE courier.attachment AS t SET expressions = a.expressions, key_columns = a.key_columns WHERE t.id = a.id;
+  PERFORM courier.recompile(a.name);
+  RETURN coalesce(said, 'made anew');
+END
+$$;
+COMMENT ON FUNCTION courier.tap_follow(courier.attachment) IS 'Makes a tap anew after its table was altered; what was renamed';
+
+-- Looks at taps after their table was altered: by their triggers, in the role of the table's owner. Only what
+-- runs with that role's rights is called.
+CREATE FUNCTION courier.tap_guard(triggers text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  a     courier.attachment;
+  fault text;
+  said  text;
+BEGIN
+  FOR a IN SELECT * FROM courier.attachment AS t WHERE courier.tap_triggers(t) && triggers LOOP
+    fault := NULL;
+    BEGIN
+      IF EXISTS (SELECT FROM pg_proc WHERE oid = to_regprocedure(format('courier_tap.%I()', a.name || '_check'))
+                   AND prosecdef AND pg_get_userbyid(proowner) = current_user) THEN
+        EXECUTE format('SELECT courier_tap.%I()', a.name || '_check');
+      END IF;
+    EXCEPTION
+      WHEN others THEN
+        fault := sqlerrm;
+    END;
+    IF fault IS NULL THEN
+      UPDATE courier.attachment AS t SET column_names = courier.tap_column_names(a.relation)
+      WHERE t.id = a.id AND t.column_names <> courier.tap_column_names(a.relation);
+      CONTINUE;
+    END IF;
+    BEGIN
+      said := courier.tap_follow(a);
+    EXCEPTION
+      WHEN others THEN
+        RAISE EXCEPTION 'after this change, writes to % fail in tap %: %', a.relation, a.name, fault
+          USING ERRCODE = 'dependent_objects_still_exist',
+                HINT = format('In one transaction: SELECT courier.detach(%L), this change, and attach or capture the table '
+                              'again with its columns as they are then', a.name);
+    END;
+    RAISE NOTICE 'tap % follows: %', a.name, said;
+  END LOOP;
+END
+$$;
+COMMENT ON FUNCTION courier.tap_guard(text[]) IS 'After ALTER TABLE: the taps with these triggers follow, or the change is refused';
+
+-- The role that alters a table need not have any right in schema courier. So this names nothing of it before a
+-- tapped table is found, by its triggers. A tap whose trigger is disabled breaks no write.
+CREATE FUNCTION courier.ddl_guard() RETURNS event_trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  former name := current_setting('role');
+  tapped record;
+BEGIN
+  FOR tapped IN
+    WITH RECURSIVE altered (relation) AS (
+      SELECT objid FROM pg_event_trigger_ddl_commands() WHERE classid = 'pg_class'::regclass
+      UNION SELECT inhrelid FROM altered JOIN pg_inherits ON inhparent = relation)
+    SELECT pg_get_userbyid(relowner) AS owner, array_agg(tgname::text) AS triggers
+    FROM altered JOIN pg_class ON pg_class.oid = relation JOIN pg_trigger ON tgrelid = relation
+    JOIN pg_proc AS called ON called.oid = tgfoid JOIN pg_namespace ON pg_namespace.oid = pronamespace
+    WHERE nspname = 'courier_tap' AND tgparentid = 0 AND tgenabled <> 'D'
+    GROUP BY relation, relowner
+  LOOP
+    IF tapped.owner <> current_user THEN
+      PERFORM set_config('role', tapped.owner, true);
+    END IF;
+    PERFORM courier.tap_guard(tapped.triggers);
+    PERFORM set_config('role', former, true);
+  END LOOP;
+END
+$$;
+COMMENT ON FUNCTION courier.ddl_guard()
+  IS 'Called after ALTER TABLE; courier.guard_ddl() installs it';
+
+CREATE FUNCTION courier.guard_ddl(enabled boolean) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF NOT enabled THEN
+    DROP EVENT TRIGGER IF EXISTS courier_ddl_guard;
+  ELSIF NOT EXISTS (SELECT FROM pg_event_trigger WHERE evtname = 'courier_ddl_guard') THEN
+    CREATE EVENT TRIGGER courier_ddl_guard ON ddl_command_end WHEN TAG IN ('ALTER TABLE')
+      EXECUTE FUNCTION courier.ddl_guard();
+  END IF;
+END
+$$;
+COMMENT ON FUNCTION courier.guard_ddl(boolean)
+  IS 'Installs or removes the guard: ALTER TABLE of a tapped table renames columns in the tap, too, or is refused';
+
+REVOKE ALL ON FUNCTION courier.tap_rename(text, text, text), courier.tap_follow(courier.attachment),
+  courier.tap_guard(text[]), courier.ddl_guard(), courier.guard_ddl(boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION courier.tap_rename(text, text, text), courier.tap_follow(courier.attachment),
+  courier.tap_guard(text[]) TO courier_attacher;
 
 INSERT INTO courier.schema_version (version, name) VALUES (7, 'attach');

@@ -70,6 +70,12 @@ static const char *option_choices(
             {"endpoint", "state", "active paused disabled"},
             {"endpoint", "start", "now beginning"},
             {"status", "color", "auto always never"},
+            {"attach", "on", "insert insert,update"},
+            {"attach", "done", "mark delete keep"},
+            {"attach", "when", "taken delivered"},
+            {"capture", "payload", "new both diff"},
+            {"capture", "level", "statement row"},
+            {"capture", "bigint-as", "number text"},
         };
 
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -266,7 +266,8 @@ static bool unknown_subcommand(const struct arguments *arguments, struct error *
         return false;
 }
 
-/* The first operand chooses it; without an operand the command may do something by itself. */
+/* The first operand chooses it. Without an operand the command may do something by itself, and so
+ * with one that names no subcommand, if it takes operands of its own. */
 static bool choose_subcommand(struct arguments *arguments, struct error *error)
 {
         const struct command *root = arguments->root;
@@ -283,15 +284,21 @@ static bool choose_subcommand(struct arguments *arguments, struct error *error)
                 arguments->n_operands--;
                 return true;
         }
+        if (root->run != NULL && root->max_operands > 0)
+                return true;
         return unknown_subcommand(arguments, error);
 }
 
+/* NULL: the command itself has none of that name, whatever its subcommands have. */
 static const struct command_option *option_of(
     const struct command *root, const struct command *command, const char *name)
 {
-        const struct command_option **options = command_options(root, command);
+        struct command alone = *command;
+        const struct command_option **options;
         const struct command_option *found = NULL;
 
+        alone.subcommands = NULL;
+        options = command_options(root, &alone);
         for (size_t i = 0; found == NULL && options[i] != NULL; i++)
                 if (strcmp(options[i]->name, name) == 0)
                         found = options[i];

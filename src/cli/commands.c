@@ -24,6 +24,8 @@ const struct command *const commands[] = {
     &config_command,
     &publish_command,
     &send_command,
+    &attach_command,
+    &capture_command,
     &endpoint_command,
     &dead_command,
     &parked_command,

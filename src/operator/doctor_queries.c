@@ -177,6 +177,15 @@ static const char paused_endpoints_sql[] =
     "  '`pgcourier endpoint list`' FROM paused HAVING count(*) > 20"
     " UNION ALL SELECT 'ok', 'none', NULL WHERE NOT EXISTS (SELECT FROM paused)";
 
+/* Each is compiled. Without its trigger events are lost, and one that does not compile fails the
+ * application's writes; one that was edited, or whose table is gone, may be meant. */
+static const char taps_sql[] =
+    "WITH checked AS MATERIALIZED (SELECT * FROM courier.check_attachments())"
+    " SELECT CASE WHEN state IN ('edited', 'table_gone') THEN 'warn' ELSE 'fail' END,"
+    "  format('%s: %s: %s', name, state, detail), remedy FROM checked WHERE state <> 'ok'"
+    " UNION ALL SELECT 'ok', CASE n WHEN 0 THEN 'none' ELSE n || ', as they were made' END, NULL"
+    "  FROM (SELECT count(*) AS n FROM checked HAVING bool_and(state = 'ok') IS NOT FALSE) AS all_";
+
 /* As maintenance last found them. */
 static const char partitions_sql[] =
     "WITH part AS (SELECT * FROM courier.retention),"
@@ -223,6 +232,7 @@ const struct health_check health_server_checks[] = {
 const struct health_check health_schema_checks[] = {
     {"other sinks", others_sql, true},
     {"paused endpoints", paused_endpoints_sql, false},
+    {"taps", taps_sql, false},
     {"partitions", partitions_sql, false},
     {"tables", bloat_sql, false},
     {0},

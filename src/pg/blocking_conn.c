@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_NOTICES_BYTES 8192
+
 struct blocking_conn {
         PGconn *pg;
         int64_t answer_timeout_ms;
@@ -22,16 +24,25 @@ struct blocking_conn {
         char sqlstate[6];
         char constraint[64];
         struct bytes message;
+        struct bytes notices;
 };
 
 struct rows {
         PGresult *result;
 };
 
-static void ignore_notice(void *context, const PGresult *result)
+/* What a client may have set client_min_messages to, debugging say, is not for people. */
+static void keep_notice(void *context, const PGresult *result)
 {
-        (void)context;
-        (void)result;
+        struct blocking_conn *conn = context;
+        const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+        const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+
+        if (severity == NULL || primary == NULL || conn->notices.length > MAX_NOTICES_BYTES ||
+            (strcmp(severity, "NOTICE") != 0 && strcmp(severity, "WARNING") != 0))
+                return;
+        pg_error_append(&conn->notices, primary);
+        bytes_append_text(&conn->notices, "\n");
 }
 
 static PGconn *connect_to(
@@ -96,7 +107,6 @@ struct blocking_conn *blocking_conn_open(
                 PQfinish(pg);
                 return NULL;
         }
-        PQsetNoticeReceiver(pg, ignore_notice, NULL);
         /* Else libpq waits without end for a server that does not read. */
         PQsetnonblocking(pg, 1);
 
@@ -105,6 +115,7 @@ struct blocking_conn *blocking_conn_open(
         conn->answer_timeout_ms = settings->answer_timeout_ms;
         conn->place = describe_place(pg);
         conn->dsn = dsn_without_secrets(settings->dsn);
+        PQsetNoticeReceiver(pg, keep_notice, conn);
         return conn;
 }
 
@@ -116,6 +127,7 @@ void blocking_conn_close(struct blocking_conn *conn)
         free(conn->place);
         free(conn->dsn);
         bytes_deinit(&conn->message);
+        bytes_deinit(&conn->notices);
         free(conn);
 }
 
@@ -232,18 +244,19 @@ static PGresult *read_answer(struct blocking_conn *conn, struct error *error)
         return NULL;
 }
 
-static void forget_failure(struct blocking_conn *conn)
+static void forget_answer(struct blocking_conn *conn)
 {
         conn->sqlstate[0] = '\0';
         conn->constraint[0] = '\0';
         bytes_clear(&conn->message);
+        bytes_clear(&conn->notices);
 }
 
 bool blocking_conn_run(struct blocking_conn *conn, const char *sql, struct error *error)
 {
         PGresult *result;
 
-        forget_failure(conn);
+        forget_answer(conn);
         if (!PQsendQuery(conn->pg, sql))
                 return connection_failed(conn, error);
         result = read_answer(conn, error);
@@ -273,7 +286,7 @@ struct rows *blocking_conn_query(struct blocking_conn *conn, const char *sql,
                 lengths[i] = (int)parameters[i].n_bytes;
                 formats[i] = parameters[i].is_binary;
         }
-        forget_failure(conn);
+        forget_answer(conn);
         if (PQsendQueryParams(conn->pg, sql, n_parameters, NULL, values, lengths, formats, 0))
                 result = read_answer(conn, error);
         else
@@ -324,6 +337,11 @@ const char *blocking_conn_constraint(const struct blocking_conn *conn)
 const char *blocking_conn_message(const struct blocking_conn *conn)
 {
         return conn->message.data != NULL ? conn->message.data : "";
+}
+
+const char *blocking_conn_notices(const struct blocking_conn *conn)
+{
+        return conn->notices.length > 0 ? conn->notices.data : "";
 }
 
 const char *blocking_conn_dsn(const struct blocking_conn *conn)

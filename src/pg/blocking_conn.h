@@ -58,6 +58,9 @@ const char *blocking_conn_sqlstate(const struct blocking_conn *conn);
 const char *blocking_conn_constraint(const struct blocking_conn *conn);
 const char *blocking_conn_message(const struct blocking_conn *conn); /* and the detail; one line */
 
+/* The notices and warnings of the last statement, a line each. Valid until the next call. */
+const char *blocking_conn_notices(const struct blocking_conn *conn);
+
 /* Who and where, for people: "user app, database shop, host db1, port 5432". */
 const char *blocking_conn_place(const struct blocking_conn *conn);
 /* What it was opened with, without secrets; "": what the environment says. */

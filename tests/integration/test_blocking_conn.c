@@ -120,6 +120,30 @@ Test(blocking_conn, puts_detail_and_hint_on_one_line)
         free(dsn);
 }
 
+Test(blocking_conn, keeps_the_notices_of_the_last_statement)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        struct blocking_conn *conn = open_or_die(dsn, 0);
+        struct error error;
+
+        cr_expect_str_empty(blocking_conn_notices(conn));
+        cr_assert(blocking_conn_run(conn,
+            "SET client_min_messages = debug;"
+            "DO $$ BEGIN RAISE NOTICE E'one\nand \e[1m'; RAISE WARNING 'two'; RAISE DEBUG 'no';"
+            " END $$",
+            &error));
+        cr_expect_str_eq(blocking_conn_notices(conn), "one; and [1m\ntwo\n");
+        kind_of_failure(conn, "DO $$ BEGIN RAISE NOTICE 'three'; PERFORM 1 / 0; END $$");
+        cr_expect_str_eq(blocking_conn_notices(conn), "three\n");
+        cr_assert(blocking_conn_run(conn, "SELECT 1", &error));
+        cr_expect_str_empty(blocking_conn_notices(conn));
+        cr_assert(blocking_conn_run(conn,
+            "DO $$ BEGIN FOR i IN 1 .. 10000 LOOP RAISE NOTICE 'again'; END LOOP; END $$", &error));
+        cr_expect_lt(strlen(blocking_conn_notices(conn)), 10000);
+        blocking_conn_close(conn);
+        free(dsn);
+}
+
 Test(blocking_conn, gives_up_on_a_server_that_does_not_answer)
 {
         char *dsn = postgres_new_empty_database(postgres_shared());

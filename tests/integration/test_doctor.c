@@ -75,7 +75,7 @@ Test(doctor, reports_no_problem_where_there_is_none)
             "ok    connections: ", "ok    excess rights: relay has no rights beyond its task\n",
             "ok    notifications: 0.0 % of the notification queue are full\n",
             "  snapshots: ", "ok    other sinks: nothing is stuck\n",
-            "ok    paused endpoints: none\n",
+            "ok    paused endpoints: none\n", "ok    taps: none\n",
             "ok    partitions: 2, 5000000 ids ahead, the oldest not begun\n",
             "ok    tables: outbox: ", "ok    status: the query for `status` and the page took ",
             "ok    sinks: 1, nothing needs attention\n",
@@ -323,6 +323,54 @@ Test(doctor, finds_settings_that_hurt)
             "events\n      As a superuser: psql -c \"ALTER SYSTEM SET fsync = on\" -c \"SELECT "
             "pg_reload_conf()\"\n");
         database_exec(rig.owner, "ALTER ROLE relay RESET ALL");
+}
+
+Test(doctor, finds_taps_that_are_not_as_they_were_made)
+{
+        static const struct {
+                const char *sql;
+                int code;
+                const char *says;
+        } cases[] = {
+            {"ALTER TABLE t DISABLE TRIGGER USER", 1,
+                "fail  taps: t: disabled: on public.t this trigger does not fire: "
+                "courier_t_insert\n"
+                "      ALTER TABLE public.t ENABLE TRIGGER "},
+            {"DROP TRIGGER courier_t_insert ON t", 1,
+                "fail  taps: t: trigger_missing: public.t has no trigger courier_t_insert\n"
+                "      SELECT courier.recompile('t')\n"},
+            {"CREATE TABLE parent (LIKE t) PARTITION BY LIST (kind);"
+             "ALTER TABLE parent ATTACH PARTITION t DEFAULT",
+                1,
+                "fail  taps: t: now_a_partition: public.t has become a partition, and its trigger "
+                "is silent when its parent is written\n      SELECT courier.recompile('t')\n"},
+            {"CREATE OR REPLACE FUNCTION courier_tap.t_insert() RETURNS trigger LANGUAGE plpgsql"
+             " SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 'BEGIN RETURN NULL; END'",
+                0,
+                "warn  taps: t: edited: the functions or triggers of t are not as they were made\n"
+                "      SELECT courier.recompile('t')\n"},
+            {"ALTER TABLE t DROP body", 1,
+                "fail  taps: t: does_not_compile: writes to public.t fail: column \"body\" does "
+                "not "
+                "exist\n      In one transaction: SELECT courier.detach('t'), and attach"},
+            {"DROP TABLE t", 0,
+                "warn  taps: t: table_gone: the table public.t was dropped\n"
+                "      SELECT courier.detach('t')\n"},
+        };
+
+        database_exec(rig.owner,
+            "CREATE TABLE other (kind text, body text);"
+            "SELECT courier.attach('other', topic => 'kind', payload => 'body')");
+        expect_texts(DOCTOR(), 0, "ok    taps: 1, as they were made\n");
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                database_exec(rig.owner,
+                    "CREATE TABLE t (kind text, body text);"
+                    "SELECT courier.attach('t', topic => 'kind', payload => 'body')");
+                database_exec(rig.owner, cases[i].sql);
+                expect_texts(DOCTOR(), cases[i].code, cases[i].says);
+                database_exec(
+                    rig.owner, "SELECT courier.detach('t'); DROP TABLE IF EXISTS t, parent");
+        }
 }
 
 Test(doctor, finds_files_that_every_user_may_read)

@@ -51,6 +51,12 @@ completes "acme" pgcourier dead list -c shop.yaml --endpoint a
 completes "" pgcourier endpoint add -c shop.yaml ac
 completes "schema" pgcourier config sc
 completes "status" pgcourier migrate st
+completes "detect" pgcourier attach de
+completes "--done --done-set" pgcourier attach shop.outbox --done
+completes "mark" pgcourier attach shop.outbox --done m
+completes "--json" pgcourier attach list --js
+completes "billing bus" pgcourier attach -c shop.yaml shop.outbox --after b
+completes "both" pgcourier capture add orders --payload b
 completes "publish" pgcourier help pub
 completes "list" pgcourier dead l
 completes "redrive" pgcourier dead redr

@@ -166,7 +166,8 @@ static void check_clock(struct blocking_conn *conn, struct report *report)
                     (int64_t)llabs(ahead_ms));
 }
 
-/* Of these the checks above say more: they see other databases, and the configuration. */
+/* Of these the checks above say more: they see other databases, the configuration, and whether a
+ * tap compiles. */
 static bool is_said_above(const char *kind)
 {
         static const char *const kinds[] = {"queue", "xmin", "sequence", "settings", NULL};
@@ -174,7 +175,7 @@ static bool is_said_above(const char *kind)
 
         while (kinds[i] != NULL && strcmp(kinds[i], kind) != 0)
                 i++;
-        return kinds[i] != NULL;
+        return kinds[i] != NULL || strncmp(kind, "tap_", strlen("tap_")) == 0;
 }
 
 static const char *member_of(const json_t *finding, const char *name)
@@ -402,8 +403,8 @@ const struct command doctor_command = {
         "settings, rights that the role does not need, the notification queue and the oldest\n"
         "snapshot with who holds them, sessions idle in a transaction, clocks, certificates and\n"
         "when they end, sinks without a relay and cursors without a sink, dead letters, parked\n"
-        "deliveries, pauses, endpoints, dead rows, files that others may read. Each finding that\n"
-        "is not ok has its remedy below it, an exact command where there is one. Nothing is\n"
+        "deliveries, pauses, endpoints, taps, dead rows, files that others may read. Each finding\n"
+        "that is not ok has its remedy below it, an exact command where there is one. Nothing is\n"
         "changed, and no event is sent.\n"
         "\n"
         "Ends with 1 if anything is a `fail`. With --dsn, or the environment (PGHOST …), only the\n"
