@@ -1372,7 +1372,7 @@ GRANT USAGE ON SCHEMA courier_tap TO courier_relay;
 GRANT INSERT (event_id, topic, key, type, payload, data, headers, deliver_at, source, source_key)
   ON courier.outbox TO courier_attacher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON courier.attachment TO courier_attacher;
-GRANT SELECT ON courier.layout TO courier_attacher, courier_relay;
+GRANT SELECT ON courier.layout TO courier_attacher;
 GRANT SELECT ON courier.attachment TO courier_relay;
 GRANT SELECT (sink) ON courier.cursor TO courier_attacher;
 DO $$
