@@ -14,7 +14,7 @@ from rig import Rig
 from table import judged, print_table, write_json
 
 # In this order when none is named: what fills the outbox comes last.
-CELLS = ["latency", "writers", "partitions", "once", "looks", "held", "fanout", "webhooks", "footprint", "growth",
+CELLS = ["latency", "writers", "attach", "partitions", "once", "looks", "held", "fanout", "webhooks", "footprint", "growth",
          "delay", "cost", "drain"]
 
 

@@ -68,10 +68,10 @@ def await_true(condition, what, interval_s=0.02, deadline_s=DEADLINE_S):
 class Relay:
     """A running relay; use it with `with`."""
 
-    def __init__(self, rig, name, sinks, log_level="info", n_lanes=None, environment=None):
+    def __init__(self, rig, name, sinks, log_level="info", n_lanes=None, environment=None, settings=""):
         self.log_path = f"{rig.folder}/relay.log"
         config = (f'postgres: {{ dsn: "{rig.dsn("pgcourier")} application_name={name}" }}\n'
-                  f'relay: {{ modules: "{rig.folder}/modules" }}\n'
+                  f'relay: {{ modules: "{rig.folder}/modules" }}\n{settings}'
                   "sinks:\n" + "".join(f"  - {sink}\n" for sink in sinks))
         with open(f"{rig.folder}/{name}.yaml", "w", encoding="utf-8") as file:
             file.write(config)
@@ -187,13 +187,19 @@ class Rig:
         self.connection = psycopg2.connect(self.dsn("postgres"))
         self.connection.autocommit = True
 
-    def new_database(self, database):
-        """Another outbox in another database of the same server; drop_database() ends it."""
+    def new_database(self, database, before=None):
+        """Another outbox in another database of the same server; drop_database() ends it. before: its
+        schema has only the migrations below that number."""
         self.sql(f"CREATE DATABASE {database}")
         other = copy.copy(self)
         other.connect(database)
-        subprocess.run([f"{self.folder}/pgcourier", "migrate", "--dsn", other.dsn("postgres")],
-                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if before is None:
+            subprocess.run([f"{self.folder}/pgcourier", "migrate", "--dsn", other.dsn("postgres")],
+                           check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        else:
+            printed = subprocess.run([f"{self.folder}/pgcourier", "migrate", "--print"],
+                                     check=True, capture_output=True, text=True).stdout
+            other.sql(printed.split(f"-- pgcourier schema, version {before}:")[0])
         return other
 
     def drop_database(self, other):
@@ -212,8 +218,8 @@ class Rig:
         self.sql(f"ALTER SYSTEM SET autovacuum = {value}")
         self.sql("SELECT pg_reload_conf()")
 
-    def relay(self, name, sinks, log_level="info", n_lanes=None, environment=None):
-        return Relay(self, name, sinks, log_level, n_lanes, environment)
+    def relay(self, name, sinks, log_level="info", n_lanes=None, environment=None, settings=""):
+        return Relay(self, name, sinks, log_level, n_lanes, environment, settings)
 
     def receiver(self, delay_ms=0):
         return Receiver(self, delay_ms)

@@ -37,6 +37,9 @@ INTO_TABLE = """INSERT INTO public.%s (aggregate_type, aggregate_id, event_type,
     FROM generate_series(1, $2) AS n"""
 INTO_OUTBOX = """INSERT INTO courier.outbox (topic, key, type, payload)
     SELECT 'orders.created', 'customer-' || n %% 1000, 'orders.created', $1::json FROM generate_series(1, $2) AS n"""
+# What the publisher runs: $1 is the event's number, $2 its payload.
+PACED_INSERT = f"""INSERT INTO public.{ATTACHED} (aggregate_type, aggregate_id, event_type, payload, dedup_key)
+    VALUES ('order', 'customer-' || $1::bigint % 1000, 'order', $2::json::jsonb, gen_random_uuid()::text)"""
 PAYLOAD = '{"note": "' + "x" * (PAYLOAD_BYTES - 12) + '"}'
 
 
@@ -90,12 +93,6 @@ def drop_tables(rig):
     for tap in (ATTACHED, CAPTURED):
         rig.sql(f"SELECT courier.detach('{tap}')")
     rig.sql(f"DROP TABLE public.{PLAIN}, public.{ATTACHED}, public.{CAPTURED}")
-
-
-def former_outbox(rig):
-    """Another database, whose schema is as it was before there were taps."""
-    former = rig.new_database("attach_former", before=7)
-    return former
 
 
 def measure_writers(writers, how):
@@ -166,18 +163,74 @@ class Lines:
         return f"order\tcustomer-{self.left % 1000}\torders.created\t{PAYLOAD}\n" * n
 
 
-def marking(rig, enabled, environment=None):
-    return rig.relay("attach", [rig.redis_sink("pace")], environment=environment,
-                     settings=f"marks: {{ enabled: {str(enabled).lower()} }}\n")
+def relay(rig, has_marks, environment=None):
+    return rig.relay("attach", [rig.redis_sink("pace", options="start: beginning,")], environment=environment,
+                     settings=f"marks: {{ enabled: {str(has_marks).lower()} }}\n")
 
 
-def n_unmarked(rig):
-    return rig.sql(f"SELECT count(*) FROM public.{ATTACHED} WHERE published_at IS NULL")[0][0]
+def is_marked(rig):
+    return not rig.sql(f"SELECT EXISTS (SELECT FROM public.{ATTACHED} WHERE published_at IS NULL)")[0][0]
+
+
+def attach_with_marks(rig):
+    rig.forget()
+    if rig.sql("SELECT EXISTS (SELECT FROM courier.attachment)")[0][0]:
+        rig.sql(f"SELECT courier.detach('{ATTACHED}')")
+    rig.sql(f"DROP TABLE IF EXISTS public.{ATTACHED}")
+    rig.sql("TRUNCATE courier.outbox")
+    rig.sql(TABLE % ATTACHED)
+    rig.sql(f"GRANT INSERT ON public.{ATTACHED} TO app")
+    rig.sql(f"SELECT courier.attach('public.{ATTACHED}', topic => $$'pace'$$)")
 
 
 def measure_marks(rig):
-    """Marks a second: a backlog of events that are delivered, and whose rows are not marked."""
+    """Rows that are marked a second: their events are delivered already."""
+    attach_with_marks(rig)
+    rig.sql(f"PREPARE fill (text, integer) AS {INTO_TABLE % ATTACHED}".replace("%%", "%"))
+    rig.sql(f"EXECUTE fill ('{PAYLOAD}', {MARKED_ROWS})")
+    rig.sql("DEALLOCATE fill")
+    rig.sql(f"VACUUM (ANALYZE) public.{ATTACHED}, courier.outbox")
+    with relay(rig, has_marks=False) as program:
+        await_true(lambda: program.is_alive() and rig.redis.xlen(STREAM) == MARKED_ROWS, "deliveries")
+    with relay(rig, has_marks=True) as program:
+        began = time.monotonic()
+        await_true(lambda: program.is_alive() and is_marked(rig), "marks")
+        return MARKED_ROWS / (time.monotonic() - began)
+
+
+def measure_latency(rig, has_marks):
+    """From COMMIT's return to the acknowledgement, of rows of an attached table."""
+    attach_with_marks(rig)
+    acks = Acks(rig, "attach")
+    with relay(rig, has_marks, acks.environment) as program:
+        committed = publish(rig, "app", PACED_INSERT, PACE, PACE_S * rig.longer, PACE_CONNECTIONS)
+        await_acks(program, acks, len(committed))
+    times_us = acks.times_us()
+    acks.close()
+    return percentiles([(times_us[entry_id] - committed[number][1]) / 1000
+                        for entry_id, number in entries(rig, STREAM)])
+
+
+def run_marks(rig):
+    rates, latencies = [], {True: [], False: []}
+    for turn in range(1, rig.repeat + 1):
+        progress(f"turn {turn} of {rig.repeat}: marks")
+        rates.append(measure_marks(rig))
+        for has_marks in (True, False) if turn % 2 else (False, True):
+            latencies[has_marks].append(measure_latency(rig, has_marks))
+    lines = [figure(f"marks of {MARKED_ROWS:,} rows", "per s", rates, ">= 20,000")]
+    for name in ("p50", "p99"):
+        lines += [figure(f"{PACE:,}/s through a tap, {'with marks' if has_marks else 'no marks'}: {name}", "ms",
+                         [turn[name] for turn in latencies[has_marks]]) for has_marks in (True, False)]
+    return lines
+
+
+def run(rig):
+    lines = run_writers(rig) + run_memory(rig)
+    drop_tables(rig)
+    lines += run_marks(rig)
+    rig.sql(f"SELECT courier.detach('{ATTACHED}')")
+    rig.sql(f"DROP TABLE public.{ATTACHED}")
     rig.forget()
-    rig.sql(f"TRUNCATE courier.outbox, public.{ATTACHED}")
-    rig.sql(INTO_TABLE.replace("$1", "%%s").replace("$2", "%%s") % ATTACHED % (), PAYLOAD, MARKED_ROWS)
-    return None
+    rig.sql("TRUNCATE courier.outbox")
+    return lines
