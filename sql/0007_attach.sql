@@ -1121,7 +1121,7 @@ BEGIN
   END IF;
   IF existing = 'publish' THEN
     n := courier.attach_existing(a);
-    RAISE NOTICE '%: % rows that were there already are published', what, n;
+    RAISE NOTICE '%: rows that were there already and are published: %', what, n;
   END IF;
   PERFORM courier.become(former);
   RETURN a.name;

@@ -63,7 +63,7 @@ Test(attach_command, attaches_and_shows_what_the_server_noted)
             "outbox_events is attached as outbox_events\n",
             "attach shop.outbox_events: done_after names sinks that no relay has served here yet: "
             "bus, hook, mail\n"
-            "attach shop.outbox_events: 3 rows that were there already are published\n");
+            "attach shop.outbox_events: rows that were there already and are published: 3\n");
         database_exec(owner, "INSERT INTO outbox_events (event_type) VALUES ('new')");
         expect_value(database.admin,
             "SELECT string_agg(topic, ',' ORDER BY id) FROM courier.outbox", "old,old,old,new");
