@@ -568,7 +568,7 @@ BEGIN
       ARRAY(SELECT id FROM unnest(sources) AS id WHERE id NOT IN (SELECT source FROM courier.mark_trouble)),
       greatest(1, batch / 2)) AS e);
     events := events || ARRAY(SELECT e FROM courier.mark_passed(greatest(1, batch / 2)) AS e);
-    more := cardinality(events) >= batch / 2;
+    more := cardinality(events) >= greatest(1, batch / 2);
     rows := courier.mark_difference(m);
     m := rows.m;
     upto := rows.upto;

@@ -441,9 +441,10 @@ Test(marks, go_on_when_their_session_is_lost)
         fixture.process = run_bus(&fixture, FAST);
         attached_table_insert(fixture.app, "orders", 2);
         attached_table_await(fixture.admin, "orders", IS_DONE, 2);
-        database_exec(fixture.admin,
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'relay'"
-            " AND datname = current_database() AND query LIKE '%mark(%'");
+        await_in_database(fixture.admin,
+            "SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity"
+            " WHERE usename = 'relay' AND datname = current_database() AND query LIKE '%mark(%'",
+            "the session of the marks is terminated");
         relay_wait_for_log(fixture.process, "event=marks_failing", 20000);
         attached_table_insert(fixture.app, "orders", 2);
         attached_table_await(fixture.admin, "orders", IS_DONE, 4);

@@ -13,19 +13,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* lane_open(): a difference up to now; its id is drawn by the next statement, as relays do. */
+/* lane_open(): takes a frame of now; lane_draw() draws its id and opens a difference up to it, as
+ * relays do, who write no cursor before. */
 static const char lanes_sql[] =
+    "CREATE TABLE lane_frame (sink text PRIMARY KEY, snapshot pg_snapshot, floor bigint);"
     "CREATE FUNCTION lane_make(name text) RETURNS void LANGUAGE sql AS $$"
     "  INSERT INTO courier.cursor (sink, system_identifier, from_snapshot, from_floor, from_xid)"
     "  SELECT name, system_identifier, '1:1:', 0, '3' FROM pg_control_system() $$;"
-    "CREATE FUNCTION lane_open(name text) RETURNS bigint LANGUAGE sql AS $$"
-    "  UPDATE courier.cursor SET until_snapshot = now.s, until_floor = now.f, until_xid = '3',"
-    "    last_id = 0, settled_at = clock_timestamp()"
+    "CREATE FUNCTION lane_open(name text) RETURNS void LANGUAGE sql AS $$"
+    "  INSERT INTO lane_frame SELECT name, now.s, now.f"
     "  FROM (SELECT pg_current_snapshot() AS s, courier.outbox_floor() AS f OFFSET 0) AS now"
-    "  WHERE sink = name AND until_snapshot IS NULL RETURNING 1::bigint $$;"
+    "  WHERE EXISTS (SELECT FROM courier.cursor WHERE sink = name AND until_snapshot IS NULL)"
+    "  ON CONFLICT DO NOTHING $$;"
     "CREATE FUNCTION lane_draw(name text) RETURNS void LANGUAGE sql AS $$"
-    "  UPDATE courier.cursor SET until_xid = pg_current_xact_id() WHERE sink = name"
-    "    AND until_xid = '3' $$;"
+    "  WITH frame AS (DELETE FROM lane_frame WHERE sink = name RETURNING *)"
+    "  UPDATE courier.cursor AS c SET until_snapshot = snapshot, until_floor = floor,"
+    "    until_xid = pg_current_xact_id(), last_id = 0, settled_at = clock_timestamp()"
+    "  FROM frame WHERE c.sink = frame.sink $$;"
     "CREATE FUNCTION lane_go(name text, id bigint) RETURNS void LANGUAGE sql AS $$"
     "  UPDATE courier.cursor SET last_id = least(until_floor, greatest(last_id, id)),"
     "    settled_at = clock_timestamp()"
@@ -83,9 +87,11 @@ static void pass(struct fixture *fixture, const char *sink)
         char *sql =
             xasprintf("SELECT lane_go('%s', 1000000); SELECT lane_close('%s');", sink, sink);
 
-        database_exec(fixture->admin, sql);
-        on_lane(fixture, "open", sink);
-        on_lane(fixture, "draw", sink);
+        for (int i = 0; i < 3; i++) { /* what is open, a frame that was taken, and all else */
+                database_exec(fixture->admin, sql);
+                on_lane(fixture, "open", sink);
+                on_lane(fixture, "draw", sink);
+        }
         database_exec(fixture->admin, sql);
         free(sql);
 }
@@ -129,6 +135,20 @@ Test(marks_sql, marks_what_all_lanes_have_passed)
         end(&fixture);
 }
 
+Test(marks_sql, says_when_there_is_no_more)
+{
+        struct fixture fixture = begin();
+
+        attached_table_make(fixture.admin, "orders", "mark", "NULL");
+        make_lane(&fixture, "bus");
+        attached_table_insert(fixture.app, "orders", 2);
+        pass(&fixture, "bus");
+        expect_value(fixture.relay, "SELECT marked || ' ' || more FROM courier.mark(1)", "1 true");
+        expect_value(fixture.relay, "SELECT marked || ' ' || more FROM courier.mark(1)", "1 false");
+        expect_value(fixture.relay, "SELECT marked || ' ' || more FROM courier.mark(1)", "0 false");
+        end(&fixture);
+}
+
 Test(marks_sql, follows_a_lane_through_an_open_difference)
 {
         struct fixture fixture = begin();
@@ -166,6 +186,31 @@ Test(marks_sql, reads_what_the_xmax_of_a_snapshot_hid)
         database_exec(fixture.app, "COMMIT");
         pass(&fixture, "bus");
         expect_mark(&fixture, "2 0 0 0");
+        end(&fixture);
+}
+
+/* The frame of a lane that drew its id late is not newer for that. */
+Test(marks_sql, goes_back_to_no_older_frame)
+{
+        struct fixture fixture = begin();
+
+        attached_table_make(fixture.admin, "orders", "mark", "NULL");
+        make_lane(&fixture, "bus");
+        make_lane(&fixture, "mail");
+        database_exec(
+            fixture.admin, "SELECT courier.note_sink('mail', false, '{}', '{mail.**}', '{}')");
+        database_exec(fixture.app, "BEGIN");
+        attached_table_insert(fixture.app, "orders", 1);
+        on_lane(&fixture, "open", "mail");
+        database_exec(fixture.app, "COMMIT");
+        pass(&fixture, "bus");
+        expect_mark(&fixture, "1 0 0 0");
+        on_lane(&fixture, "draw", "mail");
+        database_exec(fixture.admin, "SELECT lane_go('mail', 10); SELECT lane_close('mail')");
+        expect_mark(&fixture, "0 0 0 0");
+        pass(&fixture, "bus");
+        expect_mark(&fixture, "0 0 0 0");
+        expect_value(fixture.admin, "SELECT count(*) FROM courier_tap.marked", "1");
         end(&fixture);
 }
 
@@ -597,7 +642,7 @@ struct random_fixture {
         unsigned seed;
 };
 
-static unsigned dice(struct random_fixture *world, unsigned below)
+static unsigned roll(struct random_fixture *world, unsigned below)
 {
         world->seed = world->seed * 1103515245u + 12345u;
         return (world->seed >> 16) % below;
@@ -605,21 +650,21 @@ static unsigned dice(struct random_fixture *world, unsigned below)
 
 static void write_something(struct random_fixture *world)
 {
-        unsigned writer = dice(world, N_WRITERS);
+        unsigned writer = roll(world, N_WRITERS);
         PGconn *connection = world->writers[writer];
 
         if (!world->is_open[writer]) {
                 database_exec(connection, "BEGIN");
                 world->is_open[writer] = true;
-        } else if (dice(world, 3) == 0) {
-                database_exec(connection, dice(world, 5) == 0 ? "ROLLBACK" : "COMMIT");
+        } else if (roll(world, 3) == 0) {
+                database_exec(connection, roll(world, 5) == 0 ? "ROLLBACK" : "COMMIT");
                 world->is_open[writer] = false;
-        } else if (dice(world, 4) == 0) {
+        } else if (roll(world, 4) == 0) {
                 database_exec(connection, "INSERT INTO courier.outbox (topic, payload)"
                                           " SELECT 'native', '1' FROM generate_series(1, 3)");
         } else {
-                attached_table_insert(connection, dice(world, 2) == 0 ? "orders" : "refunds",
-                    1 + (int)dice(world, 4));
+                attached_table_insert(connection, roll(world, 2) == 0 ? "orders" : "refunds",
+                    1 + (int)roll(world, 4));
         }
 }
 
@@ -627,19 +672,20 @@ static void write_something(struct random_fixture *world)
 static void move_a_lane(struct random_fixture *world)
 {
         static const char *const sinks[] = {"a", "b", "c"};
-        const char *sink = sinks[dice(world, 3)];
+        const char *sink = sinks[roll(world, 3)];
         char *sql = NULL;
 
-        switch (dice(world, 6)) {
+        switch (roll(world, 6)) {
         case 0:
-        case 1:
                 on_lane(&world->fixture, "open", sink);
+                return;
+        case 1:
                 on_lane(&world->fixture, "draw", sink);
                 return;
         case 2:
                 sql = xasprintf("SELECT lane_go('%s', (SELECT last_id + %u FROM courier.cursor"
                                 " WHERE sink = '%s'))",
-                    sink, 1 + dice(world, 12), sink);
+                    sink, 1 + roll(world, 12), sink);
                 break;
         case 3:
                 sql =
@@ -667,7 +713,7 @@ static void move_a_lane(struct random_fixture *world)
         case 5:
                 sql = xasprintf(
                     "DELETE FROM courier.parked WHERE sink = '%s' AND outbox_id %% 3 = %u", sink,
-                    dice(world, 3));
+                    roll(world, 3));
                 break;
         }
         database_exec(world->fixture.admin, sql);
@@ -693,8 +739,8 @@ static void expect_only_passed(struct random_fixture *world)
 
 static void mark_some(struct random_fixture *world)
 {
-        char *sql = xasprintf("%sSELECT courier.mark(%u);%s", dice(world, 5) == 0 ? "BEGIN;" : "",
-            1 + dice(world, 12), "");
+        char *sql = xasprintf("%sSELECT courier.mark(%u);%s", roll(world, 5) == 0 ? "BEGIN;" : "",
+            1 + roll(world, 12), "");
 
         database_exec(world->fixture.admin, "UPDATE courier.unmarked SET due_at = now()"
                                             " WHERE state <> 'behind'");
@@ -744,7 +790,7 @@ static void run_random(unsigned seed)
         for (int i = 0; i < N_WRITERS; i++)
                 world.writers[i] = database_connect(world.fixture.database.dsn);
         for (int i = 0; i < 800; i++) {
-                unsigned what = dice(&world, 10);
+                unsigned what = roll(&world, 10);
 
                 if (what < 4)
                         write_something(&world);

@@ -48,7 +48,7 @@ static const char table_sql[] =
     "  free AS MATERIALIZED (SELECT given.id, given.key, given.is_dead FROM given"
     "    JOIN shop.%1$s AS t ON t.id = given.id"
     "    WHERE t.processed_at IS NULL AND t.dead IS NOT TRUE FOR UPDATE OF t SKIP LOCKED),"
-    "  noted AS (INSERT INTO courier_tap.marked SELECT '%1$s', key FROM free),"
+    "  noted AS (INSERT INTO courier_tap.marked SELECT '%1$s', key FROM given),"
     "  done AS (%2$s)"
     "  SELECT array_agg(given.key) INTO skipped FROM given WHERE id NOT IN (SELECT id FROM free)"
     "    AND EXISTS (SELECT FROM shop.%1$s AS t WHERE t.id = given.id AND t.processed_at IS NULL"

@@ -494,3 +494,39 @@ Test(attention, names_receivers_in_trouble_and_those_that_no_relay_serves)
             "warning unserved:hoks -1: 1 receiver of hoks gets nothing | No relay serves",
             "first of them is acme. |", "| pgcourier endpoint list --sink hoks |", NULL);
 }
+
+#define MARKS(members)                                                                             \
+        "{'now': '2026-11-21T08:10:00.000Z', 'marks': {'dead': 0, 'waits_for': [], 'failing': []," \
+        " 'is_behind_lanes': false, 'unread_age': 0" members "}}"
+
+Test(attention, says_for_whom_marks_wait)
+{
+        expect_lines(MARKS(", 'waits_for': [{'sink': 'hook', 'endpoint': null, 'events': 2,"
+                           " 'is_there': true, 'since': '2026-11-21T08:09:00.000Z'}]"),
+            0); /* not for long */
+        expect(MARKS(", 'waits_for': [{'sink': 'hook', 'endpoint': null, 'events': 2,"
+                     " 'is_there': true, 'since': '2026-11-21T08:00:00.000Z'}]"),
+            "warning marks_wait:hook 600: Marks wait for hook", "2 events wait.",
+            "Find out why hook does not take its events", NULL);
+        expect(MARKS(", 'waits_for': [{'sink': 'hooks', 'endpoint': 'acme', 'events': 1,"
+                     " 'is_there': true, 'since': '2026-11-21T08:00:00.000Z'}]"),
+            "marks_wait:hooks/acme", "resume or remove it", "endpoint show acme", NULL);
+        expect(MARKS(", 'waits_for': [{'sink': 'none', 'endpoint': null, 'events': 1,"
+                     " 'is_there': false, 'since': '2026-11-21T08:10:00.000Z'}]"),
+            "marks_wait:none", "An attachment names none in done_after", NULL);
+}
+
+Test(attention, says_why_rows_are_not_marked)
+{
+        expect_lines("{'marks': null}", 0);
+        expect_lines(MARKS(""), 0);
+        expect(MARKS(", 'failing': [{'attachment': 'orders', 'table': 'shop.orders', 'rows': 3,"
+                     " 'since': '2026-11-21T08:00:00.000Z', 'error': 'violates check'}]"),
+            "warning marks_fail:orders 600: Rows of shop.orders cannot be marked", "violates check",
+            "3 rows wait.", "Deliveries go on", NULL);
+        expect(MARKS(", 'dead': 3"), "warning marks_dead", "3 marks were given up",
+            "dead redrive --sink courier.marks", NULL);
+        expect(MARKS(", 'is_behind_lanes': true, 'unread_age': 61"), "warning marks_idle 61",
+            "No relay marks", NULL);
+        expect_lines(MARKS(", 'is_behind_lanes': true, 'unread_age': 59"), 0);
+}
