@@ -317,7 +317,8 @@ COMMENT ON FUNCTION courier.capture_statements(courier.attachment) IS 'All state
 --
 -- Expressions are SQL over the rows old and new, and op ('insert', 'update' or 'delete'): new.total > 100. old is
 -- NULL in an INSERT, new in a DELETE. They run with the rights of the table's owner. In them, {{table}},
--- {{schema}} and {{op}} are texts, {{old}} and {{new}} the named columns of the rows as JSON.
+-- {{schema}} and {{op}} are texts (write {{op}} if the table has a column op), {{old}} and {{new}} the named columns
+-- of the rows as JSON.
 --
 --   relation     an ordinary or a partitioned table; the caller may act as its owner, and that owner is a member
 --                of courier_attacher

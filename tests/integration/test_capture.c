@@ -257,6 +257,57 @@ Test(capture, orders_by_the_primary_key_a_column_or_an_expression)
         test_database_drop(&fixture);
 }
 
+/* Columns with the names that the generated functions use. */
+Test(capture, takes_columns_of_any_name)
+{
+        struct test_database fixture = begin_with(
+            "CREATE TABLE \"old\" (\"old\" int PRIMARY KEY, \"new\" text, op text, event int, this "
+            "int,"
+            " tap int, n int, body text, key text, sent int, bigints int);"
+            "SELECT courier.capture('\"old\"', '{*}', name => 'a', payload => 'both');"
+            "SELECT courier.capture('\"old\"', '{old,new,op}', name => 'b', payload => 'diff',"
+            " only_if => '{{op}} <> ''delete''', bigint_as => 'text',"
+            " headers => 'json_build_object(''k'', new.key)');"
+            "SELECT courier.capture('\"old\"', '{old,new,op}', name => 'c', level => 'row',"
+            " topic => '''c.'' || {{op}}')");
+        PGconn *admin = fixture.admin;
+
+        expect_after(admin,
+            "INSERT INTO \"old\" (\"old\", \"new\", op) VALUES (1, 'x', 'o');"
+            "UPDATE \"old\" SET \"new\" = 'y', op = 'p'; DELETE FROM \"old\"",
+            PAYLOADS " WHERE source = 2",
+            "{\"old\" : null, \"new\" : {\"old\":1,\"new\":\"x\",\"op\":\"o\"}}"
+            " {\"old\" : {\"old\":1,\"new\":\"x\",\"op\":\"o\"},"
+            " \"new\" : {\"old\":1,\"new\":\"y\",\"op\":\"p\"}}");
+        expect_value(admin, PAYLOADS " WHERE source = 3",
+            "{\"old\":1,\"new\":\"x\",\"op\":\"o\"} {\"old\":1,\"new\":\"y\",\"op\":\"p\"}"
+            " {\"old\":1,\"new\":\"y\",\"op\":\"p\"}");
+        expect_value(admin,
+            "SELECT payload->'old' FROM courier.outbox WHERE source = 1 AND type = 'update'",
+            "{\"old\":1,\"new\":\"x\",\"op\":\"o\",\"event\":null,\"this\":null,\"tap\":null,"
+            "\"n\":null,\"body\":null,\"key\":null,\"sent\":null,\"bigints\":null}");
+        expect_error(admin,
+            "SELECT courier.capture('\"old\"', '{*}', only_if => 'op = ''insert''')", "42702",
+            "\"op\" is ambiguous");
+        test_database_drop(&fixture);
+}
+
+Test(capture, sees_what_foreign_keys_change)
+{
+        struct test_database fixture =
+            begin_with("CREATE TABLE customers (id int PRIMARY KEY);"
+                       "CREATE TABLE orders (id int PRIMARY KEY,"
+                       " customer int REFERENCES customers ON DELETE CASCADE ON UPDATE CASCADE);"
+                       "SELECT courier.capture('orders', '{*}')");
+
+        expect_after(fixture.admin,
+            "INSERT INTO customers VALUES (1); INSERT INTO orders VALUES (10, 1), (11, 1);"
+            "UPDATE customers SET id = 2; DELETE FROM customers",
+            "SELECT string_agg(type || key, ' ' ORDER BY id) FROM courier.outbox",
+            "insert10 insert11 update10 update11 delete10 delete11");
+        test_database_drop(&fixture);
+}
+
 /* ---- which changes are events --------------------------------------------------------------- */
 
 Test(capture, passes_over_updates_that_change_nothing)
