@@ -25,7 +25,7 @@ void taps_begin(struct taps *taps, const char *dsn)
             "SELECT courier.attach('shop.outbox', topic => 'topic', key => 'key',"
             " payload => 'payload', deliver_at => 'deliver_at', only_if => 'processed_at IS NULL',"
             " done_set => 'processed_at = now()', dead_set => 'is_dead = true');"
-            "SELECT courier.capture('shop.fact', columns => '{payload}', topic => 'new.topic',"
+            "SELECT courier.capture('shop.fact', columns => '{payload}', topic => '(new.topic)',"
             " key => 'new.key', payload => 'new.payload', ops => '{insert}');"
             "RESET ROLE");
         PQfinish(admin);

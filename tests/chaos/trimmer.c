@@ -32,7 +32,7 @@ static const char begin_sql[] =
 static const char are_all_there_sql[] =
     "SELECT count(*) = 5 AND NOT EXISTS (SELECT FROM courier.endpoint AS e"
     "  WHERE NOT EXISTS (SELECT FROM courier.cursor AS c WHERE c.sink = e.sink AND c.lane = e.id))"
-    " FROM courier.cursor WHERE lane = 0 AND NOT is_owner_lane";
+    " FROM courier.cursor WHERE lane = 0 AND NOT is_owner_lane AND sink <> 'courier.marks'";
 
 static const char maintain_sql[] = "SELECT count(*) FILTER (WHERE action IN ('dropped', 'emptied'))"
                                    " FROM courier.maintain('0')";
