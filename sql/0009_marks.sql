@@ -310,7 +310,7 @@ RETURNS SETOF courier.mark_event
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-  RETURN QUERY SELECT id, txid, source, source_key, event_id, topic, type, created_at, 0, NULL::text, now(), true
+  RETURN QUERY SELECT id, txid, source, source_key, event_id, topic::text, type::text, created_at, 0, NULL::text, now(), true
     FROM (
       (
         SELECT id, txid, source, source_key, event_id, topic, type, created_at
