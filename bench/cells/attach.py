@@ -1,9 +1,13 @@
 """What a tap costs the application that writes its table, and how fast marks are written.
 
-Writers: the same table without a tap, attached and captured, and the outbox itself, in turns over one
-connection each. Shown is the CPU time of the backend for each row: the machine's other work does not
-count in it. A tap's price is the difference of neighbouring batches. The outbox is compared with that of
-a database without taps (migrations 1 to 6), whose table lacks the two columns that name the source.
+Statements: single-row INSERTs into the same table without a tap, attached and captured, and into the
+outbox itself, in turns, each in a transaction of its own. Shown is what a statement takes inside the
+server, as the median of all of a turn.
+
+Writers: the same in batches, over one connection each. Shown is the CPU time of the backend for each row,
+with all that a client's statement and its commit cost: the machine's other work does not count in it. A
+tap's price is the difference of neighbouring batches. The outbox is compared with that of a database
+without taps (migrations 1 to 6), whose table lacks the two columns that name the source.
 
 Marks: a backlog of delivered events whose rows are not marked, and a relay that begins to mark; then
 deliveries at 1,000 events a second, with marks and without, in turns.
@@ -22,7 +26,8 @@ LONE, BULK = "one INSERT per transaction", "10,000 rows per INSERT"
 ROWS = {LONE: 250, BULK: 10_000}    # of a batch: the machine's pace changes within seconds
 BATCHES = {LONE: 40, BULK: 10}      # of a turn, for each table
 PLAIN, ATTACHED, CAPTURED, NATIVE, FORMER = "plain", "attached", "captured", "outbox", "outbox without taps"
-OF_LONE, OF_BULK, OF_NATIVE = "<= 35", "<= 6", "<= 1.02"
+OF_STATEMENT, OF_BULK, OF_NATIVE = "<= 35", "<= 6", "<= 1.02"
+STATEMENTS = 3000  # of a turn, for each table
 MARKED_ROWS = 200_000
 PACE, PACE_S, PACE_CONNECTIONS = 1000, 4, 2
 STREAM = "events:pace"
@@ -41,6 +46,34 @@ INTO_OUTBOX = """INSERT INTO courier.outbox (topic, key, type, payload)
 PACED_INSERT = f"""INSERT INTO public.{ATTACHED} (aggregate_type, aggregate_id, event_type, payload, dedup_key)
     VALUES ('order', 'customer-' || $1::bigint % 1000, 'order', $2::json::jsonb, gen_random_uuid()::text)"""
 PAYLOAD = '{"note": "' + "x" * (PAYLOAD_BYTES - 12) + '"}'
+
+
+# One statement of each kind in turns; what each took goes to a table.
+LOOP = """
+    CREATE TABLE public.took (name text, us double precision);
+    CREATE PROCEDURE public.insert_in_turns(n integer, body jsonb) LANGUAGE plpgsql AS $loop$
+    DECLARE
+      began timestamptz;
+      one   text;
+    BEGIN
+      FOR i IN 1 .. n LOOP
+        FOREACH one IN ARRAY '{plain,attached,captured,outbox}'::text[] LOOP
+          began := clock_timestamp();
+          CASE one
+            WHEN 'plain' THEN %s
+            WHEN 'attached' THEN %s
+            WHEN 'captured' THEN %s
+            ELSE INSERT INTO courier.outbox (topic, key, type, payload)
+                 VALUES ('orders.created', 'customer-17', 'orders.created', body::json);
+          END CASE;
+          INSERT INTO public.took VALUES (one, extract(epoch FROM clock_timestamp() - began) * 1000000);
+          COMMIT;
+        END LOOP;
+      END LOOP;
+    END
+    $loop$"""
+LOOP_INSERT = """INSERT INTO public.%s (aggregate_type, aggregate_id, event_type, payload, dedup_key)
+                 VALUES ('order', 'customer-17', 'orders.created', body, gen_random_uuid()::text);"""
 
 
 class Writer:
@@ -95,6 +128,24 @@ def drop_tables(rig):
     rig.sql(f"DROP TABLE public.{PLAIN}, public.{ATTACHED}, public.{CAPTURED}")
 
 
+def run_statements(rig):
+    rig.sql(LOOP % tuple(LOOP_INSERT % name for name in (PLAIN, ATTACHED, CAPTURED)))
+    taken = {name: [] for name in (PLAIN, ATTACHED, CAPTURED, NATIVE)}
+    for turn in range(1, rig.repeat + 1):
+        progress(f"turn {turn} of {rig.repeat}: statements")
+        rig.sql(f"TRUNCATE courier.outbox, public.{PLAIN}, public.{ATTACHED}, public.{CAPTURED}, public.took")
+        rig.sql("SET synchronous_commit = off")
+        rig.sql(f"CALL public.insert_in_turns({STATEMENTS}, '{PAYLOAD}')")
+        rig.sql("RESET synchronous_commit")
+        for name, us in rig.sql("SELECT name, percentile_cont(0.5) WITHIN GROUP (ORDER BY us) FROM public.took GROUP BY name"):
+            taken[name].append(us)
+    rig.sql("DROP PROCEDURE public.insert_in_turns(integer, jsonb)")
+    rig.sql("DROP TABLE public.took")
+    return [figure(f"one row per INSERT, {name}: the statement", "us", times) for name, times in taken.items()] + [
+        figure(f"one row per INSERT: a tap adds, {name}", "us", [a - b for a, b in zip(taken[name], taken[PLAIN])], OF_STATEMENT)
+        for name in (ATTACHED, CAPTURED)]
+
+
 def measure_writers(writers, how):
     spent = {name: [] for name in writers}
     for batch in range(BATCHES[how]):
@@ -109,7 +160,6 @@ def measure_writers(writers, how):
 
 def run_writers(rig):
     former = rig.new_database("attach_former", before=7)
-    make_tables(rig)
     results = {how: [] for how in ROWS}
     for turn in range(1, rig.repeat + 1):
         for how, turns in results.items():
@@ -126,7 +176,7 @@ def run_writers(rig):
                 writer.connection.close()
     lines = []
     for how, turns in results.items():
-        target = OF_LONE if how == LONE else OF_BULK
+        target = OF_BULK if how == BULK else None
         lines += [figure(f"{how}, {name}: CPU of the backend", "us each", [turn["cpu"][name] for turn in turns])
                   for name in (PLAIN, ATTACHED, CAPTURED, NATIVE)]
         lines += [figure(f"{how}: a tap adds, {name}", "us each", [turn["tax"][name] for turn in turns], target)
@@ -226,7 +276,8 @@ def run_marks(rig):
 
 
 def run(rig):
-    lines = run_writers(rig) + run_memory(rig)
+    make_tables(rig)
+    lines = run_statements(rig) + run_writers(rig) + run_memory(rig)
     drop_tables(rig)
     lines += run_marks(rig)
     rig.sql(f"SELECT courier.detach('{ATTACHED}')")
