@@ -71,11 +71,14 @@ COMMENT ON COLUMN courier.attachment.body_hash
   IS 'Of the definitions of its functions and triggers; another one: they were edited';
 COMMENT ON COLUMN courier.attachment.has_marks IS 'The relay marks or deletes its rows';
 
--- A role that attaches sees all taps, and makes, changes and removes those of tables whose owner it is.
+-- A role that attaches sees all taps, and makes, changes and removes those of tables whose owner it is. If both the
+-- table and the role that made the tap are gone, the owner of the schema does.
 CREATE FUNCTION courier.owns_tap(relation oid, created_by name) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(pg_has_role(current_user, coalesce((SELECT relowner FROM pg_class WHERE oid = relation),
-                                                     to_regrole(quote_ident(created_by))), 'MEMBER'), false)
+                                                     to_regrole(quote_ident(created_by)),
+                                                     (SELECT nspowner FROM pg_namespace WHERE nspname = 'courier')),
+                              'MEMBER'), false)
 $$;
 COMMENT ON FUNCTION courier.owns_tap(oid, name) IS 'Whether the current role may act as the owner of a tap''s table';
 
@@ -336,20 +339,37 @@ END
 $$;
 COMMENT ON FUNCTION courier.tap_owner(regclass, text) IS 'The owner of a table; an error if it cannot be attached or captured';
 
--- Becomes another role until the transaction or the caller's subtransaction ends, or until it is called with
--- what it returned.
-CREATE FUNCTION courier.become(role name) RETURNS name
+-- Calls a function with the rights of another role, the owner of a table, and no way back: SET ROLE would let
+-- expressions of that role's RESET it, and have the rights of a superuser who calls. Only a function with
+-- SECURITY DEFINER keeps them from it. It is there for this one call.
+CREATE FUNCTION courier.tap_as(owner name, call text) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  former name := current_setting('role');
+  made   text := 'call_' || replace(gen_random_uuid()::text, '-', '');
+  answer text;
 BEGIN
-  IF role <> former AND NOT (former = 'none' AND role = current_user) THEN
-    PERFORM set_config('role', role, true);
+  EXECUTE format('CREATE FUNCTION courier_tap.%I() RETURNS text LANGUAGE plpgsql SECURITY DEFINER'
+                 ' SET search_path = pg_catalog, pg_temp AS %L', made,
+                 format(E'DECLARE\n  answer text;\nBEGIN\n  answer := (%s)::text;\n'
+                        '  DROP FUNCTION courier_tap.%I();\n  RETURN answer;\nEND', call, made));
+  EXECUTE format('ALTER FUNCTION courier_tap.%I() OWNER TO %I', made, owner);
+  EXECUTE format('SELECT courier_tap.%I()', made) INTO answer;
+  IF current_setting('search_path') <> 'pg_catalog, pg_temp' THEN
+    RAISE EXCEPTION 'an expression or a function of % sets search_path for the session', owner
+      USING ERRCODE = 'insufficient_privilege';
   END IF;
-  RETURN former;
+  RETURN answer;
 END
 $$;
-COMMENT ON FUNCTION courier.become(name) IS 'Takes another role, and returns the former one';
+COMMENT ON FUNCTION courier.tap_as(name, text) IS 'Calls a function with the rights of the owner of a table';
+
+-- A call of a function, as text.
+CREATE FUNCTION courier.tap_call(function text, VARIADIC arguments text[]) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT format('courier.%I(%s)', function, string_agg(quote_nullable(v), ', ' ORDER BY n))
+  FROM unnest(arguments) WITH ORDINALITY AS list (v, n)
+$$;
+COMMENT ON FUNCTION courier.tap_call(text, text[]) IS 'A call of a function of schema courier, as an expression';
 
 -- A free name for a tap: that of the table in small letters, or with its schema if that is taken.
 CREATE FUNCTION courier.tap_name(relation regclass, given text) RETURNS text
@@ -896,7 +916,14 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   statements text[];
   statement  text;
+  foreign_   text;
 BEGIN
+  SELECT string_agg(format('%s (of %s)', made, pg_get_userbyid(proowner)), ', ') INTO foreign_
+  FROM courier.tap_functions(a) AS made JOIN pg_proc ON oid = made WHERE pg_get_userbyid(proowner) <> current_user;
+  IF foreign_ IS NOT NULL THEN -- CREATE OR REPLACE would leave them to that role, which could replace them again
+    RAISE EXCEPTION 'tap %: another role has made functions of its names: %', a.name, foreign_
+      USING ERRCODE = 'duplicate_function', HINT = 'Give the tap another name, or drop them';
+  END IF;
   EXECUTE format('SELECT courier.%I($1)', a.kind || '_statements') INTO statements USING a;
   FOREACH statement IN ARRAY statements LOOP
     EXECUTE statement;
@@ -1096,11 +1123,15 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
   what   text := 'attach ' || coalesce(relation::text, 'NULL');
+  owner  name := courier.tap_owner(relation, what);
   a      courier.attachment;
-  former name;
   n      bigint;
 BEGIN
-  IF existing IS NULL OR existing NOT IN ('skip', 'publish') THEN
+  IF owner <> current_user THEN
+    RETURN courier.tap_as(owner, courier.tap_call('attach', relation::oid::text, layout, name, topic, key, type, payload, data,
+      headers, event_id, deliver_at, only_if, each, ops::text, done, done_set, dead_set, done_when, done_after::text,
+      existing, lock_timeout::text));
+  ELSIF existing IS NULL OR existing NOT IN ('skip', 'publish') THEN
     RAISE EXCEPTION '%: existing is %, neither skip nor publish', what, quote_nullable(existing) USING ERRCODE = 'invalid_parameter_value';
   ELSIF existing = 'publish' AND current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION '%: existing rows can only be published in isolation level read committed', what
@@ -1108,7 +1139,6 @@ BEGIN
   END IF;
   a := courier.attach_plan(relation, layout, name, topic, key, type, payload, data, headers, event_id, deliver_at,
                            only_if, each, ops, done, done_set, dead_set, done_when, done_after);
-  former := courier.become(courier.tap_owner(relation, what));
   PERFORM courier.tap_lock(relation, 'SHARE ROW EXCLUSIVE', lock_timeout, what);
   INSERT INTO courier.attachment AS made (name, kind, relation, relation_name, layout, expressions, ops, level, done,
                                           done_when, done_after, key_columns, body_hash)
@@ -1123,7 +1153,6 @@ BEGIN
     n := courier.attach_existing(a);
     RAISE NOTICE '%: % rows that were there already are published', what, n;
   END IF;
-  PERFORM courier.become(former);
   RETURN a.name;
 END
 $$;
@@ -1145,12 +1174,16 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   what    text := 'attach ' || coalesce(relation::text, 'NULL');
   owner   name := courier.tap_owner(relation, what);
-  former  name;
   a       courier.attachment;
   class   pg_class;
   marked  text;
   unknown text;
 BEGIN
+  IF owner <> current_user THEN
+    RETURN courier.tap_as(owner, courier.tap_call('attach_plan', relation::oid::text, layout, name, topic, key, type, payload,
+      data, headers, event_id, deliver_at, only_if, each, ops::text, done, done_set, dead_set, done_when,
+      done_after::text))::courier.attachment;
+  END IF;
   SELECT * INTO class FROM pg_class AS c WHERE c.oid = relation;
   IF EXISTS (SELECT FROM courier.attachment AS other WHERE other.relation = attach_plan.relation AND other.kind = 'attach') THEN
     RAISE EXCEPTION '%: it is attached already, as %', what,
@@ -1165,7 +1198,6 @@ BEGIN
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
 
-  former := courier.become(owner);
   IF layout IS NULL AND (topic IS NULL OR num_nonnulls(payload, data) = 0) THEN
     layout := courier.detect_layout(relation);
   END IF;
@@ -1235,7 +1267,6 @@ BEGIN
   END IF;
 
   PERFORM courier.attach_query(a, format('(SELECT * FROM %s LIMIT 0)', relation), NULL);
-  PERFORM courier.become(former);
   RETURN a;
 END
 $$;
@@ -1254,7 +1285,8 @@ BEGIN
             DETAIL = coalesce('There are: ' || (SELECT string_agg(t.name, ', ' ORDER BY t.name) FROM courier.attachment AS t),
                               'There is none.');
   END IF;
-  owner := coalesce((SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = a.relation), a.created_by);
+  owner := coalesce((SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = a.relation),
+                    (SELECT rolname FROM pg_roles WHERE rolname = a.created_by), current_user);
   IF NOT courier.owns_tap(a.relation, a.created_by) THEN
     RAISE EXCEPTION 'tap %: % belongs to %, and % is not a member of that role', name, a.relation_name, owner, current_user
       USING ERRCODE = 'insufficient_privilege', HINT = format('Connect as %s or as a superuser', owner);
@@ -1270,10 +1302,14 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   found    record := courier.tap_find(name);
   a        courier.attachment := found.a;
-  former   name := courier.become(found.owner);
   trigger  name;
   function regprocedure;
 BEGIN
+  -- No expression is compiled, so a role that has the owner's rights needs none of tap_as().
+  IF NOT pg_has_role(current_user, found.owner, 'USAGE') THEN
+    PERFORM courier.tap_as(found.owner, courier.tap_call('detach', name, lock_timeout::text));
+    RETURN;
+  END IF;
   IF EXISTS (SELECT FROM pg_class WHERE oid = a.relation) THEN
     PERFORM courier.tap_lock(a.relation, 'ACCESS EXCLUSIVE', lock_timeout, 'detach ' || name);
     FOR trigger IN SELECT tgname FROM pg_trigger
@@ -1285,7 +1321,6 @@ BEGIN
     EXECUTE format('DROP FUNCTION %s', function);
   END LOOP;
   DELETE FROM courier.attachment AS t WHERE t.id = a.id;
-  PERFORM courier.become(former);
 END
 $$;
 COMMENT ON FUNCTION courier.detach(text, interval) IS 'Removes a tap and leaves its table as it was before';
@@ -1294,13 +1329,30 @@ COMMENT ON FUNCTION courier.detach(text, interval) IS 'Removes a tap and leaves 
 CREATE FUNCTION courier.recompile(name text, lock_timeout interval DEFAULT '2 s') RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  found  record := courier.tap_find(name);
-  a      courier.attachment := found.a;
-  former name := courier.become(found.owner);
+  found    record := courier.tap_find(name);
+  a        courier.attachment := found.a;
+  trigger  name;
+  function regprocedure;
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_class WHERE oid = a.relation) THEN
     RAISE EXCEPTION 'tap %: its table % is gone', name, a.relation_name
       USING ERRCODE = 'undefined_table', HINT = format('SELECT courier.detach(%L)', name);
+  END IF;
+  -- The table has got another owner: CREATE OR REPLACE would leave a function to the former one.
+  IF EXISTS (SELECT FROM courier.tap_functions(a) AS made JOIN pg_proc ON oid = made
+             WHERE pg_get_userbyid(proowner) <> found.owner) THEN
+    PERFORM courier.tap_lock(a.relation, 'ACCESS EXCLUSIVE', lock_timeout, 'recompile ' || name);
+    FOR trigger IN SELECT tgname FROM pg_trigger
+                   WHERE tgrelid = a.relation AND tgfoid IN (SELECT * FROM courier.tap_functions(a)) LOOP
+      EXECUTE format('DROP TRIGGER %I ON %s', trigger, a.relation);
+    END LOOP;
+    FOR function IN SELECT * FROM courier.tap_functions(a) LOOP
+      EXECUTE format('DROP FUNCTION %s', function);
+    END LOOP;
+  END IF;
+  IF found.owner <> current_user THEN
+    PERFORM courier.tap_as(found.owner, courier.tap_call('recompile', name, lock_timeout::text));
+    RETURN;
   END IF;
   PERFORM courier.tap_lock(a.relation, 'SHARE ROW EXCLUSIVE', lock_timeout, 'recompile ' || name);
   a.level := (SELECT CASE WHEN relkind = 'p' OR relispartition THEN 'row' ELSE a.level END
@@ -1309,7 +1361,6 @@ BEGIN
   UPDATE courier.attachment AS t SET level = a.level, key_columns = a.key_columns, relation_name = a.relation::text
     WHERE t.id = a.id;
   PERFORM courier.tap_make(a);
-  PERFORM courier.become(former);
 END
 $$;
 COMMENT ON FUNCTION courier.recompile(text, interval) IS 'Makes the functions and triggers of a tap anew';
@@ -1335,9 +1386,13 @@ BEGIN
         remedy := format('SELECT courier.recompile(%L)', a.name);
         detail := format('courier_tap.%I does not belong to the owner of %s', a.name || '_check', a.relation);
       ELSE
+        -- Rolled back, so that no setting stays which the function made for the session.
         BEGIN
           EXECUTE format('SELECT courier_tap.%I()', a.name || '_check');
+          RAISE EXCEPTION USING ERRCODE = 'CR000';
         EXCEPTION
+          WHEN SQLSTATE 'CR000' THEN
+            NULL;
           WHEN others THEN
             state := 'does_not_compile';
             detail := format('writes to %s fail: %s', a.relation, sqlerrm);
@@ -1382,7 +1437,7 @@ BEGIN
   FOR made IN
     SELECT oid FROM pg_catalog.pg_proc
     WHERE pronamespace = 'courier'::regnamespace
-      AND proname ~ '^(tap_|attach|fit_|cut_|wrap_|try_|detach$|recompile$|detect_layout$|check_attachments$|set_list$|unmarked_condition$|owns_tap$|become$|named_uuid$)'
+      AND proname ~ '^(tap_|attach|fit_|cut_|wrap_|try_|detach$|recompile$|detect_layout$|check_attachments$|set_list$|unmarked_condition$|owns_tap$|named_uuid$)'
   LOOP
     EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', made);
     EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO courier_attacher', made);
@@ -1524,7 +1579,6 @@ COMMENT ON FUNCTION courier.tap_guard(text[]) IS 'After ALTER TABLE: the taps wi
 CREATE FUNCTION courier.ddl_guard() RETURNS event_trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  former name := current_setting('role');
   tapped record;
 BEGIN
   FOR tapped IN
@@ -1537,11 +1591,11 @@ BEGIN
     WHERE nspname = 'courier_tap' AND tgparentid = 0 AND tgenabled <> 'D'
     GROUP BY relation, relowner
   LOOP
-    IF tapped.owner <> current_user THEN
-      PERFORM set_config('role', tapped.owner, true);
+    IF tapped.owner = current_user THEN
+      PERFORM courier.tap_guard(tapped.triggers);
+    ELSE
+      PERFORM courier.tap_as(tapped.owner, courier.tap_call('tap_guard', tapped.triggers::text));
     END IF;
-    PERFORM courier.tap_guard(tapped.triggers);
-    PERFORM set_config('role', former, true);
   END LOOP;
 END
 $$;
