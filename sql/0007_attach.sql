@@ -133,7 +133,7 @@ VALUES
    '''outbox.event.'' || aggregatetype', 'aggregateid', 'type', 'payload', NULL, NULL, 'id', NULL, NULL,
    'keep', NULL, NULL, 'Debezium''s outbox event router, with topics as its default route names them'),
   ('eventuate-tram', '{id,destination,headers,payload,published}',
-   'destination', 'courier.try_json(headers) ->> ''PARTITION_ID''', NULL, 'payload', NULL, 'headers', 'id', NULL,
+   'destination', 'courier.fit_headers(headers) ->> ''PARTITION_ID''', NULL, 'payload', NULL, 'headers', 'id', NULL,
    'published = 0', 'mark', 'published = 1', NULL, 'Eventuate Tram, in place of its CDC service'),
   ('pg-transactional-outbox',
    '{id,aggregate_type,aggregate_id,message_type,segment,concurrency,payload,metadata,locked_until,processed_at,abandoned_at}',
@@ -247,7 +247,7 @@ $$;
 COMMENT ON FUNCTION courier.fit_headers(jsonb) IS 'Headers that courier.outbox takes: an object that is not too large';
 
 CREATE FUNCTION courier.fit_headers(value text) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN courier.fit_headers(nullif(value, '')::jsonb);
 EXCEPTION
@@ -256,6 +256,19 @@ EXCEPTION
 END
 $$;
 COMMENT ON FUNCTION courier.fit_headers(text) IS 'The same of a text, which need not be JSON';
+
+-- Dates and times without a zone reach beyond those with one: what does is infinity then.
+CREATE FUNCTION courier.fit_time(value timestamp) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN value < '294276-12-30' THEN value::timestamptz WHEN value IS NOT NULL THEN 'infinity' END
+$$;
+COMMENT ON FUNCTION courier.fit_time(timestamp) IS 'The time with a zone';
+
+CREATE FUNCTION courier.fit_time(value date) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN value < '294276-12-30' THEN value::timestamptz WHEN value IS NOT NULL THEN 'infinity' END
+$$;
+COMMENT ON FUNCTION courier.fit_time(date) IS 'The beginning of the day';
 
 -- An identity for an event of a row without a uuid: always the same for the same row of the same tap. A UUID
 -- of version 8 (RFC 9562).
@@ -269,9 +282,9 @@ $$;
 COMMENT ON FUNCTION courier.fit_event_id(text, text)
   IS 'The uuid that a text is, or one made of the text and the tap''s name; NULL: it is empty';
 
--- For expressions: what is malformed must not make the INSERT fail.
+-- For expressions: what is malformed must not make the INSERT fail. A block with EXCEPTION cannot run in parallel.
 CREATE FUNCTION courier.try_json(value text) RETURNS json
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN value::json;
 EXCEPTION
@@ -282,7 +295,7 @@ $$;
 COMMENT ON FUNCTION courier.try_json(text) IS 'The text as JSON; NULL: it is none';
 
 CREATE FUNCTION courier.try_base64(value text) RETURNS bytea
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN decode(value, 'base64');
 EXCEPTION
@@ -502,23 +515,25 @@ DECLARE
   body     text := CASE WHEN e ? 'data' THEN 'data' ELSE 'payload' END;
   type     regtype;
   field    text;
+  -- That of courier.outbox: another one may have no regular expressions, or other control characters.
+  plain    CONSTANT text := ' COLLATE "default"';
 BEGIN
   fit := jsonb_build_object('topic', format('courier.fit_topic(event.topic, %L)', a.name));
   list := '{topic}';
-  mapped := ARRAY[format('(%s)::text AS topic', e ->> 'topic')];
+  mapped := ARRAY[format('(%s)::text' || plain || ' AS topic', e ->> 'topic')];
   parsed := '';
   PERFORM courier.tap_type(what, 'topic', e ->> 'topic', scanned);
   FOREACH field IN ARRAY ARRAY['key', 'type'] LOOP
     CONTINUE WHEN NOT e ? field;
     PERFORM courier.tap_type(what, field, e ->> field, scanned);
-    mapped := mapped || format('(%s)::text AS %I', e ->> field, field);
+    mapped := mapped || format('(%s)::text' || plain || ' AS %I', e ->> field, field);
     fit := fit || jsonb_build_object(field, format('courier.fit_%s(event.%I)', field, field));
     list := list || field;
   END LOOP;
 
   IF e ? 'event_id' THEN
     type := courier.tap_type(what, 'event_id', e ->> 'event_id', scanned);
-    mapped := mapped || format(CASE type WHEN 'uuid'::regtype THEN '(%s) AS event_id' ELSE '(%s)::text AS event_id' END,
+    mapped := mapped || format(CASE type WHEN 'uuid'::regtype THEN '(%s) AS event_id' ELSE '(%s)::text' || plain || ' AS event_id' END,
                                e ->> 'event_id');
     fit := fit || jsonb_build_object('event_id', CASE type
       WHEN 'uuid'::regtype THEN 'coalesce(event.event_id, gen_random_uuid())'
@@ -539,7 +554,7 @@ BEGIN
     fit := fit || '{"payload": "CASE WHEN event.body IS NULL THEN ''null''::json END", "data": "event.body"}';
   ELSIF type IN ('text'::regtype, 'varchar'::regtype, 'bpchar'::regtype, 'unknown'::regtype) THEN
     -- A text need not be JSON; then its bytes are the body.
-    mapped := mapped || format('(%s)::text AS body', e ->> body);
+    mapped := mapped || format('(%s)::text' || plain || ' AS body', e ->> body);
     parsed := E'\n  CROSS JOIN LATERAL (SELECT courier.try_json(event.body) AS payload OFFSET 0) AS parsed';
     fit := fit || jsonb_build_object(
       'payload', 'CASE WHEN event.body IS NULL THEN ''null''::json ELSE parsed.payload END',
@@ -559,7 +574,7 @@ BEGIN
     IF type = 'jsonb'::regtype THEN
       mapped := mapped || format('(%s) AS headers', e ->> 'headers');
     ELSIF type IN ('json'::regtype, 'text'::regtype, 'varchar'::regtype, 'bpchar'::regtype, 'unknown'::regtype) THEN
-      mapped := mapped || format('(%s)::text AS headers', e ->> 'headers');
+      mapped := mapped || format('(%s)::text' || plain || ' AS headers', e ->> 'headers');
     ELSE
       RAISE EXCEPTION '%: headers are of type %, which is no JSON', what, type
         USING ERRCODE = 'datatype_mismatch', HINT = 'Make an object of them: jsonb_build_object(''name'', value)';
@@ -572,7 +587,8 @@ BEGIN
     IF type NOT IN ('timestamptz'::regtype, 'timestamp'::regtype, 'date'::regtype) THEN
       RAISE EXCEPTION '%: deliver_at is of type %, which is no time', what, type USING ERRCODE = 'datatype_mismatch';
     END IF;
-    mapped := mapped || format('(%s)::timestamptz AS deliver_at', e ->> 'deliver_at');
+    mapped := mapped || format(CASE type WHEN 'timestamptz'::regtype THEN '(%s) AS deliver_at'
+                                         ELSE 'courier.fit_time((%s)::' || type || ') AS deliver_at' END, e ->> 'deliver_at');
     fit := fit || '{"deliver_at": "CASE WHEN event.deliver_at > statement_timestamp() THEN event.deliver_at END"}';
     list := list || 'deliver_at'::text;
   END IF;
@@ -647,11 +663,20 @@ $$;
 COMMENT ON FUNCTION courier.tap_key_columns(regclass) IS 'The columns that tell a row of a table from all others';
 
 -- What a mapping needs to look the same whatever the session's settings are. One that names columns only,
--- whose types have one text form, needs nothing: each setting costs a microsecond a statement.
+-- whose types have one text form, needs nothing: each setting costs a microsecond a statement. A time without a
+-- zone that says when to deliver, or that is the mark of 'taken', is one of the session's zone: that one stays then.
 CREATE FUNCTION courier.attach_settings(a courier.attachment) RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
   SELECT 'SET search_path = pg_catalog, pg_temp' || CASE WHEN a.kind = 'attach' AND bool_and(coalesce(is_plain, false)) THEN '' ELSE
-         ' SET timezone = ''UTC'' SET datestyle = ''ISO, YMD'' SET intervalstyle = ''iso_8601'''
+         CASE WHEN a.expressions ? 'deliver_at'
+                   AND courier.tap_type(a.kind || ' ' || a.relation::text, 'deliver_at', a.expressions ->> 'deliver_at',
+                         courier.attach_from(a, format('(SELECT * FROM %s LIMIT 0)', a.relation))) <> 'timestamptz'::regtype
+                   OR a.done_when = 'taken'
+                   AND EXISTS (SELECT FROM courier.set_list('done_set', a.expressions ->> 'done_set') AS mark
+                               JOIN pg_attribute ON attrelid = a.relation AND attname = mark.column_name
+                               WHERE is_time AND atttypid <> 'timestamptz'::regtype)
+              THEN '' ELSE ' SET timezone = ''UTC''' END ||
+         ' SET datestyle = ''ISO, YMD'' SET intervalstyle = ''iso_8601'''
          ' SET bytea_output = ''hex'' SET extra_float_digits = 1' END
   FROM (SELECT value FROM jsonb_each_text(a.expressions)
         WHERE key IN ('topic', 'key', 'type', 'payload', 'headers', 'event_id')
@@ -666,8 +691,9 @@ COMMENT ON FUNCTION courier.attach_settings(courier.attachment) IS 'The SET clau
 
 
 -- Which rows are published. With done_when 'taken' a trigger has set the mark before: a condition that names it
--- would always fail, and only a time that is older than the statement can be the application's own. While the
--- clock of the session's zone is set back, times without a zone cannot be compared; then the row is new.
+-- would always fail, and only a time that is older than the statement can be the application's own. It is compared
+-- as precisely as the column is. While the clock of the session's zone is set back, times without a zone cannot be
+-- compared; then the row is new. Without a time, the rows that have the mark are published.
 CREATE FUNCTION courier.attach_condition(a courier.attachment) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WITH marks AS (
@@ -676,11 +702,13 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   )
   SELECT nullif(concat_ws(E'\n      AND ',
     (SELECT '(' || (a.expressions ->> 'only_if') || ')'
-     WHERE NOT EXISTS (SELECT FROM marks WHERE a.expressions ->> 'only_if' ~ ('\m' || column_name || '\M'))),
+     WHERE NOT EXISTS (SELECT FROM marks WHERE strpos(lower(a.expressions ->> 'only_if'), lower(column_name)) > 0)),
     (SELECT string_agg(format('(new.%1$I >= statement_timestamp()::%2$s OR'
                               ' extract(timezone FROM statement_timestamp()) <> extract(timezone FROM clock_timestamp()))',
-                              column_name, format_type(atttypid, NULL)), E'\n      AND ')
-     FROM marks JOIN pg_attribute ON attrelid = a.relation AND attname = column_name WHERE is_time)), '')
+                              column_name, format_type(atttypid, atttypmod)), E'\n      AND ')
+     FROM marks JOIN pg_attribute ON attrelid = a.relation AND attname = column_name WHERE is_time),
+    (SELECT 'NOT (' || courier.unmarked_condition(a.expressions ->> 'done_set', 'new') || ')'
+     WHERE EXISTS (SELECT FROM marks) AND NOT EXISTS (SELECT FROM marks WHERE is_time))), '')
 $$;
 COMMENT ON FUNCTION courier.attach_condition(courier.attachment) IS 'Which rows of an attached table are published';
 
@@ -747,7 +775,7 @@ DECLARE
   matches   text := (SELECT string_agg(format('row.%I = %s::%s', attname,
                        CASE WHEN cardinality(a.key_columns) = 1 THEN 'asked.source_key'
                             ELSE format('(asked.source_key::json ->> %s)', n - 1) END,
-                       format_type(atttypid, NULL)), ' AND ' ORDER BY n)
+                       format_type(atttypid, atttypmod)), ' AND ' ORDER BY n) -- character without a length is one letter
                      FROM unnest(a.key_columns) WITH ORDINALITY AS key (name, n)
                      JOIN pg_attribute ON attrelid = a.relation AND attname = key.name);
   change    text;
@@ -803,6 +831,11 @@ BEGIN
   SELECT string_agg(format(E'  PERFORM row.%I, %s FROM %s AS row;\n', column_name, value, none), '') INTO marks
   FROM (SELECT * FROM courier.set_list('done_set', a.expressions ->> 'done_set')
         UNION ALL SELECT * FROM courier.set_list('dead_set', a.expressions ->> 'dead_set')) AS list;
+  marks := concat(marks, (
+    SELECT string_agg(format(E'  PERFORM FROM %s AS row WHERE %s;\n', none, unmarked), '')
+    FROM (SELECT courier.unmarked_condition(a.expressions ->> 'done_set', 'row')
+          UNION ALL SELECT courier.unmarked_condition(a.expressions ->> 'dead_set', 'row')) AS list (unmarked)
+    WHERE unmarked IS NOT NULL));
   RETURN courier.tap_function(a.name, 'check', '()', 'void', courier.attach_settings(a),
       format(E'#variable_conflict use_column\nBEGIN\n  PERFORM * FROM (%s) AS events;\n%sEND\n', feed.query, coalesce(marks, '')))
     || format('GRANT EXECUTE ON FUNCTION courier_tap.%I() TO courier_relay, courier_attacher', a.name || '_check');
@@ -1235,6 +1268,9 @@ BEGIN
   ELSIF done_when = 'taken' AND a.done <> 'mark' THEN
     RAISE EXCEPTION '%: done_when ''taken'' needs done ''mark'', and done is %', what, quote_literal(a.done)
       USING ERRCODE = 'invalid_parameter_value';
+  ELSIF done_when = 'taken' AND 'update' = ANY (ops) THEN
+    RAISE EXCEPTION '%: done_when ''taken'' marks rows that are inserted, and ops are {insert,update}', what
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Give ops => ''{insert}'', or done_when => ''delivered''';
   ELSIF a.has_marks AND cardinality(a.key_columns) = 0 THEN
     RAISE EXCEPTION '%: it has no primary key, so its rows cannot be marked or deleted', what
       USING ERRCODE = 'invalid_parameter_value', HINT = 'Add a primary key, or attach it with done => ''keep''';

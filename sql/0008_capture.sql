@@ -238,7 +238,7 @@ BEGIN
   END IF;
   IF NOT a.expressions ? 'type' THEN
     made.fit := made.fit || jsonb_build_object('type', e ->> 'type');
-    made.mapped := array_remove(made.mapped, format('(%s)::text AS type', e ->> 'type'));
+    made.mapped := array_remove(made.mapped, format('(%s)::text COLLATE "default" AS type', e ->> 'type'));
   END IF;
   made.fit := made.fit || jsonb_build_object('headers', CASE WHEN e ? 'headers'
     THEN format('courier.join_headers(tap.sent, %s)', made.fit ->> 'headers') ELSE 'tap.sent' END);

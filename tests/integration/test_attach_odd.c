@@ -1,5 +1,5 @@
-/* Taps and odd roles: whoever attaches gets no rights of others, and whoever else acts on a tap lends
- * it none. */
+/* Taps and odd roles, columns and settings: nobody gets rights of others, no INSERT fails and no event
+ * is lost. */
 #include "attach_rig.h"
 
 #include <criterion/criterion.h>
@@ -146,4 +146,126 @@ Test(attach_odd, a_tap_whose_table_and_owner_are_gone_is_detached)
         expect_error(rig.owner, "SELECT courier.detach('t')", "42501", "");
         database_exec(rig.database.admin, "SELECT courier.detach('t')");
         expect_value(rig.database.admin, "SELECT count(*) FROM courier.attachment", "0");
+}
+
+/* ---- columns -------------------------------------------------------------------------------- */
+
+Test(attach_odd, columns_have_collations_without_regular_expressions)
+{
+        database_exec(rig.owner,
+            "CREATE COLLATION shop.ci (provider = icu, locale = 'und-u-ks-level2', deterministic = "
+            "false);"
+            "CREATE TABLE shop.odd (id text COLLATE shop.ci PRIMARY KEY, topic text COLLATE "
+            "shop.ci,"
+            " key text COLLATE \"C\", payload text COLLATE shop.ci, headers text COLLATE shop.ci);"
+            "GRANT ALL ON shop.odd TO shop_app;"
+            "SELECT courier.attach('shop.odd', topic => 'topic', key => 'topic || key',"
+            " payload => 'payload', headers => 'headers');"
+            "SELECT courier.capture('shop.odd', '{*}', topic => '(new.topic)', type => 'new.topic',"
+            " name => 'odd_too', ops => '{insert}')");
+        database_exec(rig.app, "INSERT INTO shop.odd VALUES ('a', E't\\n', 'k', 'text', '{}')");
+        expect_value(
+            rig.database.admin, "SELECT string_agg(topic, ' ') FROM courier.outbox", "t_ t_");
+}
+
+Test(attach_odd, times_reach_beyond_those_with_a_zone)
+{
+        database_exec(rig.owner,
+            "CREATE TABLE shop.odd (id int PRIMARY KEY, topic text, payload jsonb, d date, t "
+            "timestamp); GRANT ALL ON shop.odd TO shop_app;"
+            "SELECT courier.attach('shop.odd', topic => 'topic', payload => 'payload',"
+            " deliver_at => 'd')");
+        database_exec(rig.app, "INSERT INTO shop.odd (id, d) VALUES (1, '5874897-12-31')");
+        database_exec(rig.owner,
+            "SELECT courier.detach('odd'); SELECT courier.attach('shop.odd', topic => 'topic',"
+            " payload => 'payload', deliver_at => 't')");
+        database_exec(rig.app, "SET timezone = 'America/New_York';"
+                               "INSERT INTO shop.odd (id, t) VALUES (2, '294276-12-31 23:59:59')");
+        expect_value(rig.database.admin,
+            "SELECT string_agg(deliver_at::text, ' ') FROM courier.outbox", "infinity infinity");
+}
+
+Test(attach_odd, a_time_without_a_zone_is_one_of_the_session)
+{
+        database_exec(rig.owner,
+            "CREATE TABLE shop.odd (id int PRIMARY KEY, topic text, payload jsonb, t timestamp);"
+            "GRANT ALL ON shop.odd TO shop_app;"
+            "SELECT courier.attach('shop.odd', topic => '''shop.'' || topic', payload => 'payload',"
+            " deliver_at => 't')");
+        database_exec(rig.app,
+            "SET timezone = 'Asia/Tokyo';"
+            "INSERT INTO shop.odd VALUES (1, 't', '1', localtimestamp + interval '1 hour');"
+            "SET timezone = 'America/New_York';"
+            "INSERT INTO shop.odd VALUES (2, 't', '1', localtimestamp + interval '1 hour')");
+        expect_value(rig.database.admin,
+            "SELECT count(*) FROM courier.outbox"
+            " WHERE deliver_at - created_at BETWEEN interval '50 min' AND interval '70 min'",
+            "2");
+}
+
+Test(attach_odd, texts_have_what_json_cannot_unescape)
+{
+        database_exec(rig.owner,
+            "CREATE TABLE shop.message (id text PRIMARY KEY, destination text, headers text,"
+            " payload text, published smallint DEFAULT 0); GRANT ALL ON shop.message TO shop_app;"
+            "SELECT courier.attach('shop.message', done => 'keep')");
+        database_exec(rig.app,
+            "INSERT INTO shop.message VALUES ('1', 'd', '{\"PARTITION_ID\": \"\\u0000\"}', '{}'),"
+            " ('2', 'd', '{\"PARTITION_ID\": \"k\"}', '{}')");
+        expect_value(rig.database.admin,
+            "SELECT string_agg(coalesce(key, 'none'), ' ' ORDER BY id) FROM courier.outbox",
+            "none k");
+}
+
+/* ---- marks ---------------------------------------------------------------------------------- */
+
+Test(attach_odd, what_is_taken_is_published_however_the_column_rounds)
+{
+        database_exec(rig.owner,
+            "ALTER TABLE shop.outbox ALTER processed_at TYPE timestamptz(0);"
+            "SELECT courier.attach('shop.outbox', topic => 'topic', payload => 'payload',"
+            " only_if => 'PROCESSED_AT IS NULL', done_set => 'processed_at = now()',"
+            " done_when => 'taken')");
+        for (int i = 0; i < 10; i++)
+                database_exec(rig.app, "INSERT INTO outbox (topic) VALUES ('t')");
+        expect_value(rig.database.admin, "SELECT count(*) FROM courier.outbox", "10");
+}
+
+Test(attach_odd, what_is_not_taken_is_not_published)
+{
+        database_exec(rig.owner,
+            "CREATE TABLE shop.odd (id int PRIMARY KEY, tenant int, sent boolean DEFAULT false);"
+            "GRANT ALL ON shop.odd TO shop_app;"
+            "SELECT courier.attach('shop.odd', topic => 'tenant', payload => 'id',"
+            " only_if => 'NOT sent AND tenant = 5', done_set => 'sent = true',"
+            " done_when => 'taken')");
+        database_exec(rig.app, "INSERT INTO shop.odd VALUES (1, 5), (2, 6)");
+        expect_value(rig.database.admin, "SELECT string_agg(topic, ' ') FROM courier.outbox", "5");
+        expect_error(rig.owner,
+            "SELECT courier.attach('shop.outbox', topic => 'topic', payload => 'payload', ops => "
+            "'{insert,update}', only_if => 'processed_at IS NULL', done_set => 'processed_at = "
+            "now()', done_when => 'taken')",
+            "22023", "marks rows that are inserted");
+}
+
+Test(attach_odd, a_key_has_a_length)
+{
+        database_exec(rig.owner,
+            "CREATE TABLE shop.odd (id char(10), part bit(4), payload jsonb, sent boolean DEFAULT "
+            "false, PRIMARY KEY (id, part));"
+            "INSERT INTO shop.odd VALUES ('abc', B'1010', '1');"
+            "SELECT courier.attach('shop.odd', topic => '''t''', payload => 'payload',"
+            " done_set => 'sent = true', existing => 'publish')");
+        database_exec(rig.database.admin,
+            "SELECT courier_tap.odd_mark(ARRAY[source_key], '{f}') FROM courier.outbox");
+        expect_value(rig.database.admin, "SELECT sent FROM shop.odd", "t");
+}
+
+Test(attach_odd, a_mark_that_cannot_be_compared_is_refused)
+{
+        database_exec(rig.owner, "ALTER TABLE shop.outbox ADD note json");
+        expect_error(rig.owner,
+            "SELECT courier.attach('shop.outbox', topic => 'topic', payload => 'payload',"
+            " done_set => 'note = ''{}''')",
+            "42883", "json");
 }
