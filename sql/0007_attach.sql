@@ -778,6 +778,8 @@ DECLARE
                        format_type(atttypid, atttypmod)), ' AND ' ORDER BY n) -- character without a length is one letter
                      FROM unnest(a.key_columns) WITH ORDINALITY AS key (name, n)
                      JOIN pg_attribute ON attrelid = a.relation AND attname = key.name);
+  -- Rows of a table that inherits from it are not its own, and may have the same keys.
+  target    text := (SELECT CASE relkind WHEN 'p' THEN '' ELSE 'ONLY ' END || a.relation::text FROM pg_class WHERE oid = a.relation);
   change    text;
   parts     text := '';
   is_dead   text;
@@ -790,8 +792,8 @@ BEGIN
     IF is_dead <> 'any' AND NOT is_delete THEN -- neither mark may follow the other
       unmarked := concat_ws(') AND (', unmarked, courier.unmarked_condition(a.expressions ->> 'dead_set', 'row'));
     END IF;
-    change := CASE WHEN is_delete THEN format('DELETE FROM %s AS row USING', a.relation)
-                   ELSE format('UPDATE %s AS row SET %s FROM', a.relation, set_list) END;
+    change := CASE WHEN is_delete THEN format('DELETE FROM %s AS row USING', target)
+                   ELSE format('UPDATE %s AS row SET %s FROM', target, set_list) END;
     parts := parts || format(CASE is_dead WHEN 'true' THEN E'\n  IF true = ANY (%7$I.are_dead) THEN' ELSE '' END || $body$
   tap.free := ARRAY(
     SELECT asked.source_key
@@ -808,7 +810,7 @@ BEGIN
       JOIN %1$s AS row ON %2$s
       WHERE %3$s%4$s AND asked.source_key <> ALL (tap.free));
   END IF;
-$body$ || CASE is_dead WHEN 'true' THEN E'  END IF;\n' ELSE '' END, a.relation, matches,
+$body$ || CASE is_dead WHEN 'true' THEN E'  END IF;\n' ELSE '' END, target, matches,
       CASE is_dead WHEN 'any' THEN 'true' WHEN 'true' THEN 'asked.is_dead' ELSE 'NOT asked.is_dead' END,
       coalesce(' AND (' || unmarked || ')', ''), CASE WHEN is_delete THEN 'UPDATE' ELSE 'NO KEY UPDATE' END, change, a.name || '_mark');
   END LOOP;

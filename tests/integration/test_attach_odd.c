@@ -269,3 +269,17 @@ Test(attach_odd, a_mark_that_cannot_be_compared_is_refused)
             " done_set => 'note = ''{}''')",
             "42883", "json");
 }
+
+Test(attach_odd, rows_of_a_table_that_inherits_are_not_marked)
+{
+        database_exec(rig.owner,
+            "CREATE TABLE shop.odd (id int PRIMARY KEY, payload jsonb, sent boolean DEFAULT false);"
+            "CREATE TABLE shop.kin () INHERITS (shop.odd); INSERT INTO shop.kin VALUES (1, '1');"
+            "INSERT INTO shop.odd VALUES (1, '1');"
+            "SELECT courier.attach('shop.odd', topic => '''t''', payload => 'payload',"
+            " done_set => 'sent = true')");
+        database_exec(rig.database.admin, "SELECT courier_tap.odd_mark('{1}', '{f}')");
+        expect_value(rig.database.admin,
+            "SELECT string_agg(tableoid::regclass::text || sent, ' ' ORDER BY sent) FROM shop.odd",
+            "shop.kinfalse shop.oddtrue");
+}
