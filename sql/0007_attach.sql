@@ -667,7 +667,10 @@ COMMENT ON FUNCTION courier.tap_key_columns(regclass) IS 'The columns that tell 
 -- zone that says when to deliver, or that is the mark of 'taken', is one of the session's zone: that one stays then.
 CREATE FUNCTION courier.attach_settings(a courier.attachment) RETURNS text
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-  SELECT 'SET search_path = pg_catalog, pg_temp' || CASE WHEN a.kind = 'attach' AND bool_and(coalesce(is_plain, false)) THEN '' ELSE
+  SELECT 'SET search_path = pg_catalog, pg_temp' ||
+         CASE WHEN EXISTS (SELECT FROM jsonb_each_text(a.expressions) AS e WHERE strpos(e.value, '\') > 0)
+              THEN ' SET standard_conforming_strings = on' ELSE '' END ||
+         CASE WHEN a.kind = 'attach' AND bool_and(coalesce(is_plain, false)) THEN '' ELSE
          CASE WHEN a.expressions ? 'deliver_at'
                    AND courier.tap_type(a.kind || ' ' || a.relation::text, 'deliver_at', a.expressions ->> 'deliver_at',
                          courier.attach_from(a, format('(SELECT * FROM %s LIMIT 0)', a.relation))) <> 'timestamptz'::regtype

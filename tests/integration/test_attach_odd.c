@@ -283,3 +283,14 @@ Test(attach_odd, rows_of_a_table_that_inherits_are_not_marked)
             "SELECT string_agg(tableoid::regclass::text || sent, ' ' ORDER BY sent) FROM shop.odd",
             "shop.kinfalse shop.oddtrue");
 }
+
+Test(attach_odd, a_backslash_means_the_same_in_every_session)
+{
+        database_exec(rig.owner,
+            "SELECT courier.attach('shop.outbox', topic => 'regexp_replace(topic, ''\\d'', ''#'')',"
+            " payload => 'payload')");
+        database_exec(rig.app,
+            "SET standard_conforming_strings = off; SET escape_string_warning = off;"
+            "INSERT INTO outbox (topic) VALUES ('t1')");
+        expect_value(rig.database.admin, "SELECT topic FROM courier.outbox", "t#");
+}
