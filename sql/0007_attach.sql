@@ -71,11 +71,14 @@ COMMENT ON COLUMN courier.attachment.body_hash
   IS 'Of the definitions of its functions and triggers; another one: they were edited';
 COMMENT ON COLUMN courier.attachment.has_marks IS 'The relay marks or deletes its rows';
 
--- A role that attaches sees all taps, and makes, changes and removes those of tables whose owner it is.
+-- A role that attaches sees all taps, and makes, changes and removes those of tables whose owner it is. If both the
+-- table and the role that made the tap are gone, the owner of the schema does.
 CREATE FUNCTION courier.owns_tap(relation oid, created_by name) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(pg_has_role(current_user, coalesce((SELECT relowner FROM pg_class WHERE oid = relation),
-                                                     to_regrole(quote_ident(created_by))), 'MEMBER'), false)
+                                                     to_regrole(quote_ident(created_by)),
+                                                     (SELECT nspowner FROM pg_namespace WHERE nspname = 'courier')),
+                              'MEMBER'), false)
 $$;
 COMMENT ON FUNCTION courier.owns_tap(oid, name) IS 'Whether the current role may act as the owner of a tap''s table';
 
@@ -130,7 +133,7 @@ VALUES
    '''outbox.event.'' || aggregatetype', 'aggregateid', 'type', 'payload', NULL, NULL, 'id', NULL, NULL,
    'keep', NULL, NULL, 'Debezium''s outbox event router, with topics as its default route names them'),
   ('eventuate-tram', '{id,destination,headers,payload,published}',
-   'destination', 'courier.try_json(headers) ->> ''PARTITION_ID''', NULL, 'payload', NULL, 'headers', 'id', NULL,
+   'destination', 'courier.fit_headers(headers) ->> ''PARTITION_ID''', NULL, 'payload', NULL, 'headers', 'id', NULL,
    'published = 0', 'mark', 'published = 1', NULL, 'Eventuate Tram, in place of its CDC service'),
   ('pg-transactional-outbox',
    '{id,aggregate_type,aggregate_id,message_type,segment,concurrency,payload,metadata,locked_until,processed_at,abandoned_at}',
@@ -244,7 +247,7 @@ $$;
 COMMENT ON FUNCTION courier.fit_headers(jsonb) IS 'Headers that courier.outbox takes: an object that is not too large';
 
 CREATE FUNCTION courier.fit_headers(value text) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN courier.fit_headers(nullif(value, '')::jsonb);
 EXCEPTION
@@ -253,6 +256,19 @@ EXCEPTION
 END
 $$;
 COMMENT ON FUNCTION courier.fit_headers(text) IS 'The same of a text, which need not be JSON';
+
+-- Dates and times without a zone reach beyond those with one: what does is infinity then.
+CREATE FUNCTION courier.fit_time(value timestamp) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN value < '294276-12-30' THEN value::timestamptz WHEN value IS NOT NULL THEN 'infinity' END
+$$;
+COMMENT ON FUNCTION courier.fit_time(timestamp) IS 'The time with a zone';
+
+CREATE FUNCTION courier.fit_time(value date) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN value < '294276-12-30' THEN value::timestamptz WHEN value IS NOT NULL THEN 'infinity' END
+$$;
+COMMENT ON FUNCTION courier.fit_time(date) IS 'The beginning of the day';
 
 -- An identity for an event of a row without a uuid: always the same for the same row of the same tap. A UUID
 -- of version 8 (RFC 9562).
@@ -266,9 +282,9 @@ $$;
 COMMENT ON FUNCTION courier.fit_event_id(text, text)
   IS 'The uuid that a text is, or one made of the text and the tap''s name; NULL: it is empty';
 
--- For expressions: what is malformed must not make the INSERT fail.
+-- For expressions: what is malformed must not make the INSERT fail. A block with EXCEPTION cannot run in parallel.
 CREATE FUNCTION courier.try_json(value text) RETURNS json
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN value::json;
 EXCEPTION
@@ -279,7 +295,7 @@ $$;
 COMMENT ON FUNCTION courier.try_json(text) IS 'The text as JSON; NULL: it is none';
 
 CREATE FUNCTION courier.try_base64(value text) RETURNS bytea
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN decode(value, 'base64');
 EXCEPTION
@@ -336,20 +352,37 @@ END
 $$;
 COMMENT ON FUNCTION courier.tap_owner(regclass, text) IS 'The owner of a table; an error if it cannot be attached or captured';
 
--- Becomes another role until the transaction or the caller's subtransaction ends, or until it is called with
--- what it returned.
-CREATE FUNCTION courier.become(role name) RETURNS name
+-- Calls a function with the rights of another role, the owner of a table, and no way back: SET ROLE would let
+-- expressions of that role's RESET it, and have the rights of a superuser who calls. Only a function with
+-- SECURITY DEFINER keeps them from it. It is there for this one call.
+CREATE FUNCTION courier.tap_as(owner name, call text) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  former name := current_setting('role');
+  made   text := 'call_' || replace(gen_random_uuid()::text, '-', '');
+  answer text;
 BEGIN
-  IF role <> former AND NOT (former = 'none' AND role = current_user) THEN
-    PERFORM set_config('role', role, true);
+  EXECUTE format('CREATE FUNCTION courier_tap.%I() RETURNS text LANGUAGE plpgsql SECURITY DEFINER'
+                 ' SET search_path = pg_catalog, pg_temp AS %L', made,
+                 format(E'DECLARE\n  answer text;\nBEGIN\n  answer := (%s)::text;\n'
+                        '  DROP FUNCTION courier_tap.%I();\n  RETURN answer;\nEND', call, made));
+  EXECUTE format('ALTER FUNCTION courier_tap.%I() OWNER TO %I', made, owner);
+  EXECUTE format('SELECT courier_tap.%I()', made) INTO answer;
+  IF current_setting('search_path') <> 'pg_catalog, pg_temp' THEN
+    RAISE EXCEPTION 'an expression or a function of % sets search_path for the session', owner
+      USING ERRCODE = 'insufficient_privilege';
   END IF;
-  RETURN former;
+  RETURN answer;
 END
 $$;
-COMMENT ON FUNCTION courier.become(name) IS 'Takes another role, and returns the former one';
+COMMENT ON FUNCTION courier.tap_as(name, text) IS 'Calls a function with the rights of the owner of a table';
+
+-- A call of a function, as text.
+CREATE FUNCTION courier.tap_call(function text, VARIADIC arguments text[]) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT format('courier.%I(%s)', function, string_agg(quote_nullable(v), ', ' ORDER BY n))
+  FROM unnest(arguments) WITH ORDINALITY AS list (v, n)
+$$;
+COMMENT ON FUNCTION courier.tap_call(text, text[]) IS 'A call of a function of schema courier, as an expression';
 
 -- A free name for a tap: that of the table in small letters, or with its schema if that is taken.
 CREATE FUNCTION courier.tap_name(relation regclass, given text) RETURNS text
@@ -482,23 +515,25 @@ DECLARE
   body     text := CASE WHEN e ? 'data' THEN 'data' ELSE 'payload' END;
   type     regtype;
   field    text;
+  -- That of courier.outbox: another one may have no regular expressions, or other control characters.
+  plain    CONSTANT text := ' COLLATE "default"';
 BEGIN
   fit := jsonb_build_object('topic', format('courier.fit_topic(event.topic, %L)', a.name));
   list := '{topic}';
-  mapped := ARRAY[format('(%s)::text AS topic', e ->> 'topic')];
+  mapped := ARRAY[format('(%s)::text' || plain || ' AS topic', e ->> 'topic')];
   parsed := '';
   PERFORM courier.tap_type(what, 'topic', e ->> 'topic', scanned);
   FOREACH field IN ARRAY ARRAY['key', 'type'] LOOP
     CONTINUE WHEN NOT e ? field;
     PERFORM courier.tap_type(what, field, e ->> field, scanned);
-    mapped := mapped || format('(%s)::text AS %I', e ->> field, field);
+    mapped := mapped || format('(%s)::text' || plain || ' AS %I', e ->> field, field);
     fit := fit || jsonb_build_object(field, format('courier.fit_%s(event.%I)', field, field));
     list := list || field;
   END LOOP;
 
   IF e ? 'event_id' THEN
     type := courier.tap_type(what, 'event_id', e ->> 'event_id', scanned);
-    mapped := mapped || format(CASE type WHEN 'uuid'::regtype THEN '(%s) AS event_id' ELSE '(%s)::text AS event_id' END,
+    mapped := mapped || format(CASE type WHEN 'uuid'::regtype THEN '(%s) AS event_id' ELSE '(%s)::text' || plain || ' AS event_id' END,
                                e ->> 'event_id');
     fit := fit || jsonb_build_object('event_id', CASE type
       WHEN 'uuid'::regtype THEN 'coalesce(event.event_id, gen_random_uuid())'
@@ -519,7 +554,7 @@ BEGIN
     fit := fit || '{"payload": "CASE WHEN event.body IS NULL THEN ''null''::json END", "data": "event.body"}';
   ELSIF type IN ('text'::regtype, 'varchar'::regtype, 'bpchar'::regtype, 'unknown'::regtype) THEN
     -- A text need not be JSON; then its bytes are the body.
-    mapped := mapped || format('(%s)::text AS body', e ->> body);
+    mapped := mapped || format('(%s)::text' || plain || ' AS body', e ->> body);
     parsed := E'\n  CROSS JOIN LATERAL (SELECT courier.try_json(event.body) AS payload OFFSET 0) AS parsed';
     fit := fit || jsonb_build_object(
       'payload', 'CASE WHEN event.body IS NULL THEN ''null''::json ELSE parsed.payload END',
@@ -539,7 +574,7 @@ BEGIN
     IF type = 'jsonb'::regtype THEN
       mapped := mapped || format('(%s) AS headers', e ->> 'headers');
     ELSIF type IN ('json'::regtype, 'text'::regtype, 'varchar'::regtype, 'bpchar'::regtype, 'unknown'::regtype) THEN
-      mapped := mapped || format('(%s)::text AS headers', e ->> 'headers');
+      mapped := mapped || format('(%s)::text' || plain || ' AS headers', e ->> 'headers');
     ELSE
       RAISE EXCEPTION '%: headers are of type %, which is no JSON', what, type
         USING ERRCODE = 'datatype_mismatch', HINT = 'Make an object of them: jsonb_build_object(''name'', value)';
@@ -552,7 +587,8 @@ BEGIN
     IF type NOT IN ('timestamptz'::regtype, 'timestamp'::regtype, 'date'::regtype) THEN
       RAISE EXCEPTION '%: deliver_at is of type %, which is no time', what, type USING ERRCODE = 'datatype_mismatch';
     END IF;
-    mapped := mapped || format('(%s)::timestamptz AS deliver_at', e ->> 'deliver_at');
+    mapped := mapped || format(CASE type WHEN 'timestamptz'::regtype THEN '(%s) AS deliver_at'
+                                         ELSE 'courier.fit_time((%s)::' || type || ') AS deliver_at' END, e ->> 'deliver_at');
     fit := fit || '{"deliver_at": "CASE WHEN event.deliver_at > statement_timestamp() THEN event.deliver_at END"}';
     list := list || 'deliver_at'::text;
   END IF;
@@ -627,11 +663,23 @@ $$;
 COMMENT ON FUNCTION courier.tap_key_columns(regclass) IS 'The columns that tell a row of a table from all others';
 
 -- What a mapping needs to look the same whatever the session's settings are. One that names columns only,
--- whose types have one text form, needs nothing: each setting costs a microsecond a statement.
+-- whose types have one text form, needs nothing: each setting costs a microsecond a statement. A time without a
+-- zone that says when to deliver, or that is the mark of 'taken', is one of the session's zone: that one stays then.
 CREATE FUNCTION courier.attach_settings(a courier.attachment) RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT 'SET search_path = pg_catalog, pg_temp' || CASE WHEN a.kind = 'attach' AND bool_and(coalesce(is_plain, false)) THEN '' ELSE
-         ' SET timezone = ''UTC'' SET datestyle = ''ISO, YMD'' SET intervalstyle = ''iso_8601'''
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+  SELECT 'SET search_path = pg_catalog, pg_temp' ||
+         CASE WHEN EXISTS (SELECT FROM jsonb_each_text(a.expressions) AS e WHERE strpos(e.value, '\') > 0)
+              THEN ' SET standard_conforming_strings = on' ELSE '' END ||
+         CASE WHEN a.kind = 'attach' AND bool_and(coalesce(is_plain, false)) THEN '' ELSE
+         CASE WHEN a.expressions ? 'deliver_at'
+                   AND courier.tap_type(a.kind || ' ' || a.relation::text, 'deliver_at', a.expressions ->> 'deliver_at',
+                         courier.attach_from(a, format('(SELECT * FROM %s LIMIT 0)', a.relation))) <> 'timestamptz'::regtype
+                   OR a.done_when = 'taken'
+                   AND EXISTS (SELECT FROM courier.set_list('done_set', a.expressions ->> 'done_set') AS mark
+                               JOIN pg_attribute ON attrelid = a.relation AND attname = mark.column_name
+                               WHERE is_time AND atttypid <> 'timestamptz'::regtype)
+              THEN '' ELSE ' SET timezone = ''UTC''' END ||
+         ' SET datestyle = ''ISO, YMD'' SET intervalstyle = ''iso_8601'''
          ' SET bytea_output = ''hex'' SET extra_float_digits = 1' END
   FROM (SELECT value FROM jsonb_each_text(a.expressions)
         WHERE key IN ('topic', 'key', 'type', 'payload', 'headers', 'event_id')
@@ -646,8 +694,9 @@ COMMENT ON FUNCTION courier.attach_settings(courier.attachment) IS 'The SET clau
 
 
 -- Which rows are published. With done_when 'taken' a trigger has set the mark before: a condition that names it
--- would always fail, and only a time that is older than the statement can be the application's own. While the
--- clock of the session's zone is set back, times without a zone cannot be compared; then the row is new.
+-- would always fail, and only a time that is older than the statement can be the application's own. It is compared
+-- as precisely as the column is. While the clock of the session's zone is set back, times without a zone cannot be
+-- compared; then the row is new. Without a time, the rows that have the mark are published.
 CREATE FUNCTION courier.attach_condition(a courier.attachment) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WITH marks AS (
@@ -656,11 +705,13 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   )
   SELECT nullif(concat_ws(E'\n      AND ',
     (SELECT '(' || (a.expressions ->> 'only_if') || ')'
-     WHERE NOT EXISTS (SELECT FROM marks WHERE a.expressions ->> 'only_if' ~ ('\m' || column_name || '\M'))),
+     WHERE NOT EXISTS (SELECT FROM marks WHERE strpos(lower(a.expressions ->> 'only_if'), lower(column_name)) > 0)),
     (SELECT string_agg(format('(new.%1$I >= statement_timestamp()::%2$s OR'
                               ' extract(timezone FROM statement_timestamp()) <> extract(timezone FROM clock_timestamp()))',
-                              column_name, format_type(atttypid, NULL)), E'\n      AND ')
-     FROM marks JOIN pg_attribute ON attrelid = a.relation AND attname = column_name WHERE is_time)), '')
+                              column_name, format_type(atttypid, atttypmod)), E'\n      AND ')
+     FROM marks JOIN pg_attribute ON attrelid = a.relation AND attname = column_name WHERE is_time),
+    (SELECT 'NOT (' || courier.unmarked_condition(a.expressions ->> 'done_set', 'new') || ')'
+     WHERE EXISTS (SELECT FROM marks) AND NOT EXISTS (SELECT FROM marks WHERE is_time))), '')
 $$;
 COMMENT ON FUNCTION courier.attach_condition(courier.attachment) IS 'Which rows of an attached table are published';
 
@@ -727,9 +778,11 @@ DECLARE
   matches   text := (SELECT string_agg(format('row.%I = %s::%s', attname,
                        CASE WHEN cardinality(a.key_columns) = 1 THEN 'asked.source_key'
                             ELSE format('(asked.source_key::json ->> %s)', n - 1) END,
-                       format_type(atttypid, NULL)), ' AND ' ORDER BY n)
+                       format_type(atttypid, atttypmod)), ' AND ' ORDER BY n) -- character without a length is one letter
                      FROM unnest(a.key_columns) WITH ORDINALITY AS key (name, n)
                      JOIN pg_attribute ON attrelid = a.relation AND attname = key.name);
+  -- Rows of a table that inherits from it are not its own, and may have the same keys.
+  target    text := (SELECT CASE relkind WHEN 'p' THEN '' ELSE 'ONLY ' END || a.relation::text FROM pg_class WHERE oid = a.relation);
   change    text;
   parts     text := '';
   is_dead   text;
@@ -742,8 +795,8 @@ BEGIN
     IF is_dead <> 'any' AND NOT is_delete THEN -- neither mark may follow the other
       unmarked := concat_ws(') AND (', unmarked, courier.unmarked_condition(a.expressions ->> 'dead_set', 'row'));
     END IF;
-    change := CASE WHEN is_delete THEN format('DELETE FROM %s AS row USING', a.relation)
-                   ELSE format('UPDATE %s AS row SET %s FROM', a.relation, set_list) END;
+    change := CASE WHEN is_delete THEN format('DELETE FROM %s AS row USING', target)
+                   ELSE format('UPDATE %s AS row SET %s FROM', target, set_list) END;
     parts := parts || format(CASE is_dead WHEN 'true' THEN E'\n  IF true = ANY (%7$I.are_dead) THEN' ELSE '' END || $body$
   tap.free := ARRAY(
     SELECT asked.source_key
@@ -760,7 +813,7 @@ BEGIN
       JOIN %1$s AS row ON %2$s
       WHERE %3$s%4$s AND asked.source_key <> ALL (tap.free));
   END IF;
-$body$ || CASE is_dead WHEN 'true' THEN E'  END IF;\n' ELSE '' END, a.relation, matches,
+$body$ || CASE is_dead WHEN 'true' THEN E'  END IF;\n' ELSE '' END, target, matches,
       CASE is_dead WHEN 'any' THEN 'true' WHEN 'true' THEN 'asked.is_dead' ELSE 'NOT asked.is_dead' END,
       coalesce(' AND (' || unmarked || ')', ''), CASE WHEN is_delete THEN 'UPDATE' ELSE 'NO KEY UPDATE' END, change, a.name || '_mark');
   END LOOP;
@@ -783,6 +836,11 @@ BEGIN
   SELECT string_agg(format(E'  PERFORM row.%I, %s FROM %s AS row;\n', column_name, value, none), '') INTO marks
   FROM (SELECT * FROM courier.set_list('done_set', a.expressions ->> 'done_set')
         UNION ALL SELECT * FROM courier.set_list('dead_set', a.expressions ->> 'dead_set')) AS list;
+  marks := concat(marks, (
+    SELECT string_agg(format(E'  PERFORM FROM %s AS row WHERE %s;\n', none, unmarked), '')
+    FROM (SELECT courier.unmarked_condition(a.expressions ->> 'done_set', 'row')
+          UNION ALL SELECT courier.unmarked_condition(a.expressions ->> 'dead_set', 'row')) AS list (unmarked)
+    WHERE unmarked IS NOT NULL));
   RETURN courier.tap_function(a.name, 'check', '()', 'void', courier.attach_settings(a),
       format(E'#variable_conflict use_column\nBEGIN\n  PERFORM * FROM (%s) AS events;\n%sEND\n', feed.query, coalesce(marks, '')))
     || format('GRANT EXECUTE ON FUNCTION courier_tap.%I() TO courier_relay, courier_attacher', a.name || '_check');
@@ -896,7 +954,14 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   statements text[];
   statement  text;
+  foreign_   text;
 BEGIN
+  SELECT string_agg(format('%s (of %s)', made, pg_get_userbyid(proowner)), ', ') INTO foreign_
+  FROM courier.tap_functions(a) AS made JOIN pg_proc ON oid = made WHERE pg_get_userbyid(proowner) <> current_user;
+  IF foreign_ IS NOT NULL THEN -- CREATE OR REPLACE would leave them to that role, which could replace them again
+    RAISE EXCEPTION 'tap %: another role has made functions of its names: %', a.name, foreign_
+      USING ERRCODE = 'duplicate_function', HINT = 'Give the tap another name, or drop them';
+  END IF;
   EXECUTE format('SELECT courier.%I($1)', a.kind || '_statements') INTO statements USING a;
   FOREACH statement IN ARRAY statements LOOP
     EXECUTE statement;
@@ -1096,11 +1161,15 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
   what   text := 'attach ' || coalesce(relation::text, 'NULL');
+  owner  name := courier.tap_owner(relation, what);
   a      courier.attachment;
-  former name;
   n      bigint;
 BEGIN
-  IF existing IS NULL OR existing NOT IN ('skip', 'publish') THEN
+  IF owner <> current_user THEN
+    RETURN courier.tap_as(owner, courier.tap_call('attach', relation::oid::text, layout, name, topic, key, type, payload, data,
+      headers, event_id, deliver_at, only_if, each, ops::text, done, done_set, dead_set, done_when, done_after::text,
+      existing, lock_timeout::text));
+  ELSIF existing IS NULL OR existing NOT IN ('skip', 'publish') THEN
     RAISE EXCEPTION '%: existing is %, neither skip nor publish', what, quote_nullable(existing) USING ERRCODE = 'invalid_parameter_value';
   ELSIF existing = 'publish' AND current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION '%: existing rows can only be published in isolation level read committed', what
@@ -1108,7 +1177,6 @@ BEGIN
   END IF;
   a := courier.attach_plan(relation, layout, name, topic, key, type, payload, data, headers, event_id, deliver_at,
                            only_if, each, ops, done, done_set, dead_set, done_when, done_after);
-  former := courier.become(courier.tap_owner(relation, what));
   PERFORM courier.tap_lock(relation, 'SHARE ROW EXCLUSIVE', lock_timeout, what);
   INSERT INTO courier.attachment AS made (name, kind, relation, relation_name, layout, expressions, ops, level, done,
                                           done_when, done_after, key_columns, body_hash)
@@ -1123,7 +1191,6 @@ BEGIN
     n := courier.attach_existing(a);
     RAISE NOTICE '%: rows that were there already and are published: %', what, n;
   END IF;
-  PERFORM courier.become(former);
   RETURN a.name;
 END
 $$;
@@ -1145,12 +1212,16 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   what    text := 'attach ' || coalesce(relation::text, 'NULL');
   owner   name := courier.tap_owner(relation, what);
-  former  name;
   a       courier.attachment;
   class   pg_class;
   marked  text;
   unknown text;
 BEGIN
+  IF owner <> current_user THEN
+    RETURN courier.tap_as(owner, courier.tap_call('attach_plan', relation::oid::text, layout, name, topic, key, type, payload,
+      data, headers, event_id, deliver_at, only_if, each, ops::text, done, done_set, dead_set, done_when,
+      done_after::text))::courier.attachment;
+  END IF;
   SELECT * INTO class FROM pg_class AS c WHERE c.oid = relation;
   IF EXISTS (SELECT FROM courier.attachment AS other WHERE other.relation = attach_plan.relation AND other.kind = 'attach') THEN
     RAISE EXCEPTION '%: it is attached already, as %', what,
@@ -1165,7 +1236,6 @@ BEGIN
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
 
-  former := courier.become(owner);
   IF layout IS NULL AND (topic IS NULL OR num_nonnulls(payload, data) = 0) THEN
     layout := courier.detect_layout(relation);
   END IF;
@@ -1203,6 +1273,9 @@ BEGIN
   ELSIF done_when = 'taken' AND a.done <> 'mark' THEN
     RAISE EXCEPTION '%: done_when ''taken'' needs done ''mark'', and done is %', what, quote_literal(a.done)
       USING ERRCODE = 'invalid_parameter_value';
+  ELSIF done_when = 'taken' AND 'update' = ANY (ops) THEN
+    RAISE EXCEPTION '%: done_when ''taken'' marks rows that are inserted, and ops are {insert,update}', what
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Give ops => ''{insert}'', or done_when => ''delivered''';
   ELSIF a.has_marks AND cardinality(a.key_columns) = 0 THEN
     RAISE EXCEPTION '%: it has no primary key, so its rows cannot be marked or deleted', what
       USING ERRCODE = 'invalid_parameter_value', HINT = 'Add a primary key, or attach it with done => ''keep''';
@@ -1235,7 +1308,6 @@ BEGIN
   END IF;
 
   PERFORM courier.attach_query(a, format('(SELECT * FROM %s LIMIT 0)', relation), NULL);
-  PERFORM courier.become(former);
   RETURN a;
 END
 $$;
@@ -1254,7 +1326,8 @@ BEGIN
             DETAIL = coalesce('There are: ' || (SELECT string_agg(t.name, ', ' ORDER BY t.name) FROM courier.attachment AS t),
                               'There is none.');
   END IF;
-  owner := coalesce((SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = a.relation), a.created_by);
+  owner := coalesce((SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = a.relation),
+                    (SELECT rolname FROM pg_roles WHERE rolname = a.created_by), current_user);
   IF NOT courier.owns_tap(a.relation, a.created_by) THEN
     RAISE EXCEPTION 'tap %: % belongs to %, and % is not a member of that role', name, a.relation_name, owner, current_user
       USING ERRCODE = 'insufficient_privilege', HINT = format('Connect as %s or as a superuser', owner);
@@ -1270,10 +1343,14 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   found    record := courier.tap_find(name);
   a        courier.attachment := found.a;
-  former   name := courier.become(found.owner);
   trigger  name;
   function regprocedure;
 BEGIN
+  -- No expression is compiled, so a role that has the owner's rights needs none of tap_as().
+  IF NOT pg_has_role(current_user, found.owner, 'USAGE') THEN
+    PERFORM courier.tap_as(found.owner, courier.tap_call('detach', name, lock_timeout::text));
+    RETURN;
+  END IF;
   IF EXISTS (SELECT FROM pg_class WHERE oid = a.relation) THEN
     PERFORM courier.tap_lock(a.relation, 'ACCESS EXCLUSIVE', lock_timeout, 'detach ' || name);
     FOR trigger IN SELECT tgname FROM pg_trigger
@@ -1285,7 +1362,6 @@ BEGIN
     EXECUTE format('DROP FUNCTION %s', function);
   END LOOP;
   DELETE FROM courier.attachment AS t WHERE t.id = a.id;
-  PERFORM courier.become(former);
 END
 $$;
 COMMENT ON FUNCTION courier.detach(text, interval) IS 'Removes a tap and leaves its table as it was before';
@@ -1294,13 +1370,30 @@ COMMENT ON FUNCTION courier.detach(text, interval) IS 'Removes a tap and leaves 
 CREATE FUNCTION courier.recompile(name text, lock_timeout interval DEFAULT '2 s') RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  found  record := courier.tap_find(name);
-  a      courier.attachment := found.a;
-  former name := courier.become(found.owner);
+  found    record := courier.tap_find(name);
+  a        courier.attachment := found.a;
+  trigger  name;
+  function regprocedure;
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_class WHERE oid = a.relation) THEN
     RAISE EXCEPTION 'tap %: its table % is gone', name, a.relation_name
       USING ERRCODE = 'undefined_table', HINT = format('SELECT courier.detach(%L)', name);
+  END IF;
+  -- The table has got another owner: CREATE OR REPLACE would leave a function to the former one.
+  IF EXISTS (SELECT FROM courier.tap_functions(a) AS made JOIN pg_proc ON oid = made
+             WHERE pg_get_userbyid(proowner) <> found.owner) THEN
+    PERFORM courier.tap_lock(a.relation, 'ACCESS EXCLUSIVE', lock_timeout, 'recompile ' || name);
+    FOR trigger IN SELECT tgname FROM pg_trigger
+                   WHERE tgrelid = a.relation AND tgfoid IN (SELECT * FROM courier.tap_functions(a)) LOOP
+      EXECUTE format('DROP TRIGGER %I ON %s', trigger, a.relation);
+    END LOOP;
+    FOR function IN SELECT * FROM courier.tap_functions(a) LOOP
+      EXECUTE format('DROP FUNCTION %s', function);
+    END LOOP;
+  END IF;
+  IF found.owner <> current_user THEN
+    PERFORM courier.tap_as(found.owner, courier.tap_call('recompile', name, lock_timeout::text));
+    RETURN;
   END IF;
   PERFORM courier.tap_lock(a.relation, 'SHARE ROW EXCLUSIVE', lock_timeout, 'recompile ' || name);
   a.level := (SELECT CASE WHEN relkind = 'p' OR relispartition THEN 'row' ELSE a.level END
@@ -1309,7 +1402,6 @@ BEGIN
   UPDATE courier.attachment AS t SET level = a.level, key_columns = a.key_columns, relation_name = a.relation::text
     WHERE t.id = a.id;
   PERFORM courier.tap_make(a);
-  PERFORM courier.become(former);
 END
 $$;
 COMMENT ON FUNCTION courier.recompile(text, interval) IS 'Makes the functions and triggers of a tap anew';
@@ -1335,9 +1427,13 @@ BEGIN
         remedy := format('SELECT courier.recompile(%L)', a.name);
         detail := format('courier_tap.%I does not belong to the owner of %s', a.name || '_check', a.relation);
       ELSE
+        -- Rolled back, so that no setting stays which the function made for the session.
         BEGIN
           EXECUTE format('SELECT courier_tap.%I()', a.name || '_check');
+          RAISE EXCEPTION USING ERRCODE = 'CR000';
         EXCEPTION
+          WHEN SQLSTATE 'CR000' THEN
+            NULL;
           WHEN others THEN
             state := 'does_not_compile';
             detail := format('writes to %s fail: %s', a.relation, sqlerrm);
@@ -1382,7 +1478,7 @@ BEGIN
   FOR made IN
     SELECT oid FROM pg_catalog.pg_proc
     WHERE pronamespace = 'courier'::regnamespace
-      AND proname ~ '^(tap_|attach|fit_|cut_|wrap_|try_|detach$|recompile$|detect_layout$|check_attachments$|set_list$|unmarked_condition$|owns_tap$|become$|named_uuid$)'
+      AND proname ~ '^(tap_|attach|fit_|cut_|wrap_|try_|detach$|recompile$|detect_layout$|check_attachments$|set_list$|unmarked_condition$|owns_tap$|named_uuid$)'
   LOOP
     EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', made);
     EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO courier_attacher', made);
@@ -1524,7 +1620,6 @@ COMMENT ON FUNCTION courier.tap_guard(text[]) IS 'After ALTER TABLE: the taps wi
 CREATE FUNCTION courier.ddl_guard() RETURNS event_trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  former name := current_setting('role');
   tapped record;
 BEGIN
   FOR tapped IN
@@ -1537,11 +1632,11 @@ BEGIN
     WHERE nspname = 'courier_tap' AND tgparentid = 0 AND tgenabled <> 'D'
     GROUP BY relation, relowner
   LOOP
-    IF tapped.owner <> current_user THEN
-      PERFORM set_config('role', tapped.owner, true);
+    IF tapped.owner = current_user THEN
+      PERFORM courier.tap_guard(tapped.triggers);
+    ELSE
+      PERFORM courier.tap_as(tapped.owner, courier.tap_call('tap_guard', tapped.triggers::text));
     END IF;
-    PERFORM courier.tap_guard(tapped.triggers);
-    PERFORM set_config('role', former, true);
   END LOOP;
 END
 $$;

@@ -238,7 +238,7 @@ BEGIN
   END IF;
   IF NOT a.expressions ? 'type' THEN
     made.fit := made.fit || jsonb_build_object('type', e ->> 'type');
-    made.mapped := array_remove(made.mapped, format('(%s)::text AS type', e ->> 'type'));
+    made.mapped := array_remove(made.mapped, format('(%s)::text COLLATE "default" AS type', e ->> 'type'));
   END IF;
   made.fit := made.fit || jsonb_build_object('headers', CASE WHEN e ? 'headers'
     THEN format('courier.join_headers(tap.sent, %s)', made.fit ->> 'headers') ELSE 'tap.sent' END);
@@ -369,7 +369,6 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   what     text := 'capture ' || coalesce(relation::text, 'NULL');
   owner    name := courier.tap_owner(relation, what);
-  former   name;
   a        courier.attachment;
   class    pg_class;
   is_split boolean;
@@ -377,6 +376,10 @@ DECLARE
 BEGIN
   SELECT * INTO class FROM pg_class AS c WHERE c.oid = relation;
   is_split := class.relkind = 'p' OR class.relispartition;
+  IF owner <> current_user THEN
+    RETURN courier.tap_as(owner, courier.tap_call('capture', relation::oid::text, columns::text, topic, key, ops::text, payload,
+      only_if, when_changed::text, unchanged::text, type, headers, level, replicated::text, bigint_as, name, lock_timeout::text));
+  END IF;
   IF 'truncate' = ANY (ops) THEN
     RAISE EXCEPTION '%: a TRUNCATE tells no rows, so there are no events to make of it', what
       USING ERRCODE = 'feature_not_supported', HINT = 'Use DELETE where the rows matter, and REVOKE TRUNCATE';
@@ -415,7 +418,6 @@ BEGIN
   columns := courier.capture_columns(relation, what, 'columns', columns);
   when_changed := CASE WHEN when_changed IS NOT NULL THEN courier.capture_columns(relation, what, 'when_changed', when_changed) END;
 
-  former := courier.become(owner);
   a.kind := 'capture';
   a.relation := relation;
   a.relation_name := relation::text;
@@ -458,7 +460,6 @@ BEGIN
   VALUES (courier.tap_name(relation, name), a.kind, a.relation, a.relation_name, a.expressions, a.ops, a.level, a.key_columns, '')
   RETURNING * INTO a;
   PERFORM courier.tap_make(a);
-  PERFORM courier.become(former);
   RETURN a.name;
 END
 $$;

@@ -77,18 +77,25 @@ Test(attach_command, gives_each_option_to_its_argument)
             ATTACH("shop.list", "--name", "wares", "--topic", "'shop.' || kind", "--key=nr",
                 "--type", "upper(kind)", "--data=body", "--headers", "'{\"a\": 1}'::jsonb",
                 "--event-id=nr", "--deliver-at", "now() + interval '1 h'", "--only-if",
-                "kind <> 'x'", "--each", "generate_series(1, 2) AS n", "--on=insert, update",
-                "--done=mark", "--done-set", "kind = 'x'", "--when=taken", "--lock-timeout=5s"),
+                "kind <> 'x'", "--each", "generate_series(1, 2) AS n", "--on=insert", "--done=mark",
+                "--done-set", "kind = 'x'", "--when=taken", "--lock-timeout=5s"),
             0, "shop.list is attached as wares\n", "");
         expect_value(owner,
             "SELECT jsonb_build_object('on', ops, 'done', done, 'when', done_when, 'name', name)"
             "  || expressions FROM courier.attachment",
-            "{\"on\": [\"insert\", \"update\"], \"key\": \"nr\", \"data\": \"body\", "
+            "{\"on\": [\"insert\"], \"key\": \"nr\", \"data\": \"body\", "
             "\"done\": \"mark\", \"each\": \"generate_series(1, 2) AS n\", \"name\": \"wares\", "
             "\"type\": \"upper(kind)\", \"when\": \"taken\", \"topic\": \"'shop.' || kind\", "
             "\"headers\": \"'{\\\"a\\\": 1}'::jsonb\", \"only_if\": \"kind <> 'x'\", "
             "\"done_set\": \"kind = 'x'\", \"event_id\": \"nr\", "
             "\"deliver_at\": \"now() + interval '1 h'\"}");
+}
+
+Test(attach_command, gives_the_kinds_of_change)
+{
+        expect_run(ATTACH("shop.list", "--topic", "kind", "--data=body", "--on=insert, update"), 0,
+            "shop.list is attached as list\n", "");
+        expect_value(owner, "SELECT ops FROM courier.attachment", "{insert,update}");
 }
 
 /* As psql does it: it has variables and commands of its own, which no printed text may be. */
