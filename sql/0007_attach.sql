@@ -662,8 +662,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION courier.tap_key_columns(regclass) IS 'The columns that tell a row of a table from all others';
 
--- What a mapping needs to look the same whatever the session's settings are. One that names columns only,
--- whose types have one text form, needs nothing: each setting costs a microsecond a statement. A time without a
+-- What a mapping needs to look the same whatever the session's settings are. One over columns whose types have
+-- one text form needs nothing: each setting costs a microsecond a statement. A time without a
 -- zone that says when to deliver, or that is the mark of 'taken', is one of the session's zone: that one stays then.
 CREATE FUNCTION courier.attach_settings(a courier.attachment) RETURNS text
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
@@ -684,11 +684,16 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
   FROM (SELECT value FROM jsonb_each_text(a.expressions)
         WHERE key IN ('topic', 'key', 'type', 'payload', 'headers', 'event_id')
         UNION ALL SELECT quote_ident(c) FROM unnest(a.key_columns) AS c) AS used
-  LEFT JOIN LATERAL (
-    SELECT format_type(atttypid, NULL) IN ('uuid', 'text', 'character varying', 'character', 'json', 'jsonb',
-                                           'smallint', 'integer', 'bigint', 'numeric', 'boolean', 'bytea') AS is_plain
-    FROM pg_attribute WHERE attrelid = a.relation AND attnum > 0 AND NOT attisdropped
-      AND (attname = used.value OR quote_ident(attname) = used.value)) AS col ON true
+  CROSS JOIN LATERAL (
+    SELECT bool_or(is_column AND is_plain)
+           -- An expression over such columns only, without what a setting could change.
+           OR NOT bool_or(NOT is_plain AND strpos(used.value, attname) > 0)
+              AND used.value !~* '(::|cast|new|row|now|clock|current|setting|date|time|interval|to_char|float|double|real|bytea|code)'
+           AS is_plain
+    FROM (SELECT attname::text, attname = used.value OR quote_ident(attname) = used.value AS is_column,
+                 format_type(atttypid, NULL) IN ('uuid', 'text', 'character varying', 'character', 'json', 'jsonb',
+                   'smallint', 'integer', 'bigint', 'numeric', 'boolean', 'bytea') AS is_plain
+          FROM pg_attribute WHERE attrelid = a.relation AND attnum > 0 AND NOT attisdropped) AS known) AS expression
 $$;
 COMMENT ON FUNCTION courier.attach_settings(courier.attachment) IS 'The SET clauses of the functions of an attachment';
 

@@ -34,7 +34,7 @@ CREATE TABLE courier.unmarked (
 );
 CREATE INDEX unmarked_behind_idx ON courier.unmarked (sink, lane, outbox_id) WHERE state = 'behind';
 CREATE INDEX unmarked_due_idx ON courier.unmarked (source, due_at) WHERE state <> 'behind';
-CREATE INDEX unmarked_row_idx ON courier.unmarked (source, source_key);
+CREATE INDEX unmarked_row_idx ON courier.unmarked (source, hashtext(source_key)); -- a key may be too long for an index
 
 COMMENT ON TABLE courier.unmarked IS 'Events whose rows in the application''s tables are still to be marked';
 COMMENT ON COLUMN courier.unmarked.state
@@ -644,7 +644,8 @@ BEGIN
         FROM unnest(ready) AS e
         JOIN courier.attachment AS a ON a.id = e.source AND a.expressions ? 'each'
         WHERE EXISTS (SELECT FROM courier.unmarked AS u
-                      WHERE u.source = e.source AND u.source_key = e.source_key
+                      WHERE u.source = e.source AND hashtext(u.source_key) = hashtext(e.source_key)
+                        AND u.source_key = e.source_key
                         AND u.outbox_id NOT IN (SELECT outbox_id FROM unnest(ready)))
            OR EXISTS (SELECT FROM courier.outbox AS o
                       WHERE o.txid = e.txid AND o.id > e.outbox_id AND o.id <= e.outbox_id + 1000
