@@ -743,7 +743,8 @@ BEGIN
   END IF;
   troubled := (SELECT count(*) FROM courier.mark_trouble);
   next_due_ms := (
-    SELECT greatest(0, ceil(extract(epoch FROM min(due.at) - clock_timestamp()) * 1000))::bigint
+    SELECT CASE WHEN min(due.at) IS NOT NULL -- else greatest() would say 0: at once, and for ever
+                THEN greatest(0, ceil(extract(epoch FROM min(due.at) - clock_timestamp()) * 1000))::bigint END
     FROM (SELECT hold_until AS at FROM courier.mark_trouble
           UNION ALL
           SELECT first.due_at

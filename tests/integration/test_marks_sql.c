@@ -149,6 +149,21 @@ Test(marks_sql, says_when_there_is_no_more)
         end(&fixture);
 }
 
+/* Or the marker asks again at once, for ever. */
+Test(marks_sql, is_not_due_while_nothing_waits)
+{
+        struct fixture fixture = begin();
+
+        attached_table_make(fixture.admin, "orders", "mark", "NULL");
+        make_lane(&fixture, "bus");
+        attached_table_insert(fixture.app, "orders", 1);
+        pass(&fixture, "bus");
+        expect_mark(&fixture, "1 0 0 0");
+        expect_value(fixture.admin,
+            "SELECT more || ' ' || (next_due_ms IS NULL) FROM courier.mark(100)", "false true");
+        end(&fixture);
+}
+
 Test(marks_sql, follows_a_lane_through_an_open_difference)
 {
         struct fixture fixture = begin();
