@@ -3,7 +3,7 @@
  * changed definitions fare is in test_capture_tables.c.
  */
 #include "base/alloc.h"
-#include "support/postgres_expect.h"
+#include "capture_rig.h"
 #include "support/relay_fixture.h"
 
 #include <criterion/criterion.h>
@@ -14,27 +14,7 @@
         "CREATE TABLE orders (id bigint PRIMARY KEY, customer_id integer, status text,"            \
         " total numeric, doc json, secret text);"
 
-/* Each event's payload, and those that there are of a topic, separated by blanks. */
-#define PAYLOADS "SELECT string_agg(payload::text, ' ' ORDER BY id) FROM courier.outbox"
-#define TOPICS   "SELECT string_agg(topic, ' ' ORDER BY id) FROM courier.outbox"
-#define FORGET   "DELETE FROM courier.outbox"
-
-static struct test_database begin_with(const char *sql)
-{
-        struct test_database fixture = test_database_make();
-
-        database_exec(fixture.admin, "SET client_min_messages = warning");
-        database_exec(fixture.admin, sql);
-        return fixture;
-}
-
-static void expect_after(
-    PGconn *connection, const char *change, const char *asked, const char *expected)
-{
-        database_exec(connection, FORGET);
-        database_exec(connection, change);
-        expect_value(connection, asked, expected);
-}
+#define TOPICS "SELECT string_agg(topic, ' ' ORDER BY id) FROM courier.outbox"
 
 /* ---- what is in an event -------------------------------------------------------------------- */
 

@@ -3,32 +3,12 @@
  * altered: that no change is missing, and that old and new rows belong together.
  */
 #include "base/alloc.h"
-#include "support/postgres_expect.h"
+#include "capture_rig.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define PAYLOADS "SELECT string_agg(payload::text, ' ' ORDER BY id) FROM courier.outbox"
-#define FORGET   "DELETE FROM courier.outbox"
-
-static struct test_database begin_with(const char *sql)
-{
-        struct test_database fixture = test_database_make();
-
-        database_exec(fixture.admin, "SET client_min_messages = warning");
-        database_exec(fixture.admin, sql);
-        return fixture;
-}
-
-static void expect_after(
-    PGconn *connection, const char *change, const char *asked, const char *expected)
-{
-        database_exec(connection, FORGET);
-        database_exec(connection, change);
-        expect_value(connection, asked, expected);
-}
 
 /* ---- old and new belong together ------------------------------------------------------------ */
 
