@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/crash_point.h"
 #include "loop/timer.h"
+#include "outbox/session.h"
 #include "pg/pg_conn.h"
 
 #include <inttypes.h>
@@ -24,20 +25,10 @@ static const struct backoff failed_backoff = {.first_ms = 500, .factor = 2, .max
  * Before each call, because a trigger of the application's may have changed them in the one before.
  * synchronous_commit: cursor, marks and what was put off stand in one commit record, and behind the
  * settles that they rest on, so that a crash of the server takes back all of it or none. The rest
- * is as for the `work` session (outbox.c).
+ * is as for the `work` session (outbox/outbox.c).
  */
-static const struct pg_statement settings_statement = {.name = "settings",
-    .n_params = 2,
-    .sql = "SELECT set_config('search_path', 'pg_catalog', false),"
-           " set_config('synchronous_commit', 'off', false),"
-           " set_config('default_transaction_isolation', 'read committed', false),"
-           " set_config('plan_cache_mode', 'force_generic_plan', false),"
-           " set_config('enable_seqscan', 'off', false),"
-           " set_config('enable_bitmapscan', 'off', false),"
-           " set_config('jit', 'off', false),"
-           " set_config('statement_timeout', $1, false),"
-           " set_config('lock_timeout', $2, false),"
-           " set_config('idle_in_transaction_session_timeout', '30s', false)"};
+static const struct pg_statement settings_statement = {
+    .name = "settings", .n_params = 2, .sql = SESSION_SETTINGS};
 
 enum column { IS_WANTED, MARKED, FAILED, DEAD, MORE, NEXT_DUE_MS, TROUBLED, ERROR };
 

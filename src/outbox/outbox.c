@@ -26,16 +26,7 @@
 static const struct pg_statement prepare_session = {
     .name = "prepare_session",
     .n_params = 2,
-    .sql = "SELECT set_config('search_path', 'pg_catalog', false),"
-           " set_config('synchronous_commit', 'off', false),"
-           " set_config('default_transaction_isolation', 'read committed', false),"
-           " set_config('plan_cache_mode', 'force_generic_plan', false),"
-           " set_config('enable_seqscan', 'off', false),"
-           " set_config('enable_bitmapscan', 'off', false),"
-           " set_config('jit', 'off', false),"
-           " set_config('statement_timeout', $1, false),"
-           " set_config('lock_timeout', $2, false),"
-           " set_config('idle_in_transaction_session_timeout', '30s', false)",
+    .sql = SESSION_SETTINGS,
 };
 
 static const struct pg_statement find_schema = {

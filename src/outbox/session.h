@@ -14,6 +14,20 @@
 #include "pg/pg_conn.h"
 #include "pg/pooling.h"
 
+/* The settings of a session that reads and writes by statements of ours: the planner knows nothing
+ * of a growing log's end. $1: statement_timeout, $2: lock_timeout. */
+#define SESSION_SETTINGS                                                                           \
+        "SELECT set_config('search_path', 'pg_catalog', false),"                                   \
+        " set_config('synchronous_commit', 'off', false),"                                         \
+        " set_config('default_transaction_isolation', 'read committed', false),"                   \
+        " set_config('plan_cache_mode', 'force_generic_plan', false),"                             \
+        " set_config('enable_seqscan', 'off', false),"                                             \
+        " set_config('enable_bitmapscan', 'off', false),"                                          \
+        " set_config('jit', 'off', false),"                                                        \
+        " set_config('statement_timeout', $1, false),"                                             \
+        " set_config('lock_timeout', $2, false),"                                                  \
+        " set_config('idle_in_transaction_session_timeout', '30s', false)"
+
 struct outbox {
         uv_loop_t *loop;                 /* borrowed */
         struct postgres_config postgres; /* its texts are borrowed */
