@@ -174,7 +174,8 @@ VALUES
    'mark', 'published_at = now()', NULL, NULL),
   ('aggregate-published-once', '{id,aggregate_type,aggregate_id,event_type,payload,headers,dedup_key,published_at}',
    'event_type', 'aggregate_id', 'event_type', 'payload', NULL,
-   'coalesce(headers, ''{}'') || jsonb_strip_nulls(jsonb_build_object(''dedup-key'', dedup_key))', 'id', NULL, 'published_at IS NULL',
+   'CASE WHEN dedup_key IS NULL THEN headers'
+   ' ELSE coalesce(headers, ''{}'') || jsonb_build_object(''dedup-key'', dedup_key) END', 'id', NULL, 'published_at IS NULL',
    'mark', 'published_at = now()', NULL, 'dedup_key goes along as the header dedup-key'),
   ('aggregate-processed', '{id,aggregate_type,aggregate_id,event_type,payload,processed_at}',
    'event_type', 'aggregate_id', 'event_type', 'payload', NULL, 'headers', 'id', NULL, 'processed_at IS NULL',
