@@ -22,10 +22,17 @@ struct header_block {
 
 /*
  * Numbers stay as they were written: jansson would refuse an integer beyond 64 bits, and write 0.1
- * as 0.10000000000000001. So each is given to it as a string that begins with this character, and a
- * string that does so by itself counts as a number.
+ * as 0.10000000000000001. So each is given to it as a string that begins with this character, and
+ * gets it back; a string or a name that begins with it by itself is given one more.
  */
-#define NUMBER_MARK "\x01"
+#define MARK        '\x01'
+#define MARK_ESCAPE "\\u0001" /* as PostgreSQL and jansson write it */
+#define ESCAPE_SIZE (sizeof MARK_ESCAPE - 1)
+
+static bool is_mark(const char *text, const char *end)
+{
+        return (size_t)(end - text) >= ESCAPE_SIZE && memcmp(text, MARK_ESCAPE, ESCAPE_SIZE) == 0;
+}
 
 /* The text with its numbers as strings. Few headers have any. */
 static void quote_numbers(struct bytes *out_text, const char *text, size_t length)
@@ -35,17 +42,22 @@ static void quote_numbers(struct bytes *out_text, const char *text, size_t lengt
         bool is_in_string = false;
 
         for (const char *at = text; at < end; at++) {
-                if (*at == '"')
+                if (*at == '"') {
                         is_in_string = !is_in_string;
-                else if (is_in_string)
+                        if (is_in_string && is_mark(at + 1, end)) {
+                                bytes_append(out_text, from, (size_t)(at + 1 - from));
+                                bytes_append(out_text, MARK_ESCAPE, ESCAPE_SIZE);
+                                from = at + 1;
+                        }
+                } else if (is_in_string) {
                         at += *at == '\\';
-                else if (*at == '-' || (*at >= '0' && *at <= '9')) {
+                } else if (*at == '-' || (*at >= '0' && *at <= '9')) {
                         size_t n = 1;
                         while (at + n < end && strchr("-+.0123456789eE", at[n]) != NULL &&
                                at[n] != '\0')
                                 n++;
                         bytes_append(out_text, from, (size_t)(at - from));
-                        bytes_printf(out_text, "\"\\u0001%.*s\"", (int)n, at);
+                        bytes_printf(out_text, "\"" MARK_ESCAPE "%.*s\"", (int)n, at);
                         from = at + n;
                         at = from - 1;
                 }
@@ -56,26 +68,45 @@ static void quote_numbers(struct bytes *out_text, const char *text, size_t lengt
 /* The reverse in a text that jansson has written. */
 static void unquote_numbers(char *text)
 {
-        static const char mark[] = "\"\\u0001";
-        char *to = strstr(text, mark);
-        const char *from = to;
+        const char *end = text + strlen(text);
+        const char *from = text;
+        char *to = text;
+        bool is_in_string = false;
 
-        while (from != NULL && *from != '\0') {
-                if (strncmp(from, mark, sizeof mark - 1) != 0) {
+        while (from < end) {
+                bool is_quote = *from == '"';
+
+                if (*from == '\\') {
                         *to++ = *from++;
+                } else if (is_quote && !is_in_string && is_mark(from + 1, end)) {
+                        from += 1 + ESCAPE_SIZE;
+                        if (!is_mark(from, end)) {
+                                while (*from != '"')
+                                        *to++ = *from++;
+                                from++;
+                                continue;
+                        }
+                        *to++ = '"';
+                        is_in_string = true;
                         continue;
+                } else if (is_quote) {
+                        is_in_string = !is_in_string;
                 }
-                for (from += sizeof mark - 1; *from != '"'; from++)
-                        *to++ = *from;
-                from++;
+                *to++ = *from++;
         }
-        if (to != NULL)
-                *to = '\0';
+        *to = '\0';
 }
 
 static bool is_number(const json_t *value)
 {
-        return json_is_string(value) && json_string_value(value)[0] == NUMBER_MARK[0];
+        const char *text = json_string_value(value);
+
+        return text != NULL && text[0] == MARK && text[1] != MARK;
+}
+
+static const char *without_mark(const char *text)
+{
+        return text + (text[0] == MARK);
 }
 
 static enum event_header_type type_of(const json_t *value)
@@ -89,7 +120,7 @@ static enum event_header_type type_of(const json_t *value)
         case JSON_STRING:
                 return EVENT_HEADER_STRING;
         case JSON_INTEGER:
-        case JSON_REAL:
+        case JSON_REAL: /* none is left: quote_numbers() */
                 return EVENT_HEADER_NUMBER;
         case JSON_TRUE:
         case JSON_FALSE:
@@ -108,7 +139,7 @@ static const char *value_text(struct header_block *block, const json_t *value)
                 /* Only possible if jsonb ever learned \u0000; half a value would be a wrong one. */
                 if (strlen(json_string_value(value)) != json_string_length(value))
                         return NULL;
-                return json_string_value(value) + is_number(value);
+                return without_mark(json_string_value(value));
         }
         text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
         if (text == NULL)
@@ -153,7 +184,7 @@ void event_headers_read(
                         continue;
                 types[event->n_headers] = (unsigned char)type_of(value);
                 block->headers[event->n_headers++] =
-                    (struct event_header){.name = name, .value = text};
+                    (struct event_header){.name = without_mark(name), .value = text};
         }
         event->headers = block->headers;
         event->header_types = types;

@@ -57,7 +57,10 @@ static void check_array(char **texts, size_t n)
         array_deinit(&array);
 }
 
-/* As the payload of an event is JSON, and a header's value any. */
+/*
+ * As the payload of an event is JSON, and a header's value any. What jansson refuses (1e400, or no
+ * JSON at all) is read without a judgement: PostgreSQL sends no such number and no such text.
+ */
 static void check_headers(const char *jsonb, size_t length)
 {
         struct event_headers headers = {0};
@@ -65,8 +68,9 @@ static void check_headers(const char *jsonb, size_t length)
         json_t *object = length > 1 ? json_loadb(jsonb + 1, length - 1, 0, NULL) : NULL;
 
         event_headers_read(&headers, jsonb, length, &event);
-        fuzz_require(event.n_headers <= json_object_size(object), "no header is invented", "");
-        for (size_t i = 0; i < event.n_headers; i++) {
+        fuzz_require(object == NULL || event.n_headers <= json_object_size(object),
+            "no header is invented", "");
+        for (size_t i = 0; object != NULL && i < event.n_headers; i++) {
                 json_t *value = json_object_get(object, event.headers[i].name);
 
                 fuzz_require(event.headers[i].name[0] != '\0' && value != NULL,

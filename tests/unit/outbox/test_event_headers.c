@@ -45,3 +45,10 @@ Test(event_headers, leave_digits_in_texts_alone)
         EXPECT("{\"a1\": \"b 2\", \"c\": \"-3\", \"d\": true, \"e\": null, \"f\": \"\\\\\"}",
             {"a1", "b 2"}, {"c", "-3"}, {"d", "true"}, {"e", "null"}, {"f", "\\"});
 }
+
+/* The reader marks numbers with this character. */
+Test(event_headers, take_no_text_for_a_number_whatever_it_begins_with)
+{
+        EXPECT("{\"\\u0001a\": \"\\u0001}, {\", \"b\": [\"\\u00015\", \"\\\"\\u0001\", 5]}",
+            {"\x01\x61", "\x01}, {"}, {"b", "[\"\\u00015\",\"\\\"\\u0001\",5]"});
+}
