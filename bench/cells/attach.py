@@ -10,9 +10,11 @@ tap's price is the difference of neighbouring batches. The outbox is compared wi
 without taps (migrations 1 to 6), whose table lacks the two columns that name the source.
 
 Marks: a backlog of delivered events whose rows are not marked, and a relay that begins to mark; then
-deliveries at 1,000 events a second, with marks and without, in turns.
+deliveries at 1,000 events a second, with marks, without, and with a bare UPDATE of the same rows at the
+same interval instead, which is what an application's own relay does; in turns.
 """
 
+import contextlib
 import statistics
 import threading
 import time
@@ -29,6 +31,8 @@ PLAIN, ATTACHED, CAPTURED, NATIVE, FORMER = "plain", "attached", "captured", "ou
 OF_STATEMENT, OF_BULK, OF_NATIVE = "<= 35", "<= 6", "<= 1.02"
 STATEMENTS = 3000  # of a turn, for each table
 MARKED_ROWS = 200_000
+MARKS, BARE_UPDATES, NO_MARKS = "with marks", "bare UPDATEs", "no marks"
+MARK_INTERVAL_S = 0.2  # marks.interval
 PACE, PACE_S, PACE_CONNECTIONS = 1000, 4, 2
 STREAM = "events:pace"
 
@@ -248,12 +252,42 @@ def measure_marks(rig):
         return MARKED_ROWS / (time.monotonic() - began)
 
 
-def measure_latency(rig, has_marks):
+class BareUpdates:
+    """Marks the newest rows by their primary keys as long as the block runs; it asks for nothing else."""
+
+    def __init__(self, rig):
+        self.connection = psycopg2.connect(rig.dsn("postgres"))
+        self.connection.autocommit = True
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self.mark)
+
+    def mark(self):
+        last_id = 0
+        with self.connection.cursor() as cursor:
+            cursor.execute("SET synchronous_commit = off; SET enable_seqscan = off")
+            while not self.is_over.wait(MARK_INTERVAL_S):
+                cursor.execute("SELECT array_agg(event_id), max(id) FROM courier.outbox WHERE id > %s", (last_id,))
+                ids, newest = cursor.fetchone()
+                if newest is not None:
+                    cursor.execute(f"UPDATE public.{ATTACHED} SET published_at = now() WHERE id = ANY (%s::uuid[])", (ids,))
+                    last_id = newest
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        self.thread.join()
+        self.connection.close()
+
+
+def measure_latency(rig, marks):
     """From COMMIT's return to the acknowledgement, of rows of an attached table."""
     attach_with_marks(rig)
     acks = Acks(rig, "attach")
-    with relay(rig, has_marks, acks.environment) as program:
-        committed = publish(rig, "app", PACED_INSERT, PACE, PACE_S * rig.longer, PACE_CONNECTIONS)
+    with relay(rig, marks == MARKS, acks.environment) as program:
+        with BareUpdates(rig) if marks == BARE_UPDATES else contextlib.nullcontext():
+            committed = publish(rig, "app", PACED_INSERT, PACE, PACE_S * rig.longer, PACE_CONNECTIONS)
         await_acks(program, acks, len(committed))
     times_us = acks.times_us()
     acks.close()
@@ -262,16 +296,16 @@ def measure_latency(rig, has_marks):
 
 
 def run_marks(rig):
-    rates, latencies = [], {True: [], False: []}
+    rates, latencies = [], {MARKS: [], BARE_UPDATES: [], NO_MARKS: []}
     for turn in range(1, rig.repeat + 1):
         progress(f"turn {turn} of {rig.repeat}: marks")
         rates.append(measure_marks(rig))
-        for has_marks in (True, False) if turn % 2 else (False, True):
-            latencies[has_marks].append(measure_latency(rig, has_marks))
+        for marks in sorted(latencies, reverse=turn % 2 == 1):
+            latencies[marks].append(measure_latency(rig, marks))
     lines = [figure(f"marks of {MARKED_ROWS:,} rows", "per s", rates, ">= 20,000")]
     for name in ("p50", "p99"):
-        lines += [figure(f"{PACE:,}/s through a tap, {'with marks' if has_marks else 'no marks'}: {name}", "ms",
-                         [turn[name] for turn in latencies[has_marks]]) for has_marks in (True, False)]
+        lines += [figure(f"{PACE:,}/s through a tap, {marks}: {name}", "ms", [turn[name] for turn in turns])
+                  for marks, turns in latencies.items()]
     return lines
 
 
