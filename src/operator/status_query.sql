@@ -284,8 +284,17 @@ WITH RECURSIVE moment AS MATERIALIZED (
 ), tables_with_marks AS MATERIALIZED (
   SELECT id, name, relation_name FROM courier.attachment WHERE has_marks
 ), unmarked AS MATERIALIZED (
-  SELECT source, state, sink, lane, created_at, since, attempts, last_error
-  FROM courier.unmarked ORDER BY outbox_id LIMIT 10000
+  -- What is to be delivered later is not late: it waits from then on. Of an event that is delayed for long
+  -- the outbox has no row any more.
+  SELECT source, state, sink, lane, greatest(created_at, deliver_at, due_at) AS created_at,
+         greatest(since, deliver_at, due_at) AS since, attempts, last_error
+  FROM (SELECT source, state, sink, lane, outbox_id, created_at, since, attempts, last_error
+        FROM courier.unmarked ORDER BY outbox_id LIMIT 10000) AS first
+  LEFT JOIN LATERAL (SELECT deliver_at FROM courier.outbox
+                     WHERE first.state <> 'behind' AND outbox.id = first.outbox_id) AS published ON true
+  LEFT JOIN LATERAL (SELECT due_at FROM courier.parked
+                     WHERE first.state = 'parked' AND parked.state = 'delayed' AND parked.sink = first.sink
+                       AND parked.lane = first.lane AND parked.outbox_id = first.outbox_id) AS delayed ON true
 ), unread_by_marker AS (
   -- The first event that courier.mark() has not read, if it is among the next thousand of any kind.
   SELECT first.created_at

@@ -391,6 +391,70 @@ Test(look, counts_parked_events_and_names_blocked_keys)
         json_decref(look);
 }
 
+static double age_of_marks(void)
+{
+        json_t *look = look_for(NULL), *marks = json_object_get(look, "marks"), *tap;
+        double age = json_number_value(json_object_get(marks, "oldest_age"));
+
+        tap = json_array_get(json_object_get(json_object_get(look, "taps"), "first"), 0);
+        cr_expect_eq(integer_of(marks, "waiting"), 1);
+        cr_expect_float_eq(
+            json_number_value(json_object_get(json_object_get(tap, "unmarked"), "oldest_age")), age,
+            0.001);
+        json_decref(look);
+        return age;
+}
+
+static char *mark_waits_since(void)
+{
+        json_t *look = look_for(NULL);
+        json_t *one =
+            json_array_get(json_object_get(json_object_get(look, "marks"), "waits_for"), 0);
+        char *since = xstrdup(json_string_value(json_object_get(one, "since")));
+
+        json_decref(look);
+        return since;
+}
+
+/* An event of a day ago that is delivered later, and that lanes have parked. */
+Test(look, counts_the_wait_of_a_mark_from_when_its_event_was_to_be_delivered)
+{
+        char *since;
+
+        database_exec(rig.owner,
+            "CREATE TABLE box (id integer PRIMARY KEY, topic text, payload text, done boolean);"
+            "SELECT courier.attach('box', topic => 'topic', payload => 'payload', done => 'mark',"
+            " done_set => 'done = true');"
+            "INSERT INTO courier.outbox (topic, payload, deliver_at, created_at) VALUES"
+            " ('t', '{}', '2100-01-01', now() - interval '1 day')");
+        frame_now("mail", 0, false);
+        frame_now("courier.marks", 0, false);
+        insert_parked(&rig, "state = 'delayed', due_at = '2100-01-01',"
+                            " created_at = now() - interval '1 day'");
+        database_exec(rig.owner,
+            "UPDATE courier.parked SET outbox_id = (SELECT id FROM courier.outbox);"
+            "INSERT INTO courier.unmarked (outbox_id, source, source_key, event_id, topic,"
+            " created_at, state, sink, lane, due_at, since)"
+            " SELECT id, (SELECT id FROM courier.attachment), '1', event_id, topic, created_at,"
+            " 'parked', 'mail', 0, deliver_at, created_at FROM courier.outbox");
+        cr_expect_eq(age_of_marks(), 0);
+        since = mark_waits_since();
+        cr_expect_str_eq(since, "2100-01-01T00:00:00.000Z");
+        free(since);
+
+        database_exec(rig.owner, "UPDATE courier.outbox SET deliver_at = now() - interval '1 hour';"
+                                 "DELETE FROM courier.parked");
+        cr_expect_float_eq(age_of_marks(), 3600, 600, "its time is over");
+
+        database_exec(rig.owner, "UPDATE courier.outbox SET deliver_at = NULL");
+        cr_expect_float_eq(age_of_marks(), 86400, 600, "it was not to wait");
+        insert_parked(&rig, "state = 'delayed', due_at = '2100-01-01'");
+        database_exec(rig.owner,
+            "UPDATE courier.parked SET outbox_id = (SELECT id FROM courier.outbox);"
+            "DELETE FROM courier.outbox");
+        cr_expect_eq(age_of_marks(), 0, "the outbox was cut");
+}
+
 Test(look, sums_up_the_receivers_that_are_not_paused)
 {
         char *any[] = {(char[]){"**"}, (char[]){"!mail.*"}};
