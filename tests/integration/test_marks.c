@@ -453,6 +453,25 @@ Test(marks, go_on_when_their_session_is_lost)
         end(&fixture);
 }
 
+/* The relay tries ever more rarely, and not at each settle. Of what repeats the log has the first
+ * ten. */
+Test(marks, do_not_pester_a_database_that_fails_the_whole_call)
+{
+        enum { N_SETTLES = 60, IN_LOG = 10 };
+        struct fixture fixture = begin();
+
+        database_exec(fixture.admin, "BEGIN; LOCK TABLE courier.unmarked IN ACCESS EXCLUSIVE MODE");
+        fixture.process = run_bus(&fixture, "marks: {interval: 1ms, lock_timeout: 1ms}\n");
+        for (int i = 1; i <= N_SETTLES; i++) {
+                attached_table_insert(fixture.app, "orders", 1);
+                relay_fixture_await(&fixture.relay, "events", i);
+        }
+        cr_expect_lt(relay_count_in_log(fixture.process, "event=marks_failing"), IN_LOG);
+        database_exec(fixture.admin, "COMMIT");
+        attached_table_await(fixture.admin, "orders", IS_DONE, N_SETTLES);
+        end(&fixture);
+}
+
 Test(marks, wait_for_receivers)
 {
         struct fixture fixture = begin();
