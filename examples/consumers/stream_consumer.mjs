@@ -50,7 +50,7 @@ async function nextEntries(stream) {
   return fresh?.[0].messages ?? []
 }
 
-// Whoever supervises this process starts it again when a connection is lost.
+// A lost connection ends the process: systemd or the like starts it again.
 const stream = createClient({ url: process.env.REDIS_URL, socket: { reconnectStrategy: false } })
 stream.on('error', (error) => { throw error })
 await stream.connect()

@@ -72,7 +72,7 @@ def main():
                     process(database, event)
                 except Exception as error:
                     if database.closed:
-                        raise  # whoever supervises this process starts it again
+                        raise  # and end: systemd or the like starts it again
                     print(f"{event.get('id')} comes again later: {error}", flush=True)
                     continue
                 stream.xack(STREAM, CONSUMER, entry_id)  # after the commit, never before

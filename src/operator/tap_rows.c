@@ -13,12 +13,10 @@ extern const char tap_detect_sql[];
 /* A table of so many bytes is counted. */
 #define SMALL_TABLE "8388608"
 
-#define MAX_ARGUMENTS 24
-
 static struct rows *run_call(struct blocking_conn *conn, const char *before,
     const struct tap_call *call, const char *behind, struct error *error)
 {
-        struct parameter parameters[MAX_ARGUMENTS] = {{.value = call->table}};
+        struct parameter parameters[1 + TAP_MAX_ARGUMENTS] = {{.value = call->table}};
         struct bytes sql = {0};
         struct rows *rows;
         int n = 1;
@@ -82,22 +80,19 @@ void tap_append_call(struct bytes *sql, const struct tap_call *call)
         bytes_append_text(sql, ");\n");
 }
 
-/* The mapping of a courier.attachment, a. */
-#define MAPPING                                                                                    \
-        " ('topic', a.expressions ->> 'topic'), ('key', a.expressions ->> 'key'),"                 \
-        " ('type', a.expressions ->> 'type'), ('payload', a.expressions ->> 'payload'),"           \
-        " ('data', a.expressions ->> 'data'), ('headers', a.expressions ->> 'headers'),"           \
-        " ('event_id', a.expressions ->> 'event_id'),"                                             \
-        " ('deliver_at', a.expressions ->> 'deliver_at'),"                                         \
-        " ('only_if', a.expressions ->> 'only_if'), ('each', a.expressions ->> 'each'),"           \
-        " ('done_set', a.expressions ->> 'done_set'), ('dead_set', a.expressions ->> 'dead_set')"
+/* The mapping of a courier.attachment, a: a name and a value in each row. */
+#define MAPPED                                                                                     \
+        "'{topic,key,type,payload,data,headers,event_id,deliver_at,only_if,each,done_set,dead_"    \
+        "set}'"
+#define MAPPING "SELECT name, a.expressions ->> name FROM unnest(" MAPPED "::text[]) AS name"
 
 struct rows *tap_plan(struct blocking_conn *conn, const struct tap_call *call, struct error *error)
 {
         return run_call(conn, "field.* FROM ", call,
             " AS a, LATERAL (VALUES ('table', a.relation_name), ('name', a.name),"
             " ('layout', a.layout), ('done', a.done), ('done_when', CASE WHEN a.done <> 'keep' "
-            "THEN a.done_when END)," MAPPING ") AS field (name, value) WHERE value IS NOT NULL",
+            "THEN a.done_when END) UNION ALL " MAPPING ") AS field (name, value)"
+            " WHERE value IS NOT NULL",
             error);
 }
 
@@ -119,7 +114,6 @@ struct rows *tap_resolve(
         " JOIN pg_namespace ON pg_namespace.oid = relnamespace"                                    \
         " WHERE pg_class.oid = a.relation), a.relation_name)"
 
-/* How many rows are still to be marked belongs here as well. */
 #define TAPS                                                                                       \
         " FROM courier.attachment AS a"                                                            \
         " JOIN courier.check_attachments() AS checked ON checked.name = a.name"
@@ -150,13 +144,12 @@ struct rows *tap_show(struct blocking_conn *conn, const char *name, struct error
         /* A capture has fields of its own beyond the mapping. */
         return blocking_conn_query(conn,
             "SELECT field.*" TAPS ", LATERAL (SELECT * FROM (VALUES ('name', a.name),"
-            " ('kind', a.kind), ('table', " TABLE_NAME "), ('layout', a.layout)," MAPPING
-            ") AS known (name, value)"
+            " ('kind', a.kind), ('table', " TABLE_NAME "), ('layout', a.layout)"
+            ") AS known (name, value) UNION ALL " MAPPING
             " UNION ALL SELECT key, CASE jsonb_typeof(value) WHEN 'array' THEN"
             "  (SELECT string_agg(item, ',' ORDER BY n) FROM jsonb_array_elements_text(value)"
             "   WITH ORDINALITY AS list (item, n)) ELSE value #>> '{}' END"
-            "  FROM jsonb_each(a.expressions) WHERE key <> ALL ('{topic,key,type,payload,data,"
-            "headers,event_id,deliver_at,only_if,each,done_set,dead_set}')"
+            "  FROM jsonb_each(a.expressions) WHERE key <> ALL (" MAPPED ")"
             " UNION ALL SELECT * FROM (VALUES ('on', array_to_string(a.ops, ',')),"
             " ('level', a.level), ('done', CASE WHEN a.kind = 'attach' THEN a.done END),"
             " ('done_when', CASE WHEN a.done <> 'keep' THEN a.done_when END),"
@@ -261,7 +254,7 @@ struct rows *tap_detect_mapping(
         const struct parameter parameters[] = {{.value = table}, {.value = layout}};
 
         return blocking_conn_query(conn,
-            "SELECT field.* FROM " GIVEN_BY_LAYOUT ", LATERAL (VALUES" MAPPING
+            "SELECT field.* FROM " GIVEN_BY_LAYOUT ", LATERAL (" MAPPING
             ") AS field (name, value) WHERE value IS NOT NULL AND name <> 'done_set'",
             parameters, 2, error);
 }

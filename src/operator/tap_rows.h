@@ -23,8 +23,9 @@ struct tap_call {
         const char *function; /* "courier.attach" */
         const char *table;
         const struct tap_argument *arguments;
-        size_t n_arguments;
+        size_t n_arguments; /* at most TAP_MAX_ARGUMENTS */
 };
+enum { TAP_MAX_ARGUMENTS = 24 };
 
 /* One row: the name of the tap. */
 struct rows *tap_make(struct blocking_conn *conn, const struct tap_call *call, struct error *error)
@@ -59,7 +60,7 @@ enum tap_column {
 struct rows *taps_read(struct blocking_conn *conn, const char *kind, struct error *error)
     __attribute__((warn_unused_result));
 
-/* Fields of one, as of struct tap_plan; no row: there is none of that name. */
+/* Fields of one, as tap_plan() has them; no row: there is none of that name. */
 struct rows *tap_show(struct blocking_conn *conn, const char *name, struct error *error)
     __attribute__((warn_unused_result));
 /* One object in one row, with the source. */

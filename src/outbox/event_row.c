@@ -34,8 +34,9 @@ static bool is_mark(const char *text, const char *end)
         return (size_t)(end - text) >= ESCAPE_SIZE && memcmp(text, MARK_ESCAPE, ESCAPE_SIZE) == 0;
 }
 
-/* The text with its numbers as strings. Few headers have any. */
-static void quote_numbers(struct bytes *out_text, const char *text, size_t length)
+/* The text with its numbers as strings. False, and nothing is written, if it is the same: few
+ * headers have any. */
+static bool quote_numbers(struct bytes *out_text, const char *text, size_t length)
 {
         const char *end = text + length;
         const char *from = text;
@@ -62,7 +63,10 @@ static void quote_numbers(struct bytes *out_text, const char *text, size_t lengt
                         at = from - 1;
                 }
         }
+        if (from == text)
+                return false;
         bytes_append(out_text, from, (size_t)(end - from));
+        return true;
 }
 
 /* The reverse in a text that jansson has written. */
@@ -161,8 +165,9 @@ void event_headers_read(
 
         /* The first byte of binary jsonb is a version; the text follows. */
         if (length > 1) {
-                quote_numbers(&quoted, jsonb + 1, length - 1);
-                object = json_loadb(quoted.data, quoted.length, 0, NULL);
+                object = quote_numbers(&quoted, jsonb + 1, length - 1)
+                             ? json_loadb(quoted.data, quoted.length, 0, NULL)
+                             : json_loadb(jsonb + 1, length - 1, 0, NULL);
                 bytes_deinit(&quoted);
         }
         if (object == NULL || json_object_size(object) == 0) {

@@ -88,6 +88,13 @@ static void look_in(struct marker *marker, int64_t delay_ms)
         timer_arm(marker->look, (uint64_t)delay_ms);
 }
 
+/* There may be rows to mark; after a failure they wait until its delay is over. */
+static void look_soon(struct marker *marker)
+{
+        if (marker->n_failed == 0)
+                look_in(marker, marker->config.interval_ms);
+}
+
 static void on_look(void *owner)
 {
         ask(owner);
@@ -106,7 +113,7 @@ static void rest(struct marker *marker, int64_t due_ms)
         if (due_ms >= 0)
                 look_in(marker, due_ms);
         if (marker->has_settled)
-                look_in(marker, marker->config.interval_ms);
+                look_soon(marker);
 }
 
 static uint64_t number(const PGresult *result, enum column column)
@@ -268,7 +275,7 @@ void marker_want(struct marker *marker, bool has_marks)
                 pg_conn_open(marker->conn);
                 break;
         case MARKER_RESTING:
-                look_in(marker, marker->config.interval_ms);
+                look_soon(marker);
                 break;
         case MARKER_CONNECTING:
         case MARKER_ASKING:
@@ -280,7 +287,7 @@ void marker_settled(struct marker *marker)
 {
         marker->has_settled = true;
         if (marker->state == MARKER_RESTING && !marker->is_draining)
-                look_in(marker, marker->config.interval_ms);
+                look_soon(marker);
 }
 
 void marker_drain(struct marker *marker)

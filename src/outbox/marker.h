@@ -1,8 +1,9 @@
 /*
  * Calls courier.mark() (sql/0009_marks.sql), which marks the rows of attached tables whose events
  * all sinks have passed: some time after lanes have settled, at once while there is more, and when
- * something that was put off is due. On a connection of its own, so that nothing that an
- * application's table does keeps a lane waiting; it is open only while some attachment has marks.
+ * something that was put off is due; after a call that failed, when its delay is over. On a
+ * connection of its own, so that nothing that an application's table does keeps a lane waiting; it
+ * is open only while some attachment has marks.
  *
  *   OFF -marker_want()-> CONNECTING -session ready-> ASKING -answer-> RESTING -due-> ASKING
  *   any but OFF -session lost-> CONNECTING; -nothing to mark any more-> OFF

@@ -120,6 +120,16 @@ static void check_expanding(const char *payload, size_t length)
         bytes_deinit(&once);
 }
 
+/* A number without a sign, a point or an exponent is enough: it may be as long as it likes. */
+static enum event_header_type type_of(const char *value, bool is_structure)
+{
+        if (is_structure)
+                return EVENT_HEADER_STRUCTURE;
+        return *value > '0' && *value <= '9' && value[strspn(value, "0123456789")] == '\0'
+                   ? EVENT_HEADER_NUMBER
+                   : EVENT_HEADER_STRING;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         struct fuzz_input input = {data, size};
@@ -135,8 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             .context = (switches & 1) != 0 ? context : NULL,
             .type_header = (switches & 2) != 0 ? type_header : NULL,
             .tombstone = (switches & 4) != 0};
-        const unsigned char type =
-            (switches & 8) != 0 ? EVENT_HEADER_STRUCTURE : EVENT_HEADER_STRING;
+        const unsigned char type = (unsigned char)type_of(value, (switches & 8) != 0);
         const struct event_header header = {.name = "x", .value = value};
         const struct event event = {.event_id = "018f2b6e-5c1d-7a43-9b0e-2f64a1c7d911",
             .topic = "t",

@@ -57,7 +57,7 @@ static inline void attach_rig_end(struct attach_rig *rig)
         test_database_drop(&rig->database);
 }
 
-/* What the application sees of one statement: the command tag, each row, or the error. */
+/* What the application sees of one statement: the command tag, columns and rows, or the error. */
 static inline void attach_rig_note(struct bytes *seen, PGconn *app, const char *sql)
 {
         PGresult *result = PQexec(app, sql);
@@ -67,10 +67,13 @@ static inline void attach_rig_note(struct bytes *seen, PGconn *app, const char *
                     PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
         else
                 bytes_printf(seen, "%s\n", PQcmdStatus(result));
-        for (int row = 0; row < PQntuples(result); row++)
-                for (int i = 0; i < PQnfields(result); i++)
-                        bytes_printf(seen, "  %s=%s\n", PQfname(result, i),
+        for (int i = 0; i < PQnfields(result); i++) {
+                bytes_printf(seen, "  %s:", PQfname(result, i));
+                for (int row = 0; row < PQntuples(result); row++)
+                        bytes_printf(seen, " %s",
                             PQgetisnull(result, row, i) ? "NULL" : PQgetvalue(result, row, i));
+                bytes_append_text(seen, "\n");
+        }
         PQclear(result);
 }
 

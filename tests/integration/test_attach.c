@@ -69,7 +69,7 @@ Test(attach, publishes_each_row_of_a_statement_in_its_order)
             "v1 v2 v3 c1 c2 c3 c4 gone1 copy1 copy2");
 }
 
-static void *insert_until_told(const char *dsn, int writer)
+static void insert_until_told(const char *dsn, int writer)
 {
         PGconn *connection = database_connect(dsn);
         char *sql = xasprintf("INSERT INTO shop.outbox (topic, key, payload) VALUES ('w', 'w%d', "
@@ -84,7 +84,6 @@ static void *insert_until_told(const char *dsn, int writer)
         }
         free(sql);
         PQfinish(connection);
-        return NULL;
 }
 
 Test(attach, takes_over_existing_rows_without_a_gap_while_others_write)
@@ -93,6 +92,7 @@ Test(attach, takes_over_existing_rows_without_a_gap_while_others_write)
         char *folder = temp_folder();
         char *app_dsn = dsn_as_user(rig.database.dsn, "shop_app");
         pid_t writers[N_WRITERS];
+        char *after;
 
         cr_assert_eq(chdir(folder), 0);
         for (int i = 0; i < N_WRITERS; i++) {
@@ -109,10 +109,9 @@ Test(attach, takes_over_existing_rows_without_a_gap_while_others_write)
         database_exec(rig.owner,
             "SELECT courier.attach('shop.outbox', only_if => 'processed_at IS NULL',"
             " existing => 'publish', done => 'keep', lock_timeout => '20 s')");
-        await_in_database(rig.database.admin,
-            "SELECT count(*) > 2000 FROM courier.outbox, (SELECT max(id) AS last FROM shop.outbox) "
-            "AS t WHERE true",
-            "rows are written after it");
+        after = xasprintf("SELECT max(id) > %lld FROM shop.outbox",
+            2000 + (long long)database_integer(rig.owner, "SELECT max(id) FROM shop.outbox"));
+        await_in_database(rig.database.admin, after, "rows are written after it");
         replace_file("stop", "");
         for (int i = 0; i < N_WRITERS; i++) {
                 int status = 1;
@@ -132,6 +131,7 @@ Test(attach, takes_over_existing_rows_without_a_gap_while_others_write)
             " OVER (PARTITION BY key ORDER BY id) AS is_late FROM courier.outbox) AS e WHERE "
             "is_late",
             "0");
+        free(after);
         free(app_dsn);
         free(folder);
 }
@@ -257,7 +257,6 @@ Test(attach, is_for_owners_who_may_attach)
             " WHERE pronamespace = 'courier_tap'::regnamespace",
             "shop_owner");
         expect_error(guest, "SELECT courier.detach('outbox')", "42501", "belongs to shop_owner");
-        expect_error(guest, "DELETE FROM courier.attachment RETURNING 1/count(*)", "42803", "");
         database_exec(guest, "DELETE FROM courier.attachment");
         expect_value(rig.database.admin, "SELECT count(*) FROM courier.attachment", "1");
         expect_value(rig.database.admin,
@@ -364,6 +363,11 @@ Test(attach, leaves_the_table_as_it_was_when_it_is_detached)
         free(before);
 }
 
+static void expect_ok(void)
+{
+        expect_value(rig.owner, "SELECT state FROM courier.check_attachments()", "ok");
+}
+
 static void expect_state(const char *state, const char *detail)
 {
         char *sql = xasprintf("SELECT state || CASE WHEN detail LIKE '%%%s%%' THEN '' ELSE ': ' || "
@@ -377,7 +381,7 @@ static void expect_state(const char *state, const char *detail)
 Test(attach, is_checked)
 {
         database_exec(rig.owner, ATTACH);
-        expect_value(rig.owner, "SELECT state FROM courier.check_attachments()", "ok");
+        expect_ok();
         database_exec(rig.owner, "ALTER TABLE outbox DISABLE TRIGGER courier_outbox_insert");
         expect_state("disabled", "courier_outbox_insert");
         database_exec(rig.owner, "ALTER TABLE outbox ENABLE TRIGGER courier_outbox_insert");
@@ -385,7 +389,7 @@ Test(attach, is_checked)
         database_exec(rig.owner, "DROP TRIGGER courier_outbox_insert ON outbox");
         expect_state("trigger_missing", "courier_outbox_insert");
         database_exec(rig.owner, "SELECT courier.recompile('outbox')");
-        expect_value(rig.owner, "SELECT state FROM courier.check_attachments()", "ok");
+        expect_ok();
 
         database_exec(rig.owner,
             "CREATE OR REPLACE FUNCTION courier_tap.outbox_insert() RETURNS trigger LANGUAGE "
@@ -397,7 +401,7 @@ Test(attach, is_checked)
         database_exec(rig.owner, "ALTER TABLE outbox RENAME COLUMN key TO ordering_key");
         expect_state("does_not_compile", "column \"key\" does not exist");
         database_exec(rig.owner, "ALTER TABLE outbox RENAME COLUMN ordering_key TO key");
-        expect_value(rig.owner, "SELECT state FROM courier.check_attachments()", "ok");
+        expect_ok();
 
         database_exec(rig.owner,
             "CREATE TABLE whole (LIKE outbox INCLUDING ALL) PARTITION BY RANGE "
@@ -405,7 +409,7 @@ Test(attach, is_checked)
         database_exec(rig.owner, "ALTER TABLE whole ATTACH PARTITION outbox DEFAULT");
         expect_state("now_a_partition", "silent when its parent is written");
         database_exec(rig.owner, "SELECT courier.recompile('outbox')");
-        expect_value(rig.owner, "SELECT state FROM courier.check_attachments()", "ok");
+        expect_ok();
         database_exec(rig.owner, "INSERT INTO whole (topic, payload) VALUES ('t', '1')");
         expect_value(rig.database.admin, N_EVENTS, "1");
 
@@ -439,7 +443,7 @@ Test(attach, bears_changes_of_columns_that_it_does_not_name)
                 database_exec(rig.owner, changes[i]);
         }
         expect_value(rig.database.admin, N_EVENTS, "42");
-        expect_value(rig.owner, "SELECT state FROM courier.check_attachments()", "ok");
+        expect_ok();
 }
 
 Test(attach, comes_back_whole_from_a_dump)

@@ -1,5 +1,5 @@
-/* Taps and odd roles, columns and settings: nobody gets rights of others, no INSERT fails and no event
- * is lost. */
+/* Taps and odd roles, columns and settings: no role gets rights of another, no INSERT fails and no
+ * event is lost. */
 #include "attach_rig.h"
 
 #include <criterion/criterion.h>

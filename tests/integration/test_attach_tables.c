@@ -173,6 +173,18 @@ Test(attach_tables, events_that_are_deduplicated_by_a_unique_key)
         end();
 }
 
+/* Those that the application's trigger has sent, to a session that listens. */
+static int count_notifications(PGconn *connection)
+{
+        PGnotify *notification;
+        int n = 0;
+
+        database_exec(connection, "SELECT 1"); /* what was sent before has come */
+        for (; (notification = PQnotifies(connection)) != NULL; n++)
+                PQfreemem(notification);
+        return n;
+}
+
 static struct smtp_receiver smtp;
 
 static char *make_templates(void)
@@ -219,6 +231,7 @@ Test(attach_tables, an_order_and_its_mail_beside_a_trigger_of_the_applications_o
                 " \"to\": \"ann@example.com\", \"template\": \"order_confirmation\","
                 " \"data\": {\"order_id\": 17, \"name\": \"Ann\"}}')",
                 "COMMIT", NULL});
+        cr_expect_eq(count_notifications(rig.app), 4, "two for each schema");
         relay = relay_start(
             "postgres: {dsn: \"%s\"}\n"
             "sinks:\n"

@@ -33,33 +33,43 @@ struct consumer {
         struct process process;
 };
 
-/* Beside a copy of the program is where Node looks for the packages. */
-static char *copy_program(const char *name)
+static bool is_python(const char *program)
+{
+        return strstr(program, ".py") != NULL;
+}
+
+/* Beside the program is where Node looks for the packages. */
+static void give_packages(const char *folder)
 {
         static const char *const folders[] = {
             PGCOURIER_SOURCE_FOLDER "/.cache/consumers/node_modules", "/usr/share/nodejs"};
+        char *modules = xasprintf("%s/node_modules", folder);
+        bool is_there = false;
+        size_t i = 0;
+
+        for (; i < 2 && !is_there; i++) {
+                char *package = xasprintf("%s/redis/package.json", folders[i]);
+                is_there = access(package, R_OK) == 0;
+                free(package);
+        }
+        cr_assert(is_there, "Node's packages are missing: run scripts/deps --test");
+        cr_assert_eq(symlink(folders[i - 1], modules), 0);
+        setenv("NODE_PATH", folders[i - 1], 1); /* Debian's packages look for each other there */
+        free(modules);
+}
+
+static char *copy_program(const char *name)
+{
         char *folder = temp_folder();
         char *from = xasprintf(PGCOURIER_SOURCE_FOLDER "/examples/consumers/%s", name);
         char *to = xasprintf("%s/%s", folder, name);
-        char *modules = xasprintf("%s/node_modules", folder);
         char *text = read_file(from);
-        size_t i = 0;
 
         cr_assert(*text != '\0', "%s", from);
         replace_file(to, text);
-        while (i < 2) {
-                char *package = xasprintf("%s/redis/package.json", folders[i]);
-                const bool is_there = access(package, R_OK) == 0;
-                free(package);
-                if (is_there)
-                        break;
-                i++;
-        }
-        cr_assert_lt(i, 2, "Node's packages are missing: run scripts/deps --test");
-        cr_assert_eq(symlink(folders[i], modules), 0);
-        setenv("NODE_PATH", folders[i], 1); /* Debian's packages look for each other there */
+        if (!is_python(name))
+                give_packages(folder);
         free(text);
-        free(modules);
         free(from);
         free(folder);
         return to;
@@ -121,9 +131,8 @@ static void end(struct consumer *consumer)
 
 static void start(struct consumer *consumer)
 {
-        const bool is_python = strstr(consumer->program, ".py") != NULL;
-        const char *argv[] = {
-            is_python ? "/usr/bin/python3" : PGCOURIER_NODE, consumer->program, NULL};
+        const char *argv[] = {is_python(consumer->program) ? "/usr/bin/python3" : PGCOURIER_NODE,
+            consumer->program, NULL};
 
         process_start(&consumer->process, argv, consumer->log_path, false);
 }

@@ -23,8 +23,8 @@ static void start(void)
         second = database_connect(dsn);
         admin = database_connect(dsn);
         database_exec(admin, sql);
-        /* Whoever waits for ever fails. Not lock_timeout: maintain() would take that for a lock which is
-         * not free. */
+        /* A session that waits for ever fails. Not by lock_timeout: maintain() would take that for a
+         * lock which is not free. */
         database_exec(first, "SET statement_timeout = '20s'");
         database_exec(second, "SET statement_timeout = '20s'");
         database_exec(admin, "SET statement_timeout = '20s'");
@@ -258,7 +258,7 @@ Test(inbox, keeps_no_event_for_ever)
             "0");
 }
 
-/* No daemon: what is due is done by whoever accepts next. */
+/* No daemon: the next call does what is due. */
 Test(inbox, turns_and_empties_by_itself)
 {
         expect_value(first, ACCEPT(1), "t");
@@ -277,8 +277,8 @@ Test(inbox, turns_and_empties_by_itself)
         expect_value(first, ACCEPT(1), "f");
 }
 
-/* A consumer's transaction keeps the locks of the step that it took; no other session may feel it. */
-static void expect_nobody_waits_for(const char *isolation)
+/* A consumer's transaction keeps the locks of the step that it took; no other session waits. */
+static void expect_no_wait_for_first(const char *isolation)
 {
         char *set = xasprintf("SET default_transaction_isolation = '%s'", isolation);
 
@@ -290,14 +290,14 @@ static void expect_nobody_waits_for(const char *isolation)
         free(set);
 }
 
-Test(inbox, lets_nobody_wait_for_a_transaction_that_turned_the_ring)
+Test(inbox, lets_no_session_wait_for_a_transaction_that_turned_the_ring)
 {
         expect_value(first, ACCEPT(1), "t");
         let_pass("30 days");
         database_exec(first, "BEGIN");
         expect_value(first, ACCEPT(1), "f"); /* turns, and leaves slot 0 as it is */
-        expect_nobody_waits_for("read committed");
-        expect_nobody_waits_for("serializable");
+        expect_no_wait_for_first("read committed");
+        expect_no_wait_for_first("serializable");
         database_exec(first, "COMMIT");
 
         let_pass("30 days");
@@ -307,8 +307,8 @@ Test(inbox, lets_nobody_wait_for_a_transaction_that_turned_the_ring)
             "SELECT count(*) FROM pg_locks WHERE relation ="
             " 'courier_inbox.slot_0'::regclass AND mode = 'AccessExclusiveLock'",
             "1");
-        expect_nobody_waits_for("read committed");
-        expect_nobody_waits_for("serializable");
+        expect_no_wait_for_first("read committed");
+        expect_no_wait_for_first("serializable");
         database_exec(first, "ROLLBACK");
 
         expect_value(first, "SELECT current FROM courier_inbox.settings", "1");
@@ -318,13 +318,13 @@ Test(inbox, lets_nobody_wait_for_a_transaction_that_turned_the_ring)
         expect_value(first, ACCEPT(2), "f");
 }
 
-Test(inbox, lets_nobody_wait_for_a_transaction_that_emptied_a_slot)
+Test(inbox, lets_no_session_wait_for_a_transaction_that_emptied_a_slot)
 {
         turn();
         let_pass("1 day");
         database_exec(first, "BEGIN");
         expect_value(first, ACCEPT(1), "t");
-        expect_nobody_waits_for("read committed");
+        expect_no_wait_for_first("read committed");
         database_exec(first, "COMMIT");
         expect_value(first, "SELECT spare_is_empty FROM courier_inbox.settings", "t");
 }
@@ -337,10 +337,10 @@ Test(inbox, does_not_wait_for_a_slot_that_is_in_use)
         turn();
         let_pass("1 day");
         expect_value(admin, "SELECT courier_inbox.maintain()", "slot_0 is in use");
-        expect_nobody_waits_for("read committed");
+        expect_no_wait_for_first("read committed");
         let_pass("29 days");
         expect_value(admin, "SELECT courier_inbox.maintain()", "slot_0 is in use");
-        expect_nobody_waits_for("read committed");
+        expect_no_wait_for_first("read committed");
 
         database_exec(first, "COMMIT");
         expect_value(second, ACCEPT(1), "f");

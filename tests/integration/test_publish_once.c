@@ -1,5 +1,5 @@
 /*
- * courier.publish() with a dedup_key: of each key one event, whoever publishes it again, and when.
+ * courier.publish() with a dedup_key: of each key one event, whichever session publishes again, and when.
  * All callers are told the id of that event.
  */
 #include "base/alloc.h"

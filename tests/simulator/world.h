@@ -298,9 +298,9 @@ struct world {
         struct sim_relay relays[N_RELAYS];
         struct sim_destination destination;
         struct {
-                struct dice
-                    dice;      /* of its own, so that what befalls lanes is the same without it */
-                uint32_t pace; /* of the second lane: a move in so many steps */
+                /* Of its own, so that what befalls lanes is the same without it. */
+                struct dice dice;
+                uint32_t pace;              /* of the second lane: a move in so many steps */
                 bool is_locked[MAX_EVENTS]; /* the application has the row locked */
         } marks;
 

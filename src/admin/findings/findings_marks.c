@@ -28,8 +28,7 @@ static void add_failing(struct findings *findings, const json_t *one)
             "then");
         psql_append(findings, &finding.command,
             "SELECT outbox_id, source_key, attempts, due_at, last_error FROM courier.unmarked "
-            "WHERE "
-            "attempts > 0 ORDER BY outbox_id LIMIT 20");
+            "WHERE attempts > 0 ORDER BY outbox_id LIMIT 20");
         findings_add(findings, &finding);
 }
 

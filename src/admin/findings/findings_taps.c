@@ -27,7 +27,7 @@ static const struct trouble {
         "Make it anew, as the owner of the table, or attach the parent in its place. What was "
         "written meanwhile is not published by that"},
     {"edited", "tap_edited", ATTENTION_WARNING, "was edited", "were edited",
-        "What it does now is known to nobody but who did that",
+        "pgcourier does not know what it publishes now",
         "Look at it (courier.tap_source); as the owner of the table, make it anew from what it was "
         "given"},
     {"table_gone", "tap_table_gone", ATTENTION_WARNING, "has no table any more",

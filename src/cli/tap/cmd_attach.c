@@ -59,8 +59,7 @@ static const struct command_option options[] = {
         "the mark if a sink gave the event up;\ndefault: that of --done-set"},
     [WHEN] = {"when", 0, "taken|delivered", false,
         "mark it within the INSERT, so that the application's\nown relay finds nothing; or when "
-        "all "
-        "sinks have the\nevent; default: delivered"},
+        "all sinks have the\nevent; default: delivered"},
     [AFTER] = {"after", 0, "SINK", true,
         "mark it when this sink has it; may be given several\ntimes; default: all sinks that take "
         "it"},
@@ -73,26 +72,26 @@ static const struct command_option options[] = {
 };
 
 static const struct tap_parameter parameters[] = {
-    {NAME, "name", "text", TAP_TEXT, NULL},
-    {LAYOUT, "layout", "text", TAP_TEXT, NULL},
-    {TOPIC, "topic", "text", TAP_TEXT, NULL},
-    {KEY, "key", "text", TAP_TEXT, NULL},
-    {TYPE, "type", "text", TAP_TEXT, NULL},
-    {PAYLOAD, "payload", "text", TAP_TEXT, NULL},
-    {DATA, "data", "text", TAP_TEXT, NULL},
-    {HEADERS, "headers", "text", TAP_TEXT, NULL},
-    {EVENT_ID, "event_id", "text", TAP_TEXT, NULL},
-    {DELIVER_AT, "deliver_at", "text", TAP_TEXT, NULL},
-    {ONLY_IF, "only_if", "text", TAP_TEXT, NULL},
-    {EACH, "each", "text", TAP_TEXT, NULL},
-    {ON, "ops", "text[]", TAP_LIST, NULL},
-    {DONE, "done", "text", TAP_TEXT, NULL},
-    {DONE_SET, "done_set", "text", TAP_TEXT, NULL},
-    {DEAD_SET, "dead_set", "text", TAP_TEXT, NULL},
-    {WHEN, "done_when", "text", TAP_TEXT, NULL},
-    {AFTER, "done_after", "text[]", TAP_LIST, NULL},
-    {EXISTING, "existing", "text", TAP_FLAG, "publish"},
-    {LOCK_TIMEOUT, "lock_timeout", "interval", TAP_TIME, NULL},
+    {NAME, "name", TAP_TEXT},
+    {LAYOUT, "layout", TAP_TEXT},
+    {TOPIC, "topic", TAP_TEXT},
+    {KEY, "key", TAP_TEXT},
+    {TYPE, "type", TAP_TEXT},
+    {PAYLOAD, "payload", TAP_TEXT},
+    {DATA, "data", TAP_TEXT},
+    {HEADERS, "headers", TAP_TEXT},
+    {EVENT_ID, "event_id", TAP_TEXT},
+    {DELIVER_AT, "deliver_at", TAP_TEXT},
+    {ONLY_IF, "only_if", TAP_TEXT},
+    {EACH, "each", TAP_TEXT},
+    {ON, "ops", TAP_LIST},
+    {DONE, "done", TAP_TEXT},
+    {DONE_SET, "done_set", TAP_TEXT},
+    {DEAD_SET, "dead_set", TAP_TEXT},
+    {WHEN, "done_when", TAP_TEXT},
+    {AFTER, "done_after", TAP_LIST},
+    {EXISTING, "existing", TAP_PUBLISH},
+    {LOCK_TIMEOUT, "lock_timeout", TAP_TIME},
 };
 
 #define N_PARAMETERS (sizeof parameters / sizeof *parameters)
@@ -176,20 +175,10 @@ static bool print(struct blocking_conn *conn, struct tap_call_values *values, st
 
 static bool run_attach(const struct arguments *arguments, struct error *error)
 {
-        struct tap_call_values values = {0};
-        struct blocking_conn *conn = NULL;
-        bool ok;
+        static const struct tap_maker maker = {
+            "courier.attach", "attached", parameters, N_PARAMETERS, PRINT, print};
 
-        if (tap_call_read(&values, "courier.attach", arguments, parameters, N_PARAMETERS, error))
-                conn = command_connect(arguments, error);
-        if (conn == NULL)
-                ok = false;
-        else if (arguments_has(arguments, PRINT))
-                ok = print(conn, &values, error);
-        else
-                ok = tap_call_make(conn, &values.call, "attached", error);
-        tap_call_free(&values);
-        return ok;
+        return tap_command_make(arguments, &maker, error);
 }
 
 static bool run_guard(const struct arguments *arguments, struct error *error)

@@ -30,8 +30,8 @@ enum {
 static const struct command_option options[] = {
     [COLUMNS] = {"columns", 0, "A,B", true,
         "the columns that may leave the database; '*': all, also\nlater ones; '*,-c': all that "
-        "there "
-        "are but c; required"},
+        "there are "
+        "but c; required"},
     [NAME] = {"name", 0, "NAME", false, "of the tap; default: that of the table"},
     [TOPIC] = {"topic", 0, "TEXT|EXPR", false,
         "a text, or an SQL expression, which has a quote, a\nparenthesis, a blank or |; default: "
@@ -61,21 +61,21 @@ static const struct command_option options[] = {
 };
 
 static const struct tap_parameter parameters[] = {
-    {NAME, "name", "text", TAP_TEXT, NULL},
-    {COLUMNS, "columns", "text[]", TAP_LIST, NULL},
-    {TOPIC, "topic", "text", TAP_TEXT, NULL},
-    {KEY, "key", "text", TAP_TEXT, NULL},
-    {OPS, "ops", "text[]", TAP_LIST, NULL},
-    {PAYLOAD, "payload", "text", TAP_TEXT, NULL},
-    {ONLY_IF, "only_if", "text", TAP_TEXT, NULL},
-    {WHEN_CHANGED, "when_changed", "text[]", TAP_LIST, NULL},
-    {UNCHANGED, "unchanged", "boolean", TAP_FLAG, "true"},
-    {TYPE, "type", "text", TAP_TEXT, NULL},
-    {HEADERS, "headers", "text", TAP_TEXT, NULL},
-    {LEVEL, "level", "text", TAP_TEXT, NULL},
-    {REPLICATED, "replicated", "boolean", TAP_FLAG, "true"},
-    {BIGINT_AS, "bigint_as", "text", TAP_TEXT, NULL},
-    {LOCK_TIMEOUT, "lock_timeout", "interval", TAP_TIME, NULL},
+    {NAME, "name", TAP_TEXT},
+    {COLUMNS, "columns", TAP_LIST},
+    {TOPIC, "topic", TAP_TEXT},
+    {KEY, "key", TAP_TEXT},
+    {OPS, "ops", TAP_LIST},
+    {PAYLOAD, "payload", TAP_TEXT},
+    {ONLY_IF, "only_if", TAP_TEXT},
+    {WHEN_CHANGED, "when_changed", TAP_LIST},
+    {UNCHANGED, "unchanged", TAP_TRUE},
+    {TYPE, "type", TAP_TEXT},
+    {HEADERS, "headers", TAP_TEXT},
+    {LEVEL, "level", TAP_TEXT},
+    {REPLICATED, "replicated", TAP_TRUE},
+    {BIGINT_AS, "bigint_as", TAP_TEXT},
+    {LOCK_TIMEOUT, "lock_timeout", TAP_TIME},
 };
 
 #define N_PARAMETERS (sizeof parameters / sizeof *parameters)
@@ -100,24 +100,14 @@ static bool print(struct blocking_conn *conn, struct tap_call_values *values, st
 
 static bool run_add(const struct arguments *arguments, struct error *error)
 {
-        struct tap_call_values values = {0};
-        struct blocking_conn *conn = NULL;
-        bool ok;
+        static const struct tap_maker maker = {
+            "courier.capture", "captured", parameters, N_PARAMETERS, PRINT, print};
 
         if (!arguments_has(arguments, COLUMNS))
                 return error_set(error, ERROR_USAGE,
                     "capture add needs --columns: those that may leave the database, as in "
                     "--columns id,status,total; --columns '*' is all of them");
-        if (tap_call_read(&values, "courier.capture", arguments, parameters, N_PARAMETERS, error))
-                conn = command_connect(arguments, error);
-        if (conn == NULL)
-                ok = false;
-        else if (arguments_has(arguments, PRINT))
-                ok = print(conn, &values, error);
-        else
-                ok = tap_call_make(conn, &values.call, "captured", error);
-        tap_call_free(&values);
-        return ok;
+        return tap_command_make(arguments, &maker, error);
 }
 
 static const struct command add_command = {

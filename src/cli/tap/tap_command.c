@@ -107,27 +107,36 @@ static bool read_value(const struct arguments *arguments, const struct tap_param
                 return true;
         case TAP_LIST:
                 return read_list(arguments, parameter->option, out_value, error);
-        case TAP_FLAG:
-                *out_value = xstrdup(parameter->flag);
-                return true;
         case TAP_TIME:
                 return tap_read_time(arguments, parameter->option, out_value, error);
+        case TAP_TRUE:
+                *out_value = xstrdup("true");
+                return true;
+        case TAP_PUBLISH:
+                *out_value = xstrdup("publish");
+                return true;
         }
         abort();
 }
 
-bool tap_call_read(struct tap_call_values *out_values, const char *function,
-    const struct arguments *arguments, const struct tap_parameter *parameters, size_t n_parameters,
-    struct error *error)
+static bool read_call(struct tap_call_values *out_values, const struct arguments *arguments,
+    const struct tap_maker *maker, struct error *error)
 {
-        assert(n_parameters <= TAP_MAX_ARGUMENTS);
+        static const char *const types[] = {[TAP_TEXT] = "text",
+            [TAP_LIST] = "text[]",
+            [TAP_TIME] = "interval",
+            [TAP_TRUE] = "boolean",
+            [TAP_PUBLISH] = "text"};
+
+        assert(maker->n_parameters <= TAP_MAX_ARGUMENTS);
         out_values->call = (struct tap_call){
-            function, arguments->operands[0], out_values->arguments, n_parameters};
-        for (size_t i = 0; i < n_parameters; i++) {
-                if (!read_value(arguments, &parameters[i], &out_values->values[i], error))
+            maker->function, arguments->operands[0], out_values->arguments, maker->n_parameters};
+        for (size_t i = 0; i < maker->n_parameters; i++) {
+                const struct tap_parameter *parameter = &maker->parameters[i];
+                if (!read_value(arguments, parameter, &out_values->values[i], error))
                         return false;
                 out_values->arguments[i] = (struct tap_argument){
-                    parameters[i].name, parameters[i].type, out_values->values[i]};
+                    parameter->name, types[parameter->form], out_values->values[i]};
         }
         return true;
 }
@@ -155,18 +164,12 @@ const char *tap_call_value(const struct tap_call_values *values, const char *nam
         return values->values[find(values, name)];
 }
 
-void tap_call_free(struct tap_call_values *values)
-{
-        for (size_t i = 0; i < TAP_MAX_ARGUMENTS; i++)
-                free(values->values[i]);
-}
-
 void tap_print_notices(const struct blocking_conn *conn)
 {
         fputs(blocking_conn_notices(conn), stderr);
 }
 
-bool tap_call_make(
+static bool make(
     struct blocking_conn *conn, const struct tap_call *call, const char *made, struct error *error)
 {
         struct rows *rows = tap_make(conn, call, error);
@@ -177,6 +180,26 @@ bool tap_call_make(
         printf("%s is %s as %s\n", call->table, made, rows_text(rows, 0, 0));
         rows_free(rows);
         return true;
+}
+
+bool tap_command_make(
+    const struct arguments *arguments, const struct tap_maker *maker, struct error *error)
+{
+        struct tap_call_values values = {0};
+        struct blocking_conn *conn = NULL;
+        bool ok;
+
+        if (read_call(&values, arguments, maker, error))
+                conn = command_connect(arguments, error);
+        if (conn == NULL)
+                ok = false;
+        else if (arguments_has(arguments, maker->print_option))
+                ok = maker->print(conn, &values, error);
+        else
+                ok = make(conn, &values.call, maker->made, error);
+        for (size_t i = 0; i < TAP_MAX_ARGUMENTS; i++)
+                free(values.values[i]);
+        return ok;
 }
 
 static bool starts_with(const char *text, const char *beginning)

@@ -26,39 +26,43 @@ extern const struct command attach_detect_command;
 struct tap_parameter {
         unsigned option; /* its row */
         const char *name;
-        const char *type;
         enum tap_form {
                 TAP_TEXT,
                 TAP_LIST, /* "a,b", or given several times, or both */
-                TAP_FLAG,
                 TAP_TIME,
+                TAP_TRUE,    /* if the flag is given */
+                TAP_PUBLISH, /* the text, likewise */
         } form;
-        const char *flag; /* the argument where the flag is given */
 };
 
-/* The values are owned. Zero-initialise it; free it also if reading fails. */
-#define TAP_MAX_ARGUMENTS 24
+/* The arguments of a call, whose values are owned. */
 struct tap_call_values {
         struct tap_argument arguments[TAP_MAX_ARGUMENTS];
         char *values[TAP_MAX_ARGUMENTS];
         struct tap_call call;
 };
-bool tap_call_read(struct tap_call_values *out_values, const char *function,
-    const struct arguments *arguments, const struct tap_parameter *parameters, size_t n_parameters,
-    struct error *error);
 void tap_call_set(struct tap_call_values *values, const char *name, const char *value);
 const char *tap_call_value(const struct tap_call_values *values, const char *name);
-void tap_call_free(struct tap_call_values *values);
+
+/* A subcommand that makes a tap of its operand, or prints the SQL that does. */
+struct tap_maker {
+        const char *function; /* "courier.attach" */
+        const char *made;     /* "attached" */
+        const struct tap_parameter *parameters;
+        size_t n_parameters;
+        unsigned print_option;
+        bool (*print)(
+            struct blocking_conn *conn, struct tap_call_values *values, struct error *error);
+};
+bool tap_command_make(
+    const struct arguments *arguments, const struct tap_maker *maker, struct error *error);
+
+/* What the server noted on the way, on standard error. */
+void tap_print_notices(const struct blocking_conn *conn);
 
 /* The interval of --lock-timeout; NULL if it is not given. The caller's to free. */
 bool tap_read_time(
     const struct arguments *arguments, unsigned option, char **out_interval, struct error *error);
-
-/* The call, and tells on standard output what was made. What the server notes on the way goes to
- * standard error. */
-bool tap_call_make(
-    struct blocking_conn *conn, const struct tap_call *call, const char *made, struct error *error);
-void tap_print_notices(const struct blocking_conn *conn);
 
 /* Puts what the server refused into the words of the command line. */
 void tap_refused(

@@ -116,7 +116,6 @@ static bool run_show(const struct arguments *arguments, struct error *error)
         struct blocking_conn *conn = find_tap(arguments, error);
         bool as_json = arguments_has(arguments, SHOW_JSON);
         struct rows *rows = NULL;
-        bool ok;
 
         if (conn != NULL)
                 rows = as_json ? tap_show_json(conn, name, error) : tap_show(conn, name, error);
@@ -127,8 +126,7 @@ static bool run_show(const struct arguments *arguments, struct error *error)
         else
                 table_print_fields(rows);
         rows_free(rows);
-        ok = as_json || print_source(conn, name, error);
-        return ok;
+        return as_json || print_source(conn, name, error);
 }
 
 /* Where a check runs, people read the log of a pipeline: each tap has a line. */

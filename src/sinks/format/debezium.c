@@ -9,6 +9,7 @@
 #include "sinks/format/jackson.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +127,7 @@ bool debezium_append_value(
         return true;
 }
 
+/* Beyond double it stays a string: Java has no such number. */
 static void set_number(struct datum *datum)
 {
         char *end;
@@ -133,10 +135,10 @@ static void set_number(struct datum *datum)
 
         errno = 0;
         number = strtoll(datum->text, &end, 10);
-        if (*end != '\0' || errno != 0)
-                datum->type = "double";
-        else
+        if (*end == '\0' && errno == 0)
                 datum->type = number >= INT32_MIN && number <= INT32_MAX ? "int32" : "int64";
+        else if (isfinite(strtod(datum->text, NULL)))
+                datum->type = "double";
 }
 
 static struct datum header_datum(const struct event *event, size_t i)

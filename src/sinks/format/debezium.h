@@ -34,8 +34,9 @@ bool debezium_append_value(
 
 /*
  * The headers: `id`; the three of `context`; `type_header`; those of the event, a number or boolean
- * as one, an object as the text of its JSON; `redriven`, the number 1, only if the event was. One
- * of the event's with the name of one that is ours, in upper or lower case, is left out.
+ * as one, an object as the text of its JSON, a number beyond double as a string; `redriven`, the
+ * number 1, only if the event was. A header of the event's is left out if one of ours has its name,
+ * in upper or lower case.
  */
 size_t debezium_n_headers(const struct debezium_config *config, const struct event *event);
 

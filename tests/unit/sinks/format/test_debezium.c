@@ -2,11 +2,13 @@
  * what only pgcourier has. */
 #include "sinks/format/debezium.h"
 
+#include "base/alloc.h"
 #include "base/bytes.h"
 #include "config/config.h"
 #include "pgcourier/event.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define U              "17b4d294-74f5-4087-879b-38d3a40d5d6c"
@@ -236,6 +238,24 @@ Test(debezium, gives_headers_the_types_that_they_were_published_with)
         config.headers = DEBEZIUM_STRING;
         expect_headers(&config, &event,
             "id=" U "\ntenant=ann\nn=5\nl=3000000000\nd=1.50\nb=true\nz=null\nj={\"a\": 1}\n");
+}
+
+/* It has 310 digits: as a double it is infinite. */
+Test(debezium, leaves_a_number_beyond_double_a_text)
+{
+        const struct debezium_config config = {.headers = DEBEZIUM_JSON};
+        const unsigned char types[] = {EVENT_HEADER_NUMBER, EVENT_HEADER_NUMBER};
+        char *number = xasprintf("1%0309d", 0);
+        char *expected = xasprintf("id=\"" U "\"\nn=\"%s\"\nm=1000.0\n", number);
+        const struct event_header headers[] = {{"n", number}, {"m", "1e3"}};
+        struct event event = event_with("{}");
+
+        event.headers = headers;
+        event.n_headers = 2;
+        event.header_types = types;
+        expect_headers(&config, &event, expected);
+        free(expected);
+        free(number);
 }
 
 Test(debezium, takes_headers_without_types_for_texts)
