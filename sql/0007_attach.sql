@@ -258,16 +258,19 @@ END
 $$;
 COMMENT ON FUNCTION courier.fit_headers(text) IS 'The same of a text, which need not be JSON';
 
--- Dates and times without a zone reach beyond those with one: what does is infinity then.
+-- Dates and times without a zone reach beyond those with one, at both ends and by as much as a zone differs from
+-- UTC. What is far away is infinity then.
 CREATE FUNCTION courier.fit_time(value timestamp) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN value < '294276-12-30' THEN value::timestamptz WHEN value IS NOT NULL THEN 'infinity' END
+  SELECT CASE WHEN value < '0001-01-01' THEN '-infinity' WHEN value > '294276-01-01' THEN 'infinity'
+              ELSE value::timestamptz END
 $$;
 COMMENT ON FUNCTION courier.fit_time(timestamp) IS 'The time with a zone';
 
 CREATE FUNCTION courier.fit_time(value date) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN value < '294276-12-30' THEN value::timestamptz WHEN value IS NOT NULL THEN 'infinity' END
+  SELECT CASE WHEN value < '0001-01-01' THEN '-infinity' WHEN value > '294276-01-01' THEN 'infinity'
+              ELSE value::timestamptz END
 $$;
 COMMENT ON FUNCTION courier.fit_time(date) IS 'The beginning of the day';
 

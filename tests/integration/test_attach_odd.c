@@ -175,14 +175,19 @@ Test(attach_odd, times_reach_beyond_those_with_a_zone)
             "timestamp); GRANT ALL ON shop.odd TO shop_app;"
             "SELECT courier.attach('shop.odd', topic => 'topic', payload => 'payload',"
             " deliver_at => 'd')");
-        database_exec(rig.app, "INSERT INTO shop.odd (id, d) VALUES (1, '5874897-12-31')");
+        database_exec(rig.app, "SET timezone = 'Asia/Tokyo';"
+                               "INSERT INTO shop.odd (id, d) VALUES (1, '5874897-12-31'),"
+                               " (2, '4714-11-24 BC')");
         database_exec(rig.owner,
             "SELECT courier.detach('odd'); SELECT courier.attach('shop.odd', topic => 'topic',"
             " payload => 'payload', deliver_at => 't')");
-        database_exec(rig.app, "SET timezone = 'America/New_York';"
-                               "INSERT INTO shop.odd (id, t) VALUES (2, '294276-12-31 23:59:59')");
+        database_exec(rig.app, "INSERT INTO shop.odd (id, t) VALUES (3, '4714-11-24 BC');"
+                               "SET timezone = 'America/New_York';"
+                               "INSERT INTO shop.odd (id, t) VALUES (4, '294276-12-31 23:59:59')");
         expect_value(rig.database.admin,
-            "SELECT string_agg(deliver_at::text, ' ') FROM courier.outbox", "infinity infinity");
+            "SELECT string_agg(coalesce(deliver_at::text, 'now'), ' ' ORDER BY id)"
+            " FROM courier.outbox",
+            "infinity now now infinity");
 }
 
 Test(attach_odd, a_time_without_a_zone_is_one_of_the_session)
