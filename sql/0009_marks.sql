@@ -457,10 +457,11 @@ BEGIN
         LIMIT 1) AS first
       WHERE given.txid IS NOT NULL
       UNION ALL
-      -- When its time is over or not known, it is looked at more and more rarely.
+      -- When its time is over or not known, it is looked at more and more rarely. Its time may be infinity, or so
+      -- late that a second more is no time.
       SELECT given.id, 2, 'parked', first.sink, first.lane,
-             CASE WHEN first.state <> 'blocked' AND first.due_at > now() AND first.due_at < 'infinity'
-                  THEN first.due_at + interval '1 s'
+             CASE WHEN first.state <> 'blocked' AND first.due_at > now()
+                  THEN least(first.due_at, now() + interval '1 hour') + interval '1 s'
                   ELSE now() + least(greatest(now() - given.since, '1 s'),
                                      CASE first.state WHEN 'blocked' THEN interval '30 s' ELSE '5 s' END) END
       FROM given
