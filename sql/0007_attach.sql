@@ -1306,8 +1306,8 @@ BEGIN
           USING ERRCODE = sqlstate, DETAIL = format('%s: %s', marked, a.expressions ->> marked);
     END;
   END LOOP;
-  SELECT string_agg(sink, ', ') INTO unknown FROM unnest(done_after) AS sink
-  WHERE NOT EXISTS (SELECT FROM courier.cursor AS c WHERE c.sink = sink);
+  SELECT string_agg(named, ', ') INTO unknown FROM unnest(done_after) AS named
+  WHERE NOT EXISTS (SELECT FROM courier.cursor WHERE sink = named);
   IF unknown IS NOT NULL THEN
     RAISE NOTICE '%: done_after names sinks that no relay has served here yet: %', what, unknown;
   END IF;
