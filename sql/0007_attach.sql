@@ -1183,6 +1183,10 @@ BEGIN
   ELSIF existing = 'publish' AND current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION '%: existing rows can only be published in isolation level read committed', what
       USING ERRCODE = 'invalid_transaction_state', HINT = 'Begin the transaction with: BEGIN ISOLATION LEVEL READ COMMITTED';
+  ELSIF existing = 'publish' AND row_security_active(relation) THEN
+    RAISE EXCEPTION '%: row-level security applies to its owner, %, so existing rows could be missed', what, owner
+      USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = format('In one transaction: ALTER TABLE %s NO FORCE ROW LEVEL SECURITY, attach it, and FORCE it again', relation);
   END IF;
   a := courier.attach_plan(relation, layout, name, topic, key, type, payload, data, headers, event_id, deliver_at,
                            only_if, each, ops, done, done_set, dead_set, done_when, done_after);
@@ -1311,7 +1315,9 @@ BEGIN
   IF unknown IS NOT NULL THEN
     RAISE NOTICE '%: done_after names sinks that no relay has served here yet: %', what, unknown;
   END IF;
-
+  IF a.has_marks AND row_security_active(relation) THEN
+    RAISE NOTICE '%: row-level security applies to its owner, %: rows that a policy hides from it are not marked', what, owner;
+  END IF;
   IF done_when = 'taken' AND NOT EXISTS (SELECT FROM courier.set_list(what, a.expressions ->> 'done_set') WHERE is_time) THEN
     RAISE NOTICE '%: done_set sets no time, so rows that are inserted as done already cannot be told: they are events, too', what;
   END IF;
