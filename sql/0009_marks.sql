@@ -166,6 +166,7 @@ CREATE TRIGGER end_marks_of_deleted AFTER DELETE ON courier.attachment
   FOR EACH ROW WHEN (OLD.has_marks) EXECUTE FUNCTION courier.end_marks();
 CREATE TRIGGER end_marks_of_changed AFTER UPDATE ON courier.attachment
   FOR EACH ROW WHEN (OLD.has_marks AND NOT NEW.has_marks) EXECUTE FUNCTION courier.end_marks();
+
 -- What keeps the rows of an attachment from being marked, in words; NULL: nothing. The function that marks
 -- them must run with the rights of the table's owner, whose triggers it may start: never with the relay's.
 CREATE FUNCTION courier.mark_fault(of_source integer) RETURNS text
@@ -772,7 +773,6 @@ GRANT EXECUTE ON FUNCTION courier.snapshot_covers(pg_snapshot, pg_snapshot),
   courier.mark(integer) TO courier_relay;
 GRANT EXECUTE ON FUNCTION courier.begin_marks() TO courier_attacher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON courier.unmarked, courier.mark_trouble TO courier_relay;
-GRANT SELECT ON courier.attachment, courier.outbox_reader TO courier_relay;
-GRANT USAGE ON SCHEMA courier_tap TO courier_relay;
+GRANT SELECT ON courier.outbox_reader TO courier_relay;
 
 INSERT INTO courier.schema_version (version, name) VALUES (9, 'marks');
