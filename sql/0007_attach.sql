@@ -984,6 +984,23 @@ END
 $$;
 COMMENT ON FUNCTION courier.tap_make(courier.attachment) IS 'Makes the functions and triggers of a tap';
 
+CREATE FUNCTION courier.tap_drop(a courier.attachment) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  trigger  name;
+  function regprocedure;
+BEGIN
+  FOR trigger IN SELECT tgname FROM pg_trigger
+                 WHERE tgrelid = a.relation AND tgfoid IN (SELECT * FROM courier.tap_functions(a)) LOOP
+    EXECUTE format('DROP TRIGGER %I ON %s', trigger, a.relation);
+  END LOOP;
+  FOR function IN SELECT * FROM courier.tap_functions(a) LOOP
+    EXECUTE format('DROP FUNCTION %s', function);
+  END LOOP;
+END
+$$;
+COMMENT ON FUNCTION courier.tap_drop(courier.attachment) IS 'Drops the functions and triggers of a tap';
+
 -- Takes the lock that CREATE TRIGGER needs, or gives up: writers queue behind a lock that is waited for.
 CREATE FUNCTION courier.tap_lock(relation regclass, mode text, at_most interval, what text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -1356,10 +1373,8 @@ COMMENT ON FUNCTION courier.tap_find(text) IS 'A tap by its name, for a role tha
 CREATE FUNCTION courier.detach(name text, lock_timeout interval DEFAULT '2 s') RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  found    record := courier.tap_find(name);
-  a        courier.attachment := found.a;
-  trigger  name;
-  function regprocedure;
+  found record := courier.tap_find(name);
+  a     courier.attachment := found.a;
 BEGIN
   -- No expression is compiled, so a role that has the owner's rights needs none of tap_as().
   IF NOT pg_has_role(current_user, found.owner, 'USAGE') THEN
@@ -1368,14 +1383,8 @@ BEGIN
   END IF;
   IF EXISTS (SELECT FROM pg_class WHERE oid = a.relation) THEN
     PERFORM courier.tap_lock(a.relation, 'ACCESS EXCLUSIVE', lock_timeout, 'detach ' || name);
-    FOR trigger IN SELECT tgname FROM pg_trigger
-                   WHERE tgrelid = a.relation AND tgfoid IN (SELECT * FROM courier.tap_functions(a)) LOOP
-      EXECUTE format('DROP TRIGGER %I ON %s', trigger, a.relation);
-    END LOOP;
   END IF;
-  FOR function IN SELECT * FROM courier.tap_functions(a) LOOP
-    EXECUTE format('DROP FUNCTION %s', function);
-  END LOOP;
+  PERFORM courier.tap_drop(a);
   DELETE FROM courier.attachment AS t WHERE t.id = a.id;
 END
 $$;
@@ -1385,10 +1394,8 @@ COMMENT ON FUNCTION courier.detach(text, interval) IS 'Removes a tap and leaves 
 CREATE FUNCTION courier.recompile(name text, lock_timeout interval DEFAULT '2 s') RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  found    record := courier.tap_find(name);
-  a        courier.attachment := found.a;
-  trigger  name;
-  function regprocedure;
+  found record := courier.tap_find(name);
+  a     courier.attachment := found.a;
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_class WHERE oid = a.relation) THEN
     RAISE EXCEPTION 'tap %: its table % is gone', name, a.relation_name
@@ -1398,13 +1405,7 @@ BEGIN
   IF EXISTS (SELECT FROM courier.tap_functions(a) AS made JOIN pg_proc ON oid = made
              WHERE pg_get_userbyid(proowner) <> found.owner) THEN
     PERFORM courier.tap_lock(a.relation, 'ACCESS EXCLUSIVE', lock_timeout, 'recompile ' || name);
-    FOR trigger IN SELECT tgname FROM pg_trigger
-                   WHERE tgrelid = a.relation AND tgfoid IN (SELECT * FROM courier.tap_functions(a)) LOOP
-      EXECUTE format('DROP TRIGGER %I ON %s', trigger, a.relation);
-    END LOOP;
-    FOR function IN SELECT * FROM courier.tap_functions(a) LOOP
-      EXECUTE format('DROP FUNCTION %s', function);
-    END LOOP;
+    PERFORM courier.tap_drop(a);
   END IF;
   IF found.owner <> current_user THEN
     PERFORM courier.tap_as(found.owner, courier.tap_call('recompile', name, lock_timeout::text));
