@@ -666,9 +666,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION courier.tap_key_columns(regclass) IS 'The columns that tell a row of a table from all others';
 
--- What a mapping needs to look the same whatever the session's settings are. One over columns whose types have
--- one text form needs nothing: each setting costs a microsecond a statement. A time without a
--- zone that says when to deliver, or that is the mark of 'taken', is one of the session's zone: that one stays then.
+-- What a mapping needs to look the same whatever the session's settings are. A mapping over columns whose types
+-- have one text form needs nothing: each setting costs a microsecond a statement. A time without a zone that says
+-- when to deliver, or that is the mark of 'taken', is one of the session's zone: TimeZone stays as it is then.
 CREATE FUNCTION courier.attach_settings(a courier.attachment) RETURNS text
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
   SELECT 'SET search_path = pg_catalog, pg_temp' ||
@@ -700,7 +700,6 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
           FROM pg_attribute WHERE attrelid = a.relation AND attnum > 0 AND NOT attisdropped) AS known) AS expression
 $$;
 COMMENT ON FUNCTION courier.attach_settings(courier.attachment) IS 'The SET clauses of the functions of an attachment';
-
 
 -- Which rows are published. With done_when 'taken' a trigger has set the mark before: a condition that names it
 -- would always fail, and only a time that is older than the statement can be the application's own. It is compared
@@ -1435,7 +1434,7 @@ BEGIN
     name := a.name;
     SELECT s.state, s.detail, s.remedy INTO state, detail, remedy FROM courier.tap_states(a.id) AS s;
     IF state IN ('ok', 'disabled') THEN
-      -- Called only if it runs with the rights of the table's owner, whoever asks.
+      -- Called only if it runs with the rights of the table's owner, and not with those of the caller.
       SELECT prosecdef AND proowner = (SELECT relowner FROM pg_class WHERE oid = a.relation) INTO is_owners
         FROM pg_proc WHERE oid = to_regprocedure(format('courier_tap.%I()', a.name || '_check'));
       IF is_owners IS NOT TRUE THEN
@@ -1476,8 +1475,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION courier.tap_source(text) IS 'The functions and triggers of a tap';
 
--- Taps of tables that were restored are made by their dump, and their rows name the same ids. Whoever attaches
--- publishes, and may say which row an event is of.
+-- A role that attaches publishes, and may say which row an event is of.
 GRANT USAGE ON SCHEMA courier, courier_tap TO courier_attacher;
 GRANT CREATE ON SCHEMA courier_tap TO courier_attacher;
 GRANT USAGE ON SCHEMA courier_tap TO courier_relay;

@@ -484,8 +484,8 @@ $$;
 COMMENT ON FUNCTION courier.mark_obstacles(courier.mark_event[])
   IS 'Which events cannot be marked yet, and what each waits for';
 
--- Keeps these attachments from being removed until the transaction ends; returns those that nobody removes
--- just now. A relay may not lock the rows itself.
+-- Keeps these attachments from being removed until the transaction ends. Returns them without those that another
+-- session removes just now. A relay may not lock the rows itself.
 CREATE FUNCTION courier.hold_attachments(ids integer[]) RETURNS integer[]
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(array_agg(id), '{}')
@@ -593,7 +593,8 @@ BEGIN
   END IF;
 
   IF events <> '{}' OR page_end IS NOT NULL OR tried.source IS NOT NULL THEN
-    -- From here on it is written. Whoever writes changes settled_at, so what was read above is still so.
+    -- From here on it is written. Each session that writes changes settled_at: if it is as it was,
+    -- so is what was read above.
     PERFORM FROM courier.cursor
       WHERE sink = 'courier.marks' AND epoch = was.epoch AND settled_at = was.settled_at FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
@@ -623,7 +624,7 @@ BEGIN
       UNION ALL
       SELECT outbox_id, 'retry', NULL, NULL, at + interval '1 s' FROM unnest(events)
       WHERE source = ANY (aside) AND source = ANY (held)
-        OR is_new AND source <> ALL (held) -- somebody removes the attachment just now
+        OR is_new AND source <> ALL (held) -- another session removes the attachment just now
     ), put AS (
       INSERT INTO courier.unmarked AS u (outbox_id, source, source_key, event_id, topic, type, created_at, state, sink,
                                          lane, due_at)
