@@ -1257,12 +1257,20 @@ BEGIN
         (SELECT other.name FROM courier.attachment AS other WHERE other.relation = attach_plan.relation AND other.kind = 'attach')
       USING ERRCODE = 'duplicate_object', HINT = 'To change it, detach it first, in the same transaction: SELECT courier.detach(NAME)';
   ELSIF ops IS NULL OR NOT 'insert' = ANY (ops) OR NOT ops <@ '{insert,update}' THEN
-    RAISE EXCEPTION '%: ops are %, neither {insert} nor {insert,update}', what, ops USING ERRCODE = 'invalid_parameter_value';
+    RAISE EXCEPTION '%: ops are %, neither {insert} nor {insert,update}', what, quote_nullable(ops::text)
+      USING ERRCODE = 'invalid_parameter_value';
   ELSIF done NOT IN ('keep', 'mark', 'delete') THEN
     RAISE EXCEPTION '%: done is %, none of keep, mark and delete', what, quote_literal(done) USING ERRCODE = 'invalid_parameter_value';
   ELSIF done_when IS NULL OR done_when NOT IN ('delivered', 'taken') THEN
     RAISE EXCEPTION '%: done_when is %, neither delivered nor taken', what, quote_nullable(done_when)
       USING ERRCODE = 'invalid_parameter_value';
+  ELSIF done <> 'mark' AND num_nonnulls(done_set, dead_set) > 0 THEN
+    RAISE EXCEPTION '%: % says how rows are marked, and done is %', what,
+        CASE WHEN done_set IS NULL THEN 'dead_set' ELSE 'done_set' END, quote_literal(done)
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Give done => ''mark'', or leave it out';
+  ELSIF cardinality(done_after) = 0 OR array_position(done_after, NULL) IS NOT NULL THEN
+    RAISE EXCEPTION '%: done_after is %, which is no list of sinks', what, quote_literal(done_after::text)
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out if all sinks count that take the event';
   END IF;
 
   IF layout IS NULL AND (topic IS NULL OR num_nonnulls(payload, data) = 0) THEN
@@ -1292,6 +1300,14 @@ BEGIN
     a.expressions := a.expressions || jsonb_build_object('event_id', quote_ident(a.key_columns[1]));
   END IF;
 
+  BEGIN
+    EXECUTE format('SELECT FROM %s LIMIT 0', courier.attach_from(a, format('(SELECT * FROM %s LIMIT 0)', relation)));
+  EXCEPTION
+    WHEN others THEN
+      RAISE EXCEPTION '%: each does not compile: %', what, sqlerrm
+        USING ERRCODE = sqlstate, DETAIL = format('each: %s', each),
+              HINT = 'Write a FROM item with a name: jsonb_array_elements(operations) AS op';
+  END;
   IF a.expressions ? 'only_if' AND courier.tap_type(what, 'only_if', a.expressions ->> 'only_if',
        courier.attach_from(a, format('(SELECT * FROM %s LIMIT 0)', relation))) <> 'boolean'::regtype THEN
     RAISE EXCEPTION '%: only_if is no condition', what

@@ -217,7 +217,7 @@ Test(attach_command, says_what_is_wrong_with_its_arguments)
                 "there is no layout 'x': There are: active-outbox,"},
             {{"outbox_events", "--done", "burn"}, 2,
                 "done is 'burn', none of keep, mark and delete"},
-            {{"outbox_events", "--on", "delete"}, 2, "ops are {delete}"},
+            {{"outbox_events", "--on", "delete"}, 2, "ops are '{delete}'"},
             {{"outbox_events", "--name", "A b"}, 2, "the name 'A b' is not 1 to 48 small letters"},
             {{"outbox_events", "--topic", ""}, 2, "--topic is empty"},
             {{"outbox_events", "--after", "a,,b"}, 2, "--after: a word is missing"},
