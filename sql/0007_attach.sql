@@ -58,6 +58,8 @@ COMMENT ON COLUMN courier.attachment.name
 COMMENT ON COLUMN courier.attachment.relation_name IS 'The table as it was named when it was attached';
 COMMENT ON COLUMN courier.attachment.expressions
   IS 'The mapping, as it was given or as the layout says: names and SQL expressions';
+COMMENT ON COLUMN courier.attachment.ops IS 'Which of insert, update and delete have a trigger';
+COMMENT ON COLUMN courier.attachment.level IS 'Whether these triggers are called for each statement or for each row';
 COMMENT ON COLUMN courier.attachment.done
   IS 'What becomes of the row of an event that is delivered: keep it, mark it, delete it';
 COMMENT ON COLUMN courier.attachment.done_when
@@ -69,6 +71,7 @@ COMMENT ON COLUMN courier.attachment.column_names
   IS 'The names of the table''s columns, by their numbers, when the tap was made: a renamed one is found by them';
 COMMENT ON COLUMN courier.attachment.body_hash
   IS 'Of the definitions of its functions and triggers; another one: they were edited';
+COMMENT ON COLUMN courier.attachment.created_by IS 'The owner of the table then; may remove the tap if the table is gone';
 COMMENT ON COLUMN courier.attachment.has_marks IS 'The relay marks or deletes its rows';
 
 -- A role that attaches sees all taps, and makes, changes and removes those of tables whose owner it is. If both the
@@ -1290,7 +1293,7 @@ BEGIN
   a.relation := relation;
   a.relation_name := relation::text;
   a.layout := layout;
-  a.ops := ARRAY(SELECT DISTINCT op FROM unnest(ops) AS op);
+  a.ops := ARRAY(SELECT op FROM unnest('{insert,update}'::text[]) AS op WHERE op = ANY (ops));
   a.level := CASE WHEN class.relkind = 'p' OR class.relispartition THEN 'row' ELSE 'statement' END;
   a.done_when := done_when;
   a.done_after := done_after;
@@ -1443,7 +1446,7 @@ CREATE FUNCTION courier.check_attachments()
 RETURNS TABLE (name text, state text, detail text, remedy text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  a  courier.attachment;
+  a         courier.attachment;
   is_owners boolean;
 BEGIN
   FOR a IN SELECT * FROM courier.attachment AS t ORDER BY t.name LOOP

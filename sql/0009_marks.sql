@@ -37,6 +37,7 @@ CREATE INDEX unmarked_due_idx ON courier.unmarked (source, due_at) WHERE state <
 CREATE INDEX unmarked_row_idx ON courier.unmarked (source, hashtext(source_key)); -- a key may be too long for an index
 
 COMMENT ON TABLE courier.unmarked IS 'Events whose rows in the application''s tables are still to be marked';
+COMMENT ON COLUMN courier.unmarked.source IS 'courier.attachment.id';
 COMMENT ON COLUMN courier.unmarked.state
   IS 'behind: a lane has not passed it; parked: a lane has parked it; retry: the mark failed, or the row was locked';
 COMMENT ON COLUMN courier.unmarked.sink IS 'What it waits for: a sink';
@@ -58,6 +59,7 @@ CREATE TABLE courier.mark_trouble (
   CONSTRAINT mark_trouble_pkey PRIMARY KEY (source)
 );
 COMMENT ON TABLE courier.mark_trouble IS 'Attachments whose rows cannot be marked just now';
+COMMENT ON COLUMN courier.mark_trouble.source IS 'courier.attachment.id';
 COMMENT ON COLUMN courier.mark_trouble.hold_until IS 'They are tried again then';
 COMMENT ON COLUMN courier.mark_trouble.at_once IS 'How many rows are tried at a time';
 
