@@ -58,6 +58,8 @@ COMMENT ON COLUMN courier.attachment.name
 COMMENT ON COLUMN courier.attachment.relation_name IS 'The table as it was named when it was attached';
 COMMENT ON COLUMN courier.attachment.expressions
   IS 'The mapping, as it was given or as the layout says: names and SQL expressions';
+COMMENT ON COLUMN courier.attachment.ops IS 'Which of insert, update and delete have a trigger';
+COMMENT ON COLUMN courier.attachment.level IS 'Whether these triggers are called for each statement or for each row';
 COMMENT ON COLUMN courier.attachment.done
   IS 'What becomes of the row of an event that is delivered: keep it, mark it, delete it';
 COMMENT ON COLUMN courier.attachment.done_when
@@ -69,6 +71,7 @@ COMMENT ON COLUMN courier.attachment.column_names
   IS 'The names of the table''s columns, by their numbers, when the tap was made: a renamed one is found by them';
 COMMENT ON COLUMN courier.attachment.body_hash
   IS 'Of the definitions of its functions and triggers; another one: they were edited';
+COMMENT ON COLUMN courier.attachment.created_by IS 'The owner of the table then; may remove the tap if the table is gone';
 COMMENT ON COLUMN courier.attachment.has_marks IS 'The relay marks or deletes its rows';
 
 -- A role that attaches sees all taps, and makes, changes and removes those of tables whose owner it is. If both the
@@ -258,16 +261,19 @@ END
 $$;
 COMMENT ON FUNCTION courier.fit_headers(text) IS 'The same of a text, which need not be JSON';
 
--- Dates and times without a zone reach beyond those with one: what does is infinity then.
+-- Dates and times without a zone reach beyond those with one, at both ends and by as much as a zone differs from
+-- UTC. What is far away is infinity then.
 CREATE FUNCTION courier.fit_time(value timestamp) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN value < '294276-12-30' THEN value::timestamptz WHEN value IS NOT NULL THEN 'infinity' END
+  SELECT CASE WHEN value < '0001-01-01' THEN '-infinity' WHEN value > '294276-01-01' THEN 'infinity'
+              ELSE value::timestamptz END
 $$;
 COMMENT ON FUNCTION courier.fit_time(timestamp) IS 'The time with a zone';
 
 CREATE FUNCTION courier.fit_time(value date) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN value < '294276-12-30' THEN value::timestamptz WHEN value IS NOT NULL THEN 'infinity' END
+  SELECT CASE WHEN value < '0001-01-01' THEN '-infinity' WHEN value > '294276-01-01' THEN 'infinity'
+              ELSE value::timestamptz END
 $$;
 COMMENT ON FUNCTION courier.fit_time(date) IS 'The beginning of the day';
 
@@ -663,9 +669,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION courier.tap_key_columns(regclass) IS 'The columns that tell a row of a table from all others';
 
--- What a mapping needs to look the same whatever the session's settings are. One over columns whose types have
--- one text form needs nothing: each setting costs a microsecond a statement. A time without a
--- zone that says when to deliver, or that is the mark of 'taken', is one of the session's zone: that one stays then.
+-- What a mapping needs to look the same whatever the session's settings are. A mapping over columns whose types
+-- have one text form needs nothing: each setting costs a microsecond a statement. A time without a zone that says
+-- when to deliver, or that is the mark of 'taken', is one of the session's zone: TimeZone stays as it is then.
 CREATE FUNCTION courier.attach_settings(a courier.attachment) RETURNS text
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
   SELECT 'SET search_path = pg_catalog, pg_temp' ||
@@ -697,7 +703,6 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
           FROM pg_attribute WHERE attrelid = a.relation AND attnum > 0 AND NOT attisdropped) AS known) AS expression
 $$;
 COMMENT ON FUNCTION courier.attach_settings(courier.attachment) IS 'The SET clauses of the functions of an attachment';
-
 
 -- Which rows are published. With done_when 'taken' a trigger has set the mark before: a condition that names it
 -- would always fail, and only a time that is older than the statement can be the application's own. It is compared
@@ -981,6 +986,23 @@ END
 $$;
 COMMENT ON FUNCTION courier.tap_make(courier.attachment) IS 'Makes the functions and triggers of a tap';
 
+CREATE FUNCTION courier.tap_drop(a courier.attachment) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  trigger  name;
+  function regprocedure;
+BEGIN
+  FOR trigger IN SELECT tgname FROM pg_trigger
+                 WHERE tgrelid = a.relation AND tgfoid IN (SELECT * FROM courier.tap_functions(a)) LOOP
+    EXECUTE format('DROP TRIGGER %I ON %s', trigger, a.relation);
+  END LOOP;
+  FOR function IN SELECT * FROM courier.tap_functions(a) LOOP
+    EXECUTE format('DROP FUNCTION %s', function);
+  END LOOP;
+END
+$$;
+COMMENT ON FUNCTION courier.tap_drop(courier.attachment) IS 'Drops the functions and triggers of a tap';
+
 -- Takes the lock that CREATE TRIGGER needs, or gives up: writers queue behind a lock that is waited for.
 CREATE FUNCTION courier.tap_lock(relation regclass, mode text, at_most interval, what text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -1180,6 +1202,10 @@ BEGIN
   ELSIF existing = 'publish' AND current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION '%: existing rows can only be published in isolation level read committed', what
       USING ERRCODE = 'invalid_transaction_state', HINT = 'Begin the transaction with: BEGIN ISOLATION LEVEL READ COMMITTED';
+  ELSIF existing = 'publish' AND row_security_active(relation) THEN
+    RAISE EXCEPTION '%: row-level security applies to its owner, %, so existing rows could be missed', what, owner
+      USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = format('In one transaction: ALTER TABLE %s NO FORCE ROW LEVEL SECURITY, attach it, and FORCE it again', relation);
   END IF;
   a := courier.attach_plan(relation, layout, name, topic, key, type, payload, data, headers, event_id, deliver_at,
                            only_if, each, ops, done, done_set, dead_set, done_when, done_after);
@@ -1234,12 +1260,20 @@ BEGIN
         (SELECT other.name FROM courier.attachment AS other WHERE other.relation = attach_plan.relation AND other.kind = 'attach')
       USING ERRCODE = 'duplicate_object', HINT = 'To change it, detach it first, in the same transaction: SELECT courier.detach(NAME)';
   ELSIF ops IS NULL OR NOT 'insert' = ANY (ops) OR NOT ops <@ '{insert,update}' THEN
-    RAISE EXCEPTION '%: ops are %, neither {insert} nor {insert,update}', what, ops USING ERRCODE = 'invalid_parameter_value';
+    RAISE EXCEPTION '%: ops are %, neither {insert} nor {insert,update}', what, quote_nullable(ops::text)
+      USING ERRCODE = 'invalid_parameter_value';
   ELSIF done NOT IN ('keep', 'mark', 'delete') THEN
     RAISE EXCEPTION '%: done is %, none of keep, mark and delete', what, quote_literal(done) USING ERRCODE = 'invalid_parameter_value';
   ELSIF done_when IS NULL OR done_when NOT IN ('delivered', 'taken') THEN
     RAISE EXCEPTION '%: done_when is %, neither delivered nor taken', what, quote_nullable(done_when)
       USING ERRCODE = 'invalid_parameter_value';
+  ELSIF done <> 'mark' AND num_nonnulls(done_set, dead_set) > 0 THEN
+    RAISE EXCEPTION '%: % says how rows are marked, and done is %', what,
+        CASE WHEN done_set IS NULL THEN 'dead_set' ELSE 'done_set' END, quote_literal(done)
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Give done => ''mark'', or leave it out';
+  ELSIF cardinality(done_after) = 0 OR array_position(done_after, NULL) IS NOT NULL THEN
+    RAISE EXCEPTION '%: done_after is %, which is no list of sinks', what, quote_literal(done_after::text)
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out if all sinks count that take the event';
   END IF;
 
   IF layout IS NULL AND (topic IS NULL OR num_nonnulls(payload, data) = 0) THEN
@@ -1259,7 +1293,7 @@ BEGIN
   a.relation := relation;
   a.relation_name := relation::text;
   a.layout := layout;
-  a.ops := ARRAY(SELECT DISTINCT op FROM unnest(ops) AS op);
+  a.ops := ARRAY(SELECT op FROM unnest('{insert,update}'::text[]) AS op WHERE op = ANY (ops));
   a.level := CASE WHEN class.relkind = 'p' OR class.relispartition THEN 'row' ELSE 'statement' END;
   a.done_when := done_when;
   a.done_after := done_after;
@@ -1269,6 +1303,14 @@ BEGIN
     a.expressions := a.expressions || jsonb_build_object('event_id', quote_ident(a.key_columns[1]));
   END IF;
 
+  BEGIN
+    EXECUTE format('SELECT FROM %s LIMIT 0', courier.attach_from(a, format('(SELECT * FROM %s LIMIT 0)', relation)));
+  EXCEPTION
+    WHEN others THEN
+      RAISE EXCEPTION '%: each does not compile: %', what, sqlerrm
+        USING ERRCODE = sqlstate, DETAIL = format('each: %s', each),
+              HINT = 'Write a FROM item with a name: jsonb_array_elements(operations) AS op';
+  END;
   IF a.expressions ? 'only_if' AND courier.tap_type(what, 'only_if', a.expressions ->> 'only_if',
        courier.attach_from(a, format('(SELECT * FROM %s LIMIT 0)', relation))) <> 'boolean'::regtype THEN
     RAISE EXCEPTION '%: only_if is no condition', what
@@ -1303,12 +1345,14 @@ BEGIN
           USING ERRCODE = sqlstate, DETAIL = format('%s: %s', marked, a.expressions ->> marked);
     END;
   END LOOP;
-  SELECT string_agg(sink, ', ') INTO unknown FROM unnest(done_after) AS sink
-  WHERE NOT EXISTS (SELECT FROM courier.cursor AS c WHERE c.sink = sink);
+  SELECT string_agg(named, ', ') INTO unknown FROM unnest(done_after) AS named
+  WHERE NOT EXISTS (SELECT FROM courier.cursor WHERE sink = named);
   IF unknown IS NOT NULL THEN
     RAISE NOTICE '%: done_after names sinks that no relay has served here yet: %', what, unknown;
   END IF;
-
+  IF a.has_marks AND row_security_active(relation) THEN
+    RAISE NOTICE '%: row-level security applies to its owner, %: rows that a policy hides from it are not marked', what, owner;
+  END IF;
   IF done_when = 'taken' AND NOT EXISTS (SELECT FROM courier.set_list(what, a.expressions ->> 'done_set') WHERE is_time) THEN
     RAISE NOTICE '%: done_set sets no time, so rows that are inserted as done already cannot be told: they are events, too', what;
   END IF;
@@ -1347,10 +1391,8 @@ COMMENT ON FUNCTION courier.tap_find(text) IS 'A tap by its name, for a role tha
 CREATE FUNCTION courier.detach(name text, lock_timeout interval DEFAULT '2 s') RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  found    record := courier.tap_find(name);
-  a        courier.attachment := found.a;
-  trigger  name;
-  function regprocedure;
+  found record := courier.tap_find(name);
+  a     courier.attachment := found.a;
 BEGIN
   -- No expression is compiled, so a role that has the owner's rights needs none of tap_as().
   IF NOT pg_has_role(current_user, found.owner, 'USAGE') THEN
@@ -1359,14 +1401,8 @@ BEGIN
   END IF;
   IF EXISTS (SELECT FROM pg_class WHERE oid = a.relation) THEN
     PERFORM courier.tap_lock(a.relation, 'ACCESS EXCLUSIVE', lock_timeout, 'detach ' || name);
-    FOR trigger IN SELECT tgname FROM pg_trigger
-                   WHERE tgrelid = a.relation AND tgfoid IN (SELECT * FROM courier.tap_functions(a)) LOOP
-      EXECUTE format('DROP TRIGGER %I ON %s', trigger, a.relation);
-    END LOOP;
   END IF;
-  FOR function IN SELECT * FROM courier.tap_functions(a) LOOP
-    EXECUTE format('DROP FUNCTION %s', function);
-  END LOOP;
+  PERFORM courier.tap_drop(a);
   DELETE FROM courier.attachment AS t WHERE t.id = a.id;
 END
 $$;
@@ -1376,10 +1412,8 @@ COMMENT ON FUNCTION courier.detach(text, interval) IS 'Removes a tap and leaves 
 CREATE FUNCTION courier.recompile(name text, lock_timeout interval DEFAULT '2 s') RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  found    record := courier.tap_find(name);
-  a        courier.attachment := found.a;
-  trigger  name;
-  function regprocedure;
+  found record := courier.tap_find(name);
+  a     courier.attachment := found.a;
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_class WHERE oid = a.relation) THEN
     RAISE EXCEPTION 'tap %: its table % is gone', name, a.relation_name
@@ -1389,13 +1423,7 @@ BEGIN
   IF EXISTS (SELECT FROM courier.tap_functions(a) AS made JOIN pg_proc ON oid = made
              WHERE pg_get_userbyid(proowner) <> found.owner) THEN
     PERFORM courier.tap_lock(a.relation, 'ACCESS EXCLUSIVE', lock_timeout, 'recompile ' || name);
-    FOR trigger IN SELECT tgname FROM pg_trigger
-                   WHERE tgrelid = a.relation AND tgfoid IN (SELECT * FROM courier.tap_functions(a)) LOOP
-      EXECUTE format('DROP TRIGGER %I ON %s', trigger, a.relation);
-    END LOOP;
-    FOR function IN SELECT * FROM courier.tap_functions(a) LOOP
-      EXECUTE format('DROP FUNCTION %s', function);
-    END LOOP;
+    PERFORM courier.tap_drop(a);
   END IF;
   IF found.owner <> current_user THEN
     PERFORM courier.tap_as(found.owner, courier.tap_call('recompile', name, lock_timeout::text));
@@ -1418,14 +1446,14 @@ CREATE FUNCTION courier.check_attachments()
 RETURNS TABLE (name text, state text, detail text, remedy text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  a  courier.attachment;
+  a         courier.attachment;
   is_owners boolean;
 BEGIN
   FOR a IN SELECT * FROM courier.attachment AS t ORDER BY t.name LOOP
     name := a.name;
     SELECT s.state, s.detail, s.remedy INTO state, detail, remedy FROM courier.tap_states(a.id) AS s;
     IF state IN ('ok', 'disabled') THEN
-      -- Called only if it runs with the rights of the table's owner, whoever asks.
+      -- Called only if it runs with the rights of the table's owner, and not with those of the caller.
       SELECT prosecdef AND proowner = (SELECT relowner FROM pg_class WHERE oid = a.relation) INTO is_owners
         FROM pg_proc WHERE oid = to_regprocedure(format('courier_tap.%I()', a.name || '_check'));
       IF is_owners IS NOT TRUE THEN
@@ -1466,8 +1494,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION courier.tap_source(text) IS 'The functions and triggers of a tap';
 
--- Taps of tables that were restored are made by their dump, and their rows name the same ids. Whoever attaches
--- publishes, and may say which row an event is of.
+-- A role that attaches publishes, and may say which row an event is of.
 GRANT USAGE ON SCHEMA courier, courier_tap TO courier_attacher;
 GRANT CREATE ON SCHEMA courier_tap TO courier_attacher;
 GRANT USAGE ON SCHEMA courier_tap TO courier_relay;

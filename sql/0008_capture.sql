@@ -467,19 +467,13 @@ COMMENT ON FUNCTION courier.capture(regclass, text[], text, text, text[], text, 
                                     boolean, text, text, interval)
   IS 'Makes events of the changes of a table; returns the name of the tap';
 
-DO $$
-DECLARE
-  made regprocedure;
-BEGIN
-  FOR made IN
-    SELECT oid FROM pg_catalog.pg_proc
-    WHERE pronamespace = 'courier'::regnamespace
-      AND proname ~ '^(capture|sent_headers$|join_headers$|json_changes$|json_texts$|bigint_columns$|is_topic_text$)'
-  LOOP
-    EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', made);
-    EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO courier_attacher', made);
-  END LOOP;
-END
-$$;
+REVOKE ALL ON FUNCTION courier.capture, courier.capture_columns, courier.capture_whole, courier.capture_row,
+  courier.capture_mapping, courier.capture_query, courier.capture_declare, courier.capture_statements,
+  courier.sent_headers, courier.join_headers, courier.json_changes, courier.json_texts, courier.bigint_columns,
+  courier.is_topic_text FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION courier.capture, courier.capture_columns, courier.capture_whole, courier.capture_row,
+  courier.capture_mapping, courier.capture_query, courier.capture_declare, courier.capture_statements,
+  courier.sent_headers, courier.join_headers, courier.json_changes, courier.json_texts, courier.bigint_columns,
+  courier.is_topic_text TO courier_attacher;
 
 INSERT INTO courier.schema_version (version, name) VALUES (8, 'capture');

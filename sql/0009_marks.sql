@@ -37,6 +37,7 @@ CREATE INDEX unmarked_due_idx ON courier.unmarked (source, due_at) WHERE state <
 CREATE INDEX unmarked_row_idx ON courier.unmarked (source, hashtext(source_key)); -- a key may be too long for an index
 
 COMMENT ON TABLE courier.unmarked IS 'Events whose rows in the application''s tables are still to be marked';
+COMMENT ON COLUMN courier.unmarked.source IS 'courier.attachment.id';
 COMMENT ON COLUMN courier.unmarked.state
   IS 'behind: a lane has not passed it; parked: a lane has parked it; retry: the mark failed, or the row was locked';
 COMMENT ON COLUMN courier.unmarked.sink IS 'What it waits for: a sink';
@@ -58,6 +59,7 @@ CREATE TABLE courier.mark_trouble (
   CONSTRAINT mark_trouble_pkey PRIMARY KEY (source)
 );
 COMMENT ON TABLE courier.mark_trouble IS 'Attachments whose rows cannot be marked just now';
+COMMENT ON COLUMN courier.mark_trouble.source IS 'courier.attachment.id';
 COMMENT ON COLUMN courier.mark_trouble.hold_until IS 'They are tried again then';
 COMMENT ON COLUMN courier.mark_trouble.at_once IS 'How many rows are tried at a time';
 
@@ -166,6 +168,7 @@ CREATE TRIGGER end_marks_of_deleted AFTER DELETE ON courier.attachment
   FOR EACH ROW WHEN (OLD.has_marks) EXECUTE FUNCTION courier.end_marks();
 CREATE TRIGGER end_marks_of_changed AFTER UPDATE ON courier.attachment
   FOR EACH ROW WHEN (OLD.has_marks AND NOT NEW.has_marks) EXECUTE FUNCTION courier.end_marks();
+
 -- What keeps the rows of an attachment from being marked, in words; NULL: nothing. The function that marks
 -- them must run with the rights of the table's owner, whose triggers it may start: never with the relay's.
 CREATE FUNCTION courier.mark_fault(of_source integer) RETURNS text
@@ -457,10 +460,11 @@ BEGIN
         LIMIT 1) AS first
       WHERE given.txid IS NOT NULL
       UNION ALL
-      -- When its time is over or not known, it is looked at more and more rarely.
+      -- When its time is over or not known, it is looked at more and more rarely. Its time may be infinity, or so
+      -- late that a second more is no time.
       SELECT given.id, 2, 'parked', first.sink, first.lane,
-             CASE WHEN first.state <> 'blocked' AND first.due_at > now() AND first.due_at < 'infinity'
-                  THEN first.due_at + interval '1 s'
+             CASE WHEN first.state <> 'blocked' AND first.due_at > now()
+                  THEN least(first.due_at, now() + interval '1 hour') + interval '1 s'
                   ELSE now() + least(greatest(now() - given.since, '1 s'),
                                      CASE first.state WHEN 'blocked' THEN interval '30 s' ELSE '5 s' END) END
       FROM given
@@ -482,8 +486,8 @@ $$;
 COMMENT ON FUNCTION courier.mark_obstacles(courier.mark_event[])
   IS 'Which events cannot be marked yet, and what each waits for';
 
--- Keeps these attachments from being removed until the transaction ends; returns those that nobody removes
--- just now. A relay may not lock the rows itself.
+-- Keeps these attachments from being removed until the transaction ends. Returns them without those that another
+-- session removes just now. A relay may not lock the rows itself.
 CREATE FUNCTION courier.hold_attachments(ids integer[]) RETURNS integer[]
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(array_agg(id), '{}')
@@ -591,7 +595,8 @@ BEGIN
   END IF;
 
   IF events <> '{}' OR page_end IS NOT NULL OR tried.source IS NOT NULL THEN
-    -- From here on it is written. Whoever writes changes settled_at, so what was read above is still so.
+    -- From here on it is written. Each session that writes changes settled_at: if it is as it was,
+    -- so is what was read above.
     PERFORM FROM courier.cursor
       WHERE sink = 'courier.marks' AND epoch = was.epoch AND settled_at = was.settled_at FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
@@ -621,7 +626,7 @@ BEGIN
       UNION ALL
       SELECT outbox_id, 'retry', NULL, NULL, at + interval '1 s' FROM unnest(events)
       WHERE source = ANY (aside) AND source = ANY (held)
-        OR is_new AND source <> ALL (held) -- somebody removes the attachment just now
+        OR is_new AND source <> ALL (held) -- another session removes the attachment just now
     ), put AS (
       INSERT INTO courier.unmarked AS u (outbox_id, source, source_key, event_id, topic, type, created_at, state, sink,
                                          lane, due_at)
@@ -771,7 +776,6 @@ GRANT EXECUTE ON FUNCTION courier.snapshot_covers(pg_snapshot, pg_snapshot),
   courier.mark(integer) TO courier_relay;
 GRANT EXECUTE ON FUNCTION courier.begin_marks() TO courier_attacher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON courier.unmarked, courier.mark_trouble TO courier_relay;
-GRANT SELECT ON courier.attachment, courier.outbox_reader TO courier_relay;
-GRANT USAGE ON SCHEMA courier_tap TO courier_relay;
+GRANT SELECT ON courier.outbox_reader TO courier_relay;
 
 INSERT INTO courier.schema_version (version, name) VALUES (9, 'marks');

@@ -1,6 +1,6 @@
 -- pgcourier's inbox, version 1: which events a consumer has accepted.
 --
--- It belongs into the consumer's database, which need not have schema courier. Applied by
+-- It belongs in the consumer's database, which need not have schema courier. Applied by
 -- `pgcourier migrate --inbox` in one transaction, under an advisory lock. To apply it with another
 -- tool: `pgcourier migrate --inbox --print`.
 
@@ -86,7 +86,7 @@ COMMENT ON VIEW courier_inbox.ring IS 'Which slot is which, and which steps of c
 
 -- Takes the steps that are due, and says so.
 --
--- It waits for nobody, and nobody waits for it. It takes its locks only if they are free: that of the
+-- It waits for no session, and no session waits for it. It takes its locks only if they are free: that of the
 -- row, so that one session takes the step, and an exclusive one of the spare slot. Consumers use the
 -- other two slots, also those that still see the settings as they were; so a transaction that keeps
 -- both locks for hours does no harm.
@@ -121,7 +121,8 @@ $$;
 COMMENT ON FUNCTION courier_inbox.maintain()
   IS 'Empties the expired slot and turns the ring, if that is due; consumers do it by themselves';
 
--- What is wrong with an argument. Checks of the tables would say it too, at half the price of accept().
+-- Says what is wrong with the arguments of accept() and accept_many(). Checks of the tables would say it too,
+-- but would cost half as much as accept() itself.
 CREATE FUNCTION courier_inbox.refuse(consumer text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -133,6 +134,7 @@ BEGIN
           HINT = 'It must have 1 to 100 characters, and no control characters';
 END
 $$;
+COMMENT ON FUNCTION courier_inbox.refuse(text) IS 'Says what is wrong with the arguments of courier_inbox.accept()';
 
 -- Slots are taken in the order of their numbers, so that two sessions with the same id cannot wait for
 -- each other. Above read committed the step is left to others: a row that has changed since the
@@ -227,7 +229,6 @@ $$;
 COMMENT ON FUNCTION courier_inbox.forget(text, uuid)
   IS 'Lets a consumer accept an event again, or (NULL) all events; returns how many';
 
--- For people.
 CREATE VIEW courier_inbox.accepted AS
   SELECT event_id, consumer, min(accepted_at) AS accepted_at
   FROM (SELECT * FROM courier_inbox.slot_0

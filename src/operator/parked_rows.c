@@ -73,13 +73,19 @@ static const char count_sql[] =
     "   FROM unnest($7::bigint[]) AS wanted WHERE wanted NOT IN (SELECT outbox_id FROM matching))"
     " FROM matching";
 
+/* The marker looks at the event when the delivery is over, not when it would have been due. */
 #define MARK(set, more, lock)                                                                      \
         "WITH picked AS MATERIALIZED (SELECT sink, lane, outbox_id" PAGE more IN_ORDER " " lock    \
         "), marked AS ("                                                                           \
         "  UPDATE courier.parked SET " set " FROM picked"                                          \
         "  WHERE (parked.sink, parked.lane, parked.outbox_id)"                                     \
         "      = (picked.sink, picked.lane, picked.outbox_id)"                                     \
-        "  RETURNING parked.outbox_id, parked.sink, parked.lane)"                                  \
+        "  RETURNING parked.outbox_id, parked.sink, parked.lane"                                   \
+        "), looked_at AS ("                                                                        \
+        "  UPDATE courier.unmarked SET due_at = clock_timestamp() WHERE outbox_id IN ("            \
+        "    SELECT outbox_id FROM courier.unmarked"                                               \
+        "    WHERE state = 'parked' AND outbox_id IN (SELECT outbox_id FROM marked)"               \
+        "    FOR UPDATE SKIP LOCKED))"                                                             \
         " SELECT outbox_id, sink, lane FROM marked ORDER BY sink, lane, outbox_id"
 
 #define SKIP     "skip = true, due_at = clock_timestamp()"

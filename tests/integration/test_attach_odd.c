@@ -175,14 +175,19 @@ Test(attach_odd, times_reach_beyond_those_with_a_zone)
             "timestamp); GRANT ALL ON shop.odd TO shop_app;"
             "SELECT courier.attach('shop.odd', topic => 'topic', payload => 'payload',"
             " deliver_at => 'd')");
-        database_exec(rig.app, "INSERT INTO shop.odd (id, d) VALUES (1, '5874897-12-31')");
+        database_exec(rig.app, "SET timezone = 'Asia/Tokyo';"
+                               "INSERT INTO shop.odd (id, d) VALUES (1, '5874897-12-31'),"
+                               " (2, '4714-11-24 BC')");
         database_exec(rig.owner,
             "SELECT courier.detach('odd'); SELECT courier.attach('shop.odd', topic => 'topic',"
             " payload => 'payload', deliver_at => 't')");
-        database_exec(rig.app, "SET timezone = 'America/New_York';"
-                               "INSERT INTO shop.odd (id, t) VALUES (2, '294276-12-31 23:59:59')");
+        database_exec(rig.app, "INSERT INTO shop.odd (id, t) VALUES (3, '4714-11-24 BC');"
+                               "SET timezone = 'America/New_York';"
+                               "INSERT INTO shop.odd (id, t) VALUES (4, '294276-12-31 23:59:59')");
         expect_value(rig.database.admin,
-            "SELECT string_agg(deliver_at::text, ' ') FROM courier.outbox", "infinity infinity");
+            "SELECT string_agg(coalesce(deliver_at::text, 'now'), ' ' ORDER BY id)"
+            " FROM courier.outbox",
+            "infinity now now infinity");
 }
 
 Test(attach_odd, a_time_without_a_zone_is_one_of_the_session)
@@ -293,4 +298,46 @@ Test(attach_odd, a_backslash_means_the_same_in_every_session)
             "SET standard_conforming_strings = off; SET escape_string_warning = off;"
             "INSERT INTO outbox (topic) VALUES ('t1')");
         expect_value(rig.database.admin, "SELECT topic FROM courier.outbox", "t#");
+}
+
+/* Notices of the last statement; psql shows the same. */
+static char notices[400];
+
+static void note(void *context, const char *message)
+{
+        (void)context;
+        snprintf(notices, sizeof notices, "%s", message);
+}
+
+Test(attach_odd, policies_apply_to_the_owner)
+{
+        database_exec(rig.owner,
+            "CREATE TABLE shop.odd (id int PRIMARY KEY, topic text, payload jsonb, tenant text,"
+            " done boolean); GRANT ALL ON shop.odd TO shop_app;"
+            "INSERT INTO shop.odd VALUES (1, 't', '1', 'a', false);"
+            "ALTER TABLE shop.odd ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;"
+            "CREATE POLICY tenants ON shop.odd USING (tenant = current_setting('app.tenant', "
+            "true))");
+        expect_error(rig.owner,
+            "SELECT courier.attach('shop.odd', topic => 'topic', payload => 'payload',"
+            " existing => 'publish')",
+            "55000", "ALTER TABLE shop.odd NO FORCE ROW LEVEL SECURITY");
+        PQsetNoticeProcessor(rig.owner, note, NULL);
+        database_exec(rig.owner,
+            "SELECT courier.attach('shop.odd', topic => 'topic', payload => 'payload',"
+            " done_set => 'done = true')");
+        cr_expect_not_null(strstr(notices, "hides from it are not marked"), "%s", notices);
+        database_exec(rig.app, "SET app.tenant = 'a';"
+                               "INSERT INTO shop.odd VALUES (2, 't', '1', 'a', false)");
+        expect_value(
+            rig.database.admin, "SELECT string_agg(source_key, ' ') FROM courier.outbox", "2");
+        expect_value(rig.owner, "SELECT courier_tap.odd_mark('{2}', '{false}')", "{}");
+
+        database_exec(rig.owner,
+            "BEGIN; SELECT courier.detach('odd'); ALTER TABLE shop.odd NO FORCE ROW LEVEL SECURITY;"
+            "SELECT courier.attach('shop.odd', topic => 'topic', payload => 'payload',"
+            " only_if => 'id = 1', existing => 'publish');"
+            "ALTER TABLE shop.odd FORCE ROW LEVEL SECURITY; COMMIT");
+        expect_value(
+            rig.database.admin, "SELECT string_agg(source_key, ' ') FROM courier.outbox", "2 1");
 }

@@ -33,6 +33,7 @@ Test(capture, makes_an_event_of_each_insert_update_and_delete)
             "orders.insert|7|insert|{\"id\":7,\"status\":\"new\",\"total\":12.50}|1|7\n"
             "orders.update|7|update|{\"id\":7,\"status\":\"paid\",\"total\":12.50}|1|7\n"
             "orders.delete|7|delete|{\"id\":7,\"status\":\"paid\",\"total\":12.50}|1|7");
+        expect_value(admin, "SELECT count(DISTINCT event_id) FROM courier.outbox", "3");
         expect_value(admin, "SELECT state FROM courier.check_attachments()", "ok");
         test_database_drop(&fixture);
 }

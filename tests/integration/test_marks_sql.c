@@ -320,6 +320,27 @@ Test(marks_sql, waits_for_parked_events_and_tells_dead_ones)
         end(&fixture);
 }
 
+Test(marks_sql, goes_on_behind_events_that_are_due_at_the_end_of_time)
+{
+        struct fixture fixture = begin();
+
+        attached_table_make(fixture.admin, "orders", "mark", "NULL");
+        make_lane(&fixture, "bus");
+        attached_table_insert(fixture.app, "orders", 3);
+        database_exec(fixture.admin,
+            "INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, event_id, topic,"
+            " payload, created_at, source, source_key)"
+            " SELECT 'bus', 0, id, 'delayed', CASE id WHEN 1 THEN 'infinity'"
+            "  ELSE timestamptz '294276-12-31 23:59:59.999999+00' END, event_id, topic, payload,"
+            " created_at, source, source_key FROM courier.outbox WHERE id < 3");
+        pass(&fixture, "bus");
+        expect_mark(&fixture, "1 2 0 0");
+        expect_value(fixture.admin,
+            "SELECT bool_and(due_at BETWEEN now() AND now() + '1 hour 1 s') FROM courier.unmarked",
+            "t");
+        end(&fixture);
+}
+
 Test(marks_sql, deletes_where_the_attachment_says_so)
 {
         struct fixture fixture = begin();

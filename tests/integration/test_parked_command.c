@@ -1,6 +1,7 @@
 /* `pgcourier parked`: what waits for what is shown, and marks are put where they are meant. */
 #include "base/alloc.h"
 #include "failures_rig.h"
+#include "support/postgres_expect.h"
 #include "support/terminal.h"
 
 #include <stdlib.h>
@@ -275,6 +276,22 @@ Test(parked_command, retry_makes_due_what_can_be_tried)
         expect_output(PARKED("retry", "--sink", "web", "6"), "1 parked delivery" RETRIED);
         cr_expect_eq(count("outbox_id = 6 AND due_at <= now() AND state = 'delayed'"), 1);
         PQfinish(listener);
+}
+
+Test(parked_command, a_mark_waits_no_longer_than_the_delivery)
+{
+        insert_two_keys();
+        database_exec(rig.owner,
+            "INSERT INTO courier.unmarked (outbox_id, source, source_key, event_id, topic,"
+            "  created_at, state, sink, due_at)"
+            " SELECT outbox_id, 1, outbox_id::text, event_id, topic, created_at, 'parked', sink,"
+            "  due_at FROM courier.parked WHERE outbox_id IN (1, 4, 6)");
+        expect_output(PARKED("retry", "--sink", "mail", "1"), "1 parked delivery" RETRIED);
+        expect_output(PARKED("skip", "--sink", "web", "6"), "1 parked delivery" SKIPPED);
+        expect_value(rig.owner,
+            "SELECT string_agg(outbox_id::text, ' ' ORDER BY outbox_id) FROM courier.unmarked"
+            " WHERE due_at <= now()",
+            "1 6");
 }
 
 Test(parked_command, a_dry_run_counts_and_changes_nothing)
