@@ -46,7 +46,7 @@ static int64_t ask(PGconn *connection, const char *sql)
 /* In one snapshot. The sinks that take all topics; a mark that is older was looked at before. */
 static const char too_early[] =
     "SELECT count(DISTINCT row.id) FROM shop.outbox AS row"
-    " JOIN courier.outbox AS event ON event.source_key = row.id::text AND event.source ="
+    " JOIN public.written AS event ON event.source_key = row.id::text AND event.source ="
     "  (SELECT id FROM courier.attachment WHERE name = 'outbox')"
     " JOIN courier.cursor AS lane ON lane.sink IN ('stream', 'hook', 'fast', 'once')"
     " WHERE row.processed_at > now() - interval '3 s'"

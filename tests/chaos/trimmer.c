@@ -10,19 +10,23 @@
 #include <time.h>
 
 /* As the migrations leave it the outbox begins with a million ids in one partition, and relays make
- * more of that kind. What the judge
- * reads of it afterwards is written down elsewhere. */
+ * more of that kind. What the judges read of it is written down elsewhere: partitions go, and a lock
+ * on the outbox would keep them from going. */
 static const char begin_sql[] =
     "DROP TABLE courier.outbox_p1, courier.outbox_p1000001;"
     "DELETE FROM courier.outbox_partition;"
     "DO $do$BEGIN EXECUTE regexp_replace(pg_get_functiondef('courier.maintain'::regproc),"
     "  '_width bigint DEFAULT [0-9]+', '_width bigint DEFAULT 300', 'g'); END$do$;"
     "SELECT courier.maintain();"
-    "CREATE TABLE public.written (txid xid8, topic text, payload text, scheduled_for text);"
+    "CREATE TABLE public.written (txid xid8, topic text, payload text, scheduled_for text,"
+    " id bigint, source integer, source_key text);"
+    "CREATE INDEX ON public.written (source_key) WHERE source_key IS NOT NULL;"
     "CREATE FUNCTION public.write_down() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$"
     "BEGIN"
     "  INSERT INTO public.written"
-    "    VALUES (NEW.txid, NEW.topic, NEW.payload, NEW.headers->>'scheduled_for');"
+    "    VALUES (NEW.txid, NEW.topic, NEW.payload, NEW.headers->>'scheduled_for', NEW.id, "
+    "NEW.source,"
+    "     NEW.source_key);"
     "  RETURN NULL;"
     "END$$;"
     "CREATE TRIGGER write_down AFTER INSERT ON courier.outbox FOR EACH ROW"
