@@ -81,8 +81,8 @@ Test(attach_command, gives_each_option_to_its_argument)
             ATTACH("shop.list", "--name", "wares", "--topic", "'shop.' || kind", "--key=nr",
                 "--type", "upper(kind)", "--data=body", "--headers", "'{\"a\": 1}'::jsonb",
                 "--event-id=nr", "--deliver-at", "now() + interval '1 h'", "--only-if",
-                "kind <> 'x'", "--each", "generate_series(1, 2) AS n", "--on=insert", "--done=mark",
-                "--done-set", "kind = 'x'", "--when=taken", "--lock-timeout=5s"),
+                "kind <> 'x'", "--each", "generate_series(1, 2) AS n", "--ops=insert",
+                "--done=mark", "--done-set", "kind = 'x'", "--when=taken", "--lock-timeout=5s"),
             0, "shop.list is attached as wares\n", "");
         expect_value(owner,
             "SELECT jsonb_build_object('on', ops, 'done', done, 'when', done_when, 'name', name)"
@@ -97,7 +97,7 @@ Test(attach_command, gives_each_option_to_its_argument)
 
 Test(attach_command, gives_the_kinds_of_change)
 {
-        expect_run(ATTACH("shop.list", "--topic", "kind", "--data=body", "--on=insert, update"), 0,
+        expect_run(ATTACH("shop.list", "--topic", "kind", "--data=body", "--ops=insert, update"), 0,
             "shop.list is attached as list\n", "");
         expect_value(owner, "SELECT ops FROM courier.attachment", "{insert,update}");
 }
@@ -161,7 +161,7 @@ Test(attach_command, prints_what_makes_the_same_by_psql)
             {"shop.outbox_events", "--when", "taken", "--layout", "aggregate-published"},
             {"outbox_events", "--key", "$$it's$$ || aggregate_id || '\\'", "--type", "'\n:kind'"},
             {"shop.list", "--topic", "'it''s :''kind'' \\q'", "--payload", "body", "--only-if",
-                "kind <> ':kind'", "--on", "insert,update"},
+                "kind <> ':kind'", "--ops", "insert,update"},
             {"outbox_events", "--after", "a b,\"c\"", "--lock-timeout", "1m", "--done-set",
                 "published_at = now(), headers = '{\"a\": \"\\\\\"}'"},
         };
@@ -217,7 +217,7 @@ Test(attach_command, says_what_is_wrong_with_its_arguments)
                 "there is no layout 'x': There are: active-outbox,"},
             {{"outbox_events", "--done", "burn"}, 2,
                 "done is 'burn', none of keep, mark and delete"},
-            {{"outbox_events", "--on", "delete"}, 2, "ops are '{delete}'"},
+            {{"outbox_events", "--ops", "delete"}, 2, "ops are '{delete}'"},
             {{"outbox_events", "--name", "A b"}, 2, "the name 'A b' is not 1 to 48 small letters"},
             {{"outbox_events", "--topic", ""}, 2, "--topic is empty"},
             {{"outbox_events", "--after", "a,,b"}, 2, "--after: a word is missing"},
