@@ -1471,8 +1471,10 @@ BEGIN
           WHEN others THEN
             state := 'does_not_compile';
             detail := format('writes to %s fail: %s', a.relation, sqlerrm);
-            remedy := format('In one transaction: SELECT courier.detach(%L), and attach or capture the table again with its'
-                             ' columns as they are now', a.name);
+            remedy := format(CASE a.kind
+              WHEN 'capture' THEN 'Capture the table with its columns as they are now, and replaces => %L'
+              ELSE 'In one transaction: SELECT courier.detach(%L), and attach the table again with its columns as they'
+                   ' are now' END, a.name);
         END;
       END IF;
     END IF;

@@ -341,7 +341,9 @@ COMMENT ON FUNCTION courier.capture_statements(courier.attachment) IS 'All state
 --   replicated   true: also what logical replication applies, and sessions in which
 --                session_replication_role is replica
 --   bigint_as    'number', or 'text' for receivers in JavaScript, which reads large numbers wrongly
---   name         of the tap: small letters, digits, underscores; by default from that of the table
+--   name         of the tap: small letters, digits, underscores; by default that of the tap that it replaces, else
+--                from that of the table
+--   replaces     a capture of the table, which ends with this transaction, when this one begins
 --   lock_timeout how long to wait for writers, who wait meanwhile; then it fails, and nothing is changed
 --
 -- Errors: wrong_object_type, insufficient_privilege, lock_not_available, invalid_parameter_value,
@@ -362,6 +364,7 @@ CREATE FUNCTION courier.capture(
   replicated   boolean  DEFAULT false,
   bigint_as    text     DEFAULT 'number',
   name         text     DEFAULT NULL,
+  replaces     text     DEFAULT NULL,
   lock_timeout interval DEFAULT '2 s'
 ) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -378,7 +381,8 @@ BEGIN
   is_split := class.relkind = 'p' OR class.relispartition;
   IF owner <> current_user THEN
     RETURN courier.tap_as(owner, courier.tap_call('capture', relation::oid::text, columns::text, topic, key, ops::text, payload,
-      only_if, when_changed::text, unchanged::text, type, headers, level, replicated::text, bigint_as, name, lock_timeout::text));
+      only_if, when_changed::text, unchanged::text, type, headers, level, replicated::text, bigint_as, name, replaces,
+      lock_timeout::text));
   END IF;
   IF 'truncate' = ANY (ops) THEN
     RAISE EXCEPTION '%: a TRUNCATE tells no rows, so there are no events to make of it', what
@@ -414,6 +418,14 @@ BEGIN
   ELSIF payload IS NULL OR payload NOT IN ('new', 'both', 'diff') AND payload ~ '^\s*\w*\s*$' THEN
     RAISE EXCEPTION '%: payload is %, none of new, both and diff, and no expression', what, quote_nullable(payload)
       USING ERRCODE = 'invalid_parameter_value', HINT = 'Write an expression like: json_build_object(''id'', new.id)';
+  END IF;
+  IF replaces IS NOT NULL AND NOT EXISTS (
+    SELECT FROM courier.attachment AS t WHERE t.name = replaces AND t.kind = 'capture' AND t.relation = relation) THEN
+    RAISE EXCEPTION '%: replaces is %, which is no capture of this table', what, quote_literal(replaces)
+      USING ERRCODE = 'invalid_parameter_value',
+            HINT = coalesce('Its captures: ' || (SELECT string_agg(t.name, ', ' ORDER BY t.name) FROM courier.attachment AS t
+                                                 WHERE t.kind = 'capture' AND t.relation = relation),
+                            'It has none: leave replaces out');
   END IF;
   columns := courier.capture_columns(relation, what, 'columns', columns);
   when_changed := CASE WHEN when_changed IS NOT NULL THEN courier.capture_columns(relation, what, 'when_changed', when_changed) END;
@@ -455,16 +467,20 @@ BEGIN
   a.expressions := a.expressions || jsonb_strip_nulls(jsonb_build_object(
     'columns', columns, 'when_changed', when_changed, 'unchanged', unchanged, 'replicated', replicated, 'bigint_as', bigint_as));
 
-  PERFORM courier.tap_lock(relation, 'SHARE ROW EXCLUSIVE', lock_timeout, what);
+  PERFORM courier.tap_lock(relation, CASE WHEN replaces IS NULL THEN 'SHARE ROW EXCLUSIVE' ELSE 'ACCESS EXCLUSIVE' END,
+                           lock_timeout, what);
+  IF replaces IS NOT NULL THEN
+    PERFORM courier.detach(replaces, lock_timeout);
+  END IF;
   INSERT INTO courier.attachment AS made (name, kind, relation, relation_name, expressions, ops, level, key_columns, body_hash)
-  VALUES (courier.tap_name(relation, name), a.kind, a.relation, a.relation_name, a.expressions, a.ops, a.level, a.key_columns, '')
+  VALUES (courier.tap_name(relation, coalesce(name, replaces)), a.kind, a.relation, a.relation_name, a.expressions, a.ops, a.level, a.key_columns, '')
   RETURNING * INTO a;
   PERFORM courier.tap_make(a);
   RETURN a.name;
 END
 $$;
 COMMENT ON FUNCTION courier.capture(regclass, text[], text, text, text[], text, text, text[], boolean, text, text, text,
-                                    boolean, text, text, interval)
+                                    boolean, text, text, text, interval)
   IS 'Makes events of the changes of a table; returns the name of the tap';
 
 REVOKE ALL ON FUNCTION courier.capture, courier.capture_columns, courier.capture_whole, courier.capture_row,

@@ -117,6 +117,32 @@ Test(capture_command, lists_and_checks_and_removes_captures)
         expect_refusal(CAPTURE("list"), 0, "no table is captured");
 }
 
+/* All changes are events of either the old capture or the new one. */
+Test(capture_command, replaces_a_capture)
+{
+        expect_output(CAPTURE("add", "orders", "--columns", "id", "--name", "o"),
+            "orders is captured as o\n");
+        expect_output(CAPTURE("add", "orders", "--columns", "id,total", "--replaces=o", "--print"),
+            "-- Changes of public.orders become events, in the transaction that makes them.\n"
+            "SELECT courier.capture('public.orders',\n"
+            "  columns  => '{id,total}',\n"
+            "  replaces => 'o');\n");
+        expect_refusal(CAPTURE("add", "orders", "--columns", "id", "--replaces=orders"), 2,
+            "capture public.orders: replaces is 'orders', which is no capture of this table. Its "
+            "captures: o");
+        database_exec(database.admin,
+            "ALTER TABLE orders RENAME total TO sum; INSERT INTO orders VALUES (1, 'new', 2.50)");
+        expect_output(CAPTURE("add", "orders", "--columns", "id,sum", "--replaces=o"),
+            "orders is captured as o\n");
+        database_exec(database.admin, "UPDATE orders SET sum = 3.50");
+        expect_value(database.admin,
+            "SELECT string_agg(payload::text, ' ' ORDER BY id) FROM courier.outbox",
+            "{\"id\":1} {\"id\":1,\"sum\":3.50}");
+        expect_output(CAPTURE("add", "orders", "--columns", "id", "--replaces=o", "--name=another"),
+            "orders is captured as another\n");
+        expect_output(CAPTURE("check"), "ok    another: public.orders\n");
+}
+
 /* In lists of columns, in expressions and in the primary key. */
 Test(capture_command, the_guard_follows_renames)
 {

@@ -23,6 +23,7 @@ enum {
         LEVEL,
         REPLICATED,
         BIGINT_AS,
+        REPLACES,
         LOCK_TIMEOUT,
         PRINT
 };
@@ -32,7 +33,8 @@ static const struct command_option options[] = {
         "the columns that may leave the database; '*': all, also\nlater ones; '*,-c': all that "
         "there are "
         "but c; required"},
-    [NAME] = {"name", 0, "NAME", false, "of the tap; default: that of the table"},
+    [NAME] = {"name", 0, "NAME", false,
+        "of the tap; default: that of the one it replaces, else\nof the table"},
     [TOPIC] = {"topic", 0, "TEXT|EXPR", false,
         "a text, or an SQL expression, which has a quote, a\nparenthesis, a blank or |; default: "
         "{{table}}.{{op}}"},
@@ -55,6 +57,8 @@ static const struct command_option options[] = {
     [BIGINT_AS] = {"bigint-as", 0, "number|text", false,
         "how a bigint is written in JSON; default: number.\nJavaScript reads large numbers "
         "wrongly"},
+    [REPLACES] = {"replaces", 0, "NAME", false,
+        "a capture of the table, which ends when this one\nbegins"},
     [LOCK_TIMEOUT] = TAP_OPTION_LOCK_TIMEOUT,
     [PRINT] = {"print", 0, NULL, false, "print SQL for a migration, and change nothing"},
     {0},
@@ -75,6 +79,7 @@ static const struct tap_parameter parameters[] = {
     {LEVEL, "level", TAP_TEXT},
     {REPLICATED, "replicated", TAP_TRUE},
     {BIGINT_AS, "bigint_as", TAP_TEXT},
+    {REPLACES, "replaces", TAP_TEXT},
     {LOCK_TIMEOUT, "lock_timeout", TAP_TIME},
 };
 
@@ -82,14 +87,16 @@ static const struct tap_parameter parameters[] = {
 
 static bool print(struct blocking_conn *conn, struct tap_call_values *values, struct error *error)
 {
-        struct rows *rows =
-            tap_resolve(conn, values->call.table, tap_call_value(values, "name"), error);
+        const bool replaces = tap_call_value(values, "replaces") != NULL; /* and has that name */
+        struct rows *rows = tap_resolve(
+            conn, values->call.table, replaces ? NULL : tap_call_value(values, "name"), error);
         struct bytes sql = {0};
 
         if (rows == NULL)
                 return false;
         values->call.table = rows_text(rows, 0, 0);
-        tap_call_set(values, "name", rows_text(rows, 0, 1));
+        if (!replaces)
+                tap_call_set(values, "name", rows_text(rows, 0, 1));
         tap_append_call(&sql, &values->call);
         printf("-- Changes of %s become events, in the transaction that makes them.\n%s",
             values->call.table, sql.data);
@@ -113,7 +120,7 @@ static bool run_add(const struct arguments *arguments, struct error *error)
 static const struct command add_command = {
     .name = "add",
     .usage = "TABLE --columns A,B [--ops A,B] [--payload new|both|diff|EXPR]\n"
-             "                 [--only-if EXPR] [--when-changed A,B] [--print]",
+             "                 [--only-if EXPR] [--when-changed A,B] [--replaces NAME] [--print]",
     .options = options,
     .min_operands = 1,
     .max_operands = 1,
