@@ -156,8 +156,8 @@ Test(capture, makes_the_same_bytes_in_every_session)
 Test(capture, gives_large_numbers_as_texts_to_javascript)
 {
         struct test_database fixture =
-            begin_with("CREATE DOMAIN id_number AS bigint;"
-                       "CREATE TABLE t (id id_number PRIMARY KEY, n bigint, i integer, doc json);"
+            begin_with("CREATE DOMAIN number AS bigint; CREATE DOMAIN id_number AS number;"
+                       "CREATE TABLE t (id id_number PRIMARY KEY, n number, i integer, doc json);"
                        "SELECT courier.capture('t', '{*}', name => 'w', bigint_as => 'text');"
                        "SELECT courier.capture('t', '{n,i}', name => 'l', bigint_as => 'text', "
                        "level => 'row')");
