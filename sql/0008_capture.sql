@@ -53,12 +53,12 @@ END
 $$;
 COMMENT ON FUNCTION courier.json_texts(json, text[]) IS 'A row as JSON, with the numbers of these columns as texts';
 
+-- A domain has the output function of what it is made of.
 CREATE FUNCTION courier.bigint_columns(relation oid) RETURNS text[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(array_agg(attname::text), '{}')
-  FROM pg_attribute JOIN pg_type AS type ON type.oid = atttypid
-  WHERE attrelid = relation AND attnum > 0 AND NOT attisdropped
-    AND coalesce(nullif(typbasetype, 0), type.oid) = 'bigint'::regtype
+  FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
+  WHERE attrelid = relation AND attnum > 0 AND NOT attisdropped AND typoutput = 'int8out'::regproc
 $$;
 COMMENT ON FUNCTION courier.bigint_columns(oid) IS 'The columns of a table that are of type bigint';
 

@@ -90,13 +90,14 @@ Test(capture, sends_both_rows_or_what_changed_or_an_expression)
 #define ODD_VALUES                                                                                 \
         "(1, 12.50, 'NaN', 'Infinity', '{\"b\":1, \"a\":2, \"b\":  3}', '\\x00ff',"                \
         " '2026-11-23 10:00:00.5+01', '1 day 02:03:04', 0.1::float8 + 0.2, '(1,2)', '<a/>',"       \
-        " 9007199254740993, '{1,NULL}', '2026-11-23')"
+        " 9007199254740993, '{1,NULL}', '2026-11-23', '[2026-11-23,2026-11-24)')"
 #define ODD_ROW                                                                                    \
         "{\"id\":1,\"n\":12.50,\"nan\":\"NaN\",\"inf\":\"Infinity\","                              \
         "\"doc\":{\"b\":1, \"a\":2, \"b\":  3},\"bytes\":\"\\\\x00ff\","                           \
         "\"at\":\"2026-11-23T09:00:00.5+00:00\",\"span\":\"P1DT2H3M4S\","                          \
         "\"f\":0.30000000000000004,\"place\":\"(1,2)\",\"x\":\"<a/>\","                            \
-        "\"big\":9007199254740993,\"list\":[1,null],\"day\":\"2026-11-23\"}"
+        "\"big\":9007199254740993,\"list\":[1,null],\"day\":\"2026-11-23\","                       \
+        "\"days\":\"[2026-11-23,2026-11-24)\"}"
 
 /* The same bytes, exact, whatever the settings of the session. */
 Test(capture, makes_the_same_bytes_in_every_session)
@@ -104,7 +105,7 @@ Test(capture, makes_the_same_bytes_in_every_session)
         struct test_database fixture = begin_with(
             "CREATE TABLE odd (id int PRIMARY KEY, n numeric, nan numeric, inf float8, doc json,"
             " bytes bytea, at timestamptz, span interval, f float8, place point, x xml, big bigint,"
-            " list int[], day date);"
+            " list int[], day date, days daterange);"
             "SELECT courier.capture('odd', '{*}', name => 'whole');"
             "SELECT courier.capture('odd', '{*,-id}', name => 'listed', payload => 'both');"
             "SELECT courier.capture('odd', '{*}', name => 'rows', level => 'row', payload => "
@@ -157,8 +158,8 @@ Test(capture, makes_the_same_bytes_in_every_session)
 Test(capture, gives_large_numbers_as_texts_to_javascript)
 {
         struct test_database fixture =
-            begin_with("CREATE DOMAIN id_number AS bigint;"
-                       "CREATE TABLE t (id id_number PRIMARY KEY, n bigint, i integer, doc json);"
+            begin_with("CREATE DOMAIN number AS bigint; CREATE DOMAIN id_number AS number;"
+                       "CREATE TABLE t (id id_number PRIMARY KEY, n number, i integer, doc json);"
                        "SELECT courier.capture('t', '{*}', name => 'w', bigint_as => 'text');"
                        "SELECT courier.capture('t', '{n,i}', name => 'l', bigint_as => 'text', "
                        "level => 'row')");
@@ -329,7 +330,9 @@ Test(capture, asks_a_condition_about_both_rows)
             "  only_if => 'op = ''update'' AND new.total < old.total');"
             "SELECT courier.capture('orders', '{id}', name => 'ends', ops => '{delete,update}', "
             "unchanged => true,"
-            "  only_if => 'op = ''delete'' OR new.status = ''done''')");
+            "  only_if => 'op = ''delete'' OR new.status = ''done''');"
+            "SELECT courier.capture('orders', '{status}', name => 'either', ops => '{update}',"
+            "  only_if => 'new.total < 0 OR new.status = ''done''')");
         PGconn *admin = fixture.admin;
         const char *names =
             "SELECT string_agg(name || ' ' || type, ', ' ORDER BY o.id) FROM courier.outbox AS o"
@@ -339,6 +342,8 @@ Test(capture, asks_a_condition_about_both_rows)
             names, "big insert");
         expect_after(admin, "UPDATE orders SET total = total - 1", names,
             "fell update, fell update, ends update");
+        expect_after(admin, "UPDATE orders SET status = 'done'", names,
+            "either update, ends update, ends update");
         expect_after(admin, "DELETE FROM orders", names, "ends delete, ends delete");
         expect_error(admin, "SELECT courier.capture('orders', '{id}', only_if => 'new.total')",
             "42804", "only_if is no condition");
@@ -488,7 +493,8 @@ Test(capture, runs_with_the_rights_of_the_owner_of_the_table)
         database_exec(captor,
             "SELECT courier.capture('shop.orders', '{*}', type => 'shop.label(new.status)', ops => "
             "'{insert}',"
-            " name => 'a');"
+            " name => 'a')");
+        database_exec(fixture.admin,
             "SELECT courier.capture('shop.orders', '{id}', name => 'b', level => 'row')");
         expect_error(captor,
             "SELECT courier.capture('shop.orders', '{*}', type => '(SELECT secret FROM "
@@ -515,6 +521,48 @@ Test(capture, runs_with_the_rights_of_the_owner_of_the_table)
             "DROP OWNED BY captor; DROP OWNED BY clerk; DROP ROLE captor; DROP ROLE clerk");
         free(clerk_dsn);
         free(captor_dsn);
+        test_database_drop(&fixture);
+}
+
+/* All that was given, but for the number of the tap. */
+#define MADE                                                                                       \
+        "SELECT (to_jsonb(a) - '{id,relation,created_at,body_hash}'::text[])::text"                \
+        " FROM courier.attachment AS a"
+
+/* A superuser's call is made anew in the role of the owner. */
+Test(capture, is_the_same_whoever_calls_it)
+{
+        struct test_database fixture = begin_with(
+            "DROP ROLE IF EXISTS maker; CREATE ROLE maker LOGIN; GRANT courier_attacher TO maker;"
+            "CREATE SCHEMA shop AUTHORIZATION maker");
+        char *dsn = dsn_as_user(fixture.dsn, "maker");
+        PGconn *maker = database_connect(dsn);
+        static const char *const calls[] = {
+            "SELECT courier.capture('shop.orders', '{id,a}', 'changed', 'b', '{insert,update}',"
+            " 'both', 'new.b > 0', '{a,b}', false, 'new.a', 'json_build_object(''b'', new.b)',"
+            " 'row', true, 'text', 'c', NULL, '1 s')",
+            "SELECT courier.capture('shop.orders', '{*,-a}', unchanged => true)"};
+
+        database_exec(maker, "CREATE TABLE shop.orders (id int PRIMARY KEY, a text, b bigint)");
+        for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+                char *made;
+
+                database_exec(maker, calls[i]);
+                made = database_value(fixture.admin, MADE);
+                database_exec(maker, "SELECT courier.detach(name) FROM courier.attachment");
+                database_exec(fixture.admin, calls[i]);
+                expect_value(fixture.admin, MADE, made);
+                database_exec(fixture.admin, "SELECT courier.detach(name) FROM courier.attachment");
+                free(made);
+        }
+        database_exec(fixture.admin,
+            "SELECT courier.capture('shop.orders', '{id}', name => 'c');"
+            "SELECT courier.capture('shop.orders', '{a}', replaces => 'c')");
+        expect_value(fixture.admin,
+            "SELECT name || (expressions ->> 'columns') FROM courier.attachment", "c[\"a\"]");
+        PQfinish(maker);
+        database_exec(fixture.admin, "DROP OWNED BY maker; DROP ROLE maker");
+        free(dsn);
         test_database_drop(&fixture);
 }
 

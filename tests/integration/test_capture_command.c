@@ -143,21 +143,24 @@ Test(capture_command, replaces_a_capture)
         expect_output(CAPTURE("check"), "ok    another: public.orders\n");
 }
 
-/* In lists of columns, in expressions and in the primary key. */
+/* In lists of columns, expressions and the primary key; in no topic or payload that is a word. */
 Test(capture_command, the_guard_follows_renames)
 {
         struct program_run run;
 
-        database_exec(database.admin, "ALTER TABLE orders ADD number int, ADD op text;"
-                                      "SELECT courier.guard_ddl(true)");
-        run = CAPTURE("add", "orders", "--columns", "id,status,number,op", "--when-changed=status",
-            "--only-if=new.total > 0", "--topic", "orders.{{op}}", "--bigint-as=number");
+        database_exec(database.admin,
+            "ALTER TABLE orders ADD number int, ADD op text, ADD \"new\" int;"
+            "SELECT courier.guard_ddl(true)");
+        run = CAPTURE("add", "orders", "--columns", "id,status,number,op,new",
+            "--when-changed=status", "--only-if=new.total > 0", "--topic", "total-{{op}}",
+            "--bigint-as=number");
         cr_assert_eq(run.code, 0, "%s", run.err);
         program_run_free(&run);
         database_exec(database.admin, "ALTER TABLE orders RENAME id TO order_id");
         database_exec(database.admin, "ALTER TABLE orders RENAME status TO state");
         database_exec(database.admin, "ALTER TABLE orders RENAME number TO nr");
         database_exec(database.admin, "ALTER TABLE orders RENAME op TO operator");
+        database_exec(database.admin, "ALTER TABLE orders RENAME \"new\" TO newest");
         database_exec(database.admin, "ALTER TABLE orders RENAME total TO sum");
         database_exec(database.admin,
             "INSERT INTO orders VALUES (1, 'new', 2.50);"
@@ -165,7 +168,9 @@ Test(capture_command, the_guard_follows_renames)
         expect_value(database.admin,
             "SELECT string_agg(concat_ws(' ', topic, source_key, payload), E'\n'"
             " ORDER BY id) FROM courier.outbox",
-            "orders.insert 1 {\"order_id\":1,\"state\":\"new\",\"nr\":null,\"operator\":null}\n"
-            "orders.update 1 {\"order_id\":1,\"state\":\"paid\",\"nr\":null,\"operator\":null}");
+            "total-insert 1 {\"order_id\":1,\"state\":\"new\",\"nr\":null,\"operator\":null,"
+            "\"newest\":null}\n"
+            "total-update 1 {\"order_id\":1,\"state\":\"paid\",\"nr\":null,\"operator\":null,"
+            "\"newest\":null}");
         expect_output(CAPTURE("check"), "ok    orders: public.orders\n");
 }

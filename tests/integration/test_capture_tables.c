@@ -160,6 +160,23 @@ Test(capture_tables, pair_a_thousand_rows_after_a_plan_for_one)
         test_database_drop(&fixture);
 }
 
+/* The plan that has the rows in no order: a hash join in several batches. */
+Test(capture_tables, keep_the_order_of_a_statement_whatever_its_plan)
+{
+        struct test_database fixture =
+            begin_with("CREATE TABLE t (id int PRIMARY KEY, n int);"
+                       "INSERT INTO t SELECT i, 0 FROM generate_series(1, 5000) AS i;"
+                       "SELECT courier.capture('t', '{*}', payload => 'both')");
+
+        database_exec(fixture.admin, "SET work_mem = '64kB'; SET enable_mergejoin = off;"
+                                     "UPDATE t SET n = id");
+        expect_value(fixture.admin,
+            "SELECT count(*) || ' ' || bool_and(n = (payload->'new'->>'id')::int) FROM"
+            " (SELECT payload, row_number() OVER (ORDER BY id) AS n FROM courier.outbox) AS o",
+            "5000 true");
+        test_database_drop(&fixture);
+}
+
 /* ---- large statements ----------------------------------------------------------------------- */
 
 /* In kilobytes, of the memory that is a backend's own. */

@@ -43,12 +43,13 @@ static void end(struct fixture *fixture)
         relay_fixture_end(&fixture->relay);
 }
 
-#define HEAD                                                                                       \
+#define HEAD_SWEEPING(sweep)                                                                       \
         "postgres:\n"                                                                              \
         "  dsn: \"%s\"\n"                                                                          \
-        "relay: {standby: 50ms, sweep: 200ms, drain: 5s}\n"                                        \
+        "relay: {standby: 50ms, sweep: " sweep ", drain: 5s}\n"                                    \
         "%s"                                                                                       \
         "sinks:\n"
+#define HEAD HEAD_SWEEPING("200ms")
 #define BUS                                                                                        \
         "  - name: bus\n"                                                                          \
         "    topics: [\"**\"]\n"                                                                   \
@@ -178,6 +179,56 @@ Test(marks, delivers_and_marks_other_tables_while_one_is_locked)
         database_exec(fixture.app, "COMMIT");
         attached_table_await(fixture.admin, "orders", IS_DONE, 2);
         relay_wait_for_log(fixture.process, "event=marks_recovered", 20000);
+        end(&fixture);
+}
+
+/* A lock timeout that a trigger took away would let the locked table hold up the other one. */
+Test(marks, is_in_force_whatever_triggers_set)
+{
+        struct fixture fixture = begin();
+
+        attached_table_make(fixture.admin, "refunds", "mark", "NULL");
+        database_exec(fixture.admin,
+            "CREATE FUNCTION shop.meddle() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
+            " PERFORM set_config('lock_timeout', '0', false),"
+            "  set_config('statement_timeout', '0', false); RETURN NEW; END$$;"
+            "CREATE TRIGGER meddle BEFORE UPDATE ON shop.orders FOR EACH ROW EXECUTE FUNCTION"
+            " shop.meddle()");
+        fixture.process = run_both(&fixture, FAST);
+        attached_table_insert(fixture.app, "orders", 1);
+        attached_table_await(fixture.admin, "orders", IS_DONE, 1);
+        http_receiver_stop(fixture.http);
+        attached_table_insert(fixture.app, "orders", 1);
+        await_unmarked(&fixture, "behind hook");
+        database_exec(fixture.app, "BEGIN; LOCK TABLE shop.orders IN ACCESS EXCLUSIVE MODE");
+        http_receiver_restart(fixture.http);
+        relay_wait_for_log(fixture.process, "event=marks_failing", 20000);
+        attached_table_insert(fixture.admin, "refunds", 1);
+        attached_table_await(fixture.admin, "refunds", IS_DONE, 1);
+        database_exec(fixture.app, "COMMIT");
+        attached_table_await(fixture.admin, "orders", IS_DONE, 2);
+        end(&fixture);
+}
+
+/* As a whole, because of a slow disk for example. */
+Test(marks, asks_for_fewer_after_a_call_that_took_too_long)
+{
+        struct fixture fixture = begin();
+
+        database_exec(fixture.admin,
+            "CREATE FUNCTION shop.dawdle() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
+            " PERFORM pg_sleep(0.025); RETURN NEW; END$$;"
+            "CREATE TRIGGER dawdle BEFORE INSERT ON courier.unmarked FOR EACH ROW EXECUTE FUNCTION"
+            " shop.dawdle()");
+        http_receiver_stop(fixture.http);
+        fixture.process = relay_start("postgres: {dsn: \"%s\", query_timeout: 1500ms}\n"
+                                      "marks: {batch: 60}\n"
+                                      "sinks:\n" BUS HOOK,
+            fixture.relay.relay, fixture.relay.redis.socket_path, http_receiver_port(fixture.http));
+        attached_table_insert(fixture.app, "orders", 60);
+        await_in_database(fixture.admin, "SELECT count(*) = 60 FROM courier.unmarked",
+            "the marks of all rows wait");
+        cr_expect_geq(relay_count_in_log(fixture.process, "event=marks_failing"), 1);
         end(&fixture);
 }
 
@@ -476,6 +527,34 @@ Test(marks, do_not_pester_a_database_that_fails_the_whole_call)
         cr_expect_lt(relay_count_in_log(fixture.process, "event=marks_failing"), IN_LOG);
         database_exec(fixture.admin, "COMMIT");
         attached_table_await(fixture.admin, "orders", IS_DONE, N_SETTLES);
+        end(&fixture);
+}
+
+Test(marks, come_soon_after_a_settle_and_with_a_new_session)
+{
+        struct fixture fixture = begin();
+
+        fixture.process = relay_start(
+            HEAD_SWEEPING("1h") BUS, fixture.relay.relay, FAST, fixture.relay.redis.socket_path);
+        relay_wait_for_log(fixture.process, "event=lane_owned", 10000);
+        for (int n = 1; n <= 3; n++) {
+                attached_table_insert(fixture.app, "orders", 1);
+                attached_table_await(fixture.admin, "orders", IS_DONE, n);
+        }
+        end(&fixture);
+        fixture = begin();
+        fixture.process = relay_start(HEAD_SWEEPING("1h") BUS, fixture.relay.relay,
+            "marks: {interval: 1h}\n", fixture.relay.redis.socket_path);
+        attached_table_insert(fixture.app, "orders", 2);
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 2 FROM courier.outbox AS o JOIN courier.cursor AS c ON sink = 'bus'"
+            " WHERE courier.has_passed(from_snapshot, until_snapshot, last_id, o.id, txid)",
+            "the events are settled");
+        expect_done(&fixture, 0);
+        await_in_database(fixture.admin,
+            "SELECT count(pg_terminate_backend(pid)) > 0" SESSION_OF_MARKS,
+            "the session of the marks is terminated");
+        attached_table_await(fixture.admin, "orders", IS_DONE, 2);
         end(&fixture);
 }
 

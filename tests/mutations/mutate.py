@@ -7,8 +7,8 @@ The lists beside this file hold the mutations:
     text, which occurs once
     ++
     text in its place
-    -- tests            only if neither the simulator nor the unit tests can know
-    test program ...    of tests/integration; or program:pattern, for some of its tests
+    -- tests            only if neither the simulator nor the core's unit tests can know
+    test program ...    of tests/integration or tests/unit; or program:pattern, for some of its tests
 
 A whole run writes its table into README.md. Those of the folder sinks have numbers in their names: those of the fifteen bugs listed in
 tests/integration/README.md.
@@ -53,6 +53,11 @@ def run(*command, seconds=300):
                               errors="replace", timeout=seconds)
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, 124, "it does not end")
+
+
+def program_path(folder, name):
+    kind = "unit" if any((ROOT / "tests/unit").rglob(f"{name}.c")) else "integration"
+    return folder / "build/tests" / kind / name
 
 
 def build(folder, targets):
@@ -112,9 +117,9 @@ def try_one(folder, mutation, options):
     path = folder / mutation.file
     original = path.read_text()
     path.write_text(original.replace(mutation.old, mutation.new))
-    tests = [(folder / "build/tests/integration" / name, pattern)
-             for name, _, pattern in (test.partition(":") for test in mutation.tests)] or \
-            [(folder / f"build/tests/unit/test_{name}", "") for name in UNIT_TESTS]
+    named = mutation.tests or [f"test_{name}" for name in UNIT_TESTS]
+    tests = [(program_path(folder, name), pattern)
+             for name, _, pattern in (test.partition(":") for test in named)]
     promise, noticed = None, []
     if not mutation.tests and build(folder, SIMULATORS):
         promise = by_simulator(folder, mutation, options)
@@ -153,7 +158,7 @@ def main():
         folder.chmod(0o755)
         copy_sources(folder)
         run("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja",
-            "-DCMAKE_BUILD_TYPE=Debug", "-DPGCOURIER_WERROR=OFF")
+            "-DCMAKE_BUILD_TYPE=Debug", "-DPGCOURIER_WERROR=OFF", "-DPGCOURIER_CRASH_POINTS=ON")
         first = ["pgcourier"] if options.sinks else \
             SIMULATORS + [f"test_{name}" for name in UNIT_TESTS]
         if not build(folder, first):
