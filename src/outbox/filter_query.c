@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "pg/array_literal.h"
 #include "pg/pg_conn.h"
+#include "pg/pg_error.h"
 
 #include <assert.h>
 #include <endian.h>
@@ -102,7 +103,7 @@ static void on_failed(void *owner, PGresult *result)
         int64_t id;
         unsigned filter;
 
-        pg_conn_describe(result, &failure.error);
+        pg_error_set_refused(&failure.error, result);
         if (detail != NULL && sscanf(detail, "event %" SCNd64 ", filter %u", &id, &filter) == 2 &&
             filter <= query->n_filters) {
                 failure.id = id;

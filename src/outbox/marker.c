@@ -7,6 +7,7 @@
 #include "loop/timer.h"
 #include "outbox/session.h"
 #include "pg/pg_conn.h"
+#include "pg/pg_error.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -164,7 +165,7 @@ static void on_mark_failed(void *owner, PGresult *result)
         struct error error;
         int64_t retry_ms;
 
-        pg_conn_describe(result, &error);
+        pg_error_set_refused(&error, result);
         PQclear(result);
         if (marker->n_halved < MAX_HALVED)
                 marker->n_halved++;

@@ -7,6 +7,7 @@
 #include "outbox/event_row.h"
 #include "outbox/routing.h"
 #include "outbox/session.h"
+#include "pg/pg_error.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -179,7 +180,7 @@ static void on_page_failed(void *owner, PGresult *result)
         struct lane_store *store = owner;
         struct error error;
 
-        pg_conn_describe(result, &error);
+        pg_error_set_refused(&error, result);
         PQclear(result);
         lane_store_forget_page(store);
         if (store->n_halved < MAX_HALVED)

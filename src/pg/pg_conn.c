@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/backoff.h"
-#include "base/bytes.h"
 #include "base/instance.h"
 #include "base/list.h"
 #include "log/log.h"
@@ -172,40 +171,11 @@ static void fail_later(struct pg_conn *conn)
         timer_arm(conn->timer, 0);
 }
 
-/* As libpq words it, but without the place in the statement: PostgreSQL's log has that. */
-static void append_words(struct bytes *words, const PGresult *failed)
-{
-        static const struct {
-                int field;
-                const char *before;
-        } parts[] = {{PG_DIAG_SEVERITY, ""}, {PG_DIAG_MESSAGE_PRIMARY, ":  "},
-            {PG_DIAG_MESSAGE_DETAIL, "\nDETAIL:  "}, {PG_DIAG_MESSAGE_HINT, "\nHINT:  "}};
-
-        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-                const char *text = PQresultErrorField(failed, parts[i].field);
-                if (text != NULL)
-                        bytes_printf(words, "%s%s", parts[i].before, text);
-        }
-}
-
-void pg_conn_describe(const PGresult *failed, struct error *out_error)
-{
-        const char *sqlstate = PQresultErrorField(failed, PG_DIAG_SQLSTATE);
-        struct bytes words = {0};
-
-        append_words(&words, failed);
-        pg_error_set_error(out_error, "refused by the server",
-            words.length > 0 ? words.data : PQresultErrorMessage(failed));
-        bytes_deinit(&words);
-        if (sqlstate != NULL)
-                out_error->kind = sqlstate_kind(sqlstate);
-}
-
 static void fail_with_result(struct pg_conn *conn, const PGresult *result)
 {
         struct error error;
 
-        pg_conn_describe(result, &error);
+        pg_error_set_refused(&error, result);
         pg_conn_fail(conn, &error);
 }
 

@@ -82,9 +82,6 @@ void pg_conn_try(struct pg_conn *conn, const struct pg_statement *statement,
     const char *const *values, bool binary_result, pg_result_fn *on_result, pg_result_fn *on_failed,
     void *owner);
 
-/* What an on_failed was given, in words. */
-void pg_conn_describe(const PGresult *failed, struct error *out_error);
-
 /* A statement that is not prepared, and so needs no session that stays: a pooler may stand in
  * between. */
 void pg_conn_ask(struct pg_conn *conn, const char *sql, pg_result_fn *on_result, void *owner);

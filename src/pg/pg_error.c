@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 
 #include <ctype.h>
+#include <libpq-fe.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,35 @@ bool sqlstate_is_of_statement(const char *sqlstate)
                 if (strncmp(sqlstate, prefixes[i], strlen(prefixes[i])) == 0)
                         return true;
         return false;
+}
+
+/* As libpq words it, but without the place in the statement: PostgreSQL's log has that. */
+static void append_words(struct bytes *words, const PGresult *failed)
+{
+        static const struct {
+                int field;
+                const char *before;
+        } parts[] = {{PG_DIAG_SEVERITY, ""}, {PG_DIAG_MESSAGE_PRIMARY, ":  "},
+            {PG_DIAG_MESSAGE_DETAIL, "\nDETAIL:  "}, {PG_DIAG_MESSAGE_HINT, "\nHINT:  "}};
+
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+                const char *text = PQresultErrorField(failed, parts[i].field);
+                if (text != NULL)
+                        bytes_printf(words, "%s%s", parts[i].before, text);
+        }
+}
+
+void pg_error_set_refused(struct error *error, const PGresult *failed)
+{
+        const char *sqlstate = PQresultErrorField(failed, PG_DIAG_SQLSTATE);
+        struct bytes words = {0};
+
+        append_words(&words, failed);
+        pg_error_set_error(error, "refused by the server",
+            words.length > 0 ? words.data : PQresultErrorMessage(failed));
+        bytes_deinit(&words);
+        if (sqlstate != NULL)
+                error->kind = sqlstate_kind(sqlstate);
 }
 
 /* Verbose words are "FATAL:  28P01: why" and end with a line that tells a place in PostgreSQL's

@@ -3,6 +3,8 @@
 
 #include "base/error.h"
 
+#include <libpq-fe.h>
+
 struct bytes;
 
 /* Appends their words, which end with a newline and may have several, as a part of one line. */
@@ -10,6 +12,9 @@ void pg_error_append(struct bytes *line, const char *text);
 
 /* ERROR_DATABASE: what was being done, and libpq's words about it. */
 void pg_error_set_error(struct error *error, const char *doing, const char *text);
+
+/* What the server said of a statement that it refused, with the kind that its SQLSTATE means. */
+void pg_error_set_refused(struct error *error, const PGresult *failed);
 
 /* What a failed statement means to a program; ERROR_DATABASE if nothing special. */
 enum error_kind sqlstate_kind(const char *sqlstate);

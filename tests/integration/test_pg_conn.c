@@ -1,4 +1,5 @@
 #include "pg/pg_conn.h"
+#include "pg/pg_error.h"
 
 #include "base/alloc.h"
 #include "support/postgres.h"
@@ -248,7 +249,7 @@ static void ask_after_failure(void *owner, PGresult *result)
         struct rig *rig = owner;
         struct error error;
 
-        pg_conn_describe(result, &error);
+        pg_error_set_refused(&error, result);
         cr_expect_str_eq(error.text, "refused by the server: ERROR:  division by zero");
         PQclear(result);
         strcat(rig->results, " failed");
