@@ -2,6 +2,7 @@
 
 #include "cli/cli.h"
 #include "config/config.h"
+#include "config/suggest.h"
 #include "outbox/schema.h"
 
 #include <string.h>
@@ -97,4 +98,23 @@ void command_refused(
         else if (strcmp(blocking_conn_sqlstate(conn), "22021") == 0)
                 error_set(
                     error, ERROR_USAGE, "a value is not valid: %s", blocking_conn_message(conn));
+}
+
+bool name_missing(
+    struct rows *names, const char *kind, const char *list, const char *name, struct error *error)
+{
+        const char *meant = NULL;
+
+        if (names == NULL)
+                return false;
+        for (int i = 0; i < rows_count(names); i++)
+                meant = suggest_nearer(name, meant, rows_text(names, i, 0));
+        if (meant != NULL)
+                error_set(error, ERROR_EMPTY, "there is no %s \"%.100s\"; did you mean \"%s\"?",
+                    kind, name, meant);
+        else
+                error_set(error, ERROR_EMPTY, "there is no %s \"%.100s\"; see `pgcourier %s`", kind,
+                    name, list);
+        rows_free(names);
+        return false;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct arguments;
+struct rows;
 
 /* As --dsn or -c of the command line says, or libpq's environment. The connection is the
  * frame's: it closes it when the command has returned, and puts what the server refused last
@@ -27,3 +28,8 @@ struct blocking_conn *connect_to_schema(
  * errors stay as they are. */
 void command_refused(
     struct blocking_conn *conn, const struct arguments *arguments, struct error *error);
+
+/* ERROR_EMPTY: there is no `kind` of that name; perhaps a near one of `names` was meant, which are
+ * freed, else `list` tells them. Returns false; with names NULL, too, and *error as it was. */
+bool name_missing(
+    struct rows *names, const char *kind, const char *list, const char *name, struct error *error);

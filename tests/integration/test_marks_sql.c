@@ -288,6 +288,12 @@ Test(marks_sql, asks_only_the_sinks_of_done_after)
         end(&fixture);
 }
 
+#define PARK_TWO(state, due_at)                                                                    \
+        "INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, event_id, topic,"       \
+        " payload, created_at, source, source_key)"                                                \
+        " SELECT 'bus', 0, id, " state ", " due_at ", event_id, topic, payload, created_at,"       \
+        " source, source_key FROM courier.outbox WHERE id < 3"
+
 Test(marks_sql, waits_for_parked_events_and_tells_dead_ones)
 {
         struct fixture fixture = begin();
@@ -295,11 +301,7 @@ Test(marks_sql, waits_for_parked_events_and_tells_dead_ones)
         attached_table_make(fixture.admin, "orders", "mark", "NULL");
         make_lane(&fixture, "bus");
         attached_table_insert(fixture.app, "orders", 3);
-        database_exec(fixture.admin,
-            "INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, event_id, topic,"
-            " payload, created_at, source, source_key)"
-            " SELECT 'bus', 0, id, 'retry', now() + '1 hour', event_id, topic, payload, created_at,"
-            " source, source_key FROM courier.outbox WHERE id < 3");
+        database_exec(fixture.admin, PARK_TWO("'retry'", "now() + '1 hour'"));
         pass(&fixture, "bus");
         expect_mark(&fixture, "1 2 0 0");
         expect_value(fixture.admin,
@@ -328,11 +330,8 @@ Test(marks_sql, goes_on_behind_events_that_are_due_at_the_end_of_time)
         make_lane(&fixture, "bus");
         attached_table_insert(fixture.app, "orders", 3);
         database_exec(fixture.admin,
-            "INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, event_id, topic,"
-            " payload, created_at, source, source_key)"
-            " SELECT 'bus', 0, id, 'delayed', CASE id WHEN 1 THEN 'infinity'"
-            "  ELSE timestamptz '294276-12-31 23:59:59.999999+00' END, event_id, topic, payload,"
-            " created_at, source, source_key FROM courier.outbox WHERE id < 3");
+            PARK_TWO("'delayed'", "CASE id WHEN 1 THEN 'infinity'"
+                                  " ELSE timestamptz '294276-12-31 23:59:59.999999+00' END"));
         pass(&fixture, "bus");
         expect_mark(&fixture, "1 2 0 0");
         expect_value(fixture.admin,

@@ -5,7 +5,6 @@
 #include "cli/connect.h"
 #include "config/config.h"
 #include "config/secret.h"
-#include "config/suggest.h"
 #include "operator/endpoint_rows.h"
 #include "outbox/endpoint.h"
 #include "outbox/routing.h"
@@ -33,21 +32,7 @@ static void broken_rule(const char *name, const char *constraint, struct error *
 
 bool endpoint_missing(struct blocking_conn *conn, const char *name, struct error *error)
 {
-        struct rows *rows = endpoint_names(conn, error);
-        const char *meant = NULL;
-
-        if (rows == NULL)
-                return false;
-        for (int i = 0; i < rows_count(rows); i++)
-                meant = suggest_nearer(name, meant, rows_text(rows, i, 0));
-        if (meant != NULL)
-                error_set(error, ERROR_EMPTY,
-                    "there is no endpoint \"%.100s\"; did you mean \"%s\"?", name, meant);
-        else
-                error_set(error, ERROR_EMPTY,
-                    "there is no endpoint \"%.100s\"; see `pgcourier endpoint list`", name);
-        rows_free(rows);
-        return false;
+        return name_missing(endpoint_names(conn, error), "endpoint", "endpoint list", name, error);
 }
 
 void endpoint_refused(

@@ -258,21 +258,7 @@ static bool no_such_table(
 
 bool tap_missing(struct blocking_conn *conn, const char *name, struct error *error)
 {
-        struct rows *rows = tap_names(conn, error);
-        const char *meant = NULL;
-
-        if (rows == NULL)
-                return false;
-        for (int i = 0; i < rows_count(rows); i++)
-                meant = suggest_nearer(name, meant, rows_text(rows, i, 0));
-        if (meant != NULL)
-                error_set(error, ERROR_EMPTY, "there is no tap \"%.100s\"; did you mean \"%s\"?",
-                    name, meant);
-        else
-                error_set(error, ERROR_EMPTY,
-                    "there is no tap \"%.100s\"; see `pgcourier attach list`", name);
-        rows_free(rows);
-        return false;
+        return name_missing(tap_names(conn, error), "tap", "attach list", name, error);
 }
 
 void tap_refused(struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
