@@ -16,7 +16,7 @@ static const char begin_sql[] =
     "DROP TABLE courier.outbox_p1, courier.outbox_p1000001;"
     "DELETE FROM courier.outbox_partition;"
     "DO $do$BEGIN EXECUTE regexp_replace(pg_get_functiondef('courier.maintain'::regproc),"
-    "  '_width bigint DEFAULT [0-9]+', '_width bigint DEFAULT 300', 'g'); END$do$;"
+    "  '_width bigint DEFAULT [0-9]+', '_width bigint DEFAULT 1000', 'g'); END$do$;"
     "SELECT courier.maintain();"
     "CREATE TABLE public.written (txid xid8, topic text, payload text, scheduled_for text,"
     " id bigint, source integer, source_key text);"
@@ -51,7 +51,7 @@ struct trimmer {
 /* The server may be away, or end in the middle. */
 static void *trim(void *argument)
 {
-        static const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
+        static const struct timespec pause = {.tv_nsec = 300 * 1000 * 1000};
         struct trimmer *trimmer = argument;
         PGconn *connection = PQconnectdb(trimmer->dsn);
         bool are_all_there = false;
