@@ -914,12 +914,12 @@ BEGIN
   FROM courier.attachment AS a
   LEFT JOIN pg_class AS class ON class.oid = a.relation
   CROSS JOIN LATERAL (
-    SELECT string_agg(wanted, ', ') FILTER (WHERE tgname IS NULL) AS missing,
-           string_agg(wanted, ', ') FILTER (WHERE tgenabled IN ('D', 'R')) AS stopped,
-           string_agg(format('ENABLE TRIGGER %I', wanted), ', ') FILTER (WHERE tgenabled IN ('D', 'R')) AS enabling,
+    SELECT string_agg(wanted, ', ' ORDER BY n) FILTER (WHERE tgname IS NULL) AS missing,
+           string_agg(wanted, ', ' ORDER BY n) FILTER (WHERE tgenabled IN ('D', 'R')) AS stopped,
+           string_agg(format('ENABLE TRIGGER %I', wanted), ', ' ORDER BY n) FILTER (WHERE tgenabled IN ('D', 'R')) AS enabling,
            string_agg(concat_ws(E'\n', tgname, tgfoid::regproc, tgtype, tgqual IS NULL, tgnewtable, tgoldtable,
                                 tgenabled = 'A'), E'\n' ORDER BY tgname) FILTER (WHERE tgname IS NOT NULL) AS text
-    FROM unnest(courier.tap_triggers(a)) AS wanted
+    FROM unnest(courier.tap_triggers(a)) WITH ORDINALITY AS list (wanted, n)
     LEFT JOIN pg_trigger ON tgrelid = a.relation AND tgname = wanted) AS triggers
   CROSS JOIN LATERAL (
     SELECT string_agg(concat_ws(E'\n', proname, prosrc, prosecdef, proconfig), E'\n' ORDER BY proname) AS text
@@ -1070,7 +1070,7 @@ BEGIN
               DETAIL = 'There are: ' || (SELECT string_agg(l.name, ', ' ORDER BY l.name) FROM courier.layout AS l),
               HINT = 'SELECT * FROM courier.layout, or give topic, and payload or data';
     END IF;
-    SELECT string_agg(c, ', ') INTO lacks FROM unnest(known.needs) AS c
+    SELECT string_agg(c, ', ' ORDER BY n) INTO lacks FROM unnest(known.needs) WITH ORDINALITY AS needed (c, n)
     WHERE NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = relation AND attnum > 0 AND NOT attisdropped AND attname = c);
     IF lacks IS NOT NULL THEN
       RAISE EXCEPTION '%: layout % needs columns that the table lacks: %', what, layout, lacks
@@ -1345,7 +1345,7 @@ BEGIN
           USING ERRCODE = sqlstate, DETAIL = format('%s: %s', marked, a.expressions ->> marked);
     END;
   END LOOP;
-  SELECT string_agg(named, ', ') INTO unknown FROM unnest(done_after) AS named
+  SELECT string_agg(named, ', ' ORDER BY n) INTO unknown FROM unnest(done_after) WITH ORDINALITY AS list (named, n)
   WHERE NOT EXISTS (SELECT FROM courier.cursor WHERE sink = named);
   IF unknown IS NOT NULL THEN
     RAISE NOTICE '%: done_after names sinks that no relay has served here yet: %', what, unknown;

@@ -417,13 +417,13 @@ Test(attach, is_checked)
         expect_ok();
 
         database_exec(rig.owner,
-            "CREATE TABLE whole (LIKE outbox INCLUDING ALL) PARTITION BY RANGE "
-            "(id)");
-        database_exec(rig.owner, "ALTER TABLE whole ATTACH PARTITION outbox DEFAULT");
+            "ALTER TABLE outbox ALTER id DROP IDENTITY;" /* no partition may have it from 17 on */
+            "CREATE TABLE whole (LIKE outbox INCLUDING ALL) PARTITION BY RANGE (id);"
+            "ALTER TABLE whole ATTACH PARTITION outbox DEFAULT");
         expect_state("now_a_partition", "silent when its parent is written");
         database_exec(rig.owner, "SELECT courier.recompile('outbox')");
         expect_ok();
-        database_exec(rig.owner, "INSERT INTO whole (topic, payload) VALUES ('t', '1')");
+        database_exec(rig.owner, "INSERT INTO whole (id, topic, payload) VALUES (1, 't', '1')");
         expect_value(rig.database.admin, N_EVENTS, "1");
 
         database_exec(rig.owner, "DROP TABLE whole");
@@ -461,6 +461,8 @@ Test(attach, bears_changes_of_columns_that_it_does_not_name)
 
 Test(attach, comes_back_whole_from_a_dump)
 {
+        if (PQserverVersion(rig.owner) / 10000 > PQlibVersion() / 10000)
+                cr_skip_test("this pg_dump does not read the server");
         char *folder = temp_folder();
         char *path = xasprintf("%s/dump", folder);
         char *copy = postgres_new_empty_database(postgres_shared());
