@@ -513,8 +513,8 @@ COMMENT ON FUNCTION courier.attach_from(courier.attachment, text) IS 'The FROM o
 -- What a query makes of a mapping e: `list`, columns of courier.outbox; `mapped`, what its subquery selects, so
 -- that each expression is evaluated once for each row; `fit`, for each column the value around the subquery,
 -- made to fit; `parsed`, what the query joins. scanned: the FROM item that expressions are compiled against;
--- row_name: the row whose primary key is source_key.
-CREATE FUNCTION courier.tap_values(a courier.attachment, e jsonb, scanned text, row_name text,
+-- row_name: the row whose primary key is source_key; fixed: the fields that are constants and fit.
+CREATE FUNCTION courier.tap_values(a courier.attachment, e jsonb, scanned text, row_name text, fixed text[],
                                    OUT list text[], OUT mapped text[], OUT fit jsonb, OUT parsed text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -525,17 +525,21 @@ DECLARE
   -- That of courier.outbox: another one may have no regular expressions, or other control characters.
   plain    CONSTANT text := ' COLLATE "default"';
 BEGIN
-  fit := jsonb_build_object('topic', format('courier.fit_topic(event.topic, %L)', a.name));
-  list := '{topic}';
-  mapped := ARRAY[format('(%s)::text' || plain || ' AS topic', e ->> 'topic')];
+  list := '{}';
+  mapped := '{}';
+  fit := '{}';
   parsed := '';
-  PERFORM courier.tap_type(what, 'topic', e ->> 'topic', scanned);
-  FOREACH field IN ARRAY ARRAY['key', 'type'] LOOP
+  FOREACH field IN ARRAY ARRAY['topic', 'key', 'type'] LOOP
     CONTINUE WHEN NOT e ? field;
     PERFORM courier.tap_type(what, field, e ->> field, scanned);
-    mapped := mapped || format('(%s)::text' || plain || ' AS %I', e ->> field, field);
-    fit := fit || jsonb_build_object(field, format('courier.fit_%s(event.%I)', field, field));
     list := list || field;
+    IF field = ANY (fixed) THEN
+      fit := fit || jsonb_build_object(field, e ->> field);
+      CONTINUE;
+    END IF;
+    mapped := mapped || format('(%s)::text' || plain || ' AS %I', e ->> field, field);
+    fit := fit || jsonb_build_object(field, CASE field WHEN 'topic' THEN format('courier.fit_topic(event.topic, %L)', a.name)
+                                                       ELSE format('courier.fit_%s(event.%I)', field, field) END);
   END LOOP;
 
   IF e ? 'event_id' THEN
@@ -608,7 +612,7 @@ BEGIN
   fit := fit || jsonb_build_object('source', a.id);
 END
 $$;
-COMMENT ON FUNCTION courier.tap_values(courier.attachment, jsonb, text, text)
+COMMENT ON FUNCTION courier.tap_values(courier.attachment, jsonb, text, text, text[])
   IS 'What the query of a tap selects for each column of courier.outbox';
 
 -- What a tap's query selects, as text: the value of each column.
@@ -633,7 +637,7 @@ CREATE FUNCTION courier.attach_query(a courier.attachment, rows text, condition 
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   made record := courier.tap_values(a, a.expressions,
-                   courier.attach_from(a, format('(SELECT * FROM %s LIMIT 0)', a.relation)), 'new');
+                   courier.attach_from(a, format('(SELECT * FROM %s LIMIT 0)', a.relation)), 'new', '{}');
 BEGIN
   columns := array_to_string(made.list, ', ');
   query := format(E'%s\n  FROM (\n    SELECT %s\n    FROM %s%s\n    OFFSET 0\n  ) AS event%s',

@@ -231,15 +231,9 @@ BEGIN
       ELSE 'record_image_ne(old_columns.*, new_columns.*)' END;
   END IF;
 
-  made := courier.tap_values(a, e - 'only_if', scanned, row_name);
-  IF courier.is_topic_text(a.expressions ->> 'topic') THEN
-    made.fit := made.fit || jsonb_build_object('topic', e ->> 'topic');
-    made.mapped := made.mapped[2:];
-  END IF;
-  IF NOT a.expressions ? 'type' THEN
-    made.fit := made.fit || jsonb_build_object('type', e ->> 'type');
-    made.mapped := array_remove(made.mapped, format('(%s)::text COLLATE "default" AS type', e ->> 'type'));
-  END IF;
+  made := courier.tap_values(a, e - 'only_if', scanned, row_name, array_remove(ARRAY[
+    CASE WHEN courier.is_topic_text(a.expressions ->> 'topic') THEN 'topic' END,
+    CASE WHEN NOT a.expressions ? 'type' THEN 'type' END], NULL));
   made.fit := made.fit || jsonb_build_object('headers', CASE WHEN e ? 'headers'
     THEN format('courier.join_headers(tap.sent, %s)', made.fit ->> 'headers') ELSE 'tap.sent' END);
   IF NOT e ? 'headers' THEN
