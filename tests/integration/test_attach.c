@@ -458,34 +458,3 @@ Test(attach, bears_changes_of_columns_that_it_does_not_name)
         expect_value(rig.database.admin, N_EVENTS, "42");
         expect_ok();
 }
-
-Test(attach, comes_back_whole_from_a_dump)
-{
-        if (PQserverVersion(rig.owner) / 10000 > PQlibVersion() / 10000)
-                cr_skip_test("this pg_dump does not read the server");
-        char *folder = temp_folder();
-        char *path = xasprintf("%s/dump", folder);
-        char *copy = postgres_new_empty_database(postgres_shared());
-        PGconn *restored;
-
-        database_exec(rig.owner,
-            "SELECT courier.attach('shop.outbox', only_if => 'processed_at IS NULL', done_set => "
-            "'processed_at = now()')");
-        cr_assert_eq(process_run((const char *const[]){"pg_dump", "-Fc", "-f", path, "-d",
-                                     rig.database.dsn, NULL},
-                         NULL, false),
-            0);
-        cr_assert_eq(process_run((const char *const[]){"pg_restore", "--exit-on-error", "-d", copy,
-                                     path, NULL},
-                         NULL, false),
-            0);
-        restored = database_connect(copy);
-        expect_value(
-            restored, "SELECT string_agg(state, ' ') FROM courier.check_attachments()", "ok");
-        database_exec(restored, "INSERT INTO shop.outbox (topic, payload) VALUES ('t', '1')");
-        expect_value(restored, N_EVENTS, "1");
-        PQfinish(restored);
-        free(copy);
-        free(path);
-        free(folder);
-}

@@ -1,4 +1,5 @@
 /* A dump, restored into another real cluster: the relay refuses it, `rebase` repairs it. */
+#include "attach_rig.h"
 #include "base/alloc.h"
 #include "operator/rebase.h"
 #include "pg/blocking_conn.h"
@@ -217,4 +218,30 @@ Test(rebase, waits_for_transactions_whose_ids_it_would_write)
         PQfinish(old);
         free(dsn);
         postgres_stop(young);
+}
+
+/* No cursor moves, so nothing is to be repaired. */
+Test(rebase, is_not_needed_for_taps)
+{
+        struct attach_rig rig;
+        char *copy;
+        PGconn *restored;
+
+        attach_rig_begin(&rig,
+            "CREATE TABLE outbox (id bigint PRIMARY KEY, topic text, payload jsonb,"
+            " processed_at timestamptz)");
+        database_exec(rig.owner,
+            "SELECT courier.attach('shop.outbox', topic => 'topic', payload => 'payload', "
+            "only_if => 'processed_at IS NULL', done_set => "
+            "'processed_at = now()')");
+        copy = dump_and_restore(rig.database.dsn, postgres_shared());
+        restored = database_connect(copy);
+        expect_value(
+            restored, "SELECT string_agg(state, ' ') FROM courier.check_attachments()", "ok");
+        database_exec(
+            restored, "INSERT INTO shop.outbox (id, topic, payload) VALUES (1, 't', '1')");
+        expect_value(restored, "SELECT count(*) FROM courier.outbox", "1");
+        PQfinish(restored);
+        free(copy);
+        attach_rig_end(&rig);
 }
