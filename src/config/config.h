@@ -227,6 +227,152 @@ struct stdout_config {
         bool payload; /* print payloads; false leaves only the event's name and identity */
 };
 
+/* An event as a message of a broker (sinks/format/message.h). */
+enum message_format {
+        MESSAGE_NATIVE,
+        MESSAGE_CLOUDEVENTS,            /* the payload; everything else in headers */
+        MESSAGE_CLOUDEVENTS_STRUCTURED, /* one JSON object */
+        MESSAGE_DEBEZIUM
+};
+
+struct message_config {
+        enum message_format format;
+        char *source;                    /* of CloudEvents */
+        struct debezium_config debezium; /* format: debezium */
+};
+
+enum nats_duplicates {
+        NATS_DUPLICATES_ID,         /* Nats-Msg-Id is the event_id */
+        NATS_DUPLICATES_BY_SUBJECT, /* the stream keeps one message of a subject, for ever */
+        NATS_DUPLICATES_OFF
+};
+
+/* A stream of JetStream, made if it is missing, never changed. */
+struct nats_stream_config {
+        char **subjects;
+        unsigned n_subjects;
+        enum { NATS_STORAGE_FILE, NATS_STORAGE_MEMORY } storage;
+        uint32_t replicas;
+        int64_t max_age_ms;    /* 0: any age */
+        uint64_t max_bytes;    /* 0: any number */
+        int64_t duplicates_ms; /* its window */
+};
+
+struct nats_config {
+        char **servers; /* nats://, tls:// or nothing before host[:port] */
+        unsigned n_servers;
+        char *subject; /* template on {{topic}}, {{type}}, {{key}} and {{id}} */
+        char *stream;  /* the one that must take it; NULL: any */
+        struct nats_stream_config *create_stream; /* NULL: none; needs `stream` */
+        struct message_config message;
+        enum nats_duplicates duplicates;
+        char *domain; /* of JetStream's API; NULL: the server's own */
+        char *user;
+        char *password; /* from password or password_file */
+        char *token;    /* from token or token_file */
+        char *nkey_file;
+        char *creds_file;
+        bool tls;       /* for all servers, whatever stands before them */
+        bool tls_first; /* before the server's first line */
+        char *ca_file;  /* NULL: the system's */
+        char *cert_file;
+        char *key_file;
+        char *inbox; /* what the subjects of our answers begin with */
+        int64_t ping_ms;
+        int64_t connect_timeout_ms;
+        int64_t timeout_ms; /* of an answer to one message */
+};
+
+enum rabbitmq_unroutable {
+        UNROUTABLE_AUTO, /* fixed routing key: the operator's; else retry */
+        UNROUTABLE_RETRY,
+        UNROUTABLE_REJECT,
+        UNROUTABLE_PAUSE
+};
+
+struct rabbitmq_queue_config {
+        char *name;
+        char *type;      /* classic, quorum, stream */
+        char **bindings; /* routing keys by which it is bound to the exchange */
+        unsigned n_bindings;
+};
+
+/* What is declared at each connect. What is there already must be the same. */
+struct rabbitmq_declare_config {
+        char
+            *exchange_type; /* direct, fanout, topic, headers; NULL: the exchange is not declared */
+        bool durable;
+        struct rabbitmq_queue_config *queues;
+        unsigned n_queues;
+};
+
+struct rabbitmq_config {
+        char **servers; /* amqp://, amqps:// or nothing before host[:port] */
+        unsigned n_servers;
+        char *vhost;
+        char *exchange;    /* "": the default exchange */
+        char *routing_key; /* template on {{topic}}, {{type}} and {{key}} */
+        bool mandatory;
+        enum rabbitmq_unroutable on_unroutable;
+        bool persistent;
+        int64_t expiration_ms; /* 0: none */
+        uint32_t priority;
+        char *app_id;
+        struct message_config message;
+        struct rabbitmq_declare_config *declare; /* NULL: nothing is declared */
+        enum { RABBITMQ_PLAIN, RABBITMQ_EXTERNAL } auth;
+        char *user;
+        char *password; /* from password or password_file */
+        bool tls;       /* for all servers, whatever stands before them */
+        char *ca_file;
+        char *cert_file;
+        char *key_file;
+        uint64_t max_message_bytes;
+        int64_t heartbeat_ms; /* 0: none */
+        int64_t blocked_timeout_ms;
+        int64_t connect_timeout_ms;
+        int64_t timeout_ms; /* of the confirm of one message */
+};
+
+enum kafka_sasl {
+        KAFKA_SASL_NONE,
+        KAFKA_SASL_PLAIN,
+        KAFKA_SASL_SCRAM_SHA_256,
+        KAFKA_SASL_SCRAM_SHA_512,
+        KAFKA_SASL_OAUTHBEARER,
+        KAFKA_SASL_GSSAPI
+};
+
+struct kafka_config {
+        char **brokers; /* host[:port] of some of them */
+        unsigned n_brokers;
+        char *topic; /* template on {{topic}}, {{type}} and {{key}} */
+        uint32_t max_topics;
+        struct message_config message;
+        char *compression; /* none, gzip, snappy, lz4, zstd */
+        int64_t linger_ms;
+        uint64_t batch_bytes;
+        bool create_topics;
+        uint32_t partitions; /* of topics that are created; 0: as the broker does */
+        uint32_t replicas;   /* likewise */
+        bool exactly_once;
+        bool tls;
+        char *ca_file;
+        char *cert_file;
+        char *key_file;
+        enum kafka_sasl sasl;
+        char *user;
+        char *password;   /* from password or password_file */
+        char *token_file; /* oauthbearer: read anew at each refresh */
+        char *keytab;     /* gssapi */
+        char *principal;
+        char *client_id;
+        int64_t connect_timeout_ms;
+        int64_t timeout_ms; /* of one attempt */
+        char **properties;  /* "name=value" for librdkafka */
+        unsigned n_properties;
+};
+
 /* A kind of sink in a shared object of others (sinks/registry.h). */
 struct module_config {
         char *file; /* within relay.modules */
@@ -267,6 +413,9 @@ struct sink_config {
         struct http_config *http;
         struct email_config *email;
         struct stdout_config *stdout_; /* `stdout` is a macro in <stdio.h> */
+        struct nats_config *nats;
+        struct rabbitmq_config *rabbitmq;
+        struct kafka_config *kafka;
         struct module_config *module;
         uint64_t files; /* sink_config_fingerprint() when this was read */
 };

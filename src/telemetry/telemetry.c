@@ -335,6 +335,12 @@ const char *telemetry_fault_name(enum outcome_fault fault)
                 return "too_large";
         case OUTCOME_FAULT_EVENT:
                 return "event";
+        case OUTCOME_FAULT_NATS:
+                return "nats";
+        case OUTCOME_FAULT_AMQP:
+                return "amqp";
+        case OUTCOME_FAULT_KAFKA:
+                return "kafka";
         }
         abort();
 }

@@ -123,6 +123,9 @@ static const char *remedy_for(enum outcome_fault fault)
 {
         switch (fault) {
         case OUTCOME_FAULT_REDIS:
+        case OUTCOME_FAULT_NATS:
+        case OUTCOME_FAULT_AMQP:
+        case OUTCOME_FAULT_KAFKA:
                 return "It can be reached, but would take no events: correct what the error says";
         case OUTCOME_FAULT_AUTH:
                 return "Check its user and password in the configuration, and the rights of that "

@@ -1,0 +1,74 @@
+/*
+ * An event as a message of a broker: a body, what kind of bytes it is, a key, and headers. Made
+ * once for NATS, RabbitMQ and Kafka, so that the same event says the same on each; the sinks only
+ * encode it. Pure.
+ *
+ *   format                  body              headers
+ *   native                  the payload       topic, key, type, time, redriven; the event's own
+ *   cloudevents             the payload       the attributes of CloudEvents; the event's own
+ *   cloudevents-structured  one JSON object   traceparent and tracestate
+ *   debezium                Debezium's value  Debezium's: id, and the event's own
+ *
+ * The event's own headers go along as they are; one with the name of one of ours is left out, in
+ * upper or lower case. So is a traceparent or tracestate that is not valid (sinks/format/trace.h).
+ */
+#pragma once
+
+#include "pgcourier/event.h"
+#include "pgcourier/outcome.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct message_config;
+struct message_maker;
+
+/* Where a header comes from. */
+enum message_origin {
+        MESSAGE_OF_EVENT,     /* one that was published with the event, or Debezium's of it */
+        MESSAGE_OWN,          /* ours: id, topic, key, type, time, redriven */
+        MESSAGE_OF_CLOUDEVENT /* an attribute */
+};
+
+struct message_header {
+        const char *name; /* with the style's prefix */
+        const char *value;
+        size_t value_bytes;
+        enum message_origin origin;
+        bool is_boolean; /* the value is the word true */
+};
+
+/* How a broker spells it. Lives as long as the maker. */
+struct message_style {
+        const char *own_prefix;        /* before topic, key, type, time and redriven: "x-event-" */
+        const char *cloudevent_prefix; /* before an attribute: "ce-" */
+
+        /* Native: which of ours become headers. What a broker has a property for, it leaves out. */
+        bool has_id;
+        bool has_key;
+        bool has_type;
+
+        /* An event's header that this broker would act on: it is left out. NULL: none. */
+        bool (*is_reserved)(const char *name);
+};
+
+/* All of it is borrowed from the event and the maker, until the next message_make(). */
+struct message {
+        const char *content_type;
+        const char *body;
+        size_t body_bytes;
+        bool is_null;    /* debezium: a tombstone; the body is empty */
+        const char *key; /* the event's; debezium: as its converter writes it; NULL: none */
+        size_t key_bytes;
+        const struct message_header *headers;
+        size_t n_headers;
+};
+
+/* Both are borrowed while it lives. */
+struct message_maker *message_maker_create(
+    const struct message_config *config, const struct message_style *style);
+void message_maker_destroy(struct message_maker *maker); /* NULL is allowed */
+
+/* False, with *out_rejected set, if the format cannot carry the event. */
+bool message_make(struct message_maker *maker, const struct event *event, struct message *out,
+    struct outcome *out_rejected);
