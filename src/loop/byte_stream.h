@@ -38,9 +38,8 @@ struct byte_stream_events {
         void (*on_connected)(void *owner);
 
         /* What has come. Returns how much of it was used; the rest comes again, with more behind
-         * it, so the owner bounds how long a message may be. It may write to `data`, and beyond its
-         * end one byte. If the owner has destroyed or failed the stream, or asked it to secure
-         * itself, what it returns does not matter. */
+         * it, so the owner bounds how long a message may be. It may write to `data`. If the owner has
+         * destroyed the stream or asked it to secure itself, what it returns does not matter. */
         size_t (*on_data)(void *owner, char *data, size_t size);
 
         /* The last event: it could not be made, was too slow, or broke. `reason` names the peer. */

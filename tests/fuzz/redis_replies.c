@@ -9,9 +9,9 @@
 #include "base/bytes.h"
 #include "config/config.h"
 #include "fuzz.h"
-#include "loop/redis_stream.h"
 #include "sinks/redis/redis_handshake.h"
 #include "sinks/redis/redis_replies.h"
+#include "sinks/redis/resp_read.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>

@@ -33,7 +33,6 @@ struct redis_session {
 
 enum redis_connection_state {
         REDIS_CLOSED,
-        REDIS_RESOLVING,
         REDIS_CONNECTING,
         REDIS_HANDSHAKING, /* see redis_handshake.h */
         REDIS_READY,

@@ -1,4 +1,4 @@
-#include "loop/redis_stream.h"
+#include "sinks/redis/resp_read.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
