@@ -33,7 +33,7 @@ static inline void certificate_make_for(
             certificate->key_path, "-copy_extensions", "copy", "-days", days, "-out",
             certificate->path, NULL};
 
-        if (process_run(request, NULL, false) != 0 || process_run(sign, NULL, false) != 0)
+        if (process_run(request, NULL, true) != 0 || process_run(sign, NULL, true) != 0)
                 test_abort("openssl cannot make a certificate");
 }
 
