@@ -134,14 +134,6 @@ static void learn(struct redis_command *command, const char *name)
         command->n_names++;
 }
 
-static bool has_control_character(const char *name)
-{
-        for (; *name != '\0'; name++)
-                if ((unsigned char)*name < ' ' || *name == 0x7f)
-                        return true;
-        return false;
-}
-
 static bool refuse(struct outcome *out_refusal, const char *reason)
 {
         *out_refusal = outcome_make(OUTCOME_REJECTED, "%s", reason);
@@ -165,7 +157,7 @@ static bool admit_name(
 {
         if (is_known(command, name->data))
                 return true;
-        if (has_control_character(name->data))
+        if (utf8_has_control(name->data))
                 return refuse(out_refusal, "the stream's name would hold a control character");
         if (name->length > MAX_NAME_BYTES) {
                 *out_refusal = outcome_make(OUTCOME_REJECTED,
