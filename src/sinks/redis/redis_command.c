@@ -17,6 +17,7 @@
 #include "config/config.h"
 #include "pgcourier/event.h"
 #include "pgcourier/outcome.h"
+#include "sinks/format/cloudevents.h"
 #include "sinks/redis/redis_layout.h"
 #include "sinks/redis/resp_write.h"
 #include "text/template.h"
@@ -178,7 +179,7 @@ static bool admit_name(
         return true;
 }
 
-bool redis_command_admit(
+static bool admit_target(
     struct redis_command *command, const struct event *event, struct outcome *out_refusal)
 {
         struct recent_name *recent;
@@ -192,6 +193,15 @@ bool redis_command_admit(
         recent->is_admitted =
             recent->is_admitted || admit_name(command, &recent->name, out_refusal);
         return recent->is_admitted;
+}
+
+bool redis_command_admit(
+    struct redis_command *command, const struct event *event, struct outcome *out_refusal)
+{
+        if (command->config->format == FORMAT_CLOUDEVENTS &&
+            !cloudevents_can_carry(event, out_refusal))
+                return false;
+        return admit_target(command, event, out_refusal);
 }
 
 const struct bytes *redis_command_target(struct redis_command *command, const struct event *event)
