@@ -47,9 +47,10 @@ struct message_maker {
         size_t n_headers;
         size_t n_allocated;
 
-        /* The event without the headers that must not go along. */
-        struct event_header *kept; /* owned */
-        unsigned char *kept_types; /* owned */
+        /* The event at hand without headers that must not go along, if it has such. */
+        struct event kept;
+        struct event_header *kept_headers; /* owned */
+        unsigned char *kept_types;         /* owned */
         size_t n_kept_allocated;
 };
 
@@ -98,7 +99,7 @@ void message_maker_destroy(struct message_maker *maker)
         bytes_deinit(&maker->body);
         free(maker->headers);
         free(maker->places);
-        free(maker->kept);
+        free(maker->kept_headers);
         free(maker->kept_types);
         free(maker);
 }
@@ -189,34 +190,35 @@ static void grow_kept(struct message_maker *maker, size_t n)
         if (n <= maker->n_kept_allocated)
                 return;
         maker->n_kept_allocated = 2 * n;
-        maker->kept = xrealloc(maker->kept, maker->n_kept_allocated * sizeof *maker->kept);
+        maker->kept_headers =
+            xrealloc(maker->kept_headers, maker->n_kept_allocated * sizeof *maker->kept_headers);
         maker->kept_types = xrealloc(maker->kept_types, maker->n_kept_allocated);
 }
 
 /* The event without the headers that stay here. Mostly that is the event itself. */
-static struct event kept_event(
+static const struct event *kept_event(
     struct message_maker *maker, const struct event *event, const struct trace *trace)
 {
-        struct event kept = *event;
         size_t n = 0;
 
         while (n < event->n_headers && goes_along(maker, &event->headers[n], trace))
                 n++;
         if (n == event->n_headers)
-                return kept;
+                return event;
         grow_kept(maker, event->n_headers);
         n = 0;
         for (size_t i = 0; i < event->n_headers; i++) {
                 if (!goes_along(maker, &event->headers[i], trace))
                         continue;
-                maker->kept[n] = event->headers[i];
+                maker->kept_headers[n] = event->headers[i];
                 maker->kept_types[n++] =
                     event->header_types != NULL ? event->header_types[i] : EVENT_HEADER_STRING;
         }
-        kept.headers = maker->kept;
-        kept.header_types = maker->kept_types;
-        kept.n_headers = n;
-        return kept;
+        maker->kept = *event;
+        maker->kept.headers = maker->kept_headers;
+        maker->kept.header_types = maker->kept_types;
+        maker->kept.n_headers = n;
+        return &maker->kept;
 }
 
 static bool is_ours(const struct message_maker *maker, const char *name)
@@ -388,13 +390,13 @@ bool message_make(struct message_maker *maker, const struct event *event, struct
             .key = event->key,
             .key_bytes = event->key != NULL ? strlen(event->key) : 0};
         const struct trace trace = trace_of(event);
-        const struct event kept = kept_event(maker, event, &trace);
+        const struct event *kept = kept_event(maker, event, &trace);
 
         clear(&maker->text);
         clear(&maker->key);
         clear(&maker->body);
         maker->n_headers = 0;
-        if (!make_format(maker, &kept, &trace, &message, out_rejected))
+        if (!make_format(maker, kept, &trace, &message, out_rejected))
                 return false;
         settle_places(maker);
         message.headers = maker->headers;

@@ -11,10 +11,11 @@
  *
  * Before them, except with debezium, comes the header for the content type if the style has one.
  *
- * The event's own headers go along as they are. Those that the style
- * reserves are left out in every format; so is one with the name of one of ours, in upper or lower
- * case, even if this event does not have it (a key), and with cloudevents one that begins like an
- * attribute. A header that CloudEvents allows as an attribute (cloudevents.h) is one, instead.
+ * The event's own headers go along as they are; numbers and booleans are texts. Those that the
+ * style reserves are left out in every format. So is one with the name of one of ours, in upper or
+ * lower case, even if this event does not have it (a key); and, with cloudevents, one that begins
+ * like an attribute. With cloudevents, a header that can be an attribute (cloudevents.h) is one,
+ * instead.
  *
  * A traceparent and tracestate that are valid (sinks/format/trace.h) go along by these names; with
  * cloudevents as attributes, too. Others are left out in every format.
