@@ -36,8 +36,11 @@ static bool is_reserved(const char *name)
 /* A name outside the allowed letters would make the whole event invalid. */
 bool cloudevents_is_extension(const char *name)
 {
-        size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789");
+        size_t length = 0;
 
+        while ((name[length] >= 'a' && name[length] <= 'z') ||
+               (name[length] >= '0' && name[length] <= '9'))
+                length++;
         return length > 0 && length <= MAX_NAME && name[length] == '\0' && !is_reserved(name);
 }
 

@@ -130,6 +130,25 @@ Test(http_body, rejects_what_cloudevents_forbid)
         cr_expect(strstr(rejected.reason, "key") != NULL, "%s", rejected.reason);
 }
 
+/* Only what goes along is an attribute. */
+Test(http_body, rejects_what_cloudevents_forbid_in_headers_that_are_shown)
+{
+        static char tenant[] = "tenant";
+        static char *names[] = {tenant};
+        const struct event_header header = {"tenant", "a\nb"};
+        struct http_config config = {.body = HTTP_BODY_CLOUDEVENTS_STRUCTURED};
+        struct event event = event_of("1");
+        struct outcome rejected;
+
+        event.headers = &header;
+        event.n_headers = 1;
+        cr_expect(http_body_can_carry(&config, &event, &rejected));
+        config.headers = names;
+        config.n_headers = 1;
+        cr_expect_not(http_body_can_carry(&config, &event, &rejected));
+        cr_expect(strstr(rejected.reason, "header tenant") != NULL, "%s", rejected.reason);
+}
+
 Test(http_gzip, compresses_to_what_zlib_reads)
 {
         char text[100000];
