@@ -36,7 +36,7 @@ struct place {
 struct message_maker {
         const struct message_config *config; /* borrowed */
         const struct message_style *style;   /* borrowed */
-        char *own_names[N_OWN];              /* owned; NULL: no header of this format and style */
+        char *own_names[N_OWN];              /* owned; NULL: no header in this format or style */
         size_t n_prefix;                     /* of CloudEvents' attributes; 0: other format */
         struct event_time time;
         struct bytes text; /* names and values that stand nowhere else, each with its NUL */
@@ -83,7 +83,7 @@ struct message_maker *message_maker_create(
                 name_native(maker);
         if (config->format == MESSAGE_CLOUDEVENTS)
                 maker->n_prefix = strlen(style->cloudevent_prefix);
-        if (config->format != MESSAGE_DEBEZIUM && style->content_type_header != NULL)
+        if (style->content_type_header != NULL)
                 maker->own_names[OWN_CONTENT_TYPE] = xstrdup(style->content_type_header);
         return maker;
 }
