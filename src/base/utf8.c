@@ -63,6 +63,14 @@ bool utf8_is_ascii(const char *text)
         return true;
 }
 
+bool utf8_has_control(const char *text)
+{
+        for (; *text != '\0'; text++)
+                if ((unsigned char)*text < ' ' || *text == '\x7f')
+                        return true;
+        return false;
+}
+
 void utf8_copy(char *target, size_t size, const char *text)
 {
         size_t n = 0;

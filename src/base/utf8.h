@@ -9,7 +9,8 @@
 size_t utf8_char_bytes(const char *at);
 
 bool utf8_is_valid(const char *text);
-bool utf8_is_ascii(const char *text); /* and without DEL */
+bool utf8_is_ascii(const char *text);    /* and without DEL */
+bool utf8_has_control(const char *text); /* of ASCII: a byte below space, or DEL */
 
 /* Copies what fits into `size` (at least 1), in whole characters; '?' stands for control characters
  * and for bytes that are not UTF-8. */

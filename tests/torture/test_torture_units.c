@@ -10,6 +10,7 @@
 #include "pgcourier/outcome.h"
 #include "sinks/email/email_message.h"
 #include "sinks/format/event_json.h"
+#include "sinks/format/event_time.h"
 #include "sinks/http/http_headers.h"
 #include "sinks/http/http_signing.h"
 #include "sinks/http/http_target.h"
@@ -287,9 +288,10 @@ Test(torture_units, encoding_a_redis_command)
 static bool write_line(void *unused)
 {
         struct bytes out = {0};
+        struct event_time time = {0};
 
         (void)unused;
-        event_json_append_line(&out, &event, true);
+        event_json_append_line(&out, &event, &time, true);
         bytes_deinit(&out);
         return true;
 }

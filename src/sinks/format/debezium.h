@@ -40,7 +40,8 @@ bool debezium_append_value(
  */
 size_t debezium_n_headers(const struct debezium_config *config, const struct event *event);
 
-/* The value is borrowed for the call, and may hold any UTF-8. */
+/* The value is borrowed for the call, and may hold any UTF-8. The name is a constant, or lives in
+ * the event or the config. */
 typedef void debezium_header_fn(void *owner, const char *name, const char *value, size_t length);
 
 void debezium_each_header(const struct debezium_config *config, const struct event *event,

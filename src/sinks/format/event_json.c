@@ -3,14 +3,12 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/utf8.h"
+#include "pgcourier/event.h"
+#include "sinks/format/event_time.h"
 
 #include <openssl/evp.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Bytes that are not UTF-8 cannot come from PostgreSQL; if they do, the line stays valid. */
 #define REPLACEMENT_CHARACTER "\xef\xbf\xbd"
@@ -71,108 +69,6 @@ void event_json_append_base64(struct bytes *out, const void *data, size_t length
         bytes_append_text(out, "\"");
 }
 
-void event_time_format(char text[EVENT_TIME_SIZE], int64_t wall_us)
-{
-        int64_t second = wall_us / 1000000 - (wall_us % 1000000 < 0);
-        const time_t seconds = (time_t)second;
-        struct tm utc = {0};
-
-        gmtime_r(&seconds, &utc);
-        snprintf(text, EVENT_TIME_SIZE, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", utc.tm_year + 1900,
-            utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-            (int)(wall_us - second * 1000000));
-}
-
-enum { MAX_NAME = 20 /* "SHOULD NOT exceed", says the specification */ };
-
-struct walk {
-        cloudevents_attribute_fn *on_attribute;
-        void *owner;
-};
-
-static void tell(const struct walk *walk, const char *name, const char *value)
-{
-        const struct cloudevents_attribute attribute = {.name = name, .value = value};
-
-        walk->on_attribute(walk->owner, &attribute);
-}
-
-static bool is_reserved(const char *name)
-{
-        static const char *const reserved[] = {"specversion", "id", "source", "type", "subject",
-            "time", "datacontenttype", "partitionkey", "topic", "redriven", "data"};
-
-        for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++)
-                if (strcmp(reserved[i], name) == 0)
-                        return true;
-        return false;
-}
-
-/* A name outside the allowed letters would make the whole event invalid. */
-static bool is_extension_name(const char *name)
-{
-        size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789");
-
-        return length > 0 && length <= MAX_NAME && name[length] == '\0' && !is_reserved(name);
-}
-
-void cloudevents_each_attribute(const struct event *event, const char *source,
-    cloudevents_attribute_fn *on_attribute, void *owner)
-{
-        const struct walk walk = {on_attribute, owner};
-        const struct cloudevents_attribute redriven = {"redriven", "true", true};
-        bool has_key = event->key != NULL && event->key[0] != '\0';
-        bool has_type = event->type != NULL && event->type[0] != '\0';
-        char time[EVENT_TIME_SIZE];
-
-        event_time_format(time, event->created_us);
-        tell(&walk, "specversion", "1.0");
-        tell(&walk, "id", event->event_id);
-        tell(&walk, "source", source);
-        tell(&walk, "type", has_type ? event->type : event->topic);
-        if (has_key)
-                tell(&walk, "subject", event->key);
-        tell(&walk, "time", time);
-        tell(&walk, "datacontenttype",
-            event->is_json ? "application/json" : "application/octet-stream");
-        if (has_key)
-                tell(&walk, "partitionkey", event->key);
-        tell(&walk, "topic", event->topic);
-        if (event->is_redriven)
-                on_attribute(owner, &redriven);
-        for (size_t i = 0; i < event->n_headers; i++)
-                if (is_extension_name(event->headers[i].name))
-                        tell(&walk, event->headers[i].name, event->headers[i].value);
-}
-
-static void append_attribute(void *owner, const struct cloudevents_attribute *attribute)
-{
-        struct bytes *out = owner;
-
-        bytes_append_text(out, "\"");
-        bytes_append_text(out, attribute->name); /* nothing in it needs an escape */
-        bytes_append_text(out, "\":");
-        if (attribute->is_boolean)
-                bytes_append_text(out, attribute->value);
-        else
-                event_json_append_text(out, attribute->value);
-        bytes_append_text(out, ",");
-}
-
-void cloudevents_append_json(struct bytes *out, const struct event *event, const char *source)
-{
-        bytes_append_text(out, "{");
-        cloudevents_each_attribute(event, source, append_attribute, out);
-        if (event->is_json) {
-                bytes_append_text(out, "\"data\":");
-                bytes_append(out, event->payload, event->payload_bytes);
-        } else {
-                bytes_append_text(out, "\"data_base64\":");
-                event_json_append_base64(out, event->payload, event->payload_bytes);
-        }
-        bytes_append_text(out, "}");
-}
-
 static void append_member(struct bytes *out, const char *name, const char *value_or_null)
 {
         bytes_append_text(out, ", \"");
@@ -182,14 +78,6 @@ static void append_member(struct bytes *out, const char *name, const char *value
                 event_json_append_text(out, value_or_null);
         else
                 bytes_append_text(out, "null");
-}
-
-static void append_time(struct bytes *out, int64_t wall_us)
-{
-        char text[EVENT_TIME_SIZE];
-
-        event_time_format(text, wall_us);
-        append_member(out, "time", text);
 }
 
 static void append_headers(struct bytes *out, const struct event *event)
@@ -243,14 +131,15 @@ static void append_payload(struct bytes *out, const struct event *event)
         event_json_append_base64(out, event->payload, event->payload_bytes);
 }
 
-void event_json_append_line(struct bytes *out, const struct event *event, bool with_content)
+void event_json_append_line(
+    struct bytes *out, const struct event *event, struct event_time *time, bool with_content)
 {
         bytes_append_text(out, "{\"id\": ");
         event_json_append_text(out, event->event_id);
         append_member(out, "topic", event->topic);
         append_member(out, "key", event->key);
         append_member(out, "type", event->type);
-        append_time(out, event->created_us);
+        append_member(out, "time", event_time_text(time, event->created_us));
         if (event->is_redriven)
                 bytes_append_text(out, ", \"redriven\": true");
         if (with_content) {

@@ -3,9 +3,8 @@
  * that comes from an event passes one of two gates:
  *
  * - topic, key and type (x-event-*, ce-*) are percent-encoded outside visible
- *   ASCII: the receiver decodes any text exactly, and none is refused for being
- *   UTF-8. '%' is encoded too, or decoding would be ambiguous; and '"', because
- *   CloudEvents want it.
+ *   ASCII (sinks/format/percent.h): the receiver decodes any text exactly, and
+ *   none is refused for being UTF-8.
  * - event headers go out as they are, because their receivers (tracing,
  *   routing) expect the value itself. UTF-8 is allowed, but not space at the
  *   ends, which every receiver strips.
@@ -18,8 +17,12 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "config/config.h"
-#include "sinks/format/event_json.h"
+#include "sinks/format/cloudevents.h"
+#include "sinks/format/event_time.h"
+#include "sinks/format/percent.h"
+#include "sinks/format/trace.h"
 #include "sinks/http/http_signing.h"
 #include "sinks/http/http_target.h"
 
@@ -86,56 +89,6 @@ static struct curl_slist *list_of(struct http_lines *lines, struct curl_slist *t
         return tail;
 }
 
-#define HEX             "0123456789abcdef"
-#define MAX_STATE_BYTES 512
-
-static bool is_hex(const char *text, size_t length)
-{
-        return strspn(text, HEX) >= length;
-}
-
-/* Of zeros only stands for none. */
-static bool is_id(const char *text, size_t length)
-{
-        return is_hex(text, length) && strspn(text, "0") < length;
-}
-
-/* 00-TRACE-PARENT-FLAGS; later versions may look otherwise, and are not in use yet. */
-static bool is_parent(const char *value)
-{
-        return strlen(value) == 55 && memcmp(value, "00-", 3) == 0 && is_id(value + 3, 32) &&
-               value[35] == '-' && is_id(value + 36, 16) && value[52] == '-' &&
-               is_hex(value + 53, 2);
-}
-
-static bool is_state(const char *value)
-{
-        size_t length = strlen(value);
-
-        for (size_t i = 0; i < length; i++)
-                if (value[i] < ' ' || value[i] > '~')
-                        return false;
-        return length > 0 && length <= MAX_STATE_BYTES && value[0] != ' ' &&
-               value[length - 1] != ' ';
-}
-
-struct http_trace http_trace_of(const struct event *event)
-{
-        struct http_trace trace = {0};
-
-        for (size_t i = 0; i < event->n_headers; i++) {
-                const struct event_header *header = &event->headers[i];
-
-                if (strcasecmp(header->name, "traceparent") == 0 && is_parent(header->value))
-                        trace.parent = header->value;
-                else if (strcasecmp(header->name, "tracestate") == 0 && is_state(header->value))
-                        trace.state = header->value;
-        }
-        if (trace.parent == NULL)
-                trace.state = NULL;
-        return trace;
-}
-
 struct header_list {
         struct http_lines *lines;     /* borrowed */
         struct outcome *out_rejected; /* borrowed */
@@ -160,35 +113,16 @@ static void reject(struct header_list *list, const char *name, const char *why)
         list->is_rejected = true;
 }
 
-static void append_percent(struct bytes *out, unsigned char byte)
-{
-        static const char digits[] = "0123456789ABCDEF";
-        const char encoded[] = {'%', digits[byte >> 4], digits[byte & 15]};
-
-        bytes_append(out, encoded, sizeof encoded);
-}
-
 /* Strictly: '"' too. */
 static void append_encoded(
     struct header_list *list, const char *name, const char *value, bool is_strict)
 {
-        struct bytes *text = &list->lines->text;
-        const char *plain = value; /* from here on nothing has needed a change */
-        const char *at;
-
-        if (http_header_has_control(value)) {
+        if (utf8_has_control(value)) {
                 reject(list, name, "it holds a line break or another control character");
                 return;
         }
         begin_line(list->lines, name);
-        for (at = value; *at != '\0'; at++) {
-                if (*at > ' ' && *at <= '~' && *at != '%' && (*at != '"' || !is_strict))
-                        continue;
-                bytes_append(text, plain, (size_t)(at - plain));
-                append_percent(text, (unsigned char)*at);
-                plain = at + 1;
-        }
-        bytes_append(text, plain, (size_t)(at - plain));
+        percent_append(&list->lines->text, value, is_strict);
         end_line(list->lines);
 }
 
@@ -196,7 +130,7 @@ static void append_as_is(struct header_list *list, const char *name, const char 
 {
         size_t length = strlen(value);
 
-        if (http_header_has_control(value))
+        if (utf8_has_control(value))
                 reject(list, name, "it holds a line break or another control character");
         else if (length > 0 && (value[0] == ' ' || value[length - 1] == ' '))
                 reject(list, name, "it begins or ends with space, which HTTP strips");
@@ -226,7 +160,7 @@ static void append_event_headers(struct header_list *list, const struct http_req
 
 static void append_trace(struct header_list *list, const struct http_request_head *head)
 {
-        const struct http_trace trace = http_trace_of(head->event);
+        const struct trace trace = trace_of(head->event);
 
         if (trace.parent != NULL && !is_listed(head->config, "traceparent") &&
             !http_header_is_among(head->fixed, "traceparent"))
@@ -255,7 +189,7 @@ struct event_header *http_headers_shown(
     const struct http_config *config, const struct event *event, size_t *out_n_headers)
 {
         struct event_header *shown = xcalloc(event->n_headers + 1, sizeof *shown);
-        const struct http_trace trace = http_trace_of(event);
+        const struct trace trace = trace_of(event);
         size_t n = 0;
 
         for (size_t i = 0; i < event->n_headers; i++) {
@@ -285,9 +219,10 @@ static void append_cloudevent_headers(
 {
         struct event shown = *event;
         struct event_header *headers = http_headers_shown(config, event, &shown.n_headers);
+        struct event_time time = {0};
 
         shown.headers = headers;
-        cloudevents_each_attribute(&shown, config->source, append_attribute, list);
+        cloudevents_each_attribute(&shown, config->source, &time, append_attribute, list);
         free(headers);
 }
 

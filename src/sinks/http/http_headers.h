@@ -32,15 +32,6 @@ struct http_lines {
 
 void http_lines_deinit(struct http_lines *lines);
 
-/* W3C Trace Context: which of an event's headers may be passed on as such. */
-struct http_trace {
-        const char *parent; /* traceparent; NULL: none that is valid */
-        const char *state;  /* tracestate; NULL: none, or none that belongs to a valid parent */
-};
-
-/* Borrowed from the event. */
-struct http_trace http_trace_of(const struct event *event);
-
 /* What the headers are made from; all of it is borrowed for the call. */
 struct http_request_head {
         const struct http_config *config;

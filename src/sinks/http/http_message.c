@@ -8,7 +8,9 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "config/config.h"
+#include "sinks/format/cloudevents.h"
 #include "sinks/format/event_json.h"
+#include "sinks/format/event_time.h"
 #include "sinks/http/http_batcher.h"
 #include "sinks/http/http_headers.h"
 #include "sinks/http/http_target.h"
@@ -29,27 +31,20 @@ static const char *type_of(const struct event *event)
         return event->type != NULL && event->type[0] != '\0' ? event->type : event->topic;
 }
 
-/* The specification forbids control characters in every attribute. */
-static bool is_forbidden(const char *text)
-{
-        return text != NULL && http_header_has_control(text);
-}
-
 bool http_body_can_carry(
     const struct http_config *config, const struct event *event, struct outcome *out_rejected)
 {
-        const char *attribute = is_forbidden(event->topic)  ? "topic"
-                                : is_forbidden(event->key)  ? "key"
-                                : is_forbidden(event->type) ? "type"
-                                                            : NULL;
+        struct event shown = *event;
+        struct event_header *headers;
+        bool can_carry;
 
-        if (!is_cloudevent(config) || attribute == NULL)
+        if (!is_cloudevent(config))
                 return true;
-        *out_rejected = outcome_make(OUTCOME_REJECTED,
-            "the event's %s holds a line break or another control character, which CloudEvents "
-            "forbid",
-            attribute);
-        return false;
+        headers = http_headers_shown(config, event, &shown.n_headers);
+        shown.headers = headers;
+        can_carry = cloudevents_can_carry(&shown, out_rejected);
+        free(headers);
+        return can_carry;
 }
 
 /* As it is: then nothing has to be built. */
@@ -67,14 +62,6 @@ static void append_member(struct bytes *out, const char *name, const char *value
         event_json_append_text(out, value);
 }
 
-static void append_time(struct bytes *out, const char *name, int64_t wall_us)
-{
-        char text[EVENT_TIME_SIZE];
-
-        event_time_format(text, wall_us);
-        bytes_printf(out, ",\"%s\":\"%s\"", name, text);
-}
-
 static void append_data(struct bytes *out, const struct event *event)
 {
         if (event->is_json) {
@@ -87,21 +74,22 @@ static void append_data(struct bytes *out, const struct event *event)
         bytes_append_text(out, "}");
 }
 
-static void append_standard(struct bytes *out, const struct event *event)
+static void append_standard(struct bytes *out, const struct event *event, struct event_time *time)
 {
         bytes_append_text(out, "{\"type\":");
         event_json_append_text(out, type_of(event));
-        append_time(out, "timestamp", event->created_us);
+        append_member(out, "timestamp", event_time_text(time, event->created_us));
         append_data(out, event);
 }
 
 /* In a batch there are no headers that could say the rest. */
-static void append_standard_item(struct bytes *out, const struct event *event)
+static void append_standard_item(
+    struct bytes *out, const struct event *event, struct event_time *time)
 {
         bytes_append_text(out, "{\"id\":");
         event_json_append_text(out, event->event_id);
         append_member(out, "type", type_of(event));
-        append_time(out, "timestamp", event->created_us);
+        append_member(out, "timestamp", event_time_text(time, event->created_us));
         append_member(out, "topic", event->topic);
         append_member(out, "key", event->key);
         if (event->is_redriven)
@@ -109,30 +97,32 @@ static void append_standard_item(struct bytes *out, const struct event *event)
         append_data(out, event);
 }
 
-static void append_cloudevent(
-    struct bytes *out, const struct http_config *config, const struct event *event)
+static void append_cloudevent(struct bytes *out, const struct http_config *config,
+    const struct event *event, struct event_time *time)
 {
         struct event shown = *event;
         struct event_header *headers = http_headers_shown(config, event, &shown.n_headers);
 
         shown.headers = headers;
-        cloudevents_append_json(out, &shown, config->source);
+        cloudevents_append_json(out, &shown, config->source, time);
         free(headers);
 }
 
 void http_body_append(
     const struct http_config *config, const struct event *event, struct bytes *out)
 {
+        struct event_time time = {0};
+
         switch (config->body) {
         case HTTP_BODY_RAW:
         case HTTP_BODY_CLOUDEVENTS:
                 bytes_append(out, event->payload, event->payload_bytes);
                 return;
         case HTTP_BODY_STANDARD:
-                append_standard(out, event);
+                append_standard(out, event, &time);
                 return;
         case HTTP_BODY_CLOUDEVENTS_STRUCTURED:
-                append_cloudevent(out, config, event);
+                append_cloudevent(out, config, event, &time);
                 return;
         }
         abort();
@@ -141,12 +131,14 @@ void http_body_append(
 void http_body_append_batch(const struct http_config *config, const struct event *const *events,
     size_t n_events, struct bytes *out)
 {
+        struct event_time time = {0};
+
         for (size_t i = 0; i < n_events; i++) {
                 bytes_append_text(out, i == 0 ? "[" : ",\n");
                 if (config->body == HTTP_BODY_CLOUDEVENTS_STRUCTURED)
-                        append_cloudevent(out, config, events[i]);
+                        append_cloudevent(out, config, events[i], &time);
                 else
-                        append_standard_item(out, events[i]);
+                        append_standard_item(out, events[i], &time);
         }
         bytes_append_text(out, "]");
 }

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "config/config.h"
 #include "config/secret.h"
 #include "config/url.h"
@@ -82,14 +83,6 @@ bool http_headers_check_names(const struct http_config *config, struct error *er
         return true;
 }
 
-bool http_header_has_control(const char *text)
-{
-        for (; *text != '\0'; text++)
-                if ((unsigned char)*text < ' ' || *text == '\x7f')
-                        return true;
-        return false;
-}
-
 /* The value may be a secret and is not repeated. */
 static bool check_own(
     const struct http_config *config, const struct event_header *own, struct error *error)
@@ -98,7 +91,7 @@ static bool check_own(
 
         if (!check_name(config, "the endpoint's headers", own->name, error))
                 return false;
-        if (http_header_has_control(own->value))
+        if (utf8_has_control(own->value))
                 return error_set(error, ERROR_CONFIG,
                     "the endpoint's headers: the value of %s holds a line break or another control "
                     "character",

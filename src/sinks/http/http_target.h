@@ -67,7 +67,6 @@ bool http_fixed_headers_make(const struct http_config *config, const struct even
 /* Whether one of the lines is of that header, in any case of letters. */
 bool http_header_is_among(const struct curl_slist *lines, const char *name);
 /* Whether a value holds a control character, which would end its line. */
-bool http_header_has_control(const char *text);
 
 /* NULL is allowed. */
 void http_header_lines_free(struct curl_slist *lines);

@@ -17,6 +17,7 @@
 #include "config/config.h"
 #include "pgcourier/event.h"
 #include "pgcourier/outcome.h"
+#include "sinks/format/cloudevents.h"
 #include "sinks/redis/redis_layout.h"
 #include "sinks/redis/resp_write.h"
 #include "text/template.h"
@@ -134,14 +135,6 @@ static void learn(struct redis_command *command, const char *name)
         command->n_names++;
 }
 
-static bool has_control_character(const char *name)
-{
-        for (; *name != '\0'; name++)
-                if ((unsigned char)*name < ' ' || *name == 0x7f)
-                        return true;
-        return false;
-}
-
 static bool refuse(struct outcome *out_refusal, const char *reason)
 {
         *out_refusal = outcome_make(OUTCOME_REJECTED, "%s", reason);
@@ -165,7 +158,7 @@ static bool admit_name(
 {
         if (is_known(command, name->data))
                 return true;
-        if (has_control_character(name->data))
+        if (utf8_has_control(name->data))
                 return refuse(out_refusal, "the stream's name would hold a control character");
         if (name->length > MAX_NAME_BYTES) {
                 *out_refusal = outcome_make(OUTCOME_REJECTED,
@@ -186,7 +179,7 @@ static bool admit_name(
         return true;
 }
 
-bool redis_command_admit(
+static bool admit_target(
     struct redis_command *command, const struct event *event, struct outcome *out_refusal)
 {
         struct recent_name *recent;
@@ -200,6 +193,15 @@ bool redis_command_admit(
         recent->is_admitted =
             recent->is_admitted || admit_name(command, &recent->name, out_refusal);
         return recent->is_admitted;
+}
+
+bool redis_command_admit(
+    struct redis_command *command, const struct event *event, struct outcome *out_refusal)
+{
+        if (command->config->format == FORMAT_CLOUDEVENTS &&
+            !cloudevents_can_carry(event, out_refusal))
+                return false;
+        return admit_target(command, event, out_refusal);
 }
 
 const struct bytes *redis_command_target(struct redis_command *command, const struct event *event)

@@ -25,8 +25,8 @@ bool redis_command_is_target_per_event(const struct redis_command *command);
 
 /* False and a REJECTED *out_refusal if the event has no target: it lacks the key or type that
  * the name is made of, the name cannot be that of a stream, or it would be one stream more than
- * redis.max_streams allows. Topic, type and key are the publisher's choice, so this is asked
- * once for each event before it is encoded. */
+ * redis.max_streams allows; or if it cannot be the CloudEvent that the config wants. Topic, type
+ * and key are the publisher's choice, so this is asked once for each event before it is encoded. */
 bool redis_command_admit(
     struct redis_command *command, const struct event *event, struct outcome *out_refusal);
 

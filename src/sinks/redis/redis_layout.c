@@ -1,28 +1,23 @@
-/* This runs once for each event, so it goes without printf where the native layout does: the second
- * that most neighbouring events share is formatted once. */
+/* This runs once for each event, so the native layout goes without printf. */
 #include "sinks/redis/redis_layout.h"
 
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "config/config.h"
 #include "pgcourier/event.h"
+#include "sinks/format/cloudevents.h"
 #include "sinks/format/debezium.h"
-#include "sinks/format/event_json.h"
+#include "sinks/format/event_time.h"
 #include "sinks/redis/resp_write.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-#define FRACTION ".000000Z"
 
 struct redis_layout {
         const struct redis_config *config; /* borrowed */
         struct bytes json;                 /* or other text of the event at hand */
-        int64_t second;                    /* the one that `time` shows */
-        size_t n_second;                   /* the length of its text; 0: none yet */
-        char time[48];                     /* "2024-01-31T23:59:59.123456Z" */
+        struct event_time time;
 };
 
 struct redis_layout *redis_layout_create(const struct redis_config *config)
@@ -39,35 +34,6 @@ void redis_layout_destroy(struct redis_layout *layout)
                 return;
         bytes_deinit(&layout->json);
         free(layout);
-}
-
-static void format_second(struct redis_layout *layout, int64_t second)
-{
-        time_t when = second;
-        struct tm utc = {0};
-
-        gmtime_r(&when, &utc);
-        layout->n_second =
-            strftime(layout->time, sizeof layout->time, "%Y-%m-%dT%H:%M:%S" FRACTION, &utc) -
-            (sizeof FRACTION - 1);
-        layout->second = second;
-}
-
-/* The field "time": ISO 8601 in UTC, to the microsecond. */
-static void append_time(struct redis_layout *layout, struct bytes *out, int64_t us)
-{
-        int64_t second = us / 1000000;
-        int64_t rest = us % 1000000;
-
-        if (rest < 0) {
-                second--;
-                rest += 1000000;
-        }
-        if (layout->n_second == 0 || second != layout->second)
-                format_second(layout, second);
-        for (size_t digit = layout->n_second + 6; digit > layout->n_second; digit--, rest /= 10)
-                layout->time[digit] = (char)('0' + rest % 10);
-        REDIS_APPEND_FIELD(out, 4, "time", layout->time, layout->n_second + sizeof FRACTION - 1);
 }
 
 static void append_header(struct bytes *out, const struct event_header *header)
@@ -90,7 +56,8 @@ static void append_native(struct redis_layout *layout, const struct event *event
                 REDIS_APPEND_FIELD(out, 3, "key", event->key, strlen(event->key));
         if (event->type != NULL)
                 REDIS_APPEND_FIELD(out, 4, "type", event->type, strlen(event->type));
-        append_time(layout, out, event->created_us);
+        event_time_text(&layout->time, event->created_us);
+        REDIS_APPEND_FIELD(out, 4, "time", layout->time.text, layout->time.length);
         REDIS_APPEND_FIELD(out, 7, "payload", event->payload, event->payload_bytes);
         for (size_t i = 0; i < event->n_headers; i++)
                 append_header(out, &event->headers[i]);
@@ -109,7 +76,8 @@ void redis_layout_append_message(
                 return;
         case FORMAT_CLOUDEVENTS:
                 bytes_clear(&layout->json);
-                cloudevents_append_json(&layout->json, event, layout->config->source);
+                cloudevents_append_json(
+                    &layout->json, event, layout->config->source, &layout->time);
                 redis_append_word(out, layout->json.data, layout->json.length);
                 return;
         }

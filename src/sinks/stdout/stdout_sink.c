@@ -20,6 +20,7 @@
 #include "loop/timer.h"
 #include "pgcourier/sink.h"
 #include "sinks/format/event_json.h"
+#include "sinks/format/event_time.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -46,6 +47,7 @@ struct pending {
 /* Lines and the attempts they belong to. */
 struct write_batch {
         struct bytes lines;
+        struct event_time time;
         size_t n_written; /* bytes of `lines` */
         struct pending *pending;
         size_t n_pending;
@@ -93,7 +95,7 @@ static void batch_add(struct write_batch *batch, struct attempt *attempt, bool w
                 batch->capacity = batch->capacity > 0 ? batch->capacity * 2 : 64;
                 batch->pending = xrealloc(batch->pending, batch->capacity * sizeof *batch->pending);
         }
-        event_json_append_line(&batch->lines, attempt->event, with_content);
+        event_json_append_line(&batch->lines, attempt->event, &batch->time, with_content);
         batch->pending[batch->n_pending++] =
             (struct pending){.attempt = attempt, .end = batch->lines.length};
 }

@@ -130,6 +130,25 @@ Test(http_body, rejects_what_cloudevents_forbid)
         cr_expect(strstr(rejected.reason, "key") != NULL, "%s", rejected.reason);
 }
 
+/* Only what goes along is an attribute. */
+Test(http_body, rejects_what_cloudevents_forbid_in_headers_that_are_shown)
+{
+        static char tenant[] = "tenant";
+        static char *names[] = {tenant};
+        const struct event_header header = {"tenant", "a\nb"};
+        struct http_config config = {.body = HTTP_BODY_CLOUDEVENTS_STRUCTURED};
+        struct event event = event_of("1");
+        struct outcome rejected;
+
+        event.headers = &header;
+        event.n_headers = 1;
+        cr_expect(http_body_can_carry(&config, &event, &rejected));
+        config.headers = names;
+        config.n_headers = 1;
+        cr_expect_not(http_body_can_carry(&config, &event, &rejected));
+        cr_expect(strstr(rejected.reason, "header tenant") != NULL, "%s", rejected.reason);
+}
+
 Test(http_gzip, compresses_to_what_zlib_reads)
 {
         char text[100000];
@@ -151,38 +170,6 @@ Test(http_gzip, compresses_to_what_zlib_reads)
         cr_expect_lt(compressed.length, sizeof text / 10);
         inflateEnd(&stream);
         bytes_deinit(&compressed);
-}
-
-static struct http_trace trace_of(const char *parent, const char *state)
-{
-        const struct event_header headers[] = {{"Traceparent", parent}, {"tracestate", state}};
-        struct event event = event_of("1");
-
-        event.headers = headers;
-        event.n_headers = 2;
-        return http_trace_of(&event);
-}
-
-Test(http_trace, drops_traces_that_are_not_valid)
-{
-        static const char *const bad[] = {"", "00", "00-abc",
-            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0",
-            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-",
-            "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00F067AA0BA902B7-01",
-            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
-            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
-            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7\r\n01",
-            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0g"};
-
-        cr_expect_str_eq(trace_of(PARENT, "a=b").parent, PARENT);
-        cr_expect_str_eq(trace_of(PARENT, "a=b").state, "a=b");
-        cr_expect_null(trace_of(PARENT, "a=b\r\nx: y").state);
-        cr_expect_not_null(trace_of(PARENT, "a=b\r\nx: y").parent);
-        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-                cr_expect_null(trace_of(bad[i], "a=b").parent, "%s", bad[i]);
-                cr_expect_null(trace_of(bad[i], "a=b").state, "%s", bad[i]);
-        }
 }
 
 static bool has_line(const struct curl_slist *lines, const char *line)

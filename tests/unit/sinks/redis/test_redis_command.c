@@ -303,6 +303,25 @@ static void expect_refused(
         cr_expect(strstr(outcome.reason, reason) != NULL, "%s", outcome.reason);
 }
 
+Test(redis_command, refuses_events_that_cannot_be_a_cloudevent)
+{
+        char source[] = "/shop";
+        struct redis_config config = {
+            .stream = s_stream, .format = FORMAT_CLOUDEVENTS, .source = source};
+        struct redis_command *command = create(&config);
+        struct event event = plain_event();
+        struct outcome outcome;
+
+        cr_expect(redis_command_admit(command, &event, &outcome));
+        event.key = "a\nb";
+        expect_refused(command, &event, "the event's key holds a line break");
+        config.mode = REDIS_PUBSUB;
+        expect_refused(command, &event, "the event's key holds a line break");
+        config.format = FORMAT_NATIVE;
+        cr_expect(redis_command_admit(command, &event, &outcome));
+        redis_command_destroy(command);
+}
+
 Test(redis_command, refuses_events_that_cannot_name_their_stream)
 {
         char stream[] = "ev.{{type}}.{{key}}";
