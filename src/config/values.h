@@ -35,5 +35,18 @@ value_check_fn check_port;
 value_check_fn check_folder;
 value_check_fn check_module_file; /* a name without a path */
 
+/* Of the brokers: broker_values.c. */
+value_check_fn check_nats_server;         /* [nats://|tls://]host[:port] */
+value_check_fn check_nats_subject;        /* a template */
+value_check_fn check_nats_inbox;          /* what subjects begin with */
+value_check_fn check_nats_stream;         /* the name of a stream, or of a domain */
+value_check_fn check_nats_stream_subject; /* with wildcards */
+value_check_fn check_amqp_server;         /* [amqp://|amqps://]host[:port] */
+value_check_fn check_amqp_name;           /* of what AMQP has at most 255 bytes of */
+value_check_fn check_amqp_routing_key;    /* a template */
+value_check_fn check_kafka_broker;        /* host[:port] */
+value_check_fn check_kafka_topic;         /* a template */
+value_check_fn check_kafka_property;      /* "name=value" */
+
 /* The domain within what check_email_address() accepts; to be freed by the caller. */
 char *email_address_domain(const char *address);
