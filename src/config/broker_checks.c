@@ -2,6 +2,7 @@
 
 #include "config/checks_common.h"
 #include "config/server_address.h"
+#include "config/values.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,8 +101,7 @@ static bool check_nats_stream_keys(
 {
         char stream_path[KEY_PATH_SIZE];
 
-        if (nats->duplicates == NATS_DUPLICATES_BY_SUBJECT &&
-            strstr(nats->subject, "{{id}}") == NULL)
+        if (nats->duplicates == NATS_DUPLICATES_BY_SUBJECT && !nats_subject_has_id(nats->subject))
                 return source_fail(source, path, "duplicates",
                     "is by-subject, but the subject is not that of one event; add {{id}} to "
                     "subject, as in events.{{topic}}.{{id}}");

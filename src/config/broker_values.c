@@ -89,22 +89,46 @@ static const char *check_fixed_subject(const char *subject)
         return check_subject_tokens(subject);
 }
 
+static const char *const subject_variables[] = {"topic", "type", "key", "id", NULL};
+
+/* What the template is made of, whatever blanks stand in its braces. */
+static bool subject_uses(const char *value, int variable)
+{
+        struct error error;
+        struct template *template = template_compile(value, subject_variables, &error);
+        bool uses = template != NULL && template_uses(template, variable);
+
+        template_destroy(template);
+        return uses;
+}
+
+bool nats_subject_has_id(const char *value)
+{
+        return subject_uses(value, 3);
+}
+
 /* Publishers choose topic, type and key. A topic alone is what the operator asks for by that; with
  * more than that behind it, fixed text keeps the subjects apart from those of others. */
+static const char *check_subject_start(const char *value, const char *fixed)
+{
+        if (!begins_with_variable(value) || (strcmp(fixed, "x") == 0 && subject_uses(value, 0)))
+                return NULL;
+        return "begins with a variable; allowed: {{topic}} alone, or fixed text first, as in "
+               "events.{{topic}}";
+}
+
 const char *check_nats_subject(const char *value)
 {
-        static const char *const variables[] = {"topic", "type", "key", "id", NULL};
         struct bytes fixed = {0};
         const char *wrong;
 
-        if (!render_fixed(value, variables, &fixed))
+        if (!render_fixed(value, subject_variables, &fixed))
                 return "is not a valid template; each {{ needs a }}, and the only variables are "
                        "{{topic}}, {{type}}, {{key}} and {{id}}";
         wrong = check_fixed_subject(fixed.data);
+        if (wrong == NULL)
+                wrong = check_subject_start(value, fixed.data);
         bytes_deinit(&fixed);
-        if (wrong == NULL && begins_with_variable(value) && strcmp(value, "{{topic}}") != 0)
-                return "begins with a variable; allowed: {{topic}} alone, or fixed text first, as "
-                       "in events.{{topic}}";
         return wrong;
 }
 
@@ -239,6 +263,7 @@ static const struct {
     {"sasl.kerberos.principal", "names the property of the key principal; use that"},
     {"sasl.kerberos.kinit.cmd", "names a property that runs a command; leave it out"},
     {"plugin.library.paths", "names a property that loads code; leave it out"},
+    {"ssl.providers", "names a property that loads code; leave it out"},
     {"ssl.engine.*", "names a property that loads code; leave it out"},
     {"ssl.ca.*", "names the property of the key ca_file; use that"},
     {"ssl.certificate.*", "names the property of the key cert_file; use that"},

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 typedef const char *value_check_fn(const char *value);
 
 value_check_fn check_sink_name;
@@ -47,6 +49,9 @@ value_check_fn check_amqp_routing_key;    /* a template */
 value_check_fn check_kafka_broker;        /* host[:port] */
 value_check_fn check_kafka_topic;         /* a template */
 value_check_fn check_kafka_property;      /* "name=value" */
+
+/* Whether what check_nats_subject() accepts is another subject for each event. */
+bool nats_subject_has_id(const char *value);
 
 /* The domain within what check_email_address() accepts; to be freed by the caller. */
 char *email_address_domain(const char *address);
