@@ -109,9 +109,10 @@ static json_t *choice(const struct config_key *key)
         return json_pack("{s:[{s:o} o]}", "anyOf", "enum", values, reference());
 }
 
-static json_t *text(void)
+static json_t *text(bool may_be_empty)
 {
-        return json_pack("{s:[s s s] s:i}", "type", "string", "number", "boolean", "minLength", 1);
+        return json_pack("{s:[s s s] s:i}", "type", "string", "number", "boolean", "minLength",
+            may_be_empty ? 0 : 1);
 }
 
 /* As YAML reads it, as a text, or as a reference. */
@@ -124,7 +125,7 @@ static json_t *scalar(const struct config_key *key)
         if (key->choices != NULL)
                 return choice(key);
         if (type->json_schema == NULL)
-                return text();
+                return text(key->may_be_empty);
         forms = json_array();
         as_json = json_loads(type->json_schema, 0, NULL);
         if (key->type == KEY_INTEGER || key->type == KEY_NUMBER) {

@@ -5,6 +5,8 @@
 #include "config/checks.h"
 
 #include "base/alloc.h"
+#include "config/broker_checks.h"
+#include "config/checks_common.h"
 #include "config/url.h"
 #include "config/values.h"
 #include "text/network.h"
@@ -58,13 +60,6 @@ static bool check_redis_login(const struct source *source, const char *path, con
                    user_key, prefix, user_key);
 }
 
-/* The key that a value came from: its own, or that of the file. */
-static const char *written_as(
-    const struct source *source, const char *path, const char *name, const char *file_name)
-{
-        return source_has(source, path, file_name) ? file_name : name;
-}
-
 static bool check_redis_servers(
     const struct source *source, const struct redis_config *redis, const char *path)
 {
@@ -101,16 +96,6 @@ static bool check_redis_tls(
                 return source_fail(source, path, "ca_file", without_tls);
         if (!redis->tls && redis->cert_file != NULL)
                 return source_fail(source, path, "cert_file", without_tls);
-        return true;
-}
-
-/* None of these keys may be in the file; the list ends with NULL. */
-static bool refuse_keys(
-    const struct source *source, const char *path, const char *const *names, const char *reason)
-{
-        for (; *names != NULL; names++)
-                if (source_has(source, path, *names))
-                        return source_fail(source, path, *names, "%s", reason);
         return true;
 }
 
@@ -159,7 +144,6 @@ static bool check_debezium(
 {
         static const char *const of_headers[] = {"headers", "context", "type_header", NULL};
         static const char *const of_values[] = {"value", "null_value", "tombstone", NULL};
-        const struct debezium_config *debezium = &redis->debezium;
         char path[KEY_PATH_SIZE];
 
         key_path_join(path, redis_path, "debezium");
@@ -176,15 +160,7 @@ static bool check_debezium(
                 "is given together with format: cloudevents, which makes the value; keep one of "
                 "the two"))
                 return false;
-        if (debezium->key != DEBEZIUM_STRING && source_has(source, path, "null_key"))
-                return source_fail(source, path, "null_key",
-                    "is only for key: string; as JSON, a key that is null is the word null");
-        if (debezium->value != DEBEZIUM_STRING && !debezium->tombstone &&
-            source_has(source, path, "null_value"))
-                return source_fail(source, path, "null_value",
-                    "is only for value: string and for tombstone: true; else a payload that is "
-                    "null is the word null");
-        return true;
+        return check_debezium_nulls(source, &redis->debezium, path);
 }
 
 static bool check_redis_entries(
@@ -301,12 +277,6 @@ static bool check_auth(const struct source *source, const struct http_auth *auth
 static bool check_requests(
     const struct source *source, const struct http_config *http, const char *path)
 {
-        if (http->cert_file != NULL && http->key_file == NULL)
-                return source_fail(
-                    source, path, "cert_file", "is given without key_file; TLS needs both");
-        if (http->cert_file == NULL && http->key_file != NULL)
-                return source_fail(
-                    source, path, "key_file", "is given without cert_file; TLS needs both");
         if (http->http_version == HTTP_VERSION_2 && http->fresh_connections)
                 return source_fail(source, path, "fresh_connections",
                     "cannot be used with http_version: 2, where requests share a connection; "
@@ -322,19 +292,9 @@ static bool check_http(
     const struct source *source, const struct http_config *http, const char *path)
 {
         return check_receivers(source, http, path) && check_secrets(source, http, path) &&
-               check_auth(source, &http->auth, path) && check_requests(source, http, path);
-}
-
-static bool check_email_login(
-    const struct source *source, const char *user, const char *password, const char *path)
-{
-        if (user != NULL && password == NULL)
-                return source_fail(source, path, "user",
-                    "is given without password or password_file; logging in needs both");
-        if (user == NULL && password != NULL)
-                return source_fail(
-                    source, path, "password", "is given without user; logging in needs both");
-        return true;
+               check_auth(source, &http->auth, path) &&
+               check_certificate(source, http->cert_file, http->key_file, path) &&
+               check_requests(source, http, path);
 }
 
 static bool check_relays(
@@ -355,7 +315,7 @@ static bool check_relays(
         for (unsigned i = 0; i < email->n_relays; i++) {
                 const struct email_relay_config *relay = &email->relays[i];
                 key_path_item(item_path, relays_path, i);
-                if (!check_email_login(source, relay->user, relay->password, item_path))
+                if (!check_login(source, relay->user, relay->password, item_path))
                         return false;
         }
         return true;
@@ -367,7 +327,7 @@ static bool check_email(const struct source *source, struct email_config *email,
                 return source_fail(source, path, "url",
                     "is required, or relays: smtp://host[:port] or smtps://host[:port]");
         if (!check_relays(source, email, path) ||
-            !check_email_login(source, email->user, email->password, path))
+            !check_login(source, email->user, email->password, path))
                 return false;
         if (email->key_file != NULL && email->cert_file == NULL)
                 return source_fail(source, path, "key_file", "is given without cert_file");
@@ -396,12 +356,14 @@ static bool check_has_one_kind(
     const struct source *source, const struct sink_config *sink, const char *path)
 {
         int n_kinds = (sink->redis != NULL) + (sink->http != NULL) + (sink->email != NULL) +
+                      (sink->nats != NULL) + (sink->rabbitmq != NULL) + (sink->kafka != NULL) +
                       (sink->stdout_ != NULL) + (sink->module != NULL);
 
         if (n_kinds == 1)
                 return true;
         return source_fail(source, path, "",
-            "%s; exactly one of these is needed: redis, http, email, stdout, module",
+            "%s; exactly one of these is needed: redis, http, email, nats, rabbitmq, kafka, "
+            "stdout, module",
             n_kinds == 0 ? "has no destination" : "has more than one destination");
 }
 
@@ -505,6 +467,12 @@ static bool check_kind(const struct source *source, struct sink_config *sink, co
                 return check_redis(source, sink->redis, block_path);
         if (sink->http != NULL)
                 return check_http(source, sink->http, block_path);
+        if (sink->nats != NULL)
+                return check_nats(source, sink->nats, block_path);
+        if (sink->rabbitmq != NULL)
+                return check_rabbitmq(source, sink->rabbitmq, block_path);
+        if (sink->kafka != NULL)
+                return check_kafka(source, sink->kafka, block_path);
         return sink->email == NULL || check_email(source, sink->email, block_path);
 }
 

@@ -187,8 +187,8 @@ static const struct config_key sink_keys[] = {
                 "alone"},
     {"concurrency", KEY_INTEGER, MEMBER(concurrency), .fallback = "0", .min = "0", .max = "1024",
         .help = "attempts in flight at the same time. `0`: 16 for `http`, 2 for `email` (at "
-                "most 16), no limit but `max_in_flight` for `redis` and `stdout`; a `module` "
-                "sets its own"},
+                "most 16), no limit but `max_in_flight` for the other kinds; a `module` sets its "
+                "own"},
     {"rate", KEY_BLOCK, MEMBER(rate), .block = &rate_block,
         .help = "how many attempts may start in a second"},
     {"retry", KEY_BLOCK, MEMBER(retry), .block = &retry_block,
@@ -207,6 +207,12 @@ static const struct config_key sink_keys[] = {
         .help = "append to a Redis Stream"},
     {"http", KEY_OPTIONAL_BLOCK, MEMBER(http), .block = &http_block, .help = "post to a webhook"},
     {"email", KEY_OPTIONAL_BLOCK, MEMBER(email), .block = &email_block, .help = "send as e-mail"},
+    {"nats", KEY_OPTIONAL_BLOCK, MEMBER(nats), .block = &nats_block,
+        .help = "publish to a stream of NATS JetStream"},
+    {"rabbitmq", KEY_OPTIONAL_BLOCK, MEMBER(rabbitmq), .block = &rabbitmq_block,
+        .help = "publish to an exchange of RabbitMQ"},
+    {"kafka", KEY_OPTIONAL_BLOCK, MEMBER(kafka), .block = &kafka_block,
+        .help = "write to topics of Kafka; needs the package `pgcourier-kafka`"},
     {"stdout", KEY_OPTIONAL_BLOCK, MEMBER(stdout_), .block = &stdout_block,
         .help = "print as JSON lines"},
     {"module", KEY_OPTIONAL_BLOCK, MEMBER(module), .block = &module_block,
@@ -231,8 +237,8 @@ static const struct config_key root_keys[] = {
     {"log", KEY_BLOCK, .offset = 0, .value_bytes = sizeof(struct config), .block = &log_block,
         .help = "what is logged"},
     {"sinks", KEY_BLOCK, LIST(sinks, n_sinks), .is_required = true, .block = &sink_block,
-        .help = "the destinations, each of exactly one kind: redis, http, email, stdout or "
-                "module"},
+        .help = "the destinations, each of exactly one kind: redis, http, email, nats, "
+                "rabbitmq, kafka, stdout or module"},
 };
 BLOCK(config_root, root_keys);
 #undef OWNER

@@ -35,8 +35,9 @@ struct config_key {
         bool is_list;
         size_t count_offset; /* of a list: of the unsigned member that counts its values */
         unsigned max_items;  /* of a list; 0: any number */
-        bool is_required; /* a value is needed; for lists, at least one; KEY_FILE_OF counts too */
-        bool is_secret;   /* no message, no `config show` may hold the value */
+        bool is_required;  /* a value is needed; for lists, at least one; KEY_FILE_OF counts too */
+        bool may_be_empty; /* of a text, or of each text of a list */
+        bool is_secret;    /* no message, no `config show` may hold the value */
         const char *fallback; /* the default, as it would be written; NULL: none */
         const char *min; /* the range of numbers, durations and sizes, as it would be written */
         const char *max;

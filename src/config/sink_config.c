@@ -16,6 +16,12 @@ const char *sink_config_kind(const struct sink_config *sink)
                 return "http";
         if (sink->email != NULL)
                 return "email";
+        if (sink->nats != NULL)
+                return "nats";
+        if (sink->rabbitmq != NULL)
+                return "rabbitmq";
+        if (sink->kafka != NULL)
+                return "kafka";
         if (sink->stdout_ != NULL)
                 return "stdout";
         if (sink->module != NULL)
@@ -31,6 +37,12 @@ const void *sink_config_options(const struct sink_config *sink)
                 return sink->http;
         if (sink->email != NULL)
                 return sink->email;
+        if (sink->nats != NULL)
+                return sink->nats;
+        if (sink->rabbitmq != NULL)
+                return sink->rabbitmq;
+        if (sink->kafka != NULL)
+                return sink->kafka;
         if (sink->stdout_ != NULL)
                 return sink->stdout_;
         if (sink->module != NULL)
@@ -90,6 +102,39 @@ static void append_email(struct bytes *words, const struct email_config *email)
         }
 }
 
+static void append_servers(
+    struct bytes *words, const char *protocol, char *const *servers, unsigned n_servers)
+{
+        const char *end = strstr(servers[0], "://");
+
+        bytes_printf(words, "%s %s", protocol, end != NULL ? end + strlen("://") : servers[0]);
+        if (n_servers > 1)
+                bytes_printf(words, " and %u more", n_servers - 1);
+}
+
+static void append_nats(struct bytes *words, const struct nats_config *nats)
+{
+        append_servers(words, "NATS", nats->servers, nats->n_servers);
+        bytes_printf(words, ", subject %s", nats->subject);
+}
+
+static void append_kafka(struct bytes *words, const struct kafka_config *kafka)
+{
+        append_servers(words, "Kafka", kafka->brokers, kafka->n_brokers);
+        bytes_printf(words, ", topic %s", kafka->topic);
+}
+
+static void append_rabbitmq(struct bytes *words, const struct rabbitmq_config *rabbitmq)
+{
+        append_servers(words, "RabbitMQ", rabbitmq->servers, rabbitmq->n_servers);
+        if (strcmp(rabbitmq->vhost, "/") != 0)
+                bytes_printf(words, ", virtual host %s", rabbitmq->vhost);
+        if (*rabbitmq->exchange != '\0')
+                bytes_printf(words, ", exchange %s", rabbitmq->exchange);
+        else
+                bytes_printf(words, ", queue %s", rabbitmq->routing_key);
+}
+
 char *sink_config_target(const struct sink_config *sink)
 {
         struct bytes words = {0};
@@ -103,6 +148,12 @@ char *sink_config_target(const struct sink_config *sink)
                 append_origin(&words, sink->http->url);
         else if (sink->email != NULL)
                 append_email(&words, sink->email);
+        else if (sink->nats != NULL)
+                append_nats(&words, sink->nats);
+        else if (sink->rabbitmq != NULL)
+                append_rabbitmq(&words, sink->rabbitmq);
+        else if (sink->kafka != NULL)
+                append_kafka(&words, sink->kafka);
         else if (sink->stdout_ != NULL)
                 bytes_append_text(&words, "standard output");
         else if (sink->module != NULL)
@@ -147,7 +198,7 @@ static const struct config_key debezium_keys[] = {
         .help = "a payload that is null or blank is null in every form, like "
                 "`route.tombstone.on.empty.payload`"},
 };
-static BLOCK(debezium_block, debezium_keys);
+BLOCK(debezium_block, debezium_keys);
 #undef OWNER
 
 #define OWNER struct redis_config

@@ -145,7 +145,7 @@ static bool parse_duration(const struct scalar *value)
 /* Of what a text key may hold, its characters: a line of text, and no NUL by construction. */
 static const char *check_characters(const struct config_key *key, const char *text)
 {
-        if (*text == '\0')
+        if (*text == '\0' && !key->may_be_empty)
                 return "is empty; give a value, or leave the key out if it is optional";
         for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++)
                 if (*at == '\r' || *at == '\n')

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 typedef const char *value_check_fn(const char *value);
 
 value_check_fn check_sink_name;
@@ -34,6 +36,22 @@ value_check_fn check_network;   /* text/network.h */
 value_check_fn check_port;
 value_check_fn check_folder;
 value_check_fn check_module_file; /* a name without a path */
+
+/* Of the brokers: broker_values.c. */
+value_check_fn check_nats_server;         /* [nats://|tls://]host[:port] */
+value_check_fn check_nats_subject;        /* a template */
+value_check_fn check_nats_inbox;          /* what subjects begin with */
+value_check_fn check_nats_stream;         /* the name of a stream, or of a domain */
+value_check_fn check_nats_stream_subject; /* with wildcards */
+value_check_fn check_amqp_server;         /* [amqp://|amqps://]host[:port] */
+value_check_fn check_amqp_name;           /* of what AMQP has at most 255 bytes of */
+value_check_fn check_amqp_routing_key;    /* a template */
+value_check_fn check_kafka_broker;        /* host[:port] */
+value_check_fn check_kafka_topic;         /* a template */
+value_check_fn check_kafka_property;      /* "name=value" */
+
+/* Whether what check_nats_subject() accepts is another subject for each event. */
+bool nats_subject_has_id(const char *value);
 
 /* The domain within what check_email_address() accepts; to be freed by the caller. */
 char *email_address_domain(const char *address);

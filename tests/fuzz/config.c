@@ -66,7 +66,9 @@ static void check_config(const struct config *config)
                 const struct sink_config *sink = &config->sinks[i];
 
                 fuzz_require((sink->redis != NULL) + (sink->http != NULL) + (sink->email != NULL) +
-                                     (sink->stdout_ != NULL) ==
+                                     (sink->nats != NULL) + (sink->rabbitmq != NULL) +
+                                     (sink->kafka != NULL) + (sink->stdout_ != NULL) +
+                                     (sink->module != NULL) ==
                                  1,
                     "a sink has one kind", sink->name);
                 fuzz_require(fuzz_is_one_line(sink->name, false), "a name is one line", sink->name);
@@ -78,6 +80,10 @@ static void check_config(const struct config *config)
                         fuzz_require(
                             (sink->redis->host == NULL) != (sink->redis->socket_path == NULL),
                             "a Redis is somewhere", sink->name);
+                if (sink->nats != NULL)
+                        fuzz_require(sink->nats->subject[0] != '$' &&
+                                         strpbrk(sink->nats->subject, "*>") == NULL,
+                            "a subject is not NATS's own", sink->nats->subject);
         }
 }
 

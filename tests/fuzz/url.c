@@ -1,12 +1,13 @@
 /*
  * One text as a URL of a sink, checked strictly as for the configuration and taken as for a row of
- * courier.endpoint, and as the URL of a Redis. Where the first two accept it, they must find the
+ * courier.endpoint, as the URL of a Redis, and as the server of a broker. Where the first two accept it, they must find the
  * same host and port in it.
  */
 #include "config/url.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "config/server_address.h"
 #include "fuzz.h"
 
 #include <arpa/inet.h>
@@ -90,6 +91,23 @@ static void check_redis(const char *text)
         redis_url_deinit(&url);
 }
 
+static void check_server(enum server_protocol protocol, const char *text)
+{
+        struct server_address address;
+        const char *problem = server_address_split(protocol, text, false, &address);
+
+        if (problem != NULL) {
+                fuzz_require(fuzz_is_one_line(problem, false), "a problem is one line", problem);
+                fuzz_require(address.host == NULL, "no host with a problem", text);
+                return;
+        }
+        fuzz_require(address.port > 0 && *address.host != '\0' &&
+                         address.host[strcspn(address.host, " /\\@?#[]\r\n\t")] == '\0',
+            "a server is a host and a port", text);
+        fuzz_require(strchr(text, '@') == NULL, "a server has no user", text);
+        server_address_deinit(&address);
+}
+
 static void check_parts(const struct url *url, const char *text)
 {
         fuzz_require(url->scheme != NULL && url->host != NULL && url->rest != NULL, "parts", text);
@@ -116,6 +134,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 fuzz_require(fuzz_is_one_line(problem, false), "a problem is one line", problem);
         check_http(text, problem == NULL ? &url : NULL);
         check_redis(text);
+        check_server(SERVER_NATS, text);
+        check_server(SERVER_AMQP, text);
+        check_server(SERVER_KAFKA, text);
         if (problem == NULL)
                 url_deinit(&url);
         free(text);
