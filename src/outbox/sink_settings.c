@@ -90,6 +90,30 @@ static void append_email(struct bytes *text, const struct email_config *email)
         bytes_printf(text, ", from %s", email->from);
 }
 
+static void append_nats(struct bytes *text, const struct nats_config *nats)
+{
+        bytes_append_text(text, "nats ");
+        append_list(text, nats->servers, nats->n_servers, true);
+        bytes_printf(text, ", subject %s", nats->subject);
+        if (nats->stream != NULL)
+                bytes_printf(text, ", stream %s", nats->stream);
+}
+
+static void append_rabbitmq(struct bytes *text, const struct rabbitmq_config *rabbitmq)
+{
+        bytes_append_text(text, "rabbitmq ");
+        append_list(text, rabbitmq->servers, rabbitmq->n_servers, true);
+        bytes_printf(text, ", vhost %s, exchange \"%s\", routing key %s", rabbitmq->vhost,
+            rabbitmq->exchange, rabbitmq->routing_key);
+}
+
+static void append_kafka(struct bytes *text, const struct kafka_config *kafka)
+{
+        bytes_append_text(text, "kafka ");
+        append_list(text, kafka->brokers, kafka->n_brokers, true);
+        bytes_printf(text, ", topic %s", kafka->topic);
+}
+
 static void append_module(struct bytes *text, const struct module_config *module)
 {
         struct bytes options = {0};
@@ -116,6 +140,12 @@ static void append_destination(struct bytes *text, const struct sink_config *con
                 bytes_append_text(text, "courier.endpoint");
         else if (config->email != NULL)
                 append_email(text, config->email);
+        else if (config->nats != NULL)
+                append_nats(text, config->nats);
+        else if (config->rabbitmq != NULL)
+                append_rabbitmq(text, config->rabbitmq);
+        else if (config->kafka != NULL)
+                append_kafka(text, config->kafka);
         else if (config->module != NULL)
                 append_module(text, config->module);
         else

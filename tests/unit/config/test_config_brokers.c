@@ -350,6 +350,7 @@ Test(config_brokers, nats_refuses_what_does_not_go_together)
         REFUSE_ALL(cases);
         config_free(load(PG SINK "    nats: {servers: [\"tls://h\"], ca_file: /etc/passwd, " PAIR
                                  ", creds_file: /etc/passwd, tls_first: true}\n"));
+        config_free(load(NATS("duplicates: by-subject, subject: \"a.{{ id }}\"")));
 }
 
 Test(config_brokers, rabbitmq_refuses_what_does_not_go_together)
@@ -400,6 +401,7 @@ Test(config_brokers, kafka_refuses_what_does_not_go_together)
             {KAFKA("replicas: 3"), NULL, "kafka.replicas: is only for create_topics: true"},
             {KAFKA("compression: brotli"), NULL, "allowed: none, gzip, snappy, lz4, zstd"},
             {KAFKA(PAIR), NULL, "kafka.cert_file: is given without TLS; add tls: true"},
+            {KAFKA("source: x"), NULL, "kafka.source: is only for format: cloudevents"},
             {KAFKA("user: u"), NULL, "kafka.user: is given without sasl"},
             {KAFKA("password_file: /etc/hostname"), NULL, "password_file: is given without sasl"},
             {KAFKA("sasl: plain"), NULL, "kafka.sasl: is plain, which needs user; add it"},
