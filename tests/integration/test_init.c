@@ -57,8 +57,9 @@ Test(init, writes_a_file_that_check_accepts_and_says_what_the_database_lacks)
         OWNED admin = postgres_new_empty_database(postgres_shared());
         struct program_run run = program_run(NULL, "init", "--dsn", admin, "--sink",
             "redis=redis://127.0.0.1:1", "--sink", "http=http://127.0.0.1:1/$x", "--sink", "stdout",
-            "--sink", "email=smtp://127.0.0.1:1", "--from", "shop@example.org", "--topics",
-            "orders.*,!orders.draft", "-o", path, "--admin", NULL);
+            "--sink", "email=smtp://127.0.0.1:1", "--from", "shop@example.org", "--sink",
+            "nats=nats://127.0.0.1:1", "--sink", "rabbitmq=amqp://[::1]:1", "--sink",
+            "kafka=127.0.0.1:1", "--topics", "orders.*,!orders.draft", "-o", path, "--admin", NULL);
         struct program_run check;
 
         expect_code(&run, 0);
@@ -172,7 +173,10 @@ Test(init, leaves_nothing_behind_when_something_is_wrong)
         OWNED folder = temp_folder();
         OWNED path = path_in(folder, "shop.yaml");
         static const char *const wrong[][2] = {
-            {"kafka=kafka://x", "is not redis=URL, http=URL, email=URL or stdout"},
+            {"pulsar=pulsar://x", "is not redis=URL, http=URL, email=URL, nats=URL, "
+                                  "rabbitmq=URL, kafka=HOST:PORT or stdout"},
+            {"kafka=kafka://x", "sinks[0].kafka.brokers[0]"},
+            {"nats=nats://app:secret@127.0.0.1", "holds a password"},
             {"redis=redis://app:secret@127.0.0.1", "holds a password"},
             {"redis=nowhere", "sinks[0].redis.url"},
             {"email=smtp://127.0.0.1", "--from ADDRESS"},

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "cli/doctor/report.h"
 #include "config/config.h"
+#include "config/server_address.h"
 #include "config/url.h"
 #include "pg/blocking_conn.h"
 
@@ -32,9 +33,9 @@
 struct certificate_place {
         const char *host;
         uint16_t port;
-        bool is_smtp;        /* STARTTLS first */
-        const char *ca_file; /* whom to trust; NULL: the system's */
-        int64_t timeout_ms;  /* for each wait */
+        bool (*begin)(int file); /* what is said before TLS; NULL: nothing */
+        const char *ca_file;     /* whom to trust; NULL: the system's */
+        int64_t timeout_ms;      /* for each wait */
 };
 
 struct certificate_seen {
@@ -142,6 +143,17 @@ static bool start_smtp(int file)
                smtp_expect(file, "220");
 }
 
+/* The server's first line. */
+static bool start_nats(int file)
+{
+        char byte;
+
+        while (read(file, &byte, 1) == 1)
+                if (byte == '\n')
+                        return true;
+        return false;
+}
+
 static bool set_name(SSL *session, const char *host)
 {
         unsigned char address[16];
@@ -183,7 +195,7 @@ static bool certificate_look(
                 file = open_socket(place);
         /* SSL_VERIFY_NONE, which is a client's default, still verifies, and remembers the
          * result. */
-        ok = file >= 0 && (!place->is_smtp || start_smtp(file)) &&
+        ok = file >= 0 && (place->begin == NULL || place->begin(file)) &&
              shake_hands(context, file, place->host, out_seen);
         if (file >= 0)
                 close(file);
@@ -310,7 +322,7 @@ static void look_at_mail_server(
             .ca_file = email->ca_file, .timeout_ms = email->connect_timeout_ms};
 
         look_at_url(report, sink, url, "smtps", 465, place);
-        place.is_smtp = true;
+        place.begin = start_smtp;
         if (email->tls == TLS_REQUIRED || email->tls == TLS_AUTO)
                 look_at_url(report, sink, url, "smtp", 25, place);
 }
@@ -321,6 +333,49 @@ static void look_at_email(struct report *report, const char *sink, const struct 
         look_at_mail_server(report, sink, email, email->url);
         for (unsigned i = 0; i < email->n_relays; i++)
                 look_at_mail_server(report, sink, email, email->relays[i].url);
+}
+
+static void look_at_servers(struct report *report, const char *sink, enum server_protocol protocol,
+    char *const *servers, unsigned n, bool tls, struct certificate_place place)
+{
+        for (unsigned i = 0; i < n; i++) {
+                struct server_address address;
+
+                if (server_address_split(protocol, servers[i], tls, &address) != NULL)
+                        continue;
+                place.host = address.host;
+                place.port = address.port;
+                if (address.is_tls)
+                        look(report, sink, &place);
+                server_address_deinit(&address);
+        }
+}
+
+static void look_at_nats(struct report *report, const char *sink, const struct nats_config *nats)
+{
+        look_in(report, sink, nats->cert_file);
+        look_at_servers(report, sink, SERVER_NATS, nats->servers, nats->n_servers, nats->tls,
+            (struct certificate_place){.ca_file = nats->ca_file,
+                .timeout_ms = nats->connect_timeout_ms,
+                .begin = nats->tls_first ? NULL : start_nats});
+}
+
+static void look_at_rabbitmq(
+    struct report *report, const char *sink, const struct rabbitmq_config *rabbitmq)
+{
+        look_in(report, sink, rabbitmq->cert_file);
+        look_at_servers(report, sink, SERVER_AMQP, rabbitmq->servers, rabbitmq->n_servers,
+            rabbitmq->tls,
+            (struct certificate_place){
+                .ca_file = rabbitmq->ca_file, .timeout_ms = rabbitmq->connect_timeout_ms});
+}
+
+static void look_at_kafka(struct report *report, const char *sink, const struct kafka_config *kafka)
+{
+        look_in(report, sink, kafka->cert_file);
+        look_at_servers(report, sink, SERVER_KAFKA, kafka->brokers, kafka->n_brokers, kafka->tls,
+            (struct certificate_place){
+                .ca_file = kafka->ca_file, .timeout_ms = kafka->connect_timeout_ms});
 }
 
 void doctor_check_session_certificate(struct blocking_conn *conn, struct report *report)
@@ -343,5 +398,11 @@ void doctor_check_certificates(const struct config *config, struct report *repor
                         look_at_http(report, sink->name, sink->http);
                 if (sink->email != NULL)
                         look_at_email(report, sink->name, sink->email);
+                if (sink->nats != NULL)
+                        look_at_nats(report, sink->name, sink->nats);
+                if (sink->rabbitmq != NULL)
+                        look_at_rabbitmq(report, sink->name, sink->rabbitmq);
+                if (sink->kafka != NULL)
+                        look_at_kafka(report, sink->name, sink->kafka);
         }
 }

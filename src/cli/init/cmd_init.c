@@ -26,8 +26,8 @@ static const struct command_option options[] = {
     [DSN] = {"dsn", 0, "DSN", false,
         "the database: postgresql://… or host=…; a password in it\ngoes into a file of its own"},
     [SINK] = {"sink", 0, "KIND=URL", true,
-        "where events go: redis=redis://…, http=https://…,\nemail=smtp://…, or stdout; may be "
-        "given more than once"},
+        "where events go: redis=redis://…, http=https://…,\nemail=smtp://…, nats=nats://…, "
+        "rabbitmq=amqp://…,\nkafka=HOST:PORT, or stdout; may be given more than once"},
     [TOPICS] = {"topics", 0, "A,B", false, "which events; all (**) by default"},
     [FROM] = {"from", 0, "ADDRESS", false, "the sender of e-mail"},
     [OUTPUT] = {"output", 'o', "FILE", false, "pgcourier.yaml by default"},
@@ -73,10 +73,38 @@ static char *given_or_asked(
         return given != NULL ? xstrdup(given) : ask(arguments, question, fallback);
 }
 
+static const struct init_kind kinds[] = {
+    {"redis", "redis://127.0.0.1:6379", "url: ", false,
+        "      stream: \"events:{{topic}}\"\n"
+        "      # password_file: /path   # a file with the password, which is not to stand here\n"},
+    {"http", "http://127.0.0.1:8080/events", "url: ", false,
+        "      # secret_file: /path     # signs each request, by Standard Webhooks\n"},
+    {"email", "smtp://127.0.0.1:25", "url: ", false,
+        "      # password_file: /path   # with user: NAME\n"},
+    {"nats", "nats://127.0.0.1:4222", "servers: [", true,
+        "      subject: \"events.{{topic}}\"\n"
+        "      # creds_file: /path      # or nkey_file, token_file, user and password_file\n"},
+    {"rabbitmq", "amqp://127.0.0.1:5672", "servers: [", true,
+        "      exchange: amq.topic     # which each RabbitMQ has\n"
+        "      routing_key: \"{{topic}}\"\n"
+        "      # password_file: /path   # with user: NAME\n"},
+    {"kafka", "127.0.0.1:9092", "brokers: [", true,
+        "      topic: \"{{topic}}\"\n"
+        "      # password_file: /path   # with sasl: plain and user: NAME\n"},
+    {"stdout", NULL, NULL, false, NULL},
+};
+
+static const struct init_kind *find_kind(const char *name, size_t length)
+{
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+                if (strlen(kinds[i].name) == length && strncmp(kinds[i].name, name, length) == 0)
+                        return &kinds[i];
+        return NULL;
+}
+
 /* Kind and URL of "redis=redis://host". */
 static bool add_sink(struct init *init, const char *word, struct error *error)
 {
-        static const char *const kinds[] = {"redis", "http", "email", "stdout"};
         const size_t length = strcspn(word, "=");
         const bool has_url = word[length] == '=' && word[length + 1] != '\0';
         const char *url = has_url ? word + length + 1 : "";
@@ -84,57 +112,49 @@ static bool add_sink(struct init *init, const char *word, struct error *error)
         const char *at = host != NULL ? strchr(host, '@') : NULL;
         struct init_sink *sink = &init->sinks[init->n_sinks];
 
-        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-                if (strlen(kinds[i]) != length || strncmp(kinds[i], word, length) != 0)
-                        continue;
-                if (has_url != (strcmp(kinds[i], "stdout") != 0))
-                        return error_set(error, ERROR_USAGE, "init: --sink %s%s", kinds[i],
-                            has_url ? " takes no URL" : " needs a URL: --sink KIND=URL");
-                if (at != NULL && memchr(host + 3, ':', (size_t)(at - host) - 3) != NULL)
-                        return error_set(error, ERROR_USAGE,
-                            "init: the URL for %s holds a password, which is not to stand in the "
-                            "file: leave it out, and write user and password_file there",
-                            kinds[i]);
-                if (init->n_sinks == INIT_MAX_SINKS)
-                        return error_set(
-                            error, ERROR_USAGE, "init: more than %d sinks", INIT_MAX_SINKS);
-                sink->kind = xstrdup(kinds[i]);
-                sink->url = has_url ? xstrdup(url) : NULL;
-                init->n_sinks++;
-                return true;
-        }
-        return error_set(error, ERROR_USAGE,
-            "init: --sink \"%.64s\" is not redis=URL, http=URL, email=URL or stdout", word);
+        if (init->n_sinks == INIT_MAX_SINKS)
+                return error_set(error, ERROR_USAGE, "init: more than %d sinks", INIT_MAX_SINKS);
+        sink->kind = find_kind(word, length);
+        if (sink->kind == NULL)
+                return error_set(error, ERROR_USAGE,
+                    "init: --sink \"%.64s\" is not redis=URL, http=URL, email=URL, nats=URL, "
+                    "rabbitmq=URL, kafka=HOST:PORT or stdout",
+                    word);
+        if (has_url != (sink->kind->url != NULL))
+                return error_set(error, ERROR_USAGE, "init: --sink %s%s", sink->kind->name,
+                    has_url ? " takes no URL" : " needs a URL: --sink KIND=URL");
+        if (at != NULL && memchr(host + 3, ':', (size_t)(at - host) - 3) != NULL)
+                return error_set(error, ERROR_USAGE,
+                    "init: the URL for %s holds a password, which is not to stand in the file: "
+                    "leave it out, and write user and password_file there",
+                    sink->kind->name);
+        sink->url = has_url ? xstrdup(url) : NULL;
+        init->n_sinks++;
+        return true;
 }
 
 static bool ask_for_sink(const struct arguments *arguments, struct init *init, struct error *error)
 {
-        static const struct {
-                const char *kind;
-                const char *url;
-        } usual[] = {{"redis", "redis://127.0.0.1:6379"}, {"http", "http://127.0.0.1:8080/events"},
-            {"email", "smtp://127.0.0.1:25"}};
-        char *kind = ask(arguments, "Where to: redis, http, email or stdout", "redis");
-        const char *fallback = NULL;
-        char *url;
+        char *name = ask(
+            arguments, "Where to: redis, http, email, nats, rabbitmq, kafka or stdout", "redis");
+        const struct init_kind *kind = find_kind(name, strlen(name));
+        char *url = NULL;
         char *word;
         bool ok;
 
-        for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-                if (strcmp(usual[i].kind, kind) == 0)
-                        fallback = usual[i].url;
-        if (fallback == NULL) {
-                ok = add_sink(init, kind, error);
-                free(kind);
-                return ok;
-        }
-        url = ask(arguments, "URL", fallback);
-        word = xasprintf("%s=%s", kind, url);
+        if (kind != NULL && kind->url != NULL)
+                url = ask(arguments, "URL", kind->url);
+        word = url != NULL ? xasprintf("%s=%s", name, url) : xstrdup(name);
         ok = add_sink(init, word, error);
         free(word);
         free(url);
-        free(kind);
+        free(name);
         return ok;
+}
+
+static bool is_email(const struct init_sink *sink)
+{
+        return strcmp(sink->kind->name, "email") == 0;
 }
 
 static bool take_sinks(const struct arguments *arguments, struct init *init, struct error *error)
@@ -153,7 +173,7 @@ static bool take_sinks(const struct arguments *arguments, struct init *init, str
         init->topics = given_or_asked(
             arguments, TOPICS, "Which topics, with commas between; ** for all", "**");
         for (unsigned i = 0; i < init->n_sinks; i++)
-                has_email |= strcmp(init->sinks[i].kind, "email") == 0;
+                has_email |= is_email(&init->sinks[i]);
         if (has_email)
                 init->from = given_or_asked(arguments, FROM, "The sender of e-mail", "");
         return !has_email || *init->from != '\0' ||
@@ -207,30 +227,25 @@ static void append_sink(struct bytes *text, const struct init *init, unsigned in
         unsigned n_before = 0;
 
         for (unsigned i = 0; i < index; i++)
-                n_before += strcmp(init->sinks[i].kind, sink->kind) == 0;
-        bytes_printf(text, "  - name: %s", sink->kind);
+                n_before += init->sinks[i].kind == sink->kind;
+        bytes_printf(text, "  - name: %s", sink->kind->name);
         if (n_before > 0)
                 bytes_printf(text, "-%u", n_before + 1);
         bytes_append_text(text, "\n");
         append_topics(text, init->topics);
         if (sink->url == NULL) {
-                bytes_printf(text, "    %s: {}\n", sink->kind);
+                bytes_printf(text, "    %s: {}\n", sink->kind->name);
                 return;
         }
-        bytes_printf(text, "    %s:\n      url: ", sink->kind);
+        bytes_printf(text, "    %s:\n      %s", sink->kind->name, sink->kind->place);
         append_quoted(text, sink->url);
-        if (strcmp(sink->kind, "redis") == 0) {
-                bytes_append_text(text, "\n      stream: \"events:{{topic}}\"\n"
-                                        "      # password_file: /path   # a file with the "
-                                        "password, which is not to stand here\n");
-        } else if (strcmp(sink->kind, "http") == 0) {
-                bytes_append_text(text, "\n      # secret_file: /path     # signs each request, by "
-                                        "Standard Webhooks\n");
-        } else {
-                bytes_append_text(text, "\n      from: ");
+        bytes_append_text(text, sink->kind->is_list ? "]\n" : "\n");
+        if (is_email(sink)) {
+                bytes_append_text(text, "      from: ");
                 append_quoted(text, init->from != NULL ? init->from : "");
-                bytes_append_text(text, "\n      # password_file: /path   # with user: NAME\n");
+                bytes_append_text(text, "\n");
         }
+        bytes_append_text(text, sink->kind->rest);
 }
 
 static char *password_path(const struct init *init)
@@ -362,10 +377,8 @@ static bool take_all(const struct arguments *arguments, struct init *init, struc
 
 static void init_deinit(struct init *init)
 {
-        for (unsigned i = 0; i < init->n_sinks; i++) {
-                free(init->sinks[i].kind);
+        for (unsigned i = 0; i < init->n_sinks; i++)
                 free(init->sinks[i].url);
-        }
         if (init->password != NULL)
                 explicit_bzero(init->password, strlen(init->password));
         free(init->password);

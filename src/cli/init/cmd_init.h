@@ -7,9 +7,17 @@
 
 #define INIT_MAX_SINKS 16
 
+struct init_kind {
+        const char *name;
+        const char *url;   /* the usual one; NULL: it has none */
+        const char *place; /* what stands before the URL */
+        bool is_list;      /* which ends behind it */
+        const char *rest;  /* further keys, and hints */
+};
+
 struct init_sink {
-        char *kind; /* owned: redis, http, email or stdout */
-        char *url;  /* owned; NULL with stdout */
+        const struct init_kind *kind;
+        char *url; /* owned; NULL with stdout */
 };
 
 /* What is to be written. All owned. */
