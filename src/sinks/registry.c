@@ -19,12 +19,14 @@ extern const struct sink_ops redis_sink_ops;
 extern const struct sink_ops http_sink_ops;
 extern const struct sink_ops email_sink_ops;
 extern const struct sink_ops stdout_sink_ops;
+extern const struct sink_ops nats_sink_ops;
 
 const struct sink_ops *const sink_kinds[] = {
     &redis_sink_ops,
     &http_sink_ops,
     &email_sink_ops,
     &stdout_sink_ops,
+    &nats_sink_ops,
     NULL,
 };
 
