@@ -15,7 +15,7 @@ FROM debian:12-slim
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="pgcourier" \
-  org.opencontainers.image.description="Carries events from a PostgreSQL outbox to Redis Streams, webhooks and e-mail" \
+  org.opencontainers.image.description="Carries events from a PostgreSQL outbox to Redis, NATS, RabbitMQ, Kafka, webhooks and e-mail" \
   org.opencontainers.image.version="$VERSION" \
   org.opencontainers.image.revision="$REVISION" \
   org.opencontainers.image.licenses="PostgreSQL"
