@@ -112,7 +112,8 @@ static bool has_left(void *context)
 {
         char *path = xasprintf("%s/log.txt", ((const struct nats_server *)context)->folder);
         char *log = read_file(path);
-        bool is_closed = strstr(log, "pgcourier\" - Client connection closed") != NULL;
+        bool is_closed =
+            strstr(log, "pgcourier\" - Client connection closed: Client Closed") != NULL;
 
         free(log);
         free(path);

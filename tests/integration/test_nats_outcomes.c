@@ -305,6 +305,30 @@ Test(nats_outcomes, tries_only_those_again_whose_subject_is_forbidden)
         rig_stop(&rig);
 }
 
+/* The server may end the connection for it, or not: the next event tells, or the one behind it. */
+Test(nats_outcomes, learns_of_rights_that_were_taken_away)
+{
+        const struct outcome *outcome;
+        char config[400];
+        struct rig rig;
+
+        start_restricted(&rig, 4, "[\"events.orders\"]", "[\"_INBOX.>\"]");
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        expect_outcome(&rig, 0, OUTCOME_DELIVERED, "");
+        snprintf(config, sizeof config, PUBLISHER, "[\"other\"]", "[\"_INBOX.>\"]");
+        nats_server_reload(&rig.server, config);
+        do {
+                rig_deliver_all(&rig, 1);
+                outcome = &rig.driver.attempts[rig.driver.n_started - 1].outcome;
+                cr_expect(outcome->kind == OUTCOME_SINK_DOWN, "%s", outcome->reason);
+        } while (!outcome->needs_operator && rig.driver.n_started < 4);
+
+        expect_outcome_is(outcome, OUTCOME_SINK_DOWN, "Permissions Violation for Publish");
+        cr_expect(outcome->needs_operator);
+        rig_stop(&rig);
+}
+
 /* Or each would be stored, and come again for want of an answer. */
 Test(nats_outcomes, sends_nothing_where_it_may_not_read_answers)
 {
