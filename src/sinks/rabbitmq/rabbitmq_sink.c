@@ -1,0 +1,571 @@
+/*
+ * RabbitMQ: each event becomes one persistent, mandatory message, and counts as delivered by its
+ * own confirm.
+ *
+ *   deliver -> waiting -sent-> unconfirmed -ack-> delivered
+ *                              unconfirmed -nack, return, too late-> as rabbitmq_answers.h says
+ *                              unconfirmed -channel closed-> suspects
+ *                              suspects -sent, one by one-> unconfirmed
+ *
+ * RabbitMQ closes the whole channel over one message that it cannot take, and does not say which.
+ * What was unconfirmed then goes again, each alone: so the cause is found, and no other event pays
+ * for it. One of those may arrive twice.
+ *
+ * After a nack the channel is renewed. One that was opened while a quorum queue had no leader (seen
+ * with RabbitMQ 3.10) goes on asking the node that led it before, and refuses everything for ever.
+ */
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "config/config.h"
+#include "config/server_address.h"
+#include "loop/timer.h"
+#include "loop/tls_session.h"
+#include "pgcourier/sink.h"
+#include "sinks/rabbitmq/attempt_queue.h"
+#include "sinks/rabbitmq/rabbitmq_answers.h"
+#include "sinks/rabbitmq/rabbitmq_connection.h"
+#include "sinks/rabbitmq/rabbitmq_message.h"
+#include "sinks/rabbitmq/rabbitmq_unconfirmed.h"
+#include "sinks/sink_contract.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Messages whose attempts timed out, and whose confirms are still to come: with more of them the
+ * connection is given up. */
+enum { MAX_ABANDONED = 10000 };
+
+/* A queue that is full refuses many: new channels help it no further. */
+enum { RENEWAL_MS = 1000 };
+
+struct rabbitmq_sink {
+        struct sink base;
+        const struct rabbitmq_config *config; /* borrowed */
+        struct rabbitmq_encoder *encoder;     /* owned */
+        struct rabbitmq_policy policy;
+        struct tls_context *tls;                /* owned; NULL: no server has it */
+        struct server_address *servers;         /* owned; config->n_servers */
+        unsigned server;                        /* the one to connect to */
+        unsigned n_tried;                       /* servers that failed since one was READY */
+        struct rabbitmq_connection *connection; /* owned */
+
+        struct attempt_queue waiting;
+        struct attempt_queue suspects;
+        bool is_alone; /* what is unconfirmed is one of the suspects */
+        struct rabbitmq_unconfirmed unconfirmed;
+        struct attempt_queue delivered; /* until on_end() finishes them */
+        bool is_ack;                    /* of the confirm that is being taken */
+        bool is_refused;                /* by a nack on this channel */
+        uint64_t ready_ms;              /* uv_now() when the channel became READY */
+
+        struct timer *deadline; /* owned; of the oldest unconfirmed */
+        bool is_overdue;        /* it has passed, but the socket has not been looked at */
+
+        struct timer *blocked; /* owned; armed while RabbitMQ blocks us */
+        char blocked_why[160];
+        uint64_t unblocked_ms; /* uv_now() when that ended last */
+
+        sink_probed_fn *on_probed; /* NULL: nobody asks */
+        void *probe_owner;
+        struct timer *probe_answer; /* owned */
+        struct outcome probe_outcome;
+};
+
+extern const struct sink_ops rabbitmq_sink_ops;
+
+static struct rabbitmq_sink *rabbitmq_sink_from(struct sink *sink)
+{
+        assert(sink->ops == &rabbitmq_sink_ops);
+        return (struct rabbitmq_sink *)sink;
+}
+
+static void give_back(struct attempt_queue *queue, const struct outcome *outcome)
+{
+        while (queue->n > 0)
+                attempt_finish_later(attempt_queue_take(queue), outcome);
+}
+
+static void give_back_unconfirmed(struct rabbitmq_sink *sink, const struct outcome *outcome)
+{
+        struct attempt *attempt;
+
+        while ((attempt = rabbitmq_unconfirmed_take(&sink->unconfirmed, UINT64_MAX)) != NULL)
+                attempt_finish_later(attempt, outcome);
+        give_back(&sink->suspects, outcome);
+}
+
+/* What RabbitMQ has not seen cannot have arrived. */
+static void give_back_waiting(struct rabbitmq_sink *sink, const struct outcome *outcome)
+{
+        struct outcome unsent = *outcome;
+
+        if (unsent.fault == OUTCOME_FAULT_LOST || unsent.fault == OUTCOME_FAULT_TIMEOUT)
+                unsent.fault = OUTCOME_FAULT_REFUSED;
+        give_back(&sink->waiting, &unsent);
+}
+
+/* Sending. */
+
+static bool is_blocked(const struct rabbitmq_sink *sink)
+{
+        return timer_is_armed(sink->blocked);
+}
+
+static void open_connection(struct rabbitmq_sink *sink)
+{
+        const struct server_address *server = &sink->servers[sink->server];
+
+        rabbitmq_connection_open(
+            sink->connection, server->host, server->port, server->is_tls ? sink->tls : NULL);
+}
+
+static void send_one(struct rabbitmq_sink *sink, struct attempt *attempt)
+{
+        struct outcome refusal;
+
+        if (!rabbitmq_encode(sink->encoder, attempt->event,
+                rabbitmq_connection_frame_max(sink->connection),
+                rabbitmq_connection_out(sink->connection), &refusal)) {
+                attempt_finish_later(attempt, &refusal);
+                return;
+        }
+        rabbitmq_unconfirmed_add(&sink->unconfirmed, attempt, uv_now(sink->base.loop));
+}
+
+static void refuse_while_blocked(struct rabbitmq_sink *sink)
+{
+        struct outcome outcome =
+            outcome_make(OUTCOME_SINK_DOWN, "RabbitMQ blocks us: %s", sink->blocked_why);
+
+        outcome.fault = OUTCOME_FAULT_AMQP;
+        give_back(&sink->waiting, &outcome);
+        give_back(&sink->suspects, &outcome);
+}
+
+static void send_all(struct rabbitmq_sink *sink)
+{
+        /* Suspects go one by one, and others after the last of them is judged. */
+        bool is_alone = sink->suspects.n > 0 || sink->is_alone;
+
+        if (is_alone) {
+                while (sink->unconfirmed.n_attempts == 0 && sink->suspects.n > 0)
+                        send_one(sink, attempt_queue_take(&sink->suspects));
+                sink->is_alone = sink->unconfirmed.n_attempts > 0;
+        }
+        if (!sink->is_alone)
+                while (sink->waiting.n > 0)
+                        send_one(sink, attempt_queue_take(&sink->waiting));
+        if (sink->unconfirmed.n_attempts > 0 && !timer_is_armed(sink->deadline)) {
+                sink->is_overdue = false;
+                timer_arm(sink->deadline, (uint64_t)sink->config->timeout_ms);
+        }
+        rabbitmq_connection_note_sent(sink->connection);
+}
+
+static bool wants_new_channel(const struct rabbitmq_sink *sink)
+{
+        return sink->is_refused && uv_now(sink->base.loop) - sink->ready_ms >= RENEWAL_MS;
+}
+
+/* Once nothing is under way on the old one. */
+static void renew_channel(struct rabbitmq_sink *sink)
+{
+        if (sink->unconfirmed.n_attempts == 0)
+                rabbitmq_connection_renew_channel(sink->connection);
+}
+
+/* Does what can be done now for those that wait. */
+static void advance(struct rabbitmq_sink *sink)
+{
+        bool has_work = sink->waiting.n > 0 || sink->suspects.n > 0;
+
+        switch (rabbitmq_connection_state(sink->connection)) {
+        case RABBITMQ_CLOSED:
+                if (has_work || sink->on_probed != NULL)
+                        open_connection(sink);
+                return;
+        case RABBITMQ_CONNECTING:
+        case RABBITMQ_STARTING:
+        case RABBITMQ_TUNING:
+        case RABBITMQ_OPENING:
+        case RABBITMQ_CHANNEL:
+        case RABBITMQ_DECLARING:
+        case RABBITMQ_CONFIRMING:
+        case RABBITMQ_RENEWING:
+                return;
+        case RABBITMQ_READY:
+                if (is_blocked(sink))
+                        refuse_while_blocked(sink);
+                else if (wants_new_channel(sink))
+                        renew_channel(sink);
+                else if (has_work)
+                        send_all(sink);
+                return;
+        }
+}
+
+/* What comes. */
+
+static void answer_probe(struct rabbitmq_sink *sink, const struct outcome *outcome)
+{
+        if (sink->on_probed == NULL || timer_is_armed(sink->probe_answer))
+                return;
+        sink->probe_outcome = *outcome;
+        timer_arm(sink->probe_answer, 0);
+}
+
+static void on_ready(void *owner)
+{
+        struct rabbitmq_sink *sink = owner;
+
+        sink->n_tried = 0;
+        sink->is_refused = false;
+        sink->ready_ms = uv_now(sink->base.loop);
+        rabbitmq_unconfirmed_restart(&sink->unconfirmed);
+        answer_probe(sink, &outcome_delivered);
+}
+
+static void on_answered(void *owner, struct attempt *attempt, bool is_returned)
+{
+        struct rabbitmq_sink *sink = owner;
+        struct outcome outcome;
+
+        if (sink->is_ack && !is_returned) {
+                attempt_queue_push(&sink->delivered, attempt);
+                return;
+        }
+        outcome = is_returned ? rabbitmq_judge_return(&sink->policy, sink->config->exchange)
+                              : rabbitmq_judge_nack(&sink->policy);
+        attempt_finish_later(attempt, &outcome);
+}
+
+static bool on_confirm(void *owner, uint64_t tag, bool is_multiple, bool is_ack)
+{
+        struct rabbitmq_sink *sink = owner;
+
+        sink->is_ack = is_ack;
+        sink->is_refused |= !is_ack;
+        return rabbitmq_unconfirmed_answer(&sink->unconfirmed, tag, is_multiple, on_answered, sink);
+}
+
+static void on_return(void *owner, struct amqp_span message_id)
+{
+        struct rabbitmq_sink *sink = owner;
+
+        rabbitmq_unconfirmed_return(&sink->unconfirmed, message_id);
+}
+
+static bool on_channel_closed(void *owner, const struct amqp_news *close)
+{
+        struct rabbitmq_sink *sink = owner;
+        struct attempt *attempt;
+        struct outcome outcome;
+
+        if (rabbitmq_close_is_for_all(&sink->policy, close))
+                return false;
+        if (sink->unconfirmed.n_attempts == 1) {
+                outcome = rabbitmq_judge_guilty(close);
+                attempt_finish_later(
+                    rabbitmq_unconfirmed_take(&sink->unconfirmed, UINT64_MAX), &outcome);
+                return true;
+        }
+        while ((attempt = rabbitmq_unconfirmed_take(&sink->unconfirmed, UINT64_MAX)) != NULL)
+                attempt_queue_push(&sink->suspects, attempt);
+        return true;
+}
+
+static void on_blocked(void *owner, struct amqp_span why)
+{
+        struct rabbitmq_sink *sink = owner;
+
+        snprintf(sink->blocked_why, sizeof sink->blocked_why, "%.*s", (int)why.length, why.text);
+        if (!is_blocked(sink))
+                timer_arm(sink->blocked, (uint64_t)sink->config->blocked_timeout_ms);
+}
+
+static void on_unblocked(void *owner)
+{
+        struct rabbitmq_sink *sink = owner;
+
+        timer_disarm(sink->blocked);
+        sink->unblocked_ms = uv_now(sink->base.loop);
+        if (sink->unconfirmed.n_attempts > 0)
+                timer_arm(sink->deadline, (uint64_t)sink->config->timeout_ms);
+}
+
+static void on_lost(void *owner, const struct outcome *outcome, bool was_greeted)
+{
+        struct rabbitmq_sink *sink = owner;
+
+        timer_disarm(sink->blocked);
+        timer_disarm(sink->deadline);
+        sink->server = (sink->server + 1) % sink->config->n_servers;
+        if (!was_greeted && !outcome->needs_operator && ++sink->n_tried < sink->config->n_servers)
+                return; /* those that wait go by the next */
+        sink->n_tried = 0;
+        give_back_unconfirmed(sink, outcome);
+        give_back_waiting(sink, outcome);
+        answer_probe(sink, outcome);
+}
+
+/* Finishing may start other attempts, cancel, and with the last one close the sink. */
+static void on_end(void *owner)
+{
+        struct rabbitmq_sink *sink = owner;
+        size_t n = sink->delivered.n;
+
+        advance(sink);
+        while (n-- > 0)
+                attempt_finish(attempt_queue_take(&sink->delivered), &outcome_delivered);
+}
+
+static void on_blocked_too_long(void *owner)
+{
+        struct rabbitmq_sink *sink = owner;
+
+        rabbitmq_connection_lose(sink->connection, OUTCOME_FAULT_AMQP,
+            "RabbitMQ has blocked us for %" PRId64 " ms: %s", sink->config->blocked_timeout_ms,
+            sink->blocked_why);
+}
+
+/* RabbitMQ talks, but does not confirm: a quorum queue without a majority, say. */
+static void expire(struct rabbitmq_sink *sink, uint64_t sent_before_ms)
+{
+        struct outcome outcome = outcome_make(OUTCOME_RETRY,
+            "unknown whether it arrived: no confirm within %" PRId64 " ms",
+            sink->config->timeout_ms);
+        struct attempt *attempt;
+
+        outcome.fault = OUTCOME_FAULT_TIMEOUT;
+        outcome.is_unanswered = true;
+        while ((attempt = rabbitmq_unconfirmed_take(&sink->unconfirmed, sent_before_ms)) != NULL)
+                attempt_finish_later(attempt, &outcome);
+        if (rabbitmq_unconfirmed_count(&sink->unconfirmed) - sink->unconfirmed.n_attempts >
+            MAX_ABANDONED)
+                rabbitmq_connection_lose(sink->connection, OUTCOME_FAULT_TIMEOUT,
+                    "%s leaves more than %d messages without a confirm",
+                    rabbitmq_connection_peer(sink->connection), MAX_ABANDONED);
+        else
+                on_end(sink);
+}
+
+static uint64_t later_of(uint64_t a, uint64_t b)
+{
+        return a > b ? a : b;
+}
+
+/*
+ * An attempt is overdue `timeout` after it was sent. If RabbitMQ has said something since then, it
+ * is that event's affair. If not, RabbitMQ is given `timeout` from its last word, and then it is an
+ * outage. While it blocks us nothing is overdue.
+ */
+static void on_deadline(void *owner)
+{
+        struct rabbitmq_sink *sink = owner;
+        uint64_t limit_ms = (uint64_t)sink->config->timeout_ms;
+        uint64_t now_ms = uv_now(sink->base.loop);
+        uint64_t heard_ms = rabbitmq_connection_heard_ms(sink->connection);
+        uint64_t due_ms;
+
+        if (sink->unconfirmed.n_attempts == 0 || is_blocked(sink))
+                return;
+        due_ms = limit_ms +
+                 later_of(rabbitmq_unconfirmed_oldest_ms(&sink->unconfirmed), sink->unblocked_ms);
+        if (now_ms >= due_ms && heard_ms < due_ms)
+                due_ms = later_of(due_ms, heard_ms + limit_ms);
+        if (now_ms < due_ms) {
+                sink->is_overdue = false;
+                timer_arm(sink->deadline, due_ms - now_ms);
+                return;
+        }
+        if (!sink->is_overdue) {
+                /* Timers come before sockets: if it was this process that stood still, the answers
+                 * are there, and the rest of this turn reads them. */
+                sink->is_overdue = true;
+                timer_arm(sink->deadline, 1);
+                return;
+        }
+        sink->is_overdue = false;
+        if (now_ms - heard_ms >= limit_ms)
+                rabbitmq_connection_lose(sink->connection, OUTCOME_FAULT_TIMEOUT,
+                    "%s has not answered for %" PRId64 " ms",
+                    rabbitmq_connection_peer(sink->connection), sink->config->timeout_ms);
+        else
+                expire(sink, now_ms - limit_ms);
+}
+
+/* The contract. */
+
+static void rabbitmq_deliver(struct sink *base, struct attempt *attempt)
+{
+        attempt_queue_push(&rabbitmq_sink_from(base)->waiting, attempt); /* flush() sends it */
+}
+
+static void rabbitmq_flush(struct sink *base)
+{
+        struct rabbitmq_sink *sink = rabbitmq_sink_from(base);
+
+        advance(sink);
+        rabbitmq_connection_flush(sink->connection);
+}
+
+static void rabbitmq_describe_target(
+    const struct sink *base, const struct event *event, const void *target, char *text, size_t size)
+{
+        (void)target;
+        rabbitmq_describe(((const struct rabbitmq_sink *)base)->encoder, event, text, size);
+}
+
+/* Without the connection, what RabbitMQ has not read by then is not stored any more. */
+static void rabbitmq_cancel(struct sink *base)
+{
+        struct rabbitmq_sink *sink = rabbitmq_sink_from(base);
+
+        if (sink->unconfirmed.n_attempts > 0) {
+                timer_disarm(sink->deadline);
+                timer_disarm(sink->blocked);
+                rabbitmq_connection_close(sink->connection);
+        }
+        give_back_unconfirmed(sink, &outcome_cancelled);
+        give_back(&sink->waiting, &outcome_cancelled);
+}
+
+static void on_probe_answered(void *owner)
+{
+        struct rabbitmq_sink *sink = owner;
+        sink_probed_fn *on_probed = sink->on_probed;
+
+        sink->on_probed = NULL;
+        on_probed(sink->probe_owner, &sink->probe_outcome);
+}
+
+static void rabbitmq_probe(struct sink *base, sink_probed_fn *on_probed, void *owner)
+{
+        struct rabbitmq_sink *sink = rabbitmq_sink_from(base);
+
+        assert(sink->on_probed == NULL);
+        sink->on_probed = on_probed;
+        sink->probe_owner = owner;
+        if (rabbitmq_connection_state(sink->connection) == RABBITMQ_READY)
+                answer_probe(sink, &outcome_delivered);
+        else
+                advance(sink);
+}
+
+static void destroy(struct sink *base)
+{
+        struct rabbitmq_sink *sink = rabbitmq_sink_from(base);
+
+        rabbitmq_connection_destroy(sink->connection);
+        for (unsigned i = 0; sink->servers != NULL && i < sink->config->n_servers; i++)
+                server_address_deinit(&sink->servers[i]);
+        free(sink->servers);
+        tls_context_destroy(sink->tls);
+        rabbitmq_encoder_destroy(sink->encoder);
+        rabbitmq_unconfirmed_deinit(&sink->unconfirmed);
+        attempt_queue_deinit(&sink->waiting);
+        attempt_queue_deinit(&sink->suspects);
+        attempt_queue_deinit(&sink->delivered);
+        timer_destroy(sink->deadline);
+        timer_destroy(sink->blocked);
+        timer_destroy(sink->probe_answer);
+        sink_deinit(&sink->base);
+        free(sink);
+}
+
+static void rabbitmq_close(struct sink *base, sink_closed_fn *on_closed, void *owner)
+{
+        assert(rabbitmq_sink_from(base)->on_probed == NULL);
+        sink_close_later(base, destroy, on_closed, owner);
+}
+
+/* Names the sink in an error that only says what is wrong. */
+static bool blame_sink(const char *name, struct error *error)
+{
+        const struct error cause = *error;
+
+        return error_set(error, cause.kind, "sink '%s': rabbitmq: %s", name, cause.text);
+}
+
+static bool read_servers(struct rabbitmq_sink *sink, struct error *error)
+{
+        const struct rabbitmq_config *config = sink->config;
+
+        sink->servers = xcalloc(config->n_servers, sizeof *sink->servers);
+        for (unsigned i = 0; i < config->n_servers; i++) {
+                const char *wrong = server_address_split(
+                    SERVER_AMQP, config->servers[i], config->tls, &sink->servers[i]);
+                if (wrong != NULL)
+                        return error_set(error, ERROR_CONFIG, "server %u %s", i + 1, wrong);
+        }
+        return true;
+}
+
+static bool open_tls(struct rabbitmq_sink *sink, struct error *error)
+{
+        const struct tls_files files = {.ca_file = sink->config->ca_file,
+            .cert_file = sink->config->cert_file,
+            .key_file = sink->config->key_file};
+        bool is_used = false;
+
+        for (unsigned i = 0; i < sink->config->n_servers; i++)
+                is_used |= sink->servers[i].is_tls;
+        if (!is_used)
+                return true;
+        sink->tls = tls_context_create(&files, error);
+        return sink->tls != NULL;
+}
+
+static void open_parts(struct rabbitmq_sink *sink)
+{
+        static const struct rabbitmq_connection_events events = {.on_ready = on_ready,
+            .on_confirm = on_confirm,
+            .on_return = on_return,
+            .on_channel_closed = on_channel_closed,
+            .on_blocked = on_blocked,
+            .on_unblocked = on_unblocked,
+            .on_lost = on_lost,
+            .on_end = on_end};
+        uv_loop_t *loop = sink->base.loop;
+
+        rabbitmq_unconfirmed_init(&sink->unconfirmed);
+        sink->deadline = timer_create_on(loop, on_deadline, sink);
+        sink->blocked = timer_create_on(loop, on_blocked_too_long, sink);
+        sink->probe_answer = timer_create_on(loop, on_probe_answered, sink);
+        sink->connection =
+            rabbitmq_connection_create(loop, sink->base.name, sink->config, &events, sink);
+}
+
+static struct sink *rabbitmq_open(const struct sink_settings *settings, struct error *error)
+{
+        struct rabbitmq_sink *sink = xcalloc(1, sizeof *sink);
+
+        sink_init(&sink->base, &rabbitmq_sink_ops, settings);
+        sink->config = settings->options;
+        open_parts(sink);
+        sink->encoder = rabbitmq_encoder_create(sink->config, error);
+        if (sink->encoder != NULL && read_servers(sink, error) && open_tls(sink, error)) {
+                sink->policy = (struct rabbitmq_policy){
+                    .is_key_fixed = rabbitmq_encoder_is_key_fixed(sink->encoder),
+                    .on_unroutable = sink->config->on_unroutable};
+                return &sink->base;
+        }
+        (void)blame_sink(settings->name, error);
+        destroy(&sink->base);
+        return NULL;
+}
+
+const struct sink_ops rabbitmq_sink_ops = {
+    .kind = "rabbitmq",
+    .open = rabbitmq_open,
+    .deliver = rabbitmq_deliver,
+    .describe_target = rabbitmq_describe_target,
+    .flush = rabbitmq_flush,
+    .cancel = rabbitmq_cancel,
+    .close = rabbitmq_close,
+    .probe = rabbitmq_probe,
+};
