@@ -1,4 +1,4 @@
-# The Debian packages pgcourier and pgcourier-dev, by CPack; scripts/package builds them. Everything
+# The Debian packages pgcourier, pgcourier-kafka and pgcourier-dev, by CPack; scripts/package builds them. Everything
 # that only a package needs is in the component "debian", which a plain `cmake --install` leaves out;
 # what a package has in another form is in the component "plain".
 set(package_folder ${CMAKE_BINARY_DIR}/package)
@@ -13,7 +13,7 @@ if(GZIP)
   execute_process(COMMAND ${GZIP} -9nf ${package_folder}/changelog.Debian COMMAND_ERROR_IS_FATAL ANY)
   configure_file(CHANGELOG.md ${package_folder}/changelog COPYONLY)
   execute_process(COMMAND ${GZIP} -9nf ${package_folder}/changelog COMMAND_ERROR_IS_FATAL ANY)
-  foreach(name pgcourier pgcourier-dev)
+  foreach(name pgcourier pgcourier-kafka pgcourier-dev)
     install(FILES contrib/debian/copyright ${package_folder}/changelog.Debian.gz ${package_folder}/changelog.gz
       DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT debian_${name} EXCLUDE_FROM_ALL)
     install(FILES contrib/debian/lintian/${name} DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides
@@ -40,9 +40,14 @@ set(CPACK_OUTPUT_FILE_PREFIX ${CMAKE_BINARY_DIR})
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_ALL runtime debian_pgcourier dev debian_pgcourier-dev)
+if(PGCOURIER_KAFKA)
+  list(APPEND CPACK_COMPONENTS_ALL kafka debian_pgcourier-kafka)
+endif()
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
 set(CPACK_COMPONENT_RUNTIME_GROUP main)
 set(CPACK_COMPONENT_DEBIAN_PGCOURIER_GROUP main)
+set(CPACK_COMPONENT_KAFKA_GROUP kafka)
+set(CPACK_COMPONENT_DEBIAN_PGCOURIER-KAFKA_GROUP kafka)
 set(CPACK_COMPONENT_DEV_GROUP dev)
 set(CPACK_COMPONENT_DEBIAN_PGCOURIER-DEV_GROUP dev)
 
@@ -56,7 +61,7 @@ set(CPACK_DEBIAN_MAIN_PACKAGE_SECTION database)
 set(CPACK_DEBIAN_MAIN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_MAIN_PACKAGE_DEPENDS
   "ca-certificates, init-system-helpers (>= 1.52), passwd, systemd | systemd-standalone-sysusers | systemd-sysusers")
-set(CPACK_DEBIAN_MAIN_PACKAGE_SUGGESTS "postgresql, pgcourier-dev")
+set(CPACK_DEBIAN_MAIN_PACKAGE_SUGGESTS "postgresql, pgcourier-kafka, pgcourier-dev")
 set(CPACK_DEBIAN_MAIN_DESCRIPTION
 "An application writes its rows and its events in one transaction. pgcourier
 wakes when it commits and delivers the events; it tries again, keeps what
@@ -64,6 +69,16 @@ cannot be delivered, and never loses one.")
 set(CPACK_DEBIAN_MAIN_PACKAGE_CONTROL_EXTRA
   "${CMAKE_SOURCE_DIR}/contrib/debian/conffiles;${CMAKE_SOURCE_DIR}/contrib/debian/postinst"
   "${CMAKE_SOURCE_DIR}/contrib/debian/prerm;${CMAKE_SOURCE_DIR}/contrib/debian/postrm")
+
+# The program takes this one of its own version, and no other: deb_versions.cmake, for a version given to
+# cpack.
+set(CPACK_DEBIAN_KAFKA_PACKAGE_NAME pgcourier-kafka)
+set(CPACK_DEBIAN_KAFKA_PACKAGE_SECTION database)
+set(CPACK_DEBIAN_KAFKA_PACKAGE_SHLIBDEPS ON)
+set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_SOURCE_DIR}/cmake/deb_versions.cmake)
+set(CPACK_DEBIAN_KAFKA_DESCRIPTION
+"Writes events to topics of Apache Kafka, by librdkafka. A relay loads this
+module if its configuration has a sink with a kafka block.")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME pgcourier-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)

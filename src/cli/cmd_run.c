@@ -93,12 +93,12 @@ static bool load_modules(const struct config *config, struct error *error)
         if (!sink_kinds_load(config, error))
                 return false;
         for (unsigned i = 0; i < config->n_sinks; i++) {
-                const struct module_config *module = config->sinks[i].module;
-                if (module != NULL)
+                const char *file = sink_module_file(&config->sinks[i]);
+                if (file != NULL)
                         log_info("module_loaded", kv_text("sink", config->sinks[i].name),
-                            kv_text("file", module->file),
+                            kv_text("file", file),
                             kv_text("kind", sink_kind_of(&config->sinks[i])->kind),
-                            kv_text("version", sink_module_find(module->file)->own->version));
+                            kv_text("version", sink_module_find(file)->own->version));
         }
         return true;
 }
@@ -121,12 +121,12 @@ static void apply_log(const struct running *running, const struct config *config
 static void touch_modules(const struct config *config)
 {
         for (unsigned i = 0; i < config->n_sinks; i++) {
-                const struct module_config *module = config->sinks[i].module;
+                const char *file = sink_module_file(&config->sinks[i]);
                 struct stat status;
                 char *path;
-                if (module == NULL)
+                if (file == NULL)
                         continue;
-                path = xasprintf("%s/%s", sink_module_folder(config->relay.modules), module->file);
+                path = xasprintf("%s/%s", sink_module_folder(config->relay.modules), file);
                 (void)regular_file_stat(path, &status); /* the load judges it */
                 free(path);
         }

@@ -221,9 +221,6 @@ static const struct config_key kafka_keys[] = {
         .help = "the partitions of topics that are created; `0`: as many as the broker says"},
     {"replicas", KEY_INTEGER, MEMBER(replicas), .fallback = "0", .min = "0", .max = "100",
         .help = "the replicas of topics that are created; `0`: as many as the broker says"},
-    {"exactly_once", KEY_BOOL, MEMBER(exactly_once), .fallback = "false",
-        .help = "write events in transactions, so that a crash of the relay does not repeat them "
-                "for consumers that read committed messages only"},
     {"tls", KEY_BOOL, MEMBER(tls), .fallback = "false", .help = "TLS to all brokers"},
     TLS_FILE_ROWS,
     {"sasl", KEY_CHOICE, MEMBER(sasl), .fallback = "none",

@@ -272,6 +272,7 @@ static const struct {
     {"ssl.keystore.*", of_secret},
     {"enable.ssl.certificate.verification", verified},
     {"ssl.endpoint.identification.algorithm", verified},
+    {"test.mock*", of_program},
     {"debug", of_program},
     {"log*", of_program},
     {"enabled_events", of_program},

@@ -355,7 +355,6 @@ struct kafka_config {
         bool create_topics;
         uint32_t partitions; /* of topics that are created; 0: as the broker does */
         uint32_t replicas;   /* likewise */
-        bool exactly_once;
         bool tls;
         char *ca_file;
         char *cert_file;

@@ -40,6 +40,25 @@ const struct sink_ops *sink_kind_find(const char *kind)
         return NULL;
 }
 
+/* Ours, but in shared objects of their own, for what they bring with them. */
+struct own_module {
+        const char *kind;
+        const char *file;
+        const char *package;
+};
+
+static const struct own_module own_modules[] = {
+    {"kafka", "kafka.so", "pgcourier-kafka"},
+};
+
+static const struct own_module *own_module_find(const char *kind)
+{
+        for (size_t i = 0; i < sizeof own_modules / sizeof *own_modules; i++)
+                if (strcmp(own_modules[i].kind, kind) == 0)
+                        return &own_modules[i];
+        return NULL;
+}
+
 enum { MAX_THREADS = 64, MAX_KIND_BYTES = 31 };
 
 /* Kept to the end of the process: the code of sinks, of their threads and callbacks is in these. */
@@ -165,9 +184,10 @@ static const char *missing_member(const struct sink_ops *ops)
         return NULL;
 }
 
-static bool check_kind(const char *kind, const char *path, struct error *error)
+static bool check_kind(const char *kind, const char *file, const char *path, struct error *error)
 {
         size_t length = strlen(kind);
+        const struct own_module *own = own_module_find(kind);
 
         if (length == 0 || length > MAX_KIND_BYTES ||
             strspn(kind, "abcdefghijklmnopqrstuvwxyz0123456789-_") != length)
@@ -175,7 +195,8 @@ static bool check_kind(const char *kind, const char *path, struct error *error)
                     "the module %s has an invalid name for its kind; allowed: 1 to %d of a-z, 0-9, "
                     "- and _",
                     path, MAX_KIND_BYTES);
-        if (sink_kind_find(kind) != NULL || strcmp(kind, "module") == 0)
+        if (sink_kind_find(kind) != NULL || strcmp(kind, "module") == 0 ||
+            (own != NULL && strcmp(own->file, file) != 0))
                 return error_set(error, ERROR_CONFIG,
                     "the module %s calls its kind %s, which is one of pgcourier's own: rename it",
                     path, kind);
@@ -187,7 +208,20 @@ static bool check_kind(const char *kind, const char *path, struct error *error)
         return true;
 }
 
-static bool take_ops(struct sink_module *module, const char *path, struct error *error)
+/* A kind of ours gets a struct that is no part of the interface. */
+static bool check_version(const struct sink_module *module, const char *path, struct error *error)
+{
+        if (own_module_find(module->ops.kind) == NULL ||
+            strcmp(module->own->version, PGCOURIER_VERSION) == 0)
+                return true;
+        return error_set(error, ERROR_CONFIG,
+            "%s is of pgcourier %s, this is pgcourier " PGCOURIER_VERSION
+            ": install the package %s of the same version",
+            path, module->own->version, own_module_find(module->ops.kind)->package);
+}
+
+static bool take_ops(
+    struct sink_module *module, const char *file, const char *path, struct error *error)
 {
         const char *missing;
 
@@ -196,11 +230,12 @@ static bool take_ops(struct sink_module *module, const char *path, struct error 
         if (missing != NULL)
                 return error_set(error, ERROR_CONFIG,
                     "the module %s lacks a member of its sink_ops: %s", path, missing);
-        return check_kind(module->ops.kind, path, error);
+        return check_kind(module->ops.kind, file, path, error) &&
+               check_version(module, path, error);
 }
 
-static bool take_symbol(
-    struct sink_module *module, void *library, const char *path, struct error *error)
+static bool take_symbol(struct sink_module *module, void *library, const char *file,
+    const char *path, struct error *error)
 {
         const struct pgcourier_module *own = dlsym(library, "pgcourier_module");
 
@@ -225,7 +260,7 @@ static bool take_symbol(
                     "the module %s asks for %u threads; allowed: up to %d", path, own->threads,
                     MAX_THREADS);
         module->own = own;
-        return take_ops(module, path, error);
+        return take_ops(module, file, path, error);
 }
 
 static const struct sink_module *load(const char *path, const char *file, struct error *error)
@@ -236,7 +271,7 @@ static const struct sink_module *load(const char *path, const char *file, struct
         if (library == NULL) {
                 error_set(
                     error, ERROR_CONFIG, "the module %s cannot be loaded: %s", path, dlerror());
-        } else if (take_symbol(module, library, path, error)) {
+        } else if (take_symbol(module, library, file, path, error)) {
                 module->file = xstrdup(file);
                 module->next = modules;
                 modules = module;
@@ -264,24 +299,70 @@ const struct sink_module *sink_module_load(
         return module;
 }
 
-const struct sink_ops *sink_kind_load(
+/* Where a module of ours is: in the configured folder, else where its package puts it, so that a
+ * folder for others' modules does not hide it. NULL: in neither. */
+static const char *folder_of_own(const char *configured, const struct own_module *own)
+{
+        const char *const folders[] = {sink_module_folder(configured), PGCOURIER_MODULE_FOLDER};
+
+        for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+                char *path = xasprintf("%s/%s", folders[i], own->file);
+                bool is_there = access(path, F_OK) == 0;
+                free(path);
+                if (is_there)
+                        return folders[i];
+        }
+        return NULL;
+}
+
+static const struct sink_module *load_own(
+    const char *configured, const struct own_module *own, struct error *error)
+{
+        const struct sink_module *module = sink_module_find(own->file);
+        const char *folder = folder_of_own(configured, own);
+
+        if (module != NULL)
+                return module;
+        if (folder != NULL)
+                return sink_module_load(folder, own->file, error);
+        error_set(error, ERROR_CONFIG, "%s needs the package %s: there is no %s in %s", own->kind,
+            own->package, own->file, sink_module_folder(configured));
+        return NULL;
+}
+
+static const struct sink_module *load_of_others(
     const char *folder, const struct sink_config *config, struct error *error)
 {
-        const struct sink_module *module;
+        const char *file = config->module->file;
+        const struct sink_module *module = sink_module_load(folder, file, error);
 
-        if (config->module == NULL)
-                return sink_kind_find(sink_config_kind(config));
-        module = sink_module_load(folder, config->module->file, error);
         if (module == NULL)
                 return NULL;
-        if (sink_config_fans_out(config) && module->ops.open_target == NULL) {
+        if (own_module_find(module->ops.kind) != NULL)
+                error_set(error, ERROR_CONFIG,
+                    "the sink %s has module.file: %s, which is pgcourier's own: write a block %s: "
+                    "instead of module:",
+                    config->name, file, module->ops.kind);
+        else if (sink_config_fans_out(config) && module->ops.open_target == NULL)
                 error_set(error, ERROR_CONFIG,
                     "the sink %s has module.endpoints: table, but the module %s (%s) does not "
                     "deliver to endpoints; remove it",
-                    config->name, config->module->file, module->ops.kind);
-                return NULL;
-        }
-        return &module->ops;
+                    config->name, file, module->ops.kind);
+        else
+                return module;
+        return NULL;
+}
+
+const struct sink_ops *sink_kind_load(
+    const char *folder, const struct sink_config *config, struct error *error)
+{
+        const struct own_module *own = own_module_find(sink_config_kind(config));
+        const struct sink_module *module;
+
+        if (config->module == NULL && own == NULL)
+                return sink_kind_find(sink_config_kind(config));
+        module = own != NULL ? load_own(folder, own, error) : load_of_others(folder, config, error);
+        return module != NULL ? &module->ops : NULL;
 }
 
 bool sink_kinds_load(const struct config *config, struct error *error)
@@ -292,19 +373,35 @@ bool sink_kinds_load(const struct config *config, struct error *error)
         return true;
 }
 
+const char *sink_module_file(const struct sink_config *config)
+{
+        const struct own_module *own = own_module_find(sink_config_kind(config));
+
+        if (config->module != NULL)
+                return config->module->file;
+        return own != NULL ? own->file : NULL;
+}
+
+static const struct sink_module *module_of(const struct sink_config *config)
+{
+        const char *file = sink_module_file(config);
+
+        return file != NULL ? sink_module_find(file) : NULL;
+}
+
 const struct sink_ops *sink_kind_of(const struct sink_config *config)
 {
-        if (config->module == NULL)
+        if (sink_module_file(config) == NULL)
                 return sink_kind_find(sink_config_kind(config));
-        assert(sink_module_find(config->module->file) != NULL);
-        return &sink_module_find(config->module->file)->ops;
+        assert(module_of(config) != NULL);
+        return &module_of(config)->ops;
 }
 
 unsigned sink_kind_threads(const struct sink_config *config)
 {
         if (config->email != NULL)
                 return config->concurrency > 0 ? config->concurrency : EMAIL_CONCURRENCY;
-        if (config->module != NULL)
-                return sink_module_find(config->module->file)->own->threads;
+        if (sink_module_file(config) != NULL)
+                return module_of(config)->own->threads;
         return config->stdout_ != NULL ? 1 : 0;
 }

@@ -1,6 +1,8 @@
 /*
  * All kinds of sink: those of this program, which registry.c alone names, and modules, which are
- * shared objects of others (pgcourier/module.h). What runs in a module has all of the program's
+ * shared objects of others (pgcourier/module.h). One is in between: kafka is ours, has a block of
+ * its own in the file and gets that as its options, but comes as a module in a package of its own,
+ * of the same version. What runs in a module has all of the program's
  * rights, so a file is loaded only from a place that other users cannot write to.
  */
 #pragma once
@@ -34,6 +36,9 @@ const struct sink_module *sink_module_load(
 
 /* Among those loaded; NULL: none. */
 const struct sink_module *sink_module_find(const char *file);
+
+/* The file of the sink's module, whether it is loaded or not; NULL: it needs none. */
+const char *sink_module_file(const struct sink_config *config);
 
 /* The kind of a configured sink, loaded from the folder of modules if it is one. On failure returns
  * NULL and sets *error. */

@@ -57,7 +57,9 @@ static void package_install(struct package *package)
         package->prefix = xasprintf("%s/usr", package->folder);
         package->modules = xasprintf("%s/" PGCOURIER_LIBDIR "/pgcourier/modules", package->prefix);
         package->log = xasprintf("%s/log", package->folder);
-        run(package, "cmake --install %s --prefix $prefix", PGCOURIER_BUILD_FOLDER);
+        /* Without what is ours: the folder is for modules of others. */
+        run(package, "cmake --install %s --prefix $prefix; rm -f $modules/kafka.so",
+            PGCOURIER_BUILD_FOLDER);
         program = xasprintf("%s/bin/pgcourier", package->prefix);
         setenv("PGCOURIER", program, 1);
         free(program);

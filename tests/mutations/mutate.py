@@ -73,6 +73,8 @@ def copy_sources(folder):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
+    if (ROOT / ".cache").is_dir():  # what is downloaded for tests
+        (folder / ".cache").symlink_to(ROOT / ".cache")
 
 
 def check_texts(mutations):

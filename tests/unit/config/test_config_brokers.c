@@ -152,7 +152,7 @@ Test(config_brokers, kafka_has_defaults)
         cr_expect_str_eq(kafka->compression, "none");
         cr_expect_eq(kafka->linger_ms, 0);
         cr_expect_eq(kafka->batch_bytes, 128 * 1024);
-        cr_expect_not(kafka->create_topics || kafka->exactly_once || kafka->tls);
+        cr_expect_not(kafka->create_topics || kafka->tls);
         cr_expect_eq(kafka->sasl, KAFKA_SASL_NONE);
         cr_expect_str_eq(kafka->client_id, "pgcourier");
         cr_expect_eq(kafka->connect_timeout_ms, 5000);
@@ -166,7 +166,7 @@ Test(config_brokers, kafka_reads_every_key)
         struct config *config =
             load(KAFKA("topic: \"shop.{{topic}}\", max_topics: 5, format: cloudevents-structured, "
                        "compression: zstd, linger: 5ms, batch_bytes: 1MiB, create_topics: true, "
-                       "partitions: 6, replicas: 3, exactly_once: true, tls: true, " PAIR ", "
+                       "partitions: 6, replicas: 3, tls: true, " PAIR ", "
                        "sasl: scram-sha-512, " LOGIN ", client_id: me, timeout: 6s, "
                        "properties: [socket.keepalive.enable=true, compression.level=3]"));
         const struct kafka_config *kafka = config->sinks[0].kafka;
@@ -177,7 +177,7 @@ Test(config_brokers, kafka_reads_every_key)
         cr_expect_str_eq(kafka->compression, "zstd");
         cr_expect_eq(kafka->linger_ms, 5);
         cr_expect_eq(kafka->batch_bytes, 1024 * 1024);
-        cr_expect(kafka->create_topics && kafka->exactly_once && kafka->tls);
+        cr_expect(kafka->create_topics && kafka->tls);
         cr_expect_eq(kafka->partitions, 6);
         cr_expect_eq(kafka->replicas, 3);
         cr_expect_eq(kafka->sasl, KAFKA_SASL_SCRAM_SHA_512);
