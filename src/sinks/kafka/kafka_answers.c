@@ -152,8 +152,10 @@ struct outcome kafka_answer_creation(
 
 struct outcome kafka_answer_trouble(rd_kafka_resp_err_t code, const char *words)
 {
-        /* A broker that does not like our certificate hangs up, with an alert. */
-        if (code == RD_KAFKA_RESP_ERR__TRANSPORT && strstr(words, "SSL alert") != NULL)
+        /* A handshake that fails may show as a lost connection: because the broker hangs up with an
+         * alert, or depending on which of the client's calls meets the failure. */
+        if (strstr(words, "SSL alert") != NULL ||
+            strstr(words, "certificate verify failed") != NULL)
                 code = RD_KAFKA_RESP_ERR__SSL;
         switch ((int)code) {
         case RD_KAFKA_RESP_ERR__AUTHENTICATION:
