@@ -14,6 +14,26 @@ static void start(struct rig *rig, unsigned n_events)
         rig_add_queue(rig, "q", "#");
 }
 
+static bool is_to_be_blocked(void *context)
+{
+        const struct rig *rig = context;
+        char *states = rabbitmq_eval(rig->server,
+            "[S || P <- rabbit_networking:connections(), [{vhost, <<\"%s\">>}, {state, S}] <- "
+            "[catch rabbit_networking:connection_info(P, [vhost, state])]]",
+            rig->vhost);
+        bool is_blocking = strcmp(states, "[blocking]") == 0;
+
+        free(states);
+        return is_blocking;
+}
+
+/* The connection, which is idle, has heard of the alarm: the next message is not read. */
+static void raise_alarm(struct rig *rig)
+{
+        rabbitmq_set_alarm(rig->server, true);
+        wait_until(is_to_be_blocked, rig, 10000, "the connection knows of the alarm");
+}
+
 /* Hands over one after the other; those before the news of the alarm are in flight. */
 static bool has_refused_one(void *context)
 {
@@ -42,7 +62,7 @@ Test(rabbitmq_outage, waits_out_an_alarm)
         start(&rig, 20000);
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        rabbitmq_set_alarm(rig.server, true);
+        raise_alarm(&rig);
         rig_deliver(&rig, 1);
         sink_driver_run_until(&rig.driver, has_refused_one, &rig, "RabbitMQ to block us");
         cr_expect_not(rig.driver.attempts[1].is_finished);
@@ -68,15 +88,16 @@ Test(rabbitmq_outage, gives_up_on_a_rabbitmq_that_blocks_too_long)
         struct rig rig;
 
         start(&rig, 20);
-        rig.config.timeout_ms = 300;
-        rig.config.blocked_timeout_ms = 1500;
+        rig.config.timeout_ms = 1000;
+        rig.config.blocked_timeout_ms = 2500;
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        rabbitmq_set_alarm(rig.server, true);
+        raise_alarm(&rig);
         rig_deliver_all(&rig, 1);
         rabbitmq_set_alarm(rig.server, false);
 
-        expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "has blocked us for 1500 ms: low on memory");
+        expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "has blocked us for 2500 ms: low on memory");
+        rig.config.timeout_ms = 20000;
         rig_deliver_all(&rig, 1);
         expect_outcome(&rig, 2, OUTCOME_DELIVERED, "");
         rig_stop(&rig);
@@ -189,7 +210,7 @@ Test(rabbitmq_outage, loses_what_is_in_flight_with_the_connection)
         start(&rig, 11);
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        rabbitmq_set_alarm(rig.server, true); /* so that none is confirmed before */
+        raise_alarm(&rig); /* so that none is confirmed before */
         rig_deliver(&rig, 10);
         rabbitmq_do(rig.server,
             "[rabbit_networking:close_connection(P, \"on purpose\") || P <- "
