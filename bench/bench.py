@@ -13,7 +13,8 @@ from progress import begin, clear
 from rig import Rig
 from table import judged, print_table, write_json
 
-# In this order when none is named: what fills the outbox comes last.
+# In this order when none is named: what fills the outbox comes last. `brokers`, which needs servers of
+# its own, is only run when it is named.
 CELLS = ["latency", "writers", "attach", "partitions", "once", "looks", "held", "fanout", "webhooks", "footprint", "growth",
          "delay", "cost", "drain"]
 

@@ -43,6 +43,13 @@ def cpu_s(pid):
     return sched_s(pid, 0)
 
 
+def process_cpu_s(pid):
+    """The same with threads that have ended, as Java's do; to a hundredth of a second."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def waited_s(pid):
     """How long they were ready to run and had no core: what the machine's other work has cost."""
     return sched_s(pid, 1)
@@ -260,6 +267,17 @@ class Rig:
         self.sql("VACUUM (ANALYZE) courier.outbox")
         self.sql("CHECKPOINT")
         self.has_backlog = True
+
+    def keep(self, n_events):
+        """Leaves the first so many events of the backlog."""
+        progress(f"  leaving {n_events:,} events")
+        self.sql("CREATE TEMPORARY TABLE kept AS"
+                 " SELECT * FROM courier.outbox ORDER BY id LIMIT %s", n_events)
+        self.sql("TRUNCATE courier.outbox")
+        self.has_backlog = False
+        self.sql("INSERT INTO courier.outbox OVERRIDING SYSTEM VALUE SELECT * FROM kept")
+        self.sql("DROP TABLE kept")
+        self.sql("VACUUM (ANALYZE) courier.outbox")
 
     def backends(self, name):
         """The PostgreSQL processes that serve the relay of this name: the two that stay. One more comes

@@ -47,6 +47,8 @@ class NullCount:
 class Destination:
     """A sink for one run, with a count of what it holds; use it with `with`."""
 
+    look_every_s = 0.005
+
     def __init__(self, rig, kind):
         self.rig, self.kind, self.receiver, self.null = rig, kind, None, None
 
@@ -157,7 +159,7 @@ class Courier:
         accounts = Accounts(rig, "drain")
         with rig.relay("drain", [sink]) as relay:
             await_true(lambda: relay.is_alive() and destination.count() >= n_events, "full sink",
-                       interval_s=0.005)
+                       interval_s=destination.look_every_s)
             result = {
                 "seconds": (destination.full_us() - relay.owned_us()[0]) / 1e6,
                 "client_cpu_s": cpu_s(relay.pid),

@@ -127,14 +127,7 @@ def run(rig):
     rounds(rig, prepare(rig, SHARE), [NULL, REDIS], results)
 
     n_http = rounded(HTTP_SHARE * rig.events)
-    progress(f"leaving {n_http:,} events for HTTP")
-    rig.sql("CREATE TEMPORARY TABLE kept AS"
-            " SELECT * FROM courier.outbox ORDER BY id LIMIT %s", n_http)
-    rig.sql("TRUNCATE courier.outbox")
-    rig.has_backlog = False
-    rig.sql("INSERT INTO courier.outbox OVERRIDING SYSTEM VALUE SELECT * FROM kept")
-    rig.sql("DROP TABLE kept")
-    rig.sql("VACUUM (ANALYZE) courier.outbox")
+    rig.keep(n_http)
     rounds(rig, prepare(rig, {strategy: HTTP_SHARE for strategy in STRATEGIES}), [HTTP], results)
     rig.forget()
     rig.sql("TRUNCATE courier.outbox")

@@ -12,6 +12,17 @@ SINKS = {
     "billing": ["orders.*", "refunds.*"],
     "receipts": ["mail.*"],
 }
+BROKER_SINKS = {
+    "orders-nats": ["orders.*"],
+    "orders-rabbit": ["orders.*"],
+    "orders-kafka": ["orders.*"],
+    "journal": ["**"],
+}
+
+
+def sinks_of(folder):
+    """sink -> its topics. The brokers' are there with scripts/quickstart --brokers."""
+    return SINKS | (BROKER_SINKS if os.path.exists(f"{folder}/nats.port") else {})
 
 
 def announce_port(path, port):
@@ -29,9 +40,9 @@ def read_lines(path):
         return [json.loads(line) for line in file if line.endswith("\n")]
 
 
-def expected_ids(events, sink):
+def expected_ids(events, topics):
     return [event["id"] for event in events if event["committed"]
-            and any(fnmatchcase(event["topic"], pattern) for pattern in SINKS[sink])]
+            and any(fnmatchcase(event["topic"], pattern) for pattern in topics)]
 
 
 class Arrivals:
@@ -45,11 +56,10 @@ class Arrivals:
 
     def samples(self):
         """For each sink everything that arrived, as its receiver saw it."""
-        return {
-            "orders-stream": self.stream_entries(),
-            "billing": read_lines(f"{self.folder}/http.received"),
-            "receipts": read_lines(f"{self.folder}/smtp.received"),
-        }
+        files = {"billing": "http", "receipts": "smtp", "orders-nats": "nats",
+                 "orders-rabbit": "rabbitmq", "orders-kafka": "kafka", "journal": "journal"}
+        return {sink: read_lines(f"{self.folder}/{files[sink]}.received") if sink in files
+                else self.stream_entries() for sink in sinks_of(self.folder)}
 
     def ids(self):
         return {sink: [one["id"] for one in all] for sink, all in self.samples().items()}

@@ -5,21 +5,22 @@ report.py table FOLDER          shows counts and latencies; fails if anything is
                                 or was rolled back
 """
 
+import json
 import sys
 import time
 
-from arrivals import SINKS, Arrivals, expected_ids, read_lines
+from arrivals import Arrivals, expected_ids, read_lines, sinks_of
 from measure import acknowledged_us, percentile
 
 
 def wait(folder, seconds):
     events = read_lines(f"{folder}/published")
-    expected = {sink: set(expected_ids(events, sink)) for sink in SINKS}
+    expected = {sink: set(expected_ids(events, topics)) for sink, topics in sinks_of(folder).items()}
     arrivals = Arrivals(folder)
     deadline = time.monotonic() + seconds
     while True:
         arrived = {sink: set(ids) for sink, ids in arrivals.ids().items()}
-        missing = {sink: len(expected[sink] - arrived[sink]) for sink in SINKS}
+        missing = {sink: len(expected[sink] - arrived[sink]) for sink in expected}
         if not any(missing.values()):
             return True
         if time.monotonic() > deadline:
@@ -30,13 +31,20 @@ def wait(folder, seconds):
 
 
 def show_samples(samples):
-    entry, request, mail = (samples[sink][-1] for sink in SINKS)
+    last = {sink: received[-1] for sink, received in samples.items()}
+    entry, request, mail = (last[sink] for sink in ("orders-stream", "billing", "receipts"))
     print(f"""the last of each kind, as its receiver saw it:
   Redis Stream  {' '.join(f'{name}={value}' for name, value in entry.items())}
   webhook       webhook-id: {request['id']}, webhook-signature: {request['signature'][:12]}…
                 {request['body']}
-  e-mail        to {', '.join(mail['to'])}: {mail['subject']}
-""")
+  e-mail        to {', '.join(mail['to'])}: {mail['subject']}""")
+    for kind, sink in (("NATS", "orders-nats"), ("RabbitMQ", "orders-rabbit"),
+                       ("Kafka", "orders-kafka"), ("stdout", "journal")):
+        if sink in last:
+            said = (f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+                    for name, value in last[sink].items())
+            print(f"  {kind:<14}{' '.join(said)}")
+    print()
 
 
 def table(folder):
@@ -51,8 +59,8 @@ def table(folder):
         show_samples(samples)
     print(f"{'sink':<15}{'expected':>10}{'delivered':>11}{'duplicates':>12}"
           f"{'p50 ms':>9}{'p99 ms':>9}")
-    for sink in SINKS:
-        expected = set(expected_ids(events, sink))
+    for sink, topics in sinks_of(folder).items():
+        expected = set(expected_ids(events, topics))
         arrived = [one["id"] for one in samples[sink]]
         delivered = expected & set(arrived)
         duplicates = len(arrived) - len(set(arrived))

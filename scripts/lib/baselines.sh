@@ -1,6 +1,6 @@
 #!/bin/bash
-# Compiles what the benchmark compares with, one program for each file of bench/baselines that has a
-# main(): baselines.sh FOLDER
+# Compiles what the benchmark compares with, one program for each file of bench/baselines and bench/bare
+# that has a main(): baselines.sh FOLDER
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../bench/baselines"
 
@@ -11,4 +11,10 @@ done
 for file in "${programs[@]}"; do
   cc -std=gnu17 -O2 -Wall -Wextra -Werror -I"$(pg_config --includedir)" -o "$1/${file%.c}" \
     "$file" "${shared[@]}" -lpq -lcurl
+done
+
+cd ../bare
+for broker in nats rabbitmq kafka; do
+  cc -std=gnu17 -O2 -Wall -Wextra -Werror -o "$1/bare_$broker" "$broker.c" bare.c \
+    -Wl,--as-needed -lrabbitmq -lrdkafka
 done

@@ -66,8 +66,8 @@ show() { # show FAILURE COMMAND...: the same with its output shown
 }
 
 wait_for() { # wait_for WHAT COMMAND...: until it succeeds, while the process started last lives
-  failure="no $1 after 15 seconds"
-  for _ in {1..300}; do
+  failure="no $1 after 60 seconds"
+  for _ in {1..1200}; do
     if "${as[@]}" "${@:2}" >/dev/null 2>&1; then return; fi
     kill -0 "${pids[-1]}" 2>/dev/null || { failure="$1: the process ended"; exit 1; }
     sleep 0.05
@@ -91,4 +91,84 @@ start_postgres() { # start_postgres DATABASE [OPTION...]: on a socket in the fol
 start_redis() { # on redis.sock in the folder
   start redis redis-server --port 0 --unixsocket "$folder/redis.sock" --save '' --dir "$folder"
   wait_for "answer from Redis" redis-cli -s "$folder/redis.sock" ping
+}
+
+free_ports() { # free_ports N: below those that clients are given
+  /usr/bin/python3 -c '
+import random, socket, sys
+kept = []
+while len(kept) < int(sys.argv[1]):
+    try:
+        kept.append(socket.create_server(("127.0.0.1", random.randrange(10_000, 30_000))))
+    except OSError:
+        continue
+print(*(one.getsockname()[1] for one in kept))' "$1"
+}
+
+# The brokers. Each listens on a port of 127.0.0.1; FOLDER/BROKER.port and FOLDER/BROKER.pid say which
+# and as what.
+
+await_port() { # await_port BROKER PORT
+  wait_for "answer from $1" bash -c ": >/dev/tcp/127.0.0.1/$2"
+  echo "${pids[-1]}" >"$folder/$1.pid"
+  echo "$2" >"$folder/$1.port"
+}
+
+start_nats() { # with JetStream
+  local port
+  port=$(free_ports 1)
+  cat >"$folder/nats.conf" <<EOF
+listen: 127.0.0.1:$port
+jetstream { store_dir: "$folder/jetstream", max_file: 20GB }
+EOF
+  start nats nats-server -c nats.conf
+  await_port nats "$port"
+}
+
+# The server's own script: Debian's changes the user. RUNNING_UNDER_SYSTEMD lets the script become the
+# server, so that signals reach it; and Erlang's port mapper would stay behind if the server started it.
+start_rabbitmq() { # user guest, password guest
+  local port dist_port epmd_port script options
+  read -r port dist_port epmd_port < <(free_ports 3)
+  script=$(printf '%s\n' /usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server | tail -n 1)
+  echo "listeners.tcp.local = 127.0.0.1:$port" >"$folder/rabbitmq.conf"
+  options=(ERL_EPMD_PORT="$epmd_port" ERL_EPMD_ADDRESS=127.0.0.1 RABBITMQ_DIST_PORT="$dist_port"
+    RABBITMQ_NODENAME=pgcourier@localhost RABBITMQ_MNESIA_BASE="$folder/rabbitmq" RABBITMQ_LOGS=-
+    RABBITMQ_LOG_BASE="$folder" RABBITMQ_CONFIG_FILE="$folder/rabbitmq.conf"
+    RABBITMQ_CONF_ENV_FILE=/dev/null RABBITMQ_ENABLED_PLUGINS_FILE="$folder/rabbitmq.plugins"
+    RUNNING_UNDER_SYSTEMD=1
+    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+S 2:2 +sbwt none")
+  start epmd env "${options[@]}" epmd
+  wait_for "answer from Erlang's port mapper" bash -c ": >/dev/tcp/127.0.0.1/$epmd_port"
+  start rabbitmq env "${options[@]}" "$script"
+  await_port rabbitmq "$port"
+}
+
+start_kafka() { # start_kafka JARS [OPTION OF JAVA...]: one node
+  local port controller_port
+  failure="there is no Kafka in $1; scripts/deps --kafka gets it, by Maven"
+  [ -d "$1" ] || exit 1
+  read -r port controller_port < <(free_ports 2)
+  cp -rl "$1" "$folder/kafka.jars" 2>/dev/null || cp -r "$1" "$folder/kafka.jars"
+  cat >"$folder/kafka.properties" <<EOF
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:$controller_port
+listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller_port
+advertised.listeners=PLAINTEXT://127.0.0.1:$port
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs=$folder/kafka
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+auto.create.topics.enable=false
+group.initial.rebalance.delay.ms=0
+EOF
+  run kafka-format java -XX:TieredStopAtLevel=1 -cp "kafka.jars/*" kafka.tools.StorageTool format \
+    -t 5Yq4wbHOSr6hYyVsQ0pJTg -c kafka.properties
+  start kafka java "${@:2}" -cp "kafka.jars/*" kafka.Kafka kafka.properties
+  await_port kafka "$port"
 }
