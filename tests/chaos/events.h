@@ -15,6 +15,9 @@ enum chaos_sink {
         SINK_FAST,   /* HTTP, in any order */
         SINK_MAIL,   /* e-mail: every ninth event */
         SINK_ONCE,   /* Redis, exactly once */
+        SINK_NATS,   /* JetStream, which takes nothing twice */
+        SINK_RABBIT, /* a quorum queue */
+        SINK_KAFKA,
         N_PLAIN_SINKS,
 
         /* The receivers of one sink that fans out: judged as if each were a sink of its own. */

@@ -1,3 +1,4 @@
+#include "chaos/broker_steps.h"
 #include "chaos/steps.h"
 
 #include "base/alloc.h"
@@ -23,7 +24,8 @@ const char *cause_name(enum cause cause)
             "relay frozen", "drain limit reached", "PostgreSQL's password changed",
             "PostgreSQL sessions lost", "PostgreSQL crashed (settles taken back)",
             "network to PostgreSQL", "Redis' password changed", "destination",
-            "network to a destination"};
+            "network to a destination", "broker killed", "broker frozen or disconnected",
+            "broker short of memory or disk", "broker refused"};
         return names[cause];
 }
 
@@ -197,9 +199,13 @@ static void end_running(struct faults *faults, unsigned i)
         struct running ending = faults->running[i];
         int64_t since_us = clock_monotonic_us();
 
-        faults->running[i] = faults->running[--faults->n_running];
-        step_end(faults, ending.step);
+        if (!ending.has_ended)
+                step_end(faults, ending.step);
         wait_with_plan(faults, since_us);
+        faults->running[i].has_ended = true;
+        if (!step_is_over(faults, ending.step))
+                return;
+        faults->running[i] = faults->running[--faults->n_running];
         heal_incident(faults, ending.incident);
         if (ending.incident != SIZE_MAX)
                 faults_note(
@@ -217,15 +223,21 @@ void faults_turn(struct faults *faults)
         for (int i = 0; i < N_RELAYS; i++)
                 see_to_relay(faults, i);
         receivers_see_to(&faults->world->receivers);
+        broker_steps_see_to(faults);
         tell_newcomers(faults->world);
         faults->turned_us = clock_wall_us();
 }
 
 void faults_heal(struct faults *faults)
 {
+        static const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+
         faults->is_over = true;
-        while (faults->n_running > 0)
-                end_running(faults, 0);
+        while (faults->n_running > 0) {
+                for (unsigned i = faults->n_running; i-- > 0;)
+                        end_running(faults, i);
+                nanosleep(&pause, NULL);
+        }
         faults_note(faults, "all is well again");
 }
 

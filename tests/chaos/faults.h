@@ -22,6 +22,10 @@ enum cause {
         CAUSE_REDIS_PASSWORD, /* no bound */
         CAUSE_DESTINATION,    /* outcomes that are unknown: no bound */
         CAUSE_LINK,           /* likewise */
+        CAUSE_BROKER_KILL,    /* at most the window of its sink */
+        CAUSE_BROKER_AWAY,    /* frozen, or it closed its connections: no bound */
+        CAUSE_BROKER_SHORT,   /* of memory or disk, and says so late: no bound */
+        CAUSE_BROKER_REFUSES, /* full, without a binding, short of replicas: nothing comes twice */
         N_CAUSES,
 };
 
@@ -41,6 +45,7 @@ struct faults {
                 const struct chaos_step *step;
                 int64_t end_ms;
                 size_t incident; /* its index, or SIZE_MAX */
+                bool has_ended;  /* but is not over */
         } running[16];
         unsigned n_running;
         struct incident *incidents; /* owned */
@@ -66,7 +71,7 @@ int64_t faults_now_ms(const struct faults *faults); /* since the beginning */
 /* Begins and ends what is due, sees to the relays. To be called often. */
 void faults_turn(struct faults *faults);
 
-/* Ends everything that is still going on; from now on faults_turn() only sees to the relays. */
+/* Ends everything that is still going on, and waits until it is over; from now on faults_turn() only sees to the relays. */
 void faults_heal(struct faults *faults);
 
 /* For steps: a line of the log; an incident that is over at once but for its aftermath, and one

@@ -117,7 +117,12 @@ static struct chaos_incident *copy_incidents(const struct faults *faults, enum c
 /* In the calm the others refuse some, which holds up others; or wait for the disk. */
 static bool is_timed(enum chaos_sink sink)
 {
-        return sink == SINK_STREAM || sink == SINK_ALL;
+        return sink == SINK_STREAM || sink == SINK_NATS || sink == SINK_ALL;
+}
+
+static bool is_once(enum chaos_sink sink)
+{
+        return sink == SINK_ONCE || sink == SINK_NATS;
 }
 
 static struct chaos_verdict judge_sink(struct world *world, const struct faults *faults,
@@ -135,7 +140,7 @@ static struct chaos_verdict judge_sink(struct world *world, const struct faults 
             .calm_from_us = world->calm_from_us,
             .calm_until_us = is_timed(sink) ? world->calm_until_us : 0,
             /* Nothing at all is a reason to come twice where that is promised. */
-            .n_incidents = sink == SINK_ONCE ? 0 : faults->n_incidents};
+            .n_incidents = is_once(sink) ? 0 : faults->n_incidents};
         struct chaos_arrival *arrivals =
             arrivals_number(&world->arrivals[sink], &events->numbering, &history.n_arrivals);
         struct chaos_dead *dead =
@@ -159,8 +164,10 @@ void judge_world(
 
         world_read_arrivals(world);
         for (int s = 0; s < N_SINKS; s++)
-                out_verdicts[s] = judge_sink(
-                    world, faults, (enum chaos_sink)s, s == SINK_FRESH ? &fresh : &events);
+                out_verdicts[s] = world_has_sink(world, (enum chaos_sink)s)
+                                      ? judge_sink(world, faults, (enum chaos_sink)s,
+                                            s == SINK_FRESH ? &fresh : &events)
+                                      : (struct chaos_verdict){0};
         free_events(&events);
         free_events(&fresh);
 }

@@ -264,7 +264,8 @@ static int conduct(struct run *run, const struct world_options *options, int64_t
                 test_abort("cannot write %s", log_path);
         free(log_path);
         if (calm_ms < length_ms)
-                run->plan = chaos_plan_make(options->seed, length_ms - calm_ms, scope);
+                run->plan = chaos_plan_make(
+                    options->seed, length_ms - calm_ms, scope, world_brokers(options));
         faults_init(&run->faults, &run->world, &run->plan, run->log);
         keep_calm(run, calm_ms);
         if (calm_ms < length_ms)
@@ -306,8 +307,9 @@ static void finish(struct run *run)
 static void usage(void)
 {
         fputs("usage: chaos [--minutes N] [--seed S] [--writers N] [--pause-ms N]\n"
-              "       [--without refusals | filters | passwords | newcomers | absences] ...\n"
-              "       [--stops-only | --kills-only | --calm] [--verbose]\n",
+              "       [--without refusals | filters | passwords | newcomers | absences |\n"
+              "                  nats | rabbitmq | kafka] ...\n"
+              "       [--stops-only | --kills-only | --brokers-only | --calm] [--verbose]\n",
             stderr);
         exit(2);
 }
@@ -331,7 +333,8 @@ static double number(const char *text, double min, double max)
 static unsigned without(const char *name)
 {
         static const char *const names[] = {
-            "refusals", "filters", "passwords", "newcomers", "absences"}; /* enum without */
+            "refusals", "filters", "passwords", "newcomers", "absences", "nats",
+            "rabbitmq", "kafka"}; /* enum without */
 
         for (unsigned i = 0; i < sizeof names / sizeof names[0] && name != NULL; i++)
                 if (strcmp(name, names[i]) == 0)
@@ -363,6 +366,8 @@ int main(int argc, char **argv)
                         scope = SCOPE_STOPS;
                 else if (strcmp(argv[i], "--kills-only") == 0)
                         scope = SCOPE_KILLS;
+                else if (strcmp(argv[i], "--brokers-only") == 0)
+                        scope = SCOPE_BROKERS;
                 else if (strcmp(argv[i], "--without") == 0)
                         options.without |= without(argv[++i]);
                 else if (strcmp(argv[i], "--calm") == 0)

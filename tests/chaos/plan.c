@@ -1,20 +1,21 @@
 /*
- * Four tracks: one for the relays, two for the world around them, one for a customer. Within a
- * track one step follows the other, so at most four are in force at once; between the two tracks of
- * the world, no two faults befall the same thing at the same time. The last of all are new
- * passwords, when nothing starts relays again that would wait for that.
+ * Five tracks: one for the relays, two for the world around them, one for the brokers, one for a
+ * customer. Within a track one step follows the other, so at most five are in force at once;
+ * between the two tracks of the world, no two faults befall the same thing at the same time. The
+ * last of all are new passwords, when nothing starts relays again that would wait for that.
  */
 #include "chaos/plan.h"
 
 #include "base/alloc.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 enum { N_RELAYS = 2, N_HOOKS = 4, N_LINKS = 9 };
 
 /* So long before the end: what befalls relays and the world has taken its course before the last
  * passwords, and relays that were down run again. */
-enum { END_RELAYS_MS = 5500, END_WORLD_MS = 6000 };
+enum { END_RELAYS_MS = 5500, END_WORLD_MS = 6000, END_BROKERS_MS = 7000 };
 
 /* What a fault needs to have for itself. */
 enum resource {
@@ -27,6 +28,9 @@ enum resource {
         RESOURCE_ONCE,      /* a road to Redis */
         RESOURCE_RECEIVERS, /* who they are */
         RESOURCE_FILTER,    /* of one of them */
+        RESOURCE_NATS,      /* the brokers, each with the road to it */
+        RESOURCE_RABBIT,
+        RESOURCE_KAFKA,
         N_RESOURCES,
 };
 
@@ -34,8 +38,9 @@ static const struct kind {
         const char *name;
         enum resource resource; /* that of target 0 */
         unsigned n_targets;
-        unsigned weight; /* among those of the world */
+        unsigned weight; /* among those of the world, or of the brokers */
         unsigned min_ms, max_ms;
+        unsigned back_ms; /* a server's start, roughly; 0: AFTER_MS */
 } kinds[N_STEP_KINDS] = {
     [STEP_RELAY_KILL] = {"relay killed", RESOURCE_RELAY, N_RELAYS, 0, 0, 0},
     [STEP_RELAY_STOP] = {"relay stopped", RESOURCE_RELAY, N_RELAYS, 0, 0, 0},
@@ -60,8 +65,26 @@ static const struct kind {
     [STEP_RECEIVER_MOVE] = {"receiver moved", RESOURCE_RECEIVERS, 1, 5, 0, 0},
     [STEP_RECEIVER_RENEW] = {"receiver removed and added", RESOURCE_RECEIVERS, 1, 4, 0, 0},
     [STEP_RECEIVER_FILTER] = {"receiver with a dear filter", RESOURCE_FILTER, 1, 0, 1500, 12000},
+    [STEP_NATS_KILL] = {"NATS killed", RESOURCE_NATS, 1, 4, 0, 1500},
+    [STEP_NATS_FREEZE] = {"NATS frozen", RESOURCE_NATS, 1, 4, 300, 3000},
+    [STEP_NATS_DISCONNECT] = {"NATS clients disconnected", RESOURCE_NATS, 1, 3, 0, 0},
+    [STEP_NATS_RETIRE] = {"NATS retired, and killed", RESOURCE_NATS, 1, 2, 300, 1500},
+    [STEP_NATS_FULL] = {"NATS stream full", RESOURCE_NATS, 1, 4, 300, 2500},
+    [STEP_RABBIT_KILL] = {"RabbitMQ killed", RESOURCE_RABBIT, 1, 3, 0, 600, 10000},
+    [STEP_RABBIT_FREEZE] = {"RabbitMQ frozen", RESOURCE_RABBIT, 1, 4, 300, 4500},
+    [STEP_RABBIT_DISCONNECT] = {"RabbitMQ clients disconnected", RESOURCE_RABBIT, 1, 3, 0, 0},
+    [STEP_RABBIT_ALARM] = {"RabbitMQ short of memory or disk", RESOURCE_RABBIT, 1, 5, 300, 4500},
+    [STEP_RABBIT_UNBIND] = {"RabbitMQ without a binding", RESOURCE_RABBIT, 1, 4, 300, 2500},
+    [STEP_RABBIT_FULL] = {"RabbitMQ queue full", RESOURCE_RABBIT, 1, 3, 300, 2500},
+    [STEP_KAFKA_KILL] = {"Kafka killed", RESOURCE_KAFKA, 1, 3, 0, 600, 8000},
+    [STEP_KAFKA_FREEZE] = {"Kafka frozen", RESOURCE_KAFKA, 1, 4, 300, 4500},
+    [STEP_KAFKA_SHORT] = {"Kafka short of replicas", RESOURCE_KAFKA, 1, 4, 300, 3000},
+    [STEP_BROKER_LINK] = {"network to a broker", RESOURCE_NATS, N_BROKERS, 14, 200, 3000},
     [STEP_LINK] = {"network", RESOURCE_PG_LINKS, N_LINKS, 36, 200, 3000},
 };
+
+/* What is left of a fault, such as a server that starts, takes a while. */
+enum { AFTER_MS = 1500 };
 
 /* The links are those of the resources from RESOURCE_PG_LINKS on, in the same order. */
 _Static_assert(RESOURCE_RECEIVERS - RESOURCE_PG_LINKS == N_LINKS, "each link has a resource");
@@ -130,18 +153,28 @@ static enum step_kind choose_in_good_order(uint64_t *random)
         return chaos_random(random) % 3 == 0 ? STEP_RELAY_RELOAD : STEP_RELAY_STOP;
 }
 
-static enum step_kind choose_for_world(uint64_t *random)
+static bool is_of_brokers(int kind)
+{
+        return kinds[kind].resource >= RESOURCE_NATS;
+}
+
+static unsigned weight_of(int kind, bool for_brokers)
+{
+        return is_of_brokers(kind) == for_brokers ? kinds[kind].weight : 0;
+}
+
+static enum step_kind choose(uint64_t *random, bool for_brokers)
 {
         unsigned total = 0;
         unsigned chance;
 
         for (int kind = 0; kind < N_STEP_KINDS; kind++)
-                total += kinds[kind].weight;
+                total += weight_of(kind, for_brokers);
         chance = chaos_random(random) % total;
         for (int kind = 0;; kind++) {
-                if (chance < kinds[kind].weight)
+                if (chance < weight_of(kind, for_brokers))
                         return (enum step_kind)kind;
-                chance -= kinds[kind].weight;
+                chance -= weight_of(kind, for_brokers);
         }
 }
 
@@ -198,16 +231,35 @@ static void plan_world(struct chaos_plan *plan, uint64_t *random)
                 int64_t *busy_ms;
                 if (*track >= plan->last_world_ms)
                         return;
-                step = append(plan, random, *track, choose_for_world(random));
+                step = append(plan, random, *track, choose(random, false));
                 busy_ms = &busy_until_ms[kinds[step->kind].resource + step->target];
                 if (*busy_ms > *track) { /* another time */
                         plan->n_steps--;
                         *track += 100;
                         continue;
                 }
-                /* What is left of a fault, such as a server that starts, takes a while. */
-                *busy_ms = *track + step->for_ms + 1500;
+                *busy_ms = *track + step->for_ms + AFTER_MS;
                 *track += step->for_ms + between(random, 100, 2000);
+        }
+}
+
+/* While one of them starts again, others have their turn. */
+static void plan_brokers(struct chaos_plan *plan, uint64_t *random, unsigned brokers)
+{
+        int64_t busy_until_ms[N_BROKERS] = {0};
+        int64_t at_ms = plan->mixed_from_ms + 300;
+
+        while (brokers != 0 && at_ms < plan->end_ms - END_BROKERS_MS) {
+                struct chaos_step *step = append(plan, random, at_ms, choose(random, true));
+                unsigned broker = kinds[step->kind].resource + step->target - RESOURCE_NATS;
+                unsigned back_ms = kinds[step->kind].back_ms;
+                if ((brokers >> broker & 1u) == 0 || busy_until_ms[broker] > at_ms) {
+                        plan->n_steps--;
+                        at_ms += 20;
+                        continue;
+                }
+                busy_until_ms[broker] = at_ms + step->for_ms + (back_ms > 0 ? back_ms : AFTER_MS);
+                at_ms += step->for_ms + between(random, 100, 1200);
         }
 }
 
@@ -218,7 +270,8 @@ static int by_time(const void *a_, const void *b_)
         return (a->at_ms > b->at_ms) - (a->at_ms < b->at_ms);
 }
 
-struct chaos_plan chaos_plan_make(uint64_t seed, int64_t length_ms, enum chaos_scope scope)
+struct chaos_plan chaos_plan_make(
+    uint64_t seed, int64_t length_ms, enum chaos_scope scope, unsigned brokers)
 {
         struct chaos_plan plan = {.end_ms = length_ms};
         uint64_t random = seed;
@@ -227,18 +280,21 @@ struct chaos_plan chaos_plan_make(uint64_t seed, int64_t length_ms, enum chaos_s
         plan.mixed_from_ms = plan.kills_from_ms + clamp(length_ms / 8, 4000, 60000);
         if (scope != SCOPE_ALL) {
                 plan.kills_from_ms = scope == SCOPE_STOPS ? length_ms : 0;
-                plan.mixed_from_ms = length_ms;
+                plan.mixed_from_ms = scope == SCOPE_BROKERS ? 0 : length_ms;
         }
         plan.last_relay_ms = plan.last_world_ms = length_ms;
         if (scope == SCOPE_ALL) {
                 plan.last_relay_ms -= END_RELAYS_MS;
                 plan.last_world_ms -= END_WORLD_MS;
         }
-        plan_relays(&plan, &random);
-        plan_world(&plan, &random);
+        if (scope != SCOPE_BROKERS) {
+                plan_relays(&plan, &random);
+                plan_world(&plan, &random);
+        }
         plan_customer(&plan, &random);
         if (scope == SCOPE_ALL)
                 plan_end(&plan, &random);
+        plan_brokers(&plan, &random, brokers);
         qsort(plan.steps, plan.n_steps, sizeof *plan.steps, by_time);
         return plan;
 }

@@ -32,6 +32,21 @@ enum step_kind {
         STEP_RECEIVER_MOVE,
         STEP_RECEIVER_RENEW,
         STEP_RECEIVER_FILTER,
+        STEP_NATS_KILL,
+        STEP_NATS_FREEZE,
+        STEP_NATS_DISCONNECT,
+        STEP_NATS_RETIRE, /* lame duck mode; then it is killed */
+        STEP_NATS_FULL,
+        STEP_RABBIT_KILL,
+        STEP_RABBIT_FREEZE,
+        STEP_RABBIT_DISCONNECT,
+        STEP_RABBIT_ALARM, /* of memory, or of the disk */
+        STEP_RABBIT_UNBIND,
+        STEP_RABBIT_FULL,
+        STEP_KAFKA_KILL,
+        STEP_KAFKA_FREEZE,
+        STEP_KAFKA_SHORT, /* of replicas */
+        STEP_BROKER_LINK,
         STEP_LINK,
         N_STEP_KINDS,
 };
@@ -40,7 +55,7 @@ struct chaos_step {
         int64_t at_ms;  /* since the beginning */
         int64_t for_ms; /* 0: it is over at once */
         enum step_kind kind;
-        unsigned target;  /* which relay, receiver or link */
+        unsigned target;  /* which relay, receiver, link or broker */
         unsigned variant; /* any number; how exactly */
 };
 
@@ -58,10 +73,15 @@ struct chaos_plan {
 unsigned step_n_targets(enum step_kind kind);
 const char *step_name(enum step_kind kind);
 
-enum chaos_scope { SCOPE_ALL, SCOPE_STOPS, SCOPE_KILLS };
+enum broker { BROKER_NATS, BROKER_RABBIT, BROKER_KAFKA, N_BROKERS };
+enum { ALL_BROKERS = (1 << N_BROKERS) - 1 };
 
-/* With another scope than SCOPE_ALL the whole time is one phase. */
-struct chaos_plan chaos_plan_make(uint64_t seed, int64_t length_ms, enum chaos_scope scope);
+enum chaos_scope { SCOPE_ALL, SCOPE_STOPS, SCOPE_KILLS, SCOPE_BROKERS };
+
+/* With another scope than SCOPE_ALL the whole time is one phase. What befalls others than the
+ * brokers does not depend on which of these, as bits, there are. */
+struct chaos_plan chaos_plan_make(
+    uint64_t seed, int64_t length_ms, enum chaos_scope scope, unsigned brokers);
 void chaos_plan_deinit(struct chaos_plan *plan);
 
 /* The next number of a sequence that *state determines. */

@@ -245,7 +245,8 @@ static void print_times(const struct faults *faults)
 {
         struct ownings ownings = read_logs(faults->world);
         struct times killed = {0}, crashed = {0}, frozen = {0}, postgres = {0}, password = {0},
-                     redis_password = {0}, destination = {0}, network = {0}, delayed = {0};
+                     redis_password = {0}, destination = {0}, network = {0}, delayed = {0}, broker = {0},
+                     broker_back = {0};
 
         measure_takeovers(faults, &ownings, CAUSE_KILL, &killed);
         measure_takeovers(faults, &ownings, CAUSE_CRASH, &crashed);
@@ -256,6 +257,10 @@ static void print_times(const struct faults *faults)
         measure_destinations(faults, CAUSE_REDIS_PASSWORD, &redis_password);
         measure_destinations(faults, CAUSE_DESTINATION, &destination);
         measure_destinations(faults, CAUSE_LINK, &network);
+        measure_destinations(faults, CAUSE_BROKER_KILL, &broker);
+        measure_destinations(faults, CAUSE_BROKER_AWAY, &broker_back);
+        measure_destinations(faults, CAUSE_BROKER_SHORT, &broker_back);
+        measure_destinations(faults, CAUSE_BROKER_REFUSES, &broker_back);
         measure_delays(faults->world, &delayed);
         printf("\n  %-48s %4s %8s %8s\n", "times in ms", "n", "median", "worst");
         times_print(&killed, "owner killed: until its lane is owned again");
@@ -265,6 +270,8 @@ static void print_times(const struct faults *faults)
         times_print(&password, "PostgreSQL's password changed: until it is owned");
         times_print(&redis_password, "Redis' password changed: until the next arrival");
         times_print(&destination, "destination well again: until the next arrival");
+        times_print(&broker, "broker answers after a kill: until the next arrival");
+        times_print(&broker_back, "broker well again: until the next arrival");
         times_print(&network, "network well again: until the next arrival");
         times_print(&delayed, "delayed event due: until it arrives, faults included");
         free(ownings.each);
@@ -305,7 +312,7 @@ static void print_repeated(const struct columns *columns)
                         continue;
                 snprintf(what, sizeof what, "  %s", cause_name((enum cause)cause));
                 ROW(what, n_repeated_by[cause]);
-                if (cause == CAUSE_KILL || cause == CAUSE_CRASH)
+                if (cause == CAUSE_KILL || cause == CAUSE_CRASH || cause == CAUSE_BROKER_KILL)
                         ROW("    at most, each time", most_repeated_by[cause]);
         }
 }
@@ -330,6 +337,20 @@ static void print_table(const struct columns *columns)
         ROW("duplicates", n_repeated);
         print_repeated(columns);
         ROW("  unexplained", n_unexplained);
+        putchar('\n');
+}
+
+/* Those that take no part are said, lest their noughts be taken for a result. */
+static void print_brokers(const struct world *world, const struct chaos_verdict *verdicts)
+{
+        if (world->brokers.present != 0)
+                print_table(&(struct columns){verdicts, SINK_NATS, N_PLAIN_SINKS});
+        for (int broker = 0; broker < N_BROKERS; broker++)
+                if (!brokers_have(&world->brokers, (enum broker)broker))
+                        printf("  %s takes no part%s\n", broker_name((enum broker)broker),
+                            (brokers_available() >> broker & 1u) != 0
+                                ? ""
+                                : ": it is not here; scripts/deps --kafka gets it");
         putchar('\n');
 }
 
@@ -377,7 +398,8 @@ void report_print(const struct faults *faults, const struct chaos_verdict verdic
         printf("\nchaos: %.1f minutes, seed %" PRIu64
                "; everything had arrived %.1f s after the end\n\n",
             minutes, faults->world->options.seed, settled_after_s);
-        print_table(&(struct columns){verdicts, 0, N_PLAIN_SINKS});
+        print_table(&(struct columns){verdicts, 0, SINK_NATS});
+        print_brokers(faults->world, verdicts);
         print_table(&(struct columns){verdicts, SINK_ALL, SINK_LIMITED + 1});
         print_table(&(struct columns){verdicts, SINK_LIMITED + 1, N_SINKS});
         printf("  ticks of a schedule: %" PRId64 " due, %" PRId64 " published, %" PRId64

@@ -1,6 +1,7 @@
 #include "chaos/steps.h"
 
 #include "base/alloc.h"
+#include "chaos/broker_steps.h"
 
 #include <stdlib.h>
 
@@ -195,19 +196,19 @@ static void begin_hook_mood(struct faults *faults, const struct chaos_step *step
         atomic_store(&faults->world->hooks[step->target].mood, (int)mood);
 }
 
-static void begin_network(struct faults *faults, const struct chaos_step *step)
+void step_begin_network(struct faults *faults, const struct chaos_step *step,
+    struct fault_link *link, unsigned few_bytes)
 {
-        bool is_pg = step->target == LINK_PG_A || step->target == LINK_PG_B;
         unsigned size = step->variant >> 8;
         const struct fault fault = {.kind = (enum fault_kind)(1 + step->variant % FAULT_REFUSE),
             .delay_ms = 10 + size % 200,
             .jitter_ms = size % 100,
             .bytes_per_s = 4000 + size % 60000,
-            .after_bytes = (is_pg ? 400 : 20) + size % (is_pg ? 20000 : 2000)};
+            .after_bytes = few_bytes + size % (few_bytes > 100 ? 20000 : 2000)};
 
         faults_note(faults, "  link %u: %s", step->target, fault_kind_name(fault.kind));
         faults->n_network[fault.kind]++;
-        set_link(faults, (enum link)step->target, &fault);
+        fault_link_set(link, &fault);
 }
 
 static bool is_without(const struct world *world, enum step_kind kind)
@@ -319,8 +320,11 @@ bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *in
         case STEP_LINK:
                 *incident = faults_add_incident(faults, is_pg_link ? CAUSE_PG_LINK : CAUSE_LINK,
                     world_sinks_of_link((enum link)step->target), NO_BOUND);
-                begin_network(faults, step);
+                step_begin_network(
+                    faults, step, world->links[step->target], is_pg_link ? 400 : 20);
                 return true;
+        case STEP_NATS_KILL ... STEP_BROKER_LINK:
+                return broker_step_begin(faults, step, incident);
         case N_STEP_KINDS:
                 break;
         }
@@ -394,6 +398,9 @@ void step_end(struct faults *faults, const struct chaos_step *step)
                 return;
         case STEP_LINK:
                 set_link(faults, (enum link)step->target, &no_fault);
+                return;
+        case STEP_NATS_KILL ... STEP_BROKER_LINK:
+                broker_step_end(faults, step);
                 return;
         case N_STEP_KINDS:
                 break;

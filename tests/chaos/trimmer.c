@@ -34,7 +34,7 @@ static const char begin_sql[] =
 
 /* A sink that is yet to come could not complain that it missed the beginning. */
 static const char are_all_there_sql[] =
-    "SELECT count(*) = 5 AND NOT EXISTS (SELECT FROM courier.endpoint AS e"
+    "SELECT count(*) = %u AND NOT EXISTS (SELECT FROM courier.endpoint AS e"
     "  WHERE NOT EXISTS (SELECT FROM courier.cursor AS c WHERE c.sink = e.sink AND c.lane = e.id))"
     " FROM courier.cursor WHERE lane = 0 AND NOT is_owner_lane AND sink <> 'courier.marks'";
 
@@ -45,6 +45,7 @@ struct trimmer {
         const char *dsn;
         pthread_t thread;
         atomic_bool is_over;
+        char *are_all_there_sql; /* owned */
         unsigned n_dropped;
 };
 
@@ -58,7 +59,7 @@ static void *trim(void *argument)
 
         while (!trimmer->is_over) {
                 PGresult *result =
-                    PQexec(connection, are_all_there ? maintain_sql : are_all_there_sql);
+                    PQexec(connection, are_all_there ? maintain_sql : trimmer->are_all_there_sql);
                 if (PQntuples(result) == 1 && are_all_there)
                         trimmer->n_dropped += (unsigned)strtoul(PQgetvalue(result, 0, 0), NULL, 10);
                 else if (PQntuples(result) == 1)
@@ -72,7 +73,7 @@ static void *trim(void *argument)
         return NULL;
 }
 
-struct trimmer *trimmer_start(const char *dsn)
+struct trimmer *trimmer_start(const char *dsn, unsigned n_lanes)
 {
         struct trimmer *trimmer = xcalloc(1, sizeof *trimmer);
         PGconn *admin = database_connect(dsn);
@@ -80,6 +81,7 @@ struct trimmer *trimmer_start(const char *dsn)
         database_exec(admin, begin_sql);
         PQfinish(admin);
         trimmer->dsn = dsn;
+        trimmer->are_all_there_sql = xasprintf(are_all_there_sql, n_lanes);
         if (pthread_create(&trimmer->thread, NULL, trim, trimmer) != 0)
                 test_abort("cannot start a thread");
         return trimmer;
@@ -92,6 +94,7 @@ unsigned trimmer_stop(struct trimmer *trimmer)
         trimmer->is_over = true;
         pthread_join(trimmer->thread, NULL);
         n_dropped = trimmer->n_dropped;
+        free(trimmer->are_all_there_sql);
         free(trimmer);
         return n_dropped;
 }

@@ -7,7 +7,7 @@
 struct trimmer;
 
 /* Before anything is published. `dsn` is the superuser's, and borrowed. */
-struct trimmer *trimmer_start(const char *dsn);
+struct trimmer *trimmer_start(const char *dsn, unsigned n_lanes);
 
 /* Ends it; how many partitions it dropped. */
 unsigned trimmer_stop(struct trimmer *trimmer);

@@ -3,6 +3,8 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "chaos/broker_arrivals.h"
+#include "chaos/rabbit_watch.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -102,6 +104,52 @@ static unsigned in_flight(const struct relay_settings *settings, int sink)
 #define LOGIN  "user: relay, password_file: \"%s\",\n"
 #define WITHIN "connect_timeout: 1s, timeout: 1500ms}}\n"
 
+unsigned world_brokers(const struct world_options *options)
+{
+        return brokers_available() & ~(options->without / WITHOUT_NATS);
+}
+
+bool world_has_sink(const struct world *world, enum chaos_sink sink)
+{
+        return sink < SINK_NATS || sink > SINK_KAFKA ||
+               brokers_have(&world->brokers, (enum broker)(sink - SINK_NATS));
+}
+
+/* NULL for a broker that is not there. Each says for itself how long it may take: what comes late
+ * comes twice, and servers of this size may be busy with themselves for a while. */
+static char *broker_config(
+    const struct world *world, enum broker broker, const struct relay_settings *settings)
+{
+        enum chaos_sink sink = (enum chaos_sink)(SINK_NATS + broker);
+        unsigned port;
+
+        if (!world_has_sink(world, sink))
+                return NULL;
+        port = fault_link_port(world->brokers.links[broker]);
+        switch (broker) {
+        case BROKER_NATS:
+                return xasprintf(SINK RETRY
+                    "     nats: {servers: [\"127.0.0.1:%u\"], stream: " BROKERS_STREAM ",\n"
+                    "     create_stream: {subjects: [\"events.>\"], duplicates: " BROKERS_WINDOW
+                    "}, ping: 1s,\n     " WITHIN,
+                    "nats", "*", in_flight(settings, (int)sink), port);
+        case BROKER_RABBIT:
+                return xasprintf(SINK RETRY
+                    "     rabbitmq: {servers: [\"127.0.0.1:%u\"], exchange: " BROKERS_QUEUE
+                    ", routing_key: " BROKERS_QUEUE ",\n     heartbeat: 2s, blocked_timeout: 2s, "
+                    "connect_timeout: 2s, timeout: 3s}}\n",
+                    "rabbitmq", "*", in_flight(settings, (int)sink), port);
+        case BROKER_KAFKA:
+                return xasprintf(SINK RETRY
+                    "     kafka: {brokers: [\"127.0.0.1:%u\"], topic: " BROKERS_TOPIC ",\n"
+                    "     connect_timeout: 2s, timeout: 4s}}\n",
+                    "kafka", "*", in_flight(settings, (int)sink), port);
+        case N_BROKERS:
+                break;
+        }
+        abort();
+}
+
 char *world_relay_config(
     const struct world *world, unsigned relay, const struct relay_settings *settings)
 {
@@ -132,6 +180,9 @@ char *world_relay_config(
                                      "     stream: " WORLD_LEDGER ", exactly_once: true, " WITHIN,
                     "once", "*", in_flight(settings, SINK_ONCE),
                     fault_link_port(world->links[LINK_ONCE]), world->passwords.redis.path),
+            [SINK_NATS] = broker_config(world, BROKER_NATS, settings),
+            [SINK_RABBIT] = broker_config(world, BROKER_RABBIT, settings),
+            [SINK_KAFKA] = broker_config(world, BROKER_KAFKA, settings),
             [SINK_MANY] = xasprintf(
                 "  - {name: many, topics: [\"chaos.*\", \"fresh.*\"],\n     max_in_flight: %u, "
                 "park_after: 700ms,\n" RETRY "     http: {endpoints: table, allow_networks: "
@@ -145,11 +196,12 @@ char *world_relay_config(
         bytes_printf(&config,
             "postgres: {dsn: \"%s\", password_file: \"%s\", connect_timeout: 2s, query_timeout: "
             "%s}\n"
-            "relay: {standby: 100ms, sweep: 1h, drain: %dms}\nsinks:\n",
+            "relay: {standby: 100ms, sweep: 1h, drain: %dms, modules: " CHAOS_MODULE_FOLDER
+            "}\nsinks:\n",
             dsn, world->passwords.postgres.path, settings->is_hasty ? "1500ms" : "2s",
             RELAY_DRAIN_MS);
         for (int i = 0; i < N_CONFIGURED; i++) {
-                if (i != settings->left_out)
+                if (i != settings->left_out && sinks[i] != NULL)
                         bytes_append_text(&config, sinks[i]);
                 free(sinks[i]);
         }
@@ -195,9 +247,18 @@ static void begin_links(struct world *world)
 
         for (int i = 0; i < N_HOOKS; i++)
                 ports[LINK_HOOK + i] = http_receiver_port(world->hooks[i].receiver);
-        world->proxy = fault_proxy_start();
         for (int i = 0; i < N_LINKS; i++)
                 world->links[i] = fault_proxy_add(world->proxy, ports[i]);
+}
+
+/* Those that are not of a receiver. */
+static unsigned count_lanes(const struct world *world)
+{
+        unsigned n = 0;
+
+        for (int s = 0; s < N_PLAIN_SINKS; s++)
+                n += world_has_sink(world, (enum chaos_sink)s);
+        return n;
 }
 
 void world_begin(struct world *world, const struct world_options *options)
@@ -205,9 +266,11 @@ void world_begin(struct world *world, const struct world_options *options)
         *world = (struct world){.options = *options, .folder = temp_folder()};
         for (int s = 0; s < N_SINKS; s++)
                 arrivals_init(&world->arrivals[s]);
+        world->proxy = fault_proxy_start();
+        brokers_begin(&world->brokers, world_brokers(options), world->proxy);
         begin_postgres(world);
         taps_begin(&world->taps, world->dsn);
-        world->trimmer = trimmer_start(world->dsn);
+        world->trimmer = trimmer_start(world->dsn, count_lanes(world));
         passwords_init(&world->passwords, world->folder);
         redis_server_start(&world->redis, world->passwords.redis_options);
         passwords_begin(&world->passwords, world->postgres, world->dsn, &world->redis);
@@ -222,6 +285,7 @@ void world_begin(struct world *world, const struct world_options *options)
         begin_links(world);
         receivers_begin(&world->receivers, world->dsn, fault_link_port(world->links[LINK_MANY]),
             fault_link_port(world->links[LINK_FRAIL]), &world->arrivals[SINK_PASSING]);
+        brokers_await(&world->brokers, &world->arrivals[SINK_RABBIT]);
         for (int i = 0; i < N_RELAYS; i++)
                 begin_relay(world, i);
         world->event_sql = chaos_event_sql((options->without & WITHOUT_REFUSALS) == 0);
@@ -250,6 +314,7 @@ void world_end(struct world *world)
                 relay_slot_deinit(&world->relays[i]);
         writers_destroy(world->writers);
         newcomers_destroy(world->newcomers);
+        brokers_end(&world->brokers);
         fault_proxy_destroy(world->proxy);
         for (int i = 0; i < N_HOOKS; i++) {
                 http_receiver_release(world->hooks[i].receiver);
@@ -298,9 +363,20 @@ uint32_t world_sinks_of_link(enum link link)
         abort();
 }
 
+void world_read_arrivals_of_nats(struct world *world)
+{
+        arrivals_read_nats(&world->arrivals[SINK_NATS], &world->brokers);
+}
+
 void world_read_arrivals(struct world *world)
 {
         arrivals_read_stream(&world->arrivals[SINK_STREAM], &world->redis, WORLD_STREAM);
         arrivals_read_stream(&world->arrivals[SINK_ONCE], &world->redis, WORLD_LEDGER);
         arrivals_read_mailbox(&world->arrivals[SINK_MAIL], &world->smtp);
+        if (world_has_sink(world, SINK_NATS))
+                world_read_arrivals_of_nats(world);
+        if (world_has_sink(world, SINK_RABBIT))
+                rabbit_watch_read(world->brokers.watch);
+        if (world_has_sink(world, SINK_KAFKA))
+                arrivals_read_kafka(&world->arrivals[SINK_KAFKA], &world->brokers);
 }

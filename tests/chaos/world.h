@@ -3,6 +3,7 @@
 #pragma once
 
 #include "chaos/arrivals.h"
+#include "chaos/brokers.h"
 #include "chaos/events.h"
 #include "chaos/fault_proxy.h"
 #include "chaos/newcomers.h"
@@ -58,6 +59,9 @@ enum without {
         WITHOUT_PASSWORDS = 4, /* that change */
         WITHOUT_NEWCOMERS = 8,
         WITHOUT_ABSENCES = 16, /* of both relays */
+        WITHOUT_NATS = 32,     /* the brokers in their order */
+        WITHOUT_RABBIT = 64,
+        WITHOUT_KAFKA = 128,
 };
 
 struct world_options {
@@ -80,6 +84,7 @@ struct world {
         struct receivers receivers;
         struct smtp_receiver smtp;
         char *mood_path; /* of the mail server */
+        struct brokers brokers;
         struct fault_proxy *proxy;
         struct fault_link *links[N_LINKS];
         struct relay_slot relays[N_RELAYS];
@@ -96,11 +101,17 @@ struct world {
 #define WORLD_LEDGER        "ledger" /* of SINK_ONCE */
 #define WORLD_MAX_IN_FLIGHT 50
 
+/* The brokers that take part, as bits. */
+unsigned world_brokers(const struct world_options *options);
+
 void world_begin(struct world *world, const struct world_options *options);
 void world_end(struct world *world);
 
 /* When the calm is over: what would bring along what is late. */
 void world_end_calm(struct world *world);
+
+/* Whether it takes part. */
+bool world_has_sink(const struct world *world, enum chaos_sink sink);
 
 /* What a configuration has: the plain sinks, and the one of the receivers. */
 enum { SINK_MANY = N_PLAIN_SINKS, N_CONFIGURED };
@@ -125,3 +136,4 @@ void world_start_mail(struct world *world);
 uint32_t world_sinks_of_link(enum link link);
 
 void world_read_arrivals(struct world *world);
+void world_read_arrivals_of_nats(struct world *world);

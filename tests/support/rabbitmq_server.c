@@ -155,11 +155,17 @@ static void prepare(struct rabbitmq_server *server, const char *name)
         write_files(server);
 }
 
-void rabbitmq_server_start(struct rabbitmq_server *server)
+void rabbitmq_server_start_soon(struct rabbitmq_server *server)
 {
         prepare(server, "single");
         start_epmd(server);
-        rabbitmq_server_restart(server);
+        rabbitmq_server_restart_soon(server);
+}
+
+void rabbitmq_server_start(struct rabbitmq_server *server)
+{
+        rabbitmq_server_start_soon(server);
+        rabbitmq_server_wait(server);
 }
 
 static bool has_all_nodes(void *server)

@@ -23,8 +23,9 @@ struct rabbitmq_server {
         uint16_t epmd_port;
 };
 
-/* Returns when it answers. */
+/* Returns when it answers. The second does not wait. */
 void rabbitmq_server_start(struct rabbitmq_server *server);
+void rabbitmq_server_start_soon(struct rabbitmq_server *server);
 
 /* Three nodes of one cluster. */
 void rabbitmq_cluster_start(struct rabbitmq_server nodes[3]);
