@@ -44,19 +44,21 @@ static FILE *connect_to(const struct nats_server *server)
         return fdopen(socket_, "r");
 }
 
-/* A consumer that is sent everything from there on, and ends with the connection. */
+/* A consumer that is sent everything from there on. It ends some seconds after the connection, so
+ * each has a subject of its own. */
 static void ask_for_all(FILE *talk, int64_t from)
 {
         char *wish = xasprintf(
-            "{\"stream_name\":\"" BROKERS_STREAM "\",\"config\":{\"deliver_subject\":\"chaos.all\","
-            "\"ack_policy\":\"none\",\"deliver_policy\":\"by_start_sequence\","
+            "{\"stream_name\":\"" BROKERS_STREAM "\",\"config\":{\"deliver_subject\":\"chaos.%" PRId64
+            "\",\"ack_policy\":\"none\",\"deliver_policy\":\"by_start_sequence\","
             "\"opt_start_seq\":%" PRId64 "}}",
-            from);
+            from, from);
 
         dprintf(fileno(talk),
-            "CONNECT {\"verbose\":false,\"headers\":true}\r\nSUB chaos.all 1\r\nSUB chaos.made 2\r\n"
+            "CONNECT {\"verbose\":false,\"headers\":true}\r\nSUB chaos.%" PRId64
+            " 1\r\nSUB chaos.made 2\r\n"
             "PUB $JS.API.CONSUMER.CREATE." BROKERS_STREAM " chaos.made %zu\r\n%s\r\n",
-            strlen(wish), wish);
+            from, strlen(wish), wish);
         free(wish);
 }
 
