@@ -22,8 +22,8 @@
 static int64_t last_sequence(struct nats_server *server)
 {
         json_t *answer = nats_server_ask(server, "STREAM.INFO." BROKERS_STREAM, "");
-        json_int_t last = json_integer_value(
-            json_object_get(json_object_get(answer, "state"), "last_seq"));
+        json_int_t last =
+            json_integer_value(json_object_get(json_object_get(answer, "state"), "last_seq"));
 
         json_decref(answer);
         return last;
@@ -48,11 +48,12 @@ static FILE *connect_to(const struct nats_server *server)
  * each has a subject of its own. */
 static void ask_for_all(FILE *talk, int64_t from)
 {
-        char *wish = xasprintf(
-            "{\"stream_name\":\"" BROKERS_STREAM "\",\"config\":{\"deliver_subject\":\"chaos.%" PRId64
-            "\",\"ack_policy\":\"none\",\"deliver_policy\":\"by_start_sequence\","
-            "\"opt_start_seq\":%" PRId64 "}}",
-            from, from);
+        char *wish =
+            xasprintf("{\"stream_name\":\"" BROKERS_STREAM
+                      "\",\"config\":{\"deliver_subject\":\"chaos.%" PRId64
+                      "\",\"ack_policy\":\"none\",\"deliver_policy\":\"by_start_sequence\","
+                      "\"opt_start_seq\":%" PRId64 "}}",
+                from, from);
 
         dprintf(fileno(talk),
             "CONNECT {\"verbose\":false,\"headers\":true}\r\nSUB chaos.%" PRId64

@@ -175,8 +175,7 @@ static bool begin_full_queue(
         return true;
 }
 
-static void end_full_queue(
-    struct faults *faults, const struct chaos_step *step, enum broker broker)
+static void end_full_queue(struct faults *faults, const struct chaos_step *step, enum broker broker)
 {
         (void)step;
         (void)broker;
@@ -223,8 +222,8 @@ static const struct kind {
     [STEP_RABBIT_DISCONNECT - FIRST] = {BROKER_RABBIT, CAUSE_BROKER_AWAY, begin_close, NULL},
     [STEP_RABBIT_ALARM - FIRST] = {BROKER_RABBIT, CAUSE_BROKER_SHORT, begin_alarm, end_alarm},
     [STEP_RABBIT_UNBIND - FIRST] = {BROKER_RABBIT, CAUSE_BROKER_REFUSES, begin_unbind, end_unbind},
-    [STEP_RABBIT_FULL - FIRST] = {BROKER_RABBIT, CAUSE_BROKER_REFUSES, begin_full_queue,
-        end_full_queue},
+    [STEP_RABBIT_FULL -
+        FIRST] = {BROKER_RABBIT, CAUSE_BROKER_REFUSES, begin_full_queue, end_full_queue},
     [STEP_KAFKA_KILL - FIRST] = {BROKER_KAFKA, CAUSE_BROKER_KILL, begin_kill, end_kill},
     [STEP_KAFKA_FREEZE - FIRST] = {BROKER_KAFKA, CAUSE_BROKER_AWAY, begin_freeze, end_freeze},
     [STEP_KAFKA_SHORT - FIRST] = {BROKER_KAFKA, CAUSE_BROKER_REFUSES, begin_short, end_short},
@@ -257,8 +256,8 @@ bool broker_step_begin(struct faults *faults, const struct chaos_step *step, siz
 
         if (!brokers_have(brokers, broker) || !broker_is_ready(brokers, broker))
                 return false;
-        *incident = faults_add_incident(
-            faults, cause, 1u << (SINK_NATS + broker), max_repeats_of(cause));
+        *incident =
+            faults_add_incident(faults, cause, 1u << (SINK_NATS + broker), max_repeats_of(cause));
         return kind_of(step)->begin(faults, step, broker);
 }
 

@@ -77,8 +77,8 @@ static void begin_kafka(struct brokers *brokers, struct fault_proxy *proxy)
 {
         struct keeper *keeper = &brokers->keeper;
 
-        kafka_server_prepare(&brokers->kafka,
-            &(struct kafka_server_options){.advertised = brokers->kafka_ports});
+        kafka_server_prepare(
+            &brokers->kafka, &(struct kafka_server_options){.advertised = brokers->kafka_ports});
         brokers->links[BROKER_KAFKA] = fault_proxy_add(proxy, brokers->kafka.nodes[0].port);
         brokers->kafka_ports[0] = fault_link_port(brokers->links[BROKER_KAFKA]);
         pthread_mutex_init(&keeper->lock, NULL);
@@ -98,8 +98,7 @@ void brokers_set_kafka_short(struct brokers *brokers, bool is_short)
             rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, BROKERS_TOPIC);
         rd_kafka_event_t *answer;
 
-        rd_kafka_conf_set(
-            conf, "bootstrap.servers", brokers->kafka.brokers, reason, sizeof reason);
+        rd_kafka_conf_set(conf, "bootstrap.servers", brokers->kafka.brokers, reason, sizeof reason);
         rd_kafka_conf_set(conf, "log_level", "0", reason, sizeof reason);
         client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, reason, sizeof reason);
         queue = rd_kafka_queue_new(client);
@@ -185,8 +184,7 @@ bool brokers_set_nats_full(struct brokers *brokers, bool is_full)
         }
         json_object_set_new(config, "discard", json_string(is_full ? "new" : "old"));
         json_object_set_new(config, "max_msgs",
-            is_full ? json_incref(
-                          json_object_get(json_object_get(answer, "state"), "messages"))
+            is_full ? json_incref(json_object_get(json_object_get(answer, "state"), "messages"))
                     : json_integer(-1));
         body = json_dumps(config, JSON_COMPACT);
         changed = nats_server_ask(&brokers->nats, "STREAM.UPDATE." BROKERS_STREAM, body);
@@ -231,8 +229,7 @@ void brokers_await(struct brokers *brokers, struct arrivals *of_rabbit)
                 rabbitmq_make_queue(&brokers->rabbit, "/", BROKERS_QUEUE,
                     "{<<\"x-queue-type\">>, longstr, <<\"quorum\">>}");
                 brokers_set_rabbit_bound(brokers, true);
-                brokers->watch =
-                    rabbit_watch_start(brokers->rabbit.port, BROKERS_QUEUE, of_rabbit);
+                brokers->watch = rabbit_watch_start(brokers->rabbit.port, BROKERS_QUEUE, of_rabbit);
         }
         if (brokers_have(brokers, BROKER_KAFKA))
                 wait_until(has_kafka, brokers, AGAIN_MS, "Kafka does not start");
@@ -265,8 +262,8 @@ bool broker_is_ready(struct brokers *brokers, enum broker broker)
 
 static struct process *process_of(struct brokers *brokers, enum broker broker)
 {
-        struct process *const processes[N_BROKERS] = {&brokers->nats.process,
-            &brokers->rabbit.process, &brokers->kafka.nodes[0].process};
+        struct process *const processes[N_BROKERS] = {
+            &brokers->nats.process, &brokers->rabbit.process, &brokers->kafka.nodes[0].process};
 
         return processes[broker];
 }

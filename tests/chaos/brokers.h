@@ -15,10 +15,10 @@
 
 #include <stdatomic.h>
 
-#define BROKERS_STREAM  "EVENTS" /* of NATS; its subjects are events.> */
-#define BROKERS_QUEUE   "chaos"  /* of RabbitMQ; the exchange and the routing key, too */
-#define BROKERS_TOPIC   "chaos"  /* of Kafka */
-#define BROKERS_WINDOW  "10m"    /* in which NATS knows what it has got; longer than any outage */
+#define BROKERS_STREAM "EVENTS" /* of NATS; its subjects are events.> */
+#define BROKERS_QUEUE  "chaos"  /* of RabbitMQ; the exchange and the routing key, too */
+#define BROKERS_TOPIC  "chaos"  /* of Kafka */
+#define BROKERS_WINDOW "10m"    /* in which NATS knows what it has got; longer than any outage */
 
 enum { KAFKA_PARTITIONS = 4 };
 
@@ -43,7 +43,8 @@ struct brokers {
         bool is_down[N_BROKERS]; /* killed, and not started again */
         bool is_rabbit_starting;
         struct rabbit_watch *watch;
-        int64_t mended_us; /* monotonic: the binding is back, and its sink to be resumed; 0: not so */
+        int64_t
+            mended_us; /* monotonic: the binding is back, and its sink to be resumed; 0: not so */
         int64_t next_look_us;
         int64_t kafka_offsets[KAFKA_PARTITIONS]; /* read so far */
 };

@@ -29,9 +29,9 @@ const char chaos_event_columns[] = "topic, key, payload, deliver_at";
 
 const char *chaos_sink_name(enum chaos_sink sink)
 {
-        static const char *const names[N_SINKS] = {"stream", "hook", "fast", "mail", "once",
-            "nats", "rabbitmq", "kafka", "all", "events", "mails", "frail", "paused", "moving",
-            "passing", "limited", "strict", "choosy", "fresh"};
+        static const char *const names[N_SINKS] = {"stream", "hook", "fast", "mail", "once", "nats",
+            "rabbitmq", "kafka", "all", "events", "mails", "frail", "paused", "moving", "passing",
+            "limited", "strict", "choosy", "fresh"};
         return names[sink];
 }
 

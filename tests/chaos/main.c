@@ -332,9 +332,8 @@ static double number(const char *text, double min, double max)
 
 static unsigned without(const char *name)
 {
-        static const char *const names[] = {
-            "refusals", "filters", "passwords", "newcomers", "absences", "nats",
-            "rabbitmq", "kafka"}; /* enum without */
+        static const char *const names[] = {"refusals", "filters", "passwords", "newcomers",
+            "absences", "nats", "rabbitmq", "kafka"}; /* enum without */
 
         for (unsigned i = 0; i < sizeof names / sizeof names[0] && name != NULL; i++)
                 if (strcmp(name, names[i]) == 0)

@@ -67,8 +67,8 @@ static bool look(struct rabbit_watch *watch, amqp_connection_state_t connection)
         const amqp_queue_declare_ok_t *queue;
 
         amqp_maybe_release_buffers(connection);
-        queue = amqp_queue_declare(connection, 1, amqp_cstring_bytes(watch->queue), 1, 1, 0, 0,
-            amqp_empty_table);
+        queue = amqp_queue_declare(
+            connection, 1, amqp_cstring_bytes(watch->queue), 1, 1, 0, 0, amqp_empty_table);
         if (queue == NULL)
                 return false;
         note_length(watch, queue->message_count);
@@ -108,8 +108,8 @@ static bool take(struct rabbit_watch *watch, amqp_connection_state_t connection)
 
 static void read_all(struct rabbit_watch *watch, amqp_connection_state_t connection)
 {
-        if (amqp_basic_consume(connection, 1, amqp_cstring_bytes(watch->queue), amqp_empty_bytes,
-                0, 1, 0, amqp_empty_table) == NULL)
+        if (amqp_basic_consume(connection, 1, amqp_cstring_bytes(watch->queue), amqp_empty_bytes, 0,
+                1, 0, amqp_empty_table) == NULL)
                 test_abort("RabbitMQ's queue cannot be read");
         while (!atomic_load(&watch->is_over))
                 if (!take(watch, connection))
@@ -124,8 +124,8 @@ static void *run(void *watch_)
         while (!atomic_load(&watch->is_over)) {
                 amqp_connection_state_t connection = amqp_new_connection();
                 bool is_open = connect_to(watch, connection);
-                while (is_open && !atomic_load(&watch->is_over) &&
-                       !atomic_load(&watch->wants_reading))
+                while (
+                    is_open && !atomic_load(&watch->is_over) && !atomic_load(&watch->wants_reading))
                         is_open = look(watch, connection);
                 if (is_open && !atomic_load(&watch->is_over))
                         read_all(watch, connection);

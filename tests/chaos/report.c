@@ -245,8 +245,8 @@ static void print_times(const struct faults *faults)
 {
         struct ownings ownings = read_logs(faults->world);
         struct times killed = {0}, crashed = {0}, frozen = {0}, postgres = {0}, password = {0},
-                     redis_password = {0}, destination = {0}, network = {0}, delayed = {0}, broker = {0},
-                     broker_back = {0};
+                     redis_password = {0}, destination = {0}, network = {0}, delayed = {0},
+                     broker = {0}, broker_back = {0};
 
         measure_takeovers(faults, &ownings, CAUSE_KILL, &killed);
         measure_takeovers(faults, &ownings, CAUSE_CRASH, &crashed);

@@ -320,8 +320,7 @@ bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *in
         case STEP_LINK:
                 *incident = faults_add_incident(faults, is_pg_link ? CAUSE_PG_LINK : CAUSE_LINK,
                     world_sinks_of_link((enum link)step->target), NO_BOUND);
-                step_begin_network(
-                    faults, step, world->links[step->target], is_pg_link ? 400 : 20);
+                step_begin_network(faults, step, world->links[step->target], is_pg_link ? 400 : 20);
                 return true;
         case STEP_NATS_KILL ... STEP_BROKER_LINK:
                 return broker_step_begin(faults, step, incident);

@@ -336,6 +336,21 @@ Test(chaos_checker, holds_an_incident_to_its_bound)
         cr_expect_eq(verdict.n_repeated_by[1], 1);
 }
 
+/* A broker that refuses says so: what it took before need not be sent again. */
+Test(chaos_checker, takes_no_refusal_as_a_reason)
+{
+        const struct chaos_incident incidents[] = {
+            {.sinks = 1, .cause = 0, .begin_us = 120, .end_us = 180, .max_repeats = 0},
+            {.sinks = 1, .cause = 1, .begin_us = 160, .end_us = 161, .max_repeats = 2}};
+        struct chaos_verdict verdict = judge_repeated(incidents, 1);
+
+        cr_expect_eq(verdict.n_unexplained, 2);
+        verdict = judge_repeated(incidents, 2);
+        cr_expect(chaos_is_clean(&verdict), "%s", verdict.first_fault);
+        cr_expect_eq(verdict.n_repeated_by[0], 0);
+        cr_expect_eq(verdict.n_repeated_by[1], 2, "the kill behind it is the reason");
+}
+
 Test(chaos_checker, wants_a_reason_for_each_further_arrival)
 {
         const struct chaos_arrival thrice[] = {

@@ -84,7 +84,8 @@ Test(chaos_plan, ends_with_new_passwords_after_the_last_restart)
 Test(chaos_plan, kills_the_relay_two_hundred_times_in_ten_minutes)
 {
         for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
-                struct chaos_plan plan = chaos_plan_make(seed, TEN_MINUTES_MS, SCOPE_ALL, ALL_BROKERS);
+                struct chaos_plan plan =
+                    chaos_plan_make(seed, TEN_MINUTES_MS, SCOPE_ALL, ALL_BROKERS);
                 unsigned n_kills = 0;
                 for (size_t i = 0; i < plan.n_steps; i++)
                         n_kills += plan.steps[i].kind == STEP_RELAY_KILL;
@@ -121,5 +122,85 @@ Test(chaos_plan, has_every_kind_of_step_and_at_most_five_at_a_time)
         }
         for (int kind = 0; kind < N_STEP_KINDS; kind++)
                 cr_expect_gt(n_of[kind], 0, "%s", step_name((enum step_kind)kind));
+        chaos_plan_deinit(&plan);
+}
+
+/* ---- brokers
+ * ------------------------------------------------------------------------------------ */
+
+static bool is_of_brokers(const struct chaos_step *step)
+{
+        return step->kind >= STEP_NATS_KILL && step->kind <= STEP_BROKER_LINK;
+}
+
+static enum broker broker_of(const struct chaos_step *step)
+{
+        if (step->kind == STEP_BROKER_LINK)
+                return (enum broker)step->target;
+        if (step->kind >= STEP_KAFKA_KILL)
+                return BROKER_KAFKA;
+        return step->kind >= STEP_RABBIT_KILL ? BROKER_RABBIT : BROKER_NATS;
+}
+
+Test(chaos_plan, leaves_alone_a_broker_that_is_not_there_and_changes_nothing_else_for_it)
+{
+        enum { NO_KAFKA = ALL_BROKERS & ~(1 << BROKER_KAFKA) };
+
+        for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
+                struct chaos_plan all = chaos_plan_make(seed, 60 * 1000, SCOPE_ALL, ALL_BROKERS);
+                struct chaos_plan two = chaos_plan_make(seed, 60 * 1000, SCOPE_ALL, NO_KAFKA);
+                struct chaos_plan none = chaos_plan_make(seed, 60 * 1000, SCOPE_ALL, 0);
+                unsigned n_of[N_BROKERS] = {0};
+                size_t next = 0;
+                for (size_t i = 0; i < all.n_steps; i++)
+                        if (!is_of_brokers(&all.steps[i]))
+                                cr_assert(is_same(&all.steps[i], &none.steps[next++]));
+                cr_expect_eq(next, none.n_steps);
+                for (size_t i = 0; i < two.n_steps; i++)
+                        if (is_of_brokers(&two.steps[i]))
+                                n_of[broker_of(&two.steps[i])]++;
+                cr_expect_gt(n_of[BROKER_NATS], 0);
+                cr_expect_gt(n_of[BROKER_RABBIT], 0);
+                cr_expect_eq(n_of[BROKER_KAFKA], 0);
+                chaos_plan_deinit(&all);
+                chaos_plan_deinit(&two);
+                chaos_plan_deinit(&none);
+        }
+}
+
+/* A second kill would only find that it does not run yet. */
+Test(chaos_plan, gives_a_killed_broker_time_to_come_back)
+{
+        for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
+                struct chaos_plan plan =
+                    chaos_plan_make(seed, TEN_MINUTES_MS, SCOPE_ALL, ALL_BROKERS);
+                int64_t back_ms[N_BROKERS] = {0};
+                for (size_t i = 0; i < plan.n_steps; i++) {
+                        const struct chaos_step *step = &plan.steps[i];
+                        bool is_slow =
+                            step->kind == STEP_RABBIT_KILL || step->kind == STEP_KAFKA_KILL;
+                        if (!is_of_brokers(step))
+                                continue;
+                        cr_expect_geq(step->at_ms, plan.mixed_from_ms);
+                        cr_expect_geq(step->at_ms, back_ms[broker_of(step)], "seed %u: %s at %u ms",
+                            (unsigned)seed, step_name(step->kind), (unsigned)step->at_ms);
+                        back_ms[broker_of(step)] =
+                            step->at_ms + step->for_ms + (is_slow ? 8000 : 1000);
+                }
+                chaos_plan_deinit(&plan);
+        }
+}
+
+Test(chaos_plan, does_nothing_but_to_brokers_if_asked)
+{
+        struct chaos_plan plan = chaos_plan_make(3, 60 * 1000, SCOPE_BROKERS, ALL_BROKERS);
+        unsigned n_steps = 0;
+
+        for (size_t i = 0; i < plan.n_steps; i++) {
+                cr_assert(
+                    is_of_brokers(&plan.steps[i]) || plan.steps[i].kind == STEP_RECEIVER_FILTER);
+                n_steps += is_of_brokers(&plan.steps[i]);
+        }
+        cr_expect_gt(n_steps, 15);
         chaos_plan_deinit(&plan);
 }
