@@ -28,6 +28,7 @@ struct world {
         bool is_waiting[MAX_MESSAGES]; /* as the confirms say, told naively */
         bool is_returned[MAX_MESSAGES];
         unsigned n_messages;
+        uint64_t first, last; /* what the confirm at hand is for */
 };
 
 static bool is_inside(struct amqp_span span, const char *data, size_t size)
@@ -41,6 +42,8 @@ static void on_answered(void *owner, struct attempt *attempt, bool is_returned)
         size_t i = (size_t)(attempt - world->attempts);
 
         fuzz_require(world->is_waiting[i], "a message is answered once", "");
+        fuzz_require(i + 1 >= world->first && i + 1 <= world->last,
+            "a confirm answers only what it is for", "");
         fuzz_require(is_returned == world->is_returned[i], "what came back is known", "");
         world->is_waiting[i] = false;
 }
@@ -56,6 +59,8 @@ static void take_confirm(struct world *world, const struct amqp_news *news)
                 is_due |= world->is_waiting[tag - 1];
         if (last < 1 || last > n)
                 is_due = false;
+        world->first = first;
+        world->last = last;
         if (!rabbitmq_unconfirmed_answer(
                 &world->ring, news->tag, news->is_multiple, on_answered, world)) {
                 fuzz_require(!is_due, "a tag that is waited for is taken", "");
