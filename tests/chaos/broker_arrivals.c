@@ -96,14 +96,15 @@ static int64_t note(struct arrivals *arrivals, const char *line, const char *mes
 void arrivals_read_nats(struct arrivals *arrivals, struct brokers *brokers)
 {
         int64_t known = strtoll(arrivals->last_id, NULL, 10);
-        int64_t last = last_sequence(&brokers->nats);
+        struct nats_server *server = brokers_sound_nats(brokers);
+        int64_t last = last_sequence(server);
         FILE *talk;
         char *line = NULL;
         size_t capacity = 0;
 
         if (last <= known)
                 return;
-        talk = connect_to(&brokers->nats);
+        talk = connect_to(server);
         ask_for_all(talk, known + 1);
         while (known < last) {
                 if (getline(&line, &capacity, talk) < 0)

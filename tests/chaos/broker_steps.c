@@ -13,7 +13,7 @@ typedef void end_fn(struct faults *faults, const struct chaos_step *step, enum b
 
 static void set_link(struct faults *faults, enum broker broker, enum fault_kind kind)
 {
-        fault_link_set(faults->world->brokers.links[broker], &(struct fault){.kind = kind});
+        broker_set_link(&faults->world->brokers, broker, &(struct fault){.kind = kind});
 }
 
 /* ---- any of them
@@ -50,7 +50,9 @@ static void end_freeze(struct faults *faults, const struct chaos_step *step, enu
 
 static bool begin_link(struct faults *faults, const struct chaos_step *step, enum broker broker)
 {
-        step_begin_network(faults, step, faults->world->brokers.links[broker], 20);
+        const struct fault fault = step_choose_fault(faults, step, 20);
+
+        broker_set_link(&faults->world->brokers, broker, &fault);
         return true;
 }
 
@@ -75,7 +77,7 @@ static bool begin_retire(struct faults *faults, const struct chaos_step *step, e
 {
         (void)step;
         (void)broker;
-        nats_server_retire(&faults->world->brokers.nats);
+        brokers_retire_nats(&faults->world->brokers);
         return true;
 }
 
@@ -93,11 +95,17 @@ static bool begin_full(struct faults *faults, const struct chaos_step *step, enu
         return brokers_set_nats_full(&faults->world->brokers, true);
 }
 
+static bool can_be_emptied(void *brokers)
+{
+        return brokers_set_nats_full(brokers, false);
+}
+
 static void end_full(struct faults *faults, const struct chaos_step *step, enum broker broker)
 {
         (void)step;
         (void)broker;
-        brokers_set_nats_full(&faults->world->brokers, false);
+        wait_until(
+            can_be_emptied, &faults->world->brokers, 60000, "NATS does not change its stream");
 }
 
 /* ---- RabbitMQ

@@ -1,6 +1,7 @@
 #include "chaos/brokers.h"
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "chaos/rabbit_watch.h"
 
 #include <librdkafka/rdkafka.h>
@@ -18,6 +19,14 @@ unsigned brokers_available(void)
 bool brokers_have(const struct brokers *brokers, enum broker broker)
 {
         return (brokers->present >> broker & 1u) != 0;
+}
+
+void broker_set_link(struct brokers *brokers, enum broker broker, const struct fault *fault)
+{
+        if (broker != BROKER_NATS)
+                fault_link_set(brokers->links[broker], fault);
+        for (unsigned i = 0; broker == BROKER_NATS && i < brokers->n_nats; i++)
+                fault_link_set(brokers->nats_links[i], fault);
 }
 
 const char *broker_name(enum broker broker)
@@ -170,10 +179,67 @@ static bool rabbit_accepts(struct brokers *brokers)
 /* ---- NATS
  * --------------------------------------------------------------------------------------- */
 
+struct nats_server *brokers_sound_nats(struct brokers *brokers)
+{
+        return &brokers->nats[(brokers->nats_hit + 1) % brokers->n_nats];
+}
+
+/* The next one, if they have no leader just now. */
+static struct nats_server *choose_nats(struct brokers *brokers)
+{
+        json_t *answer = NULL;
+        const char *leader = NULL;
+        char name[16];
+
+        if (brokers->n_nats > 1) {
+                answer =
+                    nats_server_ask(brokers_sound_nats(brokers), "STREAM.INFO." BROKERS_STREAM, "");
+                leader = json_string_value(
+                    json_object_get(json_object_get(answer, "cluster"), "leader"));
+        }
+        brokers->nats_hit = (brokers->nats_hit + 1) % brokers->n_nats;
+        for (unsigned i = 0; i < brokers->n_nats && leader != NULL; i++) {
+                snprintf(name, sizeof name, "n%u", brokers->nats[i].port);
+                if (strcmp(leader, name) == 0)
+                        brokers->nats_hit = i;
+        }
+        json_decref(answer);
+        return &brokers->nats[brokers->nats_hit];
+}
+
+void brokers_retire_nats(struct brokers *brokers)
+{
+        nats_server_retire(choose_nats(brokers));
+        brokers->is_retired = true;
+}
+
+char *brokers_nats_servers(const struct brokers *brokers)
+{
+        struct bytes servers = {0};
+
+        for (unsigned i = 0; i < brokers->n_nats; i++)
+                bytes_printf(&servers, "%s\"127.0.0.1:%u\"", i > 0 ? ", " : "",
+                    fault_link_port(brokers->nats_links[i]));
+        return servers.data;
+}
+
+static void begin_nats(struct brokers *brokers, bool has_clusters, struct fault_proxy *proxy)
+{
+        brokers->n_nats = has_clusters ? NATS_CLUSTER_NODES : 1;
+        if (has_clusters)
+                nats_cluster_start(brokers->nats, NULL);
+        else
+                nats_server_start(&brokers->nats[0], NULL);
+        for (unsigned i = 0; i < brokers->n_nats; i++)
+                brokers->nats_links[i] = fault_proxy_add(proxy, brokers->nats[i].port);
+        brokers->links[BROKER_NATS] = brokers->nats_links[0];
+}
+
 /* A limit of none is -1. */
 bool brokers_set_nats_full(struct brokers *brokers, bool is_full)
 {
-        json_t *answer = nats_server_ask(&brokers->nats, "STREAM.INFO." BROKERS_STREAM, "");
+        struct nats_server *server = brokers_sound_nats(brokers);
+        json_t *answer = nats_server_ask(server, "STREAM.INFO." BROKERS_STREAM, "");
         json_t *config = json_object_get(answer, "config");
         json_t *changed;
         char *body;
@@ -187,7 +253,7 @@ bool brokers_set_nats_full(struct brokers *brokers, bool is_full)
             is_full ? json_incref(json_object_get(json_object_get(answer, "state"), "messages"))
                     : json_integer(-1));
         body = json_dumps(config, JSON_COMPACT);
-        changed = nats_server_ask(&brokers->nats, "STREAM.UPDATE." BROKERS_STREAM, body);
+        changed = nats_server_ask(server, "STREAM.UPDATE." BROKERS_STREAM, body);
         if (json_object_get(changed, "error") != NULL)
                 test_abort("%s: %s", body, json_dumps(changed, 0));
         json_decref(changed);
@@ -199,7 +265,8 @@ bool brokers_set_nats_full(struct brokers *brokers, bool is_full)
 /* ---- each
  * --------------------------------------------------------------------------------------- */
 
-void brokers_begin(struct brokers *brokers, unsigned present, struct fault_proxy *proxy)
+void brokers_begin(
+    struct brokers *brokers, unsigned present, bool has_clusters, struct fault_proxy *proxy)
 {
         *brokers = (struct brokers){.present = present};
         if (brokers_have(brokers, BROKER_KAFKA))
@@ -208,10 +275,8 @@ void brokers_begin(struct brokers *brokers, unsigned present, struct fault_proxy
                 rabbitmq_server_start_soon(&brokers->rabbit);
                 brokers->links[BROKER_RABBIT] = fault_proxy_add(proxy, brokers->rabbit.port);
         }
-        if (brokers_have(brokers, BROKER_NATS)) {
-                nats_server_start(&brokers->nats, NULL);
-                brokers->links[BROKER_NATS] = fault_proxy_add(proxy, brokers->nats.port);
-        }
+        if (brokers_have(brokers, BROKER_NATS))
+                begin_nats(brokers, has_clusters, proxy);
 }
 
 static bool has_kafka(void *brokers_)
@@ -238,8 +303,8 @@ void brokers_await(struct brokers *brokers, struct arrivals *of_rabbit)
 void brokers_end(struct brokers *brokers)
 {
         rabbit_watch_stop(brokers->watch);
-        if (brokers_have(brokers, BROKER_NATS))
-                nats_server_destroy(&brokers->nats);
+        for (unsigned i = 0; i < brokers->n_nats; i++)
+                nats_server_destroy(&brokers->nats[i]);
         if (brokers_have(brokers, BROKER_RABBIT))
                 rabbitmq_server_destroy(&brokers->rabbit);
         if (!brokers_have(brokers, BROKER_KAFKA))
@@ -262,14 +327,16 @@ bool broker_is_ready(struct brokers *brokers, enum broker broker)
 
 static struct process *process_of(struct brokers *brokers, enum broker broker)
 {
-        struct process *const processes[N_BROKERS] = {
-            &brokers->nats.process, &brokers->rabbit.process, &brokers->kafka.nodes[0].process};
+        struct process *const processes[N_BROKERS] = {&brokers->nats[brokers->nats_hit].process,
+            &brokers->rabbit.process, &brokers->kafka.nodes[0].process};
 
         return processes[broker];
 }
 
 void broker_kill(struct brokers *brokers, enum broker broker)
 {
+        if (broker == BROKER_NATS && !brokers->is_retired)
+                choose_nats(brokers);
         process_kill(process_of(brokers, broker));
         brokers->is_down[broker] = true;
         if (broker == BROKER_KAFKA)
@@ -281,7 +348,8 @@ void broker_start_again(struct brokers *brokers, enum broker broker)
         brokers->is_down[broker] = false;
         switch (broker) {
         case BROKER_NATS:
-                nats_server_restart(&brokers->nats);
+                nats_server_restart(&brokers->nats[brokers->nats_hit]);
+                brokers->is_retired = false;
                 return;
         case BROKER_RABBIT:
                 rabbitmq_server_restart_soon(&brokers->rabbit);
@@ -298,6 +366,8 @@ void broker_start_again(struct brokers *brokers, enum broker broker)
 
 void broker_freeze(struct brokers *brokers, enum broker broker)
 {
+        if (broker == BROKER_NATS)
+                choose_nats(brokers);
         process_signal(process_of(brokers, broker), SIGSTOP);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The three brokers of a chaos run, each alone on a road of its own: NATS with a stream that the
- * relays make, RabbitMQ with a quorum queue, and Kafka with a topic of several partitions, if its
+ * The three brokers of a chaos run, each on a road of its own: NATS, one server or a cluster of
+ * three, with a stream that the relays make, RabbitMQ with a quorum queue, and Kafka with a topic of several partitions, if its
  * jars are there. RabbitMQ and Kafka take seconds to start, so nothing here waits for that but
  * brokers_await().
  */
@@ -34,12 +34,16 @@ struct keeper {
 
 struct brokers {
         unsigned present; /* enum broker, as bits */
-        struct nats_server nats;
+        struct nats_server nats[NATS_CLUSTER_NODES];
+        unsigned n_nats;
+        unsigned nats_hit; /* which of them a fault befell last */
         struct rabbitmq_server rabbit;
         struct kafka_server kafka;
-        struct fault_link *links[N_BROKERS]; /* owned by the proxy */
-        uint16_t kafka_ports[1];             /* that it tells its clients */
+        struct fault_link *links[N_BROKERS];               /* owned by the proxy */
+        struct fault_link *nats_links[NATS_CLUSTER_NODES]; /* the first is that of links, too */
+        uint16_t kafka_ports[1];                           /* that it tells its clients */
         struct keeper keeper;
+        bool is_retired;         /* one of NATS, which is to be killed next */
         bool is_down[N_BROKERS]; /* killed, and not started again */
         bool is_rabbit_starting;
         struct rabbit_watch *watch;
@@ -55,23 +59,37 @@ unsigned brokers_available(void);
 /* Starts those of `present`, with a link to each. The watch over RabbitMQ's queue notes what
  * arrives there in `of_rabbit` from brokers_await() on, when it is
  * told to read. */
-void brokers_begin(struct brokers *brokers, unsigned present, struct fault_proxy *proxy);
+void brokers_begin(
+    struct brokers *brokers, unsigned present, bool has_clusters, struct fault_proxy *proxy);
 void brokers_await(struct brokers *brokers, struct arrivals *of_rabbit);
 void brokers_end(struct brokers *brokers);
 
 bool brokers_have(const struct brokers *brokers, enum broker broker);
 const char *broker_name(enum broker broker);
 
+/* To all of its servers. */
+void broker_set_link(struct brokers *brokers, enum broker broker, const struct fault *fault);
+
 /* It runs, and has come to an end of its start. */
 bool broker_is_ready(struct brokers *brokers, enum broker broker);
 
+/* Of a cluster, one server: the leader of the stream. */
 void broker_kill(struct brokers *brokers, enum broker broker);
 void broker_start_again(struct brokers *brokers, enum broker broker);
 void broker_freeze(struct brokers *brokers, enum broker broker);
 void broker_thaw(struct brokers *brokers, enum broker broker);
 
-/* What NATS has in its stream is all that it takes, or not; false without a stream. What is in the
- * stream must have been read: at the worst the oldest of it goes. */
+/* Where relays find NATS, as in its `servers`. Free it. */
+char *brokers_nats_servers(const struct brokers *brokers);
+
+/* Of a cluster, one that no fault has befallen last. */
+struct nats_server *brokers_sound_nats(struct brokers *brokers);
+
+/* Ends the clients of the leader of the stream, after a while; then kill it. */
+void brokers_retire_nats(struct brokers *brokers);
+
+/* What NATS has in its stream is all that it takes, or not; false without a stream, or if it has no
+ * leader just now. What is in the stream must have been read: at the worst the oldest of it goes. */
 bool brokers_set_nats_full(struct brokers *brokers, bool is_full);
 
 void brokers_set_rabbit_full(struct brokers *brokers, bool is_full);

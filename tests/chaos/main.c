@@ -283,9 +283,9 @@ static int conduct(struct run *run, const struct world_options *options, int64_t
         if (is_interrupted)
                 return 130;
         stop_relays(run);
+        ticks_judge(&run->ticks, &run->world); /* before more of them are due */
         run->world.n_trimmed = trimmer_stop(run->world.trimmer);
         judge_world(&run->world, &run->faults, run->verdicts);
-        ticks_judge(&run->ticks, &run->world);
         taps_judge(&run->world.taps);
         judge_filter(run);
         report_print(&run->faults, run->verdicts, &run->ticks, (double)length_ms / 60000,
@@ -309,7 +309,8 @@ static void usage(void)
         fputs("usage: chaos [--minutes N] [--seed S] [--writers N] [--pause-ms N]\n"
               "       [--without refusals | filters | passwords | newcomers | absences |\n"
               "                  nats | rabbitmq | kafka] ...\n"
-              "       [--stops-only | --kills-only | --brokers-only | --calm] [--verbose]\n",
+              "       [--stops-only | --kills-only | --brokers-only | --calm] [--clusters] "
+              "[--verbose]\n",
             stderr);
         exit(2);
 }
@@ -369,6 +370,8 @@ int main(int argc, char **argv)
                         scope = SCOPE_BROKERS;
                 else if (strcmp(argv[i], "--without") == 0)
                         options.without |= without(argv[++i]);
+                else if (strcmp(argv[i], "--clusters") == 0)
+                        options.has_clusters = true;
                 else if (strcmp(argv[i], "--calm") == 0)
                         calm_share = 1;
                 else if (strcmp(argv[i], "--verbose") == 0)

@@ -196,8 +196,8 @@ static void begin_hook_mood(struct faults *faults, const struct chaos_step *step
         atomic_store(&faults->world->hooks[step->target].mood, (int)mood);
 }
 
-void step_begin_network(struct faults *faults, const struct chaos_step *step,
-    struct fault_link *link, unsigned few_bytes)
+struct fault step_choose_fault(
+    struct faults *faults, const struct chaos_step *step, unsigned few_bytes)
 {
         unsigned size = step->variant >> 8;
         const struct fault fault = {.kind = (enum fault_kind)(1 + step->variant % FAULT_REFUSE),
@@ -208,7 +208,15 @@ void step_begin_network(struct faults *faults, const struct chaos_step *step,
 
         faults_note(faults, "  link %u: %s", step->target, fault_kind_name(fault.kind));
         faults->n_network[fault.kind]++;
-        fault_link_set(link, &fault);
+        return fault;
+}
+
+static void begin_network(struct faults *faults, const struct chaos_step *step)
+{
+        bool is_pg = step->target == LINK_PG_A || step->target == LINK_PG_B;
+        const struct fault fault = step_choose_fault(faults, step, is_pg ? 400 : 20);
+
+        set_link(faults, (enum link)step->target, &fault);
 }
 
 static bool is_without(const struct world *world, enum step_kind kind)
@@ -320,7 +328,7 @@ bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *in
         case STEP_LINK:
                 *incident = faults_add_incident(faults, is_pg_link ? CAUSE_PG_LINK : CAUSE_LINK,
                     world_sinks_of_link((enum link)step->target), NO_BOUND);
-                step_begin_network(faults, step, world->links[step->target], is_pg_link ? 400 : 20);
+                begin_network(faults, step);
                 return true;
         case STEP_NATS_KILL ... STEP_BROKER_LINK:
                 return broker_step_begin(faults, step, incident);

@@ -8,7 +8,7 @@
 bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *incident);
 void step_end(struct faults *faults, const struct chaos_step *step);
 
-/* A fault of the network, as the step's variant says. A connection that is to be cut lives for
- * `few_bytes` at least. */
-void step_begin_network(struct faults *faults, const struct chaos_step *step,
-    struct fault_link *link, unsigned few_bytes);
+/* A fault of the network, as the step's variant says; it is counted. A connection that is to be cut
+ * lives for `few_bytes` at least. */
+struct fault step_choose_fault(
+    struct faults *faults, const struct chaos_step *step, unsigned few_bytes);

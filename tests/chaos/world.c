@@ -115,6 +115,19 @@ bool world_has_sink(const struct world *world, enum chaos_sink sink)
                brokers_have(&world->brokers, (enum broker)(sink - SINK_NATS));
 }
 
+static char *nats_config(const struct world *world, unsigned max_in_flight)
+{
+        char *servers = brokers_nats_servers(&world->brokers);
+        char *config =
+            xasprintf(SINK RETRY "     nats: {servers: [%s], stream: " BROKERS_STREAM ",\n"
+                                 "     create_stream: {subjects: [\"events.>\"], replicas: %u, "
+                                 "duplicates: " BROKERS_WINDOW "}, ping: 1s,\n     " WITHIN,
+                "nats", "*", max_in_flight, servers, world->brokers.n_nats);
+
+        free(servers);
+        return config;
+}
+
 /* NULL for a broker that is not there. Each says for itself how long it may take: what comes late
  * comes twice, and servers of this size may be busy with themselves for a while. */
 static char *broker_config(
@@ -128,11 +141,7 @@ static char *broker_config(
         port = fault_link_port(world->brokers.links[broker]);
         switch (broker) {
         case BROKER_NATS:
-                return xasprintf(SINK RETRY
-                    "     nats: {servers: [\"127.0.0.1:%u\"], stream: " BROKERS_STREAM ",\n"
-                    "     create_stream: {subjects: [\"events.>\"], duplicates: " BROKERS_WINDOW
-                    "}, ping: 1s,\n     " WITHIN,
-                    "nats", "*", in_flight(settings, (int)sink), port);
+                return nats_config(world, in_flight(settings, (int)sink));
         case BROKER_RABBIT:
                 return xasprintf(SINK RETRY
                     "     rabbitmq: {servers: [\"127.0.0.1:%u\"], exchange: " BROKERS_QUEUE
@@ -267,7 +276,7 @@ void world_begin(struct world *world, const struct world_options *options)
         for (int s = 0; s < N_SINKS; s++)
                 arrivals_init(&world->arrivals[s]);
         world->proxy = fault_proxy_start();
-        brokers_begin(&world->brokers, world_brokers(options), world->proxy);
+        brokers_begin(&world->brokers, world_brokers(options), options->has_clusters, world->proxy);
         begin_postgres(world);
         taps_begin(&world->taps, world->dsn);
         world->trimmer = trimmer_start(world->dsn, count_lanes(world));

@@ -69,6 +69,7 @@ struct world_options {
         unsigned without; /* enum without, as bits */
         unsigned n_writers;
         unsigned pause_us; /* of writers */
+        bool has_clusters; /* NATS is three servers */
 };
 
 struct world {
