@@ -223,6 +223,7 @@ char *brokers_nats_servers(const struct brokers *brokers)
         return servers.data;
 }
 
+/* What the servers of a cluster tell of each other leads past the links. */
 static void begin_nats(struct brokers *brokers, bool has_clusters, struct fault_proxy *proxy)
 {
         brokers->n_nats = has_clusters ? NATS_CLUSTER_NODES : 1;
@@ -309,9 +310,9 @@ void brokers_end(struct brokers *brokers)
                 rabbitmq_server_destroy(&brokers->rabbit);
         if (!brokers_have(brokers, BROKER_KAFKA))
                 return;
-        kafka_server_destroy(&brokers->kafka);
-        ask_keeper(&brokers->keeper, false);
+        ask_keeper(&brokers->keeper, false); /* it may be waiting for a start */
         pthread_join(brokers->keeper.thread, NULL);
+        kafka_server_destroy(&brokers->kafka);
 }
 
 bool broker_is_ready(struct brokers *brokers, enum broker broker)

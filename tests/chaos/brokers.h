@@ -1,8 +1,8 @@
 /*
  * The three brokers of a chaos run, each on a road of its own: NATS, one server or a cluster of
- * three, with a stream that the relays make, RabbitMQ with a quorum queue, and Kafka with a topic of several partitions, if its
- * jars are there. RabbitMQ and Kafka take seconds to start, so nothing here waits for that but
- * brokers_await().
+ * three, with a stream that the relays make; RabbitMQ with a quorum queue; and Kafka with a topic of
+ * several partitions, if its jars are there. RabbitMQ and Kafka take seconds to start, so nothing
+ * here waits for that but brokers_await().
  */
 #pragma once
 
@@ -47,8 +47,7 @@ struct brokers {
         bool is_down[N_BROKERS]; /* killed, and not started again */
         bool is_rabbit_starting;
         struct rabbit_watch *watch;
-        int64_t
-            mended_us; /* monotonic: the binding is back, and its sink to be resumed; 0: not so */
+        int64_t mended_us; /* monotonic: the binding is back, its sink to be resumed; 0: not so */
         int64_t next_look_us;
         int64_t kafka_offsets[KAFKA_PARTITIONS]; /* read so far */
 };
@@ -56,9 +55,8 @@ struct brokers {
 /* Those that can take part here. */
 unsigned brokers_available(void);
 
-/* Starts those of `present`, with a link to each. The watch over RabbitMQ's queue notes what
- * arrives there in `of_rabbit` from brokers_await() on, when it is
- * told to read. */
+/* Starts those of `present`, with a link to each. From brokers_await() on RabbitMQ's queue is
+ * watched; what is read of it in the end is noted in `of_rabbit`. */
 void brokers_begin(
     struct brokers *brokers, unsigned present, bool has_clusters, struct fault_proxy *proxy);
 void brokers_await(struct brokers *brokers, struct arrivals *of_rabbit);
