@@ -22,7 +22,8 @@ GOOD = [
     SINK + "email: {url: 'smtp://h', from: a@b.c, tls: none}}\n",
     SINK + "nats: {servers: [h], stream: s, create_stream: {subjects: ['a.>']}, duplicates: none}}\n",
     SINK + "rabbitmq: {servers: [h], exchange: '', routing_key: '', declare: {queues: [{name: q}]}}}\n",
-    SINK + "kafka: {brokers: [h], compression: none, properties: ['a=b']}}\n",
+    f"relay: {{modules: {os.path.dirname(PROGRAM)}/modules}}\n" + SINK
+    + "kafka: {brokers: [h], compression: none, properties: ['socket.keepalive.enable=true']}}\n",
     SINK + "max_in_flight: '${FLIGHT:-5}', order: '${ORDER:-none}', stdout: {payload: '${P:-false}'}}\n",
     "postgres: {dsn_file: %s}\nlog: {level: debug}\n" + SINK[len("postgres: {dsn: dbname=x}\n"):] + "stdout: {}}\n",
 ]

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void fill_event(struct kafka_rig *rig, unsigned i)
+static void fill_event(struct rig *rig, unsigned i)
 {
         struct event *event = &rig->events[i];
 
@@ -21,22 +21,22 @@ static void fill_event(struct kafka_rig *rig, unsigned i)
         snprintf(event->event_id, sizeof event->event_id, "00000000-0000-4000-8000-%012u", i);
 }
 
-void rig_init(struct kafka_rig *rig, const char *brokers, unsigned n_events)
+void rig_init(struct rig *rig, const char *brokers, unsigned n_events)
 {
         static char topic[] = "events";
         static char none[] = "none";
         static char client_id[] = "pgcourier";
         static char source[] = "/test";
 
-        *rig = (struct kafka_rig){.config = {.n_brokers = 1,
-                                      .topic = topic,
-                                      .max_topics = 1000,
-                                      .message = {.source = source},
-                                      .compression = none,
-                                      .batch_bytes = 131072,
-                                      .client_id = client_id,
-                                      .connect_timeout_ms = 5000,
-                                      .timeout_ms = 30000}};
+        *rig = (struct rig){.config = {.n_brokers = 1,
+                                .topic = topic,
+                                .max_topics = 1000,
+                                .message = {.source = source},
+                                .compression = none,
+                                .batch_bytes = 131072,
+                                .client_id = client_id,
+                                .connect_timeout_ms = 5000,
+                                .timeout_ms = 30000}};
         rig->broker = xstrdup(brokers);
         rig->config.brokers = &rig->broker;
         rig->events = xcalloc(n_events, sizeof *rig->events);
@@ -46,7 +46,7 @@ void rig_init(struct kafka_rig *rig, const char *brokers, unsigned n_events)
                 fill_event(rig, i);
 }
 
-void rig_init_mock(struct kafka_rig *rig, int n_brokers, int n_partitions, unsigned n_events)
+void rig_init_mock(struct rig *rig, int n_brokers, int n_partitions, unsigned n_events)
 {
         rd_kafka_conf_t *conf = rd_kafka_conf_new();
         char reason[256];
@@ -62,17 +62,17 @@ void rig_init_mock(struct kafka_rig *rig, int n_brokers, int n_partitions, unsig
         rig->mock = mock;
 }
 
-void rig_open(struct kafka_rig *rig)
+void rig_open(struct rig *rig)
 {
         sink_driver_init(&rig->driver, &kafka_sink_ops, &rig->config);
 }
 
-void rig_close(struct kafka_rig *rig)
+void rig_close(struct rig *rig)
 {
         sink_driver_deinit(&rig->driver);
 }
 
-void rig_destroy(struct kafka_rig *rig)
+void rig_destroy(struct rig *rig)
 {
         if (rig->driver.sink != NULL)
                 rig_close(rig);
@@ -84,29 +84,6 @@ void rig_destroy(struct kafka_rig *rig)
         free(rig->events);
         free(rig->payloads);
         free(rig->keys);
-}
-
-void rig_deliver(struct kafka_rig *rig, unsigned n)
-{
-        for (unsigned i = 0; i < n; i++)
-                sink_driver_start(&rig->driver, &rig->events[rig->driver.n_started]);
-        sink_driver_flush(&rig->driver);
-}
-
-void rig_deliver_all(struct kafka_rig *rig, unsigned n)
-{
-        rig_deliver(rig, n);
-        sink_driver_finish(&rig->driver);
-}
-
-unsigned rig_count(const struct kafka_rig *rig, enum outcome_kind kind)
-{
-        unsigned n = 0;
-
-        for (size_t i = 0; i < rig->driver.n_started; i++)
-                n += rig->driver.attempts[i].is_finished &&
-                     rig->driver.attempts[i].outcome.kind == kind;
-        return n;
 }
 
 unsigned rig_n_stored(const struct kafka_records *records, const struct event *event)

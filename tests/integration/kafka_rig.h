@@ -1,7 +1,6 @@
 /*
  * What the tests of the kafka sink share: librdkafka's mock of a cluster within the test's process,
- * a config, and events that are handed to the sink in order. The attempt of events[i] is
- * driver.attempts[i].
+ * a config, and events that are handed to the sink in order.
  */
 #pragma once
 
@@ -24,7 +23,7 @@ enum {
 
 extern const struct sink_ops kafka_sink_ops;
 
-struct kafka_rig {
+struct rig {
         struct sink_driver driver;
         struct kafka_config config; /* the test may change it before rig_open() */
         char *broker;
@@ -37,34 +36,17 @@ struct kafka_rig {
         rd_kafka_mock_cluster_t *mock;
 };
 
+#include "sink_rig.h"
+
 /* A config for these brokers, the topic "events", and n events to come. */
-void rig_init(struct kafka_rig *rig, const char *brokers, unsigned n_events);
+void rig_init(struct rig *rig, const char *brokers, unsigned n_events);
 
 /* The same with a mock of so many brokers, and the topic with so many partitions. */
-void rig_init_mock(struct kafka_rig *rig, int n_brokers, int n_partitions, unsigned n_events);
+void rig_init_mock(struct rig *rig, int n_brokers, int n_partitions, unsigned n_events);
 
-void rig_open(struct kafka_rig *rig);
-void rig_close(struct kafka_rig *rig); /* the sink only */
-void rig_destroy(struct kafka_rig *rig);
-
-/* Hands over the next n, and flushes. */
-void rig_deliver(struct kafka_rig *rig, unsigned n);
-
-/* The same, and waits until all are finished. */
-void rig_deliver_all(struct kafka_rig *rig, unsigned n);
-
-/* How many ended so. */
-unsigned rig_count(const struct kafka_rig *rig, enum outcome_kind kind);
+void rig_open(struct rig *rig);
+void rig_close(struct rig *rig); /* the sink only */
+void rig_destroy(struct rig *rig);
 
 /* How many records of the topic have this event's payload. */
 unsigned rig_n_stored(const struct kafka_records *records, const struct event *event);
-
-#define expect_outcome(rig, number, kind_, words)                                                  \
-        do {                                                                                       \
-                const struct outcome *outcome_ = &(rig)->driver.attempts[number].outcome;          \
-                cr_expect((rig)->driver.attempts[number].is_finished);                             \
-                cr_expect(outcome_->kind == (kind_), "%s: %s", outcome_name(outcome_->kind),       \
-                    outcome_->reason);                                                             \
-                cr_expect(strstr(outcome_->reason, (words)) != NULL, "no '%s' in '%s'", (words),   \
-                    outcome_->reason);                                                             \
-        } while (0)

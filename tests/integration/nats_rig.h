@@ -1,6 +1,6 @@
 /*
  * What the tests of the nats sink share: a config that points at a server, and events that are
- * handed to the sink in order. The attempt of events[i] is driver.attempts[i].
+ * handed to the sink in order.
  */
 #pragma once
 
@@ -24,6 +24,8 @@ struct rig {
         size_t restart_below; /* each finish starts another attempt while fewer have started */
 };
 
+#include "sink_rig.h"
+
 /* A config for the server and the subject "events.orders", and n events to come. */
 void rig_init(struct rig *rig, const struct nats_server *server, unsigned n_events);
 void rig_open(struct rig *rig);
@@ -37,29 +39,5 @@ void rig_stop(struct rig *rig);
 /* One more server for the list of `servers`. */
 void rig_add_server(struct rig *rig, const struct nats_server *server);
 
-/* Hands over the next n, and flushes. */
-void rig_deliver(struct rig *rig, unsigned n);
-
-/* The same, and waits until all are finished. */
-void rig_deliver_all(struct rig *rig, unsigned n);
-
-/* How many ended so. */
-unsigned rig_count(const struct rig *rig, enum outcome_kind kind);
-
 /* The stream S holds exactly the events that were delivered so far, each once. */
 void expect_stream_has_delivered(struct nats_server *server, const struct rig *rig);
-
-#define expect_outcome_is(given, kind_, words)                                                     \
-        do {                                                                                       \
-                const struct outcome *outcome_ = (given);                                          \
-                cr_expect(outcome_->kind == (kind_), "%s: %s", outcome_name(outcome_->kind),       \
-                    outcome_->reason);                                                             \
-                cr_expect(strstr(outcome_->reason, (words)) != NULL, "no '%s' in '%s'", (words),   \
-                    outcome_->reason);                                                             \
-        } while (0)
-
-#define expect_outcome(rig, number, kind_, words)                                                  \
-        do {                                                                                       \
-                cr_expect((rig)->driver.attempts[number].is_finished);                             \
-                expect_outcome_is(&(rig)->driver.attempts[number].outcome, kind_, words);          \
-        } while (0)

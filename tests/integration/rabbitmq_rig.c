@@ -68,29 +68,6 @@ void rig_stop(struct rig *rig)
         free(rig->payloads);
 }
 
-void rig_deliver(struct rig *rig, unsigned n)
-{
-        for (unsigned i = 0; i < n; i++)
-                sink_driver_start(&rig->driver, &rig->events[rig->driver.n_started]);
-        sink_driver_flush(&rig->driver);
-}
-
-void rig_deliver_all(struct rig *rig, unsigned n)
-{
-        rig_deliver(rig, n);
-        sink_driver_finish(&rig->driver);
-}
-
-unsigned rig_count(const struct rig *rig, enum outcome_kind kind)
-{
-        unsigned n = 0;
-
-        for (size_t i = 0; i < rig->driver.n_started; i++)
-                n += rig->driver.attempts[i].is_finished &&
-                     rig->driver.attempts[i].outcome.kind == kind;
-        return n;
-}
-
 json_t *rig_drain(const struct rig *rig, const char *queue, unsigned n)
 {
         json_t *messages = json_array();

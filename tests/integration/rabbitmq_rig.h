@@ -1,7 +1,6 @@
 /*
  * What the tests of the rabbitmq sink share: a virtual host of the shared RabbitMQ with a topic
  * exchange "events", a config that points at it, and events that are handed to the sink in order.
- * The attempt of events[i] is driver.attempts[i].
  */
 #pragma once
 
@@ -27,6 +26,8 @@ struct rig {
         char (*payloads)[16]; /* the number of each, unless the test gives it another */
 };
 
+#include "sink_rig.h"
+
 /* With n events to come, whose topic is "orders", on a virtual host without queues. */
 void rig_start(struct rig *rig, unsigned n_events);
 
@@ -36,25 +37,8 @@ void rig_add_queue(struct rig *rig, const char *name, const char *routing_key);
 void rig_open(struct rig *rig);
 void rig_stop(struct rig *rig);
 
-/* Hands over the next n, and flushes; rig_deliver_all() waits until all are finished. */
-void rig_deliver(struct rig *rig, unsigned n);
-void rig_deliver_all(struct rig *rig, unsigned n);
-
-/* How many ended so. */
-unsigned rig_count(const struct rig *rig, enum outcome_kind kind);
-
 /* The messages of a queue, as rabbitmq_drain(): an array. json_decref() it. */
 json_t *rig_drain(const struct rig *rig, const char *queue, unsigned n);
 
 /* The queue holds the events from `first` on, n of them, once and in order. */
 void expect_events(const struct rig *rig, const char *queue, unsigned first, unsigned n);
-
-#define expect_outcome(rig, number, kind_, words)                                                  \
-        do {                                                                                       \
-                const struct outcome *outcome_ = &(rig)->driver.attempts[number].outcome;          \
-                cr_expect((rig)->driver.attempts[number].is_finished);                             \
-                cr_expect(outcome_->kind == (kind_), "%s: %s", outcome_name(outcome_->kind),       \
-                    outcome_->reason);                                                             \
-                cr_expect(strstr(outcome_->reason, (words)) != NULL, "no '%s' in '%s'", (words),   \
-                    outcome_->reason);                                                             \
-        } while (0)

@@ -58,8 +58,8 @@ Test(init, writes_a_file_that_check_accepts_and_says_what_the_database_lacks)
         struct program_run run = program_run(NULL, "init", "--dsn", admin, "--sink",
             "redis=redis://127.0.0.1:1", "--sink", "http=http://127.0.0.1:1/$x", "--sink", "stdout",
             "--sink", "email=smtp://127.0.0.1:1", "--from", "shop@example.org", "--sink",
-            "nats=nats://127.0.0.1:1", "--sink", "rabbitmq=amqp://[::1]:1", "--sink",
-            "kafka=127.0.0.1:1", "--topics", "orders.*,!orders.draft", "-o", path, "--admin", NULL);
+            "nats=nats://127.0.0.1:1", "--sink", "rabbitmq=amqp://[::1]:1", "--topics",
+            "orders.*,!orders.draft", "-o", path, "--admin", NULL);
         struct program_run check;
 
         expect_code(&run, 0);
@@ -72,6 +72,19 @@ Test(init, writes_a_file_that_check_accepts_and_says_what_the_database_lacks)
         cr_assert(file_has(path, "topics: [\"orders.*\", \"!orders.draft\"]"));
         cr_assert(file_has(path, "listen: 127.0.0.1:8477\n"));
         program_run_free(&check);
+        program_run_free(&run);
+}
+
+/* Whether the package of Kafka is there is for `check` to say. */
+Test(init, writes_a_file_for_kafka_without_its_package)
+{
+        OWNED folder = temp_folder();
+        OWNED path = path_in(folder, "shop.yaml");
+        struct program_run run = program_run(NULL, "init", "--dsn", "host=/nonexistent", "--sink",
+            "kafka=127.0.0.1:1", "-o", path, "--yes", NULL);
+
+        expect_code(&run, 0);
+        cr_assert(file_has(path, "brokers: [\"127.0.0.1:1\"]\n"));
         program_run_free(&run);
 }
 

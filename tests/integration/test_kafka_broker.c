@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct kafka_server *begin(struct kafka_rig *rig, char *topic, unsigned n_events)
+static struct kafka_server *begin(struct rig *rig, char *topic, unsigned n_events)
 {
         struct kafka_server *server = kafka_server_shared();
 
@@ -60,7 +60,7 @@ Test(kafka_broker, brings_every_header_to_an_independent_client)
         static char topic[] = "open-headers";
         static const struct event_header headers[] = {{"plain", "value"},
             {"h\xc3\xa4", "\xe6\x97\xa5\xe6\x9c\xac"}, {"empty", ""}, {"Topic", "not ours"}};
-        struct kafka_rig rig;
+        struct rig rig;
         struct kafka_server *server = begin(&rig, topic, 2);
         json_t *records;
         const json_t *first;
@@ -107,7 +107,7 @@ Test(kafka_broker, brings_every_header_to_an_independent_client)
 Test(kafka_broker, writes_a_tombstone_for_debezium)
 {
         static char topic[] = "open-tombstone";
-        struct kafka_rig rig;
+        struct rig rig;
         struct kafka_server *server = begin(&rig, topic, 1);
         json_t *records;
 
@@ -132,7 +132,7 @@ Test(kafka_broker, rejects_only_the_one_that_is_too_large_for_its_topic)
         static char topic[] = "open-small";
         static const char *const config[] = {"max.message.bytes", "2000", NULL};
         char *large = xcalloc(1, LARGE + 1);
-        struct kafka_rig rig;
+        struct rig rig;
         struct kafka_server *server = begin(&rig, topic, N);
         struct kafka_records records;
 
@@ -155,7 +155,7 @@ Test(kafka_broker, rejects_only_the_one_that_is_too_large_for_its_topic)
 Test(kafka_broker, pauses_for_a_topic_that_is_not_there)
 {
         static char topic[] = "open-missing";
-        struct kafka_rig rig;
+        struct rig rig;
         struct kafka_server *server = begin(&rig, topic, 2);
         struct outcome outcome;
 
@@ -178,7 +178,7 @@ Test(kafka_broker, pauses_for_a_topic_that_is_not_there)
 Test(kafka_broker, creates_the_topics_of_events)
 {
         static char template[] = "made-{{type}}";
-        struct kafka_rig rig;
+        struct rig rig;
         struct kafka_server *server = begin(&rig, template, 300);
         struct kafka_records records;
 
@@ -200,7 +200,7 @@ Test(kafka_broker, creates_the_topics_of_events)
 Test(kafka_broker, says_why_a_topic_cannot_be_created)
 {
         static char topic[] = "never-made";
-        struct kafka_rig rig;
+        struct rig rig;
 
         begin(&rig, topic, 1);
         rig.config.create_topics = true;
@@ -223,7 +223,7 @@ static const char *token_of(bool is_good)
 }
 
 /* The rig with a login; `is_good`: the right one. */
-static void log_in(struct kafka_rig *rig, enum kafka_sasl sasl, bool is_good)
+static void log_in(struct rig *rig, enum kafka_sasl sasl, bool is_good)
 {
         static char user[] = "relay";
         static char password[] = KAFKA_PASSWORD;
@@ -255,7 +255,7 @@ static void log_in(struct kafka_rig *rig, enum kafka_sasl sasl, bool is_good)
         }
 }
 
-static void log_out(struct kafka_rig *rig)
+static void log_out(struct rig *rig)
 {
         free(rig->config.ca_file);
         free(rig->config.cert_file);
@@ -283,7 +283,7 @@ static bool can_log_in(enum kafka_sasl sasl)
                rd_kafka_version() >= 0x02060100 || kafka_server_shared()->version[0] < '4';
 }
 
-static void expect_delivery(struct kafka_rig *rig)
+static void expect_delivery(struct rig *rig)
 {
         struct outcome outcome = sink_driver_probe(&rig->driver);
 
@@ -296,7 +296,7 @@ Test(kafka_broker, logs_in_and_says_why_it_cannot)
 {
         kafka_server_topic(kafka_server_shared(), "open-login", 1, NULL);
         for (size_t i = 0; i < sizeof logins / sizeof *logins; i++) {
-                struct kafka_rig rig;
+                struct rig rig;
                 struct outcome outcome;
                 log_in(&rig, logins[i].sasl, true);
                 rig_open(&rig);
@@ -324,7 +324,7 @@ Test(kafka_broker, logs_in_and_says_why_it_cannot)
 
 Test(kafka_broker, trusts_no_certificate_of_an_unknown_authority)
 {
-        struct kafka_rig rig;
+        struct rig rig;
 
         log_in(&rig, KAFKA_SASL_PLAIN, true);
         free(rig.config.ca_file);
@@ -340,7 +340,7 @@ Test(kafka_broker, trusts_no_certificate_of_an_unknown_authority)
 /* It is for localhost. */
 Test(kafka_broker, trusts_no_certificate_of_another_name)
 {
-        struct kafka_rig rig;
+        struct rig rig;
 
         log_in(&rig, KAFKA_SASL_PLAIN, true);
         free(rig.broker);
@@ -355,7 +355,7 @@ Test(kafka_broker, trusts_no_certificate_of_another_name)
 Test(kafka_broker, says_that_it_may_not_write_to_a_topic)
 {
         static char topic[] = "closed";
-        struct kafka_rig rig;
+        struct rig rig;
         const struct outcome *outcome;
 
         kafka_server_topic(kafka_server_shared(), topic, 1, NULL);
@@ -374,7 +374,7 @@ Test(kafka_broker, says_that_it_may_not_write_to_a_topic)
 Test(kafka_broker, closes_during_a_handshake)
 {
         for (unsigned i = 0; i < 10; i++) {
-                struct kafka_rig rig;
+                struct rig rig;
                 log_in(&rig, KAFKA_SASL_SCRAM_SHA_512, true);
                 rig_open(&rig);
                 rig_deliver(&rig, 1);

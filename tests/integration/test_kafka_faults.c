@@ -15,7 +15,7 @@
 enum { N_KEYS = 40 };
 
 /* Event i is of key i % N_KEYS, and its payload is its number. */
-static void give_keys(struct kafka_rig *rig, unsigned n)
+static void give_keys(struct rig *rig, unsigned n)
 {
         for (unsigned i = 0; i < n; i++)
                 snprintf(rig->keys[i], sizeof rig->keys[i], "k%u", i % N_KEYS);
@@ -23,7 +23,7 @@ static void give_keys(struct kafka_rig *rig, unsigned n)
 
 /* In the relay's place: one of a key in flight, and what comes back goes again. */
 struct course {
-        struct kafka_rig *rig;
+        struct rig *rig;
         unsigned n;            /* events in all */
         unsigned next[N_KEYS]; /* of this key */
         unsigned n_done;       /* delivered */
@@ -94,7 +94,7 @@ static bool has_connected_again(void *cut_)
                cut->course->n_done == cut->course->n;
 }
 
-static void begin(struct course *course, struct kafka_rig *rig, unsigned n)
+static void begin(struct course *course, struct rig *rig, unsigned n)
 {
         *course = (struct course){.rig = rig, .n = n};
         give_keys(rig, n);
@@ -147,7 +147,7 @@ Test(kafka_faults, stores_nothing_twice_when_answers_are_lost)
         struct fault_proxy *proxy;
         struct fault_link *link;
         struct kafka_server server;
-        struct kafka_rig rig;
+        struct rig rig;
         uint16_t port;
         char *brokers;
 
@@ -220,7 +220,7 @@ Test(kafka_faults, goes_on_after_the_broker_was_stopped_and_killed_under_load)
         enum { N = 4000, TIMES = 2 };
         static struct course course;
         struct kafka_server server;
-        struct kafka_rig rig;
+        struct rig rig;
 
         kafka_server_require();
         kafka_server_start(&server, NULL);
@@ -251,7 +251,7 @@ Test(kafka_faults, follows_the_leader_of_a_partition)
         static struct course course;
         static const char *const config[] = {"min.insync.replicas", "2", NULL};
         struct kafka_server server;
-        struct kafka_rig rig;
+        struct rig rig;
         struct kafka_node *leader;
 
         kafka_server_require();

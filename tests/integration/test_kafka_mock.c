@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-static void push_errors(struct kafka_rig *rig, rd_kafka_resp_err_t code, unsigned n)
+static void push_errors(struct rig *rig, rd_kafka_resp_err_t code, unsigned n)
 {
         for (unsigned i = 0; i < n; i++)
                 rd_kafka_mock_push_request_errors(rig->mock, KAFKA_PRODUCE, 1, code);
@@ -17,7 +17,7 @@ static void push_errors(struct kafka_rig *rig, rd_kafka_resp_err_t code, unsigne
 
 Test(kafka_mock, stores_each_event_under_its_key_with_its_headers)
 {
-        struct kafka_rig rig;
+        struct rig rig;
         struct kafka_records records;
 
         rig_init_mock(&rig, 1, 4, 1000);
@@ -48,7 +48,7 @@ Test(kafka_mock, asks_for_a_new_topic_at_once)
 {
         static char template[] = "{{topic}}";
         static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
-        struct kafka_rig rig;
+        struct rig rig;
         uint64_t begun;
 
         rig_init_mock(&rig, 1, 1, 7);
@@ -82,7 +82,7 @@ Test(kafka_mock, rejects_what_is_no_name_of_a_topic)
             "aa"
             "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
         enum { N = sizeof names / sizeof *names };
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, N);
         rig.config.topic = template;
@@ -99,7 +99,7 @@ Test(kafka_mock, rejects_what_is_no_name_of_a_topic)
 Test(kafka_mock, rejects_one_topic_too_many)
 {
         static char template[] = "t{{type}}";
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, 4);
         rd_kafka_mock_topic_create(rig.mock, "ta", 1, 1);
@@ -122,7 +122,7 @@ Test(kafka_mock, rejects_one_topic_too_many)
 Test(kafka_mock, rejects_an_event_that_lacks_what_its_topic_needs)
 {
         static char template[] = "{{type}}";
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, 1);
         rig.config.topic = template;
@@ -136,7 +136,7 @@ Test(kafka_mock, rejects_what_is_too_large_for_the_client_and_sends_its_neighbou
 {
         enum { SIZE = 1100000 };
         char *large = xcalloc(1, SIZE);
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, 3);
         rig.events[1].payload = large;
@@ -160,7 +160,7 @@ Test(kafka_mock, sends_each_alone_after_their_batch_was_refused)
             RD_KAFKA_RESP_ERR_INVALID_MSG};
 
         enum { N = 50 };
-        struct kafka_rig rig;
+        struct rig rig;
         struct kafka_records records;
 
         rig_init_mock(&rig, 1, 1, 1 + N * sizeof codes / sizeof *codes);
@@ -204,7 +204,7 @@ static const struct {
 };
 
 /* The client refuses a topic for a while that was refused once. */
-static bool is_delivered_at_last(struct kafka_rig *rig)
+static bool is_delivered_at_last(struct rig *rig)
 {
         uint64_t deadline = uv_hrtime() + UINT64_C(20000000000);
         struct outcome outcome;
@@ -219,7 +219,7 @@ static bool is_delivered_at_last(struct kafka_rig *rig)
 /* No event counts as delivered without its own positive answer, and the next one is delivered. */
 Test(kafka_mock, judges_the_errors_of_brokers)
 {
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, 3);
         rig_open(&rig);
@@ -240,7 +240,7 @@ Test(kafka_mock, judges_the_errors_of_brokers)
 Test(kafka_mock, tries_a_topic_that_the_event_names_five_times)
 {
         static char template[] = "{{topic}}";
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, 2);
         rig.config.topic = template;
@@ -258,7 +258,7 @@ Test(kafka_mock, tries_a_topic_that_the_event_names_five_times)
 /* Fatal in the middle of others: they all come to an end, and what comes then is delivered. */
 Test(kafka_mock, makes_a_new_producer_after_a_fatal_error)
 {
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 4, 400);
         rig_open(&rig);
@@ -276,7 +276,7 @@ Test(kafka_mock, makes_a_new_producer_after_a_fatal_error)
 
 Test(kafka_mock, says_at_once_that_no_broker_is_there_at_its_start)
 {
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, 3);
         rd_kafka_mock_broker_set_down(rig.mock, 1);
@@ -295,7 +295,7 @@ Test(kafka_mock, says_at_once_that_no_broker_is_there_at_its_start)
 /* What was sent may be stored: while the client may still find out, it is not given back. */
 Test(kafka_mock, outlives_a_short_outage_without_a_word)
 {
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, 101);
         rig_open(&rig);
@@ -310,7 +310,7 @@ Test(kafka_mock, outlives_a_short_outage_without_a_word)
 
 Test(kafka_mock, gives_everything_back_in_a_longer_outage)
 {
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, 202);
         rig.config.connect_timeout_ms = 1000;
@@ -330,7 +330,7 @@ Test(kafka_mock, gives_everything_back_in_a_longer_outage)
 
 Test(kafka_mock, charges_no_answer_in_time_to_the_destination)
 {
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, 2);
         rig.config.timeout_ms = 1500;
@@ -348,7 +348,7 @@ Test(kafka_mock, charges_no_answer_in_time_to_the_destination)
 /* It finds the leader again without a new start of the relay. */
 Test(kafka_mock, goes_on_when_a_partition_has_a_leader_again)
 {
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, 3);
         rig.config.timeout_ms = 2000;
@@ -367,7 +367,7 @@ Test(kafka_mock, goes_on_when_a_partition_has_a_leader_again)
 
 Test(kafka_mock, cancels_what_is_under_way_and_stays_usable)
 {
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, 202);
         rig_open(&rig);
@@ -385,7 +385,7 @@ Test(kafka_mock, cancels_what_is_under_way_and_stays_usable)
 
 Test(kafka_mock, closes_while_no_broker_answers)
 {
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, 10);
         rd_kafka_mock_broker_set_rtt(rig.mock, 1, 5000);
@@ -398,7 +398,7 @@ Test(kafka_mock, closes_while_no_broker_answers)
 
 Test(kafka_mock, probes_the_brokers)
 {
-        struct kafka_rig rig;
+        struct rig rig;
         struct outcome outcome;
 
         rig_init_mock(&rig, 1, 1, 1);

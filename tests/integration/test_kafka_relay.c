@@ -112,8 +112,7 @@ Test(kafka_relay, refuses_a_property_that_librdkafka_does_not_know)
 
 /* ---- delivering ----------------------------------------------------------------------------- */
 
-static struct relay_process *start_relay(
-    const struct relay_fixture *fixture, const struct kafka_rig *rig)
+static struct relay_process *start_relay(const struct relay_fixture *fixture, const struct rig *rig)
 {
         return relay_start("postgres: {dsn: \"%s\"}\n"
                            "relay: {modules: " MODULES "}\n"
@@ -140,12 +139,12 @@ static void publish_some(PGconn *connection, int first, int n)
 }
 
 struct stored {
-        const struct kafka_rig *rig;
+        const struct rig *rig;
         int n;
 };
 
 /* How many of the numbers 1 to n are stored; of each key the first copies are in order. */
-static int count_stored(const struct kafka_rig *rig, int n)
+static int count_stored(const struct rig *rig, int n)
 {
         struct kafka_records records = kafka_read(rig->broker, "events");
         bool *seen = xcalloc((size_t)n + 1, sizeof *seen);
@@ -173,7 +172,7 @@ static bool are_stored(void *context)
         return count_stored(stored->rig, stored->n) == stored->n;
 }
 
-static void await_stored(const struct kafka_rig *rig, int n)
+static void await_stored(const struct rig *rig, int n)
 {
         struct stored stored = {rig, n};
 
@@ -186,7 +185,7 @@ Test(kafka_relay, starts_without_a_broker_and_outlives_outages)
 {
         struct relay_fixture fixture;
         struct relay_process *relay;
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, 1);
         rd_kafka_mock_broker_set_down(rig.mock, 1);
@@ -216,7 +215,7 @@ Test(kafka_relay, loses_nothing_when_it_is_killed)
 {
         struct relay_fixture fixture;
         struct relay_process *relay;
-        struct kafka_rig rig;
+        struct rig rig;
 
         rig_init_mock(&rig, 1, 1, 1);
         relay_fixture_begin(&fixture, postgres_shared());
