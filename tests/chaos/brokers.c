@@ -245,7 +245,7 @@ bool brokers_set_nats_full(struct brokers *brokers, bool is_full)
         json_t *changed;
         char *body;
 
-        if (config == NULL) {
+        if (config == NULL || brokers->n_nats > 1) {
                 json_decref(answer);
                 return false;
         }

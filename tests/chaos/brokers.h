@@ -86,8 +86,9 @@ struct nats_server *brokers_sound_nats(struct brokers *brokers);
 /* Ends the clients of the leader of the stream, after a while; then kill it. */
 void brokers_retire_nats(struct brokers *brokers);
 
-/* What NATS has in its stream is all that it takes, or not; false without a stream, or if it has no
- * leader just now. What is in the stream must have been read: at the worst the oldest of it goes. */
+/* What NATS has in its stream is all that it takes, or not; false without a stream, and for a
+ * cluster, which at times does not answer when a stream is to be changed. What is in the stream must
+ * have been read: at the worst the oldest of it goes. */
 bool brokers_set_nats_full(struct brokers *brokers, bool is_full);
 
 void brokers_set_rabbit_full(struct brokers *brokers, bool is_full);
