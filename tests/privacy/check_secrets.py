@@ -30,6 +30,9 @@ CANARIES = {
     "canary-redis": "the password in redis.url",
     "canary-dsn": "a piece of the dsn",
     "canary-mail": "email.password",
+    "canary-token": "nats.token",
+    "canary-rabbit": "rabbitmq.password",
+    "canary-kafka": "kafka.password",
     "canary-payload": "an event's payload",
     "canary-of-an-event": "an event's header",
 }
@@ -37,6 +40,7 @@ CANARIES = {
 CONFIG = """
 postgres: {postgres}
 admin: {{ listen: "127.0.0.1:{port}", token_file: {folder}/token }}
+relay: {{ modules: {modules} }}
 log: {{ level: debug, format: {format} }}
 sinks:
   - name: refused
@@ -56,6 +60,15 @@ sinks:
   - name: mails
     topics: ["**"]
     email: {{ url: "smtp://127.0.0.1:{closed}", from: shop@example.org, user: shop, password: canary-mail, tls: none }}
+  - name: bus
+    topics: ["**"]
+    nats: {{ servers: ["127.0.0.1:{closed}"], token: canary-token }}
+  - name: rabbit
+    topics: ["**"]
+    rabbitmq: {{ servers: ["127.0.0.1:{closed}"], exchange: e, user: shop, password: canary-rabbit }}
+  - name: kafka
+    topics: ["**"]
+    kafka: {{ brokers: ["127.0.0.1:{closed}"], sasl: plain, user: shop, password: canary-kafka }}
 """
 
 # Wrong in a way that tempts a message to quote what is beside the fault.
@@ -66,6 +79,9 @@ BROKEN = [
     "postgres: { dsn: host=h }\nsinks: [{ name: a, topics: [a], redis: { url: \"redis://:canary-redis@h:no\" } }]\n",
     "postgres: { dsn: host=h }\nsinks: [{ name: a, topics: [a], http: { url: \"https://shop:canary-basic@h/\" } }]\n",
     "postgres: { dsn: host=h }\nsinks: [{ name: a, topics: [a], http: { url: \"https://h/\", secret: canary-header } }]\n",
+    "postgres: { dsn: host=h }\nsinks: [{ name: a, topics: [a], nats: { servers: [\"nats://canary-token@h\"] } }]\n",
+    "postgres: { dsn: host=h }\nsinks: [{ name: a, topics: [a], rabbitmq: { servers: [\"amqp://u:canary-rabbit@h/v\"], exchange: e } }]\n",
+    "postgres: { dsn: host=h }\nsinks: [{ name: a, topics: [a], kafka: { brokers: [h], properties: [\"sasl.password=canary-kafka\"] } }]\n",
     "postgres: { dsn: host=h }\nadmin: { token: canary-admin }\nsinks: []\n",
     "postgres: { dsn: host=h }\nadmin: { token: canary-admin-token, tokn: a }\nsinks: []\n",
 ]
@@ -125,7 +141,7 @@ def ask(stack, outputs, method, path, body=None):
 
 def look_at(stack, log_format, postgres, outputs):
     config = CONFIG.format(postgres=postgres.replace("FOLDER", stack.folder), folder=stack.folder, port=stack.port, format=log_format, receiver=stack.receivers[0].port,
-                           closed=free_port(), signing=base64.b64encode(SIGNING).decode())
+                           closed=free_port(), modules=os.path.join(os.path.dirname(stack.program), "modules"), signing=base64.b64encode(SIGNING).decode())
     path = f"{stack.folder}/secrets.yaml"
     log_path = f"{stack.folder}/{log_format}.log"
     with open(path, "w", encoding="utf-8") as file:
