@@ -4,6 +4,10 @@
  * leave() does the rest.
  *
  * A flush that fails is not yet the end: what the peer said before it hung up is still to be read.
+ *
+ * While all goes well a burst costs one read and one write. What was appended waits for a flush, or
+ * for a timer of the next turn: to wait for a socket that could be written to anyway would cost
+ * calls of the kernel. A read that did not fill its buffer has emptied the socket.
  */
 #include "loop/byte_stream.h"
 
@@ -68,6 +72,7 @@ struct byte_stream {
         struct bytes out;           /* what is still to be written */
         size_t n_written;           /* of it */
         bool is_full;               /* the last write did not take everything */
+        struct timer *soon;         /* owned; writes what was appended and not flushed */
         bool is_inside;
         bool is_destroyed; /* by a callback; freed by leave() */
 };
@@ -187,6 +192,8 @@ static void read_all(struct byte_stream *stream)
                 if (n <= 0)
                         return;
                 give(stream, data, (size_t)n);
+                if (stream->tls == NULL && (size_t)n < sizeof data)
+                        return;
         }
 }
 
@@ -342,9 +349,7 @@ static int wanted_events(const struct byte_stream *stream)
                 /* A TLS session may have to read before it can write, and the other way round. */
                 return SOCKET_READABLE |
                        (stream->tls != NULL ? tls_session_events(stream->tls) : 0) |
-                       (stream->out.length > 0 && (stream->tls == NULL || !stream->is_full)
-                               ? SOCKET_WRITABLE
-                               : 0);
+                       (stream->tls == NULL && stream->is_full ? SOCKET_WRITABLE : 0);
         case STREAM_RESOLVING:
         case STREAM_FAILED:
                 return 0;
@@ -357,6 +362,7 @@ static void destroy(struct byte_stream *stream)
         resolve_cancel(stream->resolve);
         close_socket(stream);
         timer_destroy(stream->deadline);
+        timer_destroy(stream->soon);
         bytes_deinit(&stream->in);
         bytes_deinit(&stream->out);
         free(stream->host);
@@ -427,6 +433,11 @@ static void on_deadline(void *owner)
         leave(stream);
 }
 
+static void on_soon(void *owner)
+{
+        byte_stream_flush(owner);
+}
+
 static void add_address(struct byte_stream *stream, const void *data, socklen_t length)
 {
         struct address *address = &stream->addresses[stream->n_addresses++];
@@ -478,6 +489,7 @@ struct byte_stream *byte_stream_open(uv_loop_t *loop, const struct byte_stream_t
         stream->socket = -1;
         stream->deadline = timer_create_on(loop, on_deadline, stream);
         timer_arm(stream->deadline, (uint64_t)target->connect_timeout_ms);
+        stream->soon = timer_create_on(loop, on_soon, stream);
         if (target->host == NULL) {
                 stream->peer = xstrdup(target->socket_path);
                 connect_to_path(stream, target->socket_path);
@@ -506,7 +518,8 @@ void byte_stream_secure(struct byte_stream *stream)
 {
         stream->in.length = 0; /* its storage stays: this may be inside on_data() */
         begin_tls(stream);
-        byte_stream_note_appended(stream);
+        if (!stream->is_inside)
+                socket_watch_set(stream->watch, wanted_events(stream));
 }
 
 void byte_stream_greeted(struct byte_stream *stream)
@@ -527,8 +540,9 @@ struct bytes *byte_stream_out(struct byte_stream *stream)
 
 void byte_stream_note_appended(struct byte_stream *stream)
 {
-        if (!stream->is_inside && stream->watch != NULL)
-                socket_watch_set(stream->watch, wanted_events(stream));
+        if (!stream->is_inside && stream->state == STREAM_OPEN && !stream->is_full &&
+            !timer_is_armed(stream->soon))
+                timer_arm(stream->soon, 0);
 }
 
 void byte_stream_send(struct byte_stream *stream, const void *data, size_t length)
@@ -542,6 +556,8 @@ void byte_stream_flush(struct byte_stream *stream)
         if (stream->is_inside || stream->state != STREAM_OPEN || stream->is_full ||
             stream->out.length == 0)
                 return;
+        if (timer_is_armed(stream->soon))
+                timer_disarm(stream->soon);
         (void)write_all(stream); /* of a failure the socket tells when it is next served */
         socket_watch_set(stream->watch, wanted_events(stream));
 }

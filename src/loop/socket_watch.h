@@ -1,6 +1,6 @@
 /*
- * Watches a socket that a library owns (libpq, libcurl, hiredis) for
- * readiness. The only user of uv_poll in the program.
+ * Watches a socket, or what a library waits for (libpq, libcurl, c-ares,
+ * librdkafka), for readiness. The only user of uv_poll in the program.
  *
  * libuv keeps a closed handle's memory until a later turn of the loop, so a
  * watch frees itself: its owner may be destroyed right after it called
@@ -26,7 +26,8 @@ typedef void socket_ready_fn(void *owner, int events);
 struct socket_watch *socket_watch_create(
     uv_loop_t *loop, int socket, socket_ready_fn *on_ready, void *owner);
 
-/* What to wait for: a set of SOCKET_READABLE and SOCKET_WRITABLE; 0 rests. Cheap when unchanged. */
+/* What to wait for: a set of SOCKET_READABLE and SOCKET_WRITABLE; 0 rests. Free when unchanged,
+ * else three calls of the kernel. */
 void socket_watch_set(struct socket_watch *watch, int events);
 
 /* NULL is allowed. No callback comes after this line. */
