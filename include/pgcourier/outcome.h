@@ -53,13 +53,15 @@ struct outcome {
                                 * destination that asked us to wait): costs no attempt, and comes
                                 * back after delay_ms, which must be set */
 
-        /* SINK_DOWN only: credentials, configuration, a destination that wants no more. Waiting
-         * will not mend it, so the sink is paused where people see it, and tried rarely. */
+        /* SINK_DOWN: credentials, configuration, a destination that wants no more. Waiting will not
+         * mend it, so the sink is paused where people see it, and tried rarely. DELIVERED: only of
+         * a probe (sink_probed_fn). */
         bool needs_operator;
         bool is_gone; /* with needs_operator: the receiver said that it wants no more, ever */
 
         char reason[256]; /* one line for people: the peer's words or ours; never a secret, never
-                           * a payload; control characters are escaped. Empty if DELIVERED. */
+                           * a payload; control characters are escaped. Empty if DELIVERED, but
+                           * for a probe. */
 };
 
 /* The two outcomes that need no words. */

@@ -66,7 +66,8 @@ struct target_settings {
 typedef void sink_closed_fn(void *owner);
 
 /* `outcome` is DELIVERED when the destination could be reached and would take our events; if it
- * has a reason then, that is a warning: what may soon be wrong with it. */
+ * has a reason then, that is for people: with needs_operator a warning of what may soon be wrong with
+ * it, otherwise a fact to know. */
 typedef void sink_probed_fn(void *owner, const struct outcome *outcome);
 
 /* New members are appended: modules compiled before are still loaded. */

@@ -169,7 +169,7 @@ static void report_probe(struct report *report, const struct probe *probe)
         else if (probe->outcome.kind != OUTCOME_DELIVERED)
                 report_fail(report, ERROR_SINK, what, remedy_for(probe->outcome.fault), "%s: %s",
                     kind, probe->outcome.reason);
-        else if (probe->outcome.reason[0] != '\0')
+        else if (probe->outcome.needs_operator)
                 report_warn(report, what, "Correct it before deliveries fail",
                     "%s: can be reached, but %s", kind, probe->outcome.reason);
         else if (sink_config_fans_out(probe->config))
@@ -178,7 +178,8 @@ static void report_probe(struct report *report, const struct probe *probe)
                     "list` lists them",
                     kind);
         else
-                report_ok(report, what, "%s: can be reached", kind);
+                report_ok(report, what, "%s: can be reached%s%s", kind,
+                    probe->outcome.reason[0] != '\0' ? "; " : "", probe->outcome.reason);
         free(what);
 }
 

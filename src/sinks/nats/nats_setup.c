@@ -170,12 +170,17 @@ static void judge_window(struct nats_setup *setup, const json_t *config)
         char words[32];
         struct outcome outcome = outcome_delivered;
 
-        if (json_is_integer(window) && window_ms < SHORT_WINDOW_MS) {
+        if (json_is_integer(window)) {
+                const bool is_short = window_ms < SHORT_WINDOW_MS;
                 write_duration(window_ms, words, sizeof words);
                 outcome = outcome_make(OUTCOME_DELIVERED,
-                    "stream %.100s recognizes a repeated event for %s only (duplicate_window): one "
-                    "that is repeated later, after an outage, is stored twice; set 1h or more",
-                    setup->stream, words);
+                    "stream %.100s recognizes a repeated event for %s%s (duplicate_window)%s",
+                    setup->stream, words, is_short ? " only" : "",
+                    is_short
+                        ? ": one that is repeated later, after an outage, is stored twice; set "
+                          "1h or more"
+                        : "");
+                outcome.needs_operator = is_short;
         }
         finish(setup, &outcome);
 }

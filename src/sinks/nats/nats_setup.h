@@ -27,7 +27,7 @@ struct nats_setup {
         char stream[256];  /* the one of `stream`, or the one that NAME found */
         bool is_elsewhere; /* the one of `stream` does not take the subject */
 
-        /* DONE: a SINK_DOWN, or DELIVERED; with a reason, that is a warning. */
+        /* DONE: a SINK_DOWN, or DELIVERED; its reason as sink_probed_fn has it. */
         struct outcome outcome;
 };
 

@@ -99,10 +99,10 @@ static struct outcome judge_memory(const struct redis_sink *sink, const char *te
         else if (used_bytes >= NEARLY_FULL * max_bytes)
                 outcome = outcome_make(OUTCOME_DELIVERED,
                     "its memory is nearly full (%.0f of %.0f MB of maxmemory are used), and then "
-                    "it "
-                    "refuses events: raise maxmemory, or let the sink trim its streams (maxlen, "
+                    "it refuses events: raise maxmemory, or let the sink trim its streams (maxlen, "
                     "minid)",
                     used_bytes / 1e6, max_bytes / 1e6);
+        outcome.needs_operator = outcome.reason[0] != '\0';
         return outcome;
 }
 
