@@ -244,6 +244,30 @@ Test(kafka_faults, goes_on_after_the_broker_was_stopped_and_killed_under_load)
         kafka_server_destroy(&server);
 }
 
+/* What the probe warns of at a topic with this min.insync.replicas; NULL: that of the brokers. */
+static void expect_probed(struct kafka_server *server, const char *n_needed,
+    enum outcome_kind expected, const char *words)
+{
+        static const char *const name = "min.insync.replicas";
+        char topic[32] = "{{topic}}";
+        struct outcome outcome;
+        struct rig rig;
+
+        rig_init(&rig, server->brokers, 1);
+        if (n_needed != NULL) {
+                snprintf(topic, sizeof topic, "copies-%s", n_needed);
+                kafka_server_topic(server, topic, 1, (const char *const[]){name, n_needed, NULL});
+        }
+        rig.config.topic = topic;
+        rig_open(&rig);
+        outcome = sink_driver_probe(&rig.driver);
+        cr_expect(outcome.kind == expected, "%s: %s", n_needed, outcome.reason);
+        cr_expect(strstr(outcome.reason, words != NULL ? words : "replicas: 3") != NULL, "%s: %s",
+            n_needed, outcome.reason);
+        cr_expect(outcome.needs_operator == (words != NULL));
+        rig_destroy(&rig);
+}
+
 /* Three nodes, all replicas in step: what one stored and answered survives it. */
 Test(kafka_faults, follows_the_leader_of_a_partition)
 {
@@ -256,6 +280,11 @@ Test(kafka_faults, follows_the_leader_of_a_partition)
 
         kafka_server_require();
         kafka_server_start(&server, &(struct kafka_server_options){.n_nodes = 3});
+        expect_probed(&server, "2", OUTCOME_DELIVERED, NULL);
+        expect_probed(&server, "1", OUTCOME_DELIVERED,
+            "topic copies-1 has replicas: 3, min.insync.replicas: 1: what");
+        expect_probed(&server, NULL, OUTCOME_DELIVERED, "min.insync.replicas of the brokers is 1");
+        expect_probed(&server, "4", OUTCOME_SINK_DOWN, "it has 3 replicas");
         kafka_server_topic(&server, "events", 4, config);
         rig_init(&rig, server.brokers, N);
         rig_open(&rig);

@@ -3,7 +3,8 @@
  *
  *   kafka_sink      the contract: open, deliver, cancel, close
  *   kafka_queue     which attempt is sent when, what its report means, when a producer is given up
- *   kafka_workers   what may block: the probe's question, a token's file
+ *   kafka_workers   what may block: the probe's questions, a token's file
+ *   kafka_probe     the questions
  *   kafka_producer  librdkafka's producer on the loop
  *   kafka_topics    names and handles        kafka_properties  the client's configuration
  *   kafka_answers   errors to outcomes

@@ -3,21 +3,21 @@
 #include "base/alloc.h"
 #include "config/config.h"
 #include "config/secret.h"
-#include "sinks/kafka/kafka_answers.h"
 #include "sinks/kafka/kafka_internal.h"
+#include "sinks/kafka/kafka_probe.h"
 #include "sinks/kafka/kafka_token.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { SLICE_MS = 1000, TOKEN_LIFE_MS = 5 * 60 * 1000 };
+enum { TOKEN_LIFE_MS = 5 * 60 * 1000 };
 
 struct kafka_worker {
         uv_work_t work;
         struct kafka_sink *sink;
         rd_kafka_t *client;
-        atomic_bool is_hurried;
+        struct kafka_probe probe;
         bool is_answered;
         struct outcome outcome;
         sink_probed_fn *on_probed;
@@ -38,55 +38,12 @@ static struct kafka_worker *worker_create(struct kafka_sink *sink)
 
 /* The probe */
 
-static struct outcome topic_outcome(const struct kafka_sink *sink, rd_kafka_resp_err_t code)
-{
-        if (code == RD_KAFKA_RESP_ERR_NO_ERROR || code == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
-            (code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART && sink->config->create_topics))
-                return outcome_delivered;
-        return kafka_answer_refusal(&(struct kafka_refusal){
-            .code = code, .topic = kafka_topics_fixed_name(sink->topics), .topic_is_fixed = true});
-}
-
-static struct outcome judge_metadata(
-    const struct kafka_sink *sink, const struct rd_kafka_metadata *metadata)
-{
-        struct outcome outcome = outcome_delivered;
-
-        for (int i = 0; i < metadata->topic_cnt && outcome.kind == OUTCOME_DELIVERED; i++) {
-                const struct rd_kafka_metadata_topic *topic = &metadata->topics[i];
-                outcome = topic_outcome(sink, topic->err);
-                for (int j = 0; j < topic->partition_cnt; j++)
-                        if (topic->partitions[j].leader < 0 && outcome.reason[0] == '\0')
-                                outcome = outcome_make(outcome.kind,
-                                    "partition %d of topic %s has no leader",
-                                    topic->partitions[j].id, topic->topic);
-        }
-        return outcome;
-}
-
 static void ask_brokers(uv_work_t *work)
 {
         struct kafka_worker *worker = work->data;
-        const struct kafka_sink *sink = worker->sink;
-        int64_t left_ms = sink->config->connect_timeout_ms + SLICE_MS;
-        rd_kafka_topic_t *topic = NULL;
 
-        if (worker->client == NULL)
-                return;
-        if (kafka_topics_are_fixed(sink->topics))
-                topic =
-                    rd_kafka_topic_new(worker->client, kafka_topics_fixed_name(sink->topics), NULL);
-        for (; left_ms > 0 && !atomic_load(&worker->is_hurried); left_ms -= SLICE_MS) {
-                const struct rd_kafka_metadata *metadata;
-                if (rd_kafka_metadata(worker->client, 0, topic, &metadata, SLICE_MS) != 0)
-                        continue;
-                worker->outcome = judge_metadata(sink, metadata);
-                worker->is_answered = true;
-                rd_kafka_metadata_destroy(metadata);
-                break;
-        }
-        if (topic != NULL)
-                rd_kafka_topic_destroy(topic);
+        if (worker->client != NULL)
+                worker->is_answered = kafka_probe_ask(&worker->probe, &worker->outcome);
 }
 
 static struct outcome outcome_of_silence(const struct kafka_sink *sink)
@@ -120,6 +77,9 @@ void kafka_workers_probe(
 {
         struct kafka_worker *worker = worker_create(sink);
 
+        worker->probe.config = sink->config;
+        worker->probe.topics = sink->topics;
+        worker->probe.client = worker->client;
         worker->on_probed = on_probed;
         worker->owner = owner;
         sink->probing = worker;
@@ -134,7 +94,7 @@ void kafka_workers_probe(
 void kafka_workers_hurry(struct kafka_sink *sink)
 {
         if (sink->probing != NULL)
-                atomic_store(&sink->probing->is_hurried, true);
+                atomic_store(&sink->probing->probe.is_hurried, true);
 }
 
 /* A token */
