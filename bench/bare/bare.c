@@ -34,13 +34,19 @@ static int64_t now_us(clockid_t clock)
 void bare_init(struct bare *bare, int n_args, char **args)
 {
         name = args[0];
-        if (n_args != 3 && n_args != 4)
-                bare_die("usage", "PORT EVENTS [IN_FLIGHT]");
+        if (n_args < 3 || n_args > 5)
+                bare_die("usage", "PORT EVENTS [IN_FLIGHT [PAUSE_US]]");
         *bare = (struct bare){.port = atoi(args[1]),
             .n_events = atol(args[2]),
-            .in_flight = n_args == 4 ? atol(args[3]) : 1000};
+            .in_flight = n_args >= 4 ? atol(args[3]) : 1000,
+            .pause_us = n_args == 5 ? atol(args[4]) : 0};
         if (bare->port <= 0 || bare->n_events <= 0 || bare->in_flight <= 0)
                 bare_die("usage", "numbers above 0 are needed");
+        if (bare->pause_us > 0 && bare->in_flight != 1)
+                bare_die("usage", "PAUSE_US needs one in flight");
+        bare->took_us = calloc((size_t)bare->n_events, sizeof *bare->took_us);
+        if (bare->took_us == NULL)
+                bare_die("calloc", "no memory");
 }
 
 int bare_connect(const struct bare *bare)
@@ -82,8 +88,24 @@ static void put_digits(char *end, long number, unsigned base, int n_digits)
                 *--end = "0123456789abcdef"[number % base];
 }
 
-void bare_event(struct bare_event *event, long number)
+/* One is in flight, so the one before is acknowledged. */
+static void pause_after(struct bare *bare)
 {
+        struct timespec rest = {
+            .tv_sec = bare->pause_us / 1000000, .tv_nsec = bare->pause_us % 1000000 * 1000};
+
+        if (bare->n_sent > 0)
+                bare->took_us[bare->n_sent - 1] = now_us(CLOCK_MONOTONIC) - bare->sent_us;
+        nanosleep(&rest, NULL);
+        bare->sent_us = now_us(CLOCK_MONOTONIC);
+}
+
+void bare_event(struct bare *bare, struct bare_event *event)
+{
+        long number = bare->n_sent;
+
+        if (bare->pause_us > 0)
+                pause_after(bare);
         if (event->created_us == 0)
                 first_time(event);
         put_digits(event->id + 36, number, 16, 12);
@@ -95,12 +117,25 @@ void bare_event(struct bare_event *event, long number)
         event->topic_bytes = strlen(event->topic);
 }
 
+static int compare(const void *a, const void *b)
+{
+        int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+
+        return (left > right) - (left < right);
+}
+
 void bare_end(const struct bare *bare)
 {
+        int64_t ended_us = now_us(CLOCK_MONOTONIC);
         char byte;
 
-        printf("events=%ld us=%lld\n", bare->n_acked,
-            (long long)(now_us(CLOCK_MONOTONIC) - bare->began_us));
+        printf("events=%ld us=%lld", bare->n_acked, (long long)(ended_us - bare->began_us));
+        if (bare->pause_us > 0) {
+                bare->took_us[bare->n_events - 1] = ended_us - bare->sent_us;
+                qsort(bare->took_us, (size_t)bare->n_events, sizeof *bare->took_us, compare);
+                printf(" p50_us=%lld", (long long)bare->took_us[bare->n_events / 2]);
+        }
+        printf("\n");
         fflush(stdout);
         while (read(STDIN_FILENO, &byte, 1) > 0)
                 ;

@@ -1,12 +1,14 @@
 /*
  * A client of one broker and nothing else: what the broker takes from a program that reads no database.
  *
- *   bare_BROKER PORT EVENTS [IN_FLIGHT]
+ *   bare_BROKER PORT EVENTS [IN_FLIGHT [PAUSE_US]]
  *
  * publishes so many messages as pgcourier's native form has them, of 256 bytes, and waits for the
  * acknowledgement of each, IN_FLIGHT (1000) at a time. Its result is one line on standard output,
- * `events=N us=N`: from the first message to the last acknowledgement. Then it waits until its standard
- * input ends, so that the measuring program can look at it first. It ends on the first error.
+ * `events=N us=N`: from the first message to the last acknowledgement. With PAUSE_US it rests so long
+ * before each message, one in flight, and adds `p50_us=N`: from a message to its acknowledgement.
+ * Then it waits until its standard input ends, so that the measuring program can look at it first. It
+ * ends on the first error.
  */
 #pragma once
 
@@ -38,6 +40,9 @@ struct bare {
         long n_events, in_flight;
         long n_sent, n_acked;
         int64_t began_us;
+        long pause_us;
+        int64_t sent_us;  /* the last message, with a pause */
+        int64_t *took_us; /* n_events of them, with a pause */
 };
 
 _Noreturn void bare_die(const char *what, const char *why);
@@ -46,8 +51,8 @@ void bare_init(struct bare *bare, int n_args, char **args);
 /* A socket on the broker's port, which blocks. */
 int bare_connect(const struct bare *bare);
 
-/* The event of this number; *event keeps what does not change. */
-void bare_event(struct bare_event *event, long number);
+/* The next event to send, at once; *event keeps what does not change. */
+void bare_event(struct bare *bare, struct bare_event *event);
 
 /* Just before the first message. */
 void bare_begin(struct bare *bare);

@@ -93,7 +93,7 @@ int main(int n_args, char **args)
         bare_begin(&bare);
         while (bare.n_acked < bare.n_events) {
                 while (bare.n_sent < bare.n_events && bare.n_sent - bare.n_acked < bare.in_flight) {
-                        bare_event(&event, bare.n_sent);
+                        bare_event(&bare, &event);
                         publish(producer, topics[event.topic_index], &event);
                         bare.n_sent++;
                 }

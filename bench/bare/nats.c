@@ -91,7 +91,7 @@ int main(int n_args, char **args)
         while (bare.n_acked < bare.n_events) {
                 while (bare.n_sent < bare.n_events && bare.n_sent - bare.n_acked < bare.in_flight &&
                        bare_stream_has_room(&stream)) {
-                        bare_event(&event, bare.n_sent);
+                        bare_event(&bare, &event);
                         publish(&stream, &event, bare.n_sent % bare.in_flight);
                         bare.n_sent++;
                 }

@@ -191,7 +191,7 @@ int main(int n_args, char **args)
                 while (bare.n_sent < bare.n_events &&
                        (uint64_t)bare.n_sent + 1 - confirms.oldest < (uint64_t)bare.in_flight &&
                        bare_stream_has_room(&stream)) {
-                        bare_event(&event, bare.n_sent);
+                        bare_event(&bare, &event);
                         publish(&stream, &event);
                         bare.n_sent++;
                         confirms.is_open[bare.n_sent % bare.in_flight] = true;

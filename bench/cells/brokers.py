@@ -2,7 +2,8 @@
 
 A backlog as fast as it goes, in turns; the bare client (bench/bare) sends the same messages, 1000 in
 flight, without any database. To Kafka in turns with Debezium Server, too. Then the time from COMMIT
-to the acknowledgement, as the relay's log has it; the rate of a single key, of which one event is in
+to the acknowledgement, as the relay's log has it, beside what the broker alone takes to acknowledge a
+message of the bare client at that pace; the rate of a single key, of which one event is in
 flight at a time, beside a bare client that does the same; and what a relay costs that has nothing to
 do, or a broker that is down.
 """
@@ -25,6 +26,7 @@ TARGETS = {"nats": ">= 100,000", "rabbitmq": ">= 25,000"}
 RATIO, TO_DEBEZIUM = ">= 0.7", ">= 2"
 PACES = {100: (1, 3), 1000: (2, 1.5)}  # events a second -> the publisher's connections, and seconds
 P50S = {"nats": "<= 1", "rabbitmq": "<= 1.5"}
+FLOOR = 200  # messages of the bare client for it
 HOT = 5_000  # events of one key
 HOT_TARGETS = {"kafka": ">= 3,000"}
 WARM_UP = 5_000  # the first messages open logs, acquire producer ids, and have Java compile
@@ -123,17 +125,32 @@ def latency(rig, broker):
             for per_second in PACES}
 
 
+def floor_ms(broker, per_second):
+    """From a message to its acknowledgement, by the bare client that rests before each."""
+    broker.reset()
+    return broker.bare(FLOOR, in_flight=1, pause_us=1_000_000 // per_second)["p50_us"] / 1000
+
+
 def latencies(rig, of_all):
-    results = {}
+    results, floors = {}, {}
     for turn in range(1, rig.repeat + 1):
         for broker in of_all:
             progress(f"latency, turn {turn} of {rig.repeat}: {broker.title}")
             for per_second, took in latency(rig, broker).items():
                 results.setdefault((broker.name, per_second), []).append(pace.percentiles(took))
-    return [figure(f"{broker.title}, {per_second:,}/s: COMMIT to acknowledgement, {name}", "ms",
-                   [turn[name] for turn in results[broker.name, per_second]],
-                   P50S.get(broker.name) if name == "p50" else None)
-            for broker in of_all for per_second in PACES for name in ("p50", "p99")]
+            for per_second in PACES:
+                floors.setdefault((broker.name, per_second), []).append(floor_ms(broker, per_second))
+    lines = []
+    for broker in of_all:
+        for per_second in PACES:
+            what, turns = f"{broker.title}, {per_second:,}/s", results[broker.name, per_second]
+            lines += [figure(f"{what}: COMMIT to acknowledgement, {name}", "ms",
+                             [turn[name] for turn in turns],
+                             P50S.get(broker.name) if name == "p50" else None)
+                      for name in ("p50", "p99")]
+            lines.append(figure(f"{what}: the broker alone, {BARE}, p50", "ms",
+                                floors[broker.name, per_second]))
+    return lines
 
 
 # ---- one key ------------------------------------------------------------------------------------
