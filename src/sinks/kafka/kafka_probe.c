@@ -12,7 +12,7 @@ enum { SLICE_MS = 1000 };
 
 #define COPIES_NEEDED "min.insync.replicas"
 
-/* The topic, if all events go to the same; else the cluster, whose topics are made by its defaults. */
+/* The topic, if all events go to the same; else the cluster, for topics made by its defaults. */
 struct scope {
         const char *topic; /* NULL: the cluster */
         int broker;        /* that answered */

@@ -1,6 +1,6 @@
 /*
- * The questions that a probe asks the brokers: whether they answer, whether the topic is there, and
- * how many brokers have an event before it counts as delivered. Blocks, on a thread of libuv's pool.
+ * The questions that a probe asks the brokers: do they answer, is the topic there, and how many
+ * brokers have an event before it counts as delivered. Blocks: runs on a thread of libuv's pool.
  */
 #pragma once
 
