@@ -9,6 +9,8 @@
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -198,6 +200,83 @@ Test(byte_stream, says_whether_the_greeting_was_over_when_it_broke)
                 cr_expect_eq(client.n_failures, 1);
                 client_close(&client);
         }
+}
+
+/* Becomes the peer's side of TLS, inside the test. */
+static SSL *server_secure(
+    struct server *server, struct client *client, const struct certificate *made)
+{
+        SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+        SSL *tls;
+
+        cr_assert_eq(SSL_CTX_use_certificate_chain_file(context, made->path), 1);
+        cr_assert_eq(SSL_CTX_use_PrivateKey_file(context, made->key_path, SSL_FILETYPE_PEM), 1);
+        tls = SSL_new(context);
+        SSL_CTX_free(context);
+        cr_assert_eq(fcntl(server->peer, F_SETFL, O_NONBLOCK), 0);
+        SSL_set_fd(tls, server->peer);
+        SSL_set_accept_state(tls);
+        byte_stream_secure(client->stream);
+        while (client->n_connected < 2 && client->n_failures == 0) {
+                uv_run(&client->loop, UV_RUN_NOWAIT);
+                (void)SSL_do_handshake(tls);
+        }
+        return tls;
+}
+
+/* The system's buffers hold less than that, and the peer reads what there is and says nothing. */
+static void expect_long_write(const struct certificate *made)
+{
+        enum { N = 16 * 1024 * 1024 };
+        struct client client = {0};
+        struct server server = server_listen();
+        struct tls_context *trusted = made != NULL ? trust(made->path) : NULL;
+        SSL *tls = NULL;
+        char *sent = xcalloc(1, N);
+        char *received = xcalloc(1, N);
+        size_t n_received = 0;
+
+        for (size_t i = 0; i < N; i++)
+                sent[i] = (char)(i % 251);
+        client_open(&client, server.port, trusted);
+        server_accept(&server, &client);
+        if (made != NULL)
+                tls = server_secure(&server, &client, made);
+        byte_stream_send(client.stream, sent, N);
+        while (byte_stream_unwritten(client.stream) == N && client.n_failures == 0)
+                uv_run(&client.loop, UV_RUN_NOWAIT);
+        cr_assert_gt(byte_stream_unwritten(client.stream), 0);
+        while (n_received < N && client.n_failures == 0) {
+                char *at = received + n_received;
+                ssize_t n;
+
+                uv_run(&client.loop, UV_RUN_NOWAIT);
+                n = tls != NULL ? SSL_read(tls, at, (int)(N - n_received))
+                                : recv(server.peer, at, N - n_received, MSG_DONTWAIT);
+                n_received += n > 0 ? (size_t)n : 0;
+        }
+        cr_expect_eq(client.n_failures, 0, "%s", client.reason);
+        cr_expect_eq(memcmp(received, sent, N), 0);
+        client_close(&client);
+        SSL_free(tls);
+        tls_context_destroy(trusted);
+        server_close(&server);
+        free(received);
+        free(sent);
+}
+
+Test(byte_stream, goes_on_with_a_write_that_was_cut_short)
+{
+        expect_long_write(NULL);
+}
+
+Test(byte_stream, goes_on_with_a_write_by_tls_that_was_cut_short)
+{
+        struct certificate made;
+
+        certificate_make(&made, "DNS:localhost");
+        expect_long_write(&made);
+        free(made.folder);
 }
 
 /* Carries what there is between two sockets. */
