@@ -10,8 +10,8 @@ The lists beside this file hold the mutations:
     -- tests            only if neither the simulator nor the core's unit tests can know
     test program ...    of tests/integration or tests/unit; or program:pattern, for some of its tests
 
-A whole run writes its table into README.md. Those of the folder sinks have numbers in their names: those of the fifteen bugs listed in
-tests/integration/README.md.
+A whole run writes its table into README.md. Those of the folder sinks begin with the number of one of the fifteen bugs listed in
+tests/integration/README.md, or with the name of their list.
 """
 import argparse
 import os
