@@ -7,7 +7,8 @@
 struct timer {
         uv_timer_t uv;
         timer_fn *on_due;
-        void *owner; /* borrowed */
+        void *owner;            /* borrowed */
+        bool waits_for_sockets; /* once it is due, the sockets come before the callback */
 };
 
 static void on_timer_closed(uv_handle_t *handle)
@@ -19,6 +20,10 @@ static void on_timer(uv_timer_t *uv)
 {
         struct timer *timer = uv->data;
 
+        if (timer->waits_for_sockets) {
+                timer_arm(timer, 1); /* the rest of this turn is the sockets' */
+                return;
+        }
         timer->on_due(timer->owner);
 }
 
@@ -35,9 +40,16 @@ struct timer *timer_create_on(uv_loop_t *loop, timer_fn *on_due, void *owner)
 
 void timer_arm(struct timer *timer, uint64_t delay_ms)
 {
+        timer->waits_for_sockets = false;
         /* libuv counts from the start of the loop's turn; a long turn would shorten the delay. */
         uv_update_time(timer->uv.loop);
         uv_timer_start(&timer->uv, on_timer, delay_ms, 0);
+}
+
+void timer_arm_behind_sockets(struct timer *timer, uint64_t delay_ms)
+{
+        timer_arm(timer, delay_ms);
+        timer->waits_for_sockets = true;
 }
 
 void timer_disarm(struct timer *timer)

@@ -49,7 +49,6 @@ struct nats_sink {
         struct nats_message message;
         struct nats_pending pending;
         struct timer *overdue; /* of the acknowledgement that is due first */
-        bool is_suspect;       /* overdue, but the socket has not been looked at */
         bool has_acknowledgement;
         uint64_t acknowledged_ms; /* the last one */
 
@@ -154,8 +153,7 @@ static void watch_overdue(struct nats_sink *sink)
                 return;
         due_ms =
             nats_pending_at(&sink->pending, slot)->sent_ms + (uint64_t)sink->config->timeout_ms;
-        sink->is_suspect = false;
-        timer_arm(sink->overdue, due_ms > now_ms ? due_ms - now_ms : 0);
+        timer_arm_behind_sockets(sink->overdue, due_ms > now_ms ? due_ms - now_ms : 0);
 }
 
 /* A server that is slow but moves is left alone with what it has not worked off. */
@@ -203,13 +201,6 @@ static void on_overdue(void *owner)
                 watch_overdue(sink);
                 return;
         }
-        if (!sink->is_suspect) {
-                /* Timers come before sockets: if it was this process that stood still, the answers
-                 * are there, and the rest of this turn reads them. */
-                sink->is_suspect = true;
-                timer_arm(sink->overdue, 1);
-                return;
-        }
         if (oldest->ping > nats_connection_last_pong(sink->connection) &&
             nats_connection_silent_ms(sink->connection) >= limit_ms) {
                 snprintf(reason, sizeof reason, "has not answered for %" PRIu64 " ms", limit_ms);
@@ -221,7 +212,8 @@ static void on_overdue(void *owner)
                 return;
         watch_overdue(sink);
         if (timer_is_armed(sink->overdue) && nats_pending_sent(&sink->pending) == slot)
-                timer_arm(sink->overdue, limit_ms / 4 + 1); /* it is to be worked off yet */
+                timer_arm_behind_sockets(
+                    sink->overdue, limit_ms / 4 + 1); /* it is to be worked off yet */
 }
 
 /* Sending. */

@@ -40,7 +40,6 @@ struct rabbitmq_connection {
         bool was_greeted;    /* it has been READY */
         uint64_t heard_ms;   /* uv_now() when something came last */
         uint64_t said_ms;    /* and when something was sent last */
-        bool is_suspect;     /* too long silent, but the socket has not been looked at */
         struct timer *pulse; /* owned: heartbeats; before READY again, the channel's deadline */
 };
 
@@ -70,10 +69,10 @@ static void enter(struct rabbitmq_connection *connection, enum rabbitmq_state ne
                             connection->pulse, (uint64_t)connection->config->connect_timeout_ms);
                 return;
         case RABBITMQ_READY:
-                connection->is_suspect = false;
                 timer_disarm(connection->pulse);
                 if (connection->tuning.heartbeat_s > 0)
-                        timer_arm(connection->pulse, connection->tuning.heartbeat_s * 500u);
+                        timer_arm_behind_sockets(
+                            connection->pulse, connection->tuning.heartbeat_s * 500u);
                 return;
         }
 }
@@ -343,7 +342,6 @@ static size_t on_data(void *owner, char *data, size_t size)
         struct amqp_news news;
 
         connection->heard_ms = uv_now(connection->loop);
-        connection->is_suspect = false;
         do {
                 size_t n = amqp_take(&connection->input, data + used, size - used, &news);
                 used += n;
@@ -381,23 +379,16 @@ static void beat(struct rabbitmq_connection *connection)
         uint64_t now_ms = uv_now(connection->loop);
 
         if (now_ms - connection->heard_ms >= 2 * interval_ms) {
-                if (connection->is_suspect) {
-                        rabbitmq_connection_lose(connection, OUTCOME_FAULT_LOST,
-                            "connection to %s lost: two heartbeats are missing, of %u s each",
-                            rabbitmq_connection_peer(connection), connection->tuning.heartbeat_s);
-                        return;
-                }
-                /* Timers come before sockets: if it was this process that stood still, the rest of
-                 * this turn reads what came. */
-                connection->is_suspect = true;
-                timer_arm(connection->pulse, 1);
+                rabbitmq_connection_lose(connection, OUTCOME_FAULT_LOST,
+                    "connection to %s lost: two heartbeats are missing, of %u s each",
+                    rabbitmq_connection_peer(connection), connection->tuning.heartbeat_s);
                 return;
         }
         if (now_ms - connection->said_ms >= interval_ms / 2) {
                 amqp_put_heartbeat(out(connection));
                 rabbitmq_connection_note_sent(connection);
         }
-        timer_arm(connection->pulse, interval_ms / 2);
+        timer_arm_behind_sockets(connection->pulse, interval_ms / 2);
 }
 
 static void on_pulse(void *owner)

@@ -63,7 +63,6 @@ struct rabbitmq_sink {
         uint64_t ready_ms;              /* uv_now() when the channel became READY */
 
         struct timer *deadline; /* owned; of the oldest unconfirmed */
-        bool is_overdue;        /* it has passed, but the socket has not been looked at */
 
         struct timer *blocked; /* owned; armed while RabbitMQ blocks us */
         char blocked_why[160];
@@ -159,10 +158,8 @@ static void send_all(struct rabbitmq_sink *sink)
         if (!sink->is_alone)
                 while (sink->waiting.n > 0)
                         send_one(sink, attempt_queue_take(&sink->waiting));
-        if (sink->unconfirmed.n_attempts > 0 && !timer_is_armed(sink->deadline)) {
-                sink->is_overdue = false;
-                timer_arm(sink->deadline, (uint64_t)sink->config->timeout_ms);
-        }
+        if (sink->unconfirmed.n_attempts > 0 && !timer_is_armed(sink->deadline))
+                timer_arm_behind_sockets(sink->deadline, (uint64_t)sink->config->timeout_ms);
         rabbitmq_connection_note_sent(sink->connection);
 }
 
@@ -294,7 +291,7 @@ static void on_unblocked(void *owner)
         timer_disarm(sink->blocked);
         sink->unblocked_ms = uv_now(sink->base.loop);
         if (sink->unconfirmed.n_attempts > 0)
-                timer_arm(sink->deadline, (uint64_t)sink->config->timeout_ms);
+                timer_arm_behind_sockets(sink->deadline, (uint64_t)sink->config->timeout_ms);
 }
 
 static void on_lost(void *owner, const struct outcome *outcome, bool was_greeted)
@@ -378,18 +375,9 @@ static void on_deadline(void *owner)
         if (now_ms >= due_ms && heard_ms < due_ms)
                 due_ms = later_of(due_ms, heard_ms + limit_ms);
         if (now_ms < due_ms) {
-                sink->is_overdue = false;
-                timer_arm(sink->deadline, due_ms - now_ms);
+                timer_arm_behind_sockets(sink->deadline, due_ms - now_ms);
                 return;
         }
-        if (!sink->is_overdue) {
-                /* Timers come before sockets: if it was this process that stood still, the answers
-                 * are there, and the rest of this turn reads them. */
-                sink->is_overdue = true;
-                timer_arm(sink->deadline, 1);
-                return;
-        }
-        sink->is_overdue = false;
         if (now_ms - heard_ms >= limit_ms)
                 rabbitmq_connection_lose(sink->connection, OUTCOME_FAULT_TIMEOUT,
                     "%s has not answered for %" PRId64 " ms",

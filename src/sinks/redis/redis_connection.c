@@ -39,7 +39,6 @@ struct redis_connection {
         unsigned n_unanswered;    /* the owner's commands */
         uint64_t silent_since_ms; /* uv_now() of the last answer, or of the first command after
                                    * an idle time */
-        bool is_suspect;          /* too long silent, but the socket has not been looked at */
         enum outcome_fault fault; /* of the last loss */
 };
 
@@ -100,14 +99,7 @@ static void on_silence(void *owner)
         if (connection->n_unanswered == 0)
                 return;
         if (silent_ms < limit_ms) {
-                timer_arm(connection->silence, limit_ms - silent_ms);
-                return;
-        }
-        if (!connection->is_suspect) {
-                /* Timers come before sockets: if it was this process that stood still, the answers
-                 * are there, and the rest of this turn reads them. */
-                connection->is_suspect = true;
-                timer_arm(connection->silence, 1);
+                timer_arm_behind_sockets(connection->silence, limit_ms - silent_ms);
                 return;
         }
         lose(connection, OUTCOME_FAULT_TIMEOUT, false, "%s has not answered for %" PRId64 " ms",
@@ -156,7 +148,6 @@ static void take_answer(struct redis_connection *connection, const redisReply *r
         }
         connection->n_unanswered--;
         connection->silent_since_ms = uv_now(connection->loop);
-        connection->is_suspect = false;
         if (connection->state == REDIS_RETIRING && connection->n_unanswered == 0)
                 enter(connection, REDIS_CLOSED);
         /* Last: the owner may destroy the connection. */
@@ -271,9 +262,9 @@ void redis_connection_note_sent(struct redis_connection *connection, unsigned n_
         assert(connection->state == REDIS_READY);
         if (connection->n_unanswered == 0) {
                 if (!timer_is_armed(connection->silence))
-                        timer_arm(connection->silence, (uint64_t)connection->config->timeout_ms);
+                        timer_arm_behind_sockets(
+                            connection->silence, (uint64_t)connection->config->timeout_ms);
                 connection->silent_since_ms = uv_now(connection->loop);
-                connection->is_suspect = false;
         }
         connection->n_unanswered += n_commands;
         byte_stream_note_appended(connection->stream);
