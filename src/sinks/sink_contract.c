@@ -21,6 +21,19 @@ const struct outcome outcome_delivered = {.kind = OUTCOME_DELIVERED, .delay_ms =
 const struct outcome outcome_cancelled = {
     .kind = OUTCOME_CANCELLED, .delay_ms = OUTCOME_NO_DELAY, .reason = "cancelled"};
 
+static void give_reason(struct outcome *outcome, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+
+static void give_reason(struct outcome *outcome, const char *format, va_list arguments)
+{
+        vsnprintf(outcome->reason, sizeof outcome->reason, format, arguments);
+
+        /* A peer's words end up on terminals and in JSON: plain ASCII is all they may hold. */
+        for (char *at = outcome->reason; *at != '\0'; at++)
+                if ((unsigned char)*at < ' ' || (unsigned char)*at > '~')
+                        *at = *at == '\r' || *at == '\n' || *at == '\t' ? ' ' : '?';
+}
+
 struct outcome outcome_make(enum outcome_kind kind, const char *format, ...)
 {
         struct outcome outcome = {.kind = kind,
@@ -29,13 +42,22 @@ struct outcome outcome_make(enum outcome_kind kind, const char *format, ...)
         va_list arguments;
 
         va_start(arguments, format);
-        vsnprintf(outcome.reason, sizeof outcome.reason, format, arguments);
+        give_reason(&outcome, format, arguments);
         va_end(arguments);
+        return outcome;
+}
 
-        /* A peer's words end up on terminals and in JSON: plain ASCII is all they may hold. */
-        for (char *at = outcome.reason; *at != '\0'; at++)
-                if ((unsigned char)*at < ' ' || (unsigned char)*at > '~')
-                        *at = *at == '\r' || *at == '\n' || *at == '\t' ? ' ' : '?';
+struct outcome outcome_down(enum outcome_fault fault, bool needs_operator, const char *format, ...)
+{
+        struct outcome outcome = {.kind = OUTCOME_SINK_DOWN,
+            .fault = fault,
+            .delay_ms = OUTCOME_NO_DELAY,
+            .needs_operator = needs_operator};
+        va_list arguments;
+
+        va_start(arguments, format);
+        give_reason(&outcome, format, arguments);
+        va_end(arguments);
         return outcome;
 }
 
@@ -61,6 +83,12 @@ struct deferred {
         struct list answers; /* deferred_answer::link, oldest first */
         struct list due;     /* of these, those being given */
         struct timer *timer;
+
+        /* Of a probe. */
+        sink_probed_fn *on_probed;
+        void *prober; /* borrowed */
+        struct outcome probed;
+        struct timer *probe_timer;
 };
 
 struct deferred_answer {
@@ -95,6 +123,26 @@ static void give_deferred_answers(void *owner)
         }
 }
 
+static void answer_probe(void *owner)
+{
+        struct sink *sink = owner;
+        const struct outcome outcome = sink->deferred->probed;
+
+        sink->deferred->on_probed(sink->deferred->prober, &outcome); /* it may close the sink */
+}
+
+void sink_probed_later(
+    struct sink *sink, sink_probed_fn *on_probed, void *owner, const struct outcome *outcome)
+{
+        struct deferred *deferred = sink->deferred;
+
+        assert(!timer_is_armed(deferred->probe_timer));
+        deferred->on_probed = on_probed;
+        deferred->prober = owner;
+        deferred->probed = *outcome;
+        timer_arm(deferred->probe_timer, 0);
+}
+
 void sink_init(struct sink *sink, const struct sink_ops *ops, const struct sink_settings *settings)
 {
         *sink = (struct sink){.ops = ops,
@@ -105,12 +153,15 @@ void sink_init(struct sink *sink, const struct sink_ops *ops, const struct sink_
         list_init(&sink->deferred->answers);
         list_init(&sink->deferred->due);
         sink->deferred->timer = timer_create_on(settings->loop, give_deferred_answers, sink);
+        sink->deferred->probe_timer = timer_create_on(settings->loop, answer_probe, sink);
 }
 
 void sink_deinit(struct sink *sink)
 {
         assert(list_is_empty(&sink->deferred->answers));
+        assert(!timer_is_armed(sink->deferred->probe_timer));
         timer_destroy(sink->deferred->timer);
+        timer_destroy(sink->deferred->probe_timer);
         free(sink->deferred);
         sink->deferred = NULL;
 }
@@ -204,6 +255,13 @@ void sink_close(struct sink *sink, sink_closed_fn *on_closed, void *owner)
 {
         assert(sink->n_in_flight == 0);
         sink->ops->close(sink, on_closed, owner);
+}
+
+bool sink_blame(const char *name, const char *where, struct error *error)
+{
+        const struct error cause = *error;
+
+        return error_set(error, cause.kind, "sink '%s': %s: %s", name, where, cause.text);
 }
 
 /* What is left of a sink that closes. */

@@ -16,7 +16,6 @@
 #include "base/list.h"
 #include "base/utf8.h"
 #include "config/config.h"
-#include "loop/timer.h"
 #include "sinks/address_guard.h"
 #include "sinks/http/http_batcher.h"
 #include "sinks/http/http_message.h"
@@ -44,8 +43,7 @@ struct http_sink {
         struct attempt **batch; /* for a moment; NULL without batch */
 
         sink_probed_fn *on_probed;
-        void *probe_owner;            /* borrowed */
-        struct timer *nothing_to_try; /* answers a probe where there is no receiver */
+        void *probe_owner; /* borrowed */
 };
 
 static struct http_sink *http_sink_from(struct sink *sink)
@@ -125,13 +123,6 @@ static void http_sink_deliver(struct sink *base, struct attempt *attempt)
                 attempt_finish_later(attempt, &rejected);
 }
 
-static void on_nothing_to_try(void *owner)
-{
-        struct http_sink *sink = owner;
-
-        sink->on_probed(sink->probe_owner, &outcome_delivered);
-}
-
 static void http_sink_probe(struct sink *base, sink_probed_fn *on_probed, void *owner)
 {
         struct http_sink *sink = http_sink_from(base);
@@ -141,7 +132,7 @@ static void http_sink_probe(struct sink *base, sink_probed_fn *on_probed, void *
         if (sink->only != NULL)
                 http_requests_probe(sink->requests, sink->only);
         else
-                timer_arm(sink->nothing_to_try, 0);
+                sink_probed_later(base, on_probed, owner, &outcome_delivered); /* no receiver */
 }
 
 static void cancel_gathered(struct http_sink *sink, struct http_target *target)
@@ -198,7 +189,6 @@ static void destroy(struct sink *base)
         http_target_destroy(sink->only);
         assert(list_is_empty(&sink->targets)); /* the relay closes what it opened */
         address_guard_destroy(sink->guard);
-        timer_destroy(sink->nothing_to_try);
         free(sink->batch);
         sink_deinit(&sink->base);
         free(sink);
@@ -280,7 +270,6 @@ static struct sink *http_sink_open(const struct sink_settings *settings, struct 
         }
         sink->requests = http_requests_create(settings->loop, config, sink->guard,
             pool_size(config, sink->max_requests), on_request_done, sink);
-        sink->nothing_to_try = timer_create_on(settings->loop, on_nothing_to_try, sink);
         return &sink->base;
 }
 

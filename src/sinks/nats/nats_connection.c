@@ -18,10 +18,10 @@
 #include "sinks/nats/nats_greeting.h"
 #include "sinks/nats/nats_protocol.h"
 #include "sinks/nats/nats_servers.h"
+#include "sinks/sink_contract.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,32 +120,14 @@ static void give_up_server(struct nats_connection *connection, const struct outc
         connection->events->on_lost(connection->owner, &connection->failure);
 }
 
-static struct outcome down(enum outcome_fault fault, bool needs_operator, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static struct outcome down(enum outcome_fault fault, bool needs_operator, const char *format, ...)
-{
-        char reason[512];
-        struct outcome outcome;
-        va_list arguments;
-
-        va_start(arguments, format);
-        vsnprintf(reason, sizeof reason, format, arguments);
-        va_end(arguments);
-        outcome = outcome_make(OUTCOME_SINK_DOWN, "%s", reason);
-        outcome.fault = fault;
-        outcome.needs_operator = needs_operator;
-        return outcome;
-}
-
 static void on_failed(void *owner, enum outcome_fault fault, const char *reason)
 {
         struct nats_connection *connection = owner;
         const struct outcome why =
             connection->last_error[0] != '\0'
-                ? down(fault, false, "%s closed the connection: %s",
+                ? outcome_down(fault, false, "%s closed the connection: %s",
                       byte_stream_peer(connection->stream), connection->last_error)
-                : down(fault, false, "%s", reason);
+                : outcome_down(fault, false, "%s", reason);
 
         give_up_server(connection, &why);
 }
@@ -154,7 +136,7 @@ void nats_connection_fail(
     struct nats_connection *connection, enum outcome_fault fault, const char *reason)
 {
         const struct outcome why =
-            down(fault, false, "%s %s", byte_stream_peer(connection->stream), reason);
+            outcome_down(fault, false, "%s %s", byte_stream_peer(connection->stream), reason);
 
         assert(is_established(connection));
         give_up_server(connection, &why);
@@ -188,7 +170,7 @@ static void log_in(struct nats_connection *connection)
         struct error error;
 
         if (!nats_credentials_read(connection->config, &credentials, &error)) {
-                const struct outcome why = down(OUTCOME_FAULT_AUTH, true, "%s", error.text);
+                const struct outcome why = outcome_down(OUTCOME_FAULT_AUTH, true, "%s", error.text);
                 give_up_server(connection, &why);
                 return;
         }
@@ -217,15 +199,16 @@ static void greet(struct nats_connection *connection)
         struct outcome why;
 
         if (!info->has_headers)
-                why = down(OUTCOME_FAULT_NATS, true,
+                why = outcome_down(OUTCOME_FAULT_NATS, true,
                     "%s is older than NATS 2.2, which headers and JetStream need", peer);
         else if (wants_tls(connection) && !connection->is_secured && !info->requires_tls &&
                  !info->offers_tls)
-                why = down(OUTCOME_FAULT_TLS, true,
+                why = outcome_down(OUTCOME_FAULT_TLS, true,
                     "%s does not offer TLS: configure it there, or write nats:// instead of tls://",
                     peer);
         else if (!wants_tls(connection) && info->requires_tls)
-                why = down(OUTCOME_FAULT_TLS, true, "%s requires TLS: write it as tls://…", peer);
+                why = outcome_down(
+                    OUTCOME_FAULT_TLS, true, "%s requires TLS: write it as tls://…", peer);
         else if (wants_tls(connection) && !connection->is_secured) {
                 enter(connection, NATS_SECURING);
                 byte_stream_secure(connection->stream);
@@ -242,7 +225,7 @@ static void take_info(struct nats_connection *connection, const struct nats_fram
         struct nats_info info;
 
         if (!nats_info_parse(frame->text, frame->text_bytes, &info)) {
-                const struct outcome why = down(OUTCOME_FAULT_PROTOCOL, false,
+                const struct outcome why = outcome_down(OUTCOME_FAULT_PROTOCOL, false,
                     "%s sent an INFO that makes no sense", byte_stream_peer(connection->stream));
                 give_up_server(connection, &why);
                 return;
@@ -293,16 +276,16 @@ static void take_error(struct nats_connection *connection, const struct nats_fra
                 return;
         case NATS_ERROR_OF_SUBSCRIPTION:
                 /* Each message would be stored, and come again for want of an answer. */
-                why = down(OUTCOME_FAULT_AUTH, true,
+                why = outcome_down(OUTCOME_FAULT_AUTH, true,
                     "%s: %s: without it no acknowledgement reaches us", peer, error.words);
                 break;
         case NATS_ERROR_OF_LOGIN:
                 /* Of an established connection: credentials that were renewed may help at once. */
-                why = down(OUTCOME_FAULT_AUTH, !is_established(connection), "%s refused us: %s",
-                    peer, error.words);
+                why = outcome_down(OUTCOME_FAULT_AUTH, !is_established(connection),
+                    "%s refused us: %s", peer, error.words);
                 break;
         case NATS_ERROR_OF_SERVER:
-                why = down(
+                why = outcome_down(
                     OUTCOME_FAULT_REFUSED, false, "%s does not want us: %s", peer, error.words);
                 break;
         case NATS_ERROR_OTHER:
@@ -357,7 +340,7 @@ static void take_frame(struct nats_connection *connection, const struct nats_fra
         case NATS_INCOMPLETE:
                 return;
         case NATS_MALFORMED:
-                why = down(OUTCOME_FAULT_PROTOCOL, false, "%s sent %.*s",
+                why = outcome_down(OUTCOME_FAULT_PROTOCOL, false, "%s sent %.*s",
                     byte_stream_peer(connection->stream), (int)frame->text_bytes, frame->text);
                 give_up_server(connection, &why);
                 return;

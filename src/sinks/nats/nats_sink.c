@@ -59,9 +59,7 @@ struct nats_sink {
         struct timer *unanswered;
 
         sink_probed_fn *on_probed; /* NULL: no probe is running */
-        void *probe_owner;
-        struct outcome probed;
-        struct timer *probe_answer; /* gives the outcome in a later turn */
+        void *probe_owner;         /* borrowed */
 };
 
 static struct nats_sink *nats_sink_from(struct sink *sink)
@@ -88,22 +86,10 @@ static void finish_later(struct nats_sink *sink, unsigned slot, const struct out
 
 static void finish_probe(struct nats_sink *sink, const struct outcome *outcome)
 {
-        if (timer_is_armed(sink->probe_answer))
-                return;
-        sink->probed = *outcome;
         timer_disarm(sink->unanswered);
-        timer_arm(sink->probe_answer, 0);
-}
-
-static void on_probe_answered(void *owner)
-{
-        struct nats_sink *sink = owner;
-        sink_probed_fn *on_probed = sink->on_probed;
-        const struct outcome outcome = sink->probed;
-
-        sink->on_probed = NULL;
         nats_connection_close(sink->connection); /* it was not set up for events */
-        on_probed(sink->probe_owner, &outcome);
+        sink_probed_later(&sink->base, sink->on_probed, sink->probe_owner, outcome);
+        sink->on_probed = NULL;
 }
 
 static void finish_all_waiting(struct nats_sink *sink, const struct outcome *outcome)
@@ -500,7 +486,6 @@ static void destroy(struct sink *base)
         nats_pending_deinit(&sink->pending);
         timer_destroy(sink->overdue);
         timer_destroy(sink->unanswered);
-        timer_destroy(sink->probe_answer);
         sink_deinit(&sink->base);
         free(sink);
 }
@@ -509,14 +494,6 @@ static void nats_close(struct sink *base, sink_closed_fn *on_closed, void *owner
 {
         assert(nats_sink_from(base)->on_probed == NULL);
         sink_close_later(base, destroy, on_closed, owner);
-}
-
-/* Names the sink in an error that only says what is wrong. */
-static bool blame_sink(const char *name, struct error *error)
-{
-        const struct error cause = *error;
-
-        return error_set(error, cause.kind, "sink '%s': nats: %s", name, cause.text);
 }
 
 static bool open_parts(struct nats_sink *sink, struct error *error)
@@ -554,12 +531,11 @@ static struct sink *nats_open(const struct sink_settings *settings, struct error
         nats_pending_init(&sink->pending);
         sink->overdue = timer_create_on(settings->loop, on_overdue, sink);
         sink->unanswered = timer_create_on(settings->loop, on_question_unanswered, sink);
-        sink->probe_answer = timer_create_on(settings->loop, on_probe_answered, sink);
         if (open_parts(sink, error)) {
                 sink->setup = (struct nats_setup){.config = config, .subject = sink->subject};
                 return &sink->base;
         }
-        blame_sink(settings->name, error);
+        (void)sink_blame(settings->name, "nats", error);
         destroy(&sink->base);
         return NULL;
 }

@@ -17,11 +17,10 @@
 #include "loop/timer.h"
 #include "sinks/rabbitmq/rabbitmq_answers.h"
 #include "sinks/rabbitmq/rabbitmq_greeting.h"
+#include "sinks/sink_contract.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,43 +77,17 @@ static void enter(struct rabbitmq_connection *connection, enum rabbitmq_state ne
 }
 
 /* Tells the loss, but not the end. */
-static void lose(struct rabbitmq_connection *connection, const struct outcome *outcome)
+static void lose(struct rabbitmq_connection *connection, struct outcome outcome)
 {
         bool was_greeted = connection->was_greeted;
 
         enter(connection, RABBITMQ_CLOSED);
-        connection->events->on_lost(connection->owner, outcome, was_greeted);
+        connection->events->on_lost(connection->owner, &outcome, was_greeted);
 }
 
-static void lose_because(struct rabbitmq_connection *connection, enum outcome_fault fault,
-    bool needs_operator, const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-static void lose_because(struct rabbitmq_connection *connection, enum outcome_fault fault,
-    bool needs_operator, const char *format, ...)
+void rabbitmq_connection_lose(struct rabbitmq_connection *connection, struct outcome outcome)
 {
-        struct outcome outcome;
-        char reason[512];
-        va_list arguments;
-
-        va_start(arguments, format);
-        vsnprintf(reason, sizeof reason, format, arguments);
-        va_end(arguments);
-        outcome = outcome_make(OUTCOME_SINK_DOWN, "%s", reason);
-        outcome.fault = fault;
-        outcome.needs_operator = needs_operator;
-        lose(connection, &outcome);
-}
-
-void rabbitmq_connection_lose(
-    struct rabbitmq_connection *connection, enum outcome_fault fault, const char *format, ...)
-{
-        char reason[512];
-        va_list arguments;
-
-        va_start(arguments, format);
-        vsnprintf(reason, sizeof reason, format, arguments);
-        va_end(arguments);
-        lose_because(connection, fault, false, "%s", reason);
+        lose(connection, outcome);
         connection->events->on_end(connection->owner);
 }
 
@@ -149,19 +122,21 @@ static void take_start(struct rabbitmq_connection *connection, const struct amqp
         if (is_possible)
                 enter(connection, RABBITMQ_TUNING);
         else
-                lose_because(connection, OUTCOME_FAULT_AUTH, true,
-                    "%s does not offer to log in by %s, only by: %.*s",
-                    rabbitmq_connection_peer(connection),
-                    connection->config->auth == RABBITMQ_EXTERNAL ? "EXTERNAL" : "PLAIN",
-                    (int)(news->text.length < 100 ? news->text.length : 100), news->text.text);
+                lose(connection,
+                    outcome_down(OUTCOME_FAULT_AUTH, true,
+                        "%s does not offer to log in by %s, only by: %.*s",
+                        rabbitmq_connection_peer(connection),
+                        connection->config->auth == RABBITMQ_EXTERNAL ? "EXTERNAL" : "PLAIN",
+                        (int)(news->text.length < 100 ? news->text.length : 100), news->text.text));
 }
 
 static void take_tune(struct rabbitmq_connection *connection, const struct amqp_news *news)
 {
         if (!rabbitmq_tune(connection->config, news, &connection->tuning)) {
-                lose_because(connection, OUTCOME_FAULT_PROTOCOL, false,
-                    "%s takes frames of %" PRIu32 " bytes; AMQP asks for at least %d",
-                    rabbitmq_connection_peer(connection), news->frame_max, AMQP_FRAME_MIN);
+                lose(connection,
+                    outcome_down(OUTCOME_FAULT_PROTOCOL, false,
+                        "%s takes frames of %" PRIu32 " bytes; AMQP asks for at least %d",
+                        rabbitmq_connection_peer(connection), news->frame_max, AMQP_FRAME_MIN));
                 return;
         }
         connection->input.frame_max = connection->tuning.frame_max;
@@ -243,7 +218,7 @@ static void take_connection_close(
         amqp_put_empty_method(out(connection), 0, AMQP_CLOSE_OK);
         rabbitmq_connection_note_sent(connection);
         byte_stream_flush(connection->stream);
-        lose(connection, &outcome);
+        lose(connection, outcome);
 }
 
 static void take_channel_close(struct rabbitmq_connection *connection, const struct amqp_news *news)
@@ -259,13 +234,13 @@ static void take_channel_close(struct rabbitmq_connection *connection, const str
         }
         outcome = rabbitmq_judge_close(news, rabbitmq_connection_peer(connection));
         byte_stream_flush(connection->stream);
-        lose(connection, &outcome);
+        lose(connection, outcome);
 }
 
 static void break_off(struct rabbitmq_connection *connection, const char *why, size_t length)
 {
-        lose_because(connection, OUTCOME_FAULT_PROTOCOL, false, "%s is not understood: %.*s",
-            rabbitmq_connection_peer(connection), (int)length, why);
+        lose(connection, outcome_down(OUTCOME_FAULT_PROTOCOL, false, "%s is not understood: %.*s",
+                             rabbitmq_connection_peer(connection), (int)length, why));
 }
 
 static void take_confirm(struct rabbitmq_connection *connection, const struct amqp_news *news)
@@ -309,9 +284,10 @@ static void take_method(struct rabbitmq_connection *connection, const struct amq
         default:
                 break;
         }
-        lose_because(connection, OUTCOME_FAULT_PROTOCOL, false,
-            "%s is not understood: it sent method %" PRIu32 ".%" PRIu32 " out of turn",
-            rabbitmq_connection_peer(connection), news->method >> 16, news->method & 0xffff);
+        lose(connection,
+            outcome_down(OUTCOME_FAULT_PROTOCOL, false,
+                "%s is not understood: it sent method %" PRIu32 ".%" PRIu32 " out of turn",
+                rabbitmq_connection_peer(connection), news->method >> 16, news->method & 0xffff));
 }
 
 static void take(struct rabbitmq_connection *connection, const struct amqp_news *news)
@@ -367,8 +343,7 @@ static void on_failed(void *owner, enum outcome_fault fault, const char *reason)
                            : connection->state == RABBITMQ_OPENING ? " at the virtual host"
                                                                    : "";
 
-        lose_because(connection, fault, false, "%s%s", reason, when);
-        connection->events->on_end(connection->owner);
+        rabbitmq_connection_lose(connection, outcome_down(fault, false, "%s%s", reason, when));
 }
 
 /* Heartbeats: one is sent after half the interval without anything else; the server is dead after
@@ -379,9 +354,10 @@ static void beat(struct rabbitmq_connection *connection)
         uint64_t now_ms = uv_now(connection->loop);
 
         if (now_ms - connection->heard_ms >= 2 * interval_ms) {
-                rabbitmq_connection_lose(connection, OUTCOME_FAULT_LOST,
-                    "connection to %s lost: two heartbeats are missing, of %u s each",
-                    rabbitmq_connection_peer(connection), connection->tuning.heartbeat_s);
+                rabbitmq_connection_lose(connection,
+                    outcome_down(OUTCOME_FAULT_LOST, false,
+                        "connection to %s lost: two heartbeats are missing, of %u s each",
+                        rabbitmq_connection_peer(connection), connection->tuning.heartbeat_s));
                 return;
         }
         if (now_ms - connection->said_ms >= interval_ms / 2) {
@@ -398,9 +374,11 @@ static void on_pulse(void *owner)
         if (connection->state == RABBITMQ_READY)
                 beat(connection);
         else
-                rabbitmq_connection_lose(connection, OUTCOME_FAULT_TIMEOUT,
-                    "%s has opened no channel within %" PRId64 " ms",
-                    rabbitmq_connection_peer(connection), connection->config->connect_timeout_ms);
+                rabbitmq_connection_lose(
+                    connection, outcome_down(OUTCOME_FAULT_TIMEOUT, false,
+                                    "%s has opened no channel within %" PRId64 " ms",
+                                    rabbitmq_connection_peer(connection),
+                                    connection->config->connect_timeout_ms));
 }
 
 struct rabbitmq_connection *rabbitmq_connection_create(uv_loop_t *loop, const char *name,

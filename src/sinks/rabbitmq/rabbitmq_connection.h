@@ -74,8 +74,7 @@ void rabbitmq_connection_open(struct rabbitmq_connection *connection, const char
 void rabbitmq_connection_close(struct rabbitmq_connection *connection);
 
 /* In any state but CLOSED: closes, and tells on_lost() and on_end() in this call. */
-void rabbitmq_connection_lose(struct rabbitmq_connection *connection, enum outcome_fault fault,
-    const char *format, ...) __attribute__((format(printf, 3, 4)));
+void rabbitmq_connection_lose(struct rabbitmq_connection *connection, struct outcome outcome);
 
 /* READY, and no confirm is awaited: on_ready() comes with a new channel. */
 void rabbitmq_connection_renew_channel(struct rabbitmq_connection *connection);

@@ -69,9 +69,7 @@ struct rabbitmq_sink {
         uint64_t unblocked_ms; /* uv_now() when that ended last */
 
         sink_probed_fn *on_probed; /* NULL: nobody asks */
-        void *probe_owner;
-        struct timer *probe_answer; /* owned */
-        struct outcome probe_outcome;
+        void *probe_owner;         /* borrowed */
 };
 
 extern const struct sink_ops rabbitmq_sink_ops;
@@ -137,10 +135,9 @@ static void send_one(struct rabbitmq_sink *sink, struct attempt *attempt)
 
 static void refuse_while_blocked(struct rabbitmq_sink *sink)
 {
-        struct outcome outcome =
-            outcome_make(OUTCOME_SINK_DOWN, "RabbitMQ blocks us: %s", sink->blocked_why);
+        const struct outcome outcome =
+            outcome_down(OUTCOME_FAULT_AMQP, false, "RabbitMQ blocks us: %s", sink->blocked_why);
 
-        outcome.fault = OUTCOME_FAULT_AMQP;
         give_back(&sink->waiting, &outcome);
         give_back(&sink->suspects, &outcome);
 }
@@ -209,10 +206,10 @@ static void advance(struct rabbitmq_sink *sink)
 
 static void answer_probe(struct rabbitmq_sink *sink, const struct outcome *outcome)
 {
-        if (sink->on_probed == NULL || timer_is_armed(sink->probe_answer))
+        if (sink->on_probed == NULL)
                 return;
-        sink->probe_outcome = *outcome;
-        timer_arm(sink->probe_answer, 0);
+        sink_probed_later(&sink->base, sink->on_probed, sink->probe_owner, outcome);
+        sink->on_probed = NULL;
 }
 
 static void on_ready(void *owner)
@@ -324,9 +321,10 @@ static void on_blocked_too_long(void *owner)
 {
         struct rabbitmq_sink *sink = owner;
 
-        rabbitmq_connection_lose(sink->connection, OUTCOME_FAULT_AMQP,
-            "RabbitMQ has blocked us for %" PRId64 " ms: %s", sink->config->blocked_timeout_ms,
-            sink->blocked_why);
+        rabbitmq_connection_lose(
+            sink->connection, outcome_down(OUTCOME_FAULT_AMQP, false,
+                                  "RabbitMQ has blocked us for %" PRId64 " ms: %s",
+                                  sink->config->blocked_timeout_ms, sink->blocked_why));
 }
 
 /* RabbitMQ talks, but does not confirm: a quorum queue without a majority, say. */
@@ -343,9 +341,10 @@ static void expire(struct rabbitmq_sink *sink, uint64_t sent_before_ms)
                 attempt_finish_later(attempt, &outcome);
         if (rabbitmq_unconfirmed_count(&sink->unconfirmed) - sink->unconfirmed.n_attempts >
             MAX_ABANDONED)
-                rabbitmq_connection_lose(sink->connection, OUTCOME_FAULT_TIMEOUT,
-                    "%s leaves more than %d messages without a confirm",
-                    rabbitmq_connection_peer(sink->connection), MAX_ABANDONED);
+                rabbitmq_connection_lose(sink->connection,
+                    outcome_down(OUTCOME_FAULT_TIMEOUT, false,
+                        "%s leaves more than %d messages without a confirm",
+                        rabbitmq_connection_peer(sink->connection), MAX_ABANDONED));
         else
                 on_end(sink);
 }
@@ -379,9 +378,10 @@ static void on_deadline(void *owner)
                 return;
         }
         if (now_ms - heard_ms >= limit_ms)
-                rabbitmq_connection_lose(sink->connection, OUTCOME_FAULT_TIMEOUT,
-                    "%s has not answered for %" PRId64 " ms",
-                    rabbitmq_connection_peer(sink->connection), sink->config->timeout_ms);
+                rabbitmq_connection_lose(sink->connection,
+                    outcome_down(OUTCOME_FAULT_TIMEOUT, false,
+                        "%s has not answered for %" PRId64 " ms",
+                        rabbitmq_connection_peer(sink->connection), sink->config->timeout_ms));
         else
                 expire(sink, now_ms - limit_ms);
 }
@@ -422,15 +422,6 @@ static void rabbitmq_cancel(struct sink *base)
         give_back(&sink->waiting, &outcome_cancelled);
 }
 
-static void on_probe_answered(void *owner)
-{
-        struct rabbitmq_sink *sink = owner;
-        sink_probed_fn *on_probed = sink->on_probed;
-
-        sink->on_probed = NULL;
-        on_probed(sink->probe_owner, &sink->probe_outcome);
-}
-
 static void rabbitmq_probe(struct sink *base, sink_probed_fn *on_probed, void *owner)
 {
         struct rabbitmq_sink *sink = rabbitmq_sink_from(base);
@@ -460,7 +451,6 @@ static void destroy(struct sink *base)
         attempt_queue_deinit(&sink->delivered);
         timer_destroy(sink->deadline);
         timer_destroy(sink->blocked);
-        timer_destroy(sink->probe_answer);
         sink_deinit(&sink->base);
         free(sink);
 }
@@ -469,14 +459,6 @@ static void rabbitmq_close(struct sink *base, sink_closed_fn *on_closed, void *o
 {
         assert(rabbitmq_sink_from(base)->on_probed == NULL);
         sink_close_later(base, destroy, on_closed, owner);
-}
-
-/* Names the sink in an error that only says what is wrong. */
-static bool blame_sink(const char *name, struct error *error)
-{
-        const struct error cause = *error;
-
-        return error_set(error, cause.kind, "sink '%s': rabbitmq: %s", name, cause.text);
 }
 
 static bool read_servers(struct rabbitmq_sink *sink, struct error *error)
@@ -523,7 +505,6 @@ static void open_parts(struct rabbitmq_sink *sink)
         rabbitmq_unconfirmed_init(&sink->unconfirmed);
         sink->deadline = timer_create_on(loop, on_deadline, sink);
         sink->blocked = timer_create_on(loop, on_blocked_too_long, sink);
-        sink->probe_answer = timer_create_on(loop, on_probe_answered, sink);
         sink->connection =
             rabbitmq_connection_create(loop, sink->base.name, sink->config, &events, sink);
 }
@@ -542,7 +523,7 @@ static struct sink *rabbitmq_open(const struct sink_settings *settings, struct e
                     .on_unroutable = sink->config->on_unroutable};
                 return &sink->base;
         }
-        (void)blame_sink(settings->name, error);
+        (void)sink_blame(settings->name, "rabbitmq", error);
         destroy(&sink->base);
         return NULL;
 }

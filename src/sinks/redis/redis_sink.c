@@ -235,14 +235,6 @@ static bool check_options(const char *name, const struct redis_config *config, s
         return true;
 }
 
-/* Names the sink in an error that only says what is wrong. */
-static bool blame_sink(const char *name, const char *what, struct error *error)
-{
-        const struct error cause = *error;
-
-        return error_set(error, cause.kind, "sink '%s': redis: %s%s", name, what, cause.text);
-}
-
 static bool open_tls(struct redis_sink *sink, struct error *error)
 {
         const struct tls_files files = {.ca_file = sink->config->ca_file,
@@ -252,7 +244,7 @@ static bool open_tls(struct redis_sink *sink, struct error *error)
         if (!sink->config->tls)
                 return true;
         sink->tls = tls_context_create(&files, error);
-        return sink->tls != NULL || blame_sink(sink->base.name, "", error);
+        return sink->tls != NULL || sink_blame(sink->base.name, "redis", error);
 }
 
 static bool open_nodes(struct redis_sink *sink, struct error *error)
@@ -264,12 +256,13 @@ static bool open_nodes(struct redis_sink *sink, struct error *error)
         if (config->n_cluster > 0) {
                 sink->router = &redis_cluster_router;
                 sink->cluster = redis_cluster_create(sink, error);
-                return sink->cluster != NULL || blame_sink(sink->base.name, "cluster: ", error);
+                return sink->cluster != NULL ||
+                       sink_blame(sink->base.name, "redis: cluster", error);
         }
         if (config->n_sentinels > 0) {
                 sink->sentinel = redis_sentinel_create(sink->base.loop, config, sink->tls, error);
                 if (sink->sentinel == NULL)
-                        return blame_sink(sink->base.name, "sentinels: ", error);
+                        return sink_blame(sink->base.name, "redis: sentinels", error);
         }
         sink->router = &single_router;
         sink->queue = redis_queue_create(sink);
