@@ -1,50 +1,31 @@
-/* Attempts in the order in which they came. Begins zeroed. */
+/* Attempts in the order in which they came, linked by their sink_data. Begins zeroed. */
 #pragma once
 
-#include "base/alloc.h"
+#include "pgcourier/sink.h"
 
-#include <assert.h>
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-struct attempt;
 
 struct attempt_queue {
-        struct attempt **items; /* owned */
-        size_t first;
-        size_t n; /* from first on */
-        size_t capacity;
+        struct attempt *first; /* NULL: empty; the next is its sink_data */
+        struct attempt *last;
 };
 
-/* They are filled, and then emptied: there is little to move. */
 static inline void attempt_queue_push(struct attempt_queue *queue, struct attempt *attempt)
 {
-        bool is_full = queue->first + queue->n == queue->capacity;
-
-        if (is_full && queue->first > 0) {
-                memmove(queue->items, queue->items + queue->first, queue->n * sizeof attempt);
-                queue->first = 0;
-        } else if (is_full) {
-                queue->capacity = queue->capacity > 0 ? 2 * queue->capacity : 256;
-                queue->items = xrealloc(queue->items, queue->capacity * sizeof attempt);
-        }
-        queue->items[queue->first + queue->n++] = attempt;
+        attempt->sink_data = NULL;
+        if (queue->first == NULL)
+                queue->first = attempt;
+        else
+                queue->last->sink_data = attempt;
+        queue->last = attempt;
 }
 
+/* NULL: it is empty. */
 static inline struct attempt *attempt_queue_take(struct attempt_queue *queue)
 {
-        struct attempt *attempt;
+        struct attempt *attempt = queue->first;
 
-        assert(queue->n > 0);
-        attempt = queue->items[queue->first++];
-        if (--queue->n == 0)
-                queue->first = 0;
+        if (attempt != NULL)
+                queue->first = attempt->sink_data;
         return attempt;
-}
-
-static inline void attempt_queue_deinit(struct attempt_queue *queue)
-{
-        free(queue->items);
 }

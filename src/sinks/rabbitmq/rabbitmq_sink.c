@@ -2,38 +2,30 @@
  * RabbitMQ: each event becomes one persistent, mandatory message, and counts as delivered by its
  * own confirm.
  *
- *   deliver -> waiting -sent-> unconfirmed -ack-> delivered
- *                              unconfirmed -nack, return, too late-> as rabbitmq_answers.h says
- *                              unconfirmed -channel closed-> suspects
- *                              suspects -sent, one by one-> unconfirmed
- *
- * RabbitMQ closes the whole channel over one message that it cannot take, and does not say which.
- * What was unconfirmed then goes again, each alone: so the cause is found, and no other event pays
- * for it. One of those may arrive twice.
+ *   rabbitmq_sink        when something is sent: servers, channels, deadlines, being blocked
+ *   rabbitmq_attempts    what is sent next, and how each attempt ends
+ *   rabbitmq_connection  one connection and its channel; below it greeting, frames
+ *   rabbitmq_message, rabbitmq_answers, rabbitmq_unconfirmed: pure
  *
  * After a nack the channel is renewed. One that was opened while a quorum queue had no leader (seen
  * with RabbitMQ 3.10) goes on asking the node that led it before, and refuses everything for ever.
  */
 #include "base/alloc.h"
-#include "base/bytes.h"
 #include "base/error.h"
 #include "config/config.h"
 #include "config/server_address.h"
 #include "loop/timer.h"
 #include "loop/tls_session.h"
 #include "pgcourier/sink.h"
-#include "sinks/rabbitmq/attempt_queue.h"
-#include "sinks/rabbitmq/rabbitmq_answers.h"
+#include "sinks/rabbitmq/rabbitmq_attempts.h"
 #include "sinks/rabbitmq/rabbitmq_connection.h"
 #include "sinks/rabbitmq/rabbitmq_message.h"
-#include "sinks/rabbitmq/rabbitmq_unconfirmed.h"
 #include "sinks/sink_contract.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Messages whose attempts timed out, and whose confirms are still to come: with more of them the
  * connection is given up. */
@@ -44,23 +36,17 @@ enum { RENEWAL_MS = 1000 };
 
 struct rabbitmq_sink {
         struct sink base;
-        const struct rabbitmq_config *config; /* borrowed */
-        struct rabbitmq_encoder *encoder;     /* owned */
-        struct rabbitmq_policy policy;
+        const struct rabbitmq_config *config;   /* borrowed */
+        struct rabbitmq_encoder *encoder;       /* owned */
         struct tls_context *tls;                /* owned; NULL: no server has it */
         struct server_address *servers;         /* owned; config->n_servers */
         unsigned server;                        /* the one to connect to */
         unsigned n_tried;                       /* servers that failed since one was READY */
         struct rabbitmq_connection *connection; /* owned */
 
-        struct attempt_queue waiting;
-        struct attempt_queue suspects;
-        bool is_alone; /* what is unconfirmed is one of the suspects */
-        struct rabbitmq_unconfirmed unconfirmed;
-        struct attempt_queue delivered; /* until on_end() finishes them */
-        bool is_ack;                    /* of the confirm that is being taken */
-        bool is_refused;                /* by a nack on this channel */
-        uint64_t ready_ms;              /* uv_now() when the channel became READY */
+        struct rabbitmq_attempts attempts;
+        bool is_refused;   /* by a nack on this channel */
+        uint64_t ready_ms; /* uv_now() when the channel became READY */
 
         struct timer *deadline; /* owned; of the oldest unconfirmed */
 
@@ -80,31 +66,6 @@ static struct rabbitmq_sink *rabbitmq_sink_from(struct sink *sink)
         return (struct rabbitmq_sink *)sink;
 }
 
-static void give_back(struct attempt_queue *queue, const struct outcome *outcome)
-{
-        while (queue->n > 0)
-                attempt_finish_later(attempt_queue_take(queue), outcome);
-}
-
-static void give_back_unconfirmed(struct rabbitmq_sink *sink, const struct outcome *outcome)
-{
-        struct attempt *attempt;
-
-        while ((attempt = rabbitmq_unconfirmed_take(&sink->unconfirmed, UINT64_MAX)) != NULL)
-                attempt_finish_later(attempt, outcome);
-        give_back(&sink->suspects, outcome);
-}
-
-/* What RabbitMQ has not seen cannot have arrived. */
-static void give_back_waiting(struct rabbitmq_sink *sink, const struct outcome *outcome)
-{
-        struct outcome unsent = *outcome;
-
-        if (unsent.fault == OUTCOME_FAULT_LOST || unsent.fault == OUTCOME_FAULT_TIMEOUT)
-                unsent.fault = OUTCOME_FAULT_REFUSED;
-        give_back(&sink->waiting, &unsent);
-}
-
 /* Sending. */
 
 static bool is_blocked(const struct rabbitmq_sink *sink)
@@ -120,44 +81,20 @@ static void open_connection(struct rabbitmq_sink *sink)
             sink->connection, server->host, server->port, server->is_tls ? sink->tls : NULL);
 }
 
-static void send_one(struct rabbitmq_sink *sink, struct attempt *attempt)
-{
-        struct outcome refusal;
-
-        if (!rabbitmq_encode(sink->encoder, attempt->event,
-                rabbitmq_connection_frame_max(sink->connection),
-                rabbitmq_connection_out(sink->connection), &refusal)) {
-                attempt_finish_later(attempt, &refusal);
-                return;
-        }
-        rabbitmq_unconfirmed_add(&sink->unconfirmed, attempt, uv_now(sink->base.loop));
-}
-
 static void refuse_while_blocked(struct rabbitmq_sink *sink)
 {
         const struct outcome outcome =
             outcome_down(OUTCOME_FAULT_AMQP, false, "RabbitMQ blocks us: %s", sink->blocked_why);
 
-        give_back(&sink->waiting, &outcome);
-        give_back(&sink->suspects, &outcome);
+        rabbitmq_attempts_give_back_unsent(&sink->attempts, &outcome);
 }
 
-static void send_all(struct rabbitmq_sink *sink)
+static void send_waiting(struct rabbitmq_sink *sink)
 {
-        /* Suspects go one by one, and others after the last of them is judged. */
-        bool is_alone = sink->suspects.n > 0 || sink->is_alone;
-
-        if (is_alone) {
-                while (sink->unconfirmed.n_attempts == 0 && sink->suspects.n > 0)
-                        send_one(sink, attempt_queue_take(&sink->suspects));
-                sink->is_alone = sink->unconfirmed.n_attempts > 0;
-        }
-        if (!sink->is_alone)
-                while (sink->waiting.n > 0)
-                        send_one(sink, attempt_queue_take(&sink->waiting));
-        if (sink->unconfirmed.n_attempts > 0 && !timer_is_armed(sink->deadline))
+        rabbitmq_attempts_send(
+            &sink->attempts, sink->encoder, sink->connection, uv_now(sink->base.loop));
+        if (sink->attempts.unconfirmed.n_attempts > 0 && !timer_is_armed(sink->deadline))
                 timer_arm_behind_sockets(sink->deadline, (uint64_t)sink->config->timeout_ms);
-        rabbitmq_connection_note_sent(sink->connection);
 }
 
 static bool wants_new_channel(const struct rabbitmq_sink *sink)
@@ -168,14 +105,14 @@ static bool wants_new_channel(const struct rabbitmq_sink *sink)
 /* Once nothing is under way on the old one. */
 static void renew_channel(struct rabbitmq_sink *sink)
 {
-        if (sink->unconfirmed.n_attempts == 0)
+        if (sink->attempts.unconfirmed.n_attempts == 0)
                 rabbitmq_connection_renew_channel(sink->connection);
 }
 
 /* Does what can be done now for those that wait. */
 static void advance(struct rabbitmq_sink *sink)
 {
-        bool has_work = sink->waiting.n > 0 || sink->suspects.n > 0;
+        bool has_work = rabbitmq_attempts_has_unsent(&sink->attempts);
 
         switch (rabbitmq_connection_state(sink->connection)) {
         case RABBITMQ_CLOSED:
@@ -197,7 +134,7 @@ static void advance(struct rabbitmq_sink *sink)
                 else if (wants_new_channel(sink))
                         renew_channel(sink);
                 else if (has_work)
-                        send_all(sink);
+                        send_waiting(sink);
                 return;
         }
 }
@@ -219,57 +156,30 @@ static void on_ready(void *owner)
         sink->n_tried = 0;
         sink->is_refused = false;
         sink->ready_ms = uv_now(sink->base.loop);
-        rabbitmq_unconfirmed_restart(&sink->unconfirmed);
+        rabbitmq_unconfirmed_restart(&sink->attempts.unconfirmed);
         answer_probe(sink, &outcome_delivered);
-}
-
-static void on_answered(void *owner, struct attempt *attempt, bool is_returned)
-{
-        struct rabbitmq_sink *sink = owner;
-        struct outcome outcome;
-
-        if (sink->is_ack && !is_returned) {
-                attempt_queue_push(&sink->delivered, attempt);
-                return;
-        }
-        outcome = is_returned ? rabbitmq_judge_return(&sink->policy, sink->config->exchange)
-                              : rabbitmq_judge_nack(&sink->policy);
-        attempt_finish_later(attempt, &outcome);
 }
 
 static bool on_confirm(void *owner, uint64_t tag, bool is_multiple, bool is_ack)
 {
         struct rabbitmq_sink *sink = owner;
 
-        sink->is_ack = is_ack;
         sink->is_refused |= !is_ack;
-        return rabbitmq_unconfirmed_answer(&sink->unconfirmed, tag, is_multiple, on_answered, sink);
+        return rabbitmq_attempts_confirm(&sink->attempts, tag, is_multiple, is_ack);
 }
 
 static void on_return(void *owner, struct amqp_span message_id)
 {
         struct rabbitmq_sink *sink = owner;
 
-        rabbitmq_unconfirmed_return(&sink->unconfirmed, message_id);
+        rabbitmq_unconfirmed_return(&sink->attempts.unconfirmed, message_id);
 }
 
 static bool on_channel_closed(void *owner, const struct amqp_news *close)
 {
         struct rabbitmq_sink *sink = owner;
-        struct attempt *attempt;
-        struct outcome outcome;
 
-        if (rabbitmq_close_is_for_all(&sink->policy, close))
-                return false;
-        if (sink->unconfirmed.n_attempts == 1) {
-                outcome = rabbitmq_judge_guilty(close);
-                attempt_finish_later(
-                    rabbitmq_unconfirmed_take(&sink->unconfirmed, UINT64_MAX), &outcome);
-                return true;
-        }
-        while ((attempt = rabbitmq_unconfirmed_take(&sink->unconfirmed, UINT64_MAX)) != NULL)
-                attempt_queue_push(&sink->suspects, attempt);
-        return true;
+        return rabbitmq_attempts_channel_closed(&sink->attempts, close);
 }
 
 static void on_blocked(void *owner, struct amqp_span why)
@@ -287,7 +197,7 @@ static void on_unblocked(void *owner)
 
         timer_disarm(sink->blocked);
         sink->unblocked_ms = uv_now(sink->base.loop);
-        if (sink->unconfirmed.n_attempts > 0)
+        if (sink->attempts.unconfirmed.n_attempts > 0)
                 timer_arm_behind_sockets(sink->deadline, (uint64_t)sink->config->timeout_ms);
 }
 
@@ -301,8 +211,7 @@ static void on_lost(void *owner, const struct outcome *outcome, bool was_greeted
         if (!was_greeted && !outcome->needs_operator && ++sink->n_tried < sink->config->n_servers)
                 return; /* those that wait go by the next */
         sink->n_tried = 0;
-        give_back_unconfirmed(sink, outcome);
-        give_back_waiting(sink, outcome);
+        rabbitmq_attempts_give_back(&sink->attempts, outcome);
         answer_probe(sink, outcome);
 }
 
@@ -310,11 +219,13 @@ static void on_lost(void *owner, const struct outcome *outcome, bool was_greeted
 static void on_end(void *owner)
 {
         struct rabbitmq_sink *sink = owner;
-        size_t n = sink->delivered.n;
+        struct attempt_queue delivered = sink->attempts.delivered;
+        struct attempt *attempt;
 
+        sink->attempts.delivered = (struct attempt_queue){0};
         advance(sink);
-        while (n-- > 0)
-                attempt_finish(attempt_queue_take(&sink->delivered), &outcome_delivered);
+        while ((attempt = attempt_queue_take(&delivered)) != NULL)
+                attempt_finish(attempt, &outcome_delivered);
 }
 
 static void on_blocked_too_long(void *owner)
@@ -330,17 +241,10 @@ static void on_blocked_too_long(void *owner)
 /* RabbitMQ talks, but does not confirm: a quorum queue without a majority, say. */
 static void expire(struct rabbitmq_sink *sink, uint64_t sent_before_ms)
 {
-        struct outcome outcome = outcome_make(OUTCOME_RETRY,
-            "unknown whether it arrived: no confirm within %" PRId64 " ms",
-            sink->config->timeout_ms);
-        struct attempt *attempt;
+        const struct rabbitmq_unconfirmed *unconfirmed = &sink->attempts.unconfirmed;
 
-        outcome.fault = OUTCOME_FAULT_TIMEOUT;
-        outcome.is_unanswered = true;
-        while ((attempt = rabbitmq_unconfirmed_take(&sink->unconfirmed, sent_before_ms)) != NULL)
-                attempt_finish_later(attempt, &outcome);
-        if (rabbitmq_unconfirmed_count(&sink->unconfirmed) - sink->unconfirmed.n_attempts >
-            MAX_ABANDONED)
+        rabbitmq_attempts_expire(&sink->attempts, sent_before_ms);
+        if (rabbitmq_unconfirmed_count(unconfirmed) - unconfirmed->n_attempts > MAX_ABANDONED)
                 rabbitmq_connection_lose(sink->connection,
                     outcome_down(OUTCOME_FAULT_TIMEOUT, false,
                         "%s leaves more than %d messages without a confirm",
@@ -367,10 +271,10 @@ static void on_deadline(void *owner)
         uint64_t heard_ms = rabbitmq_connection_heard_ms(sink->connection);
         uint64_t due_ms;
 
-        if (sink->unconfirmed.n_attempts == 0 || is_blocked(sink))
+        if (sink->attempts.unconfirmed.n_attempts == 0 || is_blocked(sink))
                 return;
-        due_ms = limit_ms +
-                 later_of(rabbitmq_unconfirmed_oldest_ms(&sink->unconfirmed), sink->unblocked_ms);
+        due_ms = limit_ms + later_of(rabbitmq_unconfirmed_oldest_ms(&sink->attempts.unconfirmed),
+                                sink->unblocked_ms);
         if (now_ms >= due_ms && heard_ms < due_ms)
                 due_ms = later_of(due_ms, heard_ms + limit_ms);
         if (now_ms < due_ms) {
@@ -390,7 +294,8 @@ static void on_deadline(void *owner)
 
 static void rabbitmq_deliver(struct sink *base, struct attempt *attempt)
 {
-        attempt_queue_push(&rabbitmq_sink_from(base)->waiting, attempt); /* flush() sends it */
+        attempt_queue_push(
+            &rabbitmq_sink_from(base)->attempts.waiting, attempt); /* flush() sends it */
 }
 
 static void rabbitmq_flush(struct sink *base)
@@ -413,13 +318,12 @@ static void rabbitmq_cancel(struct sink *base)
 {
         struct rabbitmq_sink *sink = rabbitmq_sink_from(base);
 
-        if (sink->unconfirmed.n_attempts > 0) {
+        if (sink->attempts.unconfirmed.n_attempts > 0) {
                 timer_disarm(sink->deadline);
                 timer_disarm(sink->blocked);
                 rabbitmq_connection_close(sink->connection);
         }
-        give_back_unconfirmed(sink, &outcome_cancelled);
-        give_back(&sink->waiting, &outcome_cancelled);
+        rabbitmq_attempts_give_back(&sink->attempts, &outcome_cancelled);
 }
 
 static void rabbitmq_probe(struct sink *base, sink_probed_fn *on_probed, void *owner)
@@ -445,10 +349,7 @@ static void destroy(struct sink *base)
         free(sink->servers);
         tls_context_destroy(sink->tls);
         rabbitmq_encoder_destroy(sink->encoder);
-        rabbitmq_unconfirmed_deinit(&sink->unconfirmed);
-        attempt_queue_deinit(&sink->waiting);
-        attempt_queue_deinit(&sink->suspects);
-        attempt_queue_deinit(&sink->delivered);
+        rabbitmq_unconfirmed_deinit(&sink->attempts.unconfirmed);
         timer_destroy(sink->deadline);
         timer_destroy(sink->blocked);
         sink_deinit(&sink->base);
@@ -502,7 +403,7 @@ static void open_parts(struct rabbitmq_sink *sink)
             .on_end = on_end};
         uv_loop_t *loop = sink->base.loop;
 
-        rabbitmq_unconfirmed_init(&sink->unconfirmed);
+        rabbitmq_unconfirmed_init(&sink->attempts.unconfirmed);
         sink->deadline = timer_create_on(loop, on_deadline, sink);
         sink->blocked = timer_create_on(loop, on_blocked_too_long, sink);
         sink->connection =
@@ -515,10 +416,11 @@ static struct sink *rabbitmq_open(const struct sink_settings *settings, struct e
 
         sink_init(&sink->base, &rabbitmq_sink_ops, settings);
         sink->config = settings->options;
+        sink->attempts.config = settings->options;
         open_parts(sink);
         sink->encoder = rabbitmq_encoder_create(sink->config, error);
         if (sink->encoder != NULL && read_servers(sink, error) && open_tls(sink, error)) {
-                sink->policy = (struct rabbitmq_policy){
+                sink->attempts.policy = (struct rabbitmq_policy){
                     .is_key_fixed = rabbitmq_encoder_is_key_fixed(sink->encoder),
                     .on_unroutable = sink->config->on_unroutable};
                 return &sink->base;
