@@ -480,10 +480,20 @@ void nats_connection_close(struct nats_connection *connection)
         enter(connection, NATS_CLOSED);
 }
 
-struct bytes *nats_connection_out(struct nats_connection *connection)
+void nats_connection_publish(struct nats_connection *connection,
+    const struct nats_publication *publication, const char *token, size_t token_bytes)
 {
+        struct nats_publication whole = *publication;
+        struct bytes *inbox = &connection->inbox;
+        size_t n = inbox->length;
+
         assert(connection->state == NATS_READY);
-        return byte_stream_out(connection->stream);
+        bytes_append(inbox, token, token_bytes);
+        whole.reply = inbox->data;
+        whole.reply_bytes = inbox->length;
+        nats_append_publication(byte_stream_out(connection->stream), &whole);
+        inbox->data[n] = '\0';
+        inbox->length = n;
 }
 
 void nats_connection_note_published(struct nats_connection *connection)
@@ -500,12 +510,6 @@ void nats_connection_flush(struct nats_connection *connection)
 {
         if (connection->stream != NULL)
                 byte_stream_flush(connection->stream);
-}
-
-const char *nats_connection_inbox(const struct nats_connection *connection, size_t *out_length)
-{
-        *out_length = connection->inbox.length;
-        return connection->inbox.data;
 }
 
 size_t nats_connection_max_payload(const struct nats_connection *connection)

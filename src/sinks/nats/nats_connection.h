@@ -15,12 +15,12 @@
 #include <stdint.h>
 #include <uv.h>
 
-struct bytes;
 struct error;
 struct nats_config;
 struct nats_connection;
 struct nats_error;
 struct nats_frame;
+struct nats_publication;
 
 enum nats_connection_state {
         NATS_CLOSED,
@@ -67,16 +67,16 @@ void nats_connection_fail(
 
 /* READY: */
 
-/* Where frames are appended, to be followed by the call below. */
-struct bytes *nats_connection_out(struct nats_connection *connection);
+/* Appends a message whose answers come to our inbox, with this token; to be followed by the call
+ * below. */
+void nats_connection_publish(struct nats_connection *connection,
+    const struct nats_publication *publication, const char *token, size_t token_bytes);
 
 /* A PING follows, at once or when the one before is answered: when its PONG has come, the server
  * has worked off what was sent. */
 void nats_connection_note_published(struct nats_connection *connection);
 void nats_connection_flush(struct nats_connection *connection);
 
-/* What the subjects of our answers begin with, up to the token. */
-const char *nats_connection_inbox(const struct nats_connection *connection, size_t *out_length);
 size_t nats_connection_max_payload(const struct nats_connection *connection); /* 0: not said */
 
 /* The number of the first PING behind what is published now, and of the last that was answered. */

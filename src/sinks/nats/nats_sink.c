@@ -3,7 +3,8 @@
  * stored it. All events go by one connection; the acknowledgements come in any order. Calls go
  * downwards only:
  *
- *   nats_sink        what is sent when, and how each attempt ends
+ *   nats_sink        when something is sent: setup, probes, deadlines
+ *   nats_attempts    how each attempt is sent, and how it ends
  *   nats_setup       the questions to JetStream's API, before events and for a probe
  *   nats_connection  servers, greeting, watch; below it greeting, credentials, servers
  *   nats_message, nats_subject, nats_answers, nats_pending, nats_protocol: pure
@@ -19,9 +20,8 @@
 #include "loop/timer.h"
 #include "pgcourier/sink.h"
 #include "sinks/nats/nats_answers.h"
+#include "sinks/nats/nats_attempts.h"
 #include "sinks/nats/nats_connection.h"
-#include "sinks/nats/nats_message.h"
-#include "sinks/nats/nats_pending.h"
 #include "sinks/nats/nats_protocol.h"
 #include "sinks/nats/nats_setup.h"
 #include "sinks/nats/nats_subject.h"
@@ -33,11 +33,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A stream that answered so recently has no leader at the moment, rather than not to exist. */
-enum { ELECTION_MS = 30000 };
-
-/* A reply adds a random part and a token. */
-enum { MAX_INBOX_BYTES = 200, MAX_REPLY_BYTES = MAX_INBOX_BYTES + 60, QUESTION = 'q' };
+enum { MAX_INBOX_BYTES = 200 };
+enum { QUESTION = 'q' }; /* its token begins with that, an attempt's does not */
 
 extern const struct sink_ops nats_sink_ops;
 
@@ -46,16 +43,14 @@ struct nats_sink {
         const struct nats_config *config;   /* borrowed */
         struct nats_connection *connection; /* owned */
         struct nats_subject *subject;       /* owned */
-        struct nats_message message;
-        struct nats_pending pending;
+        struct nats_attempts attempts;
         struct timer *overdue; /* of the acknowledgement that is due first */
-        bool has_acknowledgement;
-        uint64_t acknowledged_ms; /* the last one */
 
         /* The question to JetStream's API that is under way. */
         struct nats_setup setup;
         bool is_set_up; /* on this connection */
         uint64_t n_questions;
+        char question[24]; /* its token */
         struct timer *unanswered;
 
         sink_probed_fn *on_probed; /* NULL: no probe is running */
@@ -68,22 +63,6 @@ static struct nats_sink *nats_sink_from(struct sink *sink)
         return (struct nats_sink *)sink;
 }
 
-static struct nats_answer_rules rules_of(const struct nats_sink *sink)
-{
-        return (struct nats_answer_rules){.duplicates = sink->config->duplicates,
-            .is_subject_per_event = nats_subject_is_per_event(sink->subject),
-            .is_transient = nats_connection_state(sink->connection) == NATS_LEAVING ||
-                            (sink->has_acknowledgement &&
-                                uv_now(sink->base.loop) - sink->acknowledged_ms < ELECTION_MS)};
-}
-
-/* How attempts end. */
-
-static void finish_later(struct nats_sink *sink, unsigned slot, const struct outcome *outcome)
-{
-        attempt_finish_later(nats_pending_take(&sink->pending, slot), outcome);
-}
-
 static void finish_probe(struct nats_sink *sink, const struct outcome *outcome)
 {
         timer_disarm(sink->unanswered);
@@ -92,37 +71,13 @@ static void finish_probe(struct nats_sink *sink, const struct outcome *outcome)
         sink->on_probed = NULL;
 }
 
-static void finish_all_waiting(struct nats_sink *sink, const struct outcome *outcome)
-{
-        unsigned slot;
-
-        while ((slot = nats_pending_waiting(&sink->pending)) != 0)
-                finish_later(sink, slot, outcome);
-}
-
-static bool is_silent(enum outcome_fault fault)
-{
-        return fault == OUTCOME_FAULT_TIMEOUT || fault == OUTCOME_FAULT_LOST;
-}
-
-/* An outage, for all of them. What was sent may have been stored: it comes again with the same id,
- * by which the stream knows it. */
 static void on_lost(void *owner, const struct outcome *why)
 {
         struct nats_sink *sink = owner;
-        struct outcome sent = *why;
-        struct outcome unsent = *why;
-        unsigned slot;
 
-        if (why->fault == OUTCOME_FAULT_REFUSED)
-                sent.fault = OUTCOME_FAULT_LOST;
-        if (is_silent(why->fault))
-                unsent.fault = OUTCOME_FAULT_REFUSED;
         timer_disarm(sink->overdue);
         timer_disarm(sink->unanswered);
-        while ((slot = nats_pending_sent(&sink->pending)) != 0)
-                finish_later(sink, slot, &sent);
-        finish_all_waiting(sink, &unsent);
+        nats_attempts_give_back(&sink->attempts, why);
         if (sink->on_probed != NULL)
                 finish_probe(sink, why);
 }
@@ -131,43 +86,25 @@ static void on_lost(void *owner, const struct outcome *why)
 
 static void watch_overdue(struct nats_sink *sink)
 {
-        unsigned slot = nats_pending_sent(&sink->pending);
+        unsigned slot = nats_pending_sent(&sink->attempts.pending);
         uint64_t now_ms = uv_now(sink->base.loop);
         uint64_t due_ms;
 
         if (slot == 0 || timer_is_armed(sink->overdue))
                 return;
-        due_ms =
-            nats_pending_at(&sink->pending, slot)->sent_ms + (uint64_t)sink->config->timeout_ms;
+        due_ms = nats_pending_at(&sink->attempts.pending, slot)->sent_ms +
+                 (uint64_t)sink->config->timeout_ms;
         timer_arm_behind_sockets(sink->overdue, due_ms > now_ms ? due_ms - now_ms : 0);
-}
-
-/* A server that is slow but moves is left alone with what it has not worked off. */
-static void expire(struct nats_sink *sink)
-{
-        const struct outcome missing = nats_answer_missing(sink->config->timeout_ms);
-        uint64_t now_ms = uv_now(sink->base.loop);
-        unsigned slot = nats_pending_sent(&sink->pending);
-
-        while (slot != 0) {
-                const struct nats_slot *sent = nats_pending_at(&sink->pending, slot);
-                unsigned next = nats_pending_next(&sink->pending, slot);
-
-                if (now_ms - sent->sent_ms < (uint64_t)sink->config->timeout_ms ||
-                    sent->ping > nats_connection_last_pong(sink->connection))
-                        return;
-                finish_later(sink, slot, &missing);
-                slot = next;
-        }
 }
 
 /* Nothing more is sent to a server that is about to stop: once all is answered, another one. */
 static bool leave_if_answered(struct nats_sink *sink)
 {
-        if (nats_connection_state(sink->connection) != NATS_LEAVING || sink->pending.n_sent > 0)
+        if (nats_connection_state(sink->connection) != NATS_LEAVING ||
+            sink->attempts.pending.n_sent > 0)
                 return false;
         nats_connection_close(sink->connection);
-        if (sink->pending.n_waiting > 0)
+        if (sink->attempts.pending.n_waiting > 0)
                 nats_connection_open(sink->connection);
         return true;
 }
@@ -175,14 +112,14 @@ static bool leave_if_answered(struct nats_sink *sink)
 static void on_overdue(void *owner)
 {
         struct nats_sink *sink = owner;
-        unsigned slot = nats_pending_sent(&sink->pending);
+        unsigned slot = nats_pending_sent(&sink->attempts.pending);
         const uint64_t limit_ms = (uint64_t)sink->config->timeout_ms;
         const struct nats_slot *oldest;
         char reason[80];
 
         if (slot == 0)
                 return;
-        oldest = nats_pending_at(&sink->pending, slot);
+        oldest = nats_pending_at(&sink->attempts.pending, slot);
         if (uv_now(sink->base.loop) - oldest->sent_ms < limit_ms) {
                 watch_overdue(sink);
                 return;
@@ -193,65 +130,22 @@ static void on_overdue(void *owner)
                 nats_connection_fail(sink->connection, OUTCOME_FAULT_TIMEOUT, reason);
                 return;
         }
-        expire(sink);
+        nats_attempts_expire(&sink->attempts);
         if (leave_if_answered(sink))
                 return;
         watch_overdue(sink);
-        if (timer_is_armed(sink->overdue) && nats_pending_sent(&sink->pending) == slot)
+        if (timer_is_armed(sink->overdue) && nats_pending_sent(&sink->attempts.pending) == slot)
                 timer_arm_behind_sockets(
                     sink->overdue, limit_ms / 4 + 1); /* it is to be worked off yet */
 }
 
 /* Sending. */
 
-static size_t write_reply(struct nats_sink *sink, unsigned slot, char *reply)
-{
-        size_t n;
-        const char *inbox = nats_connection_inbox(sink->connection, &n);
-
-        memcpy(reply, inbox, n);
-        return n + nats_pending_name(&sink->pending, slot, reply + n);
-}
-
-/* False if it was refused, and is finished. */
-static bool send_one(struct nats_sink *sink, unsigned slot)
-{
-        const struct event *event = nats_pending_at(&sink->pending, slot)->attempt->event;
-        struct outcome refusal;
-        char reply[MAX_REPLY_BYTES];
-        const struct bytes *subject = nats_subject_of(sink->subject, event, &refusal);
-
-        if (subject == NULL || !nats_message_make(&sink->message, event,
-                                   nats_connection_max_payload(sink->connection), &refusal)) {
-                finish_later(sink, slot, &refusal);
-                return false;
-        }
-        nats_append_publication(nats_connection_out(sink->connection),
-            &(struct nats_publication){.subject = subject->data,
-                .subject_bytes = subject->length,
-                .reply = reply,
-                .reply_bytes = write_reply(sink, slot, reply),
-                .headers = sink->message.headers.data,
-                .headers_bytes = sink->message.headers.length,
-                .payload = sink->message.body,
-                .payload_bytes = sink->message.body_bytes});
-        nats_pending_note_sent(&sink->pending, slot, uv_now(sink->base.loop),
-            nats_connection_next_ping(sink->connection));
-        return true;
-}
-
 static void send_waiting(struct nats_sink *sink)
 {
-        bool has_sent = false;
-        unsigned slot;
-
         if (nats_connection_state(sink->connection) != NATS_READY || !sink->is_set_up)
                 return;
-        while ((slot = nats_pending_waiting(&sink->pending)) != 0)
-                has_sent |= send_one(sink, slot);
-        if (!has_sent)
-                return;
-        nats_connection_note_published(sink->connection);
+        nats_attempts_send(&sink->attempts);
         watch_overdue(sink);
 }
 
@@ -261,21 +155,16 @@ static void ask(struct nats_sink *sink)
 {
         struct bytes subject = {0};
         struct bytes body = {0};
-        char reply[MAX_REPLY_BYTES];
-        size_t n;
-        const char *inbox = nats_connection_inbox(sink->connection, &n);
 
         nats_setup_ask(&sink->setup, &subject, &body);
-        memcpy(reply, inbox, n);
-        n += (size_t)snprintf(
-            reply + n, sizeof reply - n, "%c%" PRIu64, QUESTION, ++sink->n_questions);
-        nats_append_publication(nats_connection_out(sink->connection),
+        snprintf(
+            sink->question, sizeof sink->question, "%c%" PRIu64, QUESTION, ++sink->n_questions);
+        nats_connection_publish(sink->connection,
             &(struct nats_publication){.subject = subject.data,
                 .subject_bytes = subject.length,
-                .reply = reply,
-                .reply_bytes = n,
                 .payload = body.data,
-                .payload_bytes = body.length});
+                .payload_bytes = body.length},
+            sink->question, strlen(sink->question));
         nats_connection_note_published(sink->connection);
         timer_arm(sink->unanswered, (uint64_t)sink->config->timeout_ms);
         bytes_deinit(&subject);
@@ -300,7 +189,7 @@ static void go_on_with_setup(struct nats_sink *sink)
         }
         /* The next event asks again. */
         nats_connection_close(sink->connection);
-        finish_all_waiting(sink, &sink->setup.outcome);
+        nats_attempts_give_back_unsent(&sink->attempts, &sink->setup.outcome);
 }
 
 static void on_ready(void *owner)
@@ -341,19 +230,11 @@ static void look_again(struct nats_sink *sink, struct outcome *outcome)
 
 static void take_answer(struct nats_sink *sink, unsigned slot, const struct nats_frame *answer)
 {
-        struct attempt *attempt = nats_pending_take(&sink->pending, slot);
-        struct outcome outcome;
+        struct attempt *attempt = nats_pending_take(&sink->attempts.pending, slot);
+        struct outcome outcome = nats_attempts_judge(&sink->attempts, answer);
 
-        if (nats_answer_is_ack(answer)) {
-                sink->has_acknowledgement = true;
-                sink->acknowledged_ms = uv_now(sink->base.loop);
-                outcome = outcome_delivered;
-        } else {
-                const struct nats_answer_rules rules = rules_of(sink);
-                outcome = nats_answer_judge(answer, &rules);
-                if (answer->status != 0 && nats_connection_state(sink->connection) == NATS_READY)
-                        look_again(sink, &outcome);
-        }
+        if (answer->status != 0 && nats_connection_state(sink->connection) == NATS_READY)
+                look_again(sink, &outcome);
         (void)leave_if_answered(sink);
         attempt_finish(attempt, &outcome); /* last: it may close the sink */
 }
@@ -363,55 +244,33 @@ static void on_message(
 {
         struct nats_sink *sink = owner;
         unsigned slot;
-        char question[32];
 
         if (token[0] != QUESTION) {
-                slot = nats_pending_find(&sink->pending, token, token_bytes);
+                slot = nats_pending_find(&sink->attempts.pending, token, token_bytes);
                 if (slot != 0)
                         take_answer(sink, slot, message);
                 return;
         }
-        snprintf(question, sizeof question, "%c%" PRIu64, QUESTION, sink->n_questions);
-        if (sink->setup.step == SETUP_DONE || token_bytes != strlen(question) ||
-            memcmp(token, question, token_bytes) != 0 ||
+        if (sink->setup.step == SETUP_DONE || token_bytes != strlen(sink->question) ||
+            memcmp(token, sink->question, token_bytes) != 0 ||
             nats_connection_state(sink->connection) != NATS_READY)
                 return;
         nats_setup_take(&sink->setup, message);
         go_on_with_setup(sink);
 }
 
-static bool goes_to(struct nats_sink *sink, unsigned slot, const char *text)
-{
-        struct outcome refusal;
-        const struct bytes *subject = nats_subject_of(
-            sink->subject, nats_pending_at(&sink->pending, slot)->attempt->event, &refusal);
-
-        return subject != NULL && strcmp(subject->data, text) == 0;
-}
-
-/* All that was sent there was refused alike. */
 static void on_forbidden(void *owner, const struct nats_error *error)
 {
         struct nats_sink *sink = owner;
-        const struct nats_answer_rules rules = rules_of(sink);
-        const struct outcome outcome = nats_answer_forbidden(error->words, &rules);
-        unsigned slot = nats_pending_sent(&sink->pending);
 
-        if (error->subject[0] == '$') {
-                if (sink->setup.step != SETUP_DONE &&
-                    nats_connection_state(sink->connection) == NATS_READY) {
-                        nats_setup_refuse(&sink->setup, error->words);
-                        go_on_with_setup(sink);
-                }
-                return;
+        if (error->subject[0] != '$') {
+                nats_attempts_forbid(&sink->attempts, error);
+                (void)leave_if_answered(sink);
+        } else if (sink->setup.step != SETUP_DONE &&
+                   nats_connection_state(sink->connection) == NATS_READY) {
+                nats_setup_refuse(&sink->setup, error->words);
+                go_on_with_setup(sink);
         }
-        while (slot != 0) {
-                unsigned next = nats_pending_next(&sink->pending, slot);
-                if (goes_to(sink, slot, error->subject))
-                        finish_later(sink, slot, &outcome);
-                slot = next;
-        }
-        (void)leave_if_answered(sink);
 }
 
 static void on_leaving(void *owner)
@@ -430,7 +289,7 @@ static void on_leaving(void *owner)
 
 static void nats_deliver(struct sink *base, struct attempt *attempt)
 {
-        nats_pending_add(&nats_sink_from(base)->pending, attempt); /* flush() sends it */
+        nats_pending_add(&nats_sink_from(base)->attempts.pending, attempt); /* flush() sends it */
 }
 
 static void nats_describe_target(
@@ -444,7 +303,7 @@ static void nats_flush(struct sink *base)
 {
         struct nats_sink *sink = nats_sink_from(base);
 
-        if (sink->pending.n_waiting == 0)
+        if (sink->attempts.pending.n_waiting == 0)
                 return;
         if (nats_connection_state(sink->connection) == NATS_CLOSED)
                 nats_connection_open(sink->connection);
@@ -457,11 +316,8 @@ static void nats_flush(struct sink *base)
 static void nats_cancel(struct sink *base)
 {
         struct nats_sink *sink = nats_sink_from(base);
-        unsigned slot;
 
-        while ((slot = nats_pending_sent(&sink->pending)) != 0)
-                finish_later(sink, slot, &outcome_cancelled);
-        finish_all_waiting(sink, &outcome_cancelled);
+        nats_attempts_give_back(&sink->attempts, &outcome_cancelled);
         timer_disarm(sink->overdue);
 }
 
@@ -482,8 +338,8 @@ static void destroy(struct sink *base)
 
         nats_connection_destroy(sink->connection);
         nats_subject_destroy(sink->subject);
-        nats_message_deinit(&sink->message);
-        nats_pending_deinit(&sink->pending);
+        nats_message_deinit(&sink->attempts.message);
+        nats_pending_deinit(&sink->attempts.pending);
         timer_destroy(sink->overdue);
         timer_destroy(sink->unanswered);
         sink_deinit(&sink->base);
@@ -526,13 +382,15 @@ static struct sink *nats_open(const struct sink_settings *settings, struct error
         struct nats_sink *sink = xcalloc(1, sizeof *sink);
 
         sink_init(&sink->base, &nats_sink_ops, settings);
-        sink->config = config;
-        nats_message_init(&sink->message, config);
-        nats_pending_init(&sink->pending);
+        sink->config = sink->setup.config = sink->attempts.config = config;
+        sink->attempts.loop = settings->loop;
+        nats_message_init(&sink->attempts.message, config);
+        nats_pending_init(&sink->attempts.pending);
         sink->overdue = timer_create_on(settings->loop, on_overdue, sink);
         sink->unanswered = timer_create_on(settings->loop, on_question_unanswered, sink);
         if (open_parts(sink, error)) {
-                sink->setup = (struct nats_setup){.config = config, .subject = sink->subject};
+                sink->setup.subject = sink->attempts.subject = sink->subject;
+                sink->attempts.connection = sink->connection;
                 return &sink->base;
         }
         (void)sink_blame(settings->name, "nats", error);
