@@ -115,11 +115,14 @@ static bool has_so_many(void *context)
         return nats_server_count(&awaited->rig->server, "S") >= awaited->n;
 }
 
+static void await_all(struct rig *rig, long long n)
+{
+        wait_until(has_so_many, &(struct awaited){rig, n}, DEADLINE_MS, "events in the stream");
+}
+
 static void await_more(struct rig *rig, long long n)
 {
-        struct awaited awaited = {rig, nats_server_count(&rig->server, "S") + n};
-
-        wait_until(has_so_many, &awaited, DEADLINE_MS, "more events");
+        await_all(rig, nats_server_count(&rig->server, "S") + n);
 }
 
 Test(nats_relay, loses_and_repeats_nothing_while_the_server_is_killed)
@@ -220,7 +223,7 @@ Test(nats_relay, goes_on_behind_an_event_that_is_too_large)
             "n::text "
             "END), key => (n % 2)::text) FROM generate_series(1, 1000) AS n ORDER BY n");
         relay = start(&rig, rig.server.port, "");
-        await_more(&rig, 999);
+        await_all(&rig, 999);
         await_in_database(rig.fixture.admin,
             "SELECT count(*) = 1 AND bool_and(attempts = 1) FROM courier.dead_letter",
             "one dead letter");
@@ -242,7 +245,7 @@ Test(nats_relay, starts_without_a_server_and_charges_nothing)
         relay = start(&rig, rig.server.port, "");
         relay_wait_for_log(relay, "Connection refused", DEADLINE_MS);
         nats_server_restart(&rig.server);
-        await_more(&rig, 50 - nats_server_count(&rig.server, "S"));
+        await_all(&rig, 50);
         relay_stop(relay);
         cr_expect(nats_server_count(&rig.server, "S") == 50);
         cr_expect(relay_count_in_log(relay, "event=delivery_failed") == 0);
