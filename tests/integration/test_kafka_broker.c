@@ -152,6 +152,39 @@ Test(kafka_broker, rejects_only_the_one_that_is_too_large_for_its_topic)
         free(large);
 }
 
+static bool some_are_delivered(void *rig)
+{
+        return rig_count(rig, OUTCOME_DELIVERED) >= 20;
+}
+
+/* Its batch was refused, so they go one by one; then it goes away, and is made anew. */
+Test(kafka_broker, makes_a_topic_anew_that_is_deleted_while_events_go_one_by_one)
+{
+        enum { N = 1000, LARGE = 2500 };
+        static char topic[] = "open-deleted";
+        static const char *const config[] = {"max.message.bytes", "2000", NULL};
+        char *large = xcalloc(1, LARGE + 1);
+        struct rig rig;
+        struct kafka_server *server = begin(&rig, topic, N);
+
+        kafka_server_topic(server, topic, 1, config);
+        memset(large, 'x', LARGE);
+        rig.events[0].payload = large;
+        rig.events[0].payload_bytes = LARGE;
+        rig.config.create_topics = true;
+        rig_open(&rig);
+        rig_deliver(&rig, N);
+        sink_driver_run_until(&rig.driver, some_are_delivered, &rig, "the first of them");
+        cr_expect(rig.driver.n_finished < N);
+        kafka_server_delete_topic(server, topic);
+        sink_driver_finish(&rig.driver);
+
+        expect_outcome(&rig, 0, OUTCOME_REJECTED, "too large");
+        expect_outcome(&rig, N - 1, OUTCOME_DELIVERED, "");
+        rig_destroy(&rig);
+        free(large);
+}
+
 Test(kafka_broker, pauses_for_a_topic_that_is_not_there)
 {
         static char topic[] = "open-missing";

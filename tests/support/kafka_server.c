@@ -422,6 +422,23 @@ void kafka_server_topic(
         await(server, (struct question){.topic = name});
 }
 
+void kafka_server_delete_topic(struct kafka_server *server, const char *name)
+{
+        rd_kafka_t *client = connect_to(server->brokers);
+        rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
+        rd_kafka_DeleteTopic_t *topic = rd_kafka_DeleteTopic_new(name);
+        rd_kafka_event_t *answer;
+
+        rd_kafka_DeleteTopics(client, &topic, 1, NULL, queue);
+        answer = rd_kafka_queue_poll(queue, START_MS);
+        if (answer == NULL || rd_kafka_event_error(answer) != 0)
+                test_abort("topic %s cannot be deleted", name);
+        rd_kafka_event_destroy(answer);
+        rd_kafka_DeleteTopic_destroy(topic);
+        rd_kafka_queue_destroy(queue);
+        rd_kafka_destroy(client);
+}
+
 struct kafka_node *kafka_server_leader(struct kafka_server *server, const char *topic)
 {
         struct question question = {.server = server, .topic = topic};

@@ -78,6 +78,8 @@ void kafka_node_restart(struct kafka_server *server, struct kafka_node *node);
 void kafka_server_topic(
     struct kafka_server *server, const char *name, int partitions, const char *const *config);
 
+void kafka_server_delete_topic(struct kafka_server *server, const char *name);
+
 /* The node that leads partition 0. */
 struct kafka_node *kafka_server_leader(struct kafka_server *server, const char *topic);
 

@@ -178,6 +178,15 @@ static bool try_to_send(struct kafka_sink *sink, struct kafka_sending *sending)
         return true;
 }
 
+/* False as above, or while its topic is created anew: it may have been deleted meanwhile. */
+static bool try_next_alone(struct kafka_sink *sink)
+{
+        struct kafka_sending *sending = first_of(&sink->alone);
+        const struct kafka_topic *topic = sending->topic;
+
+        return try_to_send(sink, sending) && topic->state != KAFKA_TOPIC_CREATING;
+}
+
 bool kafka_queue_has_producer(struct kafka_sink *sink, struct outcome *out_trouble)
 {
         struct error error;
@@ -205,7 +214,7 @@ void kafka_queue_send(struct kafka_sink *sink)
                 return;
         }
         while (!list_is_empty(&sink->alone) && list_is_empty(&sink->sent))
-                if (!try_to_send(sink, first_of(&sink->alone)))
+                if (!try_next_alone(sink))
                         break;
         if (list_is_empty(&sink->alone) &&
             (list_is_empty(&sink->sent) || !first_of(&sink->sent)->is_alone))
@@ -387,23 +396,29 @@ static void on_fatal(void *owner, const struct outcome *trouble)
         sink->is_broken = true;
 }
 
+static void finish_all_of_topic(struct list *list, const char *name, const struct outcome *outcome)
+{
+        list_for_each (link, list) {
+                struct kafka_sending *sending = list_owner(link, struct kafka_sending, link);
+                if (strcmp(sending->topic->name, name) == 0)
+                        attempt_finish_later(release(sending), outcome);
+        }
+}
+
 static void on_topic_made(
     void *owner, const char *name, rd_kafka_resp_err_t code, const char *words)
 {
         struct kafka_sink *sink = owner;
         bool is_there =
             code == RD_KAFKA_RESP_ERR_NO_ERROR || code == RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS;
+        struct outcome outcome;
 
         kafka_topics_made(sink->topics, name, is_there);
-        list_for_each (link, &sink->waiting) {
-                struct kafka_sending *sending = list_owner(link, struct kafka_sending, link);
-                struct outcome outcome;
-                if (is_there || strcmp(sending->topic->name, name) != 0)
-                        continue;
-                outcome =
-                    kafka_answer_creation(code, words, name, kafka_topics_are_fixed(sink->topics));
-                attempt_finish_later(release(sending), &outcome);
-        }
+        if (is_there)
+                return;
+        outcome = kafka_answer_creation(code, words, name, kafka_topics_are_fixed(sink->topics));
+        finish_all_of_topic(&sink->alone, name, &outcome);
+        finish_all_of_topic(&sink->waiting, name, &outcome);
 }
 
 static void on_token_wanted(void *owner)
