@@ -20,33 +20,39 @@ static void fill_event(struct rig *rig, unsigned i)
         snprintf(event->event_id, sizeof event->event_id, "00000000-0000-4000-8000-%012u", i);
 }
 
-void rig_start(struct rig *rig, unsigned n_events)
+void rig_init(struct rig *rig, uint16_t port, unsigned n_events)
 {
         static char exchange[] = "events", routing_key[] = "{{topic}}";
-        struct rabbitmq_server *server = rabbitmq_shared();
 
-        *rig = (struct rig){.server = server};
-        rig->config = (struct rabbitmq_config){.servers = rig->addresses,
-            .n_servers = 1,
-            .vhost = rig->vhost,
-            .exchange = exchange,
-            .routing_key = routing_key,
-            .mandatory = true,
-            .persistent = true,
-            .max_message_bytes = 16 * 1024 * 1024,
-            .heartbeat_ms = 20000,
-            .blocked_timeout_ms = 20000,
-            .connect_timeout_ms = 20000,
-            .timeout_ms = 20000};
-        snprintf(rig->address, sizeof rig->address, "127.0.0.1:%u", server->port);
+        *rig = (struct rig){.config = {.servers = rig->addresses,
+                                .n_servers = 1,
+                                .vhost = rig->vhost,
+                                .exchange = exchange,
+                                .routing_key = routing_key,
+                                .mandatory = true,
+                                .persistent = true,
+                                .max_message_bytes = 16 * 1024 * 1024,
+                                .heartbeat_ms = 20000,
+                                .blocked_timeout_ms = 20000,
+                                .connect_timeout_ms = 20000,
+                                .timeout_ms = 20000}};
+        snprintf(rig->address, sizeof rig->address, "127.0.0.1:%u", port);
         rig->addresses[0] = rig->address;
         snprintf(rig->vhost, sizeof rig->vhost, "test%d", (int)getpid());
-        rabbitmq_make_vhost(server, rig->vhost);
-        rabbitmq_make_exchange(server, rig->vhost, "events", "topic");
         rig->events = xcalloc(n_events, sizeof *rig->events);
         rig->payloads = xcalloc(n_events, sizeof *rig->payloads);
         for (unsigned i = 0; i < n_events; i++)
                 fill_event(rig, i);
+}
+
+void rig_start(struct rig *rig, unsigned n_events)
+{
+        struct rabbitmq_server *server = rabbitmq_shared();
+
+        rig_init(rig, server->port, n_events);
+        rig->server = server;
+        rabbitmq_make_vhost(server, rig->vhost);
+        rabbitmq_make_exchange(server, rig->vhost, "events", "topic");
 }
 
 void rig_add_queue(struct rig *rig, const char *name, const char *routing_key)

@@ -28,7 +28,10 @@ struct rig {
 
 #include "sink_rig.h"
 
-/* With n events to come, whose topic is "orders", on a virtual host without queues. */
+/* A config for a server on this port, and n events to come, whose topic is "orders". */
+void rig_init(struct rig *rig, uint16_t port, unsigned n_events);
+
+/* The same on a virtual host without queues of the shared RabbitMQ. */
 void rig_start(struct rig *rig, unsigned n_events);
 
 /* A quorum queue for all that is published to the exchange. */

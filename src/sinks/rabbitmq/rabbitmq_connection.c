@@ -182,10 +182,10 @@ static bool greet_on(struct rabbitmq_connection *connection, const struct amqp_n
             [RABBITMQ_CHANNEL] = AMQP_CHANNEL_OPEN_OK,
             [RABBITMQ_DECLARING] = connection->answer,
             [RABBITMQ_CONFIRMING] = AMQP_CONFIRM_SELECT_OK,
-            [RABBITMQ_READY] = 0,
             [RABBITMQ_RENEWING] = AMQP_CHANNEL_CLOSE_OK};
 
-        if (connection->state < RABBITMQ_STARTING || awaited[connection->state] != news->method)
+        if (connection->state < RABBITMQ_STARTING || connection->state == RABBITMQ_READY ||
+            awaited[connection->state] != news->method)
                 return false;
         switch (news->method) {
         case AMQP_START:
