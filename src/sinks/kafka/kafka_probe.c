@@ -136,9 +136,12 @@ static struct outcome judge_copies(const struct scope *scope, int n_needed)
                     COPIES_NEEDED " of the brokers is %d for topics without their own%s", n_needed,
                     n_needed == 1 ? ": what one broker alone has counts as delivered; set 2" : "");
         else if (n_needed > scope->n_replicas)
-                outcome = outcome_make(OUTCOME_SINK_DOWN,
-                    "topic %.100s takes no event: it has %d replicas, and " COPIES_NEEDED " is %d",
-                    scope->topic, scope->n_replicas, n_needed);
+                /* Newer brokers take the number of replicas for it (3.9 and 4.1 do). */
+                outcome = outcome_make(OUTCOME_DELIVERED,
+                    "topic %.100s has replicas: %d, " COPIES_NEEDED
+                    ": %d: brokers take no event, or only while all replicas are in step; set %s",
+                    scope->topic, scope->n_replicas, n_needed,
+                    scope->n_replicas == 1 ? "3 and 2" : "2");
         else if (n_needed == 1)
                 outcome = outcome_make(OUTCOME_DELIVERED,
                     "topic %.100s has replicas: %d, " COPIES_NEEDED
@@ -150,7 +153,8 @@ static struct outcome judge_copies(const struct scope *scope, int n_needed)
                     "topic %.100s has replicas: %d, " COPIES_NEEDED ": %d", scope->topic,
                     scope->n_replicas, n_needed);
         outcome.fault = OUTCOME_FAULT_KAFKA;
-        outcome.needs_operator = n_needed == 1 || outcome.kind != OUTCOME_DELIVERED;
+        outcome.needs_operator =
+            n_needed == 1 || (scope->topic != NULL && n_needed > scope->n_replicas);
         return outcome;
 }
 
