@@ -417,6 +417,41 @@ static struct program_run examine_https(struct certificate *certificate, const c
         return run;
 }
 
+static bool listens(void *port)
+{
+        return port_accepts(*(const uint16_t *)port);
+}
+
+/* The examination ends although the server's first line does not. */
+Test(doctor, does_not_wait_for_a_line_without_an_end)
+{
+        static const char endless[] =
+            "import socket, sys\n"
+            "server = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n"
+            "while True:\n"
+            "    client, _ = server.accept()\n"
+            "    try:\n"
+            "        while True: client.sendall(b'INFO' * 4096)\n"
+            "    except OSError: pass\n";
+        const uint16_t number = free_port();
+        char *port = xasprintf("%u", number);
+        char *text = xasprintf("postgres: {dsn: \"%s\"}\n"
+                               "sinks: [{name: bus, topics: ['**'], nats: {servers: "
+                               "['tls://127.0.0.1:%s']}}]\n",
+            rig.dsn, port);
+        struct process process;
+
+        process_start(&process,
+            (const char *const[]){"/usr/bin/python3", "-c", endless, port, NULL}, NULL, true);
+        wait_until(listens, (void *)(uintptr_t)&number, 10000, "the server does not listen");
+        free(path);
+        path = program_file("config.yaml", text, strlen(text));
+        expect_texts(DOCTOR(), 1, "fail  sink bus: nats: ");
+        process_kill(&process);
+        free(text);
+        free(port);
+}
+
 Test(doctor, says_when_certificates_end_and_whether_they_pass)
 {
         struct certificate good, other;

@@ -25,6 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { MAX_INFO_BYTES = 64 * 1024 /* as the sink allows */ };
+
 /*
  * How long a server's certificate lasts, and whether it would pass: one TLS handshake that goes
  * through whatever the certificate is, and tells what a strict one would have said. Blocks, within
@@ -143,12 +145,12 @@ static bool start_smtp(int file)
                smtp_expect(file, "220");
 }
 
-/* The server's first line. */
+/* The server's first line: INFO and an object. */
 static bool start_nats(int file)
 {
         char byte;
 
-        while (read(file, &byte, 1) == 1)
+        for (unsigned n = 0; n < MAX_INFO_BYTES && read(file, &byte, 1) == 1; n++)
                 if (byte == '\n')
                         return true;
         return false;
