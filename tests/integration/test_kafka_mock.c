@@ -8,6 +8,7 @@
 #include "sinks/sink_contract.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static void push_errors(struct rig *rig, rd_kafka_resp_err_t code, unsigned n)
 {
@@ -349,6 +350,22 @@ Test(kafka_mock, charges_no_answer_in_time_to_the_destination)
 }
 
 /* It finds the leader again without a new start of the relay. */
+/* As after SIGCONT: the timers are due, and so are the reports. */
+Test(kafka_mock, reads_what_came_while_the_relay_stood_still)
+{
+        struct rig rig;
+
+        rig_init_mock(&rig, 1, 1, 2);
+        rig.config.timeout_ms = 500;
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        rig_deliver(&rig, 1);
+        usleep(3000000); /* the standstill is what is tested */
+        sink_driver_finish(&rig.driver);
+        expect_outcome(&rig, 1, OUTCOME_DELIVERED, "");
+        rig_destroy(&rig);
+}
+
 Test(kafka_mock, goes_on_when_a_partition_has_a_leader_again)
 {
         struct rig rig;

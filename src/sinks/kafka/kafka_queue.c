@@ -448,6 +448,14 @@ static void on_look(void *owner)
                 attempt_finish(release(first_of(&sink->waiting)), &trouble);
         if (list_is_empty(&sink->sent))
                 return;
+        if (is_overdue(sink, first_of(&sink->sent)) && !sink->is_suspect) {
+                /* Timers come before sockets: if it was this process that stood still, the reports
+                 * are there, and the rest of this turn reads them. */
+                sink->is_suspect = true;
+                timer_arm(sink->look, 1);
+                return;
+        }
+        sink->is_suspect = false;
         if (is_overdue(sink, first_of(&sink->sent)))
                 sink->is_broken = true;
         else if (sink->is_down && now_ms(sink) - sink->down_since_ms >= patience_ms &&
