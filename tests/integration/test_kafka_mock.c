@@ -350,6 +350,21 @@ Test(kafka_mock, charges_no_answer_in_time_to_the_destination)
 }
 
 /* It finds the leader again without a new start of the relay. */
+/* Beyond what the client allows for a single request. */
+Test(kafka_mock, takes_the_longest_times_that_the_keys_allow)
+{
+        struct rig rig;
+
+        rig_init_mock(&rig, 1, 1, 1);
+        rig.config.timeout_ms = 3600000;
+        rig.config.connect_timeout_ms = 600000;
+        rig.config.linger_ms = 1;
+        rig_open(&rig);
+        rig_deliver_all(&rig, 1);
+        expect_outcome(&rig, 0, OUTCOME_DELIVERED, "");
+        rig_destroy(&rig);
+}
+
 /* As after SIGCONT: the timers are due, and so are the reports. */
 Test(kafka_mock, reads_what_came_while_the_relay_stood_still)
 {

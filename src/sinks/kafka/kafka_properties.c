@@ -102,9 +102,11 @@ static void set_security(struct setter *setter, const struct kafka_config *confi
         set(setter, "ssl.key.location", config->key_file);
 }
 
-static int64_t at_least(int64_t value, int64_t least)
+static int64_t within(int64_t least, int64_t value, int64_t most)
 {
-        return value > least ? value : least;
+        if (value < least)
+                return least;
+        return value < most ? value : most;
 }
 
 static void set_keys(struct setter *setter, const struct kafka_config *config)
@@ -115,10 +117,11 @@ static void set_keys(struct setter *setter, const struct kafka_config *config)
         set_number(setter, "linger.ms", config->linger_ms);
         set_number(setter, "batch.size", (int64_t)config->batch_bytes);
         set_number(setter, "message.timeout.ms", config->timeout_ms);
-        set_number(setter, "request.timeout.ms", config->timeout_ms);
-        set_number(setter, "socket.timeout.ms", at_least(config->timeout_ms, 1000));
+        /* Of one request and one connection; the client's own limits. */
+        set_number(setter, "request.timeout.ms", within(1, config->timeout_ms, 900000));
+        set_number(setter, "socket.timeout.ms", within(1000, config->timeout_ms, 300000));
         set_number(setter, "socket.connection.setup.timeout.ms",
-            at_least(config->connect_timeout_ms, 1000));
+            within(1000, config->connect_timeout_ms, INT32_MAX));
         set_security(setter, config);
 }
 
