@@ -418,6 +418,26 @@ Test(kafka_mock, cancels_what_is_under_way_and_stays_usable)
         rig_destroy(&rig);
 }
 
+static void close_with_the_last(struct sink_driver *driver)
+{
+        if (driver->n_finished == 300)
+                sink_driver_start_close(driver);
+}
+
+/* Inside a report; more may stand in the queue, and in the event. */
+Test(kafka_mock, may_be_closed_while_an_attempt_finishes)
+{
+        struct rig rig;
+
+        rig_init_mock(&rig, 1, 4, 300);
+        rig_open(&rig);
+        rig.driver.on_finished = close_with_the_last;
+        rig_deliver_all(&rig, 300);
+        cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 300);
+        rig_close(&rig);
+        rig_destroy(&rig);
+}
+
 Test(kafka_mock, closes_while_no_broker_answers)
 {
         struct rig rig;

@@ -23,6 +23,7 @@ struct kafka_producer {
         rd_kafka_queue_t *queue;
         int bell; /* an eventfd */
         struct socket_watch *watch;
+        bool is_telling; /* what stands in the queue */
 
         uv_work_t retiring;
         kafka_gone_fn *on_gone;
@@ -118,6 +119,33 @@ static void tell(struct kafka_producer *producer, rd_kafka_event_t *event)
         }
 }
 
+/* On a thread of the pool. */
+static void retire(uv_work_t *work)
+{
+        struct kafka_producer *producer = work->data;
+
+        rd_kafka_purge(producer->client, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+        rd_kafka_queue_destroy(producer->queue);
+        rd_kafka_destroy(producer->client);
+}
+
+static void on_retired(uv_work_t *work, int status)
+{
+        struct kafka_producer *producer = work->data;
+        kafka_gone_fn *on_gone = producer->on_gone;
+        void *owner = producer->owner;
+
+        (void)status;
+        close(producer->bell);
+        free(producer);
+        on_gone(owner);
+}
+
+static void start_retiring(struct kafka_producer *producer)
+{
+        uv_queue_work(producer->loop, &producer->retiring, retire, on_retired);
+}
+
 static void on_bell(void *owner, int events)
 {
         struct kafka_producer *producer = owner;
@@ -128,11 +156,17 @@ static void on_bell(void *owner, int events)
         if (read(producer->bell, &rings, sizeof rings) < 0 && errno != EAGAIN)
                 log_error("kafka_client", kv_text("sink", producer->sink),
                     kv_text("words", strerror(errno)));
-        while ((event = rd_kafka_queue_poll(producer->queue, 0)) != NULL) {
+        producer->is_telling = true;
+        while (producer->on_gone == NULL &&
+               (event = rd_kafka_queue_poll(producer->queue, 0)) != NULL) {
                 tell(producer, event);
                 rd_kafka_event_destroy(event);
         }
-        producer->listener->on_idle(producer->listener->owner);
+        producer->is_telling = false;
+        if (producer->on_gone != NULL)
+                start_retiring(producer);
+        else
+                producer->listener->on_idle(producer->listener->owner);
 }
 
 static rd_kafka_t *create_client(const rd_kafka_conf_t *conf, struct error *error)
@@ -196,28 +230,6 @@ rd_kafka_queue_t *kafka_producer_queue(const struct kafka_producer *producer)
         return producer->queue;
 }
 
-/* On a thread of the pool. */
-static void retire(uv_work_t *work)
-{
-        struct kafka_producer *producer = work->data;
-
-        rd_kafka_purge(producer->client, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
-        rd_kafka_queue_destroy(producer->queue);
-        rd_kafka_destroy(producer->client);
-}
-
-static void on_retired(uv_work_t *work, int status)
-{
-        struct kafka_producer *producer = work->data;
-        kafka_gone_fn *on_gone = producer->on_gone;
-        void *owner = producer->owner;
-
-        (void)status;
-        close(producer->bell);
-        free(producer);
-        on_gone(owner);
-}
-
 void kafka_producer_retire(struct kafka_producer *producer, kafka_gone_fn *on_gone, void *owner)
 {
         socket_watch_destroy(producer->watch);
@@ -225,5 +237,6 @@ void kafka_producer_retire(struct kafka_producer *producer, kafka_gone_fn *on_go
         producer->on_gone = on_gone;
         producer->owner = owner;
         producer->retiring.data = producer;
-        uv_queue_work(producer->loop, &producer->retiring, retire, on_retired);
+        if (!producer->is_telling) /* else when that has come to an end */
+                start_retiring(producer);
 }

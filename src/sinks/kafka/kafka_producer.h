@@ -16,8 +16,8 @@
 struct error;
 struct kafka_producer;
 
-/* All called from turns of the loop, with `owner`. The producer may be retired in none of them but
- * on_idle. */
+/* All called from turns of the loop, with `owner`. In each the producer may be retired; it then
+ * says nothing more, but for the other reports of a batch in on_report. */
 struct kafka_listener {
         /* What became of a message; code 0: it is stored. `opaque` is what it was produced with. */
         void (*on_report)(void *owner, void *opaque, rd_kafka_resp_err_t code, bool may_be_stored);
