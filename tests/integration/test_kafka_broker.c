@@ -160,7 +160,7 @@ static bool some_are_delivered(void *rig)
 /* Its batch was refused, so they go one by one; then it goes away, and is made anew. */
 Test(kafka_broker, makes_a_topic_anew_that_is_deleted_while_events_go_one_by_one)
 {
-        enum { N = 1000, LARGE = 2500 };
+        enum { N = 300, LARGE = 2500 };
         static char topic[] = "open-deleted";
         static const char *const config[] = {"max.message.bytes", "2000", NULL};
         char *large = xcalloc(1, LARGE + 1);
