@@ -11,6 +11,7 @@ struct liar {
         struct process process;
         uint16_t port;
         struct rig rig;
+        uint64_t later_ms; /* of uv_now() */
 };
 
 static bool listens(void *context)
@@ -70,4 +71,28 @@ Test(rabbitmq_liar, ends_a_connection_that_makes_no_sense)
                 cr_expect(liar.rig.driver.attempts[0].outcome.fault == OUTCOME_FAULT_PROTOCOL);
                 stop(&liar);
         }
+}
+
+static bool is_later(void *context)
+{
+        const struct liar *liar = context;
+
+        return uv_now(&liar->rig.driver.loop) >= liar->later_ms;
+}
+
+/* It lives, and confirms nothing: each event has its own limit, also the one sent last. */
+Test(rabbitmq_liar, gives_each_event_its_own_limit)
+{
+        struct liar liar;
+
+        start(&liar, 2, "");
+        liar.rig.config.timeout_ms = 600;
+        rig_open(&liar.rig);
+        rig_deliver(&liar.rig, 1);
+        liar.later_ms = uv_now(&liar.rig.driver.loop) + 800; /* the distance is what is tested */
+        sink_driver_run_until(&liar.rig.driver, is_later, &liar, "some time to pass");
+        rig_deliver_all(&liar.rig, 1);
+        expect_outcome(&liar.rig, 0, OUTCOME_RETRY, "no confirm within 600 ms");
+        expect_outcome(&liar.rig, 1, OUTCOME_RETRY, "no confirm within 600 ms");
+        stop(&liar);
 }

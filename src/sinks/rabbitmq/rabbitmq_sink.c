@@ -89,12 +89,23 @@ static void refuse_while_blocked(struct rabbitmq_sink *sink)
         rabbitmq_attempts_give_back_unsent(&sink->attempts, &outcome);
 }
 
+static void watch_deadline(struct rabbitmq_sink *sink)
+{
+        uint64_t now_ms = uv_now(sink->base.loop);
+        uint64_t due_ms;
+
+        if (sink->attempts.unconfirmed.n_attempts == 0 || timer_is_armed(sink->deadline))
+                return;
+        due_ms = rabbitmq_unconfirmed_oldest_ms(&sink->attempts.unconfirmed) +
+                 (uint64_t)sink->config->timeout_ms;
+        timer_arm_behind_sockets(sink->deadline, due_ms > now_ms ? due_ms - now_ms : 0);
+}
+
 static void send_waiting(struct rabbitmq_sink *sink)
 {
         rabbitmq_attempts_send(
             &sink->attempts, sink->encoder, sink->connection, uv_now(sink->base.loop));
-        if (sink->attempts.unconfirmed.n_attempts > 0 && !timer_is_armed(sink->deadline))
-                timer_arm_behind_sockets(sink->deadline, (uint64_t)sink->config->timeout_ms);
+        watch_deadline(sink);
 }
 
 static bool wants_new_channel(const struct rabbitmq_sink *sink)
@@ -197,8 +208,7 @@ static void on_unblocked(void *owner)
 
         timer_disarm(sink->blocked);
         sink->unblocked_ms = uv_now(sink->base.loop);
-        if (sink->attempts.unconfirmed.n_attempts > 0)
-                timer_arm_behind_sockets(sink->deadline, (uint64_t)sink->config->timeout_ms);
+        watch_deadline(sink);
 }
 
 static void on_lost(void *owner, const struct outcome *outcome, bool was_greeted)
@@ -244,6 +254,7 @@ static void expire(struct rabbitmq_sink *sink, uint64_t sent_before_ms)
         const struct rabbitmq_unconfirmed *unconfirmed = &sink->attempts.unconfirmed;
 
         rabbitmq_attempts_expire(&sink->attempts, sent_before_ms);
+        watch_deadline(sink); /* of those that were sent later */
         if (rabbitmq_unconfirmed_count(unconfirmed) - unconfirmed->n_attempts > MAX_ABANDONED)
                 rabbitmq_connection_lose(sink->connection,
                     outcome_down(OUTCOME_FAULT_TIMEOUT, false,
