@@ -21,19 +21,27 @@ static bool listens(void *context)
         return port_accepts(((const struct liar *)context)->rig.server.port);
 }
 
-static void start(struct liar *liar, unsigned n_events, const char *info, const char *reply)
+/* `answers` ends with NULL. */
+static void start_with(
+    struct liar *liar, unsigned n_events, const char *info, const char *const *answers)
 {
         const struct nats_server server = {.port = free_port()};
         char port[8];
+        const char *words[10] = {
+            "/usr/bin/python3", PGCOURIER_TESTS_FOLDER "/support/nats_liar.py", port, info};
 
+        for (size_t i = 0; answers[i] != NULL; i++)
+                words[4 + i] = answers[i];
         rig_init(&liar->rig, &server, n_events);
         liar->rig.server = server;
         snprintf(port, sizeof port, "%u", server.port);
-        process_start(&liar->process,
-            (const char *const[]){"/usr/bin/python3",
-                PGCOURIER_TESTS_FOLDER "/support/nats_liar.py", port, info, reply, NULL},
-            NULL, true);
+        process_start(&liar->process, words, NULL, true);
         wait_until(listens, liar, 10000, "nats_liar.py does not listen");
+}
+
+static void start(struct liar *liar, unsigned n_events, const char *info, const char *reply)
+{
+        start_with(liar, n_events, info, (const char *const[]){reply, NULL});
         rig_open(&liar->rig);
 }
 
@@ -144,5 +152,31 @@ Test(nats_liar, is_refused_when_it_is_too_old)
         rig_deliver_all(&liar.rig, 1);
         expect_outcome(&liar.rig, 0, OUTCOME_SINK_DOWN, "older than NATS 2.2");
         cr_expect(liar.rig.driver.attempts[0].outcome.needs_operator);
+        stop(&liar);
+}
+
+#define NO_STREAM "HMSG REPLY 1 16 16\\r\\nNATS/1.0 503\\r\\n\\r\\n\\r\\n"
+
+/* One event finds no stream, and JetStream does not say whether there is one: the other, which was
+ * sent with it, has no connection left to be answered by. */
+Test(nats_liar, leaves_nothing_behind_on_a_connection_that_is_given_up)
+{
+        static char name[] = "S";
+        static char subject[] = "events.>";
+        static char *subjects[] = {subject};
+        static const char *const answers[] = {
+            "MSG REPLY 1 23\\r\\n{\"config\":{\"name\":\"S\"}}\\r\\n", NO_STREAM, "SILENCE",
+            NO_STREAM, NULL};
+        struct nats_stream_config stream = {.subjects = subjects, .n_subjects = 1, .replicas = 1};
+        struct liar liar;
+
+        start_with(&liar, 2, HONEST, answers);
+        liar.rig.config.stream = name;
+        liar.rig.config.create_stream = &stream;
+        liar.rig.config.timeout_ms = 300;
+        rig_open(&liar.rig);
+        rig_deliver_all(&liar.rig, 2);
+        expect_outcome(&liar.rig, 0, OUTCOME_SINK_DOWN, "no stream takes");
+        expect_outcome(&liar.rig, 1, OUTCOME_SINK_DOWN, "JetStream does not answer");
         stop(&liar);
 }

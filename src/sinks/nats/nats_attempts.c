@@ -119,14 +119,6 @@ void nats_attempts_expire(struct nats_attempts *attempts)
         }
 }
 
-void nats_attempts_give_back_unsent(struct nats_attempts *attempts, const struct outcome *outcome)
-{
-        unsigned slot;
-
-        while ((slot = nats_pending_waiting(&attempts->pending)) != 0)
-                finish_later(attempts, slot, outcome);
-}
-
 /* What was sent may have been stored: it comes again with the same id, by which the stream knows
  * it. */
 void nats_attempts_give_back(struct nats_attempts *attempts, const struct outcome *outcome)
@@ -141,5 +133,6 @@ void nats_attempts_give_back(struct nats_attempts *attempts, const struct outcom
                 unsent.fault = OUTCOME_FAULT_REFUSED;
         while ((slot = nats_pending_sent(&attempts->pending)) != 0)
                 finish_later(attempts, slot, &sent);
-        nats_attempts_give_back_unsent(attempts, &unsent);
+        while ((slot = nats_pending_waiting(&attempts->pending)) != 0)
+                finish_later(attempts, slot, &unsent);
 }

@@ -42,6 +42,5 @@ void nats_attempts_forbid(struct nats_attempts *attempts, const struct nats_erro
  * that is slow but moves is left alone with the others. */
 void nats_attempts_expire(struct nats_attempts *attempts);
 
-/* Ends those that wait; or all of them: an outage. */
-void nats_attempts_give_back_unsent(struct nats_attempts *attempts, const struct outcome *outcome);
+/* Ends all of them. */
 void nats_attempts_give_back(struct nats_attempts *attempts, const struct outcome *outcome);

@@ -187,9 +187,10 @@ static void go_on_with_setup(struct nats_sink *sink)
                 send_waiting(sink);
                 return;
         }
-        /* The next event asks again. */
+        /* The next event asks again. What was sent before the stream was missed is not answered any
+         * more. */
         nats_connection_close(sink->connection);
-        nats_attempts_give_back_unsent(&sink->attempts, &sink->setup.outcome);
+        on_lost(sink, &sink->setup.outcome);
 }
 
 static void on_ready(void *owner)
@@ -305,6 +306,7 @@ static void nats_flush(struct sink *base)
 
         if (sink->attempts.pending.n_waiting == 0)
                 return;
+        (void)leave_if_answered(sink); /* those that it was left open for may have been cancelled */
         if (nats_connection_state(sink->connection) == NATS_CLOSED)
                 nats_connection_open(sink->connection);
         else
