@@ -48,7 +48,6 @@ struct kafka_sink {
         uint64_t down_since_ms;
         bool was_answered; /* since the start, or since the last outage */
         struct timer *look;
-        bool is_suspect; /* overdue, but the reports have not been looked at */
 
         struct kafka_worker *probing; /* NULL: none */
         sink_closed_fn *on_closed;

@@ -222,7 +222,7 @@ void kafka_queue_send(struct kafka_sink *sink)
                         if (!try_to_send(sink, list_owner(link, struct kafka_sending, link)))
                                 break;
         if (!timer_is_armed(sink->look))
-                timer_arm(sink->look, LOOK_MS);
+                timer_arm_behind_sockets(sink->look, LOOK_MS);
 }
 
 void kafka_queue_add(struct kafka_sink *sink, struct attempt *attempt, struct kafka_topic *topic)
@@ -443,19 +443,11 @@ static void on_look(void *owner)
 
         if (is_at_rest(sink))
                 return;
-        timer_arm(sink->look, LOOK_MS);
+        timer_arm_behind_sockets(sink->look, LOOK_MS);
         while (!list_is_empty(&sink->waiting) && is_overdue(sink, first_of(&sink->waiting)))
                 attempt_finish(release(first_of(&sink->waiting)), &trouble);
         if (list_is_empty(&sink->sent))
                 return;
-        if (is_overdue(sink, first_of(&sink->sent)) && !sink->is_suspect) {
-                /* Timers come before sockets: if it was this process that stood still, the reports
-                 * are there, and the rest of this turn reads them. */
-                sink->is_suspect = true;
-                timer_arm(sink->look, 1);
-                return;
-        }
-        sink->is_suspect = false;
         if (is_overdue(sink, first_of(&sink->sent)))
                 sink->is_broken = true;
         else if (sink->is_down && now_ms(sink) - sink->down_since_ms >= patience_ms &&
