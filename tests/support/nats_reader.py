@@ -7,6 +7,7 @@ nats_reader.py stream PORT STREAM       prints a JSON line for each message of a
 import json
 import socket
 import sys
+import uuid
 
 
 class Client:
@@ -41,9 +42,11 @@ class Client:
 
 def print_stream(client, stream):
     """By a consumer that pushes, in order and without acknowledgements."""
-    client.say(b"SUB answers 1\r\nSUB pushed 2\r\n")
+    # A consumer outlives its reader for some seconds: it must not push to the next one, too.
+    inbox = f"pushed.{uuid.uuid4()}"
+    client.say(b"SUB answers 1\r\nSUB %s 2\r\n" % inbox.encode())
     wanted = {"stream_name": stream,
-              "config": {"deliver_subject": "pushed", "ack_policy": "none",
+              "config": {"deliver_subject": inbox, "ack_policy": "none",
                          "deliver_policy": "all", "replay_policy": "instant"}}
     body = json.dumps(wanted).encode()
     client.say(b"PUB $JS.API.CONSUMER.CREATE.%s answers %d\r\n%s\r\n"
