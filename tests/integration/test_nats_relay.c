@@ -1,6 +1,7 @@
 /* The whole program and a real NATS server: what another client finds in the stream, whatever has
  * been killed and cut meanwhile. */
 #include "base/alloc.h"
+#include "broker_stage.h"
 #include "chaos/fault_proxy.h"
 #include "support/nats_server.h"
 #include "support/program.h"
@@ -47,15 +48,15 @@ static struct relay_process *start(const struct rig *rig, unsigned port, const c
 }
 
 /* With a reader that knows nothing of us. */
-static void read_stream(struct rig *rig)
+static void read_stream(void *server_, struct history *history)
 {
-        struct history *history = &rig->fixture.history;
-        char *path = xasprintf("%s/read", rig->server.folder);
+        const struct nats_server *server = server_;
+        char *path = xasprintf("%s/read", server->folder);
         char port[8];
         char *text;
         char *rest;
 
-        snprintf(port, sizeof port, "%u", rig->server.port);
+        snprintf(port, sizeof port, "%u", server->port);
         remove(path);
         if (process_run(
                 (const char *const[]){"/usr/bin/python3",
@@ -63,7 +64,6 @@ static void read_stream(struct rig *rig)
                 path, true) != 0)
                 test_abort("nats_reader.py: %s", read_file(path));
         history_deinit(history);
-        *history = (struct history){0};
         text = read_file(path);
         for (char *line = strtok_r(text, "\n", &rest); line != NULL;
              line = strtok_r(NULL, "\n", &rest)) {
@@ -79,7 +79,7 @@ static bool nothing_is_missing(void *context)
 {
         struct rig *rig = context;
 
-        read_stream(rig);
+        read_stream(&rig->server, &rig->fixture.history);
         return history_judge(&rig->fixture.history, rig->fixture.writers).n_lost == 0;
 }
 
@@ -90,7 +90,7 @@ static void expect_each_once_and_in_order(struct rig *rig, struct relay_process 
         writers_stop(rig->fixture.writers);
         wait_until(nothing_is_missing, rig, DEADLINE_MS, "everything that was committed arrives");
         relay_stop(relay);
-        read_stream(rig);
+        read_stream(&rig->server, &rig->fixture.history);
         verdict = history_judge(&rig->fixture.history, rig->fixture.writers);
         cr_expect(rig->fixture.history.n_arrivals > 0);
         cr_expect(verdict.n_lost == 0 && verdict.n_misordered == 0 && verdict.n_uncommitted == 0,
@@ -253,23 +253,6 @@ Test(nats_relay, starts_without_a_server_and_charges_nothing)
         end(&rig);
 }
 
-Test(nats_relay, stops_while_the_server_stands_still)
-{
-        struct relay_process *relay;
-        struct rig rig;
-
-        begin(&rig, NULL);
-        relay = start(&rig, rig.server.port, "");
-        publish(rig.fixture.admin, "t", NULL, "x");
-        await_more(&rig, 1 - nats_server_count(&rig.server, "S"));
-        nats_server_pause(&rig.server);
-        for (unsigned i = 0; i < 5; i++)
-                publish(rig.fixture.admin, "t", NULL, "x");
-        relay_stop(relay);
-        relay_destroy(relay);
-        end(&rig);
-}
-
 Test(nats_relay, is_checked_with_the_window_of_its_stream)
 {
         struct program_run run;
@@ -289,4 +272,63 @@ Test(nats_relay, is_checked_with_the_window_of_its_stream)
         free(text);
         free(path);
         end(&rig);
+}
+
+static void kill_server(void *server)
+{
+        nats_server_kill(server);
+}
+
+static void restart_server(void *server)
+{
+        nats_server_restart(server);
+}
+
+static void pause_server(void *server)
+{
+        nats_server_pause(server);
+}
+
+static void resume_server(void *server)
+{
+        nats_server_resume(server);
+}
+
+static struct broker begin_broker(struct nats_server *server)
+{
+        nats_server_start(server, NULL);
+        nats_server_make_stream(server, "S", "events.>", ",\"duplicate_window\":3600000000000");
+        return (struct broker){.relay_keys = "",
+            .sink = xasprintf("nats: {servers: [\"127.0.0.1:%u\"]", server->port),
+            .server = server,
+            .kill = kill_server,
+            .restart = restart_server,
+            .pause = pause_server,
+            .resume = resume_server,
+            .read = read_stream,
+            .knows_repeats = true};
+}
+
+static void end_broker(struct broker *broker)
+{
+        nats_server_destroy(broker->server);
+        free(broker->sink);
+}
+
+Test(nats_relay, ends_in_time_and_delivers_elsewhere_while_the_server_stands_still)
+{
+        struct nats_server server;
+        struct broker broker = begin_broker(&server);
+
+        broker_expect_stop_while_it_stands_still(&broker);
+        end_broker(&broker);
+}
+
+Test(nats_relay, loses_nothing_and_keeps_the_order_through_outages)
+{
+        struct nats_server server;
+        struct broker broker = begin_broker(&server);
+
+        broker_expect_outages_lose_nothing(&broker, 2, 2000);
+        end_broker(&broker);
 }
