@@ -112,7 +112,7 @@ void broker_expect_stop_while_it_stands_still(const struct broker *broker)
         struct stage stage;
         size_t n_repeated;
 
-        begin(&stage, broker, ", timeout: 30m"); /* so that only the drain limit ends the wait */
+        begin(&stage, broker, broker->patient_keys); /* only the drain limit ends the wait */
         await_more(&stage, 100);
         broker->pause(broker->server);
         n_others = redis_server_count(&stage.fixture.redis, "XLEN other");

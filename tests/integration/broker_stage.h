@@ -11,8 +11,9 @@
 
 /* A broker, and how to reach it; `server` is handed to each of the functions. */
 struct broker {
-        const char *relay_keys; /* more of the block relay, as in ", modules: x" */
-        char *sink;             /* the block of the sink but for its end: "nats: {servers: [x]" */
+        const char *relay_keys;   /* more of the block relay, as in ", modules: x" */
+        char *sink;               /* the block of the sink but for its end: "nats: {servers: [x]" */
+        const char *patient_keys; /* more keys, with which nothing but an answer ends a wait */
         void *server;
         void (*kill)(void *server);    /* SIGKILL */
         void (*restart)(void *server); /* returns when it answers */

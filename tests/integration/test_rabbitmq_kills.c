@@ -66,6 +66,7 @@ static struct broker begin(struct rabbitmq_server *server)
         return (struct broker){.relay_keys = "",
             .sink =
                 xasprintf("rabbitmq: {servers: [\"127.0.0.1:%u\"], exchange: events", server->port),
+            .patient_keys = ", timeout: 1h, heartbeat: 0",
             .server = server,
             .kill = kill_server,
             .restart = restart_server,
