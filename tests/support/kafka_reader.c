@@ -77,8 +77,8 @@ static void add(struct kafka_records *records, const rd_kafka_message_t *message
         struct kafka_record *record;
 
         if ((records->n & (records->n - 1)) == 0) /* as large as it is, at a power of two */
-                records->items = xrealloc(records->items,
-                    (records->n > 0 ? 2 * records->n : 1) * sizeof *records->items);
+                records->items = xrealloc(
+                    records->items, (records->n > 0 ? 2 * records->n : 1) * sizeof *records->items);
         record = &records->items[records->n++];
         *record = (struct kafka_record){.partition = message->partition,
             .offset = message->offset,
