@@ -88,6 +88,7 @@ class Stack:
         self.receivers = []
         self.relay = None
         self.sinks = []
+        self.settings = ""  # more lines of the configuration
         self.port = free_port()
         self.admin = f'listen: "127.0.0.1:{self.port}", token: "{TOKEN}"'
         self.url = f"http://127.0.0.1:{self.port}/"
@@ -160,7 +161,7 @@ class Stack:
     def start_relay(self):
         config = f"{self.folder}/pgcourier.yaml"
         with open(config, "w", encoding="utf-8") as file:
-            file.write(f'postgres: {{ dsn: "{self.dsn}" }}\nadmin: {{ {self.admin} }}\n'
+            file.write(f'postgres: {{ dsn: "{self.dsn}" }}\nadmin: {{ {self.admin} }}\n{self.settings}'
                        "sinks:\n" + "".join(f"  - {sink}\n" for sink in self.sinks))
         os.chmod(config, 0o600)
         self.relay = subprocess.Popen([self.program, "run", "-c", "pgcourier.yaml"], cwd=self.folder, stdout=open(f"{self.folder}/out.log", "ab"),

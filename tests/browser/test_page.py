@@ -5,6 +5,8 @@ One story in order, each step on what the last one left; ends with the numbers o
 and failed, as scripts/test counts them.
 """
 
+import pathlib
+import shutil
 import subprocess
 import sys
 import traceback
@@ -280,6 +282,49 @@ def check_offers_nothing_that_is_refused(stack, browser, _):
     browser.set_screen(390, 800, is_phone=True)
     assert browser.run("return document.documentElement.scrollWidth") <= 390
     browser.set_screen(1360, 900)
+
+
+def make_modules(stack):
+    """A folder with a module that drops events, and Kafka's, if that was built; whether it was."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    folder = pathlib.Path(stack.folder, "modules")
+    folder.mkdir(mode=0o755)
+    subprocess.run(["cc", "-std=gnu17", "-fPIC", "-shared", "-Wno-unused", f"-I{root}/include", "-o", folder / "null.so",
+                    root / "tests/integration/modules/variant.c"], check=True)
+    kafka = pathlib.Path(stack.program).parent / "modules/kafka.so"
+    if kafka.exists():
+        shutil.copy(kafka, folder)
+    stack.settings = f"relay: {{ modules: {folder} }}\n"
+    return kafka.exists()
+
+
+def check_has_an_icon_for_each_kind(stack, browser, _):
+    """Nothing needs to listen for that. What has none of its own has the one for others."""
+    blocks = {
+        "redis": 'redis: { url: "redis://127.0.0.1:1", stream: events }',
+        "http": 'http: { url: "http://127.0.0.1:1/" }',
+        "email": 'email: { url: "smtp://127.0.0.1:1", from: "shop@example.org" }',
+        "nats": 'nats: { servers: ["127.0.0.1:1"] }',
+        "rabbitmq": 'rabbitmq: { servers: ["127.0.0.1:1"], exchange: events }',
+        "kafka": 'kafka: { brokers: ["127.0.0.1:1"] }',
+        "stdout": "stdout: {}",
+        "module": "module: { file: null.so }"}
+    stack.stop_relay()
+    if not make_modules(stack):
+        del blocks["kafka"]
+    old = stack.sinks
+    stack.sinks = [f'{{ name: a-{kind}, topics: ["**"], {block} }}' for kind, block in blocks.items()]
+    stack.start_relay()
+    browser.await_true(stack.try_page, "page")
+    browser.open(stack.url)
+    for kind in blocks:
+        browser.await_text(CARD.format(f"a-{kind}") + " .kind", kind)
+    found = browser.run("""return [...document.querySelectorAll('[aria-label^="Sink a-"] .kind')].map((node) => {
+      const icon = node.querySelector('svg.icon[aria-hidden=true] use');
+      return [node.innerText, [icon.getAttribute('href'), icon.getBBox().width > 8]];
+    })""")
+    assert dict(found) == {kind: [f"#i-kind-{'other' if kind == 'module' else kind}", True] for kind in blocks}, found
+    stack.sinks = old
 
 
 def check_asks_for_token_to_read(stack, browser, _):

@@ -66,10 +66,14 @@ const trendWords = {
   latency: (series, i) => `${duration(series.p50[i])}, ${duration(series.p99[i])}`,
 };
 
+/* A module may be anything, and has the one for what has no icon of its own. */
+const kindIcon = (kind) => ($(`i-kind-${kind}`) ? `kind-${kind}` : "kind-other");
+
 function makeCard(sink) {
   const parts = {
     name: make("h3"),
-    kind: make("span", { class: "kind" }),
+    kindIcon: icon("kind-other"),
+    kind: make("span"),
     target: make("p", { class: "target" }),
     stateIcon: icon("play"),
     state: make("b"),
@@ -90,7 +94,7 @@ function makeCard(sink) {
     else pauseSink(name);
   });
   const card = make("article", { class: "card", "aria-label": `Sink ${sink.name}` },
-    make("header", {}, parts.name, parts.kind, parts.badge),
+    make("header", {}, parts.name, make("span", { class: "kind" }, parts.kindIcon, parts.kind), parts.badge),
     parts.target,
     parts.reason,
     make("div", { class: "trends" }, parts.backlog.node, parts.rate.node, parts.latency.node),
@@ -119,6 +123,7 @@ function updateCard(card, sink, status) {
 
   setAttribute(card, "data-tone", look.tone);
   setText(parts.name, sink.name);
+  setIcon(parts.kindIcon, kindIcon(sink.kind));
   setText(parts.kind, sink.kind);
   setText(parts.target, sink.target ? `to ${sink.target}` : "");
   setAttribute(parts.target, "title", sink.target ?? null);
