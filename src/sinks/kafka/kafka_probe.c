@@ -145,8 +145,7 @@ static struct outcome judge_copies(const struct scope *scope, int n_needed)
         else if (n_needed == 1)
                 outcome = outcome_make(OUTCOME_DELIVERED,
                     "topic %.100s has replicas: %d, " COPIES_NEEDED
-                    ": 1: what one broker alone has "
-                    "counts as delivered; set %s",
+                    ": 1: what one broker alone has counts as delivered; set %s",
                     scope->topic, scope->n_replicas, scope->n_replicas == 1 ? "3 and 2" : "2");
         else
                 outcome = outcome_make(OUTCOME_DELIVERED,
