@@ -29,7 +29,7 @@ P50S = {"nats": "<= 1", "rabbitmq": "<= 1.5"}
 FLOOR = 200  # messages of the bare client for it
 HOT = 5_000  # events of one key
 HOT_TARGETS = {"kafka": ">= 3,000"}
-WARM_UP = 5_000  # the first messages open logs, acquire producer ids, and have Java compile
+WARM_UP = {"nats": 5_000, "rabbitmq": 5_000, "kafka": 300_000}  # logs are opened, and Java compiles
 N_IDLE, SETTLE_S, DOWN_S = 100, 3, 8
 OURS, BARE = "pgcourier", "bare client"
 
@@ -38,7 +38,7 @@ OURS, BARE = "pgcourier", "bare client"
 
 def warm_up(broker):
     broker.reset()
-    broker.bare(WARM_UP)
+    broker.bare(WARM_UP[broker.name])
 
 
 def drain(rig, broker, who, n_events):
