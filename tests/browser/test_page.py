@@ -25,7 +25,7 @@ def check_shows_sinks_live(stack, browser, _):
     browser.await_text(STATE, "running")
     browser.await_text(CARD.format("audit") + " .badge", "running")
     browser.await_text("#live-word", "live")
-    assert browser.text("h1") == "All well", browser.text("h1")
+    browser.await_text("h1", "All well")
     for i in range(20):
         stack.publish("orders.created", str(i), order=i)
     browser.await_text(BILLING + " footer", "20 delivered")
