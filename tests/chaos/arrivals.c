@@ -21,7 +21,18 @@ void arrivals_deinit(struct arrivals *arrivals)
         free(arrivals->each);
 }
 
-void arrivals_note(struct arrivals *arrivals, const char *text, int64_t at_us)
+static void append(struct arrivals *arrivals, const struct arrived *arrived)
+{
+        if (arrivals->n == arrivals->capacity) {
+                arrivals->capacity = arrivals->capacity > 0 ? 2 * arrivals->capacity : 1024;
+                arrivals->each =
+                    xrealloc(arrivals->each, arrivals->capacity * sizeof *arrivals->each);
+        }
+        arrivals->each[arrivals->n++] = *arrived;
+}
+
+void arrivals_note_of(
+    struct arrivals *arrivals, unsigned generation, const char *text, int64_t at_us)
 {
         struct arrived arrived = {.at_us = at_us};
 
@@ -30,18 +41,20 @@ void arrivals_note(struct arrivals *arrivals, const char *text, int64_t at_us)
         if (!chaos_event_parse(text, &arrived.writer, &arrived.number, &arrived.due_us))
                 test_abort("no event of ours arrived: %.200s", text);
         pthread_mutex_lock(&arrivals->lock);
-        if (arrivals->n == arrivals->capacity) {
-                arrivals->capacity = arrivals->capacity > 0 ? 2 * arrivals->capacity : 1024;
-                arrivals->each =
-                    xrealloc(arrivals->each, arrivals->capacity * sizeof *arrivals->each);
-        }
-        arrivals->each[arrivals->n++] = arrived;
+        if (generation == arrivals->generation)
+                append(arrivals, &arrived);
         pthread_mutex_unlock(&arrivals->lock);
 }
 
-void arrivals_forget(struct arrivals *arrivals)
+void arrivals_note(struct arrivals *arrivals, const char *text, int64_t at_us)
+{
+        arrivals_note_of(arrivals, 0, text, at_us);
+}
+
+void arrivals_renew(struct arrivals *arrivals, unsigned generation)
 {
         pthread_mutex_lock(&arrivals->lock);
+        arrivals->generation = generation;
         arrivals->n = 0;
         pthread_mutex_unlock(&arrivals->lock);
 }

@@ -17,7 +17,9 @@ struct arrivals {
         } * each; /* owned */
         size_t n;
         size_t capacity;
-        char last_id[48];    /* of a stream: read so far */
+        unsigned
+            generation;   /* of a destination that is renewed: what is of another does not count */
+        char last_id[48]; /* of a stream: read so far */
         long mailbox_offset; /* of a mailbox: read so far */
 };
 
@@ -27,8 +29,12 @@ void arrivals_deinit(struct arrivals *arrivals);
 /* Aborts if the text is no event of ours; beacons are left out. */
 void arrivals_note(struct arrivals *arrivals, const char *text, int64_t at_us);
 
-/* As if nothing had arrived yet. */
-void arrivals_forget(struct arrivals *arrivals);
+/* The same for what was sent to this generation. */
+void arrivals_note_of(
+    struct arrivals *arrivals, unsigned generation, const char *text, int64_t at_us);
+
+/* As if nothing had arrived yet: the destination is of this generation from here on. */
+void arrivals_renew(struct arrivals *arrivals, unsigned generation);
 
 /* Notes what has been added since the last time. */
 void arrivals_read_stream(

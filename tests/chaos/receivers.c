@@ -132,7 +132,7 @@ static void see_to_renewal(struct receivers *receivers, PGconn *admin)
             !insert_passing(receivers, admin, next) || !read_snapshot(admin, after, sizeof after))
                 return;
         atomic_store(&receivers->generation, next);
-        arrivals_forget(receivers->passing);
+        arrivals_renew(receivers->passing, next);
         memcpy(receivers->before, before, sizeof before);
         memcpy(receivers->after, after, sizeof after);
         database_exec(admin, "COMMIT");
@@ -160,15 +160,17 @@ void receivers_see_to(struct receivers *receivers)
         PQfinish(admin);
 }
 
-bool receivers_find(const struct receivers *receivers, const char *path, enum chaos_sink *out_sink)
+bool receivers_find(const struct receivers *receivers, const char *path, enum chaos_sink *out_sink,
+    unsigned *out_generation)
 {
-        unsigned generation;
+        unsigned newcomer;
 
-        if (sscanf(path, "/passing-%u", &generation) == 1) {
+        if (sscanf(path, "/passing-%u", out_generation) == 1) {
                 *out_sink = SINK_PASSING;
-                return generation == generation_of(receivers);
+                return *out_generation == generation_of(receivers);
         }
-        if (sscanf(path, "/fresh-%u", &generation) == 1) {
+        *out_generation = 0;
+        if (sscanf(path, "/fresh-%u", &newcomer) == 1) {
                 *out_sink = SINK_FRESH;
                 return true;
         }

@@ -37,8 +37,9 @@ void receivers_begin(struct receivers *receivers, const char *dsn, uint16_t many
 /* Tries what is wanted and not done yet. */
 void receivers_see_to(struct receivers *receivers);
 
-/* Whose path that is; false if it was removed. */
-bool receivers_find(const struct receivers *receivers, const char *path, enum chaos_sink *out_sink);
+/* Whose path that is, and of which generation (arrivals_note_of); false if it was removed. */
+bool receivers_find(const struct receivers *receivers, const char *path, enum chaos_sink *out_sink,
+    unsigned *out_generation);
 
 void receivers_deinit(struct receivers *receivers);
 

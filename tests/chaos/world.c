@@ -42,6 +42,7 @@ static struct http_answer on_hook_request(void *context, const struct http_reque
         enum hook_mood mood = (enum hook_mood)atomic_load(&hook->mood);
         enum chaos_sink sink = hook->sink;
         struct http_answer refusal;
+        unsigned generation = 0;
 
         if (mood == MOOD_500)
                 return (struct http_answer){.status = 500};
@@ -49,11 +50,12 @@ static struct http_answer on_hook_request(void *context, const struct http_reque
                 return (struct http_answer){.status = 503};
         if (mood == MOOD_429)
                 return (struct http_answer){.status = 429, .headers = {"Retry-After: 1"}};
-        if (sink == N_SINKS && !receivers_find(&hook->world->receivers, request->target, &sink))
+        if (sink == N_SINKS &&
+            !receivers_find(&hook->world->receivers, request->target, &sink, &generation))
                 return (struct http_answer){.status = 204}; /* of one that was removed */
         if (refuses(hook, sink, request->body, &refusal))
                 return refusal;
-        arrivals_note(&hook->world->arrivals[sink], request->body, clock_wall_us());
+        arrivals_note_of(&hook->world->arrivals[sink], generation, request->body, clock_wall_us());
         if (mood == MOOD_SLOW)
                 nanosleep(&a_while, NULL);
         if (mood == MOOD_HANGING)
