@@ -157,6 +157,17 @@ static bool some_are_delivered(void *rig)
         return rig_count(rig, OUTCOME_DELIVERED) >= 20;
 }
 
+/* What a relay does while the sink is down: brokers tell of a new topic when they will. */
+static void deliver_once_there(struct rig *rig, const struct event *event)
+{
+        struct outcome outcome;
+
+        do
+                outcome = sink_driver_deliver(&rig->driver, event);
+        while (outcome.kind == OUTCOME_SINK_DOWN && rig->driver.n_started < 20000);
+        cr_expect(outcome.kind == OUTCOME_DELIVERED, "%s", outcome.reason);
+}
+
 /* Its batch was refused, so they go one by one; then it goes away, and is made anew. */
 Test(kafka_broker, makes_a_topic_anew_that_is_deleted_while_events_go_one_by_one)
 {
@@ -180,7 +191,8 @@ Test(kafka_broker, makes_a_topic_anew_that_is_deleted_while_events_go_one_by_one
         sink_driver_finish(&rig.driver);
 
         expect_outcome(&rig, 0, OUTCOME_REJECTED, "too large");
-        expect_outcome(&rig, N - 1, OUTCOME_DELIVERED, "");
+        cr_expect(rig_count(&rig, OUTCOME_DELIVERED) + rig_count(&rig, OUTCOME_SINK_DOWN) == N - 1);
+        deliver_once_there(&rig, &rig.events[N - 1]);
         rig_destroy(&rig);
         free(large);
 }
@@ -201,10 +213,7 @@ Test(kafka_broker, pauses_for_a_topic_that_is_not_there)
         cr_expect(rig.driver.attempts[0].outcome.needs_operator);
 
         kafka_server_topic(server, topic, 1, NULL);
-        do
-                outcome = sink_driver_deliver(&rig.driver, &rig.events[1]);
-        while (outcome.kind != OUTCOME_DELIVERED && rig.driver.n_started < 20000);
-        cr_expect(outcome.kind == OUTCOME_DELIVERED, "%s", outcome.reason);
+        deliver_once_there(&rig, &rig.events[1]);
         rig_destroy(&rig);
 }
 
