@@ -104,7 +104,8 @@ void redis_server_destroy(struct redis_server *server)
         free(server->folder);
 }
 
-static redisReply *run(struct redis_server *server, const char *format, va_list arguments)
+static redisReply *ask(
+    struct redis_server *server, bool may_close, const char *format, va_list arguments)
 {
         redisContext *context = connect_to(server);
         redisReply *reply;
@@ -112,9 +113,25 @@ static redisReply *run(struct redis_server *server, const char *format, va_list 
         if (context == NULL)
                 test_abort("cannot connect to redis-server for %s", format);
         reply = redisvCommand(context, format, arguments);
-        if (reply == NULL)
+        if (reply == NULL && !(may_close && context->err == REDIS_ERR_EOF))
                 test_abort("no answer to %s: %s", format, context->errstr);
         redisFree(context);
+        return reply;
+}
+
+static redisReply *run(struct redis_server *server, const char *format, va_list arguments)
+{
+        return ask(server, false, format, arguments);
+}
+
+redisReply *redis_server_ask(struct redis_server *server, const char *format, ...)
+{
+        va_list arguments;
+        redisReply *reply;
+
+        va_start(arguments, format);
+        reply = ask(server, true, format, arguments);
+        va_end(arguments);
         return reply;
 }
 

@@ -42,6 +42,9 @@ void redis_server_destroy(struct redis_server *server);
  * an answer. Free it with freeReplyObject(). */
 redisReply *redis_server_run(struct redis_server *server, const char *format, ...);
 
+/* The same while the server may change its role, and so may close all connections: NULL then. */
+redisReply *redis_server_ask(struct redis_server *server, const char *format, ...);
+
 /* The same for commands whose answer must not be an error and is of no interest. */
 void redis_server_do(struct redis_server *server, const char *format, ...);
 
