@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "loop/connector.h"
 #include "loop/resolve.h"
 #include "loop/socket_watch.h"
 #include "loop/timer.h"
@@ -22,7 +23,6 @@
 #include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,17 +32,11 @@
 #include <unistd.h>
 
 enum {
-        KEPT_BYTES = 1024 * 1024, /* of a buffer that is empty */
+        KEPT_BYTES = 1024 * 1024,
         READ_BYTES = 64 * 1024,
-        MAX_ADDRESSES = 8,
 };
 
 enum state { STREAM_RESOLVING, STREAM_CONNECTING, STREAM_SECURING, STREAM_OPEN, STREAM_FAILED };
-
-struct address {
-        struct sockaddr_storage data;
-        socklen_t length;
-};
 
 struct byte_stream {
         enum state state;
@@ -51,19 +45,18 @@ struct byte_stream {
         void *owner;                             /* borrowed */
         char *host;                              /* owned; NULL: a path */
         char *peer;                              /* owned; "host:port" or the path */
-        struct tls_context *context;             /* borrowed; NULL: plain */
+        struct tls_context *context;             /* owned, with others; NULL: plain */
+        struct tls_ticket *ticket;               /* borrowed; NULL: none */
+        size_t kept_bytes;                       /* of a buffer that is empty */
         bool begins_plain;
         bool is_greeted;
         int64_t connect_timeout_ms;
         struct timer *deadline; /* owned; until it is greeted */
 
-        struct resolve *resolve; /* RESOLVING */
-        struct address addresses[MAX_ADDRESSES];
-        unsigned n_addresses;
-        unsigned next_address; /* the one to try if this one fails */
-        char failure[240];     /* why the last one failed */
-        bool is_tls_failure;   /* the last one answered, but not by TLS as it should */
-        bool has_no_address;   /* all have failed; told in the next turn */
+        struct resolve *resolve;     /* RESOLVING */
+        struct connector *connector; /* owned; until it is open */
+        char failure[240];           /* why the last address failed */
+        bool is_tls_failure;         /* it answered, but not by TLS as it should */
 
         int socket;                 /* owned; -1: none */
         struct socket_watch *watch; /* owned */
@@ -159,7 +152,7 @@ static void give_behind_kept(struct byte_stream *stream, const char *data, size_
                 return;
         in->length -= n_used;
         memmove(in->data, in->data + n_used, in->length + 1);
-        if (in->length == 0 && in->capacity > KEPT_BYTES)
+        if (in->length == 0 && in->capacity > stream->kept_bytes)
                 bytes_deinit(in);
 }
 
@@ -174,6 +167,12 @@ static void give(struct byte_stream *stream, char *data, size_t size)
         n_used = stream->events->on_data(stream->owner, data, size);
         if (stream->state == STREAM_OPEN && !stream->is_destroyed)
                 keep_rest(stream, data + n_used, size - n_used);
+}
+
+/* After a read of `n` bytes. What a full buffer left in the socket is told of again. */
+static bool is_emptied(const struct byte_stream *stream, ssize_t n)
+{
+        return stream->tls != NULL ? !tls_session_has_more(stream->tls) : n < READ_BYTES;
 }
 
 static void read_all(struct byte_stream *stream)
@@ -192,7 +191,7 @@ static void read_all(struct byte_stream *stream)
                 if (n <= 0)
                         return;
                 give(stream, data, (size_t)n);
-                if (stream->tls == NULL && (size_t)n < sizeof data)
+                if (stream->state == STREAM_OPEN && !stream->is_destroyed && is_emptied(stream, n))
                         return;
         }
 }
@@ -214,7 +213,7 @@ static bool write_all(struct byte_stream *stream)
         }
         stream->n_written = 0;
         bytes_clear(out);
-        if (out->capacity > KEPT_BYTES)
+        if (out->capacity > stream->kept_bytes)
                 bytes_deinit(out);
         return true;
 }
@@ -232,77 +231,28 @@ static void close_socket(struct byte_stream *stream)
         stream->socket = -1;
 }
 
-/* Dead peers that never say so are found within half a minute. */
-static void keep_alive(int socket)
-{
-        static const struct {
-                int level;
-                int name;
-                int value;
-        } options[] = {{IPPROTO_TCP, TCP_NODELAY, 1}, {SOL_SOCKET, SO_KEEPALIVE, 1},
-            {IPPROTO_TCP, TCP_KEEPIDLE, 15}, {IPPROTO_TCP, TCP_KEEPINTVL, 5},
-            {IPPROTO_TCP, TCP_KEEPCNT, 3}};
-
-        for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-                (void)setsockopt(socket, options[i].level, options[i].name, &options[i].value,
-                    sizeof options[i].value);
-}
-
-static void on_socket_ready(void *owner, int events);
-
-/* False, with the reason in stream->failure, if the system refuses at once. */
-static bool start_connecting(struct byte_stream *stream, const struct address *address)
-{
-        int family = address->data.ss_family;
-
-        stream->socket = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (stream->socket >= 0) {
-                if (family != AF_UNIX)
-                        keep_alive(stream->socket);
-                if (connect(stream->socket, (const struct sockaddr *)&address->data,
-                        address->length) == 0 ||
-                    errno == EINPROGRESS) {
-                        stream->watch = socket_watch_create(
-                            stream->loop, stream->socket, on_socket_ready, stream);
-                        if (stream->watch != NULL) {
-                                socket_watch_set(stream->watch, SOCKET_WRITABLE);
-                                return true;
-                        }
-                }
-        }
-        snprintf(stream->failure, sizeof stream->failure, "%s", strerror(errno));
-        close_socket(stream);
-        return false;
-}
-
-/* That none is left is told in another turn: this may run inside byte_stream_open(). */
-static void connect_next(struct byte_stream *stream)
-{
-        stream->state = STREAM_CONNECTING;
-        while (stream->next_address < stream->n_addresses)
-                if (start_connecting(stream, &stream->addresses[stream->next_address++]))
-                        return;
-        stream->has_no_address = true;
-        timer_arm(stream->deadline, 0);
-}
-
+/* It connected, but did not speak TLS as it should. */
 static void give_up_address(struct byte_stream *stream, const char *reason)
 {
         snprintf(stream->failure, sizeof stream->failure, "%s", reason);
-        stream->is_tls_failure = stream->state == STREAM_SECURING;
+        stream->is_tls_failure = true;
         close_socket(stream);
-        connect_next(stream);
+        stream->state = STREAM_CONNECTING;
+        connector_go_on(stream->connector);
 }
 
 static void become_open(struct byte_stream *stream)
 {
         stream->state = STREAM_OPEN;
+        connector_destroy(stream->connector);
+        stream->connector = NULL;
         stream->events->on_connected(stream->owner);
 }
 
 static void begin_tls(struct byte_stream *stream)
 {
-        stream->tls = tls_session_create(stream->context, stream->socket, stream->host);
+        stream->tls =
+            tls_session_create(stream->context, stream->socket, stream->host, stream->ticket);
         stream->state = STREAM_SECURING;
 }
 
@@ -321,26 +271,9 @@ static void secure(struct byte_stream *stream)
                 give_up_address(stream, tls_session_failure(stream->tls));
 }
 
-static void finish_connecting(struct byte_stream *stream)
-{
-        int status = 0;
-        socklen_t length = sizeof status;
-
-        if (getsockopt(stream->socket, SOL_SOCKET, SO_ERROR, &status, &length) != 0)
-                status = errno;
-        if (status != 0)
-                give_up_address(stream, strerror(status));
-        else if (stream->context != NULL && !stream->begins_plain)
-                begin_tls(stream);
-        else
-                become_open(stream);
-}
-
 static int wanted_events(const struct byte_stream *stream)
 {
         switch (stream->state) {
-        case STREAM_CONNECTING:
-                return SOCKET_WRITABLE;
         case STREAM_SECURING:
                 /* One that was not served yet wants nothing; the client speaks first. */
                 return tls_session_events(stream->tls) != 0 ? tls_session_events(stream->tls)
@@ -351,6 +284,7 @@ static int wanted_events(const struct byte_stream *stream)
                        (stream->tls != NULL ? tls_session_events(stream->tls) : 0) |
                        (stream->tls == NULL && stream->is_full ? SOCKET_WRITABLE : 0);
         case STREAM_RESOLVING:
+        case STREAM_CONNECTING:
         case STREAM_FAILED:
                 return 0;
         }
@@ -360,7 +294,9 @@ static int wanted_events(const struct byte_stream *stream)
 static void destroy(struct byte_stream *stream)
 {
         resolve_cancel(stream->resolve);
+        connector_destroy(stream->connector);
         close_socket(stream);
+        tls_context_destroy(stream->context);
         timer_destroy(stream->deadline);
         timer_destroy(stream->soon);
         bytes_deinit(&stream->in);
@@ -379,14 +315,8 @@ static void leave(struct byte_stream *stream)
                 socket_watch_set(stream->watch, wanted_events(stream));
 }
 
-static void on_socket_ready(void *owner, int events)
+static void serve(struct byte_stream *stream)
 {
-        struct byte_stream *stream = owner;
-
-        (void)events;
-        stream->is_inside = true;
-        if (stream->state == STREAM_CONNECTING)
-                finish_connecting(stream);
         if (stream->state == STREAM_SECURING && !stream->is_destroyed)
                 secure(stream);
         read_all(stream);
@@ -394,6 +324,37 @@ static void on_socket_ready(void *owner, int events)
         if (stream->state == STREAM_OPEN && !stream->is_destroyed && !write_all(stream))
                 lose_by_socket(stream);
         leave(stream);
+}
+
+static void on_socket_ready(void *owner, int events)
+{
+        struct byte_stream *stream = owner;
+
+        (void)events;
+        stream->is_inside = true;
+        serve(stream);
+}
+
+static void on_connected(void *owner, int socket, const char *failure)
+{
+        struct byte_stream *stream = owner;
+
+        stream->is_inside = true;
+        stream->socket = socket;
+        if (socket >= 0)
+                stream->watch = socket_watch_create(stream->loop, socket, on_socket_ready, stream);
+        if (stream->watch == NULL) {
+                fail(stream, stream->is_tls_failure ? OUTCOME_FAULT_TLS : OUTCOME_FAULT_REFUSED,
+                    "cannot connect to %s: %s", stream->peer,
+                    socket >= 0              ? "its socket cannot be watched"
+                    : stream->is_tls_failure ? stream->failure
+                                             : failure);
+        } else if (stream->context != NULL && !stream->begins_plain) {
+                begin_tls(stream);
+        } else {
+                become_open(stream);
+        }
+        serve(stream);
 }
 
 static void tell_deadline(struct byte_stream *stream)
@@ -425,11 +386,7 @@ static void on_deadline(void *owner)
         struct byte_stream *stream = owner;
 
         stream->is_inside = true;
-        if (stream->has_no_address)
-                fail(stream, stream->is_tls_failure ? OUTCOME_FAULT_TLS : OUTCOME_FAULT_REFUSED,
-                    "cannot connect to %s: %s", stream->peer, stream->failure);
-        else
-                tell_deadline(stream);
+        tell_deadline(stream);
         leave(stream);
 }
 
@@ -438,12 +395,11 @@ static void on_soon(void *owner)
         byte_stream_flush(owner);
 }
 
-static void add_address(struct byte_stream *stream, const void *data, socklen_t length)
+/* The addresses have been added. */
+static void begin_connecting(struct byte_stream *stream)
 {
-        struct address *address = &stream->addresses[stream->n_addresses++];
-
-        memcpy(&address->data, data, length);
-        address->length = length;
+        stream->state = STREAM_CONNECTING;
+        connector_go_on(stream->connector);
 }
 
 static void on_resolved(void *owner, const struct addrinfo *addresses, const char *failure)
@@ -451,11 +407,10 @@ static void on_resolved(void *owner, const struct addrinfo *addresses, const cha
         struct byte_stream *stream = owner;
 
         stream->resolve = NULL;
-        for (; addresses != NULL && stream->n_addresses < MAX_ADDRESSES;
-             addresses = addresses->ai_next)
-                add_address(stream, addresses->ai_addr, addresses->ai_addrlen);
-        if (stream->n_addresses > 0) {
-                connect_next(stream);
+        if (addresses != NULL) {
+                for (; addresses != NULL; addresses = addresses->ai_next)
+                        connector_add(stream->connector, addresses->ai_addr, addresses->ai_addrlen);
+                begin_connecting(stream);
                 return;
         }
         stream->is_inside = true;
@@ -470,8 +425,8 @@ static void connect_to_path(struct byte_stream *stream, const char *path)
 
         /* Longer ones are refused when the configuration is read. */
         snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-        add_address(stream, &address, sizeof address);
-        connect_next(stream);
+        connector_add(stream->connector, &address, sizeof address);
+        begin_connecting(stream);
 }
 
 struct byte_stream *byte_stream_open(uv_loop_t *loop, const struct byte_stream_target *target,
@@ -483,13 +438,16 @@ struct byte_stream *byte_stream_open(uv_loop_t *loop, const struct byte_stream_t
         stream->loop = loop;
         stream->events = events;
         stream->owner = owner;
-        stream->context = target->tls;
+        stream->context = tls_context_ref(target->tls);
+        stream->ticket = target->ticket;
+        stream->kept_bytes = target->kept_bytes > 0 ? target->kept_bytes : KEPT_BYTES;
         stream->begins_plain = target->begins_plain;
         stream->connect_timeout_ms = target->connect_timeout_ms;
         stream->socket = -1;
         stream->deadline = timer_create_on(loop, on_deadline, stream);
         timer_arm(stream->deadline, (uint64_t)target->connect_timeout_ms);
         stream->soon = timer_create_on(loop, on_soon, stream);
+        stream->connector = connector_create(loop, on_connected, stream);
         if (target->host == NULL) {
                 stream->peer = xstrdup(target->socket_path);
                 connect_to_path(stream, target->socket_path);
@@ -497,6 +455,13 @@ struct byte_stream *byte_stream_open(uv_loop_t *loop, const struct byte_stream_t
         }
         stream->host = xstrdup(target->host);
         stream->peer = xasprintf("%s:%u", target->host, target->port);
+        for (unsigned i = 0; i < target->n_addresses; i++)
+                connector_add(
+                    stream->connector, &target->addresses[i].data, target->addresses[i].length);
+        if (target->n_addresses > 0) {
+                begin_connecting(stream);
+                return stream;
+        }
         snprintf(service, sizeof service, "%u", target->port);
         stream->state = STREAM_RESOLVING;
         stream->resolve = resolve_start(
@@ -560,6 +525,17 @@ void byte_stream_flush(struct byte_stream *stream)
                 timer_disarm(stream->soon);
         (void)write_all(stream); /* of a failure the socket tells when it is next served */
         socket_watch_set(stream->watch, wanted_events(stream));
+}
+
+bool byte_stream_is_silent(const struct byte_stream *stream)
+{
+        char byte;
+
+        if (stream->state != STREAM_OPEN ||
+            (stream->tls != NULL && tls_session_has_more(stream->tls)))
+                return false;
+        return recv(stream->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+               (errno == EAGAIN || errno == EINTR);
 }
 
 size_t byte_stream_unwritten(const struct byte_stream *stream)

@@ -16,15 +16,22 @@
 
 struct byte_stream;
 struct bytes;
+struct socket_address;
 struct tls_context;
+struct tls_ticket;
 
-/* Borrowed for byte_stream_open(), except for `tls`. */
+/* Borrowed for byte_stream_open(), except for `ticket`. */
 struct byte_stream_target {
         const char *host; /* a name or a literal address, without brackets; NULL: socket_path */
         uint16_t port;
         const char *socket_path;
-        struct tls_context *tls; /* borrowed while the stream lives; NULL: plain */
+        const struct socket_address *addresses; /* of the host, if they are known already */
+        unsigned n_addresses;                   /* 0: the host is looked up */
+        struct tls_context *tls;                /* NULL: plain */
+        struct tls_ticket *ticket; /* borrowed while the stream lives; NULL: each handshake is a
+                                    * whole one */
         bool begins_plain; /* with `tls`: until byte_stream_secure(), as after NATS' first line */
+        size_t kept_bytes; /* of a buffer's storage while it is empty; 0: 1 MiB */
 
         /* From byte_stream_open() until byte_stream_greeted(): names, addresses, TLS and the
          * protocol's own greeting. */
@@ -70,6 +77,9 @@ struct bytes *byte_stream_out(struct byte_stream *stream);
 void byte_stream_note_appended(struct byte_stream *stream);
 void byte_stream_send(struct byte_stream *stream, const void *data, size_t length); /* both */
 void byte_stream_flush(struct byte_stream *stream); /* in any state */
+
+/* OPEN, and the peer has neither said anything that was not read yet nor gone. Asks the system. */
+bool byte_stream_is_silent(const struct byte_stream *stream);
 
 /* So many bytes wait until the peer reads. */
 size_t byte_stream_unwritten(const struct byte_stream *stream);

@@ -16,6 +16,11 @@
 
 struct tls_context {
         SSL_CTX *ssl_context;
+        unsigned n_owners;
+};
+
+struct tls_ticket {
+        SSL_SESSION *latest; /* NULL: none yet */
 };
 
 struct tls_session {
@@ -72,10 +77,45 @@ static bool read_files(SSL_CTX *ssl_context, const struct tls_files *files, stru
         return true;
 }
 
+/* OpenSSL spoils what a connection was given, or made with, when that ends without farewell. */
+static SSL_SESSION *copy_of(const SSL_SESSION *given)
+{
+        SSL_SESSION *copy = SSL_SESSION_dup(given);
+
+        if (copy == NULL)
+                out_of_memory();
+        return copy;
+}
+
+/* The peer may send tickets at any time, of which the last is kept. 0: OpenSSL frees its own
+ * reference. */
+static int on_ticket(SSL *ssl, SSL_SESSION *latest)
+{
+        struct tls_ticket *ticket = SSL_get_app_data(ssl);
+
+        if (ticket == NULL)
+                return 0;
+        SSL_SESSION_free(ticket->latest);
+        ticket->latest = copy_of(latest);
+        return 0;
+}
+
+static void name_protocol(SSL_CTX *ssl_context, const char *protocol)
+{
+        unsigned char list[32];
+        size_t length = strlen(protocol);
+
+        list[0] = (unsigned char)length;
+        memcpy(list + 1, protocol, length);
+        if (SSL_CTX_set_alpn_protos(ssl_context, list, (unsigned)length + 1) != 0)
+                out_of_memory();
+}
+
 struct tls_context *tls_context_create(const struct tls_files *files, struct error *error)
 {
         struct tls_context *context = xcalloc(1, sizeof *context);
 
+        context->n_owners = 1;
         ERR_clear_error();
         context->ssl_context = SSL_CTX_new(TLS_client_method());
         if (context->ssl_context == NULL)
@@ -84,16 +124,30 @@ struct tls_context *tls_context_create(const struct tls_files *files, struct err
         SSL_CTX_set_verify(context->ssl_context, SSL_VERIFY_PEER, NULL);
         SSL_CTX_set_default_passwd_cb(context->ssl_context, refuse_passphrase);
         SSL_CTX_set_mode(context->ssl_context,
-            SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+            SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                SSL_MODE_RELEASE_BUFFERS);               /* a session at rest needs none */
+        SSL_CTX_set_read_ahead(context->ssl_context, 1); /* one read(2) for a record, not two */
+        SSL_CTX_set_session_cache_mode(
+            context->ssl_context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+        SSL_CTX_sess_set_new_cb(context->ssl_context, on_ticket);
+        if (files->protocol != NULL)
+                name_protocol(context->ssl_context, files->protocol);
         if (read_files(context->ssl_context, files, error))
                 return context;
         tls_context_destroy(context);
         return NULL;
 }
 
+struct tls_context *tls_context_ref(struct tls_context *context)
+{
+        if (context != NULL)
+                context->n_owners++;
+        return context;
+}
+
 void tls_context_destroy(struct tls_context *context)
 {
-        if (context == NULL)
+        if (context == NULL || --context->n_owners > 0)
                 return;
         SSL_CTX_free(context->ssl_context);
         free(context);
@@ -117,14 +171,34 @@ static bool expect_host(SSL *ssl, const char *host)
                SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 
-struct tls_session *tls_session_create(struct tls_context *context, int socket, const char *host)
+struct tls_ticket *tls_ticket_create(void)
+{
+        return xcalloc(1, sizeof(struct tls_ticket));
+}
+
+void tls_ticket_destroy(struct tls_ticket *ticket)
+{
+        if (ticket == NULL)
+                return;
+        SSL_SESSION_free(ticket->latest);
+        free(ticket);
+}
+
+struct tls_session *tls_session_create(
+    struct tls_context *context, int socket, const char *host, struct tls_ticket *ticket)
 {
         struct tls_session *session = xcalloc(1, sizeof *session);
 
         session->ssl = SSL_new(context->ssl_context);
         if (session->ssl == NULL || !expect_host(session->ssl, host) ||
-            SSL_set_fd(session->ssl, socket) != 1)
+            SSL_set_fd(session->ssl, socket) != 1 || SSL_set_app_data(session->ssl, ticket) != 1)
                 out_of_memory();
+        if (ticket != NULL && ticket->latest != NULL) {
+                SSL_SESSION *shown = copy_of(ticket->latest);
+
+                SSL_set_session(session->ssl, shown); /* if it is of use, to OpenSSL */
+                SSL_SESSION_free(shown);
+        }
         SSL_set_connect_state(session->ssl);
         return session;
 }
@@ -209,6 +283,11 @@ ssize_t tls_session_write(struct tls_session *session, const void *data, size_t 
                 return result;
         result = judge(session, result);
         return result == 0 ? fail(session, 0) : result;
+}
+
+bool tls_session_has_more(const struct tls_session *session)
+{
+        return SSL_has_pending(session->ssl) == 1;
 }
 
 int tls_session_events(const struct tls_session *session)

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "http_certificate.h"
 #include "loop/byte_stream.h"
+#include "loop/connector.h"
 #include "loop/tls_session.h"
 #include "support/smtp_receiver.h"
 
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /* Notes what a stream says, and uses what comes line by line. */
@@ -67,19 +69,25 @@ static void on_failed(void *owner, enum outcome_fault fault, const char *reason)
         snprintf(client->reason, sizeof client->reason, "%s", reason);
 }
 
-static void client_open(struct client *client, uint16_t port, struct tls_context *tls)
+static void client_open_to(struct client *client, const struct byte_stream_target *target)
 {
         static const struct byte_stream_events events = {
             .on_connected = on_connected, .on_data = on_data, .on_failed = on_failed};
+
+        uv_loop_init(&client->loop);
+        bytes_append_text(&client->lines, "");
+        client->stream = byte_stream_open(&client->loop, target, &events, client);
+}
+
+static void client_open(struct client *client, uint16_t port, struct tls_context *tls)
+{
         const struct byte_stream_target target = {.host = "localhost",
             .port = port,
             .tls = tls,
             .begins_plain = tls != NULL,
             .connect_timeout_ms = 20000};
 
-        uv_loop_init(&client->loop);
-        bytes_append_text(&client->lines, "");
-        client->stream = byte_stream_open(&client->loop, &target, &events, client);
+        client_open_to(client, &target);
 }
 
 static void client_close(struct client *client)
@@ -372,4 +380,114 @@ Test(byte_stream, begins_tls_behind_the_greeting_and_goes_on)
         tls_context_destroy(tls);
         smtp_receiver_deinit(&server);
         free(made.folder);
+}
+
+static struct socket_address loopback(uint16_t port)
+{
+        struct socket_address address = {.length = sizeof(struct sockaddr_in)};
+
+        *(struct sockaddr_in *)(void *)&address.data = (struct sockaddr_in){.sin_family = AF_INET,
+            .sin_port = htons(port),
+            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        return address;
+}
+
+enum { N_FILLERS = 4 };
+
+/* Its queue is full: to connect to it lasts for ever. */
+static struct server server_listen_without_room(int *fillers)
+{
+        struct server server = server_listen();
+        struct socket_address address = loopback(server.port);
+
+        cr_assert_eq(listen(server.listener, 0), 0);
+        for (int i = 0; i < N_FILLERS; i++) {
+                fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+                (void)!connect(fillers[i], (const struct sockaddr *)&address.data, address.length);
+        }
+        return server;
+}
+
+Test(byte_stream, does_not_wait_for_an_address_that_never_answers)
+{
+        int fillers[N_FILLERS];
+        struct server silent = server_listen_without_room(fillers);
+        struct server server = server_listen();
+        const struct socket_address addresses[] = {loopback(silent.port), loopback(server.port)};
+        const struct byte_stream_target target = {.host = "localhost",
+            .port = server.port,
+            .addresses = addresses,
+            .n_addresses = 2,
+            .connect_timeout_ms = 20000};
+        struct client client = {0};
+
+        client_open_to(&client, &target);
+        server_accept(&server, &client);
+        server_say(&server, "hello\n");
+        run_until(&client, "hello");
+        cr_expect_eq(client.n_failures, 0, "%s", client.reason);
+
+        client_close(&client);
+        server_close(&server);
+        close(silent.listener);
+        for (int i = 0; i < N_FILLERS; i++)
+                close(fillers[i]);
+}
+
+/* A unix socket stands for the other family, since not each machine has IPv6. One after another, it
+ * would be begun after the deadline. */
+Test(byte_stream, tries_the_other_family_next)
+{
+        enum { N_SILENT = 7, EACH_MS = 250 };
+        int fillers[N_FILLERS];
+        struct server silent = server_listen_without_room(fillers);
+        struct server server = {.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+        struct socket_address addresses[N_SILENT + 1];
+        struct sockaddr_un *other = (struct sockaddr_un *)(void *)&addresses[N_SILENT].data;
+        const struct byte_stream_target target = {.host = "localhost",
+            .addresses = addresses,
+            .n_addresses = N_SILENT + 1,
+            .connect_timeout_ms = N_SILENT * EACH_MS - 50};
+        struct client client = {0};
+
+        for (int i = 0; i < N_SILENT; i++)
+                addresses[i] = loopback(silent.port);
+        *other = (struct sockaddr_un){.sun_family = AF_UNIX};
+        /* In the abstract name space, behind a NUL. */
+        snprintf(other->sun_path + 1, sizeof other->sun_path - 1, "byte_stream_%d", getpid());
+        addresses[N_SILENT].length = sizeof *other;
+        cr_assert_eq(bind(server.listener, (struct sockaddr *)other, sizeof *other), 0);
+        cr_assert_eq(listen(server.listener, 1), 0);
+
+        client_open_to(&client, &target);
+        server_accept(&server, &client);
+
+        client_close(&client);
+        server_close(&server);
+        close(silent.listener);
+        for (int i = 0; i < N_FILLERS; i++)
+                close(fillers[i]);
+}
+
+Test(byte_stream, says_why_no_address_was_of_use)
+{
+        struct server refusing = server_listen();
+        const struct socket_address addresses[] = {
+            loopback(refusing.port), loopback(refusing.port)};
+        const struct byte_stream_target target = {.host = "some.test",
+            .port = refusing.port,
+            .addresses = addresses,
+            .n_addresses = 2,
+            .connect_timeout_ms = 20000};
+        struct client client = {0};
+
+        close(refusing.listener);
+        client_open_to(&client, &target);
+        while (client.n_failures == 0)
+                uv_run(&client.loop, UV_RUN_ONCE);
+        cr_expect_eq(client.n_failures, 1);
+        cr_expect_eq(client.fault, OUTCOME_FAULT_REFUSED);
+        cr_expect(strstr(client.reason, "cannot connect to some.test:") != NULL);
+        cr_expect(strstr(client.reason, "refused") != NULL, "%s", client.reason);
+        client_close(&client);
 }
