@@ -78,7 +78,7 @@ CREATE TABLE courier.outbox (
   deliver_at timestamptz,
 
   CONSTRAINT outbox_pkey PRIMARY KEY (id),
-  CONSTRAINT exactly_one_of_payload_and_data CHECK (num_nonnulls(payload, data) = 1)
+  CONSTRAINT exactly_one_of_payload_and_data CHECK ((payload IS NULL) <> (data IS NULL))
 ) PARTITION BY RANGE (id);
 
 CREATE TABLE courier.outbox_p1 PARTITION OF courier.outbox FOR VALUES FROM (1) TO (1000001);

@@ -47,7 +47,7 @@ CREATE TABLE courier.schedule (
   CONSTRAINT key_must_be_at_most_1024_bytes CHECK (octet_length(key) <= 1024),
   CONSTRAINT type_must_be_null_rather_than_empty CHECK (type <> ''),
   CONSTRAINT type_must_be_at_most_255_bytes CHECK (octet_length(type) <= 255),
-  CONSTRAINT exactly_one_of_payload_and_data CHECK (num_nonnulls(payload, data) = 1),
+  CONSTRAINT exactly_one_of_payload_and_data CHECK ((payload IS NULL) <> (data IS NULL)),
   CONSTRAINT headers_must_be_an_object CHECK (jsonb_typeof(headers) = 'object'),
   -- The concatenation undoes compression: what counts is what a tick inserts.
   CONSTRAINT headers_must_be_at_most_15_kibibytes CHECK (pg_column_size(headers || '{}') <= 15360)
@@ -95,6 +95,15 @@ BEGIN
       WHERE tick >= s.starting
         AND (s.days IS NULL OR to_char(date, 'dy') = ANY (s.days));
   ELSE
+    IF dates = '0' THEN
+      n := floor(extract(epoch FROM around - s.starting) / extract(epoch FROM rest));
+      last_tick := CASE WHEN s.starting <= moment THEN s.starting + n * rest END;
+      next_tick := CASE WHEN s.starting <= moment THEN s.starting + (n + 1) * rest ELSE s.starting END;
+      -- Always so, unless n * rest is so large, centuries, that it is rounded.
+      IF next_tick > moment AND (last_tick <= moment) IS NOT FALSE THEN
+        RETURN;
+      END IF;
+    END IF;
     -- By the average length of a month, so only about right: by a day or two, which is less than
     -- three ticks if there are dates in it, and exact if there are none.
     n := floor(extract(epoch FROM around - s.starting)
@@ -113,23 +122,22 @@ COMMENT ON FUNCTION courier.ticks_around(courier.schedule, timestamptz)
   IS 'The last tick of a schedule at or before a moment, and the first one after it';
 
 -- The name as pg_timezone_names writes it, found in any case; NULL if there is no such zone. That view
--- reads the file of every time zone. SET TimeZone reads a single file and knows the zone's name, but
--- accepts POSIX strings and offsets, too. These have a digit and come back without small letters, as do a
--- few old names such as EST5EDT: only for them the view is read, and for Factory, which some releases
--- leave out.
+-- reads the file of every time zone, which takes up to a third of a second. SET TimeZone reads a single
+-- file and knows the zone's name, but accepts POSIX strings and offsets, too. These have a digit and come
+-- back without small letters, and so do seven old names, which mean the same as POSIX strings.
 CREATE FUNCTION courier.time_zone_name(given text) RETURNS text
 LANGUAGE plpgsql STRICT SET search_path = pg_catalog, pg_temp SET TimeZone = 'UTC' AS $$
 DECLARE
   found text;
 BEGIN
-  IF given !~* '^[a-z]' OR given ~* '^(interval|inf|nan)' THEN -- what would be read as a number
-    RETURN NULL;
+  IF given ~* '^[a-z]' AND given !~* '^(interval|inf|nan)' THEN -- what would be read as a number
+    found := set_config('TimeZone', given, true);
+    IF found !~ '[0-9]' OR found ~ '[a-z]'
+       OR found IN ('EST5EDT', 'CST6CDT', 'MST7MDT', 'PST8PDT', 'GMT0', 'GMT+0', 'GMT-0') THEN
+      RETURN found;
+    END IF;
   END IF;
-  found := set_config('TimeZone', given, true);
-  IF (found !~ '[0-9]' OR found ~ '[a-z]') AND found <> 'Factory' THEN
-    RETURN found;
-  END IF;
-  RETURN (SELECT name FROM pg_timezone_names WHERE name = found);
+  RETURN NULL;
 EXCEPTION
   WHEN invalid_parameter_value THEN
     RETURN NULL;
@@ -269,21 +277,47 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION courier.named_uuid(bytea) IS 'The same UUID for the same bytes';
 
--- One tick of one schedule. The event_id is made from the schedule and the time of the tick, so that a tick
--- that was lost in a server crash comes again with the same event_id.
-CREATE FUNCTION courier.publish_tick(s courier.schedule, tick timestamptz) RETURNS void
+-- Publishes the event of one tick each of the schedules that are due at a moment, and steps to their next
+-- ticks: of those that have waited longest, or of one of them. Returns how many. Schedules that another
+-- session has locked are left to it.
+--
+-- One statement for all of them: one for each takes several times as long. The event_id is made from the
+-- schedule and the time of the tick, so that a tick that was lost in a server crash comes again with the same
+-- event_id.
+CREATE FUNCTION courier.publish_ticks(moment timestamptz, at_most integer, only_name text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  n_published integer;
 BEGIN
-  INSERT INTO courier.outbox (event_id, topic, key, type, payload, data, headers)
-  VALUES (courier.named_uuid(uuid_send(s.id) || timestamptz_send(tick)), s.topic, s.key, s.type, s.payload, s.data,
-          coalesce(s.headers, '{}') || jsonb_build_object(
-            'schedule', s.name,
-            'scheduled_for', regexp_replace(
-              to_char(tick AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), '\.?0+$', '') || 'Z'));
+  WITH due AS (
+    SELECT s FROM courier.schedule AS s
+    WHERE greatest(s.next_at, s.retry_at) <= moment AND (only_name IS NULL OR s.name = only_name)
+    ORDER BY greatest(s.next_at, s.retry_at) LIMIT at_most FOR UPDATE SKIP LOCKED
+  ), ticking AS (
+    SELECT (due.s).*, greatest((due.s).next_at, around.last_tick) AS tick, around.next_tick
+    FROM due, courier.ticks_around(due.s, CASE (due.s).missed WHEN 'all' THEN (due.s).next_at ELSE moment END) AS around
+  ), published AS (
+    INSERT INTO courier.outbox (event_id, topic, key, type, payload, data, headers)
+    SELECT courier.named_uuid(uuid_send(id) || timestamptz_send(tick)), topic, key, type, payload, data,
+           coalesce(headers, '{}') || jsonb_build_object(
+             'schedule', name,
+             'scheduled_for', regexp_replace(
+               to_char(tick AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), '\.?0+$', '') || 'Z')
+    FROM ticking ORDER BY tick
+  )
+  UPDATE courier.schedule AS s
+    SET next_at = ticking.next_tick, last_at = ticking.tick, retry_at = NULL, last_error = NULL
+    FROM ticking WHERE s.name = ticking.name;
+  GET DIAGNOSTICS n_published = ROW_COUNT;
+  IF n_published > 0 THEN
+    -- An event may be delivered as soon as it is committed: it must not be gone after a crash.
+    PERFORM set_config('synchronous_commit', 'local', true);
+  END IF;
+  RETURN n_published;
 END
 $$;
-COMMENT ON FUNCTION courier.publish_tick(courier.schedule, timestamptz)
-  IS 'Publishes the event of one tick of a schedule';
+COMMENT ON FUNCTION courier.publish_ticks(timestamptz, integer, text)
+  IS 'Publishes the events of one tick each of the schedules that are due';
 
 -- Publishes what is due, and returns the milliseconds until more will be; NULL: never. For the
 -- relay; any number of sessions may call it at the same time.
@@ -292,45 +326,40 @@ COMMENT ON FUNCTION courier.publish_tick(courier.schedule, timestamptz)
 -- row: so each tick is published exactly once. A call publishes 100 events at most, so that the relay's
 -- other statements need not wait long; the rest is due again at once.
 -- A schedule whose event cannot be inserted is tried again a minute later, and does not keep the
--- others from their ticks.
+-- others from their ticks: if the statement for all fails, each gets one of its own.
 CREATE FUNCTION courier.tick() RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  moment timestamptz := clock_timestamp();
-  n_left integer := 100;
-  due    courier.schedule;
-  tick   timestamptz;
-  next   timestamptz;
+  moment   timestamptz := clock_timestamp();
+  n_left   integer := 100;
+  n_ticked integer;
+  due_name text;
+  next     timestamptz;
 BEGIN
-  FOR due IN
-    SELECT * FROM courier.schedule AS s WHERE greatest(s.next_at, s.retry_at) <= moment
-    ORDER BY greatest(s.next_at, s.retry_at) FOR UPDATE SKIP LOCKED
   LOOP
-    -- An event may be delivered as soon as it is committed: it must not be gone after a crash.
-    PERFORM set_config('synchronous_commit', 'local', true);
+    SELECT min(greatest(s.next_at, s.retry_at)) INTO next FROM courier.schedule AS s;
+    EXIT WHEN next IS NULL OR next > moment OR n_left = 0 OR n_ticked = 0;
     BEGIN
-      tick := due.next_at;
-      IF due.missed = 'one' THEN
-        tick := greatest(tick, (courier.ticks_around(due, moment)).last_tick);
-      END IF;
-      LOOP
-        n_left := n_left - 1;
-        PERFORM courier.publish_tick(due, tick);
-        next := (courier.ticks_around(due, tick)).next_tick;
-        EXIT WHEN next > moment OR n_left = 0;
-        tick := next;
-      END LOOP;
-      UPDATE courier.schedule AS s
-        SET next_at = next, last_at = tick, retry_at = NULL, last_error = NULL WHERE s.name = due.name;
+      n_ticked := courier.publish_ticks(moment, n_left);
     EXCEPTION WHEN OTHERS THEN
-      RAISE WARNING 'schedule %: its event cannot be inserted: %', quote_literal(due.name), SQLERRM;
-      UPDATE courier.schedule AS s
-        SET retry_at = moment + interval '1 minute', last_error = left(SQLERRM, 1000) WHERE s.name = due.name;
+      n_ticked := 0;
+      FOR due_name IN
+        SELECT s.name FROM courier.schedule AS s WHERE greatest(s.next_at, s.retry_at) <= moment
+        ORDER BY greatest(s.next_at, s.retry_at) LIMIT n_left FOR UPDATE SKIP LOCKED
+      LOOP
+        n_ticked := n_ticked + 1;
+        BEGIN
+          PERFORM courier.publish_ticks(moment, 1, due_name);
+        EXCEPTION WHEN OTHERS THEN
+          RAISE WARNING 'schedule %: its event cannot be inserted: %', quote_literal(due_name), SQLERRM;
+          UPDATE courier.schedule AS s
+            SET retry_at = moment + interval '1 minute', last_error = left(SQLERRM, 1000) WHERE s.name = due_name;
+        END;
+      END LOOP;
     END;
-    EXIT WHEN n_left = 0;
+    n_left := n_left - n_ticked;
   END LOOP;
 
-  SELECT min(greatest(s.next_at, s.retry_at)) INTO next FROM courier.schedule AS s;
   RETURN CASE
     WHEN next IS NULL THEN NULL
     -- Another session publishes or changes it: its turn comes only if that session rolls back.
@@ -351,7 +380,7 @@ CREATE TRIGGER ring_control
 -- schedules of other publishers, and read when they tick, but no payload.
 REVOKE ALL ON FUNCTION courier.named_uuid(bytea), courier.time_zone_name(text), courier.ticks_around(courier.schedule, timestamptz),
   courier.schedule(text, text, json, interval, time, text, text, text, jsonb, bytea, text, timestamptz, text[]),
-  courier.unschedule(text), courier.publish_tick(courier.schedule, timestamptz), courier.tick() FROM PUBLIC;
+  courier.unschedule(text), courier.publish_ticks(timestamptz, integer, text), courier.tick() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
   courier.schedule(text, text, json, interval, time, text, text, text, jsonb, bytea, text, timestamptz, text[]),
   courier.unschedule(text) TO courier_publisher;

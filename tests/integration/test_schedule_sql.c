@@ -301,18 +301,53 @@ Test(schedule_sql, refuses_what_could_not_tick_and_says_what_to_write)
         PQfinish(connection);
 }
 
+Test(schedule_sql, knows_the_names_of_time_zones_in_any_case_and_nothing_else)
+{
+        PGconn *connection = begin();
+
+        /* Some servers have the same files twice: posix/ and right/. */
+        expect_value(connection,
+            "SELECT string_agg(name, ' ') FROM pg_timezone_names"
+            " WHERE name !~ '^(posix|right)/' AND (courier.time_zone_name(lower(name)) <> name"
+            " OR courier.time_zone_name(upper(name)) <> name"
+            " OR courier.time_zone_name(name) IS NULL)",
+            "");
+        expect_value(connection,
+            "SELECT string_agg(given, ' ') FROM unnest(ARRAY['CEST', 'PDT', 'ACDT', 'UTC+2', "
+            "'utc0',"
+            " 'CET-1', 'CET-1CEST', 'CET-1CEST,M3.5.0,M10.5.0/3', 'EST5', 'EST5EDT4', "
+            "'xyz5EST5EDT',"
+            " 'GMT1', 'GMT+1', 'GMT00', '<+03>-3', '5', '+02', '-02:30', '.5', '1e1', ' UTC', 'UTC "
+            "',"
+            " 'inf', 'Infinity', 'nan', 'interval ''2'' hour', 'local', 'default', 'system', '',"
+            " 'Europe', 'Europe/', 'Europe/Nowhere', 'Etc/../UTC', './UTC', '/etc/localtime'])"
+            " AS given WHERE courier.time_zone_name(given) IS NOT NULL",
+            "");
+        /* They are looked up in the same way, whatever the session's own zone is. */
+        expect_value(connection,
+            "SELECT courier.time_zone_name('europe/berlin') || ' ' || current_setting('TimeZone')"
+            " FROM set_config('TimeZone', 'Asia/Kolkata', false)",
+            "Europe/Berlin Asia/Kolkata");
+        PQfinish(connection);
+}
+
 Test(schedule_sql, has_each_rule_of_the_outbox_so_that_no_tick_can_break_one)
 {
         PGconn *connection = begin();
 
         expect_value(connection,
-            "SELECT string_agg(conname, ' ') FROM pg_constraint AS rule"
+            "WITH rule AS ("
+            " SELECT conname, pg_get_constraintdef(oid) AS definition FROM pg_constraint"
             " WHERE conrelid = 'courier.outbox'::regclass AND contype = 'c'"
-            " AND conname <> 'headers_must_be_at_most_16_kibibytes'"
-            " AND NOT EXISTS (SELECT FROM pg_constraint AS same"
-            " WHERE same.conrelid = 'courier.schedule'::regclass AND same.conname = rule.conname"
-            " AND pg_get_constraintdef(same.oid) = pg_get_constraintdef(rule.oid))",
-            "");
+            " UNION ALL"
+            " SELECT conname, replace(pg_get_constraintdef(r.oid), 'VALUE', a.attname)"
+            " FROM pg_constraint AS r JOIN pg_attribute AS a ON a.atttypid = r.contypid"
+            " WHERE a.attrelid = 'courier.outbox'::regclass AND r.contypid <> 0)"
+            " SELECT (count(*), count(*) FILTER (WHERE NOT EXISTS (SELECT FROM pg_constraint AS s"
+            " WHERE s.conrelid = 'courier.schedule'::regclass AND s.conname = rule.conname"
+            " AND pg_get_constraintdef(s.oid) = rule.definition))) FROM rule"
+            " WHERE conname <> 'headers_must_be_at_most_16_kibibytes'",
+            "(9,0)");
         /* The largest that is allowed, also when it came compressed. */
         database_exec(connection,
             "CREATE TABLE big AS SELECT jsonb_build_object('x', repeat('x', 15320)) AS headers;"
@@ -597,8 +632,8 @@ Test(schedule_sql, may_be_made_by_publishers_and_ticked_by_relays)
         expect_error(relay, "UPDATE courier.schedule SET next_at = now()", "42501", "permission");
         expect_error(relay, "INSERT INTO courier.outbox (topic, payload) VALUES ('t', '{}')",
             "42501", "permission");
-        expect_error(relay, "SELECT courier.publish_tick(s, now()) FROM courier.schedule AS s",
-            "42501", "permission denied for function publish_tick");
+        expect_error(relay, "SELECT courier.publish_ticks(now(), 1)", "42501",
+            "permission denied for function publish_ticks");
         database_exec(admin, "UPDATE courier.schedule SET next_at = now()");
         expect_value(relay, "SELECT courier.tick() <= 1000", "t");
         expect_value(relay, "SELECT count(*) FROM courier.outbox", "1");
