@@ -210,7 +210,6 @@ static void create_only_runner(struct dispatcher *dispatcher)
             .on_page_failed = runner_fail_page,
             .on_parked = runner_take_parked,
             .on_missing = runner_note_missing,
-            .on_xid = runner_take_xid,
             .on_settled = runner_note_settled,
             .on_released = on_only_released};
         const struct sink_config *config = dispatcher->config;
@@ -249,9 +248,10 @@ static void on_settings(void *owner, const char *theirs)
         note_settings(owner, theirs);
 }
 
-static void on_settled(void *owner)
+static void on_settled(void *owner, enum cursor_room room)
 {
         (void)owner;
+        (void)room;
 }
 
 static void on_released(void *owner)
@@ -266,7 +266,6 @@ static void create_fanout(struct dispatcher *dispatcher)
             .on_settings = on_settings,
             .on_page = fanout_take_page,
             .on_page_failed = fanout_fail_page,
-            .on_xid = fanout_take_xid,
             .on_settled = on_settled,
             .on_released = on_released};
         const struct sink_config *config = dispatcher->config;

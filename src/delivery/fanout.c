@@ -133,14 +133,6 @@ void fanout_fail_page(void *owner, const struct error *error)
         dispatcher_wake(dispatcher);
 }
 
-void fanout_take_xid(void *owner, uint64_t xid)
-{
-        struct dispatcher *dispatcher = owner;
-
-        page_cache_take_xid(dispatcher->fanout->page_cache, xid);
-        dispatcher_wake(dispatcher);
-}
-
 struct fanout *fanout_create(struct dispatcher *dispatcher)
 {
         static const struct endpoint_table_events table_events = {

@@ -40,7 +40,6 @@ void fanout_control(struct fanout *fanout);
 /* lane_store_events of the owner lane; `dispatcher` is a struct dispatcher. */
 void fanout_take_page(void *dispatcher, struct page *page);
 void fanout_fail_page(void *dispatcher, const struct error *error);
-void fanout_take_xid(void *dispatcher, uint64_t xid);
 
 /* Before a runner is pumped: claims its lane, if that is not ours. False: its receiver is gone and
  * nothing is under way, so it was destroyed. */

@@ -27,9 +27,8 @@ struct page_cache {
         struct list missing; /* page_waiter::link: their page is not in memory */
         struct list reading; /* page_waiter::link: the page being read answers them */
         bool is_reading;
-        bool is_opening;   /* the page being read opens a difference that ends now */
-        bool is_outdated;  /* the routings have changed since it was asked for */
-        struct page *page; /* owned; read, but its frame needs a transaction id */
+        bool is_opening;  /* the page being read opens a difference that ends now */
+        bool is_outdated; /* the routings have changed since it was asked for */
 
         /* The end of the newest difference, and the number of rings when it was opened. */
         struct frame *newest;
@@ -160,9 +159,6 @@ void page_cache_reset(struct page_cache *cache)
                 forget_waiter(list_owner(missing, struct page_waiter, link));
         list_for_each (reading, &cache->reading)
                 forget_waiter(list_owner(reading, struct page_waiter, link));
-        if (cache->page != NULL)
-                cache->page->release(cache->page);
-        cache->page = NULL;
         cache->is_reading = false;
         frame_unref(cache->newest);
         cache->newest = NULL;
@@ -190,7 +186,7 @@ struct frame *page_cache_newest(const struct page_cache *cache)
 
 bool page_cache_is_idle(const struct page_cache *cache)
 {
-        return !cache->is_reading && cache->page == NULL;
+        return !cache->is_reading;
 }
 
 void page_cache_ring(struct page_cache *cache)
@@ -355,13 +351,12 @@ void page_cache_serve(struct page_cache *cache)
                 read_page(cache);
 }
 
-/* A frame without a transaction id had nothing new, and no lane goes on from it. The newest one is
- * then still up to date. */
+/* Where nothing is new since the newest frame, that one is still up to date. */
 static void note_opened(struct page_cache *cache, const struct page *page)
 {
         if (!cache->is_opening)
                 return;
-        if (page->start.until->xid != 0) {
+        if (!page_is_nothing_new(page)) {
                 frame_unref(cache->newest);
                 cache->newest = frame_ref(page->start.until);
                 cache->n_rings_then = cache->n_rings_asked;
@@ -370,18 +365,19 @@ static void note_opened(struct page_cache *cache, const struct page *page)
         }
 }
 
-static void hand_out(struct page_cache *cache, struct page *page)
+void page_cache_take_page(struct page_cache *cache, struct page *page)
 {
         struct shared_page *shared = shared_page_create(page);
         struct list readers;
 
+        assert(cache->is_reading);
         list_init(&readers);
         cache->is_reading = false;
         note_opened(cache, page);
         move_all(&cache->reading, &readers);
-        /* If the routings have changed, the page may lack events that a lane takes: read it
-         * again. */
-        if (!cache->is_outdated && page->start.until->xid != 0)
+        /* If the routings have changed, the page may lack events that a lane takes: read it again.
+         * And where nothing is new now, something may be when a lane asks again from there. */
+        if (!cache->is_outdated && !page_is_nothing_new(page))
                 keep(cache, shared);
         while (!list_is_empty(&readers)) {
                 struct page_waiter *waiter = list_owner(readers.next, struct page_waiter, link);
@@ -395,30 +391,12 @@ static void hand_out(struct page_cache *cache, struct page *page)
         shared_page_unref(shared);
 }
 
-/* No lane can go on from a frame without its transaction id; where nothing is new, none does. */
-static bool needs_xid(const struct page *page)
-{
-        return page->start.until->xid == 0 &&
-               (page->n_events > 0 || page->start.until->floor != page->start.from->floor);
-}
-
-void page_cache_take_page(struct page_cache *cache, struct page *page)
-{
-        assert(cache->is_reading && cache->page == NULL);
-        if (needs_xid(page)) {
-                cache->page = page;
-                lane_store_draw_xid(cache->store);
-        } else {
-                hand_out(cache, page);
-        }
-}
-
 /* Lanes at other places in the log may have more luck: only these fail. */
 void page_cache_fail_page(struct page_cache *cache, const struct error *error)
 {
         struct list readers;
 
-        assert(cache->is_reading && cache->page == NULL);
+        assert(cache->is_reading);
         list_init(&readers);
         cache->is_reading = false;
         move_all(&cache->reading, &readers);
@@ -427,13 +405,4 @@ void page_cache_fail_page(struct page_cache *cache, const struct error *error)
                 forget_waiter(waiter);
                 cache->events.on_failed(waiter, error);
         }
-}
-
-void page_cache_take_xid(struct page_cache *cache, uint64_t xid)
-{
-        struct page *page = cache->page;
-
-        cache->page = NULL;
-        page->start.until->xid = xid;
-        hand_out(cache, page);
 }

@@ -40,8 +40,8 @@ struct page_cache_events {
         page_takes_fn *takes;
 };
 
-/* `store` reads the pages; borrowed. Its on_page, on_page_failed and on_xid must lead to
- * page_cache_take_page(), page_cache_fail_page() and page_cache_take_xid(). */
+/* `store` reads the pages; borrowed. Its on_page and on_page_failed must lead to
+ * page_cache_take_page() and page_cache_fail_page(). */
 struct page_cache *page_cache_create(
     struct lane_store *store, const struct page_cache_events *events);
 void page_cache_destroy(struct page_cache *cache); /* no answer is on its way */
@@ -50,7 +50,7 @@ void page_cache_destroy(struct page_cache *cache); /* no answer is on its way */
 void page_cache_set_routings(
     struct page_cache *cache, const struct routing *const *routings, size_t n_routings);
 
-/* The end of the newest difference that was read, with its transaction id; NULL: none yet. */
+/* The end of the newest difference that was read; NULL: none yet. */
 struct frame *page_cache_newest(const struct page_cache *cache);
 
 /* There may be something new in the outbox. Call it also when a lane is taken. */
@@ -59,8 +59,8 @@ void page_cache_ring(struct page_cache *cache);
 void page_waiter_init(struct page_waiter *waiter);
 bool page_waiter_is_under_way(const struct page_waiter *waiter);
 
-/* Answered by on_view or on_failed, from page_cache_serve(), page_cache_take_page() or _take_xid().
- * The request is borrowed for the call. */
+/* Answered by on_view or on_failed, from page_cache_serve() or page_cache_take_page(). The request
+ * is borrowed for the call. */
 void page_cache_ask(
     struct page_cache *cache, struct page_waiter *waiter, const struct page_request *request);
 
@@ -72,7 +72,6 @@ void page_cache_serve(struct page_cache *cache);
 bool page_cache_is_idle(const struct page_cache *cache);
 
 void page_cache_take_page(struct page_cache *cache, struct page *page);
-void page_cache_take_xid(struct page_cache *cache, uint64_t xid);
 void page_cache_fail_page(struct page_cache *cache, const struct error *error);
 
 /* The session is lost: drops all pages and waiters. */

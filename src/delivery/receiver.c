@@ -167,7 +167,6 @@ void receiver_add(struct fanout *fanout, const struct endpoint *endpoint, struct
         static const struct lane_store_events events = {.on_owned = on_receiver_owned,
             .on_parked = runner_take_parked,
             .on_missing = runner_note_missing,
-            .on_xid = runner_take_xid,
             .on_settled = runner_note_settled};
         struct dispatcher *dispatcher = fanout->dispatcher;
         const struct lane_store_settings settings = {.sink = dispatcher->config->name,

@@ -161,22 +161,14 @@ void runner_note_missing(void *owner, uint64_t n_verdicts)
             kv_text("hint", "rows of courier.outbox or courier.parked were removed by hand"));
 }
 
-void runner_take_xid(void *owner, uint64_t xid)
-{
-        struct runner *runner = owner;
-
-        lane_take_xid(&runner->lane, xid);
-        runner_wake(runner);
-}
-
-void runner_note_settled(void *owner)
+void runner_note_settled(void *owner, enum cursor_room room)
 {
         struct runner *runner = owner;
 
         crash_point("after_settled");
         if (!list_is_empty(&runner->lane.settler.sent))
                 crash_point("after_park");
-        lane_settled(&runner->lane, dispatcher_now_ms());
+        lane_settled(&runner->lane, room, dispatcher_now_ms());
         runner->dispatcher->set->work->has_settled = true;
         attempt_report_settled(runner, clock_monotonic_us());
         runner_wake(runner);
@@ -198,8 +190,6 @@ static void ask_outbox(struct runner *runner, int64_t now_ms)
         struct parked_request parked;
         struct settlement settlement;
 
-        if (lane_wants_xid(lane))
-                lane_store_draw_xid(runner->store);
         if (lane_wants_parked(lane, now_ms, &parked))
                 lane_store_read_parked(runner->store, &parked);
         if (lane_wants_settle(lane, now_ms, &settlement))

@@ -103,6 +103,5 @@ void runner_fail_page(void *runner, const struct error *error);
 /* lane_store_events of its store; `runner` is a struct runner. */
 void runner_note_page_end(void *runner, const struct page *page);
 void runner_take_parked(void *runner, struct parked_batch *batch);
-void runner_take_xid(void *runner, uint64_t xid);
 void runner_note_missing(void *runner, uint64_t n_verdicts);
-void runner_note_settled(void *runner);
+void runner_note_settled(void *runner, enum cursor_room room);

@@ -160,9 +160,7 @@ static void check_readers(const struct lane *lane)
 {
         const struct stream_reader *stream = &lane->stream;
 
-        assert((stream->state == STREAM_READING) == (stream->n_reading > 0));
-        assert((stream->state == STREAM_NEEDS_XID || stream->state == STREAM_DRAWING) ==
-               (stream->unfinished != NULL));
+        assert(stream->is_reading == (stream->n_reading > 0));
         assert(lane->parked.n_fetching == 0 || lane->parked.is_reading);
 }
 
@@ -190,7 +188,7 @@ void lane_assert_consistent(const struct lane *lane)
                 assert(lane->n_in_flight == 0 && lane->window.n_taken == 0);
                 assert(list_is_empty(&lane->parked.batches) && lane->order.n_chains == 0);
                 assert(!ready_queue_is_any_ready(&lane->ready));
-                assert(lane->stream.state == STREAM_IDLE && lane->stream.seen == NULL);
+                assert(!lane->stream.is_reading && lane->stream.seen == NULL);
                 assert(!lane->parked.is_reading && !lane->settler.is_writing);
                 return;
         case LANE_LEAVING:

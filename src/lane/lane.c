@@ -156,14 +156,13 @@ bool lane_is_at_rest(const struct lane *lane)
                 return false;
         if (lane->state != LANE_OWNED)
                 return true;
-        return lane->stream.unfinished == NULL && lane->settler.due_ms < 0 &&
-               !lane->settler.is_writing && !window_is_held_up(&lane->window);
+        return lane->settler.due_ms < 0 && !lane->settler.is_writing &&
+               !window_is_held_up(&lane->window);
 }
 
 bool lane_is_asking(const struct lane *lane)
 {
-        return lane->stream.state == STREAM_READING || lane->stream.state == STREAM_DRAWING ||
-               lane->parked.is_reading || lane->settler.is_writing;
+        return lane->stream.is_reading || lane->parked.is_reading || lane->settler.is_writing;
 }
 
 bool lane_is_caught_up(const struct lane *lane, int64_t now_ms)
@@ -201,8 +200,8 @@ int64_t lane_next_due_without_starts(const struct lane *lane)
 
         if (lane->state != LANE_OWNED)
                 return -1;
-        if (!lane->settler.is_writing && cursor_is_complete(&lane->window.position))
-                due_ms = lane->settler.due_ms;
+        if (!lane->settler.is_writing)
+                due_ms = settler_next_due(&lane->settler);
         due_ms = earlier(due_ms, lane_slow_due(lane));
         if (lane_may_claim(lane))
                 due_ms = earlier(due_ms, lane->parked.due_ms);

@@ -7,7 +7,6 @@
  *
  *   a page is wanted      -> read it           -> lane_take_page()
  *   rows are wanted back  -> read them         -> lane_take_parked()
- *   an xid is wanted      -> draw it           -> lane_take_xid()
  *   a delivery may start  -> hand it to a sink -> lane_finish()
  *   a settle is wanted    -> write it          -> lane_settled()
  *
@@ -45,7 +44,8 @@ struct lane_policy {
         double rate_per_s;        /* attempts a second; 0: any number */
         uint32_t rate_burst; /* attempts that may start at once after a pause; 0: of a second */
         /* Progress is made durable soon, but not event by event: one settle carries what a moment
-         * brings. A cursor that only moved over events of other lanes is settled now and then. */
+         * brings. A cursor that only moved over events of other lanes is settled now and then; so
+         * is, in the end, any cursor while its former versions cannot be removed (settler.h). */
         int64_t settle_delay_ms;
         int64_t settle_idle_ms;
         int64_t settle_step_ms; /* at multiples of this, so that many lanes go together; 0: any */
@@ -125,7 +125,7 @@ void lane_drain(struct lane *lane);
  * count: a lane that drains has no use for them. */
 bool lane_is_at_rest(const struct lane *lane);
 
-/* A page, parked rows, an xid or a settle is under way. */
+/* A page, parked rows or a settle is under way. */
 bool lane_is_asking(const struct lane *lane);
 
 /* Everything has been read and settled, and no parked row is due; or the lane is paused. */
@@ -149,10 +149,6 @@ void lane_see_page(struct lane *lane, const struct page *page);
 bool lane_wants_parked(struct lane *lane, int64_t now_ms, struct parked_request *out_request);
 void lane_take_parked(struct lane *lane, struct parked_batch *batch, int64_t now_ms);
 
-/* The frame of the page read last lacks its transaction id: it is to be drawn now. */
-bool lane_wants_xid(struct lane *lane);
-void lane_take_xid(struct lane *lane, uint64_t xid);
-
 /* A delivery may start as far as the breaker and the rate let it. */
 bool lane_may_start(const struct lane *lane);
 
@@ -166,7 +162,9 @@ struct lane_result lane_finish(struct lane *lane, struct delivery *delivery,
 /* The settlement is borrowed until the next call, its verdicts until lane_settled(). The caller may
  * fill in their targets. */
 bool lane_wants_settle(struct lane *lane, int64_t now_ms, struct settlement *out_settlement);
-void lane_settled(struct lane *lane, int64_t now_ms); /* it is durable */
+
+/* It is durable. */
+void lane_settled(struct lane *lane, enum cursor_room room, int64_t now_ms);
 
 /* When to ask again although nothing has happened, or -1. */
 int64_t lane_next_due(const struct lane *lane);

@@ -10,13 +10,16 @@
 #include <assert.h>
 #include <stdio.h>
 
-void lane_settle_by(struct lane *lane, int64_t due_ms)
+int64_t lane_next_step(const struct lane *lane, int64_t at_ms)
 {
         int64_t step_ms = lane->policy.settle_step_ms;
 
-        if (step_ms > 0)
-                due_ms = (due_ms + step_ms - 1) / step_ms * step_ms;
-        settler_note_moved(&lane->settler, due_ms);
+        return step_ms > 0 ? (at_ms + step_ms - 1) / step_ms * step_ms : at_ms;
+}
+
+void lane_settle_by(struct lane *lane, int64_t due_ms)
+{
+        settler_note_moved(&lane->settler, lane_next_step(lane, due_ms));
 }
 
 /* A window that fills up does not wait for that: lane_is_pressing(). */

@@ -30,6 +30,9 @@ void lane_let_go(struct lane *lane, struct delivery *delivery);
 /* It has a row and is neither in flight nor decided: it is forgotten, and read again. */
 void lane_unload(struct lane *lane, struct delivery *delivery, int64_t now_ms);
 
+/* When settles may begin: at_ms or soon after, with those of other lanes. */
+int64_t lane_next_step(const struct lane *lane, int64_t at_ms);
+
 /* Something is to be settled then, or sooner. */
 void lane_settle_by(struct lane *lane, int64_t due_ms);
 

@@ -124,17 +124,6 @@ void lane_fail_page(struct lane *lane)
         lane_assert_consistent(lane);
 }
 
-bool lane_wants_xid(struct lane *lane)
-{
-        return lane->state == LANE_OWNED && stream_reader_ask_xid(&lane->stream);
-}
-
-void lane_take_xid(struct lane *lane, uint64_t xid)
-{
-        stream_reader_take_xid(&lane->stream, xid);
-        lane_assert_consistent(lane);
-}
-
 static bool is_too_large(const struct lane *lane, const struct delivery *delivery)
 {
         return lane->policy.max_event_bytes != 0 &&

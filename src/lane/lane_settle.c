@@ -16,10 +16,10 @@ bool lane_wants_settle(struct lane *lane, int64_t now_ms, struct settlement *out
         if (lane->is_draining && lane->n_in_flight == 0)
                 lane_park_holes(lane, now_ms);
         if (settler->due_ms < 0 || settler->is_writing ||
-            !cursor_is_complete(&lane->window.position) ||
-            (!lane_is_pressing(lane) && now_ms < settler->due_ms))
+            (!lane_is_pressing(lane) && now_ms < settler_next_due(settler)))
                 return false;
-        settler_begin(&lane->settler, lane->window.n_passed);
+        settler_begin(
+            &lane->settler, lane->window.n_passed, lane_next_step(lane, now_ms + settler->rest_ms));
         out_settlement->cursor = lane->window.position;
         out_settlement->verdicts = &settler->sent;
         out_settlement->now_ms = now_ms;
@@ -88,11 +88,11 @@ static void apply_verdict(struct lane *lane, struct delivery *delivery, int64_t 
         lane_let_go(lane, delivery);
 }
 
-void lane_settled(struct lane *lane, int64_t now_ms)
+void lane_settled(struct lane *lane, enum cursor_room room, int64_t now_ms)
 {
         struct verdict *verdict;
 
-        settler_end(&lane->settler);
+        settler_end(&lane->settler, room, lane->policy.settle_idle_ms);
         while ((verdict = settler_take_sent(&lane->settler)) != NULL)
                 apply_verdict(lane, verdict->delivery, now_ms);
         lane_assert_consistent(lane);

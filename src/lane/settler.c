@@ -5,6 +5,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
+/* The first rest. Each page that fills up doubles it, and a page takes some 40 versions: so their
+ * number grows with the logarithm of the time for which none could be removed. */
+#define REST_MS 50
+
 void settler_init(struct settler *settler)
 {
         *settler = (struct settler){.due_ms = -1};
@@ -63,12 +67,20 @@ static void name_state(struct verdict *verdict)
         verdict->goes_last = delivery->row == ROW_DELAYED && verdict->state == PARKED_BLOCKED;
 }
 
-void settler_begin(struct settler *settler, uint64_t n_passed)
+int64_t settler_next_due(const struct settler *settler)
+{
+        if (settler->due_ms < 0 || settler->rest_ms == 0 || !list_is_empty(&settler->verdicts))
+                return settler->due_ms;
+        return settler->due_ms < settler->rested_ms ? settler->rested_ms : settler->due_ms;
+}
+
+void settler_begin(struct settler *settler, uint64_t n_passed, int64_t rested_ms)
 {
         assert(!settler->is_writing && list_is_empty(&settler->sent));
         settler->due_ms = -1;
         settler->is_awaited = false;
         settler->is_writing = true;
+        settler->rested_ms = rested_ms;
         settler->n_passed = n_passed;
 
         list_for_each (link, &settler->verdicts) {
@@ -80,9 +92,26 @@ void settler_begin(struct settler *settler, uint64_t n_passed)
         }
 }
 
-void settler_end(struct settler *settler)
+static void note_room(struct settler *settler, enum cursor_room room, int64_t rest_max_ms)
+{
+        switch (room) {
+        case ROOM_UNKNOWN:
+                break;
+        case ROOM_REGAINED:
+                settler->rest_ms = 0;
+                break;
+        case ROOM_FULL:
+                settler->rest_ms = settler->rest_ms == 0 ? REST_MS : 2 * settler->rest_ms;
+                if (settler->rest_ms > rest_max_ms)
+                        settler->rest_ms = rest_max_ms;
+                break;
+        }
+}
+
+void settler_end(struct settler *settler, enum cursor_room room, int64_t rest_max_ms)
 {
         assert(settler->is_writing);
+        note_room(settler, room, rest_max_ms);
         settler->is_writing = false;
         settler->n_settled = settler->n_passed;
 }

@@ -52,40 +52,56 @@ void cursor_deinit(struct cursor *cursor)
         *cursor = (struct cursor){0};
 }
 
-bool cursor_is_complete(const struct cursor *cursor)
-{
-        return cursor->from->xid != 0 && (cursor->until == NULL || cursor->until->xid != 0);
-}
-
 /* A look at one costs the database two microseconds or so. */
 #define MAX_HIDDEN 64
 
 /* Those below are PostgreSQL's own, and write no events. */
 #define FIRST_NORMAL_XID 3
 
-static void add_listed(struct array_literal *ids, const char *list)
+static void add_listed(struct array_literal *ids, const char *list, uint64_t end)
 {
-        char *end;
+        char *at;
 
-        for (; *list != '\0'; list = *end == ',' ? end + 1 : end)
-                array_add_int(ids, (int64_t)strtoull(list, &end, 10));
+        for (; *list != '\0'; list = *at == ',' ? at + 1 : at) {
+                uint64_t xid = strtoull(list, &at, 10);
+                if (xid < end)
+                        array_add_int(ids, (int64_t)xid);
+        }
 }
 
-bool stragglers_list(const struct frame *frame, struct array_literal *ids)
+/* Returns its xmax, and its list. */
+static uint64_t read_snapshot(const struct frame *frame, const char **out_list)
 {
         char *at;
         uint64_t xmax;
 
         (void)strtoull(frame->snapshot, &at, 10); /* xmin:xmax:xip,... */
         xmax = strtoull(at + 1, &at, 10);
-        add_listed(ids, at + 1);
-        if (xmax < FIRST_NORMAL_XID)
-                xmax = FIRST_NORMAL_XID;
-        if (frame->xid > xmax + MAX_HIDDEN)
+        *out_list = at + 1;
+        return xmax < FIRST_NORMAL_XID ? FIRST_NORMAL_XID : xmax;
+}
+
+bool stragglers_list(const struct frame *frame, uint64_t end, struct array_literal *ids)
+{
+        const char *list;
+        uint64_t xmax = read_snapshot(frame, &list);
+
+        add_listed(ids, list, end);
+        if (end > frame->xid)
+                end = frame->xid;
+        if (end > xmax + MAX_HIDDEN)
                 return false;
-        for (uint64_t xid = xmax; xid < frame->xid; xid++)
+        for (uint64_t xid = xmax; xid < end; xid++)
                 array_add_int(ids, (int64_t)xid);
         return true;
+}
+
+bool stragglers_are_any(const struct frame *frame)
+{
+        const char *list;
+        uint64_t xmax = read_snapshot(frame, &list);
+
+        return *list != '\0' || xmax < frame->xid;
 }
 
 uint64_t stragglers_oldest(const struct frame *frame)
@@ -93,29 +109,63 @@ uint64_t stragglers_oldest(const struct frame *frame)
         return strtoull(frame->snapshot, NULL, 10); /* xmin:xmax:xip,... */
 }
 
-#define APART_IDS 32768
+#define FAR_APART_IDS  32768
+#define NEAR_APART_IDS 16
+
+/* To look at so many rows costs no more than to look for the rows of one transaction. */
+#define NEAR_IDS 1024
+
+static void note(struct frame_mark_list *list, const struct frame *frame, int64_t apart)
+{
+        size_t n = list->n_marks;
+
+        /* Frames of lanes that are behind come between: those ahead say more than they. */
+        if (n > 0 && (frame->floor < list->marks[n - 1].floor + apart ||
+                         frame->xid <= list->marks[n - 1].xid))
+                return;
+        if (n == FRAME_MARKS) {
+                memmove(list->marks, list->marks + n / 2, n / 2 * sizeof *list->marks);
+                n /= 2;
+        }
+        list->marks[n] = (struct frame_mark){.floor = frame->floor, .xid = frame->xid};
+        list->n_marks = n + 1;
+}
 
 void frame_marks_note(struct frame_marks *marks, const struct frame *frame)
 {
-        size_t n = marks->n_marks;
-
-        /* Frames of lanes that are behind come between: those ahead say more than they. */
-        if (n > 0 && (frame->floor < marks->marks[n - 1].floor + APART_IDS ||
-                         frame->xid <= marks->marks[n - 1].xid))
-                return;
-        if (n == FRAME_MARKS) {
-                memmove(marks->marks, marks->marks + n / 2, n / 2 * sizeof *marks->marks);
-                n /= 2;
-        }
-        marks->marks[n].floor = frame->floor;
-        marks->marks[n].xid = frame->xid;
-        marks->n_marks = n + 1;
+        note(&marks->far, frame, FAR_APART_IDS);
+        note(&marks->near, frame, NEAR_APART_IDS);
 }
 
-int64_t frame_marks_floor(const struct frame_marks *marks, uint64_t xid)
+static struct frame_mark below(const struct frame_mark_list *list, uint64_t xid)
 {
-        for (size_t n = marks->n_marks; n > 0; n--)
-                if (marks->marks[n - 1].xid <= xid)
-                        return marks->marks[n - 1].floor;
-        return 0;
+        for (size_t n = list->n_marks; n > 0; n--)
+                if (list->marks[n - 1].xid <= xid)
+                        return list->marks[n - 1];
+        return (struct frame_mark){0};
+}
+
+struct frame_mark frame_marks_below(const struct frame_marks *marks, uint64_t xid)
+{
+        struct frame_mark far = below(&marks->far, xid), near = below(&marks->near, xid);
+
+        return near.floor > far.floor ? near : far;
+}
+
+struct frame_mark frame_marks_near(const struct frame_marks *marks, const struct frame *frame)
+{
+        struct frame_mark mark = {.floor = frame->floor, .xid = frame->xid};
+        uint64_t oldest = stragglers_oldest(frame);
+
+        /* Then its oldest is the transaction that took it: one that it shows. */
+        if (!stragglers_are_any(frame))
+                return mark;
+        for (size_t n = marks->near.n_marks; n > 0 && mark.xid > oldest; n--) {
+                const struct frame_mark *next = &marks->near.marks[n - 1];
+                if (next->floor < frame->floor - NEAR_IDS)
+                        break;
+                if (next->floor <= mark.floor && next->xid <= mark.xid)
+                        mark = *next;
+        }
+        return mark;
 }

@@ -18,7 +18,7 @@ struct frame {
         /* The outbox's sequence, read after the snapshot was taken: no id visible in the snapshot
          * is above it, and a transaction that gets its id after `xid` draws ids above it. */
         int64_t floor;
-        uint64_t xid;    /* a transaction id drawn after both; 0 until it has been drawn */
+        uint64_t xid;    /* a transaction id drawn after both */
         char snapshot[]; /* pg_snapshot as text: xmin:xmax:xip,… */
 };
 
@@ -36,9 +36,6 @@ struct cursor {
 void cursor_assign(struct cursor *to, const struct cursor *from);
 void cursor_deinit(struct cursor *cursor);
 
-/* All of its frames have their xid: it may be written to the database. */
-bool cursor_is_complete(const struct cursor *cursor);
-
 struct array_literal;
 
 /*
@@ -47,34 +44,49 @@ struct array_literal;
  * last completed transaction plus one, that began before the frame's xid was drawn.
  */
 
-/* Adds their ids. False if so many may lie between xmax and xid that these are left out, and have
- * to be looked for: the xid was drawn long after the snapshot was taken. */
-bool stragglers_list(const struct frame *frame, struct array_literal *ids);
+/* Adds the ids of those below `end`. False if so many may lie between xmax and xid that these are
+ * left out, and have to be looked for: the xid was drawn long after the snapshot was taken. */
+bool stragglers_list(const struct frame *frame, uint64_t end, struct array_literal *ids);
+
+/* There is one, or there may be one. */
+bool stragglers_are_any(const struct frame *frame);
 
 /* None of them has a lower id. */
 uint64_t stragglers_oldest(const struct frame *frame);
 
 /*
  * Where their rows can be: a transaction that got its id after a frame's xid was drawn drew ids
- * above the frame's floor. So the frames that a session has seen tell below which id a
- * straggler has no row, and a page reads the partitions above that id instead of all.
+ * above the frame's floor. So the frames that a session has seen tell below which id a straggler
+ * has no row. Most stragglers began a moment before their frame: their rows are among the last ids
+ * below its floor, which a page looks at one by one. Of the others a page reads the partitions
+ * above that id instead of all.
  *
  * A new session begins with none: after a crash of the server, transaction ids may be used again.
  */
+struct frame_mark {
+        int64_t floor;
+        uint64_t xid;
+};
 
-/* They are some way apart, and so few: a partition is much wider. */
 #define FRAME_MARKS 64
 
-struct frame_marks {
-        struct {
-                int64_t floor;
-                uint64_t xid;
-        } marks[FRAME_MARKS]; /* ascending; a full one begins anew from its newer half */
+struct frame_mark_list {
+        struct frame_mark
+            marks[FRAME_MARKS]; /* ascending; a full one begins anew from its newer half */
         size_t n_marks;
 };
 
-/* A complete frame. */
+struct frame_marks {
+        struct frame_mark_list far;  /* a partition is much wider than their distance */
+        struct frame_mark_list near; /* of the last moment */
+};
+
 void frame_marks_note(struct frame_marks *marks, const struct frame *frame);
 
-/* No row of a transaction with this id or a higher one has an id at or below this. */
-int64_t frame_marks_floor(const struct frame_marks *marks, uint64_t xid);
+/* No row of a transaction with this id or a higher one has an id at or below the mark's floor. */
+struct frame_mark frame_marks_below(const struct frame_marks *marks, uint64_t xid);
+
+/* The mark from which on a page had best look at each row: the last one that is before all
+ * stragglers of the frame; or the first that is not too far below its floor. At most the frame's
+ * own, and just that if it has no stragglers: a page then asks its snapshot about no row. */
+struct frame_mark frame_marks_near(const struct frame_marks *marks, const struct frame *frame);

@@ -132,11 +132,10 @@ struct lane_store_events {
          * asks for less; when, is for the receiver to decide. */
         void (*on_page_failed)(void *owner, const struct error *error);
         void (*on_parked)(void *owner, struct parked_batch *batch); /* now the receiver's */
-        void (*on_xid)(void *owner, uint64_t xid);
         /* Before on_settled: for so many verdicts there was no row, because it was removed by hand.
          * May be NULL. */
         void (*on_missing)(void *owner, uint64_t n_verdicts);
-        void (*on_settled)(void *owner);
+        void (*on_settled)(void *owner, enum cursor_room room);
         void (*on_released)(void *owner); /* NULL: lane_store_release() is never called */
 };
 
@@ -162,9 +161,6 @@ uint64_t lane_store_epoch(const struct lane_store *store);
 
 /* Answered by on_page. */
 void lane_store_read(struct lane_store *store, const struct page_request *request);
-
-/* Answered by on_xid: a transaction id above every one in use now, which completes a frame. */
-void lane_store_draw_xid(struct lane_store *store);
 
 /* Claims parked deliveries; answered by on_parked. Nothing is written: what is not settled stays
  * parked. */

@@ -25,7 +25,7 @@ const struct pg_statement next_id_statement = {.name = "next_id",
 #define MAX_HALVED 10
 
 /* After the columns of the event. The first row of an opening page is the frame, with its floor as
- * ID; other pages have no frame. */
+ * ID; other pages have no frame. Any row may bring the frame's xid. */
 enum page_column {
         COLUMN_IS_DELAYED = N_EVENT_COLUMNS,
         COLUMN_FRAME,
@@ -74,14 +74,17 @@ static bool is_opening(const struct lane_store *store)
 
 static struct frame *until_frame(const struct lane_store *store, const PGresult *result)
 {
-        uint64_t xid = 0;
+        int row = 0;
 
         if (!is_opening(store))
                 return frame_ref(store->request.start.until);
-        if (!PQgetisnull(result, 0, COLUMN_XID))
-                xid = (uint64_t)event_row_int64(result, 0, COLUMN_XID);
-        return frame_create(
-            PQgetvalue(result, 0, COLUMN_FRAME), event_row_int64(result, 0, COLUMN_ID), xid);
+        while (row < PQntuples(result) && PQgetisnull(result, row, COLUMN_XID))
+                row++;
+        if (row == PQntuples(result)) /* nothing is new */
+                return frame_ref(store->request.start.from);
+        return frame_create(PQgetvalue(result, 0, COLUMN_FRAME),
+            event_row_int64(result, 0, COLUMN_ID),
+            (uint64_t)event_row_int64(result, row, COLUMN_XID));
 }
 
 static void read_event(struct stored_page *stored, int row, size_t n_rows)
@@ -259,37 +262,32 @@ static int64_t last_to_look_at(const struct lane_store *store, int64_t above)
 {
         int64_t upto = above + (SCAN_IDS >> store->n_halved);
 
+        if (upto > page_cell_end(page_cell(above)))
+                upto = page_cell_end(page_cell(above));
         if (!is_opening(store) && upto > store->request.start.until->floor)
                 upto = store->request.start.until->floor;
         return upto;
 }
 
-static int64_t max_int64(int64_t a, int64_t b)
-{
-        return a > b ? a : b;
-}
-
-/* How new rows are found, and what else is looked at; returns the id above which all of it is. */
-static int64_t choose_rows(
+/* The mark from which on rows are looked at one by one, and which stragglers below it are looked
+ * for. If these are too many to list, all rows from the oldest one on are looked at. */
+static struct frame_mark choose_rows(
     const struct lane_store *store, struct page_values *params, struct page_shape *shape)
 {
-        const struct cursor *start = &store->request.start;
-        bool are_named = stragglers_list(start->from, &params->stragglers);
-        bool are_any = !are_named || params->stragglers.bytes.length > 0;
-        int64_t straggler_floor = 0;
+        const struct frame_marks *marks = &store->outbox->marks;
+        const struct frame *from = store->request.start.from;
+        struct frame_mark mark = frame_marks_near(marks, from);
+        struct frame_mark oldest = frame_marks_below(marks, stragglers_oldest(from));
 
-        params->values[PAGE_STRAGGLERS] = array_end(&params->stragglers);
-        if (are_any) {
-                straggler_floor =
-                    frame_marks_floor(&store->outbox->marks, stragglers_oldest(start->from));
-                set_number(params, PAGE_STRAGGLER_FLOOR, straggler_floor);
+        shape->rows = stragglers_are_any(from) ? PAGE_ROWS_DEFINED : PAGE_ROWS_NEW;
+        if (!stragglers_list(from, mark.xid, &params->stragglers))
+                return oldest;
+        if (params->stragglers.bytes.length > 0) {
+                shape->rows = PAGE_ROWS_AND_STRAGGLERS;
+                params->values[PAGE_STRAGGLERS] = array_end(&params->stragglers);
+                set_number(params, PAGE_STRAGGLER_FLOOR, oldest.floor);
         }
-        if (!are_named) {
-                shape->rows = PAGE_ROWS_DEFINED;
-                return max_int64(start->last_id, straggler_floor);
-        }
-        shape->rows = are_any ? PAGE_ROWS_AND_STRAGGLERS : PAGE_ROWS_NEW;
-        return max_int64(start->last_id, start->from->floor);
+        return mark;
 }
 
 static void execute(
@@ -310,15 +308,18 @@ static void send_request(struct lane_store *store)
         const struct frame *from = request->start.from;
         struct page_shape shape = page_shape_of(&store->route);
         struct page_values params = {0};
+        struct frame_mark mark;
         int64_t above;
 
         frame_marks_note(&store->outbox->marks, from);
         shape.is_opening = is_opening(store);
-        above = choose_rows(store, &params, &shape);
+        mark = choose_rows(store, &params, &shape);
+        above = request->start.last_id > mark.floor ? request->start.last_id : mark.floor;
+        shape.cell = page_cell(above);
         store->upto = last_to_look_at(store, above);
         params.values[PAGE_FROM_SNAPSHOT] = from->snapshot;
         set_number(&params, PAGE_FROM_FLOOR, from->floor);
-        set_number(&params, PAGE_FROM_XID, (int64_t)from->xid);
+        set_number(&params, PAGE_MARK_XID, (int64_t)mark.xid);
         if (!shape.is_opening)
                 params.values[PAGE_UNTIL_SNAPSHOT] = request->start.until->snapshot;
         set_number(&params, PAGE_LAST_ID, request->start.last_id);

@@ -15,8 +15,10 @@
 struct routing;
 
 struct page {
-        struct cursor start; /* where it was read from; `until` is always set */
-        int64_t upto;        /* everything of the difference up to this id is in it or before it */
+        /* Where it was read from. `until` is always set; it is `from` itself if nothing is new:
+         * then the page is empty. */
+        struct cursor start;
+        int64_t upto; /* everything of the difference up to this id is in it or before it */
         size_t n_events;
         struct event *events; /* in delivery order */
         bool *is_delayed;     /* for each: it is not to be delivered yet; NULL: none of them */
@@ -32,6 +34,12 @@ struct page {
 static inline bool page_ends_difference(const struct page *page)
 {
         return page->upto >= page->start.until->floor;
+}
+
+/* It was to open a difference, but no id was drawn since `from`, and no event was committed. */
+static inline bool page_is_nothing_new(const struct page *page)
+{
+        return page->start.until == page->start.from;
 }
 
 /* What to read next. Borrowed until the answer. */

@@ -6,14 +6,14 @@
 --
 --   opening      the difference ends at this statement's own snapshot, which shows just what is in it
 --   going_on     it was opened before: what was committed since is not in it
---   bounded      new rows are told by their ids and transactions; nearly every page is
---   stragglers   transactions of $stragglers were in progress at from_snapshot, or may have been
---   defined      these are too many to name: every row is asked whether from_snapshot shows it, which is
---                what a difference is by its definition
+--   defined      transactions were in progress at from_snapshot, or may have been: every row above $above
+--                is asked whether from_snapshot shows it, which is what a difference is by its definition
+--   stragglers   those of $stragglers are named, because rows of theirs may be far below
 --
 -- $last_id   everything of the difference up to here is behind us
--- $above     the same, and no row that is looked for is below it, but those of stragglers
+-- $above     the same, and no row of a transaction from $mark_xid on is below it
 -- $upto      no page looks at more ids than up to here
+-- $cell      that these ids are within certain constants: the planner leaves out the other partitions
 -- $straggler_floor  no row of a straggler is at or below it: which partitions are looked at
 -- $max_events, $max_event_bytes: payloads above it come as NULL
 --
@@ -21,17 +21,27 @@
 -- the partitions, which costs a look as much as they do.
 --
 -- An opening page's first row is the frame: id = its floor, and its snapshot and xid. The others are
--- events in the order of their ids.
+-- events in the order of their ids, and bring the same xid.
 --if opening
 -- The statement's snapshot is taken before its first function is called: the floor is read after it.
--- The xid is drawn after both, because it depends on the floor; and only if many ids were drawn since:
--- of a few events the first waits for all that this statement does, so their frame gets its xid later.
+-- The xid is drawn after both, because it depends on the floor: by this row if an id was drawn since, or
+-- if this page does not reach the floor; else by the events, if there are any. Where there is nothing of
+-- all this, nothing is new, and no xid is drawn.
+-- The sequence's value is read before its settings, as in courier.outbox_floor(), which says why; and
+-- which is called where something is wrong, to tell what.
 SELECT floor AS id, NULL::uuid AS event_id, NULL::text AS topic, NULL::text AS key, NULL::text AS type,
        NULL::json AS payload, NULL::bytea AS data, NULL::jsonb AS headers, NULL::timestamptz AS created_at,
        NULL::integer AS source, NULL::boolean AS is_delayed, snapshot::text AS frame,
-       CASE WHEN floor > $from_floor::bigint + 64 THEN pg_current_xact_id() END AS xid
-FROM (SELECT pg_current_snapshot() AS snapshot,
-             courier.outbox_floor($from_floor::bigint) AS floor
+       CASE WHEN floor > $from_floor::bigint OR floor > $upto::bigint THEN pg_current_xact_id() END AS xid
+FROM (SELECT snapshot,
+             CASE WHEN last_id >= $from_floor::bigint
+                       AND pg_sequence_parameters('courier.outbox_id_seq'::regclass)
+                           = ROW(1::bigint, 1::bigint, 9223372036854775807, 1::bigint, false, 1::bigint, 20::oid)
+                  THEN last_id
+                  ELSE courier.outbox_floor($from_floor::bigint) END AS floor
+      FROM (SELECT pg_current_snapshot() AS snapshot,
+                   coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0) AS last_id
+            OFFSET 0) AS value
       OFFSET 0) AS frame
 UNION ALL
 (
@@ -42,7 +52,7 @@ SELECT id, event_id, topic, key, type,
        CASE WHEN octet_length(data) <= $max_event_bytes::bigint THEN data END,
        headers, created_at, source, CASE WHEN deliver_at IS NOT NULL THEN deliver_at > statement_timestamp() END
 --if opening
-       , NULL::text, NULL::xid8
+       , NULL::text, pg_current_xact_id()
 --end
 --if stragglers
 FROM (
@@ -51,10 +61,8 @@ FROM (
 --end
     FROM courier.outbox
     WHERE id > $above::bigint AND id <= $upto::bigint
---if bounded
--- New rows: their transactions got their ids after from_xid, so they drew event ids above the floor.
-      AND txid >= $from_xid::xid8
---end
+      $cell
+      AND txid >= $mark_xid::xid8
 --if defined
       AND NOT pg_visible_in_snapshot(txid, $from_snapshot::pg_snapshot)
 --end

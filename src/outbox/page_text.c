@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ extern const char page_sql[]; /* page.sql, embedded at build time */
 static const char *const param_names[N_PAGE_PARAMS] = {
     [PAGE_FROM_SNAPSHOT] = "from_snapshot",
     [PAGE_FROM_FLOOR] = "from_floor",
-    [PAGE_FROM_XID] = "from_xid",
+    [PAGE_MARK_XID] = "mark_xid",
     [PAGE_UNTIL_SNAPSHOT] = "until_snapshot",
     [PAGE_STRAGGLERS] = "stragglers",
     [PAGE_STRAGGLER_FLOOR] = "straggler_floor",
@@ -118,6 +119,13 @@ static void append_conditions(struct bytes *sql, const struct page_shape *shape)
         }
 }
 
+static void append_cell(struct bytes *sql, const struct page_shape *shape)
+{
+        if (shape->cell >= 0)
+                bytes_printf(sql, "AND id >= %" PRId64 " AND id <= %" PRId64 "\n",
+                    page_cell_end(shape->cell - 1) + 1, page_cell_end(shape->cell));
+}
+
 static bool begins_with(const char *text, const char *beginning)
 {
         return strncmp(text, beginning, strlen(beginning)) == 0;
@@ -130,12 +138,10 @@ static bool is_asked_for(const struct page_shape *shape, const char *name)
                 return shape->is_opening;
         if (begins_with(name, "going_on\n"))
                 return !shape->is_opening;
-        if (begins_with(name, "bounded\n"))
-                return shape->rows != PAGE_ROWS_DEFINED;
         if (begins_with(name, "stragglers\n"))
                 return shape->rows == PAGE_ROWS_AND_STRAGGLERS;
         assert(begins_with(name, "defined\n"));
-        return shape->rows == PAGE_ROWS_DEFINED;
+        return shape->rows != PAGE_ROWS_NEW;
 }
 
 /* Without its comments and the lines that are not asked for, which may stand within each other. */
@@ -157,6 +163,8 @@ static void choose_lines(struct bytes *out, const struct page_shape *shape)
                 } else if (begins_with(words, "$conditions\n")) {
                         append_conditions(out, shape);
                         bytes_append_text(out, "\n");
+                } else if (begins_with(words, "$cell\n")) {
+                        append_cell(out, shape);
                 } else {
                         bytes_append(out, words, strcspn(words, "\n") + 1);
                 }
@@ -226,10 +234,17 @@ struct page_shape page_shape_of(const struct routing_params *route)
         return shape;
 }
 
-static bool are_equal(const struct page_shape *a, const struct page_shape *b)
+static bool names_cell(const struct page_shape *shape)
+{
+        return shape->cell >= 0;
+}
+
+/* But for the cell that they name. */
+static bool are_alike(const struct page_shape *a, const struct page_shape *b)
 {
         return a->is_opening == b->is_opening && a->rows == b->rows &&
-               a->is_any_topic == b->is_any_topic && a->conditions == b->conditions;
+               a->is_any_topic == b->is_any_topic && a->conditions == b->conditions &&
+               names_cell(a) == names_cell(b);
 }
 
 void page_statements_deinit(struct page_statements *pages)
@@ -245,17 +260,24 @@ void page_statements_deinit(struct page_statements *pages)
 void page_statements_begin_session(struct page_statements *pages)
 {
         pages->session++;
+        pages->cell = 0; /* the sequence may have been set back meanwhile, by a rebase */
+}
+
+static void render(struct page_statement *form, const struct page_shape *shape)
+{
+        page_text_deinit(&form->text);
+        form->shape = *shape;
+        page_text_render(&form->text, shape);
+        form->statement = (struct pg_statement){
+            .name = form->name, .sql = form->text.sql, .n_params = form->text.n_params};
 }
 
 static struct page_statement *add(struct page_statements *pages, const struct page_shape *shape)
 {
         struct page_statement *form = xcalloc(1, sizeof *form);
 
-        form->shape = *shape;
-        page_text_render(&form->text, shape);
         snprintf(form->name, sizeof form->name, "page_%zu", pages->n_forms);
-        form->statement = (struct pg_statement){
-            .name = form->name, .sql = form->text.sql, .n_params = form->text.n_params};
+        render(form, shape);
         pages->forms =
             xrealloc(pages->forms, (pages->n_forms + 1) * sizeof(struct page_statement *));
         pages->forms[pages->n_forms++] = form;
@@ -266,16 +288,36 @@ static struct page_statement *add(struct page_statements *pages, const struct pa
 static struct page_statement *find(struct page_statements *pages, const struct page_shape *shape)
 {
         for (size_t i = 0; i < pages->n_forms; i++)
-                if (are_equal(&pages->forms[i]->shape, shape))
+                if (are_alike(&pages->forms[i]->shape, shape))
                         return pages->forms[i];
         return add(pages, shape);
 }
 
-const struct page_statement *page_statements_get(
-    struct page_statements *pages, struct pg_conn *conn, const struct page_shape *shape)
+static void deallocate(struct pg_conn *conn, const struct page_statement *form)
 {
-        struct page_statement *form = find(pages, shape);
+        char sql[48];
 
+        snprintf(sql, sizeof sql, "DEALLOCATE %s", form->name);
+        pg_conn_ask(conn, sql, NULL, NULL);
+}
+
+const struct page_statement *page_statements_get(
+    struct page_statements *pages, struct pg_conn *conn, const struct page_shape *wanted)
+{
+        struct page_shape shape = *wanted;
+        struct page_statement *form;
+
+        if (shape.cell < pages->cell)
+                shape.cell = -1;
+        else
+                pages->cell = shape.cell;
+        form = find(pages, &shape);
+        if (form->shape.cell != shape.cell) {
+                if (form->session == pages->session)
+                        deallocate(conn, form);
+                form->session = 0;
+                render(form, &shape);
+        }
         if (form->session != pages->session) {
                 pg_conn_prepare(conn, &form->statement);
                 form->session = pages->session;

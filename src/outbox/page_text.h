@@ -16,7 +16,7 @@
 enum page_param {
         PAGE_FROM_SNAPSHOT,
         PAGE_FROM_FLOOR,
-        PAGE_FROM_XID,
+        PAGE_MARK_XID,
         PAGE_UNTIL_SNAPSHOT,
         PAGE_STRAGGLERS,
         PAGE_STRAGGLER_FLOOR,
@@ -32,13 +32,30 @@ enum page_param {
 /* How the rows of the difference are told from those behind it. */
 enum page_rows {
         PAGE_ROWS_NEW,            /* nothing was in progress at from_snapshot */
-        PAGE_ROWS_AND_STRAGGLERS, /* it was, and is named */
         PAGE_ROWS_DEFINED,        /* by asking the snapshot about each of them */
+        PAGE_ROWS_AND_STRAGGLERS, /* the same; and what was in progress for long is named */
 };
+
+/*
+ * The ids are divided into cells, and a page looks at ids of one cell. A statement that names its
+ * cell by constants is planned for the one or two partitions that can hold these ids; PostgreSQL
+ * locks and opens only them. Without, it would lock all partitions at each look.
+ */
+static inline int64_t page_cell(int64_t above)
+{
+        return above >> 18;
+}
+
+/* The last id of the cell. */
+static inline int64_t page_cell_end(int64_t cell)
+{
+        return (cell + 1) << 18;
+}
 
 struct page_shape {
         bool is_opening; /* else it goes on in a difference that is open */
         enum page_rows rows;
+        int64_t cell; /* that of its ids; -1: the statement does not name it */
         bool is_any_topic;
         uint32_t conditions; /* bit n: there is a value for route parameter n */
 };
@@ -62,7 +79,7 @@ struct page_shape page_shape_of(const struct routing_params *route);
 struct page_statement {
         struct page_shape shape;
         struct page_text text;
-        char name[16];
+        char name[24];
         struct pg_statement statement; /* made of these */
         uint64_t session;              /* the last one in which it was prepared */
 };
@@ -71,6 +88,8 @@ struct page_statements {
         struct page_statement **forms; /* owned */
         size_t n_forms;
         uint64_t session; /* the one at hand: 1 is the first */
+        int64_t cell;     /* the last one that a page was read in: only its statements name it, so
+                           * that lanes at different places do not prepare them in turns */
 };
 
 void page_statements_deinit(struct page_statements *pages);
@@ -78,6 +97,6 @@ void page_statements_deinit(struct page_statements *pages);
 /* Nothing is prepared in the session that begins now. */
 void page_statements_begin_session(struct page_statements *pages);
 
-/* Of this shape, and prepared. */
+/* Of this shape, and prepared. It names the cell only if no page was read in a later one. */
 const struct page_statement *page_statements_get(
-    struct page_statements *pages, struct pg_conn *conn, const struct page_shape *shape);
+    struct page_statements *pages, struct pg_conn *conn, const struct page_shape *wanted);

@@ -69,6 +69,7 @@ struct lane_store {
         bool is_durable;      /* its settles are flushed to disk */
         char epoch[24];       /* as a parameter; of the last claim */
         char place[32];       /* the same; where its cursor's row is: "(0,1)" */
+        char place_page[32];  /* the same; and where that page begins: "(0,0)" */
 
         struct cursor claimed;       /* between its two answers; owns its frames */
         struct page_request request; /* the page being read; owns its frames */
@@ -112,8 +113,8 @@ void lane_store_forget_page(struct lane_store *store);
 void session_begin_durable(struct lane_store *store);
 void session_end_durable(struct lane_store *store);
 
-/* Where the row of the store's cursor is. */
-void lane_store_note_place(struct lane_store *store, const char *place);
+/* Where the row of the store's cursor is, and what that says about where it was. */
+enum cursor_room lane_store_note_place(struct lane_store *store, const char *place);
 
 /* Settles that were gathered, or not answered: no answer will come. */
 void session_drop_settle_batches(struct outbox *outbox);

@@ -1,15 +1,17 @@
 /*
- * Making the progress of lanes durable, and drawing the transaction id that completes a frame.
+ * Making the progress of lanes durable.
  *
  * A settlement without verdicts, the usual case, moves a cursor. Those of all lanes are gathered
  * and go out as one statement: what a thousand receivers, or sixteen sinks, took in the last moment
  * is one write. A settlement with verdicts on deliveries is a statement by itself,
  * settle_verdicts.sql.
  *
- * Each store remembers where its cursor's row is (its ctid). While a session holds an old snapshot
- * no version of that row can go, and the index leads to all of them: after ten minutes of that a
- * settle took 5 ms instead of 0.1. If the row is elsewhere after all (the table was rewritten), it
- * is found by its key.
+ * Each store remembers where its cursor's row is (its ctid), and looks through that page up to
+ * there. While a session holds an old snapshot no version of the row can go, and the index leads to
+ * all of them: after ten minutes of that a settle took 5 ms instead of 0.1. To look at the row's
+ * place alone would do, but then PostgreSQL removes nothing: it prunes a page that is more than
+ * half full when a scan comes to it. If the row is elsewhere after all (the table was rewritten),
+ * it is found by its key.
  */
 #include "base/alloc.h"
 #include "base/crash_point.h"
@@ -34,6 +36,7 @@ enum cursor_param {
         CURSOR_UNTIL_XID,
         CURSOR_LAST_ID,
         CURSOR_PLACE, /* where its row is: see above */
+        CURSOR_PAGE,  /* where the row's page begins */
         N_CURSOR_PARAMS,
 };
 
@@ -62,13 +65,14 @@ static void cursor_params_init(
                                              [CURSOR_LANE] = store->lane,
                                              [CURSOR_EPOCH] = store->epoch,
                                              [CURSOR_LAST_ID] = params->numbers[4],
-                                             [CURSOR_PLACE] = store->place}};
+                                             [CURSOR_PLACE] = store->place,
+                                             [CURSOR_PAGE] = store->place_page}};
         set_frame(&params->values[CURSOR_FROM_SNAPSHOT], &params->numbers[0], cursor->from);
         set_frame(&params->values[CURSOR_UNTIL_SNAPSHOT], &params->numbers[2], cursor->until);
         snprintf(params->numbers[4], sizeof params->numbers[4], "%" PRId64, cursor->last_id);
 }
 
-/* A settlement's verdicts as one array for each column: parameters of settle_verdicts.sql, from $12
+/* A settlement's verdicts as one array for each column: parameters of settle_verdicts.sql, from $13
  * on. */
 enum column {
         COLUMN_ID,
@@ -134,10 +138,9 @@ static void verdict_arrays_deinit(struct verdict_arrays *arrays)
 
 extern const char settle_verdicts_sql[]; /* settle_verdicts.sql, embedded at build time */
 
-enum { DRAW_XID, SETTLE_VERDICTS, WAIT_FOR_DISK, WAIT_NO_MORE };
+enum { SETTLE_VERDICTS, WAIT_FOR_DISK, WAIT_NO_MORE };
 
 const struct pg_statement settle_statements[] = {
-    [DRAW_XID] = {.name = "draw_xid", .sql = "SELECT pg_current_xact_id()"},
     [SETTLE_VERDICTS] = {.name = "settle_verdicts",
         .n_params = N_CURSOR_PARAMS + N_VERDICT_COLUMNS,
         .sql = settle_verdicts_sql},
@@ -156,7 +159,8 @@ const struct pg_statement settle_one_statement = {.name = "settle_one",
            "  until_xid = $9::xid8, last_id = $10::bigint, settled_at = now()"
            " WHERE ctid = (SELECT coalesce("
            "         (SELECT ctid FROM courier.cursor"
-           "          WHERE ctid = $11::tid AND sink = $1 AND lane = $2::integer),"
+           "          WHERE ctid >= $12::tid AND ctid <= $11::tid"
+           "            AND sink = $1 AND lane = $2::integer),"
            "         (SELECT ctid FROM courier.cursor WHERE sink = $1 AND lane = $2::integer)))"
            "   AND epoch = $3::bigint"
            " RETURNING 1, ctid"};
@@ -169,37 +173,33 @@ const struct pg_statement settle_batch_statement = {.name = "settle_batch",
            "  until_floor = to_here.until_floor, until_xid = to_here.until_xid::xid8,"
            "  last_id = to_here.last_id, settled_at = now()"
            " FROM (SELECT given.*, coalesce("
-           "         (SELECT ctid FROM courier.cursor WHERE cursor.ctid = given.place"
+           "         (SELECT ctid FROM courier.cursor"
+           "          WHERE cursor.ctid >= given.page AND cursor.ctid <= given.place"
            "            AND cursor.sink = given.sink AND cursor.lane = given.lane),"
            "         (SELECT ctid FROM courier.cursor"
            "          WHERE cursor.sink = given.sink AND cursor.lane = given.lane)) AS found"
            "       FROM unnest($1::text[], $2::integer[], $3::bigint[], $4::text[], $5::bigint[],"
            "                   $6::text[], $7::text[], $8::bigint[], $9::text[], $10::bigint[],"
-           "                   $11::tid[]) WITH ORDINALITY"
+           "                   $11::tid[], $12::tid[]) WITH ORDINALITY"
            "         AS given (sink, lane, epoch, from_snapshot, from_floor, from_xid,"
            "                   until_snapshot, until_floor, until_xid, last_id, place,"
-           "                   number)) AS to_here"
+           "                   page, number)) AS to_here"
            " WHERE cursor.ctid = to_here.found AND cursor.epoch = to_here.epoch"
            " RETURNING to_here.number, cursor.ctid"};
 
-static void on_xid_drawn(void *owner, PGresult *result)
+enum cursor_room lane_store_note_place(struct lane_store *store, const char *place)
 {
-        struct lane_store *store = owner;
-        uint64_t xid = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
+        unsigned old_page = 0, old_number = 0, page = 0, number = 0;
+        bool was_known = sscanf(store->place, "(%u,%u)", &old_page, &old_number) == 2;
 
-        PQclear(result);
-        store->events.on_xid(store->owner, xid);
-}
-
-void lane_store_draw_xid(struct lane_store *store)
-{
-        pg_conn_execute(
-            store->outbox->conn, &settle_statements[DRAW_XID], NULL, false, on_xid_drawn, store);
-}
-
-void lane_store_note_place(struct lane_store *store, const char *place)
-{
+        sscanf(place, "(%u,%u)", &page, &number);
         snprintf(store->place, sizeof store->place, "%s", place);
+        snprintf(store->place_page, sizeof store->place_page, "(%u,0)", page);
+        if (!was_known)
+                return ROOM_UNKNOWN;
+        if (page != old_page)
+                return ROOM_FULL;
+        return number < old_number ? ROOM_REGAINED : ROOM_UNKNOWN;
 }
 
 static void fail_as_taken(struct outbox *outbox, const char *sink)
@@ -228,6 +228,7 @@ void session_end_durable(struct lane_store *store)
 struct moved {
         struct lane_store *store; /* borrowed */
         struct cursor to;         /* owns its frames */
+        enum cursor_room room;    /* from the answer */
 };
 
 struct settle_batch {
@@ -281,7 +282,8 @@ static void note_places(const struct settle_batch *batch, const PGresult *result
 {
         for (int row = 0; row < PQntuples(result); row++) {
                 size_t number = strtoull(PQgetvalue(result, row, 0), NULL, 10);
-                lane_store_note_place(batch->moved[number - 1].store, PQgetvalue(result, row, 1));
+                struct moved *moved = &batch->moved[number - 1];
+                moved->room = lane_store_note_place(moved->store, PQgetvalue(result, row, 1));
         }
 }
 
@@ -294,7 +296,8 @@ static void on_batch_settled(void *owner, PGresult *result)
         PQclear(result);
         list_remove(&batch->link);
         for (size_t i = 0; all_ours && i < batch->n_moved; i++)
-                batch->moved[i].store->events.on_settled(batch->moved[i].store->owner);
+                batch->moved[i].store->events.on_settled(
+                    batch->moved[i].store->owner, batch->moved[i].room);
         if (!all_ours)
                 fail_as_taken(batch->outbox, batch->moved[0].store->sink);
         free_batch(batch);
@@ -369,8 +372,8 @@ static void on_verdicts_settled(void *owner, PGresult *result)
         struct lane_store *store = owner;
         bool was_ours = strcmp(PQgetvalue(result, 0, 0), "1") == 0;
         uint64_t n_missing = strtoull(PQgetvalue(result, 0, 1), NULL, 10);
+        enum cursor_room room = lane_store_note_place(store, PQgetvalue(result, 0, 2));
 
-        lane_store_note_place(store, PQgetvalue(result, 0, 2));
         PQclear(result);
         if (!was_ours) {
                 fail_as_taken(store->outbox, store->sink);
@@ -378,7 +381,7 @@ static void on_verdicts_settled(void *owner, PGresult *result)
         }
         if (n_missing > 0 && store->events.on_missing != NULL)
                 store->events.on_missing(store->owner, n_missing);
-        store->events.on_settled(store->owner);
+        store->events.on_settled(store->owner, room);
 }
 
 static void settle_verdicts(struct lane_store *store, const struct settlement *settlement)

@@ -1,11 +1,11 @@
 -- A settle with verdicts (used by src/outbox/settle.c): the cursor, and what becomes of deliveries
 -- that leave the stream or were parked. Nothing is written unless the cursor is still ours.
 --
--- $1 .. $11 as for a settle without (enum cursor_param of src/outbox/settle.c)
--- $12 id        $13 kind: delivered, park, dead   $14 is_parked   $15 attempts   $16 retried_ms
--- $17 words     $18 has_failed: they are those of a failed attempt
--- $19 state     $20 due_in_ms   $21 goes_last     for park
--- $22 reason    $23 target                        for dead
+-- $1 .. $12 as for a settle without (enum cursor_param of src/outbox/settle.c)
+-- $13 id        $14 kind: delivered, park, dead   $15 is_parked   $16 attempts   $17 retried_ms
+-- $18 words     $19 has_failed: they are those of a failed attempt
+-- $20 state     $21 due_in_ms   $22 goes_last     for park
+-- $23 reason    $24 target                        for dead
 --
 -- A parked row is found by its primary key, verdict by verdict, however small the planner believes the
 -- table to be: all conditions are joins, so there is no other way into the table; and the one on the
@@ -16,7 +16,8 @@ WITH moved AS (
       until_snapshot = $7::pg_snapshot, until_floor = $8::bigint, until_xid = $9::xid8,
       last_id = $10::bigint, settled_at = now()
   WHERE ctid = (SELECT coalesce(
-          (SELECT ctid FROM courier.cursor WHERE ctid = $11::tid AND sink = $1 AND lane = $2::integer),
+          (SELECT ctid FROM courier.cursor
+           WHERE ctid >= $12::tid AND ctid <= $11::tid AND sink = $1 AND lane = $2::integer),
           (SELECT ctid FROM courier.cursor WHERE sink = $1 AND lane = $2::integer)))
     AND epoch = $3::bigint
   RETURNING clock_timestamp() AS at, ctid AS cursor_place
@@ -25,9 +26,9 @@ WITH moved AS (
          CASE WHEN has_failed THEN words END AS failure, CASE WHEN has_failed THEN at END AS failed_at,
          state, at + due_in_ms * interval '1 ms' AS due_at, goes_last, reason, target, at, place
   FROM moved,
-       unnest($12::bigint[], $13::text[], $14::boolean[], $15::integer[], $16::bigint[],
-              $17::text[], $18::boolean[], $19::text[], $20::bigint[], $21::boolean[],
-              $22::text[], $23::text[]) WITH ORDINALITY
+       unnest($13::bigint[], $14::text[], $15::boolean[], $16::integer[], $17::bigint[],
+              $18::text[], $19::boolean[], $20::text[], $21::bigint[], $22::boolean[],
+              $23::text[], $24::text[]) WITH ORDINALITY
          AS given (id, kind, is_parked, attempts, retried_ms, words, has_failed, state, due_in_ms,
                    goes_last, reason, target, place)
 ), from_stream AS MATERIALIZED (

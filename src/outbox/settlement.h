@@ -56,6 +56,14 @@ struct verdict {
         char words[256]; /* the failure, in the destination's words or ours; printable ASCII */
 };
 
+/* What became of the former versions of the cursor's row, as the answer to a settle shows it. They
+ * stay while any session holds an older snapshot. */
+enum cursor_room {
+        ROOM_UNKNOWN,
+        ROOM_REGAINED, /* some were removed: the row stands where one of them stood */
+        ROOM_FULL,     /* their page was full of them: the row went to another page */
+};
+
 struct settlement {
         struct cursor cursor;        /* borrowed from the lane until it is asked anything else */
         const struct list *verdicts; /* verdict::link, in order; the lane's until lane_settled() */

@@ -73,12 +73,6 @@ static void on_parked(void *owner, struct parked_batch *batch)
         rig->is_answered = true;
 }
 
-static void on_xid(void *owner, uint64_t xid)
-{
-        (void)owner;
-        (void)xid;
-}
-
 static void on_missing(void *owner, uint64_t n_verdicts)
 {
         struct store_rig *rig = owner;
@@ -86,10 +80,11 @@ static void on_missing(void *owner, uint64_t n_verdicts)
         rig->n_missing += n_verdicts;
 }
 
-static void on_settled(void *owner)
+static void on_settled(void *owner, enum cursor_room room)
 {
         struct store_rig *rig = owner;
 
+        (void)room;
         rig->is_answered = true;
 }
 
@@ -108,7 +103,6 @@ struct store_rig *store_rig_open(const char *superuser_dsn)
             .on_owned_elsewhere = on_owned_elsewhere,
             .on_page = on_page,
             .on_parked = on_parked,
-            .on_xid = on_xid,
             .on_missing = on_missing,
             .on_settled = on_settled};
         const struct lane_store_settings settings = {.sink = "test", .start = START_BEGINNING};

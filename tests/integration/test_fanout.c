@@ -194,6 +194,67 @@ Test(fanout, begins_where_a_receiver_was_added_though_no_relay_ran)
         end(&fixture);
 }
 
+/* A look of the owner lane, from now on. */
+static void await_look(struct fixture *fixture)
+{
+        char *now = database_value(fixture->relay.admin, "SELECT clock_timestamp()::text");
+        char *sql = xasprintf("SELECT count(*) > 0 FROM pg_stat_activity WHERE datname ="
+                              " current_database() AND pid <> pg_backend_pid()"
+                              " AND query LIKE '%%pg_current_snapshot() AS snapshot%%'"
+                              " AND query_start > '%s'",
+            now);
+
+        await_in_database(fixture->relay.admin, sql, "a look");
+        free(sql);
+        free(now);
+}
+
+/* A page with nothing new is not what the next look is answered with. */
+Test(fanout, goes_on_after_looks_that_found_nothing)
+{
+        struct fixture fixture;
+
+        begin(&fixture);
+        add(&fixture, "one", ", topics", ", '{one}'");
+        add(&fixture, "both", "", "");
+        start(&fixture, "");
+        for (int i = 1; i <= 3; i++) {
+                publish_numbers(&fixture, i == 2 ? "other" : "one", i, i);
+                http_receiver_wait_for(fixture.http, "/both", (unsigned)i, 20000);
+                await_look(&fixture);
+        }
+        http_receiver_wait_for(fixture.http, "/one", 2, 20000);
+        expect_bodies(&fixture, "one", "1 3");
+        expect_bodies(&fixture, "both", "1 2 3");
+        relay_stop(fixture.process);
+        end(&fixture);
+}
+
+/* Its lane reads cells that the others have left long ago. */
+Test(fanout, serves_receivers_in_different_cells_of_the_log)
+{
+        struct fixture fixture;
+
+        begin(&fixture);
+        publish_numbers(&fixture, "t", 1, 3);
+        database_exec(fixture.relay.admin, "SELECT setval('courier.outbox_id_seq', 262142)");
+        add(&fixture, "ahead", "", "");
+        start(&fixture, "");
+        publish_numbers(&fixture, "t", 4, 7);
+        http_receiver_wait_for(fixture.http, "/ahead", 4, 20000);
+        database_exec(fixture.relay.admin, "SELECT setval('courier.outbox_id_seq', 524286)");
+        publish_numbers(&fixture, "t", 8, 9);
+        http_receiver_wait_for(fixture.http, "/ahead", 6, 20000);
+        add(&fixture, "behind", ", start", ", 'beginning'");
+        publish_numbers(&fixture, "t", 10, 12);
+        http_receiver_wait_for(fixture.http, "/behind", 12, 20000);
+        http_receiver_wait_for(fixture.http, "/ahead", 9, 20000);
+        expect_bodies(&fixture, "ahead", "4 5 6 7 8 9 10 11 12");
+        expect_bodies(&fixture, "behind", "1 2 3 4 5 6 7 8 9 10 11 12");
+        relay_stop(fixture.process);
+        end(&fixture);
+}
+
 /* What was written between the insert of a receiver and its first claim may be of any number of
  * transactions: each is looked at once, not in each page. */
 Test(fanout, reads_once_what_was_written_between_the_insert_of_a_receiver_and_its_first_claim)

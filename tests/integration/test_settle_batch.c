@@ -12,6 +12,7 @@ struct covered {
         struct lane_store *store;
         struct cursor cursor;
         bool is_owned, is_settled;
+        enum cursor_room room;
 };
 
 static void on_owned(void *owner, const struct cursor *cursor, const struct parked_keys *parked)
@@ -23,9 +24,12 @@ static void on_owned(void *owner, const struct cursor *cursor, const struct park
         covered->is_owned = true;
 }
 
-static void on_settled(void *owner)
+static void on_settled(void *owner, enum cursor_room room)
 {
-        ((struct covered *)owner)->is_settled = true;
+        struct covered *covered = owner;
+
+        covered->room = room;
+        covered->is_settled = true;
 }
 
 static const struct lane_store_events events = {.on_owned = on_owned, .on_settled = on_settled};
@@ -155,6 +159,52 @@ Test(settle_batch, goes_straight_to_the_rows_however_many_versions_they_have)
         n_scans = n_index_scans(&fixture);
         settle_until_told(&fixture, n_updates(&fixture) + 10);
         cr_expect_eq(n_index_scans(&fixture), n_scans);
+        tear_down(&fixture);
+}
+
+static int64_t table_bytes(const struct fixture *fixture)
+{
+        return database_integer(fixture->admin, "SELECT pg_relation_size('courier.cursor')");
+}
+
+Test(settle_batch, removes_former_versions_and_needs_no_vacuum)
+{
+        struct fixture fixture = set_up();
+        unsigned n_regained = 0;
+
+        open_both(&fixture);
+        for (int i = 0; i < 500; i++) {
+                settle_both_again(&fixture);
+                cr_assert_neq(fixture.lanes[0].room, ROOM_FULL);
+                n_regained += fixture.lanes[0].room == ROOM_REGAINED;
+        }
+        cr_expect_gt(n_regained, 10);
+        cr_expect_eq(table_bytes(&fixture), 8192, "one page");
+        tear_down(&fixture);
+}
+
+static void settle_until(struct fixture *fixture, enum cursor_room room)
+{
+        for (int i = 0; i < 200 && fixture->lanes[0].room != room; i++)
+                settle_both_again(fixture);
+        cr_expect_eq(fixture->lanes[0].room, room);
+}
+
+Test(settle_batch, tells_that_a_snapshot_keeps_former_versions_and_when_it_is_gone)
+{
+        struct fixture fixture = set_up();
+        PGconn *reader = database_connect(fixture.dsn);
+
+        open_both(&fixture);
+        database_exec(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ");
+        database_exec(reader, "SELECT FROM courier.cursor");
+        settle_both_again(&fixture);
+        settle_until(&fixture, ROOM_FULL);
+        fixture.lanes[0].room = ROOM_UNKNOWN;
+        settle_until(&fixture, ROOM_FULL);
+        database_exec(reader, "COMMIT");
+        settle_until(&fixture, ROOM_REGAINED);
+        PQfinish(reader);
         tear_down(&fixture);
 }
 

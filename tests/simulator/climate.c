@@ -35,6 +35,7 @@ static void roll_climate(struct world *world)
         climate->unjudged = roll_chance(world, 8);
         climate->policy = dice_one_in(&world->dice, 20) ? 2 : 0;
         climate->size = dice_one_in(&world->dice, 4) ? 2 : 0;
+        climate->full = roll_chance(world, 1);
         climate->has_two_relays = dice_one_in(&world->dice, 2);
         climate->locks_keys = !dice_one_in(&world->dice, 4);
 }

@@ -164,6 +164,7 @@ static void release_page(struct page *page)
         free(lent);
 }
 
+/* Its xid is drawn when the page has been read. */
 static struct frame *open_frame(const struct sim_database *database)
 {
         char snapshot[48];
@@ -173,12 +174,23 @@ static struct frame *open_frame(const struct sim_database *database)
         return frame_create(snapshot, (int64_t)database->n_events, 0);
 }
 
-static int64_t scan_bound(const struct sim_database *database, const struct cursor *start)
-{
-        int64_t above = start->last_id > start->from->floor ? start->last_id : start->from->floor;
+enum { CELL = 16 };
 
-        return above + database->scan_ids < start->until->floor ? above + database->scan_ids
-                                                                : start->until->floor;
+static int64_t smaller(int64_t a, int64_t b)
+{
+        return a < b ? a : b;
+}
+
+/* Where the page ends. It begins at the frame's floor, or at a mark below it, and ends in its cell: it
+ * may not reach the floor though nothing is new. */
+static int64_t scan_bound(struct world *world, const struct cursor *start)
+{
+        int64_t above = start->from->floor - dice_between(&world->dice, 0, 20);
+
+        if (above < start->last_id)
+                above = start->last_id;
+        return smaller(smaller(above + world->database.scan_ids, (above / CELL + 1) * CELL),
+            start->until->floor);
 }
 
 static void add_event(struct world *world, struct lent_page *lent, size_t index)
@@ -203,6 +215,19 @@ static void add_event(struct world *world, struct lent_page *lent, size_t index)
         lent->page.bytes += event->bytes;
 }
 
+static void complete_frame(struct sim_database *database, struct page *page)
+{
+        struct cursor *start = &page->start;
+
+        if (page->n_events > 0 || start->until->floor != start->from->floor ||
+            !page_ends_difference(page)) {
+                start->until->xid = ++database->xid;
+        } else {
+                frame_unref(start->until);
+                start->until = frame_ref(start->from);
+        }
+}
+
 struct page *database_read_page(struct world *world, const struct page_request *request)
 {
         struct sim_database *database = &world->database;
@@ -221,7 +246,7 @@ struct page *database_read_page(struct world *world, const struct page_request *
             .until = request->start.until != NULL ? frame_ref(request->start.until)
                                                   : open_frame(database),
             .last_id = request->start.last_id};
-        page->upto = scan_bound(database, &page->start);
+        page->upto = scan_bound(world, &page->start);
         n_before = seen_by(page->start.from).n_commits;
         n_until = seen_by(page->start.until).n_commits;
         for (int64_t id = page->start.last_id + 1; id <= page->upto && !is_cut; id++) {
@@ -236,5 +261,7 @@ struct page *database_read_page(struct world *world, const struct page_request *
         }
         if (is_cut)
                 page->upto = page->events[page->n_events - 1].id;
+        if (request->start.until == NULL)
+                complete_frame(database, page);
         return page;
 }

@@ -58,7 +58,7 @@ static struct {
         bool is_bell_ringing;
 
         /* What the database was asked. */
-        bool is_reading, is_drawing;
+        bool is_reading;
         struct cursor read_from;
         uint32_t read_max;
         size_t read_topics;
@@ -84,13 +84,13 @@ static struct frame *frame_now(void)
         char snapshot[16];
 
         snprintf(snapshot, sizeof snapshot, "%u", sim.n_commits);
-        return frame_create(snapshot, sim.n_events, 0);
+        return frame_create(snapshot, sim.n_events, ++sim.xid);
 }
 
 void lane_store_read(struct lane_store *store, const struct page_request *request)
 {
         (void)store;
-        if (sim.is_reading || sim.is_drawing)
+        if (sim.is_reading)
                 broken("a second page is asked for", 0, 0);
         sim.is_reading = true;
         cursor_assign(&sim.read_from, &request->start);
@@ -98,12 +98,6 @@ void lane_store_read(struct lane_store *store, const struct page_request *reques
         sim.read_topics = 0;
         for (size_t i = 0; i < request->n_routings; i++)
                 sim.read_topics |= request->routings[i]->n_topics;
-}
-
-void lane_store_draw_xid(struct lane_store *store)
-{
-        (void)store;
-        sim.is_drawing = true;
 }
 
 static void release_page(struct page *page)
@@ -118,7 +112,8 @@ static struct page *read_page(void)
 {
         struct page *page = xcalloc(1, sizeof *page);
         const struct cursor *from = &sim.read_from;
-        int64_t above = from->last_id > from->from->floor ? from->last_id : from->from->floor;
+        int64_t mark = from->from->floor - dice_between(&sim.dice, 0, 5);
+        int64_t above = from->last_id > mark ? from->last_id : mark;
         int64_t scanned = above + dice_between(&sim.dice, 1, 30); /* as far as it looks */
 
         sim.n_pages_held++;
@@ -139,6 +134,11 @@ static struct page *read_page(void)
                         continue;
                 page->events[page->n_events++] = (struct event){.id = id, .payload_bytes = 100};
                 page->bytes += 100;
+        }
+        if (sim.read_from.until == NULL && page->n_events == 0 && page_ends_difference(page) &&
+            page->start.until->floor == page->start.from->floor) {
+                frame_unref(page->start.until);
+                page->start.until = frame_ref(page->start.from);
         }
         return page;
 }
@@ -182,9 +182,7 @@ static void see(struct lane_state *lane, unsigned event)
 static void on_view(struct page_waiter *waiter, struct page *view, bool is_old)
 {
         struct lane_state *lane = lane_of(waiter);
-        bool is_nothing_new = lane->next.until == NULL && view->start.until->xid == 0 &&
-                              view->n_events == 0 &&
-                              view->start.until->floor == lane->next.from->floor;
+        bool is_nothing_new = page_is_nothing_new(view);
         struct cursor next = {
             .from = view->start.from, .until = view->start.until, .last_id = view->upto};
 
@@ -198,8 +196,6 @@ static void on_view(struct page_waiter *waiter, struct page *view, bool is_old)
                 see(lane, (unsigned)view->events[i].id - 1);
         if (page_ends_difference(view))
                 next = (struct cursor){.from = view->start.until};
-        if (!is_nothing_new && view->start.until->xid == 0)
-                broken("a frame has no transaction id", number_of(lane), 0);
         if (!is_nothing_new)
                 cursor_assign(&lane->next, &next);
         view->release(view);
@@ -255,7 +251,7 @@ static void own(struct lane_state *lane)
 
 static void settle(struct lane_state *lane)
 {
-        if (!lane->is_owned || !cursor_is_complete(&lane->next))
+        if (!lane->is_owned)
                 return;
         cursor_assign(&lane->settled, &lane->next);
         memcpy(lane->was_seen_then, lane->was_seen, sizeof lane->was_seen);
@@ -264,7 +260,7 @@ static void settle(struct lane_state *lane)
 static void lose_session(void)
 {
         page_cache_reset(sim.cache);
-        sim.is_reading = sim.is_drawing = false;
+        sim.is_reading = false;
         for (unsigned i = 0; i < N_LANES; i++)
                 sim.lanes[i].is_owned = sim.lanes[i].is_reading = false;
 }
@@ -338,10 +334,7 @@ static void commit(unsigned writer)
 
 static bool answer_database(void)
 {
-        if (sim.is_drawing) {
-                sim.is_drawing = false;
-                page_cache_take_xid(sim.cache, ++sim.xid);
-        } else if (sim.is_reading && dice_one_in(&sim.dice, 20)) {
+        if (sim.is_reading && dice_one_in(&sim.dice, 20)) {
                 const struct error error = {.kind = ERROR_TEMPORARY};
                 sim.is_reading = false;
                 page_cache_fail_page(sim.cache, &error);

@@ -234,7 +234,7 @@ static void take_settled(struct world *world, int relay, struct sim_session *ses
                 relay_session_down(world, relay);
                 return;
         }
-        lane_settled(&at->lane, relay_now(world, relay));
+        lane_settled(&at->lane, session->room, relay_now(world, relay));
         checks_settled(world, relay, session);
         session_drop_first(world, at->session);
 }
@@ -302,9 +302,6 @@ void relay_take_answer(struct world *world, int relay)
                 checks_taken(world, relay);
                 break;
         }
-        case CALL_XID:
-                lane_take_xid(&at->lane, session->xid);
-                break;
         case CALL_SETTLE:
                 break;
         }

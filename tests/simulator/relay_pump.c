@@ -133,13 +133,6 @@ static bool ask_outbox(struct world *world, int relay, bool *out_progress)
         struct settlement settlement, second_settlement;
         bool again;
 
-        if (lane_wants_xid(lane)) {
-                *out_progress = true;
-                call(world, relay, CALL_XID);
-                again = lane_wants_xid(lane);
-                must(
-                    world, !again, "a second question gets nothing new", "a second transaction id");
-        }
         if (relay_crashes_here(world, relay))
                 return false;
         if (lane_wants_page(lane, &page)) {

@@ -59,6 +59,14 @@ static void claim(struct world *world, int session)
         database_read_keys(world, at);
 }
 
+/* Where nothing is removed for long, only full pages are noticed. */
+static enum cursor_room roll_room(struct world *world)
+{
+        if (dice_one_in(&world->dice, world->climate.full))
+                return ROOM_FULL;
+        return dice_one_in(&world->dice, 20) ? ROOM_REGAINED : ROOM_UNKNOWN;
+}
+
 void session_execute_next(struct world *world, int session)
 {
         struct sim_session *at = find(world, session);
@@ -79,10 +87,8 @@ void session_execute_next(struct world *world, int session)
                 say(world, "session %d: %zu parked rows, the next in %lld ms", session,
                     at->batch->n_rows, (long long)at->batch->next_due_ms);
                 break;
-        case CALL_XID:
-                at->xid = ++world->database.xid;
-                break;
         case CALL_SETTLE:
+                at->room = roll_room(world);
                 at->is_settled =
                     world->database.owner == session && at->epoch == world->database.epoch;
                 say(world, "session %d: a settle with %zu verdicts %s", session, at->n_verdicts,

@@ -114,7 +114,7 @@ struct sim_database {
 };
 
 /* What a relay asks of its session, in order. */
-enum call_kind { CALL_CLAIM, CALL_PAGE, CALL_PARKED, CALL_XID, CALL_SETTLE };
+enum call_kind { CALL_CLAIM, CALL_PAGE, CALL_PARKED, CALL_SETTLE };
 
 struct verdict_copy {
         size_t event;
@@ -155,12 +155,11 @@ struct sim_session {
         uint64_t max_bytes;
         struct parked_batch *batch;
 
-        uint64_t xid;
-
         struct cursor settle_cursor; /* own frames */
         struct verdict_copy verdicts[MAX_EVENTS];
         size_t n_verdicts;
         bool is_settled;
+        enum cursor_room room; /* for the former versions of the cursor, at the last settle */
 };
 
 /* What a lane that owns has done with an event, as seen from outside. */
@@ -275,6 +274,7 @@ struct climate {
         uint32_t unjudged;  /* events on a page, each time */
         uint32_t policy;    /* a new relay has another one */
         uint32_t size;      /* a new relay has another max_event_bytes */
+        uint32_t full;      /* the page of the cursor's row, at a settle */
         bool has_two_relays;
         bool locks_keys; /* writers of a key wait for each other */
 };

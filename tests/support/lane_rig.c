@@ -93,9 +93,10 @@ void lane_rig_take_page(struct lane_rig *rig, const char *keys, size_t payload_b
                 rig->last_id++;
         cr_assert_leq(rig->last_id - id, request.max_events);
 
-        start = (struct cursor){.from = request.start.from,
-            .until = frame_create("2:2:", rig->last_id, 0),
-            .last_id = request.start.last_id};
+        start = request.start;
+        start.until = rig->last_id == start.from->floor
+                          ? frame_ref(start.from) /* nothing is new */
+                          : frame_create("2:2:", rig->last_id, ++rig->xid);
         page = pages_make(&rig->pages, &start);
         frame_unref(start.until);
         for (const char *at = keys; sscanf(at, "%15s%n", key, &length) == 1; at += length)
@@ -105,17 +106,10 @@ void lane_rig_take_page(struct lane_rig *rig, const char *keys, size_t payload_b
         lane_take_page(&rig->lane, page, rig->now_ms);
 }
 
-void lane_rig_draw_xid(struct lane_rig *rig)
-{
-        cr_assert(lane_wants_xid(&rig->lane));
-        lane_take_xid(&rig->lane, ++rig->xid);
-}
-
 void lane_rig_read(struct lane_rig *rig, const char *keys)
 {
         lane_ring(&rig->lane);
         lane_rig_take_page(rig, keys, 10);
-        lane_rig_draw_xid(rig);
 }
 
 int64_t lane_rig_start(struct lane_rig *rig)
@@ -253,7 +247,7 @@ int64_t lane_rig_wants_settle(struct lane_rig *rig)
 
 void lane_rig_answer_settle(struct lane_rig *rig)
 {
-        lane_settled(&rig->lane, rig->now_ms);
+        lane_settled(&rig->lane, rig->room, rig->now_ms);
 }
 
 void lane_rig_settle(struct lane_rig *rig)

@@ -35,7 +35,8 @@ struct lane_rig {
                 char words[96];
         } dead[16];
         size_t n_dead;
-        int64_t settled; /* the id up to which the cursor stands */
+        enum cursor_room room; /* what the next answer to a settle says */
+        int64_t settled;       /* the id up to which the cursor stands */
 };
 
 /* By key, to a sink that does not keep order; 20 events; retries after 100, 200, 400 … ms. */
@@ -47,12 +48,11 @@ void lane_rig_close(struct lane_rig *rig); /* nothing is in flight */
 void lane_rig_own(struct lane_rig *rig, int64_t floor);
 
 /* Answers the page that the lane wants with one event for each word, the word being its key ("-"
- * for none). The difference ends with them, and its frame gets its xid. */
+ * for none). The difference ends with them. */
 void lane_rig_read(struct lane_rig *rig, const char *keys);
 
-/* The page alone: its frame has no xid yet. `payload_bytes` for each event. */
+/* The page alone, without a ring. `payload_bytes` for each event. */
 void lane_rig_take_page(struct lane_rig *rig, const char *keys, size_t payload_bytes);
-void lane_rig_draw_xid(struct lane_rig *rig);
 
 /* The id of the event whose attempt starts now; 0 if none may start. */
 int64_t lane_rig_start(struct lane_rig *rig);

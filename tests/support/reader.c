@@ -39,8 +39,6 @@ static void pump(uv_prepare_t *handle)
                 record(reader, delivery->event);
                 lane_finish(lane, delivery, &outcome_delivered, now_ms, 0);
         }
-        if (lane_wants_xid(lane))
-                lane_store_draw_xid(reader->store);
         if (lane_wants_page(lane, &request)) {
                 request.routings = &routing;
                 request.n_routings = 1;
@@ -100,18 +98,11 @@ static void on_page(void *owner, struct page *page)
         lane_take_page(&reader->lane, page, clock_monotonic_us() / 1000);
 }
 
-static void on_xid(void *owner, uint64_t xid)
+static void on_settled(void *owner, enum cursor_room room)
 {
         struct reader *reader = owner;
 
-        lane_take_xid(&reader->lane, xid);
-}
-
-static void on_settled(void *owner)
-{
-        struct reader *reader = owner;
-
-        lane_settled(&reader->lane, clock_monotonic_us() / 1000);
+        lane_settled(&reader->lane, room, clock_monotonic_us() / 1000);
 }
 
 static void on_poll(uv_timer_t *timer)
@@ -148,7 +139,6 @@ struct reader *reader_open(const char *dsn, const struct reader_options *options
         static const struct lane_store_events store_events = {.on_owned = on_owned,
             .on_owned_elsewhere = on_owned_elsewhere,
             .on_page = on_page,
-            .on_xid = on_xid,
             .on_settled = on_settled};
         struct reader *reader = xcalloc(1, sizeof *reader);
         const struct lane_store_settings settings = {

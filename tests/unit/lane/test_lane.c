@@ -58,14 +58,12 @@ Test(lane_reading, goes_on_in_an_open_difference_without_being_rung)
         struct page *page;
 
         cr_assert(lane_wants_page(&rig.lane, &request));
-        start = (struct cursor){.from = request.start.from, .until = frame_create("2:2:", 500, 0)};
+        start = (struct cursor){.from = request.start.from, .until = frame_create("2:2:", 500, 2)};
         page = pages_make(&rig.pages, &start);
         frame_unref(start.until);
         page_add_event(page, 7, NULL, 10);
         page->upto = 7;
         lane_take_page(&rig.lane, page, rig.now_ms);
-        cr_expect_not(lane_rig_wants_page(&rig), "the frame needs its xid first");
-        lane_rig_draw_xid(&rig);
 
         cr_assert(lane_wants_page(&rig.lane, &request));
         cr_expect_eq(request.start.from->floor, 0);
@@ -92,7 +90,6 @@ Test(lane_reading, drops_a_page_with_nothing_new_and_settles_nothing_for_it)
         lane_rig_take_page(&rig, "", 0);
 
         cr_expect_eq(rig.pages.n_held, 0);
-        cr_expect_not(lane_wants_xid(&rig.lane));
         cr_expect_eq(lane_next_due(&rig.lane), -1);
         rig.now_ms += 100000;
         cr_expect_eq(lane_rig_wants_settle(&rig), -1);
@@ -139,7 +136,6 @@ Test(lane_reading, frees_room_only_for_the_events_that_the_settle_covered)
 Test(lane_reading, stops_at_half_of_the_bytes_so_that_another_page_still_fits)
 {
         lane_rig_take_page(&rig, "- - -", (1 << 19) / 3 + 1);
-        lane_rig_draw_xid(&rig);
         lane_ring(&rig.lane);
         cr_expect_not(lane_rig_wants_page(&rig));
 
@@ -154,7 +150,6 @@ Test(lane_reading, asks_for_fewer_events_when_they_are_large)
         for (int64_t i = 1; i <= 20; i++) {
                 lane_ring(&rig.lane);
                 lane_rig_take_page(&rig, "-", 100000);
-                lane_rig_draw_xid(&rig);
                 deliver(i);
                 if (lane_rig_wants_settle(&rig) >= 0)
                         lane_rig_answer_settle(&rig);
@@ -185,18 +180,6 @@ Test(lane_limits, allow_a_window_of_one_event)
         close_rig();
 }
 
-Test(lane_settling, waits_until_the_frame_has_its_xid)
-{
-        lane_rig_take_page(&rig, "-", 10);
-        deliver(1);
-        rig.now_ms += 1000;
-        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
-        cr_expect_eq(lane_next_due(&rig.lane), -1, "the clock would not help");
-
-        lane_rig_draw_xid(&rig);
-        cr_expect_eq(lane_rig_wants_settle(&rig), 1);
-}
-
 Test(lane_settling, does_not_pass_a_hole)
 {
         lane_rig_read(&rig, "- - -");
@@ -224,6 +207,70 @@ Test(lane_settling, gathers_the_outcomes_of_a_moment)
 
         rig.now_ms += 1;
         cr_expect_eq(lane_rig_wants_settle(&rig), 2);
+}
+
+/* Delivers an event and settles it as soon as the lane wants to; how long that took. */
+static int64_t settle_one(enum cursor_room room)
+{
+        int64_t began_ms = rig.now_ms;
+
+        lane_ring(&rig.lane);
+        lane_rig_read(&rig, "-");
+        deliver(rig.last_id);
+        cr_assert_geq(lane_next_due(&rig.lane), rig.now_ms);
+        rig.now_ms = lane_next_due(&rig.lane) - 1;
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+        rig.now_ms += 1;
+        cr_assert_eq(lane_rig_wants_settle(&rig), rig.last_id);
+        rig.room = room;
+        lane_rig_answer_settle(&rig);
+        return rig.now_ms - began_ms;
+}
+
+Test(lane_settling, becomes_rarer_while_the_cursors_former_versions_stay)
+{
+        cr_expect_eq(settle_one(ROOM_FULL), 20);
+        cr_expect_eq(settle_one(ROOM_UNKNOWN), 20, "the first rest begins with the next settle");
+        cr_expect_eq(settle_one(ROOM_UNKNOWN), 50);
+        cr_expect_eq(settle_one(ROOM_FULL), 50);
+        cr_expect_eq(settle_one(ROOM_UNKNOWN), 50);
+        cr_expect_eq(settle_one(ROOM_UNKNOWN), 100);
+        for (int i = 0; i < 10; i++)
+                settle_one(ROOM_FULL);
+        cr_expect_eq(settle_one(ROOM_FULL), 1000, "no rarer than this");
+
+        settle_one(ROOM_REGAINED);
+        cr_expect_eq(settle_one(ROOM_UNKNOWN), 20, "as before");
+}
+
+static void make_rare(void)
+{
+        for (int i = 0; i < 10; i++)
+                settle_one(ROOM_FULL);
+        rig.room = ROOM_UNKNOWN;
+}
+
+Test(lane_settling, is_never_too_rare_for_the_window)
+{
+        make_rare();
+        lane_ring(&rig.lane);
+        lane_rig_read(&rig, "- - - - - - - - - -");
+        deliver_from_to(rig.last_id - 9, rig.last_id - 1);
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1);
+        deliver(rig.last_id);
+        cr_expect_eq(lane_rig_wants_settle(&rig), rig.last_id, "half of it is delivered");
+}
+
+Test(lane_settling, writes_verdicts_in_time_however_rare_it_is)
+{
+        make_rare();
+        lane_ring(&rig.lane);
+        lane_rig_read(&rig, "a -");
+        start(rig.last_id - 1);
+        lane_rig_finish(&rig, rig.last_id - 1, OUTCOME_RETRY);
+        deliver(rig.last_id);
+        rig.now_ms += 20;
+        cr_expect_eq(lane_rig_wants_settle(&rig), rig.last_id);
 }
 
 Test(lane_settling, writes_one_cursor_at_a_time_and_then_the_next)
@@ -257,7 +304,6 @@ Test(lane_settling, takes_its_time_to_move_over_events_of_other_topics)
         lane_ring(&rig.lane);
         rig.last_id = 500;
         lane_rig_take_page(&rig, "", 0);
-        lane_rig_draw_xid(&rig);
 
         cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 1000);
         rig.now_ms += 999;

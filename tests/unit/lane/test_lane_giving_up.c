@@ -30,13 +30,11 @@ Test(lane_giving_up, happens_to_an_event_that_is_too_large)
 {
         rig.lane.policy.max_event_bytes = 100;
         lane_rig_take_page(&rig, "a", 101);
-        lane_rig_draw_xid(&rig);
         start(0);
         lane_rig_settle(&rig);
         expect_dead(1, DEAD_TOO_LARGE);
         lane_ring(&rig.lane);
         lane_rig_take_page(&rig, "a", 100);
-        lane_rig_draw_xid(&rig);
         deliver(2);
 }
 

@@ -71,13 +71,13 @@ Test(page_text, goes_on_with_what_its_difference_shows)
         page_text_deinit(&text);
 }
 
-Test(page_text, tests_each_row_where_there_are_too_many_stragglers_to_list)
+Test(page_text, asks_the_snapshot_about_each_row_where_there_may_be_stragglers)
 {
         struct page_text text =
             render(&(struct page_shape){.rows = PAGE_ROWS_DEFINED, .is_any_topic = true});
 
         cr_assert(has(&text, "NOT pg_visible_in_snapshot(txid, $"));
-        cr_assert(!has(&text, "UNION") && !has_param(&text, PAGE_FROM_XID));
+        cr_assert(!has(&text, "UNION") && has_param(&text, PAGE_MARK_XID));
         page_text_deinit(&text);
 }
 
@@ -100,4 +100,23 @@ Test(page_text, repeats_the_conditions_for_stragglers_with_the_same_parameters)
         cr_assert_not_null(second);
         cr_assert_eq(strncmp(first, second, strcspn(first, ")")), 0);
         page_text_deinit(&text);
+}
+
+Test(page_text, names_its_cell_by_constants)
+{
+        struct page_text text = render(&(struct page_shape){.is_any_topic = true, .cell = 2});
+
+        cr_assert(has(&text, "AND id >= 524289 AND id <= 786432"));
+        page_text_deinit(&text);
+        text = render(&(struct page_shape){.is_any_topic = true, .cell = -1});
+        cr_assert(!has(&text, "AND id >= "));
+        page_text_deinit(&text);
+}
+
+Test(page_text, divides_the_ids_into_cells)
+{
+        cr_expect_eq(page_cell(0), 0);
+        cr_expect_eq(page_cell(262143), 0, "the id behind it is the last of the first cell");
+        cr_expect_eq(page_cell_end(0), 262144);
+        cr_expect_eq(page_cell(262144), 1);
 }

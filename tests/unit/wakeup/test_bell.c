@@ -130,6 +130,18 @@ Test(bell, takes_no_slow_rings_for_frequent_ones)
         cr_expect_eq(bell.state, BELL_ASLEEP);
 }
 
+Test(bell, looks_every_other_millisecond_while_it_finds_many)
+{
+        struct bell bell = awake();
+
+        take_poll(&bell, 0, 100, 3);
+        cr_expect_eq(bell_next_due(&bell), 100 + MS);
+        take_poll(&bell, 2 * MS, 100, 4);
+        cr_expect_eq(bell_next_due(&bell), 2 * MS + 100 + 2 * MS);
+        take_poll(&bell, 5 * MS, 5 * MS, 4);
+        cr_expect_eq(bell_next_due(&bell), 15 * MS, "and leaves the database as long as it took");
+}
+
 Test(bell, looks_every_millisecond_while_awake_and_finding_something)
 {
         struct bell bell = awake();
