@@ -165,6 +165,7 @@ struct http_config {
         enum http_on_410 on_410;
         bool accept_409;
         enum http_version http_version;
+        bool by_libcurl; /* 1.1 as well; only tests set it, which hold both to the same */
         bool gzip;
         bool fresh_connections; /* no connection is used twice */
         char *proxy;            /* http://[user:password@]host:port; NULL: none */

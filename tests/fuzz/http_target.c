@@ -1,7 +1,7 @@
 /*
- * A URL of courier.endpoint. If a target is made of it, libcurl itself is asked
- * where it leads: a request is begun with sockets that never connect. What
- * libcurl would connect to must be public or be refused, however the address is
+ * A URL of courier.endpoint. If a target is made of it and its host is an address, libcurl is asked
+ * as well where it leads: a request is begun with sockets that never connect. What we and what
+ * libcurl would connect to must be the same, and public or be refused, however the address is
  * written: 0x7f.1, 2130706433, [::ffff:7f00:1], 127.0.0.1%2f, 017700000001.
  *
  * Names are not looked up: every host is pinned to nothing but itself.
@@ -13,11 +13,13 @@
 #include "config/config.h"
 #include "config/url.h"
 #include "fuzz.h"
+#include "loop/connector.h"
 #include "public_address.h"
 #include "sinks/address_guard.h"
 
 #include <curl/curl.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +29,32 @@
 struct seen {
         const struct address_guard *guard;
         const char *url;
-        bool has_permitted;
+        const struct http_host *host;
 };
+
+static bool is_same(const struct sockaddr *a, const struct socket_address *b)
+{
+        if (a->sa_family != b->data.ss_family)
+                return false;
+        return a->sa_family == AF_INET
+                   ? memcmp(&((const struct sockaddr_in *)(const void *)a)->sin_addr,
+                         &((const struct sockaddr_in *)(const void *)&b->data)->sin_addr,
+                         sizeof(struct in_addr)) == 0
+                   : memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
+                         &((const struct sockaddr_in6 *)(const void *)&b->data)->sin6_addr,
+                         sizeof(struct in6_addr)) == 0;
+}
+
+static void check_same(const struct seen *seen, const struct sockaddr *address)
+{
+        unsigned n;
+        const struct socket_address *ours = http_host_addresses(seen->host, &n);
+
+        for (unsigned i = 0; i < n; i++)
+                if (is_same(address, &ours[i]))
+                        return;
+        fuzz_require(n == 0, "libcurl and we read the same address", seen->url);
+}
 
 static curl_socket_t on_open_socket(
     void *owner, curlsocktype purpose, struct curl_sockaddr *address)
@@ -37,10 +63,10 @@ static curl_socket_t on_open_socket(
         char words[200];
 
         (void)purpose;
+        check_same(seen, &address->addr);
         if (address_guard_permits(seen->guard, &address->addr, words, sizeof words)) {
                 fuzz_require(is_public_address(&address->addr),
                     "no url of the table leads to an address that is not public", seen->url);
-                seen->has_permitted = true;
         } else {
                 fuzz_require(fuzz_is_one_line(words, false), "a refusal is one line", words);
         }
@@ -63,9 +89,10 @@ static bool is_name(const char *host)
         return !is_known;
 }
 
-static void connect_to(const struct address_guard *guard, const char *url)
+static void connect_to(
+    const struct address_guard *guard, const char *url, const struct http_host *host)
 {
-        struct seen seen = {.guard = guard, .url = url};
+        struct seen seen = {.guard = guard, .url = url, .host = host};
         CURL *easy = curl_easy_init();
 
         curl_easy_setopt(easy, CURLOPT_URL, url);
@@ -110,7 +137,7 @@ static void check(
         fuzz_require(strncasecmp(url, "https:", 6) == 0 || !config->https_only, "https only", url);
         /* A name would be looked up; the relay does that itself, and pins what is permitted. */
         if (!is_name(host))
-                connect_to(guard, url);
+                connect_to(guard, url, target->host);
         curl_free(host);
         curl_free(port);
         http_target_destroy(target);

@@ -20,11 +20,30 @@ struct http_fixture {
         char url[128];
 };
 
+/* Which of the two carries the requests of this test. */
+static bool is_by_libcurl;
+
+/* A test of what holds with both of them. */
+#define HTTP_TEST(suite, name)                                                                     \
+        static void suite##_##name(void);                                                          \
+        Test(suite, name)                                                                          \
+        {                                                                                          \
+                suite##_##name();                                                                  \
+        }                                                                                          \
+        Test(suite, name##_by_libcurl)                                                             \
+        {                                                                                          \
+                is_by_libcurl = true;                                                              \
+                suite##_##name();                                                                  \
+        }                                                                                          \
+        static void suite##_##name(void)
+
 /* The config may be changed until http_fixture_open(). */
 static inline void http_fixture_init(struct http_fixture *fixture)
 {
-        *fixture = (struct http_fixture){
-            .config = {.connect_timeout_ms = 5000, .timeout_ms = 15000}, .concurrency = 20};
+        *fixture = (struct http_fixture){.config = {.connect_timeout_ms = 5000,
+                                             .timeout_ms = 15000,
+                                             .by_libcurl = is_by_libcurl},
+            .concurrency = 20};
         fixture->receiver = http_receiver_start(NULL, NULL);
         snprintf(fixture->url, sizeof fixture->url, "http://127.0.0.1:%u/hook?a=b",
             http_receiver_port(fixture->receiver));

@@ -67,7 +67,7 @@ static void expect_outcomes(struct batch_fixture *fixture, size_t n, enum outcom
                 expect_outcome(fixture->http.driver.attempts[i].outcome, kind);
 }
 
-Test(http_batch, sends_as_many_as_fit_and_one_signature)
+HTTP_TEST(http_batch, sends_as_many_as_fit_and_one_signature)
 {
         struct batch_fixture fixture;
         char secret[] = SECRET;
@@ -92,7 +92,7 @@ Test(http_batch, sends_as_many_as_fit_and_one_signature)
         http_fixture_end(&fixture.http);
 }
 
-Test(http_batch, waits_for_more_only_so_long)
+HTTP_TEST(http_batch, waits_for_more_only_so_long)
 {
         struct batch_fixture fixture;
 
@@ -106,7 +106,7 @@ Test(http_batch, waits_for_more_only_so_long)
         http_fixture_end(&fixture.http);
 }
 
-Test(http_batch, counts_the_bytes_of_payloads)
+HTTP_TEST(http_batch, counts_the_bytes_of_payloads)
 {
         struct batch_fixture fixture;
 
@@ -131,7 +131,7 @@ static struct http_answer refuse_poison(void *context, const struct http_request
         return (struct http_answer){.status = is_bad ? 422 : 200, .body = is_bad ? "no" : ""};
 }
 
-Test(http_batch, blames_only_the_event_that_is_refused)
+HTTP_TEST(http_batch, blames_only_the_event_that_is_refused)
 {
         struct batch_fixture fixture;
         unsigned n_requests = 0;
@@ -162,7 +162,7 @@ static struct http_answer hold_the_second(void *context, const struct http_reque
         return (struct http_answer){.status = number == 1 ? 413 : 200, .is_held = number == 2};
 }
 
-Test(http_batch, sends_new_events_after_a_refused_batch_went_one_by_one)
+HTTP_TEST(http_batch, sends_new_events_after_a_refused_batch_went_one_by_one)
 {
         struct batch_fixture fixture;
         unsigned n_requests = 0;
@@ -183,7 +183,7 @@ Test(http_batch, sends_new_events_after_a_refused_batch_went_one_by_one)
         http_fixture_end(&fixture.http);
 }
 
-Test(http_batch, fails_all_events_of_a_batch_in_an_outage)
+HTTP_TEST(http_batch, fails_all_events_of_a_batch_in_an_outage)
 {
         struct batch_fixture fixture;
 
@@ -199,7 +199,7 @@ Test(http_batch, fails_all_events_of_a_batch_in_an_outage)
 }
 
 /* With one request allowed at a time, what comes meanwhile goes together in the next one. */
-Test(http_batch, gathers_while_the_receiver_is_busy)
+HTTP_TEST(http_batch, gathers_while_the_receiver_is_busy)
 {
         struct batch_fixture fixture;
 
@@ -224,7 +224,7 @@ Test(http_batch, gathers_while_the_receiver_is_busy)
         http_fixture_end(&fixture.http);
 }
 
-Test(http_batch, stays_usable_after_a_cancel)
+HTTP_TEST(http_batch, stays_usable_after_a_cancel)
 {
         struct batch_fixture fixture;
 
@@ -245,7 +245,7 @@ Test(http_batch, stays_usable_after_a_cancel)
         http_fixture_end(&fixture.http);
 }
 
-Test(http_batch, is_an_array_of_cloudevents_where_the_body_is_one)
+HTTP_TEST(http_batch, is_an_array_of_cloudevents_where_the_body_is_one)
 {
         struct batch_fixture fixture;
         char source[] = "/shop";
@@ -263,7 +263,7 @@ Test(http_batch, is_an_array_of_cloudevents_where_the_body_is_one)
         http_fixture_end(&fixture.http);
 }
 
-Test(http_batch, rejects_one_event_and_sends_the_others)
+HTTP_TEST(http_batch, rejects_one_event_and_sends_the_others)
 {
         struct batch_fixture fixture;
         char source[] = "/shop";

@@ -19,7 +19,7 @@ static const struct http_request *deliver_one(
         return http_receiver_request(fixture->receiver, 0);
 }
 
-Test(http_forms, signs_as_github_and_stripe_do)
+HTTP_TEST(http_forms, signs_as_github_and_stripe_do)
 {
         static const struct {
                 enum http_signing_scheme scheme;
@@ -49,7 +49,7 @@ Test(http_forms, signs_as_github_and_stripe_do)
         }
 }
 
-Test(http_forms, carries_credentials_and_set_headers)
+HTTP_TEST(http_forms, carries_credentials_and_set_headers)
 {
         struct http_fixture fixture;
         char user[] = "me";
@@ -78,7 +78,7 @@ Test(http_forms, carries_credentials_and_set_headers)
         http_fixture_end(&fixture);
 }
 
-Test(http_forms, carries_a_bearer_token)
+HTTP_TEST(http_forms, carries_a_bearer_token)
 {
         struct http_fixture fixture;
         char token[] = "abc.def-ghi=";
@@ -90,7 +90,7 @@ Test(http_forms, carries_a_bearer_token)
         http_fixture_end(&fixture);
 }
 
-Test(http_forms, passes_valid_traces_on_unasked)
+HTTP_TEST(http_forms, passes_valid_traces_on_unasked)
 {
         struct http_fixture fixture;
         const struct event_header valid[] = {{"traceparent", PARENT}, {"tracestate", "a=b"}};
@@ -109,7 +109,7 @@ Test(http_forms, passes_valid_traces_on_unasked)
         http_fixture_end(&fixture);
 }
 
-Test(http_forms, signs_the_compressed_body_as_it_is_sent)
+HTTP_TEST(http_forms, signs_the_compressed_body_as_it_is_sent)
 {
         struct http_fixture fixture;
         char secret[] = SECRET;
@@ -145,7 +145,7 @@ Test(http_forms, signs_the_compressed_body_as_it_is_sent)
         free(back);
 }
 
-Test(http_forms, wraps_the_payload_as_the_specification_recommends)
+HTTP_TEST(http_forms, wraps_the_payload_as_the_specification_recommends)
 {
         struct http_fixture fixture;
         char secret[] = SECRET;
@@ -167,7 +167,7 @@ Test(http_forms, wraps_the_payload_as_the_specification_recommends)
         http_fixture_end(&fixture);
 }
 
-Test(http_forms, posts_cloudevents_that_describe_themselves)
+HTTP_TEST(http_forms, posts_cloudevents_that_describe_themselves)
 {
         struct http_fixture fixture;
         char source[] = "/shop";
@@ -188,7 +188,7 @@ Test(http_forms, posts_cloudevents_that_describe_themselves)
         http_fixture_end(&fixture);
 }
 
-Test(http_forms, rejects_what_would_break_out_of_a_cloudevent)
+HTTP_TEST(http_forms, rejects_what_would_break_out_of_a_cloudevent)
 {
         static const enum http_body_form forms[] = {
             HTTP_BODY_CLOUDEVENTS, HTTP_BODY_CLOUDEVENTS_STRUCTURED};

@@ -25,7 +25,7 @@ static void expect_no_headers(
                 expect_header(request, names[i], NULL);
 }
 
-Test(http_kept, carries_nothing_from_one_event_to_the_next)
+HTTP_TEST(http_kept, carries_nothing_from_one_event_to_the_next)
 {
         static const char *const of_the_first[] = {"x-event-key", "x-event-type", "X-Tenant",
             "traceparent", "x-event-redriven", "Expect", "Content-Encoding"};
@@ -131,7 +131,7 @@ static void expect_first(const struct http_request *request)
         cr_expect_not(is_signature_verified(request, "standard", OTHER));
 }
 
-Test(http_kept, carries_nothing_from_one_receiver_to_the_next)
+HTTP_TEST(http_kept, carries_nothing_from_one_receiver_to_the_next)
 {
         static const struct event_header own = {"Authorization", "Bearer first"};
         struct http_fixture fixture;
@@ -166,7 +166,7 @@ Test(http_kept, carries_nothing_from_one_receiver_to_the_next)
         http_fixture_end(&fixture);
 }
 
-Test(http_kept, carries_nothing_from_one_answer_to_the_next)
+HTTP_TEST(http_kept, carries_nothing_from_one_answer_to_the_next)
 {
         const struct http_answer taken = {.status = 200,
             .headers = {"Retry-After: 17", "webhook-delivery: abort-message", "Location: /taken"},
@@ -189,7 +189,7 @@ Test(http_kept, carries_nothing_from_one_answer_to_the_next)
         http_fixture_end(&fixture);
 }
 
-Test(http_kept, posts_before_and_after_a_probe)
+HTTP_TEST(http_kept, posts_before_and_after_a_probe)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{\"n\": 1}");
@@ -218,7 +218,7 @@ static bool have_all_arrived(void *context)
         return http_receiver_n_requests(fixture->receiver) == fixture->driver.n_started;
 }
 
-Test(http_kept, opens_no_more_connections_than_it_has_requests_at_a_time)
+HTTP_TEST(http_kept, opens_no_more_connections_than_it_has_requests_at_a_time)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
@@ -249,7 +249,7 @@ static void on_pulse(uv_timer_t *pulse)
 }
 
 /* libcurl is not listening then, and the socket stays readable. */
-Test(http_kept, lets_the_loop_sleep_when_a_resting_connection_is_closed)
+HTTP_TEST(http_kept, lets_the_loop_sleep_when_a_resting_connection_is_closed)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
@@ -295,7 +295,7 @@ static int listen_without_room(int *fillers, uint16_t *out_port)
 }
 
 /* libcurl closes such a socket by itself, without a word to the driver before. */
-Test(http_kept, watches_no_socket_whose_connection_was_given_up)
+HTTP_TEST(http_kept, watches_no_socket_whose_connection_was_given_up)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");

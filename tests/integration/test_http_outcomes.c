@@ -68,7 +68,7 @@ static const struct {
     {501, OUTCOME_RETRY, FEW_TRIES},
 };
 
-Test(http_outcomes, judges_each_status_and_observes_its_retry_after)
+HTTP_TEST(http_outcomes, judges_each_status_and_observes_its_retry_after)
 {
         struct http_fixture fixture;
 
@@ -93,7 +93,7 @@ static struct outcome outcome_of(struct http_fixture *fixture, unsigned status, 
             fixture, &(struct http_answer){.status = status, .headers = {header}});
 }
 
-Test(http_outcomes, lets_a_receiver_refuse_the_event_or_the_whole_sink)
+HTTP_TEST(http_outcomes, lets_a_receiver_refuse_the_event_or_the_whole_sink)
 {
         struct http_fixture fixture;
         struct outcome outcome;
@@ -115,7 +115,7 @@ Test(http_outcomes, lets_a_receiver_refuse_the_event_or_the_whole_sink)
         http_fixture_end(&fixture);
 }
 
-Test(http_outcomes, takes_the_longest_retry_after_that_can_be_read)
+HTTP_TEST(http_outcomes, takes_the_longest_retry_after_that_can_be_read)
 {
         struct http_fixture fixture;
 
@@ -134,7 +134,7 @@ Test(http_outcomes, takes_the_longest_retry_after_that_can_be_read)
         http_fixture_end(&fixture);
 }
 
-Test(http_outcomes, knows_that_a_silent_receiver_may_have_the_event)
+HTTP_TEST(http_outcomes, knows_that_a_silent_receiver_may_have_the_event)
 {
         struct http_fixture fixture;
         struct outcome outcome;
@@ -157,7 +157,7 @@ Test(http_outcomes, knows_that_a_silent_receiver_may_have_the_event)
 }
 
 /* Too long for libcurl to send at all: no outage, and no try that could ever succeed. */
-Test(http_outcomes, rejects_headers_longer_than_any_server_takes)
+HTTP_TEST(http_outcomes, rejects_headers_longer_than_any_server_takes)
 {
         enum { LENGTH = 2 * 1024 * 1024 };
         struct http_fixture fixture;
@@ -178,7 +178,7 @@ Test(http_outcomes, rejects_headers_longer_than_any_server_takes)
         free(key);
 }
 
-Test(http_outcomes, marks_redriven_events)
+HTTP_TEST(http_outcomes, marks_redriven_events)
 {
         struct http_fixture fixture;
         struct event event = json_event("{}");
@@ -197,7 +197,7 @@ Test(http_outcomes, marks_redriven_events)
         http_fixture_end(&fixture);
 }
 
-Test(http_outcomes, names_its_target_without_what_may_be_secret)
+HTTP_TEST(http_outcomes, names_its_target_without_what_may_be_secret)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");

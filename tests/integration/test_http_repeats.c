@@ -124,7 +124,7 @@ static void open_towards(struct http_fixture *fixture, const struct fickle_serve
         http_fixture_open(fixture);
 }
 
-Test(http_repeats, may_deliver_twice_in_one_attempt_on_a_kept_connection)
+HTTP_TEST(http_repeats, may_deliver_twice_in_one_attempt_on_a_kept_connection)
 {
         struct http_fixture fixture;
         struct fickle_server server;
@@ -149,7 +149,7 @@ Test(http_repeats, may_deliver_twice_in_one_attempt_on_a_kept_connection)
         free(again);
 }
 
-Test(http_repeats, never_repeats_within_an_attempt_on_fresh_connections)
+HTTP_TEST(http_repeats, never_repeats_within_an_attempt_on_fresh_connections)
 {
         struct http_fixture fixture;
         struct fickle_server server;
@@ -178,7 +178,7 @@ static bool is_another_second(void *since)
         return time(NULL) != *(const time_t *)since;
 }
 
-Test(http_repeats, sends_the_same_message_again_with_a_new_time_and_signature)
+HTTP_TEST(http_repeats, sends_the_same_message_again_with_a_new_time_and_signature)
 {
         struct http_fixture fixture;
         char secret[] = SECRET;

@@ -12,7 +12,7 @@
 
 #define SECRET "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-Test(http_sink, posts_the_exact_payload_with_the_headers_of_the_event)
+HTTP_TEST(http_sink, posts_the_exact_payload_with_the_headers_of_the_event)
 {
         struct http_fixture fixture;
         char traceparent[] = "traceparent";
@@ -53,7 +53,7 @@ Test(http_sink, posts_the_exact_payload_with_the_headers_of_the_event)
         http_fixture_end(&fixture);
 }
 
-Test(http_sink, signs_so_that_others_can_verify)
+HTTP_TEST(http_sink, signs_so_that_others_can_verify)
 {
         struct http_fixture fixture;
         char secret[] = SECRET;
@@ -83,7 +83,7 @@ Test(http_sink, signs_so_that_others_can_verify)
         http_fixture_end(&fixture);
 }
 
-Test(http_sink, posts_a_large_body_whole)
+HTTP_TEST(http_sink, posts_a_large_body_whole)
 {
         struct http_fixture fixture;
         const size_t size = 3 * 1000 * 1000;
@@ -103,7 +103,7 @@ Test(http_sink, posts_a_large_body_whole)
         free(large);
 }
 
-Test(http_sink, keeps_its_connection_from_one_event_to_the_next)
+HTTP_TEST(http_sink, keeps_its_connection_from_one_event_to_the_next)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
@@ -140,7 +140,7 @@ static void start_and_await_arrival(
         sink_driver_run_until(&fixture->driver, have_arrived, &arrivals, "requests to arrive");
 }
 
-Test(http_sink, works_on_many_events_side_by_side)
+HTTP_TEST(http_sink, works_on_many_events_side_by_side)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
@@ -158,7 +158,7 @@ Test(http_sink, works_on_many_events_side_by_side)
         http_fixture_end(&fixture);
 }
 
-Test(http_sink, repeats_what_the_receiver_said)
+HTTP_TEST(http_sink, repeats_what_the_receiver_said)
 {
         struct http_fixture fixture;
         struct outcome outcome;
@@ -171,7 +171,7 @@ Test(http_sink, repeats_what_the_receiver_said)
         http_fixture_end(&fixture);
 }
 
-Test(http_sink, never_follows_a_redirect)
+HTTP_TEST(http_sink, never_follows_a_redirect)
 {
         struct http_fixture fixture;
         struct http_receiver *target = http_receiver_start(NULL, NULL);
@@ -198,7 +198,7 @@ static int64_t delay_after(struct http_fixture *fixture, const char *header)
             .delay_ms;
 }
 
-Test(http_sink, observes_retry_after)
+HTTP_TEST(http_sink, observes_retry_after)
 {
         struct http_fixture fixture;
         time_t soon = time(NULL) + 3600;
@@ -222,7 +222,7 @@ Test(http_sink, observes_retry_after)
         http_fixture_end(&fixture);
 }
 
-Test(http_sink, rejects_values_that_no_header_can_carry)
+HTTP_TEST(http_sink, rejects_values_that_no_header_can_carry)
 {
         struct http_fixture fixture;
         char name[] = "tenant";
@@ -252,7 +252,7 @@ Test(http_sink, rejects_values_that_no_header_can_carry)
         http_fixture_end(&fixture);
 }
 
-Test(http_sink, probes_without_sending_a_request)
+HTTP_TEST(http_sink, probes_without_sending_a_request)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
@@ -269,7 +269,7 @@ Test(http_sink, probes_without_sending_a_request)
         http_fixture_end(&fixture);
 }
 
-Test(http_sink, stays_usable_after_a_cancel)
+HTTP_TEST(http_sink, stays_usable_after_a_cancel)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
@@ -288,7 +288,7 @@ Test(http_sink, stays_usable_after_a_cancel)
         http_fixture_end(&fixture);
 }
 
-Test(http_sink, finds_localhost)
+HTTP_TEST(http_sink, finds_localhost)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
@@ -318,7 +318,7 @@ static void expect_refused(const struct http_config *config, const char *words)
         cr_expect_eq(uv_loop_close(&loop), 0);
 }
 
-Test(http_sink, refuses_a_config_it_could_never_serve)
+HTTP_TEST(http_sink, refuses_a_config_it_could_never_serve)
 {
         char good[] = "https://example.net/";
         char no_scheme[] = "me:hunter2@example.net/hook";

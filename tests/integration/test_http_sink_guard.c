@@ -1,18 +1,20 @@
 /*
  * Whom the http sink refuses to connect to. URLs of a table are tried with the parts that a target
- * is made of: its host, its exchange and the guard between them. Here 127.0.0.0/8 stands for all
+ * is made of: its host, the client that connects and the guard between them. Here 127.0.0.0/8 stands for all
  * that is not public; where a test needs a public address, it allows one of these.
  */
 #include "http_fixture.h"
 
-#include "config/url.h"
-#include "loop/curl_driver.h"
+#include "loop/connector.h"
 #include "sinks/address_guard.h"
-#include "sinks/http/http_exchange.h"
-#include "sinks/http/http_host.h"
+#include "sinks/http/client/curl_client.h"
+#include "sinks/http/client/http1_client.h"
+#include "sinks/http/client/http_client.h"
+#include "sinks/http/http_target.h"
 #include "support/dns_server.h"
 #include "support/process.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 
 #define N_NETWORKS 2
@@ -28,9 +30,9 @@ struct rig {
 
         /* From rig_open() on. */
         struct address_guard *guard;
-        struct curl_driver *driver;
-        struct http_host *host;
-        struct http_exchange *exchange;
+        struct sink sink;
+        struct http_target *target;
+        struct http_client *client;
         bool is_settled;
         bool is_done;
         struct outcome outcome;
@@ -54,10 +56,13 @@ static void rig_allow(struct rig *rig, char *network)
         rig->networks[rig->config.n_allow_networks++] = network;
 }
 
+static struct rig *rig_of_target; /* the owner that is told is the target */
+
 static void on_settled(void *owner, const char *failure)
 {
-        struct rig *rig = owner;
+        struct rig *rig = rig_of_target;
 
+        cr_assert_eq(owner, rig->target);
         cr_assert(failure == NULL, "%s", failure);
         rig->is_settled = true;
 }
@@ -71,49 +76,46 @@ static void on_done(void *owner, const struct http_result *result)
         rig->is_done = true;
 }
 
-static void rig_open(struct rig *rig, const char *host_of_url)
+static void rig_connect_by(struct rig *rig, const struct address_guard *guard)
 {
-        struct error error;
-        char *host;
-        char *port;
-
-        snprintf(rig->url, sizeof rig->url, "http://%s:%s/", host_of_url, rig->port);
-        cr_assert(
-            http_url_parse("url", rig->url, &host, &port, &error), "%s: %s", rig->url, error.text);
-        rig->guard = address_guard_create(&rig->config, URL_OF_TABLE);
-        rig->driver = curl_driver_create(&rig->loop, 4);
-        rig->host = http_host_create(&rig->loop, host, port, 5000, rig->guard, on_settled, rig);
-        rig->exchange =
-            http_exchange_create(&rig->loop, rig->driver, &rig->config, rig->guard, on_done, rig);
-        curl_free(host);
-        curl_free(port);
+        rig->client = is_by_libcurl ? curl_client_create(&rig->loop, &rig->config, guard, 4)
+                                    : http1_client_create(&rig->loop, &rig->config, guard, 4);
 }
 
-/* Connects to what `pin` says, or to what libcurl finds by itself. */
-static struct outcome connect_to(struct rig *rig, struct curl_slist *pin)
+static void rig_open(struct rig *rig, const char *host_of_url)
+{
+        const struct target_settings settings = {.name = "one", .url = rig->url};
+        struct error error;
+
+        snprintf(rig->url, sizeof rig->url, "http://%s:%s/", host_of_url, rig->port);
+        rig->guard = address_guard_create(&rig->config, URL_OF_TABLE);
+        rig->sink = (struct sink){.name = "hooks", .loop = &rig->loop};
+        rig_of_target = rig;
+        rig->target =
+            http_target_create(&rig->sink, &rig->config, &settings, rig->guard, on_settled, &error);
+        cr_assert_not_null(rig->target, "%s: %s", rig->url, error.text);
+        rig_connect_by(rig, rig->guard);
+}
+
+static struct outcome reach(struct rig *rig)
 {
         struct error error;
 
+        rig->is_settled = http_host_is_ready(rig->target->host);
+        while (!rig->is_settled)
+                uv_run(&rig->loop, UV_RUN_ONCE);
         rig->is_done = false;
-        cr_assert(http_exchange_connect(rig->exchange, rig->url, pin, &error), "%s", error.text);
+        cr_assert_not_null(
+            http_client_connect(rig->client, rig->target, on_done, rig, &error), "%s", error.text);
         while (!rig->is_done)
                 uv_run(&rig->loop, UV_RUN_ONCE);
         return rig->outcome;
 }
 
-static struct outcome reach(struct rig *rig)
-{
-        rig->is_settled = http_host_is_ready(rig->host);
-        while (!rig->is_settled)
-                uv_run(&rig->loop, UV_RUN_ONCE);
-        return connect_to(rig, http_host_pin(rig->host));
-}
-
 static void rig_close(struct rig *rig)
 {
-        http_exchange_destroy(rig->exchange);
-        http_host_destroy(rig->host);
-        curl_driver_destroy(rig->driver);
+        http_client_destroy(rig->client);
+        http_target_destroy(rig->target);
         address_guard_destroy(rig->guard);
         uv_run(&rig->loop, UV_RUN_DEFAULT);
 }
@@ -132,7 +134,7 @@ static void expect_refused(struct outcome outcome, const char *words)
         expect_reason(outcome, words);
 }
 
-Test(http_sink_guard, refuses_this_machine_however_it_is_written)
+HTTP_TEST(http_sink_guard, refuses_this_machine_however_it_is_written)
 {
         static const char *const hosts[] = {"127.0.0.1", "127.1", "127.0.1", "0x7f000001",
             "2130706433", "017700000001", "0x7f.0.0.1", "0177.0.0.1", "0x7f.1", "0", "0.0.0.0",
@@ -154,17 +156,22 @@ Test(http_sink_guard, refuses_this_machine_however_it_is_written)
 /* The second line of defence by itself: no pinned address, libcurl looks the name up. */
 Test(http_sink_guard, refuses_what_libcurl_finds_by_itself)
 {
-        struct rig rig;
+        const struct http_config config = {.connect_timeout_ms = 5000};
+        struct address_guard *guard = address_guard_create(&config, URL_OF_TABLE);
+        struct guarded_socket sockets = {.guard = guard};
+        CURL *easy = curl_easy_init();
 
-        rig_init(&rig);
-        rig_open(&rig, "localhost");
-        expect_refused(connect_to(&rig, NULL), "this machine");
-        cr_expect_eq(http_receiver_n_connections(rig.receiver), 0);
-        rig_close(&rig);
-        rig_deinit(&rig);
+        curl_easy_setopt(easy, CURLOPT_URL, "http://localhost/");
+        curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, guarded_socket_open);
+        curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, &sockets);
+        cr_expect_eq(curl_easy_perform(easy), CURLE_COULDNT_CONNECT);
+        cr_assert_not_null(guarded_socket_refusal(&sockets));
+        cr_expect(strstr(guarded_socket_refusal(&sockets), "this machine") != NULL);
+        curl_easy_cleanup(easy);
+        address_guard_destroy(guard);
 }
 
-Test(http_sink_guard, is_not_deceived_by_a_name_that_changes)
+HTTP_TEST(http_sink_guard, is_not_deceived_by_a_name_that_changes)
 {
         struct dns_server *names = dns_server_start();
         char public[] = "127.0.0.2"; /* nothing listens there */
@@ -192,11 +199,12 @@ Test(http_sink_guard, is_not_deceived_by_a_name_that_changes)
         dns_server_destroy(names);
 }
 
-Test(http_sink_guard, keeps_only_the_permitted_addresses_of_a_name)
+HTTP_TEST(http_sink_guard, keeps_only_the_permitted_addresses_of_a_name)
 {
         struct dns_server *names = dns_server_start();
         char allowed[] = "127.0.0.1";
-        struct curl_slist *pin;
+        const struct socket_address *found;
+        unsigned n_found;
         struct rig rig;
 
         dns_server_use(names);
@@ -205,17 +213,19 @@ Test(http_sink_guard, keeps_only_the_permitted_addresses_of_a_name)
         rig_allow(&rig, allowed);
         rig_open(&rig, "mixed.test");
         expect_outcome(reach(&rig), OUTCOME_DELIVERED);
-        pin = http_host_pin(rig.host);
-        cr_expect(strcmp(strrchr(pin->data, ':'), ":127.0.0.1") == 0, "%s", pin->data);
-        curl_slist_free_all(pin);
+        found = http_host_addresses(rig.target->host, &n_found);
+        cr_assert_eq(n_found, 1);
+        cr_expect_eq(((const struct sockaddr_in *)(const void *)&found->data)->sin_addr.s_addr,
+            htonl(INADDR_LOOPBACK));
         rig_close(&rig);
         rig_deinit(&rig);
         dns_server_destroy(names);
 }
 
-Test(http_sink_guard, lets_allowed_networks_and_ports_through)
+HTTP_TEST(http_sink_guard, lets_allowed_networks_and_ports_through)
 {
         char loopback[] = "127.0.0.0/8";
+        struct address_guard *strict;
         struct rig rig;
 
         rig_init(&rig);
@@ -228,15 +238,20 @@ Test(http_sink_guard, lets_allowed_networks_and_ports_through)
         expect_outcome(reach(&rig), OUTCOME_DELIVERED);
         rig_close(&rig);
 
-        rig.config.n_allow_ports = 0;
+        /* Beyond what the url says: where the socket leads is judged by itself. */
         rig_open(&rig, "127.0.0.1");
+        rig.config.n_allow_ports = 0;
+        strict = address_guard_create(&rig.config, URL_OF_TABLE);
+        http_client_destroy(rig.client);
+        rig_connect_by(&rig, strict);
         expect_refused(reach(&rig), "http.allow_ports can allow it");
         rig_close(&rig);
+        address_guard_destroy(strict);
         rig_deinit(&rig);
 }
 
 /* What the config file names is trusted, but for the addresses that hand out credentials. */
-Test(http_sink_guard, refuses_metadata_to_the_url_of_the_config)
+HTTP_TEST(http_sink_guard, refuses_metadata_to_the_url_of_the_config)
 {
         struct dns_server *names = dns_server_start();
         const struct event event = json_event("{}");

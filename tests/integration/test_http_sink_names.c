@@ -34,7 +34,7 @@ static void begin(struct http_fixture *fixture)
         http_fixture_open(fixture);
 }
 
-Test(http_sink_names, asks_once_for_all_that_wait_and_never_inside_libcurl)
+HTTP_TEST(http_sink_names, asks_once_for_all_that_wait_and_never_inside_libcurl)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
@@ -52,7 +52,7 @@ Test(http_sink_names, asks_once_for_all_that_wait_and_never_inside_libcurl)
         http_fixture_end(&fixture);
 }
 
-Test(http_sink_names, recovers_when_the_name_appears)
+HTTP_TEST(http_sink_names, recovers_when_the_name_appears)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
@@ -69,7 +69,7 @@ Test(http_sink_names, recovers_when_the_name_appears)
         http_fixture_end(&fixture);
 }
 
-Test(http_sink_names, gives_up_on_name_servers_that_do_not_answer)
+HTTP_TEST(http_sink_names, gives_up_on_name_servers_that_do_not_answer)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
@@ -97,7 +97,7 @@ static bool is_delivered(void *context)
 }
 
 /* The old address serves until the new one is known: a few more attempts may fail. */
-Test(http_sink_names, finds_a_receiver_that_has_moved)
+HTTP_TEST(http_sink_names, finds_a_receiver_that_has_moved)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
@@ -118,7 +118,7 @@ static bool was_asked_again(void *context)
         return dns_server_n_asked(names) >= 2;
 }
 
-Test(http_sink_names, keeps_old_addresses_when_asking_again_fails)
+HTTP_TEST(http_sink_names, keeps_old_addresses_when_asking_again_fails)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
@@ -136,7 +136,7 @@ Test(http_sink_names, keeps_old_addresses_when_asking_again_fails)
         http_fixture_end(&fixture);
 }
 
-Test(http_sink_names, closes_while_a_look_up_is_stuck)
+HTTP_TEST(http_sink_names, closes_while_a_look_up_is_stuck)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{}");
@@ -204,7 +204,7 @@ static bool is_hanging_closed(void *context)
 }
 
 /* Far more than there are threads in any pool. */
-Test(http_sink_names, hang_for_one_sink_and_delay_no_other)
+HTTP_TEST(http_sink_names, hang_for_one_sink_and_delay_no_other)
 {
         enum { N_HANGING = 100 };
         static struct hanging_sink hanging[N_HANGING];

@@ -117,7 +117,7 @@ static bool has_closed_all(void *context)
         return n_established == 0;
 }
 
-Test(http_sink_nginx, charges_no_attempt_for_connections_closed_while_idle)
+HTTP_TEST(http_sink_nginx, charges_no_attempt_for_connections_closed_while_idle)
 {
         enum { N_ROUNDS = 3 };
         struct http_fixture fixture;
@@ -139,7 +139,7 @@ Test(http_sink_nginx, charges_no_attempt_for_connections_closed_while_idle)
 }
 
 /* Closed so soon that requests and closings cross. */
-Test(http_sink_nginx, charges_no_attempt_for_connections_closed_under_a_request)
+HTTP_TEST(http_sink_nginx, charges_no_attempt_for_connections_closed_under_a_request)
 {
         enum { N_ROUNDS = 30 };
         struct http_fixture fixture;
@@ -153,7 +153,7 @@ Test(http_sink_nginx, charges_no_attempt_for_connections_closed_under_a_request)
         stop_nginx();
 }
 
-Test(http_sink_nginx, charges_no_attempt_while_the_server_is_reloaded)
+HTTP_TEST(http_sink_nginx, charges_no_attempt_while_the_server_is_reloaded)
 {
         enum { N_RELOADS = 5, N_BURSTS = 10 };
         struct http_fixture fixture;

@@ -194,7 +194,7 @@ static void expect_all(const struct http_fixture *fixture, enum outcome_kind kin
 }
 
 /* The timeout is longer than the test's patience. Twice over: all places were freed. */
-Test(http_sink_slow, decides_at_the_headers_of_a_body_without_end)
+HTTP_TEST(http_sink_slow, decides_at_the_headers_of_a_body_without_end)
 {
         struct slow_server server = {
             .first = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", .drip = "."};
@@ -209,7 +209,7 @@ Test(http_sink_slow, decides_at_the_headers_of_a_body_without_end)
 }
 
 /* One byte now and then keeps the connection alive, and must not keep the request alive. */
-Test(http_sink_slow, gives_up_on_headers_that_never_end)
+HTTP_TEST(http_sink_slow, gives_up_on_headers_that_never_end)
 {
         struct slow_server server = {.first = "HTTP/1.1 200 OK\r\nx-slow: ", .drip = "."};
         struct http_fixture fixture;
@@ -233,7 +233,7 @@ static size_t n_dripped(struct slow_server *server)
 }
 
 /* As one header that never ends, and as many; until the timeout it would be gigabytes. */
-Test(http_sink_slow, reads_no_headers_without_end)
+HTTP_TEST(http_sink_slow, reads_no_headers_without_end)
 {
         char *filler = xcalloc(1, 100001);
         struct slow_server servers[2] = {
@@ -258,7 +258,7 @@ Test(http_sink_slow, reads_no_headers_without_end)
 }
 
 /* libcurl by itself asks for a 100 Continue before a large body, and waits for it. */
-Test(http_sink_slow, expects_no_100_continue)
+HTTP_TEST(http_sink_slow, expects_no_100_continue)
 {
         struct slow_server server = {
             .first = "HTTP/1.1 204 No Content\r\n\r\n", .reads_body = true};
@@ -277,7 +277,7 @@ Test(http_sink_slow, expects_no_100_continue)
 }
 
 /* The last transfer of all, with nothing else that could wake the loop but its own timeout. */
-Test(http_sink_slow, records_the_timeout_of_a_receiver_that_reads_and_says_nothing)
+HTTP_TEST(http_sink_slow, records_the_timeout_of_a_receiver_that_reads_and_says_nothing)
 {
         struct slow_server server = {.first = ""};
         struct http_fixture fixture;
@@ -302,7 +302,7 @@ static bool has_answered(void *context)
         return n == 1;
 }
 
-Test(http_sink_slow, stops_at_once_while_a_receiver_says_nothing)
+HTTP_TEST(http_sink_slow, stops_at_once_while_a_receiver_says_nothing)
 {
         struct slow_server server = {.first = ""};
         struct http_fixture fixture;

@@ -20,7 +20,7 @@ static void end_tls(struct http_fixture *fixture, struct certificate *certificat
         free(certificate->folder);
 }
 
-Test(http_sink_tls, trusts_the_authority_of_the_config)
+HTTP_TEST(http_sink_tls, trusts_the_authority_of_the_config)
 {
         struct http_fixture fixture;
         struct certificate certificate;
@@ -38,7 +38,7 @@ Test(http_sink_tls, trusts_the_authority_of_the_config)
         end_tls(&fixture, &certificate);
 }
 
-Test(http_sink_tls, refuses_a_certificate_of_an_unknown_authority)
+HTTP_TEST(http_sink_tls, refuses_a_certificate_of_an_unknown_authority)
 {
         struct http_fixture fixture;
         struct certificate certificate;
@@ -58,7 +58,7 @@ Test(http_sink_tls, refuses_a_certificate_of_an_unknown_authority)
         end_tls(&fixture, &certificate);
 }
 
-Test(http_sink_tls, refuses_a_certificate_for_another_name)
+HTTP_TEST(http_sink_tls, refuses_a_certificate_for_another_name)
 {
         struct http_fixture fixture;
         struct certificate certificate;
@@ -77,7 +77,7 @@ Test(http_sink_tls, refuses_a_certificate_for_another_name)
         end_tls(&fixture, &certificate);
 }
 
-Test(http_sink_tls, refuses_a_certificate_that_has_expired)
+HTTP_TEST(http_sink_tls, refuses_a_certificate_that_has_expired)
 {
         struct http_fixture fixture;
         struct certificate certificate;
@@ -96,7 +96,7 @@ Test(http_sink_tls, refuses_a_certificate_that_has_expired)
         end_tls(&fixture, &certificate);
 }
 
-Test(http_sink_tls, names_an_authority_file_that_cannot_be_read)
+HTTP_TEST(http_sink_tls, names_an_authority_file_that_cannot_be_read)
 {
         struct http_fixture fixture;
         struct certificate certificate;

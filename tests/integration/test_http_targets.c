@@ -70,7 +70,7 @@ static struct outcome deliver_to(
         return sink_driver_deliver(&fixture->driver, event);
 }
 
-Test(http_targets, gives_each_receiver_its_own_secrets_and_headers)
+HTTP_TEST(http_targets, gives_each_receiver_its_own_secrets_and_headers)
 {
         struct http_fixture fixture;
         const struct event event = json_event("{\"n\": 1}");
@@ -148,7 +148,7 @@ static void expect_no_target(struct http_fixture *fixture, const char *url, cons
         cr_expect(strstr(error.text, "hunter2") == NULL, "%s", error.text);
 }
 
-Test(http_targets, refuses_receivers_it_could_never_serve)
+HTTP_TEST(http_targets, refuses_receivers_it_could_never_serve)
 {
         static const char good[] = "https://example.net/hook";
         struct http_fixture fixture;
@@ -182,7 +182,7 @@ static bool are_the_others_finished(void *context)
         return driver->n_finished >= 21;
 }
 
-Test(http_targets, lets_no_receiver_wait_for_another)
+HTTP_TEST(http_targets, lets_no_receiver_wait_for_another)
 {
         struct http_fixture fixture;
         struct http_receiver *slow;
@@ -237,7 +237,7 @@ Test(http_targets, lets_no_receiver_wait_for_another)
         free(fast_url);
 }
 
-Test(http_targets, serves_a_thousand_receivers_and_keeps_their_connections)
+HTTP_TEST(http_targets, serves_a_thousand_receivers_and_keeps_their_connections)
 {
         enum { N_TARGETS = 1000, AT_ONCE = 50 };
         struct http_fixture fixture;

@@ -48,7 +48,7 @@ static void use_https(struct http_fixture *fixture, struct certificate *certific
         fixture->config.ca_file = certificate->path;
 }
 
-Test(http_transport, shares_one_connection_of_http_2)
+HTTP_TEST(http_transport, shares_one_connection_of_http_2)
 {
         enum { N_EVENTS = 20 };
         struct http_fixture fixture;
@@ -81,7 +81,7 @@ Test(http_transport, shares_one_connection_of_http_2)
         free(certificate.folder);
 }
 
-Test(http_transport, falls_back_to_http_1_where_2_is_not_spoken)
+HTTP_TEST(http_transport, falls_back_to_http_1_where_2_is_not_spoken)
 {
         struct http_fixture fixture;
         struct certificate certificate;
@@ -100,7 +100,7 @@ Test(http_transport, falls_back_to_http_1_where_2_is_not_spoken)
         free(certificate.folder);
 }
 
-Test(http_transport, shows_its_certificate_to_a_receiver_that_asks)
+HTTP_TEST(http_transport, shows_its_certificate_to_a_receiver_that_asks)
 {
         struct certificate certificate;
         struct certificate ours;
@@ -151,7 +151,7 @@ static void expect_key_refused(struct certificate *certificate, char *key_path)
         http_fixture_end(&fixture);
 }
 
-Test(http_transport, stops_at_a_key_that_it_cannot_use)
+HTTP_TEST(http_transport, stops_at_a_key_that_it_cannot_use)
 {
         struct certificate certificate;
         char *encrypted;
@@ -213,7 +213,7 @@ static void stop_tinyproxy(struct tinyproxy *proxy)
         free(proxy->folder);
 }
 
-Test(http_transport, goes_through_the_proxy_of_the_config)
+HTTP_TEST(http_transport, goes_through_the_proxy_of_the_config)
 {
         struct http_fixture fixture;
         struct tinyproxy proxy;
@@ -240,7 +240,7 @@ Test(http_transport, goes_through_the_proxy_of_the_config)
         stop_tinyproxy(&proxy);
 }
 
-Test(http_transport, tunnels_tls_through_the_proxy)
+HTTP_TEST(http_transport, tunnels_tls_through_the_proxy)
 {
         struct http_fixture fixture;
         struct certificate certificate;
@@ -277,7 +277,7 @@ Test(http_transport, tunnels_tls_through_the_proxy)
 }
 
 /* What the proxy was asked to do is not a request that may have arrived. */
-Test(http_transport, knows_that_nothing_passed_a_proxy_that_refuses)
+HTTP_TEST(http_transport, knows_that_nothing_passed_a_proxy_that_refuses)
 {
         struct http_fixture fixture;
         struct tinyproxy proxy;

@@ -247,11 +247,11 @@ static bool make_request_headers(void *unused)
             .signing = signing,
             .body = "{}",
             .body_bytes = 2};
-        struct http_lines lines = {0};
-        bool is_right = signing != NULL && http_headers_make(&head, &lines, &rejected) != NULL;
+        struct bytes lines = {0};
+        bool is_right = signing != NULL && http_headers_append(&head, &lines, &rejected);
 
         (void)unused;
-        http_lines_deinit(&lines);
+        bytes_deinit(&lines);
         http_signing_destroy(signing);
         return is_right;
 }

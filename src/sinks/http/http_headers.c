@@ -1,6 +1,6 @@
 /*
- * libcurl sends header lines as they are, line breaks included, so every value
- * that comes from an event passes one of two gates:
+ * Header lines go out as they are, line breaks included, so every value that comes from an event
+ * passes one of two gates:
  *
  * - topic, key and type (x-event-*, ce-*) are percent-encoded outside visible
  *   ASCII (sinks/format/percent.h): the receiver decodes any text exactly, and
@@ -33,75 +33,31 @@
 #include <string.h>
 #include <strings.h>
 
-#define KEPT_BYTES 8192
-
-void http_lines_deinit(struct http_lines *lines)
+/* Until end_line() the value is appended to `lines`. */
+static void begin_line(struct bytes *lines, const char *name)
 {
-        bytes_deinit(&lines->text);
-        free(lines->lines);
-        *lines = (struct http_lines){0};
+        bytes_append_text(lines, name);
+        bytes_append(lines, ": ", 2);
 }
 
-/* Keeps the storage, unless it has become large. */
-static void clear_lines(struct http_lines *lines)
+static void end_line(struct bytes *lines)
 {
-        if (lines->text.capacity > KEPT_BYTES)
-                bytes_deinit(&lines->text);
-        bytes_clear(&lines->text);
-        lines->n_lines = 0;
-}
-
-/* Until end_line() the value is appended to lines->text. */
-static void begin_line(struct http_lines *lines, const char *name)
-{
-        if (lines->n_lines == lines->n_allocated) {
-                lines->n_allocated = lines->n_allocated > 0 ? 2 * lines->n_allocated : 16;
-                lines->lines = xrealloc(lines->lines, lines->n_allocated * sizeof *lines->lines);
-        }
-        lines->lines[lines->n_lines++].at = lines->text.length;
-        bytes_append_text(&lines->text, name);
-        bytes_append(&lines->text, ": ", 2);
-        lines->value_at = lines->text.length;
-}
-
-static void end_line(struct http_lines *lines)
-{
-        struct bytes *text = &lines->text;
-
-        /* libcurl's own spelling: "name;" for a header without value, where "name:" removes it. */
-        if (text->length == lines->value_at) {
-                text->length -= 2;
-                bytes_append(text, ";", 1);
-        }
-        bytes_append(text, "", 1);
-}
-
-/* With `tail` at its end (borrowed; may be NULL). The list is gone with the next change. */
-static struct curl_slist *list_of(struct http_lines *lines, struct curl_slist *tail)
-{
-        for (size_t i = lines->n_lines; i > 0; i--) {
-                struct http_line *line = &lines->lines[i - 1];
-
-                line->node.data = lines->text.data + line->at;
-                line->node.next = tail;
-                tail = &line->node;
-        }
-        return tail;
+        bytes_append(lines, "\r\n", 2);
 }
 
 struct header_list {
-        struct http_lines *lines;     /* borrowed */
+        struct bytes *lines;          /* borrowed */
         struct outcome *out_rejected; /* borrowed */
         bool is_rejected;
 };
 
-/* libcurl builds a request in 1 MiB at most, and servers take a fraction of this. */
+/* Servers take a fraction of this. */
 enum { MAX_HEADER_BYTES = 256 * 1024 };
 
 static void append(struct header_list *list, const char *name, const char *value)
 {
         begin_line(list->lines, name);
-        bytes_append_text(&list->lines->text, value);
+        bytes_append_text(list->lines, value);
         end_line(list->lines);
 }
 
@@ -122,7 +78,7 @@ static void append_encoded(
                 return;
         }
         begin_line(list->lines, name);
-        percent_append(&list->lines->text, value, is_strict);
+        percent_append(list->lines, value, is_strict);
         end_line(list->lines);
 }
 
@@ -181,7 +137,7 @@ static void append_webhook_headers(struct header_list *list, const struct http_r
                 return;
         begin_line(list->lines, http_signing_header(head->signing));
         http_signing_append(
-            head->signing, head->id, head->now_s, head->body, head->body_bytes, &list->lines->text);
+            head->signing, head->id, head->now_s, head->body, head->body_bytes, list->lines);
         end_line(list->lines);
 }
 
@@ -264,23 +220,23 @@ const char *http_content_type(const struct http_config *config, const struct eve
         return "application/octet-stream";
 }
 
-struct curl_slist *http_headers_make(
-    const struct http_request_head *head, struct http_lines *lines, struct outcome *out_rejected)
+bool http_headers_append(
+    const struct http_request_head *head, struct bytes *lines, struct outcome *out_rejected)
 {
         struct header_list list = {.lines = lines, .out_rejected = out_rejected};
+        size_t length_before = lines->length;
 
-        clear_lines(lines);
         append(&list, "Content-Type", http_content_type(head->config, head->event));
         if (head->config->gzip)
                 append(&list, "Content-Encoding", "gzip");
         append_webhook_headers(&list, head);
         if (head->event != NULL)
                 append_all_of_event(&list, head);
-        if (lines->text.length > MAX_HEADER_BYTES && !list.is_rejected) {
+        if (lines->length - length_before > MAX_HEADER_BYTES && !list.is_rejected) {
                 *out_rejected = outcome_make(OUTCOME_REJECTED,
                     "topic, key, type and headers take %zu bytes; at most %d can be sent",
-                    lines->text.length, MAX_HEADER_BYTES);
+                    lines->length - length_before, MAX_HEADER_BYTES);
                 list.is_rejected = true;
         }
-        return list.is_rejected ? NULL : list_of(lines, head->fixed);
+        return !list.is_rejected;
 }

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "loop/connector.h"
 #include "loop/resolve.h"
 #include "sinks/address_guard.h"
 
@@ -22,7 +23,7 @@
 #include <string.h>
 
 #define ADDRESSES_MAX_AGE_MS 60000
-#define ADDRESSES_MAX        16
+#define ADDRESSES_MAX        8
 
 enum host_state { HOST_LITERAL, HOST_UNKNOWN, HOST_ASKING, HOST_KNOWN, HOST_REFRESHING };
 
@@ -36,7 +37,8 @@ struct http_host {
         http_host_settled_fn *on_settled;
         void *owner; /* borrowed */
 
-        struct bytes addresses; /* "address,address": as CURLOPT_RESOLVE has it */
+        struct socket_address *addresses; /* owned; ADDRESSES_MAX */
+        unsigned n_addresses;
         uint64_t known_since_ms;
         bool is_expired;
         struct resolve *lookup; /* in ASKING and REFRESHING */
@@ -72,31 +74,24 @@ static bool is_permitted(const struct http_host *host, const struct addrinfo *ad
         return address_guard_permits(host->guard, address->ai_addr, refusal, sizeof refusal);
 }
 
-static void keep_address(struct http_host *host, const struct addrinfo *address)
-{
-        char text[NI_MAXHOST];
-
-        if (getnameinfo(address->ai_addr, address->ai_addrlen, text, sizeof text, NULL, 0,
-                NI_NUMERICHOST) != 0)
-                return;
-        bytes_printf(&host->addresses, address->ai_family == AF_INET6 ? "%s[%s]" : "%s%s",
-            host->addresses.length > 0 ? "," : "", text);
-}
-
 static void keep_addresses(struct http_host *host, const struct addrinfo *addresses)
 {
         bool has_permitted = false;
-        unsigned n_kept = 0;
 
         for (const struct addrinfo *at = addresses; at != NULL; at = at->ai_next)
                 has_permitted |= is_permitted(host, at);
-        bytes_clear(&host->addresses);
-        for (const struct addrinfo *at = addresses; at != NULL && n_kept < ADDRESSES_MAX;
+        if (host->addresses == NULL)
+                host->addresses = xcalloc(ADDRESSES_MAX, sizeof *host->addresses);
+        host->n_addresses = 0;
+        for (const struct addrinfo *at = addresses; at != NULL && host->n_addresses < ADDRESSES_MAX;
              at = at->ai_next) {
+                struct socket_address *kept = &host->addresses[host->n_addresses];
+
                 if (has_permitted && !is_permitted(host, at))
                         continue;
-                keep_address(host, at);
-                n_kept++;
+                memcpy(&kept->data, at->ai_addr, at->ai_addrlen);
+                kept->length = at->ai_addrlen;
+                host->n_addresses++;
         }
 }
 
@@ -114,11 +109,25 @@ static void on_resolved(void *owner, const struct addrinfo *addresses, const cha
                 host->on_settled(host->owner, failure);
 }
 
-static bool is_literal(const char *name)
+/* False: it is a name. */
+static bool keep_literal(struct http_host *host)
 {
+        const struct addrinfo hints = {
+            .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
+        bool is_bracketed = host->name[0] == '[';
+        char *text = xstrndup(host->name + is_bracketed, strcspn(host->name + is_bracketed, "]"));
         struct in_addr address;
+        struct addrinfo *found = NULL;
 
-        return name[0] == '[' || inet_pton(AF_INET, name, &address) == 1;
+        /* Not what getaddrinfo() takes for an IPv4 address as well: 127.1 and 0x7f000001. libcurl's
+         * parser has made dotted ones of those. */
+        if ((is_bracketed || inet_pton(AF_INET, text, &address) == 1) &&
+            getaddrinfo(text, host->port, &hints, &found) == 0)
+                keep_addresses(host, found);
+        if (found != NULL)
+                freeaddrinfo(found);
+        free(text);
+        return host->n_addresses > 0 || is_bracketed;
 }
 
 struct http_host *http_host_create(uv_loop_t *loop, const char *name, const char *port,
@@ -134,7 +143,7 @@ struct http_host *http_host_create(uv_loop_t *loop, const char *name, const char
         host->guard = guard;
         host->on_settled = on_settled;
         host->owner = owner;
-        enter(host, is_literal(name) ? HOST_LITERAL : HOST_UNKNOWN);
+        enter(host, keep_literal(host) ? HOST_LITERAL : HOST_UNKNOWN);
         return host;
 }
 
@@ -143,7 +152,7 @@ void http_host_destroy(struct http_host *host)
         if (host == NULL)
                 return;
         resolve_cancel(host->lookup);
-        bytes_deinit(&host->addresses);
+        free(host->addresses);
         free(host->name);
         free(host->port);
         free(host);
@@ -174,6 +183,22 @@ void http_host_expire(struct http_host *host)
         host->is_expired = true;
 }
 
+const struct socket_address *http_host_addresses(const struct http_host *host, unsigned *out_n)
+{
+        *out_n = host->n_addresses;
+        return host->addresses;
+}
+
+static void append_address(struct bytes *out, const struct socket_address *address, bool is_first)
+{
+        char text[NI_MAXHOST];
+
+        if (getnameinfo((const struct sockaddr *)&address->data, address->length, text, sizeof text,
+                NULL, 0, NI_NUMERICHOST) == 0)
+                bytes_printf(out, address->data.ss_family == AF_INET6 ? "%s[%s]" : "%s%s",
+                    is_first ? "" : ",", text);
+}
+
 struct curl_slist *http_host_pin(const struct http_host *host)
 {
         struct bytes entry = {0};
@@ -181,7 +206,9 @@ struct curl_slist *http_host_pin(const struct http_host *host)
 
         if (host->state == HOST_LITERAL)
                 return NULL;
-        bytes_printf(&entry, "%s:%s:%s", host->name, host->port, host->addresses.data);
+        bytes_printf(&entry, "%s:%s:", host->name, host->port);
+        for (unsigned i = 0; i < host->n_addresses; i++)
+                append_address(&entry, &host->addresses[i], i == 0);
         pin = curl_slist_append(NULL, entry.data);
         if (pin == NULL)
                 out_of_memory();

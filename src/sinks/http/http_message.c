@@ -20,6 +20,8 @@
 #define ZLIB_CONST
 #include <zlib.h>
 
+#define KEPT_BYTES 8192 /* of the lines, for the next request */
+
 static bool is_cloudevent(const struct http_config *config)
 {
         return config->body == HTTP_BODY_CLOUDEVENTS ||
@@ -221,20 +223,22 @@ bool http_message_make(struct http_message *message, const struct http_config *c
                     .now_s = now_s,
                     .body = message->body,
                     .body_bytes = message->body_bytes};
-                message->headers = http_headers_make(&head, &message->lines, out_rejected);
+                can_carry = http_headers_append(&head, &message->lines, out_rejected);
         }
         free(events);
-        return message->headers != NULL;
+        return can_carry;
 }
 
 void http_message_clear(struct http_message *message)
 {
         bytes_deinit(&message->built);
-        message->headers = NULL;
+        if (message->lines.capacity > KEPT_BYTES)
+                bytes_deinit(&message->lines);
+        bytes_clear(&message->lines);
 }
 
 void http_message_deinit(struct http_message *message)
 {
-        http_message_clear(message);
-        http_lines_deinit(&message->lines);
+        bytes_deinit(&message->built);
+        bytes_deinit(&message->lines);
 }

@@ -9,7 +9,6 @@
 #include "pgcourier/event.h"
 #include "pgcourier/outcome.h"
 #include "pgcourier/sink.h"
-#include "sinks/http/http_headers.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,14 +33,13 @@ struct http_message {
         const void *body; /* the event's payload, or built */
         size_t body_bytes;
         struct bytes built;
-        struct curl_slist *headers; /* in `lines`, and at their end the target's */
-        struct http_lines lines;
+        struct bytes lines; /* of its head; the target's own come with them */
 };
 
 /*
  * `now_s` is the time of sending. False, with *out_rejected set, if an event
- * cannot be sent. The message borrows from events and target. It may be made
- * again and again; http_message_clear() in between frees the body.
+ * cannot be sent. The message borrows from the events. It may be made again and
+ * again; http_message_clear() in between frees the body.
  */
 bool http_message_make(struct http_message *message, const struct http_config *config,
     const struct http_target *target, struct attempt *const *attempts, size_t n_attempts,

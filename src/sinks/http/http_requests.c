@@ -4,24 +4,18 @@
  *
  * The message is made, and signed, when the request really runs: the time in it
  * is the time of sending, however long the addresses took.
- *
- * Requests are spread over several curl_drivers: before and after each transfer
- * libcurl walks through all connections of its driver, which with many of them
- * takes longer than all else. A receiver from a table always has the same driver;
- * to a single url all drivers send. With HTTP/2 there is one driver, since one
- * connection is meant to serve all requests.
  */
 #include "sinks/http/http_requests.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/list.h"
 #include "config/config.h"
-#include "loop/curl_driver.h"
 #include "loop/timer.h"
-#include "sinks/http/http_exchange.h"
+#include "sinks/http/client/curl_client.h"
+#include "sinks/http/client/http1_client.h"
+#include "sinks/http/client/http_client.h"
 #include "sinks/http/http_host.h"
 #include "sinks/http/http_message.h"
 #include "sinks/http/http_target.h"
@@ -30,28 +24,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_SHARDS            32
-#define CONNECTIONS_PER_SHARD 64
-
 enum request_state { REQUEST_IDLE, REQUEST_TAKEN, REQUEST_WAITING, REQUEST_RUNNING };
 
-struct shard {
-        struct curl_driver *driver; /* owned */
-        struct list idle;           /* request::link; see idle_of() */
-};
-
 struct http_requests {
-        uv_loop_t *loop;                   /* borrowed */
-        const struct http_config *config;  /* borrowed */
-        const struct address_guard *guard; /* borrowed */
-        struct shard *shards;
-        size_t n_shards;
-        size_t n_made; /* requests */
+        const struct http_config *config; /* borrowed */
+        struct http_client *client;       /* owned */
         http_request_done_fn *on_done;
         void *owner; /* borrowed */
         unsigned n_busy;
 
-        /* request::link, by state, oldest first */
+        /* request::link, by state: idle ones, and oldest first those that wait and run */
+        struct list idle;
         struct list waiting;
         struct list running;
 
@@ -65,25 +48,12 @@ struct request {
         struct list beside; /* in target->waiting, while WAITING */
         enum request_state state;
         struct http_requests *requests;
-        struct shard *shard;
         struct http_target *target;
         struct attempt **attempts; /* the relay's; the array is ours */
         size_t n_attempts;         /* 0: a probe, or idle */
         struct http_message message;
-        struct http_exchange *exchange;
+        struct http_exchange *exchange; /* while RUNNING */
 };
-
-static bool is_by_host(const struct http_requests *requests)
-{
-        return requests->config->endpoints == HTTP_ENDPOINTS_TABLE;
-}
-
-/* Where requests of this shard rest: if all go to one url, it does not matter which is taken
- * next. */
-static struct list *idle_of(const struct http_requests *requests, struct shard *shard)
-{
-        return is_by_host(requests) ? &shard->idle : &requests->shards[0].idle;
-}
 
 /* The only place that assigns request->state. */
 static void enter(struct request *request, enum request_state next)
@@ -101,7 +71,7 @@ static void enter(struct request *request, enum request_state next)
                 free(request->attempts);
                 request->attempts = NULL;
                 request->n_attempts = 0;
-                list_push_front(idle_of(requests, request->shard), &request->link);
+                list_push_front(&requests->idle, &request->link);
                 break;
         case REQUEST_TAKEN:
                 requests->n_busy++;
@@ -159,39 +129,17 @@ static void on_exchange_done(void *owner, const struct http_result *result)
         free(attempts);
 }
 
-/* By host, so that targets of one host can share connections; or else in turn, so that no shard
- * ever has more requests than connections. */
-static struct shard *shard_of(const struct http_requests *requests, const char *url)
-{
-        const char *host = strstr(url, "://");
-
-        if (!is_by_host(requests))
-                return &requests->shards[requests->n_made % requests->n_shards];
-        if (host != NULL)
-                host += strlen("://");
-        else
-                host = url;
-        return &requests->shards[hash_bytes(HASH_START, host, strcspn(host, "/?#")) %
-                                 requests->n_shards];
-}
-
 static struct request *take(struct http_requests *requests, struct http_target *target)
 {
-        struct shard *shard = shard_of(requests, target->url);
-        struct list *idle = idle_of(requests, shard);
         struct request *request;
 
-        if (!list_is_empty(idle)) {
-                request = list_owner(idle->next, struct request, link);
+        if (!list_is_empty(&requests->idle)) {
+                request = list_owner(requests->idle.next, struct request, link);
         } else {
-                requests->n_made++;
                 request = xcalloc(1, sizeof *request);
                 list_init(&request->link);
                 list_init(&request->beside);
                 request->requests = requests;
-                request->shard = shard;
-                request->exchange = http_exchange_create(requests->loop, shard->driver,
-                    requests->config, requests->guard, on_exchange_done, request);
         }
         request->target = target;
         enter(request, REQUEST_TAKEN);
@@ -200,20 +148,21 @@ static struct request *take(struct http_requests *requests, struct http_target *
 
 static bool post(struct request *request, struct error *error)
 {
-        const struct http_post post = {.receiver = request->target->number,
-            .url = request->target->parsed,
-            .headers = request->message.headers,
-            .pin = http_host_pin(request->target->host),
+        const struct http_post post = {.target = request->target,
+            .lines = &request->message.lines,
             .body = request->message.body,
             .body_bytes = request->message.body_bytes};
 
-        return http_exchange_post(request->exchange, &post, error);
+        request->exchange =
+            http_client_post(request->requests->client, &post, on_exchange_done, request, error);
+        return request->exchange != NULL;
 }
 
 static bool connect_only(struct request *request, struct error *error)
 {
-        return http_exchange_connect(
-            request->exchange, request->target->url, http_host_pin(request->target->host), error);
+        request->exchange = http_client_connect(
+            request->requests->client, request->target, on_exchange_done, request, error);
+        return request->exchange != NULL;
 }
 
 static void run(struct request *request)
@@ -308,60 +257,36 @@ void http_requests_cancel(struct http_requests *requests)
         }
 }
 
-static size_t shards_for(const struct http_config *config, unsigned max_connections)
-{
-        size_t n_shards = (max_connections + CONNECTIONS_PER_SHARD - 1) / CONNECTIONS_PER_SHARD;
-
-        if (config->endpoints == HTTP_ENDPOINTS_TABLE)
-                return MAX_SHARDS;
-        if (config->http_version == HTTP_VERSION_2 || n_shards == 0)
-                return 1;
-        return n_shards < MAX_SHARDS ? n_shards : MAX_SHARDS;
-}
-
 struct http_requests *http_requests_create(uv_loop_t *loop, const struct http_config *config,
     const struct address_guard *guard, unsigned max_connections, http_request_done_fn *on_done,
     void *owner)
 {
         struct http_requests *requests = xcalloc(1, sizeof *requests);
+        bool is_ours = config->proxy == NULL && config->http_version == HTTP_VERSION_1_1 &&
+                       !config->by_libcurl;
 
-        requests->loop = loop;
         requests->config = config;
-        requests->guard = guard;
         requests->on_done = on_done;
         requests->owner = owner;
-        requests->n_shards = shards_for(config, max_connections);
-        requests->shards = xcalloc(requests->n_shards, sizeof *requests->shards);
-        for (size_t i = 0; i < requests->n_shards; i++) {
-                requests->shards[i].driver = curl_driver_create(
-                    loop, 1 + (max_connections - 1) / (unsigned)requests->n_shards);
-                list_init(&requests->shards[i].idle);
-        }
+        requests->client = is_ours ? http1_client_create(loop, config, guard, max_connections)
+                                   : curl_client_create(loop, config, guard, max_connections);
         requests->probe_timer = timer_create_on(loop, on_probe_answered, requests);
+        list_init(&requests->idle);
         list_init(&requests->waiting);
         list_init(&requests->running);
         return requests;
 }
 
-static void destroy_idle(struct shard *shard)
-{
-        list_for_each (link, &shard->idle) {
-                struct request *request = list_owner(link, struct request, link);
-
-                http_exchange_destroy(request->exchange);
-                http_message_deinit(&request->message);
-                free(request);
-        }
-}
-
 void http_requests_destroy(struct http_requests *requests)
 {
         assert(list_is_empty(&requests->waiting) && list_is_empty(&requests->running));
-        for (size_t i = 0; i < requests->n_shards; i++)
-                destroy_idle(&requests->shards[i]);
-        for (size_t i = 0; i < requests->n_shards; i++)
-                curl_driver_destroy(requests->shards[i].driver);
-        free(requests->shards);
+        list_for_each (link, &requests->idle) {
+                struct request *request = list_owner(link, struct request, link);
+
+                http_message_deinit(&request->message);
+                free(request);
+        }
+        http_client_destroy(requests->client);
         timer_destroy(requests->probe_timer);
         free(requests);
 }

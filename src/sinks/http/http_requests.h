@@ -1,6 +1,6 @@
 /*
  * The requests of one http sink: those under way, and those that are over and
- * kept for the next one, with libcurl's handles and connections.
+ * kept for the next one.
  */
 #pragma once
 
@@ -21,7 +21,8 @@ struct http_target;
 typedef void http_request_done_fn(void *owner, struct http_target *target,
     struct attempt *const *attempts, size_t n_attempts, const struct outcome *outcome);
 
-/* `max_connections`: as curl_driver_create() has it. `config`, `guard` and `owner` are borrowed. */
+/* `max_connections`: so many are kept open for reuse, busy or idle. `config`, `guard` and `owner`
+ * are borrowed. */
 struct http_requests *http_requests_create(uv_loop_t *loop, const struct http_config *config,
     const struct address_guard *guard, unsigned max_connections, http_request_done_fn *on_done,
     void *owner);

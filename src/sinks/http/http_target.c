@@ -1,6 +1,7 @@
 #include "sinks/http/http_target.h"
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "config/config.h"
@@ -104,98 +105,156 @@ static bool check_own(
         return true;
 }
 
-static struct curl_slist *copy_line(struct curl_slist *lines, const char *line)
+static void append_line(struct bytes *lines, const char *name, const char *value)
 {
-        struct curl_slist *longer = curl_slist_append(lines, line);
-
-        if (longer == NULL)
-                out_of_memory();
-        return longer;
+        bytes_append_text(lines, name);
+        bytes_append_text(lines, ": ");
+        bytes_append_text(lines, value);
+        bytes_append_text(lines, "\r\n");
 }
 
-static struct curl_slist *append_line(struct curl_slist *lines, const char *name, const char *value)
-{
-        /* libcurl's own spelling: "name;" for a header without value, where "name:" removes it. */
-        char *line = value[0] != '\0' ? xasprintf("%s: %s", name, value) : xasprintf("%s;", name);
-
-        lines = copy_line(lines, line);
-        secret_free(line);
-        return lines;
-}
-
-bool http_header_is_among(const struct curl_slist *lines, const char *name)
+bool http_header_is_among(const char *lines, const char *name)
 {
         size_t length = strlen(name);
 
-        for (; lines != NULL; lines = lines->next)
-                if (strncasecmp(lines->data, name, length) == 0 &&
-                    (lines->data[length] == ':' || lines->data[length] == ';'))
+        for (const char *line = lines; line != NULL && *line != '\0'; line = strchr(line, '\n') + 1)
+                if (strncasecmp(line, name, length) == 0 && line[length] == ':')
                         return true;
         return false;
 }
 
-void http_header_lines_free(struct curl_slist *lines)
-{
-        for (struct curl_slist *line = lines; line != NULL; line = line->next)
-                explicit_bzero(line->data, strlen(line->data));
-        curl_slist_free_all(lines);
-}
-
-static struct curl_slist *append_basic(struct curl_slist *lines, const struct http_auth *auth)
+static void append_basic(struct bytes *lines, const char *user, const char *password)
 {
         static const char scheme[] = "Basic ";
-        char *pair = xasprintf("%s:%s", auth->user, auth->password);
+        char *pair = xasprintf("%s:%s", user, password);
         size_t length = strlen(pair);
         char *value = xcalloc(sizeof scheme + (length / 3 + 1) * 4, 1);
 
         memcpy(value, scheme, sizeof scheme - 1);
         EVP_EncodeBlock(
             (unsigned char *)value + sizeof scheme - 1, (const unsigned char *)pair, (int)length);
-        lines = append_line(lines, "Authorization", value);
+        append_line(lines, "Authorization", value);
         secret_free(pair);
         secret_free(value);
-        return lines;
 }
 
-static struct curl_slist *append_auth(struct curl_slist *lines, const struct http_auth *auth)
+static void append_auth(struct bytes *lines, const struct http_auth *auth)
 {
         char *value;
 
         if (auth->user != NULL)
-                return append_basic(lines, auth);
+                append_basic(lines, auth->user, auth->password);
         if (auth->bearer == NULL)
-                return lines;
+                return;
         value = xasprintf("Bearer %s", auth->bearer);
-        lines = append_line(lines, "Authorization", value);
+        append_line(lines, "Authorization", value);
         secret_free(value);
-        return lines;
 }
 
-bool http_fixed_headers_make(const struct http_config *config, const struct event_header *own,
-    size_t n_own, struct curl_slist **out_lines, struct error *error)
+/* A buffer that grows leaves copies behind: the lines are made in one of the right size. */
+static size_t size_of_lines(
+    const struct http_config *config, const struct event_header *own, size_t n_own)
 {
-        struct curl_slist *lines = NULL;
+        size_t size = 512;
 
+        for (size_t i = 0; i < n_own; i++)
+                size += strlen(own[i].name) + strlen(own[i].value) + 4;
+        for (unsigned i = 0; i < config->n_set_headers; i++)
+                size +=
+                    strlen(config->set_headers[i].name) + strlen(config->set_headers[i].value) + 4;
+        if (config->auth.user != NULL)
+                size += 2 * (strlen(config->auth.user) + strlen(config->auth.password));
+        if (config->auth.bearer != NULL)
+                size += strlen(config->auth.bearer);
+        return size;
+}
+
+char *http_fixed_headers_make(const struct http_config *config, const struct event_header *own,
+    size_t n_own, struct error *error)
+{
+        struct bytes lines = {0};
+
+        *bytes_reserve(&lines, size_of_lines(config, own, n_own)) = '\0';
         for (size_t i = 0; i < n_own; i++) {
                 if (!check_own(config, &own[i], error)) {
-                        http_header_lines_free(lines);
-                        return false;
+                        secret_free(lines.data);
+                        return NULL;
                 }
-                if (!http_header_is_among(lines, own[i].name))
-                        lines = append_line(lines, own[i].name, own[i].value);
+                if (!http_header_is_among(lines.data, own[i].name))
+                        append_line(&lines, own[i].name, own[i].value);
         }
         for (unsigned i = 0; i < config->n_set_headers; i++)
-                if (!http_header_is_among(lines, config->set_headers[i].name))
-                        lines = append_line(
-                            lines, config->set_headers[i].name, config->set_headers[i].value);
-        lines = append_auth(lines, &config->auth);
-        lines = append_line(lines, "User-Agent", HTTP_USER_AGENT);
-        /* Without this, large bodies wait a second for a 100 Continue that few servers send. */
-        *out_lines = copy_line(lines, "Expect:");
-        return true;
+                if (!http_header_is_among(lines.data, config->set_headers[i].name))
+                        append_line(
+                            &lines, config->set_headers[i].name, config->set_headers[i].value);
+        append_auth(&lines, &config->auth);
+        append_line(&lines, "User-Agent", HTTP_USER_AGENT);
+        if (!http_header_is_among(lines.data, "Accept"))
+                append_line(&lines, "Accept", "*/*");
+        return lines.data;
 }
 
-/* The host whose addresses libcurl will need: the receiver's, or the proxy's. */
+/* As it was written, for curl_free(); NULL: it has no such part. */
+static char *part_of(const struct http_target *target, CURLUPart part, unsigned flags)
+{
+        char *text = NULL;
+
+        if (curl_url_get(target->parsed, part, &text, flags) == CURLUE_OUT_OF_MEMORY)
+                out_of_memory();
+        return text;
+}
+
+/* A user name in the URL is as good as one of the config, which goes before it. False: it has one
+ * that cannot be decoded. */
+static bool append_userinfo(struct http_target *target, const struct http_auth *auth)
+{
+        char *user = part_of(target, CURLUPART_USER, CURLU_URLDECODE);
+        char *password = part_of(target, CURLUPART_PASSWORD, CURLU_URLDECODE);
+        bool is_valid = user != NULL || !http_url_has_userinfo(target->url);
+        struct bytes line = {0};
+        char *longer;
+
+        if (user != NULL && auth->user == NULL && auth->bearer == NULL) {
+                append_basic(&line, user, password != NULL ? password : "");
+                longer = xasprintf("%s%s", target->fixed, line.data);
+                secret_free(line.data);
+                secret_free(target->fixed);
+                target->fixed = longer;
+        }
+        curl_free(user);
+        curl_free(password);
+        return is_valid;
+}
+
+/* "POST /path?query HTTP/1.1" and "Host: name:port", which leaves the usual port out. */
+static void make_line(struct http_target *target)
+{
+        char *host = part_of(target, CURLUPART_HOST, 0);
+        char *port = part_of(target, CURLUPART_PORT, CURLU_NO_DEFAULT_PORT);
+        char *path = part_of(target, CURLUPART_PATH, 0);
+        char *query = part_of(target, CURLUPART_QUERY, 0);
+
+        target->line = xasprintf("POST %s%s%s HTTP/1.1\r\nHost: %s%s%s\r\n", path,
+            query != NULL ? "?" : "", query != NULL ? query : "", host, port != NULL ? ":" : "",
+            port != NULL ? port : "");
+        curl_free(host);
+        curl_free(port);
+        curl_free(path);
+        curl_free(query);
+}
+
+/* libcurl keeps the zone of a link-local address apart. */
+static char *host_with_zone(const struct http_target *target, const char *host)
+{
+        char *zone = part_of(target, CURLUPART_ZONEID, 0);
+        char *whole = zone != NULL ? xasprintf("%.*s%%%s]", (int)strcspn(host, "]"), host, zone)
+                                   : xstrdup(host);
+
+        curl_free(zone);
+        return whole;
+}
+
+/* The host whose addresses will be needed: the receiver's, or the proxy's. */
 static bool create_host(struct http_target *target, const struct http_config *config,
     const char *url_name, const struct address_guard *guard, http_host_settled_fn *on_settled,
     struct error *error)
@@ -203,6 +262,7 @@ static bool create_host(struct http_target *target, const struct http_config *co
         const char *scheme = strncasecmp(target->url, "https:", 6) == 0 ? "https" : "http";
         char *host;
         char *port;
+        char *whole;
 
         if (!http_url_parse(url_name, target->url, &host, &port, error))
                 return false;
@@ -211,14 +271,23 @@ static bool create_host(struct http_target *target, const struct http_config *co
                 curl_free(port);
                 return false;
         }
+        target->parsed = curl_url();
+        if (target->parsed == NULL ||
+            curl_url_set(target->parsed, CURLUPART_URL, target->url, 0) != CURLUE_OK)
+                out_of_memory(); /* it has been parsed before */
+        whole = host_with_zone(target, host);
+        target->origin = xasprintf("%s://%s:%s", scheme, whole, port);
         if (config->proxy != NULL) {
+                free(whole);
                 curl_free(host);
                 curl_free(port);
                 if (!http_url_parse("http.proxy", config->proxy, &host, &port, error))
                         return false;
+                whole = xstrdup(host);
         }
         target->host = http_host_create(
-            target->sink->loop, host, port, config->connect_timeout_ms, guard, on_settled, target);
+            target->sink->loop, whole, port, config->connect_timeout_ms, guard, on_settled, target);
+        free(whole);
         curl_free(host);
         curl_free(port);
         return true;
@@ -236,14 +305,15 @@ static bool fill(struct http_target *target, const struct http_config *config,
                 *error = no_key;
                 return false;
         }
-        if (!http_fixed_headers_make(
-                config, settings->headers, settings->n_headers, &target->fixed, error) ||
+        target->fixed =
+            http_fixed_headers_make(config, settings->headers, settings->n_headers, error);
+        if (target->fixed == NULL ||
             !create_host(target, config, url_name, guard, on_settled, error))
                 return false;
-        target->parsed = curl_url();
-        if (target->parsed == NULL ||
-            curl_url_set(target->parsed, CURLUPART_URL, target->url, 0) != CURLUE_OK)
-                out_of_memory(); /* it has been parsed before */
+        if (!append_userinfo(target, &config->auth))
+                return error_set(error, ERROR_CONFIG,
+                    "%s has a malformed %%XX, or a control character, before its @", url_name);
+        make_line(target);
         target->description = http_url_describe(target->url);
         return true;
 }
@@ -302,7 +372,9 @@ void http_target_destroy(struct http_target *target)
         http_batcher_destroy(target->batcher);
         http_host_destroy(target->host);
         http_signing_destroy(target->signing);
-        http_header_lines_free(target->fixed);
+        secret_free(target->fixed);
+        free(target->origin);
+        secret_free(target->line);
         free(target->description);
         curl_url_cleanup(target->parsed);
         secret_free(target->url);

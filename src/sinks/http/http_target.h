@@ -26,10 +26,12 @@ struct http_target {
         uint64_t number;   /* from 1; never given to another receiver of this process */
         char *url;
         CURLU *parsed;     /* the same */
+        char *origin;      /* "https://host:port", with the port in any case */
+        char *line;        /* the request's first, and that of Host, each with its CR and LF */
         char *description; /* the URL without what may be secret in it */
         struct http_host *host;
         struct http_signing *signing; /* NULL: unsigned */
-        struct curl_slist *fixed;     /* headers */
+        char *fixed;                  /* header lines, each with its CR and LF */
         struct list waiting;          /* requests, for the host's addresses */
         struct http_batcher *batcher; /* NULL: a request for each event */
         struct list among;            /* link: the sink's open ones */
@@ -49,9 +51,8 @@ struct http_target *http_target_create(struct sink *sink, const struct http_conf
 void http_target_destroy(struct http_target *target);
 
 /*
- * Header lines for libcurl that are the same with every request to one receiver: User-Agent,
- * set_headers, credentials, an endpoint's own. They may hold secrets, so lines are cleared before
- * they are freed.
+ * Header lines that are the same with every request to one receiver: User-Agent, set_headers,
+ * credentials, an endpoint's own. They may hold secrets: free them with secret_free().
  */
 #define HTTP_USER_AGENT "pgcourier/" PGCOURIER_VERSION
 
@@ -60,13 +61,9 @@ void http_target_destroy(struct http_target *target);
 bool http_headers_check_names(const struct http_config *config, struct error *error);
 
 /* Our own lines, those of the config and those of `own`, which replace the config's of the same
- * name. False, with *error set, if one of `own` cannot be sent. */
-bool http_fixed_headers_make(const struct http_config *config, const struct event_header *own,
-    size_t n_own, struct curl_slist **out_lines, struct error *error);
+ * name. NULL, with *error set, if one of `own` cannot be sent. */
+char *http_fixed_headers_make(const struct http_config *config, const struct event_header *own,
+    size_t n_own, struct error *error);
 
-/* Whether one of the lines is of that header, in any case of letters. */
-bool http_header_is_among(const struct curl_slist *lines, const char *name);
-/* Whether a value holds a control character, which would end its line. */
-
-/* NULL is allowed. */
-void http_header_lines_free(struct curl_slist *lines);
+/* Whether one of the lines is of that header, in any case of letters. `lines` may be NULL. */
+bool http_header_is_among(const char *lines, const char *name);

@@ -13,22 +13,36 @@
  * the next, so its options are kept. But only for the next request to the same
  * receiver, and only after an answer as it should be (2xx): in all other cases
  * the handle forgets everything first, and with it what libcurl may have noted.
+ *
+ * Exchanges are spread over several curl_drivers: before and after each transfer
+ * libcurl walks through all connections of its driver, which with many of them
+ * takes longer than all else. Receivers of one host have the same driver, so that
+ * they can share connections; to a single url all drivers send. With HTTP/2 there
+ * is one driver, since one connection is meant to serve all requests.
  */
-#include "sinks/http/http_exchange.h"
+#include "sinks/http/client/curl_client.h"
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
+#include "base/list.h"
 #include "config/config.h"
 #include "loop/curl_driver.h"
 #include "loop/timer.h"
 #include "sinks/address_guard.h"
+#include "sinks/http/client/curl_lines.h"
+#include "sinks/http/client/http_client.h"
 #include "sinks/http/http_target.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#define MAX_SHARDS            32
+#define CONNECTIONS_PER_SHARD 64
 
 #define BODY_MAX_MS          1000
 #define CONNECTION_MAX_AGE_S 600 /* so that a changed address or certificate is noticed */
@@ -52,15 +66,33 @@ struct response {
         char body[BODY_KEPT + 1];
 };
 
-struct http_exchange {
-        struct curl_driver *driver;       /* borrowed */
-        const struct http_config *config; /* borrowed */
+struct shard {
+        struct curl_driver *driver; /* owned */
+        struct list idle;           /* exchange::link; see idle_of() */
+};
+
+struct curl_client {
+        struct http_client base;
+        uv_loop_t *loop;                   /* borrowed */
+        const struct http_config *config;  /* borrowed */
+        const struct address_guard *guard; /* borrowed */
+        struct shard *shards;
+        size_t n_shards;
+        size_t n_made; /* exchanges */
+};
+
+struct exchange {
+        struct http_exchange base;
+        struct curl_client *client;
+        struct list link; /* among the idle ones, while it is over */
+        struct shard *shard;
         http_exchange_done_fn *on_done;
         void *owner; /* borrowed */
 
         CURL *easy;
         struct curl_transfer *transfer; /* NULL: not running */
         uint64_t receiver;              /* that its options are for; 0: to be set */
+        struct curl_lines lines;
         struct curl_slist *pin;
         struct timer *body_deadline;
         bool is_second_try;
@@ -159,13 +191,13 @@ static struct http_result read_result(const struct response *response, CURL *eas
         return result;
 }
 
-static void forget_answer(struct http_exchange *exchange)
+static void forget_answer(struct exchange *exchange)
 {
         memset(&exchange->response, 0, sizeof exchange->response);
         guarded_socket_forget(&exchange->sockets);
 }
 
-static struct http_result result_of(const struct http_exchange *exchange, CURLcode code)
+static struct http_result result_of(const struct exchange *exchange, CURLcode code)
 {
         struct http_result result = read_result(&exchange->response, exchange->easy, code);
 
@@ -173,7 +205,21 @@ static struct http_result result_of(const struct http_exchange *exchange, CURLco
         return result;
 }
 
-static void end(struct http_exchange *exchange)
+/* Where exchanges of this shard rest: if all go to one url, it does not matter which is taken
+ * next. */
+static struct list *idle_of(const struct curl_client *client, struct shard *shard)
+{
+        return client->config->endpoints == HTTP_ENDPOINTS_TABLE ? &shard->idle
+                                                                 : &client->shards[0].idle;
+}
+
+/* Its outcome can no longer be asked for. */
+static void rest(struct exchange *exchange)
+{
+        list_push_front(idle_of(exchange->client, exchange->shard), &exchange->link);
+}
+
+static void end(struct exchange *exchange)
 {
         timer_disarm(exchange->body_deadline);
         exchange->transfer = NULL;
@@ -181,8 +227,14 @@ static void end(struct http_exchange *exchange)
         exchange->pin = NULL;
 }
 
+static void tell(struct exchange *exchange, const struct http_result *result)
+{
+        exchange->on_done(exchange->owner, result);
+        rest(exchange);
+}
+
 /* True if only pooled connections were tried and none of them answered. */
-static bool met_dead_connections(const struct http_exchange *exchange, CURLcode code)
+static bool met_dead_connections(const struct exchange *exchange, CURLcode code)
 {
         long n_new_connections = 0;
 
@@ -193,7 +245,7 @@ static bool met_dead_connections(const struct http_exchange *exchange, CURLcode 
 
 static void on_transfer_done(void *owner, CURLcode code)
 {
-        struct http_exchange *exchange = owner;
+        struct exchange *exchange = owner;
         struct http_result result;
 
         exchange->transfer = NULL;
@@ -201,8 +253,8 @@ static void on_transfer_done(void *owner, CURLcode code)
             curl_easy_setopt(exchange->easy, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK) {
                 exchange->is_second_try = true;
                 forget_answer(exchange);
-                exchange->transfer =
-                    curl_driver_start(exchange->driver, exchange->easy, on_transfer_done, exchange);
+                exchange->transfer = curl_driver_start(
+                    exchange->shard->driver, exchange->easy, on_transfer_done, exchange);
                 if (exchange->transfer != NULL)
                         return;
         }
@@ -211,10 +263,10 @@ static void on_transfer_done(void *owner, CURLcode code)
         if (code != CURLE_OK || exchange->is_second_try || result.status < 200 ||
             result.status > 299)
                 exchange->receiver = 0;
-        exchange->on_done(exchange->owner, &result);
+        tell(exchange, &result);
 }
 
-static void break_off(struct http_exchange *exchange)
+static void break_off(struct exchange *exchange)
 {
         curl_driver_stop(exchange->transfer);
         end(exchange);
@@ -223,17 +275,17 @@ static void break_off(struct http_exchange *exchange)
 
 static void on_body_deadline(void *owner)
 {
-        struct http_exchange *exchange = owner;
+        struct exchange *exchange = owner;
         struct http_result result;
 
         break_off(exchange);
         result = result_of(exchange, CURLE_OK);
-        exchange->on_done(exchange->owner, &result);
+        tell(exchange, &result);
 }
 
 static size_t on_header(char *data, size_t size, size_t count, void *owner)
 {
-        struct http_exchange *exchange = owner;
+        struct exchange *exchange = owner;
         size_t bytes = size * count;
         bool had_status = exchange->response.has_status;
 
@@ -246,7 +298,7 @@ static size_t on_header(char *data, size_t size, size_t count, void *owner)
 
 static size_t on_body(char *data, size_t size, size_t count, void *owner)
 {
-        struct http_exchange *exchange = owner;
+        struct exchange *exchange = owner;
 
         return take_body(&exchange->response, data, size * count) ? size * count : 0;
 }
@@ -269,9 +321,9 @@ static bool check_set(CURLcode code, const char *name, struct error *error)
 
 /* What is the same with each request to any receiver. Nothing is taken from the environment: no
  * proxy, no netrc. */
-static bool set_common_options(struct http_exchange *exchange, struct error *error)
+static bool set_common_options(struct exchange *exchange, struct error *error)
 {
-        const struct http_config *config = exchange->config;
+        const struct http_config *config = exchange->client->config;
         bool has_idle_bug = curl_version_info(CURLVERSION_NOW)->version_num < 0x080000;
         CURL *easy = exchange->easy;
         CURLcode code = CURLE_OK;
@@ -332,127 +384,205 @@ static bool set_common_options(struct http_exchange *exchange, struct error *err
 
 /* What stays while requests go to the same receiver. */
 static bool set_receiver(
-    struct http_exchange *exchange, const struct http_post *post, struct error *error)
+    struct exchange *exchange, const struct http_target *target, struct error *error)
 {
         CURL *easy = exchange->easy;
         CURLcode code = CURLE_OK;
         const char *name = NULL;
 
-        if (exchange->receiver == post->receiver)
+        if (exchange->receiver == target->number)
                 return true;
         exchange->receiver = 0;
         curl_easy_reset(easy); /* keeps the connections, forgets the options */
         if (!set_common_options(exchange, error))
                 return false;
-        SET(CURLOPT_CURLU, post->url);
+        SET(CURLOPT_CURLU, target->parsed);
         SET(CURLOPT_POST, 1L);
         if (!check_set(code, name, error))
                 return false;
-        exchange->receiver = post->receiver;
+        exchange->receiver = target->number;
         return true;
 }
 
 /* All that differs from one request to the next: set for each, also where it is nothing. */
 static bool set_request(
-    struct http_exchange *exchange, const struct http_post *post, struct error *error)
+    struct exchange *exchange, const struct http_post *post, struct error *error)
 {
         CURL *easy = exchange->easy;
         CURLcode code = CURLE_OK;
         const char *name = NULL;
 
-        SET(CURLOPT_RESOLVE, post->pin);
+        SET(CURLOPT_RESOLVE, exchange->pin);
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->body_bytes);
         SET(CURLOPT_POSTFIELDS, post->body_bytes > 0 ? post->body : "");
-        SET(CURLOPT_HTTPHEADER, post->headers);
+        SET(CURLOPT_HTTPHEADER,
+            curl_lines_make(&exchange->lines, post->lines->data, post->target->fixed));
         return check_set(code, name, error);
 }
 
-static bool start(struct http_exchange *exchange, struct error *error)
+static bool start(struct exchange *exchange, struct error *error)
 {
         exchange->transfer =
-            curl_driver_start(exchange->driver, exchange->easy, on_transfer_done, exchange);
+            curl_driver_start(exchange->shard->driver, exchange->easy, on_transfer_done, exchange);
         return exchange->transfer != NULL ||
                error_set(error, ERROR_SINK, "libcurl cannot start another transfer");
 }
 
-static void begin(struct http_exchange *exchange, struct curl_slist *pin)
+/* By host; or else in turn, so that no shard ever has more requests than connections. */
+static struct shard *shard_of(struct curl_client *client, const struct http_target *target)
 {
-        assert(exchange->transfer == NULL);
-        forget_answer(exchange);
-        exchange->is_second_try = false;
-        exchange->pin = pin;
+        uint64_t number = client->config->endpoints == HTTP_ENDPOINTS_TABLE
+                              ? hash_text(target->origin)
+                              : client->n_made;
+
+        return &client->shards[number % client->n_shards];
 }
 
-bool http_exchange_post(
-    struct http_exchange *exchange, const struct http_post *post, struct error *error)
+static struct exchange *make(struct curl_client *client, struct shard *shard)
 {
-        assert(post->receiver != 0);
-        begin(exchange, post->pin);
-        if (set_receiver(exchange, post, error) && set_request(exchange, post, error) &&
-            start(exchange, error))
-                return true;
-        end(exchange);
-        exchange->receiver = 0;
-        return false;
-}
+        struct exchange *exchange = xcalloc(1, sizeof *exchange);
 
-bool http_exchange_connect(
-    struct http_exchange *exchange, const char *url, struct curl_slist *pin, struct error *error)
-{
-        CURL *easy = exchange->easy;
-        CURLcode code = CURLE_OK;
-        const char *name = NULL;
-
-        begin(exchange, pin);
-        exchange->receiver = 0;
-        curl_easy_reset(easy);
-        if (set_common_options(exchange, error)) {
-                SET(CURLOPT_URL, url);
-                SET(CURLOPT_RESOLVE, pin);
-                SET(CURLOPT_CONNECT_ONLY, 1L);
-                if (check_set(code, name, error) && start(exchange, error))
-                        return true;
-        }
-        end(exchange);
-        return false;
-}
-
-bool http_exchange_stop(struct http_exchange *exchange, struct outcome *out_outcome)
-{
-        struct http_result result;
-
-        break_off(exchange);
-        if (!exchange->response.has_status)
-                return false;
-        result = result_of(exchange, CURLE_OK);
-        *out_outcome = http_result_classify(&result, exchange->config);
-        return true;
-}
-
-struct http_exchange *http_exchange_create(uv_loop_t *loop, struct curl_driver *driver,
-    const struct http_config *config, const struct address_guard *guard,
-    http_exchange_done_fn *on_done, void *owner)
-{
-        struct http_exchange *exchange = xcalloc(1, sizeof *exchange);
-
-        exchange->driver = driver;
-        exchange->config = config;
-        exchange->sockets.guard = guard;
-        exchange->on_done = on_done;
-        exchange->owner = owner;
-        exchange->body_deadline = timer_create_on(loop, on_body_deadline, exchange);
+        client->n_made++;
+        exchange->base.client = &client->base;
+        exchange->client = client;
+        list_init(&exchange->link);
+        exchange->shard = shard;
+        exchange->sockets.guard = client->guard;
+        exchange->body_deadline = timer_create_on(client->loop, on_body_deadline, exchange);
         exchange->easy = curl_easy_init();
         if (exchange->easy == NULL)
                 out_of_memory();
         return exchange;
 }
 
-void http_exchange_destroy(struct http_exchange *exchange)
+static struct exchange *begin(struct curl_client *client, const struct http_target *target,
+    http_exchange_done_fn *on_done, void *owner)
 {
-        if (exchange == NULL)
-                return;
-        assert(exchange->transfer == NULL);
-        timer_destroy(exchange->body_deadline);
-        curl_easy_cleanup(exchange->easy);
-        free(exchange);
+        struct shard *shard = shard_of(client, target);
+        struct list *idle = idle_of(client, shard);
+        struct exchange *exchange;
+
+        if (list_is_empty(idle)) {
+                exchange = make(client, shard);
+        } else {
+                exchange = list_owner(idle->next, struct exchange, link);
+                list_remove(&exchange->link);
+        }
+        exchange->on_done = on_done;
+        exchange->owner = owner;
+        exchange->is_second_try = false;
+        exchange->pin = http_host_pin(target->host);
+        forget_answer(exchange);
+        return exchange;
+}
+
+/* What was refused could not begin. */
+static struct http_exchange *begun(struct exchange *exchange, bool is_begun)
+{
+        if (is_begun)
+                return &exchange->base;
+        end(exchange);
+        exchange->receiver = 0;
+        rest(exchange);
+        return NULL;
+}
+
+static struct http_exchange *post(struct http_client *base, const struct http_post *post,
+    http_exchange_done_fn *on_done, void *owner, struct error *error)
+{
+        struct exchange *exchange = begin((struct curl_client *)base, post->target, on_done, owner);
+
+        return begun(exchange, set_receiver(exchange, post->target, error) &&
+                                   set_request(exchange, post, error) && start(exchange, error));
+}
+
+static struct http_exchange *connect_only(struct http_client *base, struct http_target *target,
+    http_exchange_done_fn *on_done, void *owner, struct error *error)
+{
+        struct exchange *exchange = begin((struct curl_client *)base, target, on_done, owner);
+        CURL *easy = exchange->easy;
+        CURLcode code = CURLE_OK;
+        const char *name = NULL;
+
+        exchange->receiver = 0;
+        curl_easy_reset(easy);
+        if (!set_common_options(exchange, error))
+                return begun(exchange, false);
+        SET(CURLOPT_CURLU, target->parsed);
+        SET(CURLOPT_RESOLVE, exchange->pin);
+        SET(CURLOPT_CONNECT_ONLY, 1L);
+        return begun(exchange, check_set(code, name, error) && start(exchange, error));
+}
+
+static bool stop(struct http_exchange *base, struct outcome *out_outcome)
+{
+        struct exchange *exchange = (struct exchange *)base;
+        struct http_result result;
+        bool is_known = exchange->response.has_status;
+
+        break_off(exchange);
+        if (is_known) {
+                result = result_of(exchange, CURLE_OK);
+                *out_outcome = http_result_classify(&result, exchange->client->config);
+        }
+        rest(exchange);
+        return is_known;
+}
+
+static void destroy_idle(struct shard *shard)
+{
+        list_for_each (link, &shard->idle) {
+                struct exchange *exchange = list_owner(link, struct exchange, link);
+
+                assert(exchange->transfer == NULL);
+                timer_destroy(exchange->body_deadline);
+                curl_easy_cleanup(exchange->easy);
+                curl_lines_deinit(&exchange->lines);
+                free(exchange);
+        }
+}
+
+static void destroy(struct http_client *base)
+{
+        struct curl_client *client = (struct curl_client *)base;
+
+        for (size_t i = 0; i < client->n_shards; i++)
+                destroy_idle(&client->shards[i]);
+        for (size_t i = 0; i < client->n_shards; i++)
+                curl_driver_destroy(client->shards[i].driver);
+        free(client->shards);
+        free(client);
+}
+
+static size_t shards_for(const struct http_config *config, unsigned max_connections)
+{
+        size_t n_shards = (max_connections + CONNECTIONS_PER_SHARD - 1) / CONNECTIONS_PER_SHARD;
+
+        if (config->endpoints == HTTP_ENDPOINTS_TABLE)
+                return MAX_SHARDS;
+        if (config->http_version == HTTP_VERSION_2 || n_shards == 0)
+                return 1;
+        return n_shards < MAX_SHARDS ? n_shards : MAX_SHARDS;
+}
+
+static const struct http_client_ops client_ops = {
+    .post = post, .connect = connect_only, .stop = stop, .destroy = destroy};
+
+struct http_client *curl_client_create(uv_loop_t *loop, const struct http_config *config,
+    const struct address_guard *guard, unsigned max_connections)
+{
+        struct curl_client *client = xcalloc(1, sizeof *client);
+
+        client->base.ops = &client_ops;
+        client->loop = loop;
+        client->config = config;
+        client->guard = guard;
+        client->n_shards = shards_for(config, max_connections);
+        client->shards = xcalloc(client->n_shards, sizeof *client->shards);
+        for (size_t i = 0; i < client->n_shards; i++) {
+                client->shards[i].driver = curl_driver_create(
+                    loop, 1 + (max_connections - 1) / (unsigned)client->n_shards);
+                list_init(&client->shards[i].idle);
+        }
+        return &client->base;
 }
