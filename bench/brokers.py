@@ -4,9 +4,6 @@ scripts/lib/servers.sh starts them, and says in FOLDER/BROKER.port and FOLDER/BR
 are.
 """
 
-import re
-import select
-import subprocess
 import time
 
 import pika
@@ -15,7 +12,7 @@ from kafka.admin import NewTopic
 from kafka.errors import KafkaError
 
 from nats import Nats
-from rig import DEADLINE_S, TOPICS, cpu_s, memory_mib, process_cpu_s
+from rig import DEADLINE_S, TOPICS, process_cpu_s, run_bare
 
 PARTITIONS = 3
 PACE = "pace"  # the topic of bench/pace.py
@@ -43,19 +40,8 @@ class Broker:
     def bare(self, n_events, in_flight=1000, pause_us=0):
         """What it takes the bare client to publish so many; with a pause before each, p50_us, too."""
         server_before_s = process_cpu_s(self.pid)
-        with subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", f"{self.folder}/bare_{self.name}",
-                 str(self.port), str(n_events), str(in_flight), str(pause_us)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            if not select.select([process.stdout], [], [], DEADLINE_S)[0]:
-                process.kill()
-                raise TimeoutError(f"the bare client of {self.title} has not ended")
-            said = dict(re.findall(r"(\w+)=(\d+)", process.stdout.readline()))
-            if not said:
-                raise RuntimeError(f"the bare client of {self.title} failed")
-            result = {"p50_us": int(said.get("p50_us", 0)), "seconds": int(said["us"]) / 1e6, "client_cpu_s": cpu_s(process.pid),
-                      "server_cpu_s": process_cpu_s(self.pid) - server_before_s,
-                      "peak_mib": memory_mib(process.pid, "VmHWM")}
+        result = run_bare(self, self.name, [self.port, n_events, in_flight, pause_us])
+        result["server_cpu_s"] = process_cpu_s(self.pid) - server_before_s
         if self.count() != n_events:
             raise RuntimeError(f"{self.title} has {self.count()} of {n_events} messages")
         return result

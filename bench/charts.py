@@ -93,7 +93,25 @@ def writers(found):
                 "1 is as fast as without; more is better", groups, "", label=250)
 
 
+PEERS = "program and version"
+
+
+def peers(found):
+    _, *rows = table(found, PEERS)
+    groups = [(heading, [(row[0], number(row[column]), row[column].split(" /")[0])
+                         for row in rows if number(row[column])])
+              for column, heading in ((1, "to Redis Streams, events a second"),
+                                      (2, "webhooks to a receiver that answers at once, a second"),
+                                      (3, "webhooks to one that answers after 100 ms, a second"),
+                                      (5, "from COMMIT to the receiver at 1,000 a second, median in ms: less is better"))]
+    return bars("Beside other programs", "each as its documentation advises for throughput; more is better",
+                groups, "", label=260)
+
+
 def draw(path):
     found = tables(path)
-    return {"bench-drain": drain(found), "bench-cost": cost(found), "bench-latency": latency(found),
-            "bench-writers": writers(found)}
+    pictures = {"bench-drain": drain(found), "bench-cost": cost(found), "bench-latency": latency(found),
+                "bench-writers": writers(found)}
+    if any(head.startswith(PEERS) for head in found):
+        pictures["bench-peers"] = peers(found)
+    return pictures

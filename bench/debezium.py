@@ -1,6 +1,6 @@
-"""Debezium Server: an outbox table as its outbox event router wants it, to Kafka.
+"""Debezium Server: an outbox table as its outbox event router wants it, to a sink of its own.
 
-The table is filled once, behind a slot that is kept; each drain starts from a copy of that slot, and
+For a drain to Kafka the table is filled once, behind a slot that is kept; each drain starts from a copy of that slot, and
 finds the same changes in the WAL. Its time begins with the first message in Kafka: Java's start, the
 connection and the first fill of the queues are given to it.
 """
@@ -8,6 +8,7 @@ connection and the first fill of the queues are given to it.
 import os
 import subprocess
 import time
+from contextlib import contextmanager
 
 from rig import await_true, cpu_s, memory_mib, process_cpu_s
 
@@ -26,6 +27,9 @@ FILL = """
     INSERT INTO baseline.debezium
       SELECT event_id, topic, key, type, payload FROM courier.outbox WHERE id >= %s AND id < %s"""
 PER_TRANSACTION = 1000  # as the backlog's writers
+
+NEW_SLOT = "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')"
+BACKENDS = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'Debezium%%'"
 
 # Larger batches than its defaults (2048 and 8192); the payload as it is, not made into a JSON string.
 SETTINGS = """
@@ -55,6 +59,13 @@ debezium.transforms.outbox.table.fields.additional.placement=type:header:type
 debezium.format.key=simplestring
 debezium.format.value=simplestring
 debezium.format.header.schemas.enable=false
+{sink}
+quarkus.http.host=127.0.0.1
+quarkus.http.port=0
+quarkus.log.console.json=false
+quarkus.log.level=INFO
+"""
+KAFKA = """
 debezium.sink.type=kafka
 debezium.sink.kafka.producer.bootstrap.servers=127.0.0.1:{kafka_port}
 debezium.sink.kafka.producer.key.serializer=org.apache.kafka.common.serialization.StringSerializer
@@ -62,29 +73,31 @@ debezium.sink.kafka.producer.value.serializer=org.apache.kafka.common.serializat
 debezium.sink.kafka.producer.acks=all
 debezium.sink.kafka.producer.enable.idempotence=true
 debezium.sink.kafka.producer.batch.size=131072
-quarkus.http.host=127.0.0.1
-quarkus.http.port=0
-quarkus.log.console.json=false
-quarkus.log.level=INFO
 """
 
 
 class Debezium:
+    """sink: the lines of its configuration that are the sink's."""
+
     name = "Debezium Server"
 
-    def __init__(self, rig, kafka):
-        self.rig, self.kafka = rig, kafka
+    def __init__(self, rig, sink):
+        self.rig, self.sink = rig, sink
         self.home = f"{rig.folder}/debezium"
-        settings = SETTINGS.format(folder=rig.folder, kafka_port=kafka.port,
-                                   postgres_port=rig.sql("SHOW port")[0][0])
+
+    def configure(self):
+        settings = SETTINGS.format(folder=self.rig.folder, sink=self.sink.strip(),
+                                   postgres_port=self.rig.sql("SHOW port")[0][0])
         os.makedirs(f"{self.home}/config", exist_ok=True)
         with open(f"{self.home}/config/application.properties", "w", encoding="ascii") as file:
             file.write(settings)
+        if os.path.exists(f"{self.rig.folder}/debezium.offsets"):
+            os.remove(f"{self.rig.folder}/debezium.offsets")
 
     def create(self, n_events):
-        """Its table with so many events of the backlog."""
+        """Its table with so many events of the backlog, behind a slot."""
         self.rig.sql(SETUP)
-        self.rig.sql("SELECT pg_create_logical_replication_slot('kept', 'pgoutput')")
+        self.rig.sql(NEW_SLOT, "kept")
         first, = self.rig.sql("SELECT min(id) FROM courier.outbox")[0]
         for number in range(first, first + n_events, PER_TRANSACTION):
             self.rig.sql(FILL, number, min(number + PER_TRANSACTION, first + n_events))
@@ -102,21 +115,19 @@ class Debezium:
 
     def backend_s(self):
         """Of the process that decodes the WAL, and of the connector's other connections."""
-        return sum(cpu_s(pid) for pid, in self.rig.sql(
-            "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'Debezium%%'"))
+        return sum(cpu_s(pid) for pid, in self.rig.sql(BACKENDS))
 
-    def drain(self, n_events):
-        self.kafka.reset()
-        self.rig.sql("SELECT pg_copy_logical_replication_slot('kept', 'debezium')")
-        if os.path.exists(f"{self.rig.folder}/debezium.offsets"):
-            os.remove(f"{self.rig.folder}/debezium.offsets")
+    @contextmanager
+    def running(self):
+        """Its process, which reads from the slot `debezium`; that is dropped afterwards."""
+        self.configure()
         with open(f"{self.rig.folder}/debezium.log", "wb") as log:
             process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", "bash", "run.sh"], cwd=self.home,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env={**os.environ, "JAVA_OPTS": HEAP, "JAVA_HOME": f"{self.home}/jre"})
         try:
-            return self.measure(process, n_events)
+            yield process
         finally:
             process.terminate()
             process.wait(timeout=60)
@@ -125,24 +136,33 @@ class Debezium:
                 "end of the replication")
             self.rig.sql("SELECT pg_drop_replication_slot('debezium')")
 
+    def check(self, process):
+        if process.poll() is not None:
+            with open(f"{self.rig.folder}/debezium.log", encoding="utf-8") as log:
+                raise RuntimeError("Debezium Server ended:\n" + "".join(log.readlines()[-40:]))
+
+    def drain(self, kafka, n_events):
+        kafka.reset()
+        self.rig.sql("SELECT pg_copy_logical_replication_slot('kept', 'debezium')")
+        with self.running() as process:
+            return self.measure(process, kafka, n_events)
+
     def spent(self, process):
         """Seconds of the clock, of its CPU and of its backends' so far."""
         return time.monotonic(), process_cpu_s(process.pid), self.backend_s()
 
-    def measure(self, process, n_events):
+    def measure(self, process, kafka, n_events):
         def has(n):
-            if process.poll() is not None:
-                with open(f"{self.rig.folder}/debezium.log", encoding="utf-8") as log:
-                    raise RuntimeError("Debezium Server ended:\n" + "".join(log.readlines()[-40:]))
-            return self.kafka.count() >= n
+            self.check(process)
+            return kafka.count() >= n
 
-        await_true(lambda: has(1), "first message of Debezium Server", self.kafka.look_every_s)
-        n_before, before = self.kafka.count(), self.spent(process)
-        await_true(lambda: has(n_events), "last message of Debezium Server", self.kafka.look_every_s)
+        await_true(lambda: has(1), "first message of Debezium Server", kafka.look_every_s)
+        n_before, before = kafka.count(), self.spent(process)
+        await_true(lambda: has(n_events), "last message of Debezium Server", kafka.look_every_s)
         after = self.spent(process)
         seconds, client_cpu_s, backend_cpu_s = [now - then for then, now in zip(before, after)]
-        if self.kafka.count() != n_events:
-            raise RuntimeError(f"Debezium Server: {self.kafka.count()} of {n_events} messages")
+        if kafka.count() != n_events:
+            raise RuntimeError(f"Debezium Server: {kafka.count()} of {n_events} messages")
         return {"seconds": seconds, "n_events": n_events - n_before, "client_cpu_s": client_cpu_s,
                 "backend_cpu_s": backend_cpu_s,
                 "peak_mib": memory_mib(process.pid, "VmHWM")}

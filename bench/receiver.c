@@ -1,9 +1,10 @@
 /*
  * The webhook receiver of the benchmark, fast enough not to be what is measured:
  *
- *   receiver PORT DELAY_MS FILE
+ *   receiver PORT DELAY_MS FILE [CERTIFICATE]
  *
- * Whatever is posted to PORT, at any address of the machine, is answered with 200 after DELAY_MS.
+ * Whatever is posted to PORT, at any address of the machine, is answered with 200 after DELAY_MS; by
+ * TLS if there is a CERTIFICATE: a PEM file that holds its key, too. Connections are kept.
  * A connection to PORT+1 is never answered. Nothing listens on PORT+2.
  *
  * FILE is shared memory for the program that measures: the number of requests, then a record of each. A path
@@ -15,6 +16,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -51,6 +53,7 @@ enum conn_kind { CONN_NONE, CONN_LISTENER, CONN_SILENT_LISTENER, CONN_TALKING, C
 struct conn {
         enum conn_kind kind;
         uint32_t generation; /* an answer that comes due may belong to an earlier connection */
+        SSL *ssl;            /* NULL: no TLS */
         size_t n_bytes;
         char *bytes; /* of REQUEST_MAX; kept for the next connection */
 };
@@ -67,6 +70,7 @@ static size_t first_answer, n_answers;
 static struct log *log_;
 static int64_t delay_us;
 static int poll_fd;
+static SSL_CTX *tls; /* NULL: none */
 
 static void die(const char *what)
 {
@@ -109,6 +113,16 @@ static void listen_on(unsigned long port, enum conn_kind kind)
         watch(fd, kind);
 }
 
+static void begin_tls(int fd)
+{
+        SSL *ssl = SSL_new(tls);
+
+        if (ssl == NULL || SSL_set_fd(ssl, fd) != 1)
+                die("TLS");
+        SSL_set_accept_state(ssl);
+        conns[fd].ssl = ssl;
+}
+
 static void accept_all(int listener, enum conn_kind kind)
 {
         int one = 1;
@@ -118,11 +132,15 @@ static void accept_all(int listener, enum conn_kind kind)
                 setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
                 log_->n_connections++;
                 watch(fd, kind);
+                if (tls != NULL && kind == CONN_TALKING)
+                        begin_tls(fd);
         }
 }
 
 static void hang_up(int fd)
 {
+        SSL_free(conns[fd].ssl);
+        conns[fd].ssl = NULL;
         conns[fd].kind = CONN_NONE;
         conns[fd].generation++;
         close(fd);
@@ -131,8 +149,10 @@ static void hang_up(int fd)
 static void send_answer(int fd)
 {
         static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        SSL *ssl = conns[fd].ssl;
+        ssize_t n = ssl != NULL ? SSL_write(ssl, ok, sizeof ok - 1) : write(fd, ok, sizeof ok - 1);
 
-        if (write(fd, ok, sizeof ok - 1) != sizeof ok - 1)
+        if (n != sizeof ok - 1)
                 hang_up(fd);
 }
 
@@ -186,11 +206,19 @@ static void note_request(const char *head, const char *body, int64_t now_us)
                 number--;
         if (log_->n_records == RECORDS_MAX)
                 die("too many requests");
-        log_->records[log_->n_records] = (struct record){.at_us = number_after(body, "\"at\": "),
+        log_->records[log_->n_records] = (struct record){.at_us = number_after(body, "\"at\":"),
             .arrived_us = now_us,
-            .n = (int32_t)number_after(body, "\"n\": "),
+            .n = (int32_t)number_after(body, "\"n\":"),
             .endpoint = number != NULL ? (int32_t)strtol(number, NULL, 10) : 0};
         __atomic_store_n(&log_->n_records, log_->n_records + 1, __ATOMIC_RELEASE);
+}
+
+/* Most clients write it with capitals, and asking for any case would cost those. */
+static size_t content_length(const char *head)
+{
+        int64_t length = number_after(head, "Content-Length:");
+
+        return (size_t)(length > 0 ? length : number_after(head, "content-length:"));
 }
 
 /* One request, if it is there in full; how many bytes it has. */
@@ -204,26 +232,42 @@ static size_t take_request(struct conn *conn, int64_t now_us)
         if (end == NULL)
                 return 0;
         end += 4;
-        n_bytes =
-            (size_t)(end - conn->bytes) + (size_t)number_after(conn->bytes, "Content-Length: ");
+        n_bytes = (size_t)(end - conn->bytes) + content_length(conn->bytes);
         if (n_bytes > conn->n_bytes)
                 return 0;
         note_request(conn->bytes, end, now_us);
         return n_bytes;
 }
 
+/* How many bytes; 0: none yet; -1: the connection has ended. */
+static ssize_t read_some(int fd)
+{
+        struct conn *conn = &conns[fd];
+        char *end = conn->bytes + conn->n_bytes;
+        size_t room = REQUEST_MAX - conn->n_bytes;
+        ssize_t n;
+
+        if (conn->ssl == NULL) {
+                n = read(fd, end, room);
+                return n > 0 ? n : n < 0 && errno == EAGAIN ? 0 : -1;
+        }
+        n = SSL_read(conn->ssl, end, (int)room);
+        if (n > 0)
+                return n;
+        return SSL_get_error(conn->ssl, (int)n) == SSL_ERROR_WANT_READ ? 0 : -1;
+}
+
 static void read_requests(int fd)
 {
         struct conn *conn = &conns[fd];
-        ssize_t n_read = read(fd, conn->bytes + conn->n_bytes, REQUEST_MAX - conn->n_bytes);
+        ssize_t n_read = read_some(fd);
         int64_t now_us = wall_us();
         size_t n_taken;
 
-        if (n_read <= 0) {
-                if (n_read == 0 || errno != EAGAIN)
-                        hang_up(fd);
+        if (n_read < 0)
+                hang_up(fd);
+        if (n_read <= 0)
                 return;
-        }
         if (conn->kind == CONN_SILENT)
                 return;
         conn->n_bytes += (size_t)n_read;
@@ -277,19 +321,30 @@ static void allow_many_files(void)
         setrlimit(RLIMIT_NOFILE, &files);
 }
 
+static void use_tls(const char *certificate)
+{
+        tls = SSL_CTX_new(TLS_server_method());
+        if (tls == NULL || SSL_CTX_use_certificate_chain_file(tls, certificate) != 1 ||
+            SSL_CTX_use_PrivateKey_file(tls, certificate, SSL_FILETYPE_PEM) != 1)
+                die(certificate);
+        SSL_CTX_set_mode(tls, SSL_MODE_RELEASE_BUFFERS);
+}
+
 int main(int n_args, char **args)
 {
         struct epoll_event events[EVENTS_AT_ONCE];
         unsigned long port;
 
-        if (n_args != 4) {
-                fprintf(stderr, "usage: receiver PORT DELAY_MS FILE\n");
+        if (n_args != 4 && n_args != 5) {
+                fprintf(stderr, "usage: receiver PORT DELAY_MS FILE [CERTIFICATE]\n");
                 return 2;
         }
         port = strtoul(args[1], NULL, 10);
         delay_us = strtol(args[2], NULL, 10) * 1000;
         allow_many_files();
         open_log(args[3]);
+        if (n_args == 5)
+                use_tls(args[4]);
         poll_fd = epoll_create1(0);
         listen_on(port, CONN_LISTENER);
         listen_on(port + 1, CONN_SILENT_LISTENER);

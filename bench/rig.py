@@ -3,6 +3,8 @@
 import copy
 import mmap
 import os
+import re
+import select
 import socket
 import struct
 import subprocess
@@ -28,6 +30,11 @@ def figure(name, unit, values, target=None, in_table=True):
     """
     return {"figure": name, "unit": unit, "values": values, "in_table": in_table,
             **({"target": target} if target else {})}
+
+
+def not_measured(name, why):
+    """A line of the table that says why there is no figure."""
+    return {"figure": name, "why": why, "in_table": True}
 
 
 def sched_s(pid, column):
@@ -139,13 +146,13 @@ class Receiver:
     RECORD = struct.Struct("=qqii")
     HEAD = struct.Struct("=QQ")
 
-    def __init__(self, rig, delay_ms=0):
+    def __init__(self, rig, delay_ms=0, tls=False):
         self.port = free_port(3)
         self.silent_port, self.closed_port = self.port + 1, self.port + 2
         self.path = f"{rig.folder}/received"
         self.process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", f"{rig.folder}/receiver", str(self.port),
-             str(delay_ms), self.path])
+             str(delay_ms), self.path, *([rig.certificate()] if tls else [])])
         await_true(self.is_listening, "answer from the receiver")
         with open(self.path, "rb") as file:
             self.memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -172,6 +179,21 @@ class Receiver:
         head, size = self.HEAD.size, self.RECORD.size
         return list(self.RECORD.iter_unpack(
             self.memory[head + first * size:head + self.count() * size]))
+
+
+def run_bare(rig, name, arguments):
+    """A bare client (bench/bare) to its end: what it says, its CPU and its peak memory."""
+    with subprocess.Popen(["setpriv", "--pdeathsig", "KILL", f"{rig.folder}/bare_{name}",
+                           *map(str, arguments)],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        if not select.select([process.stdout], [], [], DEADLINE_S)[0]:
+            process.kill()
+            raise TimeoutError(f"the bare client of {name} has not ended")
+        said = dict(re.findall(r"(\w+)=(\d+)", process.stdout.readline()))
+        if not said:
+            raise RuntimeError(f"the bare client of {name} failed")
+        return {"p50_us": int(said.get("p50_us", 0)), "seconds": int(said["us"]) / 1e6,
+                "client_cpu_s": cpu_s(process.pid), "peak_mib": memory_mib(process.pid, "VmHWM")}
 
 
 class Rig:
@@ -228,8 +250,21 @@ class Rig:
     def relay(self, name, sinks, log_level="info", n_lanes=None, environment=None, settings=""):
         return Relay(self, name, sinks, log_level, n_lanes, environment, settings)
 
-    def receiver(self, delay_ms=0):
-        return Receiver(self, delay_ms)
+    def receiver(self, delay_ms=0, tls=False):
+        return Receiver(self, delay_ms, tls)
+
+    def certificate(self):
+        """A PEM file with a self-signed certificate for 127.0.0.1 and its key."""
+        path = f"{self.folder}/receiver.pem"
+        if not os.path.exists(path):
+            made = subprocess.run(
+                ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                 "-days", "2", "-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1",
+                 "-keyout", "-", "-out", "-"], check=True, capture_output=True)
+            with open(path, "wb") as file:
+                file.write(made.stdout)
+            os.chmod(path, 0o644)
+        return path
 
     def watcher(self):
         """A cursor for transactions()."""

@@ -17,7 +17,8 @@ from rig import DEADLINE_S, TOPICS, await_true, cpu_s, memory_mib
 
 NULL, REDIS, HTTP = "null", "redis", "http"
 
-# pgcourier's page is a share of max_in_flight, which is what one configures.
+# pgcourier's page is a share of max_in_flight, which is what one configures. DEFAULT: nothing is.
+DEFAULT = "default"
 MAX_IN_FLIGHT = {100: 400, 1000: 4000}
 
 COLUMNS = "id, event_id, topic, key, type, payload, headers, created_at"
@@ -149,11 +150,11 @@ class Courier:
         rig.sql("DELETE FROM courier.cursor")
 
     def drain(self, rig, n_events, batch, destination):
-        settings = f"max_in_flight: {MAX_IN_FLIGHT[batch]}"
+        settings = "" if batch == DEFAULT else f"max_in_flight: {MAX_IN_FLIGHT[batch]}, "
         if destination.kind == HTTP:
-            settings += ", concurrency: 256"
-        sink = (f'{{ name: drain, topics: ["**"], start: beginning, {settings},'
-                f' {destination.block()} }}')
+            settings += "concurrency: 256, "
+        sink = (f'{{ name: drain, topics: ["**"], start: beginning, {settings}'
+                f'{destination.block()} }}')
         redis_pid = rig.redis.info("server")["process_id"]
         redis_before_s = cpu_s(redis_pid)
         accounts = Accounts(rig, "drain")

@@ -10,6 +10,8 @@ HOLDS = {">=": operator.ge, "<=": operator.le, "<": operator.lt, ">": operator.g
 
 def judged(cell, figure):
     """The figure with its median and, if it has a target ("<= 1.5"), whether that is reached."""
+    if "why" in figure:
+        return {"cell": cell, **figure}
     median = statistics.median(figure["values"])
     result = {"cell": cell, **figure, "median": median}
     if figure.get("target"):
@@ -33,6 +35,9 @@ def print_table(facts, figures):
     print(COLUMNS.format("cell", "figure", "median", "unit", "min", "max") + "  target")
     for figure in figures:
         if not figure["in_table"]:
+            continue
+        if "why" in figure:
+            print(f"{figure['cell']:<10}  {figure['figure']}: {figure['why']}")
             continue
         values = figure["values"]
         spread = (number(min(values)), number(max(values))) if len(values) > 1 else ("", "")

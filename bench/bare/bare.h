@@ -1,7 +1,7 @@
 /*
- * A client of one broker and nothing else: what the broker takes from a program that reads no database.
+ * A client of one destination and nothing else: what that takes from a program that reads no database.
  *
- *   bare_BROKER PORT EVENTS [IN_FLIGHT [PAUSE_US]]
+ *   bare_NAME PORT EVENTS [IN_FLIGHT [PAUSE_US]]
  *
  * publishes so many messages as pgcourier's native form has them, of 256 bytes, and waits for the
  * acknowledgement of each, IN_FLIGHT (1000) at a time. Its result is one line on standard output,

@@ -13,7 +13,7 @@ import time
 
 import pace
 from brokers import PACE, KafkaBroker, brokers
-from debezium import Debezium
+from debezium import KAFKA, Debezium
 from load import empty
 from measure import acknowledged_us, log_lines
 from progress import progress
@@ -240,13 +240,13 @@ def downs(rig, of_all):
 # ---- Debezium -----------------------------------------------------------------------------------
 
 def beside_debezium(rig, kafka, n_events):
-    debezium = Debezium(rig, kafka)
+    debezium = Debezium(rig, KAFKA.format(kafka_port=kafka.port))
     progress(f"filling the table of {debezium.name}")
     debezium.create(n_events)
     results = {}
     for turn in range(1, rig.repeat + 1):
         for who in (OURS, debezium.name) if turn % 2 else (debezium.name, OURS):
-            result = drain(rig, kafka, OURS, n_events) if who == OURS else debezium.drain(n_events)
+            result = drain(rig, kafka, OURS, n_events) if who == OURS else debezium.drain(kafka, n_events)
             result["events_per_s"] = result["n_events"] / result["seconds"]
             results.setdefault(who, []).append(result)
             progress(f"{turn} of {rig.repeat}, {kafka.title}: {who} {result['events_per_s']:,.0f}/s")

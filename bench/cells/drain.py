@@ -11,7 +11,7 @@ import subprocess
 
 from progress import progress
 from rig import KEYS, PAYLOAD_BYTES, TOPICS, cpu_s, figure
-from strategies import (ADVISORY_LOCK, BASELINES, COURIER, HTTP, LEASE, LONG_TRANSACTION, NULL, PGQ,
+from strategies import (ADVISORY_LOCK, BASELINES, COURIER, DEFAULT, HTTP, LEASE, LONG_TRANSACTION, NULL, PGQ,
                         REDIS, SERIALISED_WRITERS, STRATEGIES, XID_CURSOR, create, measure)
 
 BATCHES = [1000, 100]
@@ -68,8 +68,9 @@ def rounds(rig, n_events, kinds, results):
         for kind in kinds:
             for pipeline in PIPELINES if kind == REDIS else []:
                 results.setdefault(("reference", pipeline), []).append(reference(rig, pipeline))
-            for batch in BATCHES:
-                for strategy in STRATEGIES if turn % 2 else reversed(STRATEGIES):
+            for batch in [DEFAULT, *BATCHES]:
+                chosen = [COURIER] if batch == DEFAULT else STRATEGIES
+                for strategy in chosen if turn % 2 else reversed(chosen):
                     result = measure(rig, strategy, n_events[strategy], batch, kind)
                     results.setdefault((kind, batch, strategy.name), []).append(result)
                     progress(f"{turn} of {rig.repeat}, {kind}, batch {batch}: {strategy.name}"
@@ -97,11 +98,22 @@ def rates(results, kind):
             for what in ("n_events", "client_cpu_s", "backend_cpu_s", "redis_cpu_s", "peak_mib"):
                 figures.append(figure(f"{kind}, batch {batch}: {strategy.name}, {what}", "",
                                       values(results, key, what), in_table=False))
+    figures.append(figure(f"{kind}, default settings: {COURIER.name}", "events/s",
+                          values(results, (kind, DEFAULT, COURIER.name))))
     return figures
 
 
 def ratios(results, kind):
+    """By default settings, to what the sink takes; and of batches, to the others of the same size."""
+    default = rate(results, kind, DEFAULT, COURIER.name)
     figures = []
+    if kind == REDIS:
+        figures.append(figure(f"{kind}, default settings: pgcourier to redis-benchmark -P 50", "ratio",
+                              [default / rate(results, "reference", 50)], ">= 0.75"))
+    if kind == NULL:
+        cursor = rate(results, NULL, 1000, SERIALISED_WRITERS.name)
+        figures.append(figure(f"{kind}, default settings: pgcourier to {SERIALISED_WRITERS.name}",
+                              "ratio", [default / cursor], ">= 1"))
     for batch in BATCHES:
         ours = rate(results, kind, batch, COURIER.name)
         what = f"{kind}, batch {batch}: pgcourier to"

@@ -2,8 +2,9 @@
 
 Someone holds a REPEATABLE READ transaction open, with a transaction id and a snapshot, while events
 come at a pace: nothing that is deleted meanwhile can be cleaned away. Rate, latency and CPU of the
-first seconds and of the last, of pgcourier and of the lease baseline, one after the other.
-Autovacuum runs, as it does with stock settings.
+first seconds and of the last, of pgcourier and of the lease baseline, one after the other; and the
+size of the table of cursors, whose only row changes with each settle. Autovacuum runs, as it does
+with stock settings.
 """
 
 import os
@@ -71,13 +72,19 @@ class Held:
         self.connection.close()
 
 
-def watch(process, program, backends, acks, what):
-    """Looks at the end of each bucket: CPU seconds so far, and how many acknowledgements."""
-    looks, began = [], time.monotonic()
+def cursor_kib(rig):
+    """The table of cursors with its indexes."""
+    return rig.sql("SELECT pg_total_relation_size('courier.cursor')")[0][0] / 1024
+
+
+def watch(rig, process, program, acks, what):
+    """Looks at the end of each bucket: CPU seconds so far, how many acknowledgements, sizes."""
+    looks, began, backends = [], time.monotonic(), rig.backends("held")
     while True:
         progress(f"{what}, {len(looks) * BUCKET_S} s")
         looks.append({"cpu": cpu_s(program.pid) + sum(cpu_s(pid) for pid in backends),
-                      "n": acks.count(), "s": time.monotonic() - began})
+                      "n": acks.count(), "s": time.monotonic() - began,
+                      "cursor_kib": cursor_kib(rig)})
         if process.poll() is not None:
             return looks
         until = began + len(looks) * BUCKET_S
@@ -86,7 +93,8 @@ def watch(process, program, backends, acks, what):
 
 
 def measure(rig, who, seconds):
-    """A list of buckets: events a second, latencies in milliseconds, CPU of an event."""
+    """A list of buckets: events a second, latencies in milliseconds, CPU of an event. And the sizes of
+    the table of cursors before them and after each."""
     empty(rig)
     acks = Acks(rig, who)
     start = (lambda: Lease(rig, acks)) if who == LEASE else (
@@ -95,7 +103,7 @@ def measure(rig, who, seconds):
     user, insert = ("postgres", LEASE_INSERT) if who == LEASE else ("app", OUR_INSERT)
     with Held(rig), start() as program:
         process = publisher(rig, user, insert, PER_SECOND, seconds, CONNECTIONS, first=1)
-        looks = watch(process, program, rig.backends("held"), acks,
+        looks = watch(rig, process, program, acks,
                       f"{who}, {PER_SECOND:,} events/s for {seconds} s")
         if process.returncode != 0:
             raise RuntimeError("the publisher failed")
@@ -103,8 +111,8 @@ def measure(rig, who, seconds):
         await_acks(program, acks, len(committed))
     times_us = acks.times_us()
     acks.close()
-    return buckets(looks, committed, {
-        number: times_us[entry_id] for entry_id, number in entries(rig, STREAM)})
+    arrived_us = {number: times_us[entry_id] for entry_id, number in entries(rig, STREAM)}
+    return buckets(looks, committed, arrived_us), [look["cursor_kib"] for look in looks]
 
 
 def buckets(looks, committed, arrived_us):
@@ -130,7 +138,10 @@ def run(rig):
     rig.autovacuum("on")
     lines = []
     for who in (OURS, LEASE):
-        lines += figures(who, measure(rig, who, seconds))
+        of_buckets, sizes = measure(rig, who, seconds)
+        lines += figures(who, of_buckets)
+        if who == OURS:
+            lines += sizes_of_cursors(sizes)
     rig.autovacuum("off")
     rig.sql("TRUNCATE baseline.lease")
     empty(rig)
@@ -156,3 +167,10 @@ def figures(who, of_buckets):
                          targets.get(key)),
                   figure(f"{who}, {what}: each {BUCKET_S} s", unit, values, in_table=False)]
     return lines
+
+
+def sizes_of_cursors(sizes):
+    what = "table of cursors with its indexes"
+    return [figure(f"{what}: at the start", "KiB", sizes[:1]),
+            figure(f"{what}: at the end", "KiB", sizes[-1:], "<= 1,024"),
+            figure(f"{what}: each {BUCKET_S} s", "KiB", sizes, in_table=False)]

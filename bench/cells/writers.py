@@ -57,14 +57,14 @@ WAYS = [(BASE, NO_TRIGGER, None, ""),
 TARGETS = {(BUSY, 16): ">= 0.9", (BUSY, 64): ">= 0.9", (ALONE, 16): ">= 0.95", (ALONE, 64): ">= 0.95"}
 
 
-def pgbench(rig, n_clients, before_insert):
+def pgbench(rig, n_clients, script, user="app"):
     """How many transactions, and how many a second."""
     path = f"{rig.folder}/writers.sql"
     with open(path, "w", encoding="utf-8") as file:
-        file.write(SCRIPT % (before_insert, "x" * 200))
+        file.write(script)
     said = subprocess.run(
         [f"{os.environ['PG_BIN']}/pgbench", "-n", "-M", "prepared", "-c", str(n_clients), "-j", "2",
-         "-T", str(round(SECONDS * rig.longer)), "-f", path, "-h", rig.folder, "-U", "app", "bench"],
+         "-T", str(round(SECONDS * rig.longer)), "-f", path, "-h", rig.folder, "-U", user, "bench"],
         text=True, capture_output=True, check=False)
     rate = re.search(r"tps = ([\d.]+) \(without initial", said.stdout)
     n = re.search(r"transactions actually processed: (\d+)", said.stdout)
@@ -85,7 +85,7 @@ def writers_cpu_s(rig):
 
 def run_pgbench(rig, n_clients, before_insert):
     before = writers_cpu_s(rig)
-    result = pgbench(rig, n_clients, before_insert)
+    result = pgbench(rig, n_clients, SCRIPT % (before_insert, "x" * 200))
     result["cpu_us"] = (writers_cpu_s(rig) - before) * 1e6 / result["n"]
     return result
 

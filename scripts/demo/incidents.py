@@ -147,7 +147,7 @@ def sink_down(incident):
         incident.publish("orders.created", {"order": order}, str(order))
     incident.await_true(lambda: incident.sink()["state"] == "down"
                         and incident.sink()["backlog"]["events"] == 12, "outage")
-    incident.shell("pgcourier status -c pgcourier.yaml", r"billing +down .*12", r"billing is down", r"Couldn't connect to server. 12 events")
+    incident.shell("pgcourier status -c pgcourier.yaml", r"billing +down .*12", r"billing is down", r"Connection refused\. 12 events")
     incident.shell("pgcourier doctor -c pgcourier.yaml | grep -v ^ok", r"fail +sink billing: http")
     incident.start_receiver()
     incident.await_true(incident.is_delivered, "delivery after the outage")

@@ -14,7 +14,7 @@ for file in "${programs[@]}"; do
 done
 
 cd ../bare
-for broker in nats rabbitmq kafka; do
-  cc -std=gnu17 -O2 -Wall -Wextra -Werror -o "$1/bare_$broker" "$broker.c" bare.c \
-    -Wl,--as-needed -lrabbitmq -lrdkafka
+for client in http nats rabbitmq kafka; do
+  cc -std=gnu17 -O2 -Wall -Wextra -Werror -o "$1/bare_$client" "$client.c" bare.c \
+    -Wl,--as-needed -lssl -lcrypto -lrabbitmq -lrdkafka
 done

@@ -88,8 +88,8 @@ start_postgres() { # start_postgres DATABASE [OPTION...]: on a socket in the fol
   run createdb "$bin/createdb" -h "$folder" -U postgres "$1"
 }
 
-start_redis() { # on redis.sock in the folder
-  start redis redis-server --port 0 --unixsocket "$folder/redis.sock" --save '' --dir "$folder"
+start_redis() { # start_redis PORT: on redis.sock in the folder, and on that port of 127.0.0.1 (0: on none)
+  start redis redis-server --port "$1" --bind 127.0.0.1 --unixsocket "$folder/redis.sock" --save '' --dir "$folder"
   wait_for "answer from Redis" redis-cli -s "$folder/redis.sock" ping
 }
 
