@@ -87,9 +87,9 @@ def writers(found):
     groups = []
     for column, clients in ((1, 16), (2, 64)):
         groups.append((f"{clients} clients", [
-            (row[0].replace("our trigger", "pgcourier").replace("with nothing to deliver", "idle"), number(row[column]), row[column].split(" (")[0])
+            (row[0].replace("our doorbell", "pgcourier").replace("with nothing to deliver", "idle"), number(row[column]), row[column].split(" (")[0])
             for row in rows[1:]]))
-    return bars("What writers keep: transactions a second, of those without a trigger",
+    return bars("What writers keep: transactions a second, of those without a doorbell",
                 "1 is as fast as without; more is better", groups, "", label=250)
 
 

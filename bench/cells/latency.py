@@ -142,9 +142,9 @@ def figures(state, pace, results):
     ours, floor = results[state, pace, OURS], results[state, pace, FLOOR]
     targets = {}
     if state == IDLE and pace == 100:
-        targets = {"p50": "< 0.5", "p99": "< 2", "ratio": "<= 1.5"}
+        targets = {"p50": "< 0.5", "p99": "< 1", "ratio": "<= 1.25"}
     elif state == IDLE and pace == 5000:
-        targets = {"p99": "< 10"}
+        targets = {"p50": "< 2", "p99": "< 8"}
     what = f"{pace:,}/s, {state}"
     p50s = [of_turns(one, 1, "p50") for one in (ours, floor)]
     lines = [figure(f"{what}: {name}", "ms", values(ours, 1, name), targets.get(name))

@@ -1,6 +1,6 @@
 """What the partitions of the outbox cost those who publish, and what a plain table would.
 
-Two databases of one server, with the same trigger, indexes, checks and rights; in one the outbox is not
+Two databases of one server, with the same doorbell, indexes, checks and rights; in one the outbox is not
 partitioned. Batches of the same statements go to both in turns, over one connection each. Shown
 is the CPU time of the backend for each event, and how many a second there are. Commits do not wait for
 the disk: what the flushes cost differs by more than what is to be seen. The ratio of a turn is the median
@@ -24,9 +24,6 @@ OURS, PLAIN = "partitioned", "plain"
 MAKE_PLAIN = """
     ALTER TABLE courier.outbox RENAME TO outbox_with_partitions;
     CREATE TABLE courier.outbox (LIKE courier.outbox_with_partitions INCLUDING ALL);
-    CREATE TRIGGER ring AFTER INSERT ON courier.outbox FOR EACH STATEMENT
-      WHEN (NOT pg_catalog.pg_try_advisory_xact_lock_shared(1668248946, 0))
-      EXECUTE FUNCTION courier.ring();
     GRANT INSERT (event_id, topic, key, type, payload, data, headers, deliver_at)
       ON courier.outbox TO courier_publisher"""
 PREPARE = """

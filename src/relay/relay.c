@@ -63,7 +63,7 @@ static bool on_sink_login_refused(void *owner, const char *sink)
                reload_sink_refused(relay->reload, sink);
 }
 
-/* Looks for news without a notification: after reconnects, behind poolers, without the trigger. */
+/* Looks for news without a notification: after reconnects, behind poolers, without the doorbell. */
 static void on_sweep(void *owner)
 {
         struct relay *relay = owner;

@@ -96,7 +96,7 @@ Test(check, accepts_a_good_setup)
         static const char *const findings[] = {"ok    config: ", "ok    postgres: version ",
             "(user relay, database ", "ok    session: the connection is to the server itself\n",
             "ok    schema: version ", "ok    rights: relay may read events and move cursors\n",
-            "ok    doorbell: the trigger ring is enabled\n",
+            "ok    doorbell: publishing rings it\n",
             "ok    schedules: 0 recurring events, no errors\n",
             "ok    sink out: stdout: can be reached\n"};
         struct program_run run = check_connect(relay_dsn, ONE_SINK);
@@ -213,33 +213,29 @@ Test(check, finds_a_schema_that_is_missing_or_too_new)
         free(dsn);
 }
 
+#define RING                                                                                       \
+        "ALTER TABLE courier.outbox ALTER txid SET DEFAULT CASE "                                  \
+        "WHEN pg_catalog.pg_try_advisory_xact_lock_shared(1668248946, 0) "                         \
+        "OR pg_catalog.current_setting('courier.has_rung', true) = 'yes' "                         \
+        "THEN pg_catalog.pg_current_xact_id() ELSE courier.ring() END"
+
 Test(check, warns_of_a_doorbell_that_does_not_ring_unless_polling)
 {
         char *dsn = postgres_new_database(postgres_shared());
 
-        database_exec_once(dsn, "ALTER TABLE courier.outbox DISABLE TRIGGER ring");
+        database_exec_once(
+            dsn, "ALTER TABLE courier.outbox ALTER txid SET DEFAULT pg_current_xact_id()");
         expect_finding(check_connect(dsn, ONE_SINK), 0,
-            "warn  doorbell: the trigger ring on courier.outbox is disabled: events wait for the "
-            "sweep\n      ALTER TABLE courier.outbox ENABLE TRIGGER ring\n");
-        database_exec_once(dsn, "DROP TRIGGER ring ON courier.outbox;"
-                                "CREATE TRIGGER another AFTER INSERT ON courier.outbox"
-                                " FOR EACH STATEMENT EXECUTE FUNCTION courier.ring()");
-        expect_finding(check_connect(dsn, ONE_SINK), 0,
-            "warn  doorbell: the trigger ring on courier.outbox is missing");
+            "warn  doorbell: the default of courier.outbox.txid does not ring: events wait for the "
+            "sweep\n      " RING "\n");
         expect_finding(check_connect(dsn, "relay: {wakeup: poll}\n" ONE_SINK), 0,
             "ok    doorbell: not needed: wakeup is poll\n");
-        database_exec_once(dsn, "ALTER TRIGGER another ON courier.outbox RENAME TO ring");
+        database_exec_once(dsn, "ALTER TABLE courier.outbox ALTER txid SET DEFAULT courier.ring()");
         expect_finding(check_connect(dsn, ONE_SINK), 0,
-            "warn  doorbell: the trigger ring on courier.outbox has no condition: every "
-            "transaction "
-            "notifies\n");
-        database_exec_once(dsn,
-            "DROP TRIGGER ring ON courier.outbox; CREATE TRIGGER ring AFTER INSERT ON "
-            "courier.outbox FOR EACH STATEMENT WHEN (NOT "
-            "pg_catalog.pg_try_advisory_xact_lock_shared(1668248946, 0)) EXECUTE FUNCTION "
-            "courier.ring()");
-        expect_finding(
-            check_connect(dsn, ONE_SINK), 0, "ok    doorbell: the trigger ring is enabled\n");
+            "warn  doorbell: the default of courier.outbox.txid has no condition: every "
+            "transaction notifies\n");
+        database_exec_once(dsn, RING);
+        expect_finding(check_connect(dsn, ONE_SINK), 0, "ok    doorbell: publishing rings it\n");
         free(dsn);
 }
 

@@ -96,10 +96,10 @@ static int count_rings(PGconn *spectator)
         return n;
 }
 
-/* ---- the trigger
- * -------------------------------------------------------------------------------- */
+/* ---- writers
+ * ------------------------------------------------------------------------------------ */
 
-Test(doorbell_trigger, rings_only_while_the_lock_is_held_or_awaited)
+Test(doorbell_writer, rings_only_while_the_lock_is_held_or_awaited)
 {
         struct relay_fixture fixture;
         PGconn *spectator, *sleeper, *skipper;
@@ -133,7 +133,7 @@ Test(doorbell_trigger, rings_only_while_the_lock_is_held_or_awaited)
         relay_fixture_end(&fixture);
 }
 
-Test(doorbell_trigger, lets_a_wait_end_without_the_lock)
+Test(doorbell_writer, lets_a_wait_end_without_the_lock)
 {
         struct relay_fixture fixture;
         PGconn *sleeper;
@@ -153,7 +153,7 @@ Test(doorbell_trigger, lets_a_wait_end_without_the_lock)
 
 /* PostgreSQL gives back all locks of a cursor that fails within a savepoint, its rows from
  * before stay. */
-Test(doorbell_trigger, leaves_a_cursor_that_fails_in_a_savepoint_to_the_sweep)
+Test(doorbell_writer, leaves_a_cursor_that_fails_in_a_savepoint_to_the_sweep)
 {
         struct relay_fixture fixture;
         struct relay_process *relay;
@@ -186,27 +186,61 @@ Test(doorbell_trigger, leaves_a_cursor_that_fails_in_a_savepoint_to_the_sweep)
         end(&fixture, relay);
 }
 
-/* As pg_dump writes it down and psql reads it. */
-Test(doorbell_trigger, survives_a_dump)
+/* What a savepoint takes back does not silence what comes after. */
+Test(doorbell_writer, rings_anew_after_a_rollback)
+{
+        static const char *const ways[] = {
+            "BEGIN; SAVEPOINT s; SELECT courier.publish('t', '1'); ROLLBACK TO s;"
+            "SELECT courier.publish('t', '2'); COMMIT",
+            "BEGIN; SELECT courier.publish('t', '1'); ROLLBACK",
+            "BEGIN; SELECT courier.publish('t', '1'); COMMIT",
+            "BEGIN; SAVEPOINT s; SELECT courier.publish('t', '1'); RELEASE s;"
+            "SELECT courier.publish('t', '2'); COMMIT",
+            "INSERT INTO courier.outbox (topic, payload) SELECT 't', '1' FROM generate_series(1, "
+            "9)",
+        };
+        static const int expected[] = {1, 0, 1, 1, 1};
+        struct relay_fixture fixture;
+        PGconn *spectator, *sleeper;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        spectator = listen_to_writers(&fixture);
+        sleeper = database_connect(fixture.dsn);
+        database_exec(sleeper, "SELECT courier.await_quiet(1000)");
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+                database_exec(fixture.admin, ways[i]);
+                cr_expect_eq(count_rings(spectator), expected[i], "%s", ways[i]);
+        }
+        PQfinish(sleeper);
+        PQfinish(spectator);
+        relay_fixture_end(&fixture);
+}
+
+/* As pg_dump writes it down and psql reads it; partitions are made with it. */
+Test(doorbell_writer, survives_a_dump)
 {
         struct relay_fixture fixture;
+        PGconn *spectator, *sleeper;
 
         relay_fixture_begin(&fixture, postgres_shared());
         database_exec(fixture.admin,
             "SELECT set_config('search_path', '', false);"
-            "DO $$ DECLARE words text := pg_get_triggerdef(oid) FROM pg_trigger WHERE tgname = "
-            "'ring' AND "
-            "tgrelid = 'courier.outbox'::regclass;"
-            "BEGIN DROP TRIGGER ring ON courier.outbox; EXECUTE words; END $$");
-        cr_expect_eq(
-            database_integer(fixture.admin,
-                "SELECT count(*) FROM pg_trigger WHERE tgname = 'ring' AND tgqual IS NOT NULL"),
-            1);
+            "DO $$ DECLARE words text := pg_get_expr(adbin, adrelid) FROM pg_attrdef"
+            " WHERE adrelid = 'courier.outbox'::regclass AND adnum = 1;"
+            "BEGIN EXECUTE 'ALTER TABLE courier.outbox ALTER txid SET DEFAULT ' || words; END $$");
+        spectator = listen_to_writers(&fixture);
+        sleeper = database_connect(fixture.dsn);
         burst(fixture.admin, 1);
+        cr_expect_eq(count_rings(spectator), 0);
+        database_exec(sleeper, "SELECT courier.await_quiet(1000)");
+        burst(fixture.admin, 1);
+        cr_expect_eq(count_rings(spectator), 1);
+        PQfinish(sleeper);
+        PQfinish(spectator);
         relay_fixture_end(&fixture);
 }
 
-Test(doorbell_trigger, is_quietened_by_relays_only)
+Test(doorbell_writer, is_quietened_by_relays_only)
 {
         struct relay_fixture fixture;
 

@@ -213,44 +213,43 @@ static void check_sequence(struct blocking_conn *conn, struct report *report)
         rows_free(rows);
 }
 
-#define RING_TRIGGER                                                                               \
-        "CREATE TRIGGER ring AFTER INSERT ON courier.outbox FOR EACH STATEMENT "                   \
-        "WHEN (NOT pg_catalog.pg_try_advisory_xact_lock_shared(" LOCK_CLASS ", 0)) "               \
-        "EXECUTE FUNCTION courier.ring()"
+#define RING                                                                                       \
+        "ALTER TABLE courier.outbox ALTER txid SET DEFAULT CASE "                                  \
+        "WHEN pg_catalog.pg_try_advisory_xact_lock_shared(" LOCK_CLASS ", 0) "                     \
+        "OR pg_catalog.current_setting('courier.has_rung', true) = 'yes' "                         \
+        "THEN pg_catalog.pg_current_xact_id() ELSE courier.ring() END"
 
 static void check_doorbell(
     struct blocking_conn *conn, const struct config *config, struct report *report)
 {
         struct error error;
         struct rows *rows;
-        const char *enabled;
 
         if (config != NULL && config->relay.wakeup == WAKEUP_POLL) {
                 report_ok(report, "doorbell", "not needed: wakeup is poll");
                 return;
         }
         rows = blocking_conn_query(conn,
-            "SELECT tgenabled, tgqual IS NOT NULL FROM pg_catalog.pg_trigger"
-            " WHERE tgrelid = 'courier.outbox'::pg_catalog.regclass AND tgname = 'ring'",
+            "SELECT coalesce(words LIKE '%ring()%', false),"
+            " coalesce(words LIKE '%lock_shared(" LOCK_CLASS ", 0)%', false)"
+            " FROM (SELECT pg_catalog.pg_get_expr(adbin, adrelid) AS words"
+            "  FROM pg_catalog.pg_attribute"
+            "  LEFT JOIN pg_catalog.pg_attrdef ON adrelid = attrelid AND adnum = attnum"
+            "  WHERE attrelid = 'courier.outbox'::pg_catalog.regclass AND attname = 'txid') AS it",
             NULL, 0, &error);
         if (rows == NULL) {
                 report_query(report, "doorbell", &error);
                 return;
         }
-        enabled = rows_count(rows) > 0 ? rows_text(rows, 0, 0) : NULL;
-        if (enabled == NULL)
-                report_warn(report, "doorbell", RING_TRIGGER,
-                    "the trigger ring on courier.outbox is missing: events wait for the sweep");
-        else if (strcmp(enabled, "O") != 0 && strcmp(enabled, "A") != 0)
-                report_warn(report, "doorbell", "ALTER TABLE courier.outbox ENABLE TRIGGER ring",
-                    "the trigger ring on courier.outbox is disabled: events wait for the sweep");
+        if (!rows_bool(rows, 0, 0))
+                report_warn(report, "doorbell", RING,
+                    "the default of courier.outbox.txid does not ring: events wait for the sweep");
         else if (!rows_bool(rows, 0, 1))
-                report_warn(report, "doorbell",
-                    "DROP TRIGGER ring ON courier.outbox; " RING_TRIGGER,
-                    "the trigger ring on courier.outbox has no condition: every transaction "
+                report_warn(report, "doorbell", RING,
+                    "the default of courier.outbox.txid has no condition: every transaction "
                     "notifies");
         else
-                report_ok(report, "doorbell", "the trigger ring is enabled");
+                report_ok(report, "doorbell", "publishing rings it");
         rows_free(rows);
 }
 
