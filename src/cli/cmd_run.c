@@ -67,7 +67,7 @@ static uint64_t count_files(const struct config *config)
                         n_files += sink->concurrency;
                 else if (sink->http != NULL)
                         n_files += sink->http->endpoints == HTTP_ENDPOINTS_TABLE
-                                       ? HTTP_TABLE_CONCURRENCY
+                                       ? HTTP_TABLE_CONCURRENCY_MIN
                                        : HTTP_CONCURRENCY;
                 else if (sink->email != NULL)
                         n_files += EMAIL_CONCURRENCY;

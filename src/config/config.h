@@ -386,8 +386,14 @@ struct rate_config {
         uint32_t burst;    /* attempts at once after a pause; 0: those of a second */
 };
 
-/* Attempts in flight where the file says nothing. */
-enum { HTTP_CONCURRENCY = 16, HTTP_TABLE_CONCURRENCY = 1024, EMAIL_CONCURRENCY = 2 };
+/* Attempts in flight where the file says nothing. Those of a table are bounded by the files that may
+ * be open, too; fewer than the minimum are worth a warning. */
+enum {
+        HTTP_CONCURRENCY = 16,
+        HTTP_TABLE_CONCURRENCY_MIN = 1024,
+        HTTP_TABLE_CONCURRENCY = 16384,
+        EMAIL_CONCURRENCY = 2,
+};
 
 struct sink_config {
         char *name;

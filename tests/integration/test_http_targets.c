@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "sinks/sink_contract.h"
 
+#include <sys/resource.h>
+
 #define SECRET "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 #define OTHER  "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 #define OWN    "whsec_YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4"
@@ -198,7 +200,6 @@ HTTP_TEST(http_targets, lets_no_receiver_wait_for_another)
         allow_port(&fixture, http_receiver_port(slow));
         allow_port(&fixture, 1);
         http_fixture_open(&fixture);
-        cr_expect_eq(fixture.driver.sink->max_concurrent, 1024);
         http_receiver_answer(slow, &(struct http_answer){.is_held = true});
         slow_url = url_at(slow, "/");
         fast_url = url_at(fixture.receiver, "/");
@@ -235,6 +236,18 @@ HTTP_TEST(http_targets, lets_no_receiver_wait_for_another)
         http_receiver_destroy(slow);
         free(slow_url);
         free(fast_url);
+}
+
+HTTP_TEST(http_targets, leaves_a_quarter_of_the_files_for_all_else)
+{
+        const struct rlimit files = {.rlim_cur = 400, .rlim_max = 400};
+        struct http_fixture fixture;
+
+        cr_assert_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+        begin_table(&fixture);
+        http_fixture_open(&fixture);
+        cr_expect_eq(fixture.driver.sink->max_concurrent, 300);
+        http_fixture_end(&fixture);
 }
 
 HTTP_TEST(http_targets, serves_a_thousand_receivers_and_keeps_their_connections)

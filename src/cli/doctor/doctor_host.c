@@ -97,7 +97,7 @@ static void check_limit(const struct config *config, struct report *report)
 
         for (unsigned i = 0; i < config->n_sinks; i++)
                 n_needed += config->sinks[i].concurrency != 0         ? config->sinks[i].concurrency
-                            : sink_config_fans_out(&config->sinks[i]) ? HTTP_TABLE_CONCURRENCY
+                            : sink_config_fans_out(&config->sinks[i]) ? HTTP_TABLE_CONCURRENCY_MIN
                                                                       : HTTP_CONCURRENCY;
         if (n_allowed < n_needed)
                 report_warn(report, "open files",

@@ -29,8 +29,6 @@
 
 extern const struct sink_ops http_sink_ops;
 
-#define TABLE_CONNECTIONS 16384 /* kept open for them, most of them idle */
-
 struct http_sink {
         struct sink base;
         const struct http_config *config; /* borrowed */
@@ -210,18 +208,15 @@ static void http_sink_describe_target(
         utf8_copy(text, size, its != NULL ? its->description : "");
 }
 
-/* So many that a receiver's connection is there when its next event comes; to make room in a full
- * pool libcurl looks at every connection. Half of the descriptors are left for all else. */
-static unsigned pool_size(const struct http_config *config, unsigned max_requests)
+/* A quarter of the descriptors is left for all else. */
+static unsigned table_requests(void)
 {
         struct rlimit files;
-        rlim_t size = TABLE_CONNECTIONS;
 
-        if (config->endpoints == HTTP_ENDPOINTS_NONE)
-                return max_requests;
-        if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 2 < size)
-                size = files.rlim_cur / 2;
-        return size > max_requests ? (unsigned)size : max_requests;
+        if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+            files.rlim_cur / 4 * 3 < HTTP_TABLE_CONCURRENCY)
+                return (unsigned)(files.rlim_cur / 4 * 3);
+        return HTTP_TABLE_CONCURRENCY;
 }
 
 static unsigned requests_allowed(
@@ -229,8 +224,15 @@ static unsigned requests_allowed(
 {
         if (settings->concurrency != 0)
                 return settings->concurrency;
-        return config->endpoints == HTTP_ENDPOINTS_TABLE ? HTTP_TABLE_CONCURRENCY
-                                                         : HTTP_CONCURRENCY;
+        return config->endpoints == HTTP_ENDPOINTS_TABLE ? table_requests() : HTTP_CONCURRENCY;
+}
+
+/* Of a table so many that a receiver's connection is there when its next event comes. */
+static unsigned pool_size(const struct http_config *config, unsigned max_requests)
+{
+        unsigned size = config->endpoints == HTTP_ENDPOINTS_TABLE ? table_requests() : 0;
+
+        return size > max_requests ? size : max_requests;
 }
 
 static struct sink *http_sink_open(const struct sink_settings *settings, struct error *error)

@@ -655,7 +655,7 @@ Test(config, refuses_bad_choices_numbers_durations_and_sizes)
             {OF_SINK("max_in_flight_bytes: 16mb"), "5:5", "16MiB"},
             {OF_SINK("max_in_flight_bytes: 63KiB"), "5:5", "allowed: 64KiB to 1GiB"},
             {OF_SINK("max_in_flight_bytes: 2GiB"), "5:5", "allowed: 64KiB to 1GiB"},
-            {OF_SINK("concurrency: 1025"), "5:5", "allowed: 0 to 1024"},
+            {OF_SINK("concurrency: 16385"), "5:5", "allowed: 0 to 16384"},
             {PG SINK "    concurrency: 17\n    email: {url: smtp://h, from: a@b}\n", "5:5",
                 "sinks[0].concurrency: '17' is out of range; allowed for email: 1 to 16"},
             {OF_SINK("rate: {per_second: -1}"), "5:12", "a number"},
