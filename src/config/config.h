@@ -386,8 +386,8 @@ struct rate_config {
         uint32_t burst;    /* attempts at once after a pause; 0: those of a second */
 };
 
-/* Attempts in flight where the file says nothing. Those of a table are bounded by the files that may
- * be open, too; fewer than the minimum are worth a warning. */
+/* Attempts in flight where the file says nothing. Those of a table are bounded by the files that
+ * may be open, too; fewer than the minimum are worth a warning. */
 enum {
         HTTP_CONCURRENCY = 16,
         HTTP_TABLE_CONCURRENCY_MIN = 1024,
