@@ -36,7 +36,7 @@ static void note_delivered(struct runner *runner, const struct delivery *deliver
         if (delivery_has_row(delivery))
                 return; /* it gets a verdict */
         if (runner->n_delivered == runner->n_delivered_max) {
-                runner->n_delivered_max = runner->n_delivered_max * 2 + 64;
+                runner->n_delivered_max = runner->n_delivered_max * 2 + 4;
                 runner->delivered = xrealloc(
                     runner->delivered, runner->n_delivered_max * sizeof *runner->delivered);
         }

@@ -19,7 +19,7 @@ static void grow(struct key_order *order)
         struct key_chain **old = order->buckets;
         size_t n_old = order->n_buckets;
 
-        order->n_buckets = n_old > 0 ? n_old * 2 : 64;
+        order->n_buckets = n_old > 0 ? n_old * 2 : 8;
         order->buckets = xcalloc(order->n_buckets, sizeof *order->buckets);
         for (size_t i = 0; i < n_old; i++) {
                 for (struct key_chain *chain = old[i], *next; chain != NULL; chain = next) {

@@ -9,24 +9,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *text_of(const json_t *row, const char *name)
+/* Copies the texts of a row into one block: ten thousand rows as trees of JSON would take as much
+ * memory as everything else that is kept of their receivers. */
+struct texts {
+        char *block; /* as large as the row's JSON, in which each text has two quotes at least */
+        size_t n_bytes;
+};
+
+static const char *keep(struct texts *texts, const char *text)
 {
-        return json_string_value(json_object_get(row, name)); /* NULL for null */
+        char *copy = texts->block + texts->n_bytes;
+        size_t n_bytes;
+
+        if (text == NULL)
+                return NULL;
+        n_bytes = strlen(text) + 1;
+        memcpy(copy, text, n_bytes);
+        texts->n_bytes += n_bytes;
+        return copy;
 }
 
-static char **texts_of(const json_t *row, const char *name, size_t *out_n)
+static const char *text_of(struct texts *texts, const json_t *row, const char *name)
+{
+        return keep(texts, json_string_value(json_object_get(row, name))); /* NULL for null */
+}
+
+static char **texts_of(struct texts *kept, const json_t *row, const char *name, size_t *out_n)
 {
         const json_t *array = json_object_get(row, name);
         size_t n = json_array_size(array);
         const char **texts = xcalloc(n + 1, sizeof *texts);
 
         for (size_t i = 0; i < n; i++)
-                texts[i] = json_string_value(json_array_get(array, i));
+                texts[i] = keep(kept, json_string_value(json_array_get(array, i)));
         *out_n = n;
         return (char **)(void *)texts;
 }
 
-static struct event_header *headers_of(json_t *row, size_t *out_n)
+static struct event_header *headers_of(struct texts *texts, json_t *row, size_t *out_n)
 {
         json_t *object = json_object_get(row, "headers");
         struct event_header *headers = xcalloc(json_object_size(object) + 1, sizeof *headers);
@@ -36,8 +56,8 @@ static struct event_header *headers_of(json_t *row, size_t *out_n)
 
         json_object_foreach(object, name, value)
         {
-                headers[n++] =
-                    (struct event_header){.name = name, .value = json_string_value(value)};
+                headers[n++] = (struct event_header){
+                    .name = keep(texts, name), .value = keep(texts, json_string_value(value))};
         }
         *out_n = n;
         return headers;
@@ -45,11 +65,22 @@ static struct event_header *headers_of(json_t *row, size_t *out_n)
 
 static enum endpoint_state state_of(const json_t *row)
 {
-        const char *name = text_of(row, "state");
+        const char *name = json_string_value(json_object_get(row, "state"));
 
         if (strcmp(name, "active") == 0)
                 return ENDPOINT_ACTIVE;
         return strcmp(name, "paused") == 0 ? ENDPOINT_PAUSED : ENDPOINT_DISABLED;
+}
+
+static void clear_secrets(const json_t *row)
+{
+        const json_t *secrets = json_object_get(row, "secrets");
+
+        for (size_t i = 0; i < json_array_size(secrets); i++) {
+                const json_t *secret = json_array_get(secrets, i);
+                explicit_bzero(
+                    (char *)(uintptr_t)json_string_value(secret), json_string_length(secret));
+        }
 }
 
 struct endpoint *endpoint_read(int32_t id, int64_t version, const char *text)
@@ -57,29 +88,34 @@ struct endpoint *endpoint_read(int32_t id, int64_t version, const char *text)
         struct endpoint *endpoint = xcalloc(1, sizeof *endpoint);
         json_t *row = json_loads(text, 0, NULL);
         const json_t *failing_for = json_object_get(row, "failing_for");
+        struct texts texts = {.block = xcalloc(1, strlen(text) + 1)};
 
         if (row == NULL)
                 out_of_memory();
         endpoint->n_references = 1;
-        endpoint->row = row;
+        endpoint->texts = texts.block;
         endpoint->id = id;
         endpoint->version = version;
-        endpoint->name = text_of(row, "name");
-        endpoint->url = text_of(row, "url");
-        endpoint->secrets = (const char *const *)texts_of(row, "secrets", &endpoint->n_secrets);
-        endpoint->headers = headers_of(row, &endpoint->n_headers);
-        endpoint->routing = (struct routing){.filter = text_of(row, "filter"), .is_receiver = true};
-        endpoint->routing.topics = texts_of(row, "topics", &endpoint->routing.n_topics);
-        endpoint->routing.types = texts_of(row, "types", &endpoint->routing.n_types);
-        endpoint->start_snapshot = text_of(row, "start_snapshot");
+        endpoint->name = text_of(&texts, row, "name");
+        endpoint->url = text_of(&texts, row, "url");
+        endpoint->secrets =
+            (const char *const *)texts_of(&texts, row, "secrets", &endpoint->n_secrets);
+        endpoint->headers = headers_of(&texts, row, &endpoint->n_headers);
+        endpoint->routing =
+            (struct routing){.filter = text_of(&texts, row, "filter"), .is_receiver = true};
+        endpoint->routing.topics = texts_of(&texts, row, "topics", &endpoint->routing.n_topics);
+        endpoint->routing.types = texts_of(&texts, row, "types", &endpoint->routing.n_types);
+        endpoint->start_snapshot = text_of(&texts, row, "start_snapshot");
         endpoint->start_floor = json_integer_value(json_object_get(row, "start_floor"));
         endpoint->concurrency = (uint32_t)json_integer_value(json_object_get(row, "concurrency"));
         endpoint->rate_per_s = json_number_value(json_object_get(row, "rate"));
         endpoint->rate_burst = (uint32_t)json_integer_value(json_object_get(row, "burst"));
         endpoint->state = state_of(row);
-        endpoint->state_reason = text_of(row, "reason");
+        endpoint->state_reason = text_of(&texts, row, "reason");
         endpoint->failing_for_ms =
             json_is_integer(failing_for) ? json_integer_value(failing_for) : -1;
+        clear_secrets(row);
+        json_decref(row);
         return endpoint;
 }
 
@@ -99,7 +135,7 @@ void endpoint_unref(struct endpoint *endpoint)
                 char *secret = (char *)(uintptr_t)endpoint->secrets[i];
                 explicit_bzero(secret, strlen(secret));
         }
-        json_decref(endpoint->row);
+        free(endpoint->texts);
         free((void *)(uintptr_t)endpoint->secrets);
         free((void *)(uintptr_t)endpoint->headers);
         free((void *)(uintptr_t)endpoint->routing.topics);

@@ -35,7 +35,7 @@ struct endpoint {
         int64_t failing_for_ms;   /* -1: it is not known to fail */
 
         int n_references;
-        void *row; /* owns what the above points at */
+        char *texts; /* owned; what the above points at */
 };
 
 struct endpoint_list {
