@@ -55,3 +55,13 @@ static inline void list_remove(struct list *link)
         link->next->prev = link->prev;
         list_init(link);
 }
+
+/* To the end of the other list. */
+static inline void list_move_all(struct list *from, struct list *to)
+{
+        while (!list_is_empty(from)) {
+                struct list *link = from->next;
+                list_remove(link);
+                list_push_back(to, link);
+        }
+}

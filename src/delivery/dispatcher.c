@@ -193,8 +193,6 @@ static void on_only_released(void *owner)
 
 static void read_page(struct runner *runner, struct page_request *request)
 {
-        request->routings = &runner->dispatcher->only_routing;
-        request->n_routings = 1;
         lane_store_read(runner->store, request);
 }
 
@@ -221,10 +219,12 @@ static void create_only_runner(struct dispatcher *dispatcher)
             .is_durable = dispatcher->sink->remembers,
             .start = config->start};
         const struct lane_policy policy = runner_policy(dispatcher);
+        const struct routing *routing = &dispatcher->routing;
         struct runner *runner = runner_create(dispatcher, &ops, &policy);
 
         runner->label = xstrdup(config->name);
         runner->store = lane_store_create(dispatcher->set->outbox, &settings, &events, runner);
+        lane_store_route(runner->store, &routing, 1);
         dispatcher->owner_lane = runner->store;
         runner_update_pause(runner);
 }
@@ -306,7 +306,6 @@ struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_con
             .headers = config->match_headers,
             .n_headers = config->n_match_headers,
             .filter = config->filter};
-        dispatcher->only_routing = &dispatcher->routing;
         dispatcher->sink = sink;
         dispatcher->seen = telemetry_open_sink(
             set->telemetry, config->name, sink_config_kind(config), clock_monotonic_us());
@@ -353,11 +352,12 @@ void dispatcher_ring(struct dispatcher *dispatcher)
 {
         if (!dispatcher_is_serving(dispatcher))
                 return;
-        if (dispatcher->fanout != NULL)
+        if (dispatcher->fanout != NULL) {
                 page_cache_ring(dispatcher->fanout->page_cache);
-        list_for_each (link, &dispatcher->runners) {
-                lane_ring(&runner_of(link)->lane);
-                runner_wake(runner_of(link));
+                dispatcher_wake(dispatcher);
+        } else {
+                lane_ring(&only_runner(dispatcher)->lane);
+                runner_wake(only_runner(dispatcher));
         }
 }
 
@@ -434,7 +434,7 @@ bool dispatcher_is_caught_up(const struct dispatcher *dispatcher)
             (dispatcher->fanout != NULL && !fanout_is_caught_up(dispatcher->fanout)))
                 return false;
         list_for_each (link, &dispatcher->runners)
-                if (!lane_is_caught_up(&runner_of(link)->lane, now_ms))
+                if (!runner_is_caught_up(runner_of(link), now_ms))
                         return false;
         return true;
 }

@@ -80,8 +80,7 @@ struct dispatcher {
         enum dispatcher_state state;
         bool knows_pauses; /* so that no sink that is paused starts */
 
-        struct routing routing; /* what the sink takes */
-        const struct routing *only_routing;
+        struct routing routing;      /* what the sink takes */
         struct filter *filter;       /* owned; of the sink; NULL: it has none */
         struct sink *sink;           /* owned */
         struct list runners;         /* runner::link */

@@ -5,6 +5,7 @@
 #include "delivery/receiver.h"
 #include "delivery/runner.h"
 #include "log/log.h"
+#include "loop/timer.h"
 #include "outbox/endpoint.h"
 #include "telemetry/telemetry.h"
 
@@ -15,24 +16,24 @@ static struct runner *runner_of_link(struct list *link)
         return list_owner(link, struct runner, link);
 }
 
-/* What the receivers take, together: read once for all of them. */
-static void collect_routings(struct fanout *fanout)
+/* What the receivers take, together, is read once for all of them. */
+static void collect_waiters(struct fanout *fanout)
 {
-        static const struct routing nothing;
         size_t n = 0;
 
         list_for_each (link, &fanout->dispatcher->runners)
                 n++;
-        free(fanout->routings);
-        fanout->routings = xcalloc(n + 2, sizeof(const struct routing *));
+        free(fanout->waiters);
+        fanout->waiters = xcalloc(n + 1, sizeof *fanout->waiters);
         n = 0;
         list_for_each (runner_link, &fanout->dispatcher->runners) {
-                const struct runner *runner = runner_of_link(runner_link);
-                if (!runner->is_leaving)
-                        fanout->routings[n++] = &runner->endpoint->routing;
+                struct runner *runner = runner_of_link(runner_link);
+                if (runner->is_leaving)
+                        continue;
+                runner->waiter.routing = &runner->endpoint->routing;
+                fanout->waiters[n++] = &runner->waiter;
         }
-        fanout->routings[n++] = &nothing; /* so that there are several, or none */
-        page_cache_set_routings(fanout->page_cache, fanout->routings, n);
+        page_cache_set_waiters(fanout->page_cache, fanout->waiters, n);
 }
 
 /* Both are in order of id. A new receiver need not have the highest: its transaction may have taken
@@ -53,7 +54,7 @@ static void reconcile(struct fanout *fanout, const struct endpoint_list *list)
         }
         while (i < list->n_endpoints)
                 receiver_add(fanout, list->endpoints[i++], &dispatcher->runners);
-        collect_routings(fanout);
+        collect_waiters(fanout);
 }
 
 static void on_endpoints(void *owner, const struct endpoint_list *list)
@@ -96,9 +97,10 @@ static struct runner *runner_of_waiter(struct page_waiter *waiter)
         return list_owner(waiter, struct runner, waiter);
 }
 
-static void on_view(struct page_waiter *waiter, struct page *view, bool is_old)
+/* The lane asks again as soon as it has room: the cache knows whether there is more. */
+static void on_view(struct page_waiter *waiter, struct page *view)
 {
-        runner_take_page(runner_of_waiter(waiter), view, is_old);
+        runner_take_page(runner_of_waiter(waiter), view, true);
 }
 
 static void on_view_failed(struct page_waiter *waiter, const struct error *error)
@@ -133,6 +135,13 @@ void fanout_fail_page(void *owner, const struct error *error)
         dispatcher_wake(dispatcher);
 }
 
+static void on_page_cache_due(void *owner)
+{
+        struct fanout *fanout = owner;
+
+        dispatcher_wake(fanout->dispatcher);
+}
+
 struct fanout *fanout_create(struct dispatcher *dispatcher)
 {
         static const struct endpoint_table_events table_events = {
@@ -145,14 +154,17 @@ struct fanout *fanout_create(struct dispatcher *dispatcher)
         fanout->table = endpoint_table_create(
             dispatcher->set->outbox, dispatcher->config->name, &table_events, fanout);
         fanout->page_cache = page_cache_create(dispatcher->owner_lane, &cache_events);
+        collect_waiters(fanout);
+        fanout->due = timer_create_on(dispatcher->set->loop, on_page_cache_due, fanout);
         return fanout;
 }
 
 void fanout_destroy(struct fanout *fanout)
 {
+        timer_destroy(fanout->due);
         page_cache_destroy(fanout->page_cache);
         endpoint_table_destroy(fanout->table);
-        free(fanout->routings);
+        free(fanout->waiters);
         free(fanout);
 }
 
@@ -214,9 +226,16 @@ static void settle_owner_lane(struct fanout *fanout)
 
 void fanout_serve(struct fanout *fanout)
 {
+        int64_t now_ms = dispatcher_now_ms(), due_ms;
+
         settle_owner_lane(fanout);
         fanout->dispatcher->has_settled = false;
-        page_cache_serve(fanout->page_cache);
+        page_cache_serve(fanout->page_cache, now_ms);
+        due_ms = page_cache_next_due(fanout->page_cache);
+        if (due_ms < 0)
+                timer_disarm(fanout->due);
+        else
+                timer_arm(fanout->due, due_ms > now_ms ? (uint64_t)(due_ms - now_ms) : 0);
 }
 
 static void claim(struct runner *runner)
@@ -235,7 +254,7 @@ bool fanout_prepare(struct fanout *fanout, struct runner *runner)
                 return true;
         }
         runner_destroy(runner);
-        collect_routings(fanout);
+        collect_waiters(fanout);
         forget_gone(fanout);
         return false;
 }

@@ -14,16 +14,18 @@ struct dispatcher;
 struct endpoint_table;
 struct page;
 struct page_cache;
-struct routing;
+struct page_waiter;
 struct runner;
+struct timer;
 
 struct fanout {
-        struct dispatcher *dispatcher;   /* borrowed */
-        struct endpoint_table *table;    /* owned */
-        struct page_cache *page_cache;   /* owned */
-        const struct routing **routings; /* owned; of all receivers */
-        bool is_current; /* the receivers have been read since the lanes were taken */
-        bool is_looking; /* for lanes with something parked that is due */
+        struct dispatcher *dispatcher; /* borrowed */
+        struct endpoint_table *table;  /* owned */
+        struct page_cache *page_cache; /* owned */
+        struct page_waiter **waiters;  /* owned; of all receivers that stay */
+        struct timer *due;             /* page_cache_next_due() */
+        bool is_current;               /* the receivers have been read since the lanes were taken */
+        bool is_looking;               /* for lanes with something parked that is due */
 };
 
 /* The dispatcher has its owner lane. */

@@ -1,6 +1,8 @@
 #include "delivery/page_cache.h"
 
 #include "base/alloc.h"
+#include "delivery/page_view.h"
+#include "text/topic_index.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -10,110 +12,49 @@
 #define KEPT_PAGES     64
 #define KEPT_BYTES_MAX (8u << 20)
 
-/* A page that was read for many lanes. It lives as long as a view, or the cache, refers to it. */
-struct shared_page {
-        struct list link; /* page_cache::kept */
-        int n_references;
-        struct page *page; /* owned */
+/* What a page holds at most. A lane with room for less takes it in parts; an event with a larger
+ * payload comes alone. */
+#define PAGE_EVENTS      64
+#define PAGE_EVENT_BYTES 16384
+
+/* A lane is told how far it has come after so long; of many, one in a hundred each tenth of a
+ * second, so that they do not write their cursors all at once. */
+#define TELL_MS       15000
+#define TELL_STEP_MS  100
+#define TELL_IN_STEPS 100
+
+/* Each lane of a small group is asked what it takes; those of a larger one are looked up. */
+#define FEW_LANES 8
+
+/* Lanes that stand at one place in the log. */
+struct group {
+        struct list link;    /* page_cache::groups */
+        struct cursor place; /* no lane of the group takes anything before it */
+        struct list waiters; /* page_waiter::link */
+        size_t n_waiters;
 };
 
 struct page_cache {
         struct lane_store *store; /* borrowed */
         struct page_cache_events events;
-        const struct routing *const *routings; /* borrowed */
-        size_t n_routings;
+        const struct routing **routings; /* owned; of all that may ask */
+        struct topic_index index;        /* of these; its owners are the waiters */
 
-        struct list asking;  /* page_waiter::link */
-        struct list missing; /* page_waiter::link: their page is not in memory */
-        struct list reading; /* page_waiter::link: the page being read answers them */
-        bool is_reading;
-        bool is_opening;  /* the page being read opens a difference that ends now */
-        bool is_outdated; /* the routings have changed since it was asked for */
+        struct list asking;    /* page_waiter::link: not looked at yet */
+        struct list groups;    /* group::link; the one read longest ago comes first */
+        struct list by_age;    /* page_waiter::age_link: those in groups */
+        int64_t told_ms;       /* when lanes were told last how far they have come */
+        struct group *reading; /* its page is being read; NULL: none is */
+        bool is_opening;       /* and opens a difference that ends now */
+        bool is_outdated;      /* the routings have changed since it was asked for */
 
         /* The end of the newest difference, and the number of rings when it was opened. */
         struct frame *newest;
         uint64_t n_rings, n_rings_then, n_rings_asked;
 
-        struct list kept;
+        struct list kept; /* shared_page::link, the newest first */
         size_t n_kept, bytes_kept;
 };
-
-struct view {
-        struct page page; /* first, so that release_view() finds the rest */
-        struct shared_page *shared;
-};
-
-static struct shared_page *shared_page_create(struct page *page)
-{
-        struct shared_page *shared = xcalloc(1, sizeof *shared);
-
-        list_init(&shared->link);
-        shared->n_references = 1;
-        shared->page = page;
-        return shared;
-}
-
-static void shared_page_unref(struct shared_page *shared)
-{
-        if (--shared->n_references > 0)
-                return;
-        shared->page->release(shared->page);
-        free(shared);
-}
-
-static void release_view(struct page *page)
-{
-        struct view *view = (struct view *)(void *)page;
-
-        shared_page_unref(view->shared);
-        cursor_deinit(&page->start);
-        free(page->events);
-        free(page->is_delayed);
-        free(page->is_unjudged);
-        free(view);
-}
-
-static void add_event(struct page *view, const struct page *page, size_t i, size_t n_max)
-{
-        if (view->events == NULL)
-                view->events = xcalloc(n_max, sizeof *view->events);
-        if (page->is_delayed != NULL && page->is_delayed[i]) {
-                if (view->is_delayed == NULL)
-                        view->is_delayed = xcalloc(n_max, sizeof *view->is_delayed);
-                view->is_delayed[view->n_events] = true;
-        }
-        view->events[view->n_events++] = page->events[i];
-        view->bytes += page->events[i].payload_bytes;
-        view->upto = page->events[i].id;
-}
-
-/* The events that the lane takes, as many as it asked for, and one at least if there is any. They
- * point into the shared page. */
-static struct page *view_create(struct shared_page *shared, size_t max_events, uint64_t max_bytes,
-    page_takes_fn *takes, void *owner)
-{
-        struct view *view = xcalloc(1, sizeof *view);
-        const struct page *page = shared->page;
-        size_t n_max = page->n_events < max_events ? page->n_events : max_events;
-
-        shared->n_references++;
-        view->shared = shared;
-        view->page.release = release_view;
-        view->page.asked_us = page->asked_us;
-        view->page.arrived_us = page->arrived_us;
-        cursor_assign(&view->page.start, &page->start);
-        for (size_t i = 0; i < page->n_events; i++) {
-                if (!takes(owner, page, i))
-                        continue;
-                if (view->page.n_events == n_max ||
-                    (view->page.n_events > 0 &&
-                        view->page.bytes + page->events[i].payload_bytes > max_bytes))
-                        return &view->page;
-                add_event(&view->page, page, i, n_max);
-        }
-        view->page.upto = page->upto;
-        return &view->page;
-}
 
 struct page_cache *page_cache_create(
     struct lane_store *store, const struct page_cache_events *events)
@@ -124,8 +65,8 @@ struct page_cache *page_cache_create(
         cache->events = *events;
         cache->n_rings = 1;
         list_init(&cache->asking);
-        list_init(&cache->missing);
-        list_init(&cache->reading);
+        list_init(&cache->groups);
+        list_init(&cache->by_age);
         list_init(&cache->kept);
         return cache;
 }
@@ -144,10 +85,28 @@ static void forget_pages(struct page_cache *cache)
                 stop_keeping(cache, list_owner(link, struct shared_page, link));
 }
 
-static void forget_waiter(struct page_waiter *waiter)
+static void leave_group(struct page_waiter *waiter)
 {
         list_remove(&waiter->link);
+        list_remove(&waiter->age_link);
+        if (waiter->group != NULL)
+                waiter->group->n_waiters--;
+        waiter->group = NULL;
+}
+
+static void forget_waiter(struct page_waiter *waiter)
+{
+        leave_group(waiter);
         cursor_deinit(&waiter->start);
+}
+
+static void drop_group(struct group *group)
+{
+        list_for_each (link, &group->waiters)
+                forget_waiter(list_owner(link, struct page_waiter, link));
+        list_remove(&group->link);
+        cursor_deinit(&group->place);
+        free(group);
 }
 
 void page_cache_reset(struct page_cache *cache)
@@ -155,11 +114,9 @@ void page_cache_reset(struct page_cache *cache)
         forget_pages(cache);
         list_for_each (asking, &cache->asking)
                 forget_waiter(list_owner(asking, struct page_waiter, link));
-        list_for_each (missing, &cache->missing)
-                forget_waiter(list_owner(missing, struct page_waiter, link));
-        list_for_each (reading, &cache->reading)
-                forget_waiter(list_owner(reading, struct page_waiter, link));
-        cache->is_reading = false;
+        list_for_each (link, &cache->groups)
+                drop_group(list_owner(link, struct group, link));
+        cache->reading = NULL;
         frame_unref(cache->newest);
         cache->newest = NULL;
 }
@@ -167,15 +124,27 @@ void page_cache_reset(struct page_cache *cache)
 void page_cache_destroy(struct page_cache *cache)
 {
         page_cache_reset(cache);
+        topic_index_deinit(&cache->index);
+        free(cache->routings);
         free(cache);
 }
 
-void page_cache_set_routings(
-    struct page_cache *cache, const struct routing *const *routings, size_t n_routings)
+void page_cache_set_waiters(
+    struct page_cache *cache, struct page_waiter *const *waiters, size_t n_waiters)
 {
-        cache->routings = routings;
-        cache->n_routings = n_routings;
-        cache->is_outdated = cache->is_reading;
+        static const struct routing nothing;
+
+        cache->routings =
+            xrealloc(cache->routings, (n_waiters + 1) * sizeof(const struct routing *));
+        topic_index_deinit(&cache->index);
+        for (size_t i = 0; i < n_waiters; i++) {
+                const struct routing *routing = waiters[i]->routing;
+                cache->routings[i] = routing;
+                topic_index_add(&cache->index, routing->topics, routing->n_topics, waiters[i]);
+        }
+        cache->routings[n_waiters] = &nothing; /* so that there are several, or none */
+        lane_store_route(cache->store, cache->routings, n_waiters + 1);
+        cache->is_outdated = cache->reading != NULL;
         forget_pages(cache);
 }
 
@@ -186,7 +155,7 @@ struct frame *page_cache_newest(const struct page_cache *cache)
 
 bool page_cache_is_idle(const struct page_cache *cache)
 {
-        return !cache->is_reading;
+        return cache->reading == NULL;
 }
 
 void page_cache_ring(struct page_cache *cache)
@@ -198,6 +167,7 @@ void page_waiter_init(struct page_waiter *waiter)
 {
         *waiter = (struct page_waiter){0};
         list_init(&waiter->link);
+        list_init(&waiter->age_link);
 }
 
 bool page_waiter_is_under_way(const struct page_waiter *waiter)
@@ -215,20 +185,18 @@ void page_cache_ask(
         list_push_back(&cache->asking, &waiter->link);
 }
 
+/* The snapshot alone says what is visible; floor and xid, where to look for it. */
 static bool frames_are_equal(const struct frame *a, const struct frame *b)
 {
         if (a == b || a == NULL || b == NULL)
                 return a == b;
-        return a->floor == b->floor && a->xid == b->xid && strcmp(a->snapshot, b->snapshot) == 0;
+        return strcmp(a->snapshot, b->snapshot) == 0;
 }
 
-/* True if the page begins at `start`. A lane that opens a difference takes any end. */
-static bool begins_at(const struct page *page, const struct cursor *start)
+/* The difference that the page belongs to has no event at all. */
+static bool is_of_nothing(const struct page *page)
 {
-        if (page->start.last_id != start->last_id ||
-            !frames_are_equal(page->start.from, start->from))
-                return false;
-        return start->until == NULL || frames_are_equal(page->start.until, start->until);
+        return frames_are_equal(page->start.from, page->start.until);
 }
 
 static bool are_together(const struct cursor *a, const struct cursor *b)
@@ -237,51 +205,228 @@ static bool are_together(const struct cursor *a, const struct cursor *b)
                frames_are_equal(a->until, b->until);
 }
 
-static void answer(
-    struct page_cache *cache, struct page_waiter *waiter, struct shared_page *shared, bool is_old)
+/* True if the page says what comes next at the place. Where a difference is to be opened, any end
+ * will do. */
+static bool covers(const struct page *page, const struct cursor *place)
 {
-        struct page *view =
-            view_create(shared, waiter->max_events, waiter->max_bytes, cache->events.takes, waiter);
-
-        forget_waiter(waiter);
-        cache->events.on_view(waiter, view, is_old);
+        if (place->last_id < page->start.last_id ||
+            (place->last_id >= page->upto && place->last_id > page->start.last_id) ||
+            !frames_are_equal(page->start.from, place->from))
+                return false;
+        return place->until == NULL || frames_are_equal(page->start.until, place->until);
 }
 
-static struct shared_page *find_kept(const struct page_cache *cache, const struct cursor *start)
+static void move_behind(struct cursor *place, const struct page *page)
+{
+        const struct cursor within = {
+            .from = page->start.from, .until = page->start.until, .last_id = page->upto};
+        const struct cursor ended = {.from = page->start.until};
+
+        cursor_assign(place, page_ends_difference(page) ? &ended : &within);
+}
+
+static struct page_wish wish_of(const struct page_cache *cache, struct page_waiter *waiter)
+{
+        return (struct page_wish){.first = waiter->first,
+            .max_events = waiter->max_events,
+            .max_bytes = waiter->max_bytes,
+            .takes = cache->events.takes,
+            .owner = waiter};
+}
+
+/* Finds the first event from number `first` on that the lane takes, if there is any. */
+static bool takes_any(const struct page_cache *cache, struct page_waiter *waiter,
+    const struct page *page, size_t first)
+{
+        struct page_wish wish;
+
+        waiter->first = first;
+        wish = wish_of(cache, waiter);
+        waiter->first = page_wish_find(&wish, page);
+        return waiter->first < page->n_events;
+}
+
+static void answer(struct page_cache *cache, struct page_waiter *waiter, struct shared_page *shared)
+{
+        const struct page_wish wish = wish_of(cache, waiter);
+        struct page *view = page_view_create(shared, &wish);
+
+        forget_waiter(waiter);
+        cache->events.on_view(waiter, view);
+}
+
+/* Tells a lane how far it has come, and no more. */
+static void answer_passed(struct page_cache *cache, struct page_waiter *waiter)
+{
+        struct page *page = page_create_passed(
+            &waiter->start, waiter->group != NULL ? &waiter->group->place : &waiter->start);
+
+        forget_waiter(waiter);
+        cache->events.on_view(waiter, page);
+}
+
+void page_cache_call_off(struct page_cache *cache, struct page_waiter *waiter)
+{
+        if (page_waiter_is_under_way(waiter))
+                answer_passed(cache, waiter);
+}
+
+static struct shared_page *find_kept(const struct page_cache *cache, const struct cursor *place)
 {
         list_for_each (link, &cache->kept) {
                 struct shared_page *shared = list_owner(link, struct shared_page, link);
-                if (begins_at(shared->page, start))
+                if (covers(shared->page, place))
                         return shared;
         }
         return NULL;
 }
 
-static void move_all(struct list *from, struct list *to)
+static struct group *find_group(
+    const struct page_cache *cache, const struct cursor *place, const struct group *other_than)
 {
-        while (!list_is_empty(from)) {
-                struct list *link = from->next;
-                list_remove(link);
-                list_push_back(to, link);
+        list_for_each (link, &cache->groups) {
+                struct group *group = list_owner(link, struct group, link);
+                if (group != other_than && are_together(&group->place, place))
+                        return group;
+        }
+        return NULL;
+}
+
+static void add_to_group(struct group *group, struct page_waiter *waiter)
+{
+        list_push_back(&group->waiters, &waiter->link);
+        waiter->group = group;
+        group->n_waiters++;
+}
+
+static void join(struct page_cache *cache, struct page_waiter *waiter, const struct cursor *place,
+    int64_t now_ms)
+{
+        struct group *group = find_group(cache, place, NULL);
+
+        if (group == NULL) {
+                group = xcalloc(1, sizeof *group);
+                list_init(&group->waiters);
+                cursor_assign(&group->place, place);
+                list_push_back(&cache->groups, &group->link);
+        }
+        add_to_group(group, waiter);
+        list_push_back(&cache->by_age, &waiter->age_link);
+        waiter->since_ms = now_ms;
+}
+
+/* The number of the first event that is not behind the place. */
+static size_t first_event(const struct page *page, const struct cursor *place)
+{
+        size_t i = 0;
+
+        while (i < page->n_events && page->events[i].id <= place->last_id)
+                i++;
+        return i;
+}
+
+/* Goes through the pages in memory, to the first with an event that the lane takes. */
+static void seek(struct page_cache *cache, struct page_waiter *waiter, int64_t now_ms)
+{
+        struct cursor place = {0};
+        struct shared_page *shared;
+
+        list_remove(&waiter->link);
+        cursor_assign(&place, &waiter->start);
+        while ((shared = find_kept(cache, &place)) != NULL &&
+               !takes_any(cache, waiter, shared->page, first_event(shared->page, &place)))
+                move_behind(&place, shared->page);
+        if (shared != NULL)
+                answer(cache, waiter, shared);
+        else
+                join(cache, waiter, &place, now_ms);
+        cursor_deinit(&place);
+}
+
+/* The lanes of a group that take something of a page. */
+struct search {
+        const struct page_cache *cache;
+        struct group *group;
+        const struct page *page;
+        size_t i; /* the event */
+        struct list takers;
+};
+
+static void note_taker(struct search *search, struct page_waiter *waiter)
+{
+        list_remove(&waiter->link);
+        list_push_back(&search->takers, &waiter->link);
+        search->group->n_waiters--;
+        waiter->group = NULL;
+}
+
+static void ask_found(void *context, void *owner)
+{
+        struct search *search = context;
+        struct page_waiter *waiter = owner;
+
+        if (waiter->group != search->group ||
+            !search->cache->events.takes(waiter, search->page, search->i))
+                return;
+        waiter->first = search->i;
+        note_taker(search, waiter);
+}
+
+static void find_takers(struct page_cache *cache, struct search *search)
+{
+        const struct page *page = search->page;
+        size_t first = first_event(page, &search->group->place);
+
+        if (search->group->n_waiters > FEW_LANES) {
+                for (search->i = first; search->i < page->n_events; search->i++)
+                        topic_index_find(
+                            &cache->index, page->events[search->i].topic, ask_found, search);
+                return;
+        }
+        list_for_each (link, &search->group->waiters) {
+                struct page_waiter *waiter = list_owner(link, struct page_waiter, link);
+                if (takes_any(cache, waiter, page, first))
+                        note_taker(search, waiter);
         }
 }
 
-/* Lanes that wait for a page that begins here can have this one. */
-static void offer(struct page_cache *cache, const struct shared_page *shared)
+/* Takes the group to the page's end, but for the lanes that the page has something for. */
+static void pass(struct page_cache *cache, struct group *group, struct shared_page *shared)
 {
-        list_for_each (link, &cache->missing) {
-                if (!begins_at(shared->page, &list_owner(link, struct page_waiter, link)->start))
-                        continue;
+        struct search search = {.cache = cache, .group = group, .page = shared->page};
+
+        list_init(&search.takers);
+        find_takers(cache, &search);
+        move_behind(&group->place, shared->page);
+        while (!list_is_empty(&search.takers))
+                answer(cache, list_owner(search.takers.next, struct page_waiter, link), shared);
+}
+
+static void merge(struct page_cache *cache, struct group *group)
+{
+        struct group *other = find_group(cache, &group->place, group);
+
+        if (other == NULL)
+                return;
+        list_for_each (link, &group->waiters) {
                 list_remove(link);
-                list_push_back(&cache->asking, link);
+                add_to_group(other, list_owner(link, struct page_waiter, link));
         }
+        group->n_waiters = 0;
+}
+
+static void advance(struct page_cache *cache, struct group *group, struct shared_page *shared)
+{
+        while (shared != NULL && group->n_waiters > 0) {
+                pass(cache, group, shared);
+                shared = find_kept(cache, &group->place);
+        }
+        merge(cache, group);
 }
 
 static void keep(struct page_cache *cache, struct shared_page *shared)
 {
-        offer(cache, shared);
-        shared->n_references++;
-        list_push_front(&cache->kept, &shared->link);
+        list_push_front(&cache->kept, &shared_page_ref(shared)->link);
         cache->n_kept++;
         cache->bytes_kept += shared->page->bytes;
         while (
@@ -289,104 +434,142 @@ static void keep(struct page_cache *cache, struct shared_page *shared)
                 stop_keeping(cache, list_owner(cache->kept.prev, struct shared_page, link));
 }
 
-/* One request for all lanes at the place of the first, as small as the smallest of theirs. */
-static void gather(struct page_cache *cache, struct page_request *request)
+static bool is_wanting(const struct page_cache *cache, const struct group *group)
 {
-        struct page_waiter *first = list_owner(cache->missing.next, struct page_waiter, link);
-        uint64_t max_bytes = first->max_bytes;
-
-        request->start = first->start;
-        request->max_events = first->max_events;
-        list_for_each (link, &cache->missing) {
-                struct page_waiter *waiter = list_owner(link, struct page_waiter, link);
-                if (!are_together(&waiter->start, &first->start))
-                        continue;
-                if (waiter->max_events < request->max_events)
-                        request->max_events = waiter->max_events;
-                if (waiter->max_bytes < max_bytes)
-                        max_bytes = waiter->max_bytes;
-                list_remove(&waiter->link);
-                list_push_back(&cache->reading, &waiter->link);
-        }
-        request->max_event_bytes = max_bytes / request->max_events;
+        return group->place.until != NULL || cache->n_rings_then != cache->n_rings ||
+               cache->newest == NULL || frame_is_older(group->place.from, cache->newest);
 }
 
-static void read_page(struct page_cache *cache)
+static void read_page(struct page_cache *cache, struct group *group)
 {
         struct page_request request = {
-            .routings = cache->routings, .n_routings = cache->n_routings};
+            .start = group->place, .max_events = PAGE_EVENTS, .max_event_bytes = PAGE_EVENT_BYTES};
 
-        gather(cache, &request);
         cache->is_opening = request.start.until == NULL;
         if (cache->is_opening && cache->newest != NULL && cache->n_rings_then == cache->n_rings &&
-            !frames_are_equal(cache->newest, request.start.from)) {
+            frame_is_older(request.start.from, cache->newest)) {
                 request.start.until = cache->newest;
                 cache->is_opening = false;
         }
-        cache->is_reading = true;
+        cache->reading = group;
         cache->is_outdated = false;
         cache->n_rings_asked = cache->n_rings;
         lane_store_read(cache->store, &request);
 }
 
-void page_cache_serve(struct page_cache *cache)
+/* Reads for the group that has waited longest. */
+static void read_next(struct page_cache *cache)
 {
-        /* A lane that is answered may ask again at once: that waits for the next call. */
-        struct list asking;
-
-        list_init(&asking);
-        move_all(&cache->asking, &asking);
-        while (!list_is_empty(&asking)) {
-                struct page_waiter *waiter = list_owner(asking.next, struct page_waiter, link);
-                struct shared_page *shared = find_kept(cache, &waiter->start);
-                list_remove(&waiter->link);
-                if (shared != NULL)
-                        answer(cache, waiter, shared,
-                            cache->n_rings_then != cache->n_rings ||
-                                shared->page->start.until != cache->newest);
-                else
-                        list_push_back(&cache->missing, &waiter->link);
+        list_for_each (link, &cache->groups) {
+                struct group *group = list_owner(link, struct group, link);
+                if (group->n_waiters == 0) {
+                        drop_group(group);
+                } else if (is_wanting(cache, group)) {
+                        list_remove(link);
+                        list_push_back(&cache->groups, link);
+                        read_page(cache, group);
+                        return;
+                }
         }
-        if (!cache->is_reading && !list_is_empty(&cache->missing))
-                read_page(cache);
 }
 
-/* Where nothing is new since the newest frame, that one is still up to date. */
+static size_t n_to_tell(const struct page_cache *cache)
+{
+        size_t n = 0;
+
+        list_for_each (link, &cache->groups)
+                n += list_owner(link, struct group, link)->n_waiters;
+        return n / TELL_IN_STEPS + 1;
+}
+
+/* Tells lanes that have waited for long how far they have come. */
+static void tell(struct page_cache *cache, int64_t now_ms)
+{
+        cache->told_ms = now_ms;
+        for (size_t n = n_to_tell(cache); n > 0 && !list_is_empty(&cache->by_age); n--) {
+                struct page_waiter *waiter =
+                    list_owner(cache->by_age.next, struct page_waiter, age_link);
+
+                if (now_ms < waiter->since_ms + TELL_MS)
+                        return;
+                if (are_together(&waiter->start, &waiter->group->place)) {
+                        list_remove(&waiter->age_link);
+                        list_push_back(&cache->by_age, &waiter->age_link);
+                        waiter->since_ms = now_ms;
+                } else {
+                        answer_passed(cache, waiter);
+                }
+        }
+}
+
+int64_t page_cache_next_due(const struct page_cache *cache)
+{
+        int64_t due_ms;
+
+        if (list_is_empty(&cache->by_age))
+                return -1;
+        due_ms = list_owner(cache->by_age.next, struct page_waiter, age_link)->since_ms + TELL_MS;
+        return due_ms < cache->told_ms + TELL_STEP_MS ? cache->told_ms + TELL_STEP_MS : due_ms;
+}
+
+void page_cache_serve(struct page_cache *cache, int64_t now_ms)
+{
+        int64_t due_ms = page_cache_next_due(cache);
+        struct list asking;
+
+        if (due_ms >= 0 && due_ms <= now_ms)
+                tell(cache, now_ms);
+        /* A lane that is answered may ask again at once: that waits for the next call. */
+        list_init(&asking);
+        list_move_all(&cache->asking, &asking);
+        while (!list_is_empty(&asking))
+                seek(cache, list_owner(asking.next, struct page_waiter, link), now_ms);
+        if (cache->reading == NULL)
+                read_next(cache);
+}
+
+bool page_cache_is_at_end(const struct page_cache *cache, const struct page_waiter *waiter)
+{
+        return waiter->group != NULL && waiter->group != cache->reading &&
+               !is_wanting(cache, waiter->group);
+}
+
+/* Where nothing is new since a frame, that one is still up to date, and so is any newer one. */
 static void note_opened(struct page_cache *cache, const struct page *page)
 {
-        if (!cache->is_opening)
+        if (!cache->is_opening || (cache->is_outdated && is_of_nothing(page)))
                 return;
-        if (!page_is_nothing_new(page)) {
-                frame_unref(cache->newest);
-                cache->newest = frame_ref(page->start.until);
-                cache->n_rings_then = cache->n_rings_asked;
-        } else if (frames_are_equal(page->start.from, cache->newest)) {
-                cache->n_rings_then = cache->n_rings_asked;
+        cache->n_rings_then = cache->n_rings_asked;
+        if (cache->newest != NULL && !frame_is_older(cache->newest, page->start.until))
+                return;
+        frame_unref(cache->newest);
+        cache->newest = frame_ref(page->start.until);
+}
+
+/* Other groups may stand where it begins, or within. */
+static void offer(struct page_cache *cache, struct shared_page *shared)
+{
+        list_for_each (link, &cache->groups) {
+                struct group *group = list_owner(link, struct group, link);
+                if (group->n_waiters > 0 && covers(shared->page, &group->place))
+                        advance(cache, group, shared);
         }
 }
 
 void page_cache_take_page(struct page_cache *cache, struct page *page)
 {
         struct shared_page *shared = shared_page_create(page);
-        struct list readers;
+        struct group *group = cache->reading;
 
-        assert(cache->is_reading);
-        list_init(&readers);
-        cache->is_reading = false;
+        assert(group != NULL);
+        cache->reading = NULL;
         note_opened(cache, page);
-        move_all(&cache->reading, &readers);
-        /* If the routings have changed, the page may lack events that a lane takes: read it again.
-         * And where nothing is new now, something may be when a lane asks again from there. */
-        if (!cache->is_outdated && !page_is_nothing_new(page))
+        /* If the routings have changed, the page may lack events that a lane takes: it is read
+         * again. And where nothing is new now, something may be when it is read again. */
+        if (!cache->is_outdated && !is_of_nothing(page)) {
                 keep(cache, shared);
-        while (!list_is_empty(&readers)) {
-                struct page_waiter *waiter = list_owner(readers.next, struct page_waiter, link);
-                if (cache->is_outdated) {
-                        list_remove(&waiter->link);
-                        list_push_back(&cache->asking, &waiter->link);
-                } else {
-                        answer(cache, waiter, shared, false);
-                }
+                advance(cache, group, shared);
+                offer(cache, shared);
         }
         shared_page_unref(shared);
 }
@@ -394,14 +577,13 @@ void page_cache_take_page(struct page_cache *cache, struct page *page)
 /* Lanes at other places in the log may have more luck: only these fail. */
 void page_cache_fail_page(struct page_cache *cache, const struct error *error)
 {
-        struct list readers;
+        struct group *group = cache->reading;
 
-        assert(cache->is_reading);
-        list_init(&readers);
-        cache->is_reading = false;
-        move_all(&cache->reading, &readers);
-        while (!list_is_empty(&readers)) {
-                struct page_waiter *waiter = list_owner(readers.next, struct page_waiter, link);
+        assert(group != NULL);
+        cache->reading = NULL;
+        while (!list_is_empty(&group->waiters)) {
+                struct page_waiter *waiter =
+                    list_owner(group->waiters.next, struct page_waiter, link);
                 forget_waiter(waiter);
                 cache->events.on_failed(waiter, error);
         }

@@ -18,7 +18,7 @@
 /* The receivers of a sink are settled together, ten times a second. Their windows bound what a
  * crash repeats. */
 #define RECEIVER_SETTLE_MS      100
-#define RECEIVER_SETTLE_IDLE_MS 30000
+#define RECEIVER_SETTLE_IDLE_MS 5000
 
 /* A receiver's limit counts requests, each of which may carry several events. */
 static uint32_t receiver_concurrency(
@@ -59,7 +59,7 @@ static struct lane_policy receiver_policy(
 static void update_pause(struct runner *runner)
 {
         if (runner->is_leaving)
-                page_filter_stop(runner);
+                runner_stop_reading(runner);
         runner->is_stopped = runner->endpoint->state != ENDPOINT_ACTIVE || runner->is_leaving ||
                              list_is_empty(&runner->targets) ||
                              runner->health.state == HEALTH_GIVEN_UP;
@@ -244,6 +244,8 @@ static void update_runner(struct runner *runner, const struct endpoint *endpoint
         }
         if (before->version == endpoint->version)
                 return;
+        /* What has passed by meanwhile is behind it, whatever it takes from now on. */
+        page_cache_call_off(runner->dispatcher->fanout->page_cache, &runner->waiter);
         runner->endpoint = endpoint_ref(endpoint);
         if (!filters_are_equal(before, endpoint))
                 renew_filter(runner);

@@ -5,6 +5,7 @@
 #include "base/crash_point.h"
 #include "delivery/attempt_report.h"
 #include "delivery/attempts.h"
+#include "delivery/fanout.h"
 #include "log/log.h"
 #include "loop/timer.h"
 #include "sinks/sink_contract.h"
@@ -236,9 +237,16 @@ void runner_session_down(struct runner *runner)
         runner_wake(runner);
 }
 
+void runner_stop_reading(struct runner *runner)
+{
+        if (runner->endpoint != NULL)
+                page_cache_call_off(runner->dispatcher->fanout->page_cache, &runner->waiter);
+        page_filter_stop(runner);
+}
+
 void runner_drain(struct runner *runner)
 {
-        page_filter_stop(runner);
+        runner_stop_reading(runner);
         lane_drain(&runner->lane);
         runner_wake(runner);
 }
@@ -253,6 +261,15 @@ void runner_update_pause(struct runner *runner)
         else
                 lane_resume(&runner->lane);
         runner_wake(runner);
+}
+
+bool runner_is_caught_up(const struct runner *runner, int64_t now_ms)
+{
+        bool waits_at_end =
+            runner->endpoint != NULL &&
+            page_cache_is_at_end(runner->dispatcher->fanout->page_cache, &runner->waiter);
+
+        return lane_is_caught_up(&runner->lane, waits_at_end, now_ms);
 }
 
 bool runner_is_idle(const struct runner *runner)

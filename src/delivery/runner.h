@@ -86,8 +86,14 @@ void runner_ring_parked(struct runner *runner);
 void runner_session_down(struct runner *runner);
 void runner_drain(struct runner *runner);
 
+/* It has no use for a page any more: the lane gets what is known by now. */
+void runner_stop_reading(struct runner *runner);
+
 /* The sink, or is_stopped, has changed. */
 void runner_update_pause(struct runner *runner);
+
+/* As lane_is_caught_up(). */
+bool runner_is_caught_up(const struct runner *runner, int64_t now_ms);
 
 /* Nothing is under way: it may be destroyed while the sink goes on. */
 bool runner_is_idle(const struct runner *runner);

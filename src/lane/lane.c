@@ -165,9 +165,10 @@ bool lane_is_asking(const struct lane *lane)
         return lane->stream.is_reading || lane->parked.is_reading || lane->settler.is_writing;
 }
 
-bool lane_is_caught_up(const struct lane *lane, int64_t now_ms)
+bool lane_is_caught_up(const struct lane *lane, bool waits_at_end, int64_t now_ms)
 {
-        if (lane->state != LANE_OWNED || lane_is_asking(lane) || !lane_is_at_rest(lane))
+        if (lane->state != LANE_OWNED || (lane->stream.is_reading && !waits_at_end) ||
+            lane->parked.is_reading || !lane_is_at_rest(lane))
                 return false;
         if (lane->is_paused)
                 return true;

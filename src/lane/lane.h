@@ -128,8 +128,9 @@ bool lane_is_at_rest(const struct lane *lane);
 /* A page, parked rows or a settle is under way. */
 bool lane_is_asking(const struct lane *lane);
 
-/* Everything has been read and settled, and no parked row is due; or the lane is paused. */
-bool lane_is_caught_up(const struct lane *lane, int64_t now_ms);
+/* Everything has been read and settled, and no parked row is due; or the lane is paused.
+ * `waits_at_end`: the page that is under way comes only when there is something new. */
+bool lane_is_caught_up(const struct lane *lane, bool waits_at_end, int64_t now_ms);
 
 /* The request's frames are borrowed from the lane until lane_take_page(), which takes ownership of
  * the page. */

@@ -35,6 +35,43 @@ void frame_unref(struct frame *frame)
                 free(frame);
 }
 
+/* Those below are PostgreSQL's own, and write no events. */
+#define FIRST_NORMAL_XID 3
+
+/* Returns its xmax, and its list. */
+static uint64_t read_snapshot(const struct frame *frame, const char **out_list)
+{
+        char *at;
+        uint64_t xmax;
+
+        (void)strtoull(frame->snapshot, &at, 10); /* xmin:xmax:xip,... */
+        xmax = strtoull(at + 1, &at, 10);
+        *out_list = at + 1;
+        return xmax < FIRST_NORMAL_XID ? FIRST_NORMAL_XID : xmax;
+}
+
+static size_t count_listed(const char *list)
+{
+        size_t n = *list != '\0';
+
+        for (; *list != '\0'; list++)
+                n += *list == ',';
+        return n;
+}
+
+bool frame_is_older(const struct frame *frame, const struct frame *than)
+{
+        const char *list, *list_than;
+        uint64_t xmax, xmax_than;
+
+        if (frame == than)
+                return false;
+        xmax = read_snapshot(frame, &list);
+        xmax_than = read_snapshot(than, &list_than);
+        return xmax < xmax_than ||
+               (xmax == xmax_than && count_listed(list) > count_listed(list_than));
+}
+
 void cursor_assign(struct cursor *to, const struct cursor *from)
 {
         struct cursor old = *to;
@@ -55,9 +92,6 @@ void cursor_deinit(struct cursor *cursor)
 /* A look at one costs the database two microseconds or so. */
 #define MAX_HIDDEN 64
 
-/* Those below are PostgreSQL's own, and write no events. */
-#define FIRST_NORMAL_XID 3
-
 static void add_listed(struct array_literal *ids, const char *list, uint64_t end)
 {
         char *at;
@@ -67,18 +101,6 @@ static void add_listed(struct array_literal *ids, const char *list, uint64_t end
                 if (xid < end)
                         array_add_int(ids, (int64_t)xid);
         }
-}
-
-/* Returns its xmax, and its list. */
-static uint64_t read_snapshot(const struct frame *frame, const char **out_list)
-{
-        char *at;
-        uint64_t xmax;
-
-        (void)strtoull(frame->snapshot, &at, 10); /* xmin:xmax:xip,... */
-        xmax = strtoull(at + 1, &at, 10);
-        *out_list = at + 1;
-        return xmax < FIRST_NORMAL_XID ? FIRST_NORMAL_XID : xmax;
 }
 
 bool stragglers_list(const struct frame *frame, uint64_t end, struct array_literal *ids)

@@ -26,6 +26,11 @@ struct frame *frame_create(const char *snapshot, int64_t floor, uint64_t xid);
 struct frame *frame_ref(struct frame *frame); /* NULL gives NULL */
 void frame_unref(struct frame *frame);        /* NULL is allowed */
 
+/* Does `than` show transactions that the frame does not? Of one server, which shows more and more:
+ * of two snapshots the later one has the higher xmax, or the same and fewer below it that are in
+ * progress. Equal snapshots show the same, whatever their floors and xids. */
+bool frame_is_older(const struct frame *frame, const struct frame *than);
+
 struct cursor {
         struct frame *from;  /* everything visible here is behind us */
         struct frame *until; /* the open difference ends here; NULL: none is open */

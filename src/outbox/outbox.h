@@ -24,6 +24,7 @@
 struct outbox;
 struct lane_store;
 struct filter_queue;
+struct routing;
 
 struct outbox_events {
         void (*on_up)(void *owner); /* a session that may be used */
@@ -159,7 +160,13 @@ void lane_store_release(struct lane_store *store);
 /* Of the last claim that was granted: each is higher than those before it. */
 uint64_t lane_store_epoch(const struct lane_store *store);
 
-/* Answered by on_page. */
+/* Which events the pages have that are read from now on: those that one of the routings matches;
+ * filters are not asked. With one routing a page holds just these. With several it may hold more:
+ * the receiver asks routing_matches(). The routings are borrowed until the next call. */
+void lane_store_route(
+    struct lane_store *store, const struct routing *const *routings, size_t n_routings);
+
+/* Answered by on_page. The lane has been routed. */
 void lane_store_read(struct lane_store *store, const struct page_request *request);
 
 /* Claims parked deliveries; answered by on_parked. Nothing is written: what is not settled stays

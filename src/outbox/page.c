@@ -145,8 +145,7 @@ static struct page *page_from_result(const struct lane_store *store, PGresult *r
 
         stored->result = result;
         stored->first_row = row;
-        if (store->request.n_routings == 1 && !store->route.is_exact)
-                stored->judge = store->request.routings[0];
+        stored->judge = store->judge;
         page->release = release;
         page->asked_us = store->asked_us;
         page->arrived_us = store->answered_us;
@@ -333,6 +332,14 @@ static void send_request(struct lane_store *store)
         array_deinit(&params.stragglers);
 }
 
+void lane_store_route(
+    struct lane_store *store, const struct routing *const *routings, size_t n_routings)
+{
+        routing_params_deinit(&store->route);
+        routing_params_init(&store->route, routings, n_routings);
+        store->judge = n_routings == 1 && !store->route.is_exact ? routings[0] : NULL;
+}
+
 void lane_store_read(struct lane_store *store, const struct page_request *request)
 {
         lane_store_forget_page(store);
@@ -340,10 +347,6 @@ void lane_store_read(struct lane_store *store, const struct page_request *reques
         store->request.max_events = (request->max_events - 1) >> store->n_halved;
         store->request.max_events++;
         store->request.max_event_bytes = request->max_event_bytes;
-        store->request.routings = request->routings;
-        store->request.n_routings = request->n_routings;
-        routing_params_deinit(&store->route);
-        routing_params_init(&store->route, request->routings, request->n_routings);
         if (request->start.until == NULL)
                 session_note_polling(store->outbox);
         send_request(store);

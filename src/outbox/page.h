@@ -12,8 +12,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct routing;
-
 struct page {
         /* Where it was read from. `until` is always set; it is `from` itself if nothing is new:
          * then the page is empty. */
@@ -50,9 +48,4 @@ struct page_request {
          * by itself comes alone on its page. So no page exceeds max_events * max_event_bytes, or
          * one event. */
         uint64_t max_event_bytes;
-        /* An event is read if one of these routings matches it; filters are not asked here. With
-         * one routing the page holds just the events that match. With several it may hold more: the
-         * receiver asks routing_matches(). */
-        const struct routing *const *routings;
-        size_t n_routings;
 };

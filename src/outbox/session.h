@@ -74,7 +74,9 @@ struct lane_store {
         struct cursor claimed;       /* between its two answers; owns its frames */
         struct page_request request; /* the page being read; owns its frames */
         struct page *page; /* it was empty, and what comes behind it is asked for; owned */
-        struct routing_params route;   /* its routings */
+        struct routing_params route; /* which events its pages have */
+        /* Judges them, where the database tells only in part what the lane takes; borrowed. */
+        const struct routing *judge;
         int64_t upto;                  /* it reads no further */
         unsigned n_halved;             /* so many times it reads less, because pages failed */
         int64_t asked_us, answered_us; /* of the last page; monotonic clock */

@@ -178,11 +178,10 @@ const struct page *store_rig_read_page_for(
     struct store_rig *rig, const struct routing *const *routings, size_t n_routings)
 {
         release_answers(rig);
-        lane_store_read(rig->store, &(struct page_request){.start = rig->cursor,
-                                        .max_events = 100,
-                                        .max_event_bytes = 1 << 20,
-                                        .routings = routings,
-                                        .n_routings = n_routings});
+        lane_store_route(rig->store, routings, n_routings);
+        lane_store_read(
+            rig->store, &(struct page_request){
+                            .start = rig->cursor, .max_events = 100, .max_event_bytes = 1 << 20});
         await(rig, &rig->is_answered);
         return rig->page;
 }

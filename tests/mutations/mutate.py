@@ -89,7 +89,8 @@ def check_texts(mutations):
 
 def by_simulator(folder, mutation, options):
     if pathlib.Path(mutation.file).name.startswith("page_"):
-        done = run(folder / "build/tests/simulator/page_cache_simulator", str(options.histories))
+        done = run(folder / "build/tests/simulator/page_cache_simulator", str(options.histories),
+                   seconds=60)
     elif pathlib.Path(mutation.file).name == "bell.c":
         done = run(folder / "build/tests/simulator/bell_simulator", str(options.histories // 5))
     else:
@@ -97,6 +98,8 @@ def by_simulator(folder, mutation, options):
                    str(options.histories), "--jobs", "2")
     if done.returncode == 0:
         return None
+    if done.returncode == 124:
+        return "it does not end"
     for line in done.stdout.splitlines():
         if line.startswith("seed "):
             parts = line.split(": ")

@@ -224,7 +224,7 @@ void checks_end(struct world *world)
                 const struct lane *lane = &world->relays[i].lane;
                 if (!relay_is_owner(world, i))
                         continue;
-                must(world, lane_is_caught_up(lane, relay_now(world, i)),
+                must(world, lane_is_caught_up(lane, false, relay_now(world, i)),
                     "the lane knows that it is caught up", "relay %d does not think so", i);
                 must(world, lane->parked.n_rows == 0, "rows are counted",
                     "relay %d thinks that %llu are parked", i,

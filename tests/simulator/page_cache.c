@@ -7,8 +7,7 @@
  *   page_cache_simulator [HISTORIES [FIRST_SEED]]
  *
  * An event is seen in a frame if it was committed before that; so a frame's
- * snapshot is a number of commits. What a lane takes is a set of topics, kept
- * where the cache does not look: in n_topics.
+ * snapshot is a number of commits. A lane takes one topic, or all.
  */
 #include "delivery/page_cache.h"
 
@@ -21,13 +20,15 @@
 #include <string.h>
 
 enum {
-        N_LANES = 5,
+        N_LANES = 12, /* more than the cache asks one by one, if they are together */
         MAX_EVENTS = 60,
         N_WRITERS = 4,
         N_TOPICS = 8,
         STEPS = 400,
-        STEPS_TO_REST = 4000
+        STEPS_TO_REST = 8000
 };
+
+static char patterns[N_TOPICS + 1][4] = {"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "**"};
 
 struct event_state {
         unsigned topic, writer;
@@ -36,6 +37,8 @@ struct event_state {
 
 struct lane_state {
         struct page_waiter waiter;
+        unsigned pattern;
+        char *topics[1];
         struct routing routing;
         bool is_owned, is_reading, is_rung;
         unsigned laziness; /* asks in one of so many steps */
@@ -53,15 +56,16 @@ static struct {
         unsigned n_events, n_commits;
         uint64_t xid;
         struct lane_state lanes[N_LANES];
-        const struct routing *routings[N_LANES];
+        struct page_waiter *waiters[N_LANES];
         struct page_cache *cache;
+        int64_t now_ms;
         bool is_bell_ringing;
 
         /* What the database was asked. */
         bool is_reading;
         struct cursor read_from;
         uint32_t read_max;
-        size_t read_topics;
+        unsigned read_topics, route_topics;
         unsigned n_pages_held;
 } sim;
 
@@ -81,9 +85,9 @@ static bool is_visible(const struct event_state *event, const struct frame *fram
 
 static struct frame *frame_now(void)
 {
-        char snapshot[16];
+        char snapshot[32];
 
-        snprintf(snapshot, sizeof snapshot, "%u", sim.n_commits);
+        snprintf(snapshot, sizeof snapshot, "%u:%u:", sim.n_commits, sim.n_commits + 3);
         return frame_create(snapshot, sim.n_events, ++sim.xid);
 }
 
@@ -95,9 +99,24 @@ void lane_store_read(struct lane_store *store, const struct page_request *reques
         sim.is_reading = true;
         cursor_assign(&sim.read_from, &request->start);
         sim.read_max = request->max_events;
-        sim.read_topics = 0;
-        for (size_t i = 0; i < request->n_routings; i++)
-                sim.read_topics |= request->routings[i]->n_topics;
+        sim.read_topics = sim.route_topics;
+}
+
+static unsigned topics_of(unsigned pattern)
+{
+        return pattern < N_TOPICS ? 1u << pattern : (1u << N_TOPICS) - 1;
+}
+
+void lane_store_route(
+    struct lane_store *store, const struct routing *const *routings, size_t n_routings)
+{
+        (void)store;
+        sim.route_topics = 0;
+        for (size_t i = 0; i < n_routings; i++)
+                if (routings[i]->n_topics > 0)
+                        sim.route_topics |=
+                            topics_of((unsigned)(routings[i]->topics[0] - patterns[0]) /
+                                      (unsigned)sizeof *patterns);
 }
 
 static void release_page(struct page *page)
@@ -132,7 +151,8 @@ static struct page *read_page(void)
                 if (!is_visible(event, page->start.until) || is_visible(event, page->start.from) ||
                     (sim.read_topics >> event->topic & 1u) == 0)
                         continue;
-                page->events[page->n_events++] = (struct event){.id = id, .payload_bytes = 100};
+                page->events[page->n_events++] =
+                    (struct event){.id = id, .topic = patterns[event->topic], .payload_bytes = 100};
                 page->bytes += 100;
         }
         if (sim.read_from.until == NULL && page->n_events == 0 && page_ends_difference(page) &&
@@ -158,7 +178,7 @@ static unsigned number_of(const struct lane_state *lane)
 
 static bool takes(const struct lane_state *lane, unsigned event)
 {
-        return (lane->routing.n_topics >> sim.events[event].topic & 1u) != 0;
+        return (topics_of(lane->pattern) >> sim.events[event].topic & 1u) != 0;
 }
 
 static bool on_takes(void *waiter, const struct page *page, size_t i)
@@ -179,7 +199,7 @@ static void see(struct lane_state *lane, unsigned event)
 }
 
 /* As lane_take_page() does. */
-static void on_view(struct page_waiter *waiter, struct page *view, bool is_old)
+static void on_view(struct page_waiter *waiter, struct page *view)
 {
         struct lane_state *lane = lane_of(waiter);
         bool is_nothing_new = page_is_nothing_new(view);
@@ -191,7 +211,7 @@ static void on_view(struct page_waiter *waiter, struct page *view, bool is_old)
         if (view->n_events > lane->max_events)
                 broken("a page has more events than were asked for", number_of(lane), 0);
         lane->is_reading = false;
-        lane->is_rung |= is_old;
+        lane->is_rung = true;
         for (size_t i = 0; i < view->n_events; i++)
                 see(lane, (unsigned)view->events[i].id - 1);
         if (page_ends_difference(view))
@@ -267,9 +287,23 @@ static void lose_session(void)
 
 static void roll_routing(struct lane_state *lane)
 {
-        lane->routing.n_topics = (size_t)1 << dice_below(&sim.dice, N_TOPICS);
-        if (dice_one_in(&sim.dice, 6))
-                lane->routing.n_topics = ((size_t)1 << N_TOPICS) - 1;
+        lane->pattern = dice_one_in(&sim.dice, 6) ? N_TOPICS : dice_below(&sim.dice, N_TOPICS);
+        lane->topics[0] = patterns[lane->pattern];
+        lane->routing = (struct routing){.topics = lane->topics, .n_topics = 1};
+}
+
+/* A new receiver takes the place of the lane's: it begins with what is not visible now. */
+static void replace(struct lane_state *lane)
+{
+        page_cache_call_off(sim.cache, &lane->waiter);
+        cursor_deinit(&lane->settled);
+        lane->settled.from = frame_now();
+        for (unsigned i = 0; i < sim.n_events; i++) {
+                lane->was_seen_then[i] = false;
+                lane->ever[i] = lane->always[i] =
+                    takes(lane, i) && !is_visible(&sim.events[i], lane->settled.from);
+        }
+        own(lane);
 }
 
 static bool is_behind(const struct cursor *cursor, unsigned event)
@@ -285,6 +319,7 @@ static bool is_behind(const struct cursor *cursor, unsigned event)
  * where it has settled comes again after a loss of the session, as it would be taken then. */
 static void change_routing(struct lane_state *lane)
 {
+        page_cache_call_off(sim.cache, &lane->waiter);
         roll_routing(lane);
         for (unsigned i = 0; i < sim.n_events; i++) {
                 bool was_passed = is_behind(lane->is_owned ? &lane->next : &lane->settled, i);
@@ -293,7 +328,7 @@ static void change_routing(struct lane_state *lane)
                 lane->ever[i] |= takes(lane, i);
                 lane->always[i] = takes(lane, i) && (lane->always[i] || !was_passed);
         }
-        page_cache_set_routings(sim.cache, sim.routings, N_LANES);
+        page_cache_set_waiters(sim.cache, sim.waiters, N_LANES);
 }
 
 /* ---- what happens
@@ -303,8 +338,6 @@ static void ring(void)
 {
         sim.is_bell_ringing = false;
         page_cache_ring(sim.cache);
-        for (unsigned i = 0; i < N_LANES; i++)
-                sim.lanes[i].is_rung = true;
 }
 
 static void publish(void)
@@ -357,7 +390,7 @@ static bool pump(bool all)
                         ask(&sim.lanes[i]);
                         any = true;
                 }
-        page_cache_serve(sim.cache);
+        page_cache_serve(sim.cache, sim.now_ms);
         /* Who was served may want more. */
         for (unsigned i = 0; i < N_LANES; i++)
                 any |= wants_page(&sim.lanes[i]);
@@ -369,6 +402,7 @@ static void step(void)
         struct lane_state *lane = &sim.lanes[dice_below(&sim.dice, N_LANES)];
         uint32_t roll = dice_below(&sim.dice, 100);
 
+        sim.now_ms += dice_below(&sim.dice, 3000);
         if (roll < 12)
                 publish();
         else if (roll < 20)
@@ -385,6 +419,10 @@ static void step(void)
                 change_routing(lane);
         else if (roll == 60 && dice_one_in(&sim.dice, 3))
                 lose_session();
+        else if (roll == 61 && dice_one_in(&sim.dice, 2))
+                replace(lane);
+        else if (roll == 61)
+                page_cache_call_off(sim.cache, &lane->waiter);
         else
                 (void)pump(false);
 }
@@ -401,6 +439,9 @@ static void come_to_rest(void)
         for (unsigned n = 0; pump(true) || answer_database(); n++)
                 if (n == STEPS_TO_REST)
                         broken("the history does not end", 0, 0);
+        for (unsigned i = 0; i < N_LANES; i++)
+                if (!page_cache_is_at_end(sim.cache, &sim.lanes[i].waiter))
+                        broken("a lane does not wait at the end", i, 0);
         for (unsigned i = 0; i < N_LANES; i++)
                 for (unsigned event = 0; event < sim.n_events; event++)
                         if (sim.lanes[i].always[event] && !sim.lanes[i].was_seen[event])
@@ -421,12 +462,13 @@ static void begin(uint64_t seed)
                 lane->laziness = dice_one_in(&sim.dice, 3) ? 12 : 1;
                 lane->max_events = 1 + dice_below(&sim.dice, 8);
                 lane->max_event_bytes = dice_one_in(&sim.dice, 2) ? 60 : 1000;
-                lane->settled.from = frame_create("0", 0, 1);
+                lane->settled.from = frame_create("0:3:", 0, 1);
                 roll_routing(lane);
-                sim.routings[i] = &lane->routing;
+                lane->waiter.routing = &lane->routing;
+                sim.waiters[i] = &lane->waiter;
         }
         sim.xid = 1;
-        page_cache_set_routings(sim.cache, sim.routings, N_LANES);
+        page_cache_set_waiters(sim.cache, sim.waiters, N_LANES);
 }
 
 static void end(void)

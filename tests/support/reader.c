@@ -30,7 +30,6 @@ static void pump(uv_prepare_t *handle)
         struct reader *reader = handle->data;
         struct lane *lane = &reader->lane;
         int64_t now_ms = clock_monotonic_us() / 1000;
-        const struct routing *routing = &reader->routing;
         struct page_request request;
         struct delivery *delivery;
         struct settlement settlement;
@@ -39,11 +38,8 @@ static void pump(uv_prepare_t *handle)
                 record(reader, delivery->event);
                 lane_finish(lane, delivery, &outcome_delivered, now_ms, 0);
         }
-        if (lane_wants_page(lane, &request)) {
-                request.routings = &routing;
-                request.n_routings = 1;
+        if (lane_wants_page(lane, &request))
                 lane_store_read(reader->store, &request);
-        }
         if (lane_wants_settle(lane, now_ms, &settlement))
                 lane_store_settle(reader->store, &settlement);
         outbox_flush(reader->outbox);
@@ -141,6 +137,7 @@ struct reader *reader_open(const char *dsn, const struct reader_options *options
             .on_page = on_page,
             .on_settled = on_settled};
         struct reader *reader = xcalloc(1, sizeof *reader);
+        const struct routing *routing = &reader->routing;
         const struct lane_store_settings settings = {
             .sink = options->sink != NULL ? options->sink : "test",
             .filter = options->routing.filter,
@@ -169,6 +166,7 @@ struct reader *reader_open(const char *dsn, const struct reader_options *options
         lane_init(&reader->lane, &policy);
         reader->outbox = outbox_create(&reader->loop, &reader->config, &outbox_events, reader);
         reader->store = lane_store_create(reader->outbox, &settings, &store_events, reader);
+        lane_store_route(reader->store, &routing, 1);
         outbox_open(reader->outbox);
         run_until(reader, is_settled_in, reader);
         return reader;

@@ -93,7 +93,7 @@ Test(lane_reading, drops_a_page_with_nothing_new_and_settles_nothing_for_it)
         cr_expect_eq(lane_next_due(&rig.lane), -1);
         rig.now_ms += 100000;
         cr_expect_eq(lane_rig_wants_settle(&rig), -1);
-        cr_expect(lane_is_caught_up(&rig.lane, rig.now_ms));
+        cr_expect(lane_is_caught_up(&rig.lane, false, rig.now_ms));
 }
 
 Test(lane_reading, asks_for_half_of_the_window_so_that_two_pages_fit)

@@ -65,7 +65,7 @@ Test(lane_ownership, may_be_lost_when_it_is_not_owned)
         lane_lose(&rig.lane);
         cr_expect_eq(rig.lane.state, LANE_UNOWNED);
         cr_expect(lane_is_at_rest(&rig.lane));
-        cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms));
+        cr_expect_not(lane_is_caught_up(&rig.lane, false, rig.now_ms));
 }
 
 Test(lane_ownership, starts_nothing_while_draining_and_comes_to_rest)
@@ -114,7 +114,7 @@ Test(lane_ownership, wants_a_page_again_that_could_not_be_read)
 
         cr_assert(lane_wants_page(&rig.lane, &request));
         lane_fail_page(&rig.lane);
-        cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms));
+        cr_expect_not(lane_is_caught_up(&rig.lane, false, rig.now_ms));
         cr_assert(
             lane_wants_page(&rig.lane, &request), "no second ring comes for what it was rung for");
         cr_expect_null(request.start.until);
@@ -160,16 +160,16 @@ Test(lane_ownership, settles_what_was_delivered_while_draining)
 
 Test(lane_ownership, is_caught_up_when_everything_is_settled)
 {
-        cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms), "it has not looked");
+        cr_expect_not(lane_is_caught_up(&rig.lane, false, rig.now_ms), "it has not looked");
         lane_rig_read(&rig, "-");
-        cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms));
+        cr_expect_not(lane_is_caught_up(&rig.lane, false, rig.now_ms));
         deliver(1);
-        cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms));
+        cr_expect_not(lane_is_caught_up(&rig.lane, false, rig.now_ms));
         rig.now_ms += 20;
         cr_assert_eq(lane_rig_wants_settle(&rig), 1);
-        cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms));
+        cr_expect_not(lane_is_caught_up(&rig.lane, false, rig.now_ms));
         lane_rig_answer_settle(&rig);
-        cr_expect(lane_is_caught_up(&rig.lane, rig.now_ms));
+        cr_expect(lane_is_caught_up(&rig.lane, false, rig.now_ms));
         lane_ring(&rig.lane);
-        cr_expect_not(lane_is_caught_up(&rig.lane, rig.now_ms));
+        cr_expect_not(lane_is_caught_up(&rig.lane, false, rig.now_ms));
 }

@@ -139,7 +139,7 @@ Test(lane_parking, does_not_read_while_paused_and_goes_on_when_resumed)
         cr_expect_eq(lane_rig_read_parked(&rig), -1);
         cr_expect_not(lane_rig_wants_page(&rig));
         cr_expect_eq(lane_next_due(&rig.lane), -1);
-        cr_expect(lane_is_caught_up(&rig.lane, rig.now_ms), "as far as it may");
+        cr_expect(lane_is_caught_up(&rig.lane, false, rig.now_ms), "as far as it may");
         lane_resume(&rig.lane);
         cr_expect_eq(lane_rig_read_parked(&rig), 1);
         deliver(1);

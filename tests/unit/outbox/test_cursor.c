@@ -28,3 +28,24 @@ Test(cursor, may_be_assigned_to_itself)
         cr_expect_eq(cursor.from->floor, 5);
         cursor_deinit(&cursor);
 }
+
+static bool is_older(const char *snapshot, const char *than)
+{
+        struct frame *a = frame_create(snapshot, 9, 9), *b = frame_create(than, 5, 5);
+        bool result = frame_is_older(a, b);
+
+        frame_unref(a);
+        frame_unref(b);
+        return result;
+}
+
+Test(frame, is_older_if_its_snapshot_shows_less)
+{
+        cr_expect(is_older("5:9:5", "9:10:"), "more have completed since");
+        cr_expect_not(is_older("9:10:", "5:9:5"));
+        cr_expect(is_older("5:9:5,7", "7:9:7"), "one of its transactions has ended");
+        cr_expect_not(is_older("7:9:7", "5:9:5,7"));
+        cr_expect(is_older("5:9:5", "9:9:"));
+        cr_expect_not(is_older("5:9:5", "5:9:5"), "whatever its floor");
+        cr_expect(is_older("1:1:", "750:750:"), "before all");
+}
