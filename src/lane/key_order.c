@@ -183,6 +183,14 @@ static bool is_before_stored(const struct delivery *delivery)
         return delivery->row == ROW_IN_LINE && !delivery->is_overtaken;
 }
 
+/* A row that was parked without order comes back when it is due by itself. Such a row may be in
+ * flight when one that stands before it comes back; that one waits for it. */
+static bool stays_ahead(const struct key_order *order, const struct delivery *delivery)
+{
+        return is_before_stored(delivery) ||
+               (delivery->state == DELIVERY_IN_FLIGHT && !order->sink_keeps_order);
+}
+
 void key_order_rejoin(struct key_order *order, struct delivery *delivery)
 {
         struct list *place;
@@ -192,7 +200,7 @@ void key_order_rejoin(struct key_order *order, struct delivery *delivery)
         delivery->chain = find_or_make_chain(order, delivery->event->key);
         place = delivery->chain->deliveries.next;
         while (place != &delivery->chain->deliveries &&
-               is_before_stored(list_owner(place, struct delivery, chain_link)))
+               stays_ahead(order, list_owner(place, struct delivery, chain_link)))
                 place = place->next;
         list_insert_before(place, &delivery->chain_link);
 }

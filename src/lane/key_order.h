@@ -64,7 +64,8 @@ bool key_order_has_joined_parked(const struct delivery *delivery);
 
 /* The same for a row that was read back. Its place is behind rows that were read back before it,
  * and before all other deliveries: those from the stream, and rows that stood behind it when it was
- * stored and have been in memory since. */
+ * stored and have been in memory since. But one delivery of the key that is in flight stays first,
+ * unless the sink keeps order by itself. */
 void key_order_rejoin(struct key_order *order, struct delivery *delivery);
 
 bool key_order_may_start(const struct key_order *order, const struct delivery *delivery);

@@ -305,3 +305,27 @@ Test(lane_regressions_with_a_rate, gets_back_the_token_of_a_postponed_delivery)
         start(2);
         lane_rig_finish(&rig, 2, OUTCOME_DELIVERED);
 }
+
+/* A relay without order has parked 1, 2 and 3, so each comes back when it is due. 3 is read before
+ * 1 is parked again, and starts; 1 and 2, which stand before it, come then. */
+Test(lane_regressions, starts_no_row_beside_a_later_one_of_its_key)
+{
+        for (int64_t id = 1; id <= 3; id++)
+                put_row(id, "a", PARKED_RETRY);
+        rig.rows[1].due_ms += 2000;
+        rig.rows[2].due_ms += 1000;
+        own_anew();
+        read_back(1);
+        start(1);
+        rig.now_ms += 1000;
+        lane_rig_finish(&rig, 1, OUTCOME_RETRY);
+        read_back(1);
+        lane_rig_settle(&rig);
+        start(3);
+        rig.now_ms += 1000;
+        read_back(2);
+        start(0);
+        lane_rig_finish(&rig, 3, OUTCOME_DELIVERED);
+        deliver(1);
+        deliver(2);
+}
