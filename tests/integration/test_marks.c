@@ -545,6 +545,8 @@ Test(marks, come_soon_after_a_settle_and_with_a_new_session)
         fixture = begin();
         fixture.process = relay_start(HEAD_SWEEPING("1h") BUS, fixture.relay.relay,
             "marks: {interval: 1h}\n", fixture.relay.redis.socket_path);
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 1" SESSION_OF_MARKS " AND state = 'idle'", "the marker has looked");
         attached_table_insert(fixture.app, "orders", 2);
         await_in_database(fixture.admin,
             "SELECT count(*) = 2 FROM courier.outbox AS o JOIN courier.cursor AS c ON sink = 'bus'"

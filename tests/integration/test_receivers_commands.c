@@ -173,10 +173,10 @@ Test(receivers_commands, status_knows_where_to_ask_for_one)
 {
         expect_refusal(RUN("status", "hooks/acme"), 2,
             "for the receiver acme: `pgcourier endpoint show acme -c /");
-        expect_refusal(RUN("status", "qqqqqqq"), 2, "`pgcourier endpoint show qqqqqqq -c /");
         database_exec(fixture.admin, "UPDATE courier.endpoint SET failing_since = now(),"
                                      " last_error = '500' WHERE name = 'acme'");
         wait_until(is_named, NULL, 30000, "status names the receivers");
+        expect_refusal(RUN("status", "qqqqqqq"), 2, "`pgcourier endpoint show qqqqqqq -c /");
 }
 
 Test(receivers_commands, send_sums_up_many)
