@@ -45,15 +45,14 @@ static uint32_t stream_share(const struct lane *lane)
         return lane->policy.max_in_flight - (is_any_parked(lane) ? parked_share(lane) : 0);
 }
 
-/* Four pages fit the window: one is read, one is delivered, and what was delivered before them is
- * being settled, so that none of these waits for another. A small window is rather divided into two
- * pages than into pages of a few events. */
-static uint32_t page_events(const struct lane *lane)
+/* A page that so many times fits the window. A small window is rather divided into two pages than
+ * into pages of a few events. */
+static uint32_t part_of_window(const struct lane *lane, uint32_t n_pages)
 {
         uint64_t page_bytes = lane->policy.max_in_flight_bytes / 2;
-        uint64_t by_bytes = page_bytes / (4 * (lane->stream.mean_event_bytes + 1));
+        uint64_t by_bytes = page_bytes / (n_pages * (lane->stream.mean_event_bytes + 1));
         uint32_t half = (stream_share(lane) + 1) / 2;
-        uint32_t by_count = half / 2;
+        uint32_t by_count = (stream_share(lane) + 1) / n_pages;
 
         if (by_count < SMALL_PAGE)
                 by_count = half < SMALL_PAGE ? half : SMALL_PAGE;
@@ -62,13 +61,34 @@ static uint32_t page_events(const struct lane *lane)
         return by_bytes < by_count ? (uint32_t)by_bytes : by_count;
 }
 
-static bool has_room(const struct lane *lane, uint32_t n_events)
+static uint32_t room(const struct lane *lane)
 {
-        uint64_t n_all = n_unsettled(lane) + lane->parked.n_claimed;
+        uint64_t n_stream = n_unsettled(lane);
+        uint64_t n_all = n_stream + lane->parked.n_claimed;
+        uint64_t by_share = n_stream < stream_share(lane) ? stream_share(lane) - n_stream : 0;
+        uint64_t by_window =
+            n_all < lane->policy.max_in_flight ? lane->policy.max_in_flight - n_all : 0;
 
-        return n_unsettled(lane) + n_events <= stream_share(lane) &&
-               n_all + n_events <= lane->policy.max_in_flight &&
-               n_bytes(lane) <= lane->policy.max_in_flight_bytes / 2;
+        if (n_bytes(lane) > lane->policy.max_in_flight_bytes / 2)
+                return 0;
+        return (uint32_t)(by_share < by_window ? by_share : by_window);
+}
+
+/*
+ * Events of the next page; 0: there is no room for one.
+ *
+ * Three pages fit the window: one is read, one is delivered, and one that was delivered is being
+ * settled, so that none of these waits for another. A slow sink gives room for a whole page seldom;
+ * a quarter of the window is worth a page already.
+ */
+static uint32_t page_events(const struct lane *lane)
+{
+        uint32_t most = part_of_window(lane, 3);
+        uint32_t n_events = room(lane);
+
+        if (n_events > most)
+                return most;
+        return n_events >= part_of_window(lane, 4) ? n_events : 0;
 }
 
 static uint32_t parked_room(const struct lane *lane)
@@ -86,23 +106,23 @@ static uint32_t parked_room(const struct lane *lane)
         return share < free_window ? share : (uint32_t)free_window;
 }
 
-static bool is_half_delivered(const struct lane *lane)
+static bool is_page_delivered(const struct lane *lane)
 {
-        return lane->window.n_passed - lane->settler.n_settled >= (stream_share(lane) + 1) / 2;
+        return lane->window.n_passed - lane->settler.n_settled >= part_of_window(lane, 3);
 }
 
 bool lane_is_pressing(const struct lane *lane)
 {
-        return lane->is_draining || lane->settler.is_awaited || is_half_delivered(lane) ||
-               !has_room(lane, page_events(lane));
+        return lane->is_draining || lane->settler.is_awaited || is_page_delivered(lane) ||
+               page_events(lane) == 0;
 }
 
 bool lane_wants_page(struct lane *lane, struct page_request *out_request)
 {
         uint32_t n_events = page_events(lane);
 
-        if (lane_is_idle(lane) || !stream_reader_may_ask(&lane->stream) ||
-            !has_room(lane, n_events) || lane->parked.n_rows >= lane->policy.max_parked)
+        if (lane_is_idle(lane) || !stream_reader_may_ask(&lane->stream) || n_events == 0 ||
+            lane->parked.n_rows >= lane->policy.max_parked)
                 return false;
         stream_reader_ask(&lane->stream, n_events, out_request);
         out_request->max_event_bytes = lane->policy.max_in_flight_bytes / 2 / n_events;

@@ -1,5 +1,8 @@
 /* What a lane reads and what it settles. */
+#include "base/alloc.h"
 #include "support/lane_steps.h"
+
+#include <stdlib.h>
 
 static void open_with(uint32_t max_in_flight, uint64_t max_in_flight_bytes)
 {
@@ -159,6 +162,43 @@ Test(lane_reading, asks_for_fewer_events_when_they_are_large)
 
         cr_expect_eq(request.max_events, 1);
         cr_expect_eq(request.max_event_bytes, 1 << 19);
+}
+
+static void read_unkeyed(int n_events)
+{
+        char *keys = xcalloc((size_t)n_events + 1, 2);
+
+        for (int i = 0; i < n_events; i++)
+                keys[2 * i] = '-', keys[2 * i + 1] = ' ';
+        lane_ring(&rig.lane);
+        lane_rig_take_page(&rig, keys, 1);
+        free(keys);
+}
+
+/* Else each page would be as small as the room that a few deliveries leave. */
+Test(lane_limits, give_a_page_a_third_of_the_window_or_what_is_left_if_that_is_a_quarter)
+{
+        struct page_request request;
+
+        open_with(1000, 1 << 24);
+        read_unkeyed(333);
+        read_unkeyed(333);
+        read_unkeyed(84);
+        lane_ring(&rig.lane);
+        cr_assert(lane_wants_page(&rig.lane, &request), "250 are left");
+        cr_expect_eq(request.max_events, 250);
+        lane_lose(&rig.lane);
+        lane_rig_own(&rig, 0);
+        cr_assert(lane_wants_page(&rig.lane, &request));
+        cr_expect_eq(request.max_events, 333);
+        lane_lose(&rig.lane);
+        lane_rig_own(&rig, 0);
+        read_unkeyed(333);
+        read_unkeyed(333);
+        read_unkeyed(85);
+        lane_ring(&rig.lane);
+        cr_expect_not(lane_rig_wants_page(&rig), "249 are left");
+        close_rig();
 }
 
 Test(lane_limits, allow_a_window_of_one_event)
