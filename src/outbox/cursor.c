@@ -179,7 +179,7 @@ struct frame_mark frame_marks_near(const struct frame_marks *marks, const struct
         struct frame_mark mark = {.floor = frame->floor, .xid = frame->xid};
         uint64_t oldest = stragglers_oldest(frame);
 
-        /* Then its oldest is the transaction that took it: one that it shows. */
+        /* Then its oldest is its xid. */
         if (!stragglers_are_any(frame))
                 return mark;
         for (size_t n = marks->near.n_marks; n > 0 && mark.xid > oldest; n--) {

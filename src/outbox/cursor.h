@@ -18,7 +18,7 @@ struct frame {
         /* The outbox's sequence, read after the snapshot was taken: no id visible in the snapshot
          * is above it, and a transaction that gets its id after `xid` draws ids above it. */
         int64_t floor;
-        uint64_t xid;    /* a transaction id drawn after both */
+        uint64_t xid;    /* the next transaction id, read after both */
         char snapshot[]; /* pg_snapshot as text: xmin:xmax:xip,… */
 };
 
@@ -46,11 +46,11 @@ struct array_literal;
 /*
  * Stragglers are transactions that a frame does not show although they may have drawn ids below its
  * floor: those that its snapshot lists as in progress, and those from its xmax on, which is the
- * last completed transaction plus one, that began before the frame's xid was drawn.
+ * last completed transaction plus one, that began before the frame's xid was read.
  */
 
 /* Adds the ids of those below `end`. False if so many may lie between xmax and xid that these are
- * left out, and have to be looked for: the xid was drawn long after the snapshot was taken. */
+ * left out, and have to be looked for: the xid was read long after the snapshot was taken. */
 bool stragglers_list(const struct frame *frame, uint64_t end, struct array_literal *ids);
 
 /* There is one, or there may be one. */
@@ -60,7 +60,7 @@ bool stragglers_are_any(const struct frame *frame);
 uint64_t stragglers_oldest(const struct frame *frame);
 
 /*
- * Where their rows can be: a transaction that got its id after a frame's xid was drawn drew ids
+ * Where their rows can be: a transaction that got its id after a frame's xid was read drew ids
  * above the frame's floor. So the frames that a session has seen tell below which id a straggler
  * has no row. Most stragglers began a moment before their frame: their rows are among the last ids
  * below its floor, which a page looks at one by one. Of the others a page reads the partitions

@@ -25,7 +25,7 @@ const struct pg_statement next_id_statement = {.name = "next_id",
 #define MAX_HALVED 10
 
 /* After the columns of the event. The first row of an opening page is the frame, with its floor as
- * ID; other pages have no frame. Any row may bring the frame's xid. */
+ * ID; other pages have no frame. */
 enum page_column {
         COLUMN_IS_DELAYED = N_EVENT_COLUMNS,
         COLUMN_FRAME,
@@ -72,19 +72,23 @@ static bool is_opening(const struct lane_store *store)
         return store->request.start.until == NULL;
 }
 
+/* No id was drawn since the frame before, there is no event, and the page reaches the floor. */
+static bool is_nothing_new(const struct lane_store *store, int64_t floor, int n_rows)
+{
+        return n_rows == 1 && floor <= store->request.start.from->floor && floor <= store->upto;
+}
+
 static struct frame *until_frame(const struct lane_store *store, const PGresult *result)
 {
-        int row = 0;
+        int64_t floor;
 
         if (!is_opening(store))
                 return frame_ref(store->request.start.until);
-        while (row < PQntuples(result) && PQgetisnull(result, row, COLUMN_XID))
-                row++;
-        if (row == PQntuples(result)) /* nothing is new */
+        floor = event_row_int64(result, 0, COLUMN_ID);
+        if (is_nothing_new(store, floor, PQntuples(result)))
                 return frame_ref(store->request.start.from);
-        return frame_create(PQgetvalue(result, 0, COLUMN_FRAME),
-            event_row_int64(result, 0, COLUMN_ID),
-            (uint64_t)event_row_int64(result, row, COLUMN_XID));
+        return frame_create(PQgetvalue(result, 0, COLUMN_FRAME), floor,
+            (uint64_t)event_row_int64(result, 0, COLUMN_XID));
 }
 
 static void read_event(struct stored_page *stored, int row, size_t n_rows)

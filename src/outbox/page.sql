@@ -21,18 +21,17 @@
 -- the partitions, which costs a look as much as they do.
 --
 -- An opening page's first row is the frame: id = its floor, and its snapshot and xid. The others are
--- events in the order of their ids, and bring the same xid.
+-- events in the order of their ids.
 --if opening
 -- The statement's snapshot is taken before its first function is called: the floor is read after it.
--- The xid is drawn after both, because it depends on the floor: by this row if an id was drawn since, or
--- if this page does not reach the floor; else by the events, if there are any. Where there is nothing of
--- all this, nothing is new, and no xid is drawn.
+-- The xid, which is the next one, is read after both. age() tells it without drawing one: of its first
+-- call in a transaction, so this statement is one by itself.
 -- The sequence's value is read before its settings, as in courier.outbox_floor(), which says why; and
 -- which is called where something is wrong, to tell what.
 SELECT floor AS id, NULL::uuid AS event_id, NULL::text AS topic, NULL::text AS key, NULL::text AS type,
        NULL::json AS payload, NULL::bytea AS data, NULL::jsonb AS headers, NULL::timestamptz AS created_at,
        NULL::integer AS source, NULL::boolean AS is_delayed, snapshot::text AS frame,
-       CASE WHEN floor > $from_floor::bigint OR floor > $upto::bigint THEN pg_current_xact_id() END AS xid
+       pg_snapshot_xmax(snapshot)::text::bigint + age(pg_snapshot_xmax(snapshot)::xid) AS xid
 FROM (SELECT snapshot,
              CASE WHEN last_id >= $from_floor::bigint
                        AND pg_sequence_parameters('courier.outbox_id_seq'::regclass)
@@ -52,7 +51,7 @@ SELECT id, event_id, topic, key, type,
        CASE WHEN octet_length(data) <= $max_event_bytes::bigint THEN data END,
        headers, created_at, source, CASE WHEN deliver_at IS NOT NULL THEN deliver_at > statement_timestamp() END
 --if opening
-       , NULL::text, pg_current_xact_id()
+       , NULL::text, NULL::bigint
 --end
 --if stragglers
 FROM (

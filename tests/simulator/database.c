@@ -164,7 +164,7 @@ static void release_page(struct page *page)
         free(lent);
 }
 
-/* Its xid is drawn when the page has been read. */
+/* Its xid is known when the page has been read. */
 static struct frame *open_frame(const struct sim_database *database)
 {
         char snapshot[48];
@@ -221,7 +221,7 @@ static void complete_frame(struct sim_database *database, struct page *page)
 
         if (page->n_events > 0 || start->until->floor != start->from->floor ||
             !page_ends_difference(page)) {
-                start->until->xid = ++database->xid;
+                start->until->xid = database->xid + 1;
         } else {
                 frame_unref(start->until);
                 start->until = frame_ref(start->from);
