@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 
 from load import empty, load
 from pace import OUR_INSERT, Acks, await_acks, entries, percentiles, publish
-from rig import await_true, figure, progress
+from rig import await_true, cpu_s, figure, progress
 
 # Events a second -> the publisher's connections, and seconds of a turn.
 PACES = {1: (1, 3), 100: (1, 3), 1000: (2, 1.5), 5000: (16, 1.5)}
@@ -78,15 +78,19 @@ def measure(rig, who, receiver, longer):
     rig.forget()
     acks = Acks(rig, who)
     user, insert = ("app", OUR_INSERT) if who == OURS else ("postgres", FLOOR_INSERT)
-    numbers, committed, first = {}, {}, 0
+    numbers, committed, first, cpu = {}, {}, 0, {}
     with started(rig, who, receiver, acks) as program:
+        pids = [program.pid, *rig.backends("latency")] if who == OURS else []
         for pace, (n_connections, seconds) in [("warm up", (1, WARM_UP[1])), *PACES.items()]:
             per_second = WARM_UP[0] if pace == "warm up" else pace
+            before_s = [cpu_s(pid) for pid in pids]
             of_pace = publish(rig, user, insert, per_second, seconds * longer, n_connections, first)
             first += int(per_second * seconds * longer)
             committed.update(of_pace)
             numbers[pace] = list(of_pace)
             await_acks(program, acks, len(committed), may_lose=who == FLOOR)
+            cpu[pace] = [(cpu_s(pid) - before) * 1e6 / len(of_pace)
+                         for pid, before in zip(pids, before_s)]
         if receiver and receiver.count() >= drain_size(longer):
             raise RuntimeError("the drain ended before the measurement did")
     times_us = acks.times_us()
@@ -97,6 +101,7 @@ def measure(rig, who, receiver, longer):
     return {pace: {
         "took": [((arrived_us[n] - committed[n][0]) / 1000, (arrived_us[n] - committed[n][1]) / 1000)
                  for n in numbers[pace] if n in arrived_us],
+        "relay_us": sum(cpu[pace][:1]), "backends_us": sum(cpu[pace][1:]),
         "lost": sum(n not in arrived_us for n in numbers[pace]),
         "kept": len(numbers[pace]) * 1e6 / max(1, committed[numbers[pace][-1]][1]
                                                - committed[numbers[pace][0]][0])}
@@ -158,6 +163,11 @@ def figures(state, pace, results):
         lines.append(figure(f"{what}: published", "per s", [turn["kept"] for turn in ours],
                             ">= 4,800" if state == IDLE else None))
         lines.append(figure(f"{what}: the floor lost", "events", [turn["lost"] for turn in floor]))
+    if state == IDLE and pace >= 100:
+        lines += [figure(f"{what}: CPU of {whose}", "us each", [turn[key] for turn in ours],
+                         target if pace == 5000 else None)
+                  for whose, key, target in (("the relay", "relay_us", "<= 8"),
+                                             ("its backends", "backends_us", "<= 12"))]
     lines += [figure(f"{what}: {who}, from before COMMIT, {name}", "ms", values(turns, 0, name),
                      in_table=pace == 100 and state == IDLE and name in ("p50", "p99"))
               for who, turns in ((OURS, ours), (FLOOR, floor)) for name, values in SHOWN.items()]
