@@ -19,6 +19,9 @@ enum { LARGE_BYTES = 32 << 20 };
 static const struct pg_statement length_of = {
     .name = "length_of", .sql = "SELECT length($1::text)", .n_params = 1};
 
+static const struct pg_statement own_xid = {
+    .name = "own_xid", .sql = "SELECT pg_current_xact_id()::text"};
+
 static const struct pg_statement listen_bell = {.name = "listen_bell", .sql = "LISTEN bell"};
 
 struct rig {
@@ -254,6 +257,24 @@ static void ask_after_failure(void *owner, PGresult *result)
         PQclear(result);
         strcat(rig->results, " failed");
         ask_length(rig, "seventh");
+}
+
+/* A look relies on it: age() tells the next transaction id once for each transaction. */
+Test(pg_conn, makes_each_statement_a_transaction_of_its_own)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        struct rig *rig = rig_open(dsn);
+        char *second;
+
+        pg_conn_prepare(rig->conn, &own_xid);
+        pg_conn_execute(rig->conn, &own_xid, NULL, false, on_result, rig);
+        pg_conn_execute(rig->conn, &own_xid, NULL, false, on_result, rig);
+        rig->results[0] = '\0';
+        await(rig, &rig->n_results, 3);
+        cr_expect_lt(
+            strtoull(rig->results, &second, 10), strtoull(second, NULL, 10), "%s", rig->results);
+        rig_close(rig);
+        free(dsn);
 }
 
 Test(pg_conn, goes_on_after_a_statement_that_may_fail)
