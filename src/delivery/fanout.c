@@ -254,7 +254,6 @@ bool fanout_prepare(struct fanout *fanout, struct runner *runner)
                 return true;
         }
         runner_destroy(runner);
-        collect_waiters(fanout);
         forget_gone(fanout);
         return false;
 }

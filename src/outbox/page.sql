@@ -24,8 +24,8 @@
 -- events in the order of their ids.
 --if opening
 -- The statement's snapshot is taken before its first function is called: the floor is read after it.
--- The xid, which is the next one, is read after both. age() tells it without drawing one: of its first
--- call in a transaction, so this statement is one by itself.
+-- The xid, which is the next one, is read after both: age() tells it without drawing one. It tells the
+-- same until the transaction ends, so each look has to be a transaction of its own (src/pg/pg_conn.c).
 -- The sequence's value is read before its settings, as in courier.outbox_floor(), which says why; and
 -- which is called where something is wrong, to tell what.
 SELECT floor AS id, NULL::uuid AS event_id, NULL::text AS topic, NULL::text AS key, NULL::text AS type,
