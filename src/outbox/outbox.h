@@ -56,9 +56,10 @@ struct outbox_news {
         /* A writer has rung: there may be. */
         void (*on_rung)(void *owner);
         /* A lane polls (asks for what is beyond all that it has read), and none did before; and all
-         * polls have been answered. `n_news`: the most events that one of them found. */
+         * polls have been answered. `n_news`: the most events that one of them found, those for
+         * other sinks included; `n_ours`: the most that are for its own. */
         void (*on_polling)(void *owner);
-        void (*on_polled)(void *owner, uint64_t n_news);
+        void (*on_polled)(void *owner, uint64_t n_news, uint64_t n_ours);
 };
 
 /* Before outbox_open(): every session is to LISTEN; `news` NULL: or not any more. */

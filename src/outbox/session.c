@@ -16,6 +16,7 @@ void session_note_polling(struct outbox *outbox)
         if (outbox->n_polling++ > 0)
                 return;
         outbox->n_news = 0;
+        outbox->n_ours = 0;
         if (outbox->is_listening)
                 outbox->news.on_polling(outbox->news_owner);
 }
@@ -31,9 +32,11 @@ void session_note_polled(struct outbox *outbox, const struct page *page)
                 n_news = page->n_events > n_ids ? page->n_events : n_ids;
                 if (n_news > outbox->n_news)
                         outbox->n_news = n_news;
+                if (page->n_events > outbox->n_ours)
+                        outbox->n_ours = page->n_events;
         }
         if (--outbox->n_polling == 0 && outbox->is_listening)
-                outbox->news.on_polled(outbox->news_owner, outbox->n_news);
+                outbox->news.on_polled(outbox->news_owner, outbox->n_news, outbox->n_ours);
 }
 
 /* Nothing that was asked is answered any more. */

@@ -42,6 +42,7 @@ struct outbox {
         char role[136];             /* of the session, as SQL writes it */
         unsigned n_polling;         /* pages under way that open a difference */
         uint64_t n_news;            /* events that these found, by the one with most */
+        uint64_t n_ours;            /* the same of those for the lane's own sink */
         struct outbox_events events;
         void *owner; /* borrowed */
 

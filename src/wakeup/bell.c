@@ -13,6 +13,12 @@
 #define NEWS_POLL_US   1000
 #define MANY_NEWS      4
 
+/* While all events are for others, a poll only costs the writers. The pause grows with the time
+ * since the last event of ours: by that the next one comes late by some hundredths of the time
+ * between them. */
+#define OTHERS_PER_PAUSE   10
+#define OTHERS_POLL_MAX_US 10000
+
 /* Wake up after 8 rings within 20 ms (400/s). Below that, a NOTIFY per transaction is cheap and
  * gives the lowest latency. */
 #define OFTEN     8
@@ -72,6 +78,7 @@ static void enter(struct bell *bell, enum bell_state next, int64_t now_us)
         bell->poll_due_us = -1;
         bell->news_since_us = now_us;
         bell->n_news = 0;
+        bell->ours_us = now_us;
         bell->n_rings = 0;
         bell->is_crowd_wanted = false;
         bell->wait_ms = WAIT_MIN_MS;
@@ -189,6 +196,23 @@ static void poll_soon(struct bell *bell, uint64_t n_news, int64_t now_us)
         bell->poll_due_us = now_us + longer(pause_us, now_us - bell->polling_since_us);
 }
 
+static int64_t others_pause_us(const struct bell *bell, int64_t now_us)
+{
+        int64_t pause_us = (now_us - bell->ours_us) / OTHERS_PER_PAUSE;
+
+        return pause_us < OTHERS_POLL_MAX_US ? pause_us : OTHERS_POLL_MAX_US;
+}
+
+static void poll_again(struct bell *bell, uint64_t n_news, uint64_t n_ours, int64_t now_us)
+{
+        if (n_ours == 0) {
+                poll_after(bell, n_news > 0 ? others_pause_us(bell, now_us) : POLL_US, now_us);
+                return;
+        }
+        bell->ours_us = now_us;
+        poll_soon(bell, n_ours, now_us);
+}
+
 /* As long as it has been drowsy, so that no event waits longer than its transaction was open. */
 static int64_t drowsy_pause_us(const struct bell *bell, int64_t now_us)
 {
@@ -212,7 +236,7 @@ static bool is_little(struct bell *bell, uint64_t n_news, int64_t now_us)
         return is_over && !is_enough;
 }
 
-void bell_polled(struct bell *bell, uint64_t n_news, int64_t now_us)
+void bell_polled(struct bell *bell, uint64_t n_news, uint64_t n_ours, int64_t now_us)
 {
         switch (bell->state) {
         case BELL_OFF:
@@ -221,10 +245,8 @@ void bell_polled(struct bell *bell, uint64_t n_news, int64_t now_us)
         case BELL_AWAKE:
                 if (is_little(bell, n_news, now_us))
                         fall_asleep(bell, now_us);
-                else if (n_news > 0)
-                        poll_soon(bell, n_news, now_us);
                 else
-                        poll_after(bell, POLL_US, now_us);
+                        poll_again(bell, n_news, n_ours, now_us);
                 return;
         case BELL_DROWSY:
                 if (n_news > 0 && bell->lock == BELL_LOCK_UNREACHABLE)

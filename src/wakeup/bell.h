@@ -40,6 +40,7 @@ struct bell {
         int64_t polling_since_us;
         int64_t news_since_us;   /* AWAKE: since when n_news is counted */
         uint64_t n_news;         /* events found since then */
+        int64_t ours_us;         /* AWAKE: since when all events were for others */
         int64_t drowsy_since_us; /* since when new transactions ring, as far as is known */
         int64_t wait_ms;         /* how long the next wait for K may take */
         int64_t rings_since_us;  /* since when n_rings is counted */
@@ -75,9 +76,10 @@ void bell_granted(struct bell *bell, int64_t now_us);
 void bell_refused(struct bell *bell, int64_t now_us);
 
 /* Lanes poll, because a poll was wanted or by themselves; and all of them have been answered.
- * `n_news`: the most events that one of them found. */
+ * `n_news`: the most events that one of them found, those for others included; `n_ours`: the most
+ * that are for its sink. */
 void bell_polling(struct bell *bell, int64_t now_us);
-void bell_polled(struct bell *bell, uint64_t n_news, int64_t now_us);
+void bell_polled(struct bell *bell, uint64_t n_news, uint64_t n_ours, int64_t now_us);
 
 /* What to do about K; asking marks it as done. *out_wait_ms: how long to wait at most. */
 enum bell_wish bell_next_wish(struct bell *bell, int64_t *out_wait_ms);

@@ -90,11 +90,11 @@ static void on_polling(void *owner)
         bell_polling(&waker->bell, clock_monotonic_us());
 }
 
-static void on_polled(void *owner, uint64_t n_news)
+static void on_polled(void *owner, uint64_t n_news, uint64_t n_ours)
 {
         struct waker *waker = owner;
 
-        bell_polled(&waker->bell, n_news, clock_monotonic_us());
+        bell_polled(&waker->bell, n_news, n_ours, clock_monotonic_us());
         waker->events.on_dirty(waker->owner);
 }
 

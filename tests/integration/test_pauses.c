@@ -74,10 +74,11 @@ static void on_looking(void *owner)
         (void)owner;
 }
 
-static void on_looked(void *owner, uint64_t n_news)
+static void on_looked(void *owner, uint64_t n_news, uint64_t n_ours)
 {
         (void)owner;
         (void)n_news;
+        (void)n_ours;
 }
 
 static void wait_for(struct listener *listener, const unsigned *count, unsigned at_least)

@@ -237,8 +237,11 @@ static void take_answer_of_look(struct bell_world *world, int relay, int lane)
         at->is_looking[lane] = false;
         if (at->n_found[lane] > at->n_found_most)
                 at->n_found_most = at->n_found[lane];
-        if (--at->n_polling == 0)
-                bell_polled(&at->bell, at->n_found_most, world->now_us);
+        if (--at->n_polling == 0) {
+                bool are_ours = dice_one_in(&world->dice, 2); /* or are for sinks of others */
+                bell_polled(
+                    &at->bell, at->n_found_most, are_ours ? at->n_found_most : 0, world->now_us);
+        }
         if (session != NULL && session->is_open && session->holds && at->awake_since_us >= 0 &&
             world->now_us - at->awake_since_us > GIVING_UP_US &&
             world->now_us - session->granted_us > GIVING_UP_US)

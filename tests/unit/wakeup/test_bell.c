@@ -34,7 +34,7 @@ static void take_poll(struct bell *bell, int64_t now_us, int64_t took_us, uint64
         cr_expect(bell_wants_poll(bell, now_us), "a poll is wanted at %lld us", (long long)now_us);
         cr_expect_not(bell_wants_poll(bell, now_us), "asking marks it as done");
         bell_polling(bell, now_us);
-        bell_polled(bell, n_news, now_us + took_us);
+        bell_polled(bell, n_news, n_news, now_us + took_us);
 }
 
 static struct bell drowsy(void)
@@ -79,7 +79,7 @@ Test(bell, wants_nothing_while_the_relay_has_no_lane)
         bell_own(&bell, false, 0);
         bell_rung(&bell, 0);
         bell_polling(&bell, 0);
-        bell_polled(&bell, true, 1);
+        bell_polled(&bell, true, true, 1);
         cr_expect(wishes(&bell, BELL_NOTHING));
         cr_expect_not(bell_wants_poll(&bell, 1));
         cr_expect_eq(bell_next_due(&bell), -1);
@@ -155,6 +155,29 @@ Test(bell, looks_every_millisecond_while_awake_and_finding_something)
                 bell_rung(&bell, now_us); /* by a writer who came before the lock was given up */
         }
         cr_expect_eq(bell.state, BELL_AWAKE);
+}
+
+static int64_t pause_after_others(struct bell *bell, int64_t now_us)
+{
+        bell_polling(bell, now_us);
+        bell_polled(bell, 100, 0, now_us);
+        return bell_next_due(bell) - now_us;
+}
+
+Test(bell, looks_the_rarer_the_longer_all_events_are_for_others)
+{
+        struct bell bell = awake();
+
+        cr_expect(bell_wants_poll(&bell, 0));
+        cr_expect_eq(pause_after_others(&bell, 10 * MS), 2 * MS);
+        cr_expect_eq(pause_after_others(&bell, 50 * MS), 5 * MS);
+        cr_expect_eq(pause_after_others(&bell, 90 * MS), 9 * MS);
+        cr_expect_eq(pause_after_others(&bell, 3000 * MS), 10 * MS);
+        take_poll(&bell, 3010 * MS, 0, 1);
+        cr_expect_eq(bell_next_due(&bell), 3011 * MS);
+        cr_expect_eq(
+            pause_after_others(&bell, 3030 * MS), 2 * MS, "they count from its last own one");
+        cr_expect_eq(bell.state, BELL_AWAKE, "their writers are spared notifications");
 }
 
 Test(bell, looks_every_two_milliseconds_when_there_is_nothing)
