@@ -1,9 +1,10 @@
 """What an event costs the transaction that publishes it: pgbench with 1, 16 and 64 clients.
 
 Each transaction inserts a row of the application's and an event. What differs is what tells a relay
-of it; all ways of one round follow one another and are compared with the round's own `no doorbell`.
-A relay that is busy takes cores from the writers too, whatever the doorbell costs: the rows with a
-relay that finds nothing to deliver (its sink wants none of the topics) tell the two apart.
+of it. The machine's pace changes within seconds, so each way has a database and a relay of its own,
+and runs of two seconds take turns with `no doorbell` in another database: a ratio is of neighbours in
+time. A relay that is busy takes cores from the writers too, whatever the doorbell costs: the rows
+with a relay that finds nothing to deliver (its sink wants none of the topics) tell the two apart.
 """
 
 import os
@@ -36,28 +37,17 @@ COMMIT;
 """
 LOCK = "SELECT pg_advisory_xact_lock(42);\n"
 NO_BELL = "ALTER TABLE courier.outbox ALTER txid SET DEFAULT pg_current_xact_id()"
-OURS = "ALTER TABLE courier.outbox ALTER txid SET DEFAULT {bell}"
-BELL = "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'courier.outbox'::regclass AND adnum = 1"
+NOTIFY = f"""{NO_BELL}; CREATE TRIGGER notify_always AFTER INSERT ON courier.outbox
+             FOR EACH STATEMENT EXECUTE FUNCTION public.notify_always()"""
 
-
-def notify(each):
-    return f"""{NO_BELL}; CREATE TRIGGER notify_always AFTER INSERT ON courier.outbox
-               FOR EACH {each} EXECUTE FUNCTION public.notify_always()"""
-
-
-# What it is called, how the table is prepared, what the relay's sink wants, what the writers do.
+# What it is called, how its database is prepared, what the relay's sink wants, what the writers do.
 BASE = "no doorbell"
-IDLE = "our doorbell, nothing to deliver"
-BUSY, ALONE = "our doorbell, relay busy", "our doorbell, no relay"
-WAYS = [(BASE, NO_BELL, None, ""),
-        (BUSY, OURS, "**", ""),
-        (IDLE, OURS, "nothing.of.this", ""),
-        (ALONE, OURS, None, ""),
-        ("NOTIFY per transaction", notify("STATEMENT"), None, ""),
-        ("NOTIFY per row", notify("ROW"), None, ""),
+WAYS = [("our doorbell, relay busy", "", "**", ""),
+        ("our doorbell, nothing to deliver", "", "nothing.of.this", ""),
+        ("our doorbell, no relay", "", None, ""),
+        ("NOTIFY per transaction", NOTIFY, None, ""),
         ("writes behind an advisory lock", NO_BELL, None, LOCK)]
-TARGETS = {(way, n): least for way, least in ((BUSY, ">= 0.9"), (IDLE, ">= 0.98"), (ALONE, ">= 0.98"))
-           for n in CLIENTS[1:]}
+TARGETS = dict(zip((way for way, *_ in WAYS), (">= 0.9", ">= 0.98", ">= 0.98")))
 
 
 def pgbench(rig, n_clients, script, user="app"):
@@ -67,7 +57,7 @@ def pgbench(rig, n_clients, script, user="app"):
         file.write(script)
     said = subprocess.run(
         [f"{os.environ['PG_BIN']}/pgbench", "-n", "-M", "prepared", "-c", str(n_clients), "-j", "2",
-         "-T", str(round(SECONDS * rig.longer)), "-f", path, "-h", rig.folder, "-U", user, "bench"],
+         "-T", str(round(SECONDS * rig.longer)), "-f", path, "-h", rig.folder, "-U", user, rig.database],
         text=True, capture_output=True, check=False)
     rate = re.search(r"tps = ([\d.]+) \(without initial", said.stdout)
     n = re.search(r"transactions actually processed: (\d+)", said.stdout)
@@ -78,69 +68,96 @@ def pgbench(rig, n_clients, script, user="app"):
 
 def writers_cpu_s(rig):
     """CPU seconds of all backends that have ended: the postmaster's account of its children."""
-    await_true(lambda: not rig.backends("pgbench"), "end of pgbench's backends")
     with open(f"{rig.folder}/data/postmaster.pid", encoding="ascii") as file:
         postmaster = int(file.readline())
+
+    def is_reaped():
+        with open(f"/proc/{postmaster}/task/{postmaster}/children", encoding="ascii") as file:
+            return set(map(int, file.read().split())) == {
+                pid for pid, in rig.sql("SELECT pid FROM pg_stat_activity")}
+
+    await_true(lambda: not rig.backends("pgbench") and is_reaped(), "end of pgbench's backends")
     with open(f"/proc/{postmaster}/stat", encoding="ascii") as file:
         user, system = file.read().rpartition(")")[2].split()[13:15]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def run_pgbench(rig, n_clients, before_insert):
-    before = writers_cpu_s(rig)
-    result = pgbench(rig, n_clients, SCRIPT % (before_insert, "x" * 200))
-    result["cpu_us"] = (writers_cpu_s(rig) - before) * 1e6 / result["n"]
+def run_pgbench(outbox, n_clients, before_insert=""):
+    before = writers_cpu_s(outbox)
+    result = pgbench(outbox, n_clients, SCRIPT % (before_insert, "x" * 200))
+    result["cpu_us"] = (writers_cpu_s(outbox) - before) * 1e6 / result["n"]
     return result
 
 
-def measure(rig, prepare, wanted, before_insert, n_clients):
+def measure(outbox, relay, n_clients, before_insert):
     """Transactions a second, and what share of a core the relay and its backends had meanwhile."""
-    rig.sql("DROP TRIGGER IF EXISTS notify_always ON courier.outbox")
-    rig.sql(prepare)
-    if wanted is None:
-        return run_pgbench(rig, n_clients, before_insert)
-    with rig.relay("writers", [rig.redis_sink("writers", topics=wanted)]) as relay:
-        pids = [relay.pid, *rig.backends("writers")]
-        before = sum(cpu_s(pid) for pid in pids)
-        result = run_pgbench(rig, n_clients, before_insert)
-        result["cores"] = (sum(cpu_s(pid) for pid in pids) - before) / (SECONDS * rig.longer)
-        if wanted == "**":
-            await_true(lambda: relay.is_alive() and rig.stream_lengths() >= result["n"], "all events")
+    pids = [relay.pid, *outbox.backends("writers")] if relay else []
+    before = sum(cpu_s(pid) for pid in pids)
+    result = run_pgbench(outbox, n_clients, before_insert)
+    result["cores"] = (sum(cpu_s(pid) for pid in pids) - before) / (SECONDS * outbox.longer)
     return result
+
+
+def turns(base, outbox, way, n_clients, n_turns):
+    """[(without a doorbell, this way)] of neighbours in time."""
+    _, _, wanted, before_insert = way
+    for one in (base, outbox):
+        empty(one)
+    pairs, n_written = [], 0
+    sinks = [outbox.redis_sink("writers", topics=wanted)] if wanted else []
+    with outbox.relay("writers", sinks) if sinks else nullcontext() as relay:
+        for turn in range(n_turns):
+            if turn % 2 == 0:
+                without = run_pgbench(base, n_clients)
+            result = measure(outbox, relay, n_clients, before_insert)
+            n_written += result["n"]
+            if wanted == "**":
+                await_true(lambda: relay.is_alive() and outbox.stream_lengths() >= n_written, "all events")
+            if turn % 2 == 1:
+                without = run_pgbench(base, n_clients)
+            pairs.append((without, result))
+    return pairs
+
+
+def new_outbox(rig, name, prepare):
+    outbox = rig.new_database(name)
+    outbox.sql(TABLES)
+    if prepare:
+        outbox.sql(prepare)
+    return outbox
 
 
 def run(rig):
     results = {}
-    # Half as many rounds as elsewhere, each run twice as long: pgbench takes whole seconds.
-    n_rounds = max(1, (rig.repeat + 1) // 2)
-    rig.sql(TABLES)
-    ours = OURS.format(bell=rig.sql(BELL)[0][0])
-    for turn in range(1, n_rounds + 1):
+    base = new_outbox(rig, "writers_base", NO_BELL)
+    for way in WAYS:
+        outbox = new_outbox(rig, "writers_way", way[1])
         for n_clients in CLIENTS:
-            for way, prepare, wanted, before_insert in WAYS if turn % 2 else reversed(WAYS):
-                progress(f"turn {turn} of {n_rounds}: {n_clients} clients, {way}")
-                empty(rig)
-                results.setdefault((way, n_clients), []).append(
-                    measure(rig, ours if prepare == OURS else prepare, wanted, before_insert, n_clients))
-    rig.sql("DROP TRIGGER IF EXISTS notify_always ON courier.outbox")
-    rig.sql(ours)
-    rig.sql("DROP TABLE public.purchase")
-    rig.sql("DROP FUNCTION public.notify_always()")
-    empty(rig)
-    return [one for n_clients in CLIENTS for way, *_ in WAYS
-            for one in figures(results, way, n_clients)]
+            progress(f"{n_clients} clients, {way[0]}")
+            # One client alone shows no contention, and ways without a target differ by much.
+            n_turns = rig.repeat if way[0] in TARGETS and n_clients > 1 else (rig.repeat + 2) // 3
+            results[way[0], n_clients] = turns(base, outbox, way, n_clients, n_turns)
+        rig.drop_database(outbox)
+    rig.drop_database(base)
+    return [line for n_clients in CLIENTS for line in figures(results, n_clients)]
 
 
-def figures(results, way, n_clients):
-    base, turns = results[BASE, n_clients], results[way, n_clients]
-    what = f"{n_clients} client{'s' if n_clients > 1 else ''}: {way}"
-    lines = [figure(what, "per s", [turn["per_s"] for turn in turns])]
-    if way != BASE:
-        lines.append(figure(f"{what}, of no doorbell", "ratio", [
-            turn["per_s"] / of_base["per_s"] for turn, of_base in zip(turns, base)],
-            TARGETS.get((way, n_clients))))
-    lines.append(figure(f"{what}: CPU of the writers' backends", "us each",
-                        [turn["cpu_us"] for turn in turns], in_table=n_clients == 16))
-    if "cores" in turns[0]:
-        lines.append(figure(f"{what}: relay and its backends", "cores", [turn["cores"] for turn in turns]))
+def figures(results, n_clients):
+    clients = f"{n_clients} client{'s' if n_clients > 1 else ''}"
+    bases = [without for way, *_ in WAYS for without, _ in results[way, n_clients]]
+    lines = [figure(f"{clients}: {BASE}", "per s", [one["per_s"] for one in bases]),
+             figure(f"{clients}: {BASE}: CPU of the writers' backends", "us each",
+                    [one["cpu_us"] for one in bases], in_table=n_clients == 16)]
+    for way, _, wanted, _ in WAYS:
+        pairs, what = results[way, n_clients], f"{clients}: {way}"
+        lines += [
+            figure(what, "per s", [one["per_s"] for _, one in pairs]),
+            figure(f"{what}, of {BASE}", "ratio",
+                   [one["per_s"] / without["per_s"] for without, one in pairs],
+                   TARGETS.get(way) if n_clients > 1 else None),
+            figure(f"{what}: CPU of the writers' backends, of {BASE}", "ratio",
+                   [one["cpu_us"] / without["cpu_us"] for without, one in pairs], in_table=n_clients == 16)]
+        if wanted:
+            lines.append(figure(f"{what}: relay and its backends", "cores",
+                                [one["cores"] for _, one in pairs]))
     return lines
