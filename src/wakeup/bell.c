@@ -210,7 +210,7 @@ static void poll_again(struct bell *bell, uint64_t n_news, uint64_t n_ours, int6
                 return;
         }
         bell->ours_us = now_us;
-        poll_soon(bell, n_ours, now_us);
+        poll_soon(bell, n_news, now_us);
 }
 
 /* As long as it has been drowsy, so that no event waits longer than its transaction was open. */

@@ -180,6 +180,16 @@ Test(bell, looks_the_rarer_the_longer_all_events_are_for_others)
         cr_expect_eq(bell.state, BELL_AWAKE, "their writers are spared notifications");
 }
 
+Test(bell, looks_every_other_millisecond_while_most_events_are_for_others)
+{
+        struct bell bell = awake();
+
+        cr_expect(bell_wants_poll(&bell, 0));
+        bell_polling(&bell, 0);
+        bell_polled(&bell, 100, 1, 0);
+        cr_expect_eq(bell_next_due(&bell), 2 * MS);
+}
+
 Test(bell, looks_every_two_milliseconds_when_there_is_nothing)
 {
         struct bell bell = awake();
