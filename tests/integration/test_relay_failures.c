@@ -128,6 +128,11 @@ Test(relay_failures, goes_on_after_the_database_crashed)
         survive_restarts(postgres_stop_immediate, 2);
 }
 
+static bool has_connected_the_doorbell_again(void *relay)
+{
+        return relay_count_in_log(relay, "event=listening") >= 2;
+}
+
 Test(relay_failures, goes_on_after_its_sessions_were_terminated)
 {
         struct relay_fixture fixture;
@@ -146,6 +151,9 @@ Test(relay_failures, goes_on_after_its_sessions_were_terminated)
                     "WHERE usename = 'relay' AND datname = current_database()");
         }
         relay_fixture_await_more(&fixture, 100);
+        /* While the work session is down, too, nothing warns of the doorbell's loss. */
+        wait_until(
+            has_connected_the_doorbell_again, relay, 30000, "the doorbell is connected again");
         relay_fixture_check(&fixture, relay);
 
         cr_expect_geq(relay_count_in_log(relay, "event=outbox_connection_lost"), 10);
