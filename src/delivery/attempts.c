@@ -6,9 +6,16 @@
 #include "base/crash_point.h"
 #include "delivery/attempt_report.h"
 #include "delivery/runner.h"
+#include "loop/timer.h"
 #include "sinks/sink_contract.h"
 
 #include <stdlib.h>
+
+/*
+ * Attempts that a sink starts in one turn of the loop take so long at most; the rest follows in
+ * the next turn. To open a thousand connections takes 60 ms, in which the other sinks would wait.
+ */
+#define STARTS_US 5000
 
 /* What attempts in flight may still use after the receiver has changed. */
 struct attempt_target {
@@ -87,6 +94,30 @@ static void return_target(struct runner *runner, const void *handle)
         }
 }
 
+static bool is_newest_turn(const struct dispatcher *dispatcher)
+{
+        return dispatcher->starts.n_turn == dispatcher->set->work->n_turn;
+}
+
+static bool has_time(const struct dispatcher *dispatcher)
+{
+        return !dispatcher->starts.are_over || !is_newest_turn(dispatcher);
+}
+
+static void spend_time(struct dispatcher *dispatcher, int64_t now_us)
+{
+        struct starts *starts = &dispatcher->starts;
+
+        if (!is_newest_turn(dispatcher)) {
+                starts->n_turn = dispatcher->set->work->n_turn;
+                starts->began_us = now_us;
+                starts->are_over = false;
+        } else if (now_us - starts->began_us >= STARTS_US) {
+                starts->are_over = true;
+                timer_arm(starts->due, 0);
+        }
+}
+
 /*
  * The receivers of a sink share its attempts: each may have as many in flight as
  * half of those that are free, and always one while any is. So however many
@@ -107,9 +138,16 @@ static bool has_share(const struct runner *runner)
         return runner->lane.n_in_flight == 0 || runner->lane.n_in_flight < n_free / 2;
 }
 
-/* An attempt is free: lanes that waited for one go on, as long as there is room. */
+static bool may_start_more(const struct runner *runner)
+{
+        return has_time(runner->dispatcher) && has_share(runner);
+}
+
+/* An attempt is free, or a turn is: lanes that waited go on, as long as there is room. */
 static void wake_starved(struct dispatcher *dispatcher)
 {
+        if (!has_time(dispatcher))
+                return;
         list_for_each (link, &dispatcher->starved) {
                 struct runner *runner = list_owner(link, struct runner, starved_link);
                 if (!has_share(runner))
@@ -238,6 +276,11 @@ void attempts_complete_verdicts(struct runner *runner, const struct list *verdic
         }
 }
 
+void attempts_go_on(void *owner)
+{
+        wake_starved(owner);
+}
+
 void attempts_start(struct runner *runner, int64_t now_ms)
 {
         struct dispatcher *dispatcher = runner->dispatcher;
@@ -245,16 +288,20 @@ void attempts_start(struct runner *runner, int64_t now_ms)
         bool any = false;
 
         list_remove(&runner->starved_link);
-        while (has_share(runner) && (delivery = lane_start_next(&runner->lane, now_ms)) != NULL) {
-                delivery->started_us = clock_monotonic_us();
+        while (
+            may_start_more(runner) && (delivery = lane_start_next(&runner->lane, now_ms)) != NULL) {
+                int64_t started_us = clock_monotonic_us();
+
+                delivery->started_us = started_us;
                 delivery->attempt.owner = runner;
                 delivery->attempt.on_finished = on_attempt_finished;
                 delivery->attempt.target = borrow_target(runner);
                 crash_point("before_send");
                 sink_deliver(dispatcher->sink, &delivery->attempt);
+                spend_time(dispatcher, started_us);
                 any = true;
         }
-        if (!has_share(runner) && lane_may_start(&runner->lane))
+        if (!may_start_more(runner) && lane_may_start(&runner->lane))
                 list_push_back(&dispatcher->starved, &runner->starved_link);
         if (any) {
                 sink_flush(dispatcher->sink);

@@ -51,6 +51,7 @@ static void close_parts(struct dispatcher *dispatcher)
         struct sink *sink = dispatcher->sink;
 
         timer_destroy(dispatcher->standby);
+        timer_destroy(dispatcher->starts.due);
         if (dispatcher->fanout != NULL)
                 fanout_session_down(dispatcher->fanout);
         list_for_each (link, &dispatcher->runners)
@@ -319,6 +320,7 @@ struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_con
         dispatcher->types = sink_patterns(config->types, config->n_types);
         dispatcher->standby_ms = relay->standby_ms;
         dispatcher->standby = timer_create_on(set->loop, on_standby_due, dispatcher);
+        dispatcher->starts.due = timer_create_on(set->loop, attempts_go_on, dispatcher);
         if (sink_config_fans_out(config))
                 create_fanout(dispatcher);
         else

@@ -69,6 +69,14 @@ struct login {
         bool was_closed;         /* the breaker, before that */
 };
 
+/* The attempts that a sink starts in one turn of the loop: see attempts.c. */
+struct starts {
+        uint64_t n_turn; /* work::n_turn of the newest */
+        int64_t began_us;
+        bool are_over;     /* for that turn; */
+        struct timer *due; /* owned; armed: what is left starts in the next */
+};
+
 /* The set owns dispatchers; a dispatcher owns its sink and its runners; a runner its lane and its
  * lane's store; the lane owns pages, a page its events; a delivery borrows its event, and its
  * attempt is lent to the sink. */
@@ -80,11 +88,12 @@ struct dispatcher {
         enum dispatcher_state state;
         bool knows_pauses; /* so that no sink that is paused starts */
 
-        struct routing routing;      /* what the sink takes */
-        struct filter *filter;       /* owned; of the sink; NULL: it has none */
-        struct sink *sink;           /* owned */
-        struct list runners;         /* runner::link */
-        struct list starved;         /* runner::starved_link: those that wait for a free attempt */
+        struct routing routing; /* what the sink takes */
+        struct filter *filter;  /* owned; of the sink; NULL: it has none */
+        struct sink *sink;      /* owned */
+        struct list runners;    /* runner::link */
+        struct list starved;    /* runner::starved_link: those whose attempts have to wait */
+        struct starts starts;
         struct fanout *fanout;       /* owned; NULL: there is one runner */
         struct sink_telemetry *seen; /* one reference */
         struct login login;

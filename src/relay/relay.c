@@ -403,6 +403,7 @@ static void on_before_waiting(uv_prepare_t *handle)
         struct relay *relay = handle->data;
 
         pump(relay);
+        relay->work.n_turn++;
         note_turn(relay);
 }
 

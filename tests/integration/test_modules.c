@@ -515,3 +515,35 @@ Test(modules, deliver_to_receivers_of_a_table_and_end_with_a_broken_contract)
         free(path);
         package_free(&package);
 }
+
+/* The module rejects what is more than fits into a turn of the loop. */
+Test(modules, that_are_slow_to_begin_leave_the_turn_to_others)
+{
+        struct relay_fixture fixture;
+        struct package package;
+        char *config;
+        char *path;
+
+        package_install(&package);
+        build_variant(&package, "null.so", "-DSLOW");
+        relay_fixture_begin(&fixture, postgres_shared());
+        config = xasprintf(
+            "postgres: {dsn: \"%s\"}\n"
+            "relay: {modules: %s}\n"
+            "sinks:\n"
+            "  - {name: one, topics: [\"**\"], start: beginning, module: {file: null.so}}\n"
+            "  - {name: many, topics: [\"**\"], module: {file: null.so, endpoints: table}}\n",
+            fixture.dsn, package.modules);
+        path = program_file("slow.yaml", config, strlen(config));
+        database_exec(fixture.admin, "INSERT INTO courier.endpoint (sink, name, url, start)"
+                                     " SELECT 'many', 'r' || n, 'https://box', 'beginning'"
+                                     " FROM generate_series(1, 5) AS n");
+        publish_some(fixture.admin, 1, 40);
+        expect_error(program_run(NULL, "run", "--once", "-c", path, NULL), 0, "event=stopped");
+        cr_expect_eq(
+            database_integer(fixture.admin, "SELECT count(*) FROM courier.dead_letter"), 0);
+        relay_fixture_end(&fixture);
+        free(path);
+        free(config);
+        package_free(&package);
+}

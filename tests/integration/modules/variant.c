@@ -3,6 +3,7 @@
 #include <pgcourier/module.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #ifndef KIND
 #define KIND "null"
@@ -13,6 +14,8 @@ void function_that_is_nowhere(void);
 struct null_sink {
         struct sink sink;
         uv_timer_t timer;
+        uv_check_t turn;
+        unsigned n_in_turn; /* attempts since the loop waited last */
         sink_probed_fn *on_probed;
         sink_closed_fn *on_closed;
         void *owner;
@@ -21,6 +24,13 @@ struct null_sink {
 static const struct sink_ops null_ops;
 static struct null_sink *newest
     __attribute__((used)); /* never closed, and no leak: it is reachable */
+
+static void on_turn(uv_check_t *turn)
+{
+        struct null_sink *null = turn->data;
+
+        null->n_in_turn = 0;
+}
 
 static struct sink *null_open(const struct sink_settings *settings, struct error *error)
 {
@@ -34,11 +44,34 @@ static struct sink *null_open(const struct sink_settings *settings, struct error
 #elif !defined UNINITIALISED
         (void)error;
         sink_init(&null->sink, &null_ops, settings);
+        uv_check_init(settings->loop, &null->turn);
+        null->turn.data = null;
+        uv_check_start(&null->turn, on_turn);
         uv_timer_init(settings->loop, &null->timer);
         null->timer.data = null;
 #endif
         return &null->sink;
 }
+
+#if defined SLOW
+static int64_t now_us(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
+}
+
+/* 2 ms for each attempt. Those that begin within 5 ms are 3, and 4 is what the turn takes. */
+static void deliver_slowly(struct null_sink *null, struct attempt *attempt)
+{
+        struct outcome outcome = outcome_make(OUTCOME_REJECTED, "one more in this turn");
+
+        for (int64_t began_us = now_us(); now_us() < began_us + 2000;)
+                continue;
+        attempt_finish_later(attempt, ++null->n_in_turn > 4 ? &outcome : &outcome_delivered);
+}
+#endif
 
 #ifndef NO_DELIVER
 static void null_deliver(struct sink *sink, struct attempt *attempt)
@@ -48,6 +81,8 @@ static void null_deliver(struct sink *sink, struct attempt *attempt)
         function_that_is_nowhere();
 #elif defined FINISHES_AT_ONCE
         attempt_finish(attempt, &outcome_delivered);
+#elif defined SLOW
+        deliver_slowly((struct null_sink *)sink, attempt);
 #elif defined FANS_OUT
         struct outcome outcome =
             outcome_make(OUTCOME_REJECTED, "%s wants nothing", (const char *)attempt->target);
@@ -89,13 +124,20 @@ static void on_closed(uv_handle_t *handle)
         call(owner);
 }
 
+static void on_turn_closed(uv_handle_t *handle)
+{
+        struct null_sink *null = handle->data;
+
+        uv_close((uv_handle_t *)&null->timer, on_closed);
+}
+
 static void null_close(struct sink *sink, sink_closed_fn *call, void *owner)
 {
         struct null_sink *null = (struct null_sink *)sink;
 
         null->on_closed = call;
         null->owner = owner;
-        uv_close((uv_handle_t *)&null->timer, on_closed);
+        uv_close((uv_handle_t *)&null->turn, on_turn_closed);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -121,7 +163,7 @@ static const struct sink_ops null_ops = {
 #ifndef NO_DELIVER
     .deliver = null_deliver,
 #endif
-#if defined FANS_OUT || defined FINISHES_AT_ONCE
+#if defined FANS_OUT || defined FINISHES_AT_ONCE || defined SLOW
     .open_target = null_open_target,
     .close_target = null_close_target,
 #endif
