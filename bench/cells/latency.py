@@ -16,7 +16,7 @@ from rig import await_true, cpu_s, figure, progress
 # Events a second -> the publisher's connections, and seconds of a turn.
 PACES = {1: (1, 3), 100: (1, 3), 1000: (2, 1.5), 5000: (16, 1.5)}
 WARM_UP = (200, 0.25)  # the first events open connections and fill caches
-DRAIN_PER_S = 100_000  # more than the webhook takes, so that its backlog outlasts the measurement
+DRAIN_PER_S = 250_000  # more than the webhook takes, so that its backlog outlasts the measurement
 OURS, FLOOR = "pgcourier", "floor"
 IDLE, DRAINING = "idle", "draining"
 STREAM = "events:pace"
