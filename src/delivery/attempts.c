@@ -6,16 +6,10 @@
 #include "base/crash_point.h"
 #include "delivery/attempt_report.h"
 #include "delivery/runner.h"
-#include "loop/timer.h"
+#include "delivery/starts.h"
 #include "sinks/sink_contract.h"
 
 #include <stdlib.h>
-
-/*
- * Attempts that a sink starts in one turn of the loop take so long at most; the rest follows in
- * the next turn. To open a thousand connections takes 60 ms, in which the other sinks would wait.
- */
-#define STARTS_US 5000
 
 /* What attempts in flight may still use after the receiver has changed. */
 struct attempt_target {
@@ -91,69 +85,6 @@ static void return_target(struct runner *runner, const void *handle)
                 target->n_in_flight--;
                 close_if_outdated(runner, target);
                 return;
-        }
-}
-
-static bool is_newest_turn(const struct dispatcher *dispatcher)
-{
-        return dispatcher->starts.n_turn == dispatcher->set->work->n_turn;
-}
-
-static bool has_time(const struct dispatcher *dispatcher)
-{
-        return !dispatcher->starts.are_over || !is_newest_turn(dispatcher);
-}
-
-static void spend_time(struct dispatcher *dispatcher, int64_t now_us)
-{
-        struct starts *starts = &dispatcher->starts;
-
-        if (!is_newest_turn(dispatcher)) {
-                starts->n_turn = dispatcher->set->work->n_turn;
-                starts->began_us = now_us;
-                starts->are_over = false;
-        } else if (now_us - starts->began_us >= STARTS_US) {
-                starts->are_over = true;
-                timer_arm(starts->due, 0);
-        }
-}
-
-/*
- * The receivers of a sink share its attempts: each may have as many in flight as
- * half of those that are free, and always one while any is. So however many
- * receivers hang, some attempts stay free for those that answer, and a single
- * busy receiver still gets a third of all. (Dynamic thresholds, as switches
- * share their buffers: Choudhury and Hahne, 1998.)
- */
-static bool has_share(const struct runner *runner)
-{
-        const struct sink *sink = runner->dispatcher->sink;
-        unsigned n_free;
-
-        if (runner->dispatcher->fanout == NULL || sink->max_concurrent == 0)
-                return true;
-        if (sink->n_in_flight >= sink->max_concurrent)
-                return false;
-        n_free = sink->max_concurrent - sink->n_in_flight;
-        return runner->lane.n_in_flight == 0 || runner->lane.n_in_flight < n_free / 2;
-}
-
-static bool may_start_more(const struct runner *runner)
-{
-        return has_time(runner->dispatcher) && has_share(runner);
-}
-
-/* An attempt is free, or a turn is: lanes that waited go on, as long as there is room. */
-static void wake_starved(struct dispatcher *dispatcher)
-{
-        if (!has_time(dispatcher))
-                return;
-        list_for_each (link, &dispatcher->starved) {
-                struct runner *runner = list_owner(link, struct runner, starved_link);
-                if (!has_share(runner))
-                        continue;
-                list_remove(link);
-                runner_wake(runner);
         }
 }
 
@@ -253,7 +184,6 @@ static void on_attempt_finished(struct attempt *attempt, const struct outcome *o
                 if (!outcome->needs_operator || !withhold(runner->dispatcher, outcome, was_closed))
                         report(runner, outcome, was_closed);
         }
-        wake_starved(runner->dispatcher);
         runner_wake(runner);
 }
 
@@ -276,20 +206,15 @@ void attempts_complete_verdicts(struct runner *runner, const struct list *verdic
         }
 }
 
-void attempts_go_on(void *owner)
-{
-        wake_starved(owner);
-}
-
 void attempts_start(struct runner *runner, int64_t now_ms)
 {
-        struct dispatcher *dispatcher = runner->dispatcher;
+        struct sink *sink = runner->dispatcher->sink;
+        bool is_called = starts_answer_call(runner);
         struct delivery *delivery;
         bool any = false;
 
-        list_remove(&runner->starved_link);
-        while (
-            may_start_more(runner) && (delivery = lane_start_next(&runner->lane, now_ms)) != NULL) {
+        while (starts_may(runner, is_called) &&
+               (delivery = lane_start_next(&runner->lane, now_ms)) != NULL) {
                 int64_t started_us = clock_monotonic_us();
 
                 delivery->started_us = started_us;
@@ -297,14 +222,14 @@ void attempts_start(struct runner *runner, int64_t now_ms)
                 delivery->attempt.on_finished = on_attempt_finished;
                 delivery->attempt.target = borrow_target(runner);
                 crash_point("before_send");
-                sink_deliver(dispatcher->sink, &delivery->attempt);
-                spend_time(dispatcher, started_us);
+                sink_deliver(sink, &delivery->attempt);
+                starts_spend(runner->dispatcher, started_us);
+                is_called = false;
                 any = true;
         }
-        if (!may_start_more(runner) && lane_may_start(&runner->lane))
-                list_push_back(&dispatcher->starved, &runner->starved_link);
+        starts_end(runner);
         if (any) {
-                sink_flush(dispatcher->sink);
+                sink_flush(sink);
                 crash_point("after_send");
         }
 }

@@ -16,11 +16,8 @@ struct endpoint;
 struct list;
 struct runner;
 
-/* As many as there is room and time for; the rest when there is, by itself. */
+/* As many as it may (starts.h). */
 void attempts_start(struct runner *runner, int64_t now_ms);
-
-/* timer_fn of dispatcher::starts. */
-void attempts_go_on(void *dispatcher);
 
 /* Fills in where dead letters were going, which the lane does not know, and reports them. */
 void attempts_complete_verdicts(struct runner *runner, const struct list *verdicts);

@@ -51,7 +51,7 @@ static void close_parts(struct dispatcher *dispatcher)
         struct sink *sink = dispatcher->sink;
 
         timer_destroy(dispatcher->standby);
-        timer_destroy(dispatcher->starts.due);
+        starts_deinit(dispatcher);
         if (dispatcher->fanout != NULL)
                 fanout_session_down(dispatcher->fanout);
         list_for_each (link, &dispatcher->runners)
@@ -313,14 +313,13 @@ struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_con
         telemetry_set_target(dispatcher->seen, sink_config_target(config));
         list_init(&dispatcher->link);
         list_init(&dispatcher->runners);
-        list_init(&dispatcher->starved);
         dispatcher_open_filter(dispatcher);
         dispatcher->settings = sink_settings(config);
         dispatcher->topics = sink_patterns(config->topics, config->n_topics);
         dispatcher->types = sink_patterns(config->types, config->n_types);
         dispatcher->standby_ms = relay->standby_ms;
         dispatcher->standby = timer_create_on(set->loop, on_standby_due, dispatcher);
-        dispatcher->starts.due = timer_create_on(set->loop, attempts_go_on, dispatcher);
+        starts_init(dispatcher);
         if (sink_config_fans_out(config))
                 create_fanout(dispatcher);
         else

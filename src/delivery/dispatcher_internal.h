@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "delivery/dispatcher.h"
 #include "delivery/sink_set.h"
+#include "delivery/starts.h"
 #include "delivery/work.h"
 #include "outbox/filter_queue.h"
 #include "outbox/routing.h"
@@ -69,14 +70,6 @@ struct login {
         bool was_closed;         /* the breaker, before that */
 };
 
-/* The attempts that a sink starts in one turn of the loop: see attempts.c. */
-struct starts {
-        uint64_t n_turn; /* work::n_turn of the newest */
-        int64_t began_us;
-        bool are_over;     /* for that turn; */
-        struct timer *due; /* owned; armed: what is left starts in the next */
-};
-
 /* The set owns dispatchers; a dispatcher owns its sink and its runners; a runner its lane and its
  * lane's store; the lane owns pages, a page its events; a delivery borrows its event, and its
  * attempt is lent to the sink. */
@@ -92,7 +85,6 @@ struct dispatcher {
         struct filter *filter;  /* owned; of the sink; NULL: it has none */
         struct sink *sink;      /* owned */
         struct list runners;    /* runner::link */
-        struct list starved;    /* runner::starved_link: those whose attempts have to wait */
         struct starts starts;
         struct fanout *fanout;       /* owned; NULL: there is one runner */
         struct sink_telemetry *seen; /* one reference */

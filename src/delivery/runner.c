@@ -56,7 +56,7 @@ struct runner *runner_create(
         runner->dispatcher = dispatcher;
         runner->ops = ops;
         list_init(&runner->work_link);
-        list_init(&runner->starved_link);
+        list_init(&runner->line_link);
         list_init(&runner->targets);
         page_waiter_init(&runner->waiter);
         page_filter_init(runner);
@@ -71,7 +71,7 @@ void runner_destroy(struct runner *runner)
         assert(runner->lane.n_in_flight == 0 && !page_waiter_is_under_way(&runner->waiter));
         list_remove(&runner->link);
         list_remove(&runner->work_link);
-        list_remove(&runner->starved_link);
+        starts_leave(runner);
         attempts_close_targets(runner);
         page_filter_forget(runner);
         filter_close(runner->filter);
@@ -199,8 +199,8 @@ static void ask_outbox(struct runner *runner, int64_t now_ms)
 
 static void arm(struct runner *runner, int64_t now_ms)
 {
-        /* A lane that waits for another's attempt to end is woken by that, not by time. */
-        int64_t due_ms = list_is_empty(&runner->starved_link)
+        /* A lane that is in line for an attempt is called, and not woken by time. */
+        int64_t due_ms = list_is_empty(&runner->line_link)
                              ? lane_next_due(&runner->lane)
                              : lane_next_due_without_starts(&runner->lane);
 

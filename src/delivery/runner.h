@@ -22,10 +22,11 @@ struct runner_ops {
 struct runner {
         struct dispatcher *dispatcher; /* borrowed */
         const struct runner_ops *ops;
-        struct list link;         /* dispatcher::runners, in order of their lanes' numbers */
-        struct list work_link;    /* work::runners */
-        struct list starved_link; /* dispatcher::starved */
-        char *label;              /* owned; "webhooks" or "webhooks/acme", for the log */
+        struct list link;      /* dispatcher::runners, in order of their lanes' numbers */
+        struct list work_link; /* work::runners */
+        struct list line_link; /* starts::line */
+        bool is_called;        /* by starts.c: an attempt is kept for it */
+        char *label;           /* owned; "webhooks" or "webhooks/acme", for the log */
         int32_t lane_number;
 
         struct lane lane;

@@ -172,6 +172,73 @@ Test(fanout, lets_a_dead_receiver_delay_no_other_and_delivers_to_it_when_it_is_b
         end(&fixture);
 }
 
+/* All receivers share one attempt. A sink of its own tells that the topic `other` was read. */
+static void start_with_one_attempt(struct fixture *fixture)
+{
+        char *rest = xasprintf("}\n"
+                               "    concurrency: 1\n"
+                               "  - name: watcher\n"
+                               "    topics: [other]\n"
+                               "    http: {url: \"http://127.0.0.1:%u/\"",
+            http_receiver_port(fixture->other));
+
+        start_sweeping(fixture, "1h", rest);
+        free(rest);
+}
+
+static void publish_to_other(struct fixture *fixture, int number)
+{
+        publish_numbers(fixture, "other", number, number);
+        http_receiver_wait(fixture->other, 1, 20000);
+}
+
+/* `limited` waits for the attempt, and then its rate forbids it for hours. */
+Test(fanout, passes_an_attempt_on_that_the_first_in_line_may_not_start)
+{
+        struct fixture fixture;
+        const struct http_answer held = {.is_held = true};
+
+        begin(&fixture);
+        add(&fixture, "limited", ", topics, rate, burst", ", '{limited}', 0.0001, 1");
+        add(&fixture, "slow", ", topics", ", '{slow}'");
+        add(&fixture, "other", ", topics", ", '{other}'");
+        start_with_one_attempt(&fixture);
+        publish_numbers(&fixture, "limited", 1, 1);
+        http_receiver_wait_for(fixture.http, "/limited", 1, 20000);
+        http_receiver_answer_next(fixture.http, &held);
+        publish_numbers(&fixture, "slow", 2, 2);
+        http_receiver_wait_for(fixture.http, "/slow", 1, 20000);
+        publish_numbers(&fixture, "limited", 3, 3);
+        publish_to_other(&fixture, 4);
+        http_receiver_release(fixture.http);
+        http_receiver_wait_for(fixture.http, "/other", 1, 20000);
+        expect_bodies(&fixture, "limited", "1");
+        relay_stop(fixture.process);
+        end(&fixture);
+}
+
+Test(fanout, gives_an_attempt_to_a_receiver_in_line_before_one_that_had_it)
+{
+        struct fixture fixture;
+        const struct http_answer held = {.is_held = true};
+
+        begin(&fixture);
+        add(&fixture, "busy", ", topics", ", '{busy}'");
+        add(&fixture, "other", ", topics", ", '{other}'");
+        start_with_one_attempt(&fixture);
+        http_receiver_answer_next(fixture.http, &held);
+        publish_numbers(&fixture, "busy", 1, 1);
+        http_receiver_wait(fixture.http, 1, 20000);
+        publish_numbers(&fixture, "busy", 2, 59);
+        publish_to_other(&fixture, 60);
+        http_receiver_release(fixture.http);
+        http_receiver_wait(fixture.http, 60, 20000);
+        cr_expect(is_for(http_receiver_request(fixture.http, 59), "busy"),
+            "it had to wait until the other had nothing left");
+        relay_stop(fixture.process);
+        end(&fixture);
+}
+
 Test(fanout, begins_where_a_receiver_was_added_though_no_relay_ran)
 {
         struct fixture fixture;

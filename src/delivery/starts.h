@@ -1,0 +1,43 @@
+/*
+ * Which lane of a sink starts an attempt next. The receivers of a sink share its
+ * attempts, and all sinks share the turns of the loop. Lanes that have to wait
+ * stand in line: when an attempt is free, the first in line that may have it is
+ * called, and starts one; nobody overtakes it.
+ */
+#pragma once
+
+#include "base/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dispatcher;
+struct runner;
+struct timer;
+
+struct starts {
+        struct list line;  /* runner::line_link: lanes that wait */
+        unsigned n_called; /* lanes that were called and have not come yet */
+        uint64_t n_turn;   /* work::n_turn of the newest start */
+        int64_t began_us;  /* the first start of that turn */
+        bool are_over;     /* for that turn; */
+        struct timer *due; /* owned; armed: the line goes on in the next */
+};
+
+void starts_init(struct dispatcher *dispatcher);
+void starts_deinit(struct dispatcher *dispatcher);
+
+/* True: it was first in line, and an attempt is kept for it. Asking answers the call. */
+bool starts_answer_call(struct runner *runner);
+
+/* Whether the lane may start one now. */
+bool starts_may(const struct runner *runner, bool is_called);
+
+/* It has started one. */
+void starts_spend(struct dispatcher *dispatcher, int64_t now_us);
+
+/* It starts no more now: it gets in line if it would, and the next are called. */
+void starts_end(struct runner *runner);
+
+/* It ends for good. */
+void starts_leave(struct runner *runner);
