@@ -9,6 +9,8 @@ import time
 # What decides how fast PostgreSQL commits; the run says with which values.
 SETTINGS = ["fsync", "synchronous_commit", "shared_buffers", "max_wal_size", "autovacuum"]
 FLUSHES = 100
+# What scripts/bench takes from the environment, if it is there.
+VARIABLES = ["REPEAT", "EVENTS", "LONGER", "HELD_S", "GROWTH_MAX", "PEERS"]
 
 
 def first_words(command):
@@ -76,6 +78,8 @@ def facts(rig):
                  + (f", virtual ({virtual})" if virtual not in ("", "none") else ""),
         "memory": f"{gib:.0f} GiB",
         "disk": f"{flush_ms(rig.folder):.2f} ms to flush a page (fdatasync, median of {FLUSHES})",
+        "date": time.strftime("%-d %B %Y"),
+        "environment": " ".join(f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ),
         "repeat": str(rig.repeat),
         "load before": load(),
     }
