@@ -24,8 +24,9 @@ struct runner {
         const struct runner_ops *ops;
         struct list link;      /* dispatcher::runners, in order of their lanes' numbers */
         struct list work_link; /* work::runners */
-        struct list line_link; /* starts::line */
-        bool is_called;        /* by starts.c: an attempt is kept for it */
+        struct list line_link; /* starts::lines; of starts.c, as what follows */
+        unsigned line;         /* which of them */
+        bool is_called;        /* an attempt is kept for it */
         char *label;           /* owned; "webhooks" or "webhooks/acme", for the log */
         int32_t lane_number;
 

@@ -13,7 +13,7 @@
  */
 #define TURN_US 5000
 
-/* So many are called at once: ten thousand may be in line. */
+/* So many are called at once: ten thousand may wait. */
 #define MAX_CALLED 32
 
 static bool is_newest_turn(const struct dispatcher *dispatcher)
@@ -54,27 +54,77 @@ static bool has_share(const struct runner *runner)
                (runner->lane.n_in_flight == 0 || runner->lane.n_in_flight < n_free / 2);
 }
 
-/* Lanes that are called need no more than are free, and none is in line. */
-static bool is_line_empty(const struct dispatcher *dispatcher)
+/* The last line has all that have as many or more. */
+static unsigned line_for(const struct runner *runner)
 {
-        return list_is_empty(&dispatcher->starts.line) &&
-               free_attempts(dispatcher) > dispatcher->starts.n_called;
+        unsigned n_in_flight = runner->lane.n_in_flight;
+
+        return n_in_flight < N_LINES ? n_in_flight : N_LINES - 1;
+}
+
+static unsigned first_filled(uint64_t lines)
+{
+        return lines != 0 ? (unsigned)__builtin_ctzll(lines) : N_LINES;
+}
+
+static void leave_line(struct runner *runner)
+{
+        struct starts *starts = &runner->dispatcher->starts;
+
+        list_remove(&runner->line_link);
+        if (list_is_empty(&starts->lines[runner->line]))
+                starts->filled &= ~(UINT64_C(1) << runner->line);
+}
+
+/* A lane that stands in it already keeps its place. */
+static void stand_in_line(struct runner *runner)
+{
+        struct starts *starts = &runner->dispatcher->starts;
+        unsigned line = line_for(runner);
+
+        if (!list_is_empty(&runner->line_link) && runner->line == line)
+                return;
+        leave_line(runner);
+        runner->line = line;
+        list_push_back(&starts->lines[line], &runner->line_link);
+        starts->filled |= UINT64_C(1) << line;
+}
+
+/* More are free than were called for, and all that wait have more in flight. */
+static bool is_next(const struct runner *runner)
+{
+        const struct starts *starts = &runner->dispatcher->starts;
+
+        return free_attempts(runner->dispatcher) > starts->n_called &&
+               line_for(runner) < first_filled(starts->filled);
+}
+
+/* False: enough are called. */
+static bool call(struct runner *runner)
+{
+        struct starts *starts = &runner->dispatcher->starts;
+
+        if (starts->n_called == MAX_CALLED || free_attempts(runner->dispatcher) <= starts->n_called)
+                return false;
+        leave_line(runner);
+        runner->is_called = true;
+        starts->n_called++;
+        runner_wake(runner);
+        return true;
 }
 
 static void call_next(struct dispatcher *dispatcher)
 {
         struct starts *starts = &dispatcher->starts;
 
-        list_for_each (link, &starts->line) {
-                struct runner *runner = list_owner(link, struct runner, line_link);
-                if (starts->n_called == MAX_CALLED || free_attempts(dispatcher) <= starts->n_called)
-                        return;
-                if (!has_share(runner))
-                        continue;
-                list_remove(link);
-                runner->is_called = true;
-                starts->n_called++;
-                runner_wake(runner);
+        for (uint64_t left = starts->filled; left != 0; left &= left - 1) {
+                unsigned line = first_filled(left);
+                list_for_each (link, &starts->lines[line]) {
+                        struct runner *runner = list_owner(link, struct runner, line_link);
+                        bool may = has_share(runner);
+                        if (may ? !call(runner) : line < N_LINES - 1)
+                                return; /* those behind it have as many or more */
+                }
         }
 }
 
@@ -85,7 +135,8 @@ static void on_next_turn(void *owner)
 
 void starts_init(struct dispatcher *dispatcher)
 {
-        list_init(&dispatcher->starts.line);
+        for (unsigned line = 0; line < N_LINES; line++)
+                list_init(&dispatcher->starts.lines[line]);
         dispatcher->starts.due = timer_create_on(dispatcher->set->loop, on_next_turn, dispatcher);
 }
 
@@ -106,7 +157,7 @@ bool starts_answer_call(struct runner *runner)
 
 bool starts_may(const struct runner *runner, bool is_called)
 {
-        return (is_called || is_line_empty(runner->dispatcher)) && has_share(runner);
+        return (is_called || is_next(runner)) && has_share(runner);
 }
 
 void starts_spend(struct dispatcher *dispatcher, int64_t now_us)
@@ -125,18 +176,16 @@ void starts_spend(struct dispatcher *dispatcher, int64_t now_us)
 
 void starts_end(struct runner *runner)
 {
-        struct starts *starts = &runner->dispatcher->starts;
-
         if (!lane_may_start(&runner->lane))
-                list_remove(&runner->line_link);
-        else if (list_is_empty(&runner->line_link) && !starts_may(runner, false))
-                list_push_back(&starts->line, &runner->line_link);
+                leave_line(runner);
+        else if (!starts_may(runner, false))
+                stand_in_line(runner);
         call_next(runner->dispatcher);
 }
 
 void starts_leave(struct runner *runner)
 {
         starts_answer_call(runner);
-        list_remove(&runner->line_link);
+        leave_line(runner);
         call_next(runner->dispatcher);
 }

@@ -1,8 +1,8 @@
 /*
  * Which lane of a sink starts an attempt next. The receivers of a sink share its
  * attempts, and all sinks share the turns of the loop. Lanes that have to wait
- * stand in line: when an attempt is free, the first in line that may have it is
- * called, and starts one; nobody overtakes it.
+ * stand in line. A free attempt goes to the lane with the fewest in flight, and
+ * among those with as many to the one that has waited longest: it is called.
  */
 #pragma once
 
@@ -15,19 +15,22 @@ struct dispatcher;
 struct runner;
 struct timer;
 
+#define N_LINES 64 /* the bits of starts::filled */
+
 struct starts {
-        struct list line;  /* runner::line_link: lanes that wait */
-        unsigned n_called; /* lanes that were called and have not come yet */
-        uint64_t n_turn;   /* work::n_turn of the newest start */
-        int64_t began_us;  /* the first start of that turn */
-        bool are_over;     /* for that turn; */
-        struct timer *due; /* owned; armed: the line goes on in the next */
+        struct list lines[N_LINES]; /* runner::line_link: lanes that wait, by how many they have */
+        uint64_t filled;            /* bits of the lines in which any stands */
+        unsigned n_called;          /* lanes that were called and have not come yet */
+        uint64_t n_turn;            /* work::n_turn of the newest start */
+        int64_t began_us;           /* the first start of that turn */
+        bool are_over;              /* for that turn; */
+        struct timer *due;          /* owned; armed: the line goes on in the next */
 };
 
 void starts_init(struct dispatcher *dispatcher);
 void starts_deinit(struct dispatcher *dispatcher);
 
-/* True: it was first in line, and an attempt is kept for it. Asking answers the call. */
+/* True: it was called, and an attempt is kept for it. Asking answers the call. */
 bool starts_answer_call(struct runner *runner);
 
 /* Whether the lane may start one now. */
