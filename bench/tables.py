@@ -71,6 +71,8 @@ class Figures:
 
     def value(self, cell, name, unit=None, scale=1):
         figure = self.one(cell, name)
+        if figure["median"] == 0 and unit is None:
+            return "0"
         return digits(figure["median"] * scale) + (UNITS.get(figure["unit"], f" {figure['unit']}")
                                                    if unit is None else unit)
 
@@ -116,7 +118,6 @@ def drain(f):
     columns = [(f"{sink}, {batch}", f"{sink.lower()}, batch {batch}: ")
                for sink in ("null", "Redis", "HTTP") for batch in (1000, 100)]
     rows = [[name, *(f.bare("drain", what + key) for _, what in columns)] for name, key in STRATEGIES]
-    rows[0][0] = "pgcourier"
     rows.append(["pgcourier with default settings", *(
         cell for sink in ("null", "redis", "http")
         for cell in (f.bare("drain", f"{sink}, default settings: pgcourier"), ""))])

@@ -227,7 +227,7 @@ void attempts_start(struct runner *runner, int64_t now_ms)
                 is_called = false;
                 any = true;
         }
-        starts_end(runner);
+        starts_end(runner, now_ms);
         if (any) {
                 sink_flush(sink);
                 crash_point("after_send");

@@ -174,9 +174,9 @@ void starts_spend(struct dispatcher *dispatcher, int64_t now_us)
         }
 }
 
-void starts_end(struct runner *runner)
+void starts_end(struct runner *runner, int64_t now_ms)
 {
-        if (!lane_may_start(&runner->lane))
+        if (!lane_wants_start(&runner->lane, now_ms))
                 leave_line(runner);
         else if (!starts_may(runner, false))
                 stand_in_line(runner);

@@ -40,7 +40,7 @@ bool starts_may(const struct runner *runner, bool is_called);
 void starts_spend(struct dispatcher *dispatcher, int64_t now_us);
 
 /* It starts no more now: it gets in line if it would, and the next are called. */
-void starts_end(struct runner *runner);
+void starts_end(struct runner *runner, int64_t now_ms);
 
 /* It ends for good. */
 void starts_leave(struct runner *runner);

@@ -195,6 +195,12 @@ static int64_t start_due(const struct lane *lane)
         return due_ms;
 }
 
+bool lane_wants_start(const struct lane *lane, int64_t now_ms)
+{
+        return lane_may_start(lane) && breaker_has_room(&lane->breaker, lane->n_in_flight) &&
+               start_due(lane) <= now_ms;
+}
+
 int64_t lane_next_due_without_starts(const struct lane *lane)
 {
         int64_t due_ms = -1;

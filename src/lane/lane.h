@@ -150,8 +150,8 @@ void lane_see_page(struct lane *lane, const struct page *page);
 bool lane_wants_parked(struct lane *lane, int64_t now_ms, struct parked_request *out_request);
 void lane_take_parked(struct lane *lane, struct parked_batch *batch, int64_t now_ms);
 
-/* A delivery may start as far as the breaker and the rate let it. */
-bool lane_may_start(const struct lane *lane);
+/* lane_start_next() has one, unless all that are ready have to wait for their keys. */
+bool lane_wants_start(const struct lane *lane, int64_t now_ms);
 
 /* The next delivery to hand to the sink, or NULL. Its attempt carries its event and number. */
 struct delivery *lane_start_next(struct lane *lane, int64_t now_ms);

@@ -48,6 +48,9 @@ void lane_park_holes(struct lane *lane, int64_t now_ms);
 bool lane_may_claim(const struct lane *lane);
 bool lane_is_pressing(const struct lane *lane);
 
-/* lane_deliver.c: lane_finish() of a lane that is owned. */
+/* lane_deliver.c: a delivery may start as far as the breaker and the rate let it. */
+bool lane_may_start(const struct lane *lane);
+
+/* lane_finish() of a lane that is owned. */
 struct lane_result lane_judge(struct lane *lane, struct delivery *delivery,
     const struct outcome *outcome, int64_t now_ms, uint32_t jitter);

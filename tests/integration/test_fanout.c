@@ -192,7 +192,7 @@ static void publish_to_other(struct fixture *fixture, int number)
         http_receiver_wait(fixture->other, 1, 20000);
 }
 
-/* `limited` waits for the attempt, and then its rate forbids it for hours. */
+/* Two wait for the attempt, and then their rates forbid it for hours. */
 Test(fanout, passes_an_attempt_on_that_the_first_in_line_may_not_start)
 {
         struct fixture fixture;
@@ -200,11 +200,13 @@ Test(fanout, passes_an_attempt_on_that_the_first_in_line_may_not_start)
 
         begin(&fixture);
         add(&fixture, "limited", ", topics, rate, burst", ", '{limited}', 0.0001, 1");
+        add(&fixture, "scarce", ", topics, rate, burst", ", '{limited}', 0.0001, 1");
         add(&fixture, "slow", ", topics", ", '{slow}'");
         add(&fixture, "other", ", topics", ", '{other}'");
         start_with_one_attempt(&fixture);
         publish_numbers(&fixture, "limited", 1, 1);
         http_receiver_wait_for(fixture.http, "/limited", 1, 20000);
+        http_receiver_wait_for(fixture.http, "/scarce", 1, 20000);
         http_receiver_answer_next(fixture.http, &held);
         publish_numbers(&fixture, "slow", 2, 2);
         http_receiver_wait_for(fixture.http, "/slow", 1, 20000);
@@ -212,7 +214,10 @@ Test(fanout, passes_an_attempt_on_that_the_first_in_line_may_not_start)
         publish_to_other(&fixture, 4);
         http_receiver_release(fixture.http);
         http_receiver_wait_for(fixture.http, "/other", 1, 20000);
+        publish_numbers(&fixture, "other", 5, 5);
+        http_receiver_wait_for(fixture.http, "/other", 2, 20000);
         expect_bodies(&fixture, "limited", "1");
+        expect_bodies(&fixture, "scarce", "1");
         relay_stop(fixture.process);
         end(&fixture);
 }
