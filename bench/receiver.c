@@ -8,7 +8,7 @@
  * A connection to PORT+1 is never answered. Nothing listens on PORT+2.
  *
  * FILE is shared memory for the program that measures: the number of requests, then a record of each. A path
- * that ends in a number names the endpoint, and a body may hold "at" (microseconds) and "n".
+ * that ends in a number names the receiver, and a body may hold "at" (microseconds) and "n".
  */
 #define _GNU_SOURCE /* accept4(), epoll_pwait2() */
 #include <arpa/inet.h>
@@ -39,7 +39,7 @@ struct record {
         int64_t at_us;
         int64_t arrived_us;
         int32_t n;
-        int32_t endpoint;
+        int32_t receiver;
 };
 
 struct log {
@@ -209,7 +209,7 @@ static void note_request(const char *head, const char *body, int64_t now_us)
         log_->records[log_->n_records] = (struct record){.at_us = number_after(body, "\"at\":"),
             .arrived_us = now_us,
             .n = (int32_t)number_after(body, "\"n\":"),
-            .endpoint = number != NULL ? (int32_t)strtol(number, NULL, 10) : 0};
+            .receiver = number != NULL ? (int32_t)strtol(number, NULL, 10) : 0};
         __atomic_store_n(&log_->n_records, log_->n_records + 1, __ATOMIC_RELEASE);
 }
 

@@ -141,7 +141,7 @@ def free_port(n_ports):
 
 
 class Receiver:
-    """A running bench/receiver.c; use it with `with`. Requests are published_us, arrived_us, n, endpoint."""
+    """A running bench/receiver.c; use it with `with`. Requests are published_us, arrived_us, n, receiver."""
 
     RECORD = struct.Struct("=qqii")
     HEAD = struct.Struct("=QQ")
@@ -282,7 +282,7 @@ class Rig:
     def forget(self):
         """Empties Redis, and removes all sinks, receivers and cursors; the outbox stays."""
         self.redis.flushall()
-        self.sql("DELETE FROM courier.endpoint")
+        self.sql("DELETE FROM courier.receiver")
         self.sql("DELETE FROM courier.sink")
         self.sql("DELETE FROM courier.cursor")
 

@@ -220,16 +220,16 @@ def webhooks(f):
         return [name, *cells, f.value("webhooks", f"{of}, {what}{whose}")]
 
     at_once = "answers at once, 256 in flight"
-    return rows_of(["webhooks", "by `url`", "as an endpoint", "CPU of the relay, by `url`"], [
+    return rows_of(["webhooks", "by `url`", "as a receiver", "CPU of the relay, by `url`"], [
         *(row(f"{delay} ms, {n} in flight ({most}/s are possible)", f"answers after {delay} ms, {n} in flight",
-              ("url", "endpoint"))
+              ("url", "receiver"))
           for delay, n, most in ((100, "256", "2,560"), (100, "1,000", "10,000"), (20, "256", "12,800"))),
-        row("at once, 256 in flight", at_once, ("url", "endpoint")),
+        row("at once, 256 in flight", at_once, ("url", "receiver")),
         row("the same, a bare loop", at_once, ("bare loop", None)),
         row("at once by TLS, 256 in flight", at_once, ("url by TLS", None)),
         row("the same, a bare loop by TLS", at_once, ("bare loop by TLS", None)),
-        row("1 s, 10,000 in flight at ten endpoints (10,000/s are possible)",
-            "answers after 1000 ms, 10,000 in flight", (None, "ten endpoints"))])
+        row("1 s, 10,000 in flight at ten receivers (10,000/s are possible)",
+            "answers after 1000 ms, 10,000 in flight", (None, "ten receivers"))])
 
 
 def footprint(f):
@@ -273,8 +273,8 @@ def troubled(f):
 
 
 def fanout(f):
-    pace, tenants = "900/s, {}: ", "10,000 endpoints, an event a minute for each: "
-    lines = [("a burst of 40 events to 900 receivers", "900 endpoints, a burst"),
+    pace, tenants = "900/s, {}: ", "10,000 receivers, an event a minute for each: "
+    lines = [("a burst of 40 events to 900 receivers", "900 receivers, a burst"),
              ("CPU of the relay for each", "a burst: CPU of the relay")]
     for dead in ("none dead", "100 dead"):
         lines += [(f"900/s, {dead}: {name}", pace.format(dead) + what) for name, what in (
@@ -428,15 +428,15 @@ def targets(f):
     target("the same by TLS, of that without", "0.7", ("webhooks", f"{at_once}: url by TLS to url"),
            also=f"; of the bare loop by TLS {f.value('webhooks', f'{at_once}: url by TLS to bare loop by TLS')}")
     target("HTTP, 100 ms, 1,000 in flight, by `url` and as a row", "9,700/s",
-           *(("webhooks", f"{way}, answers after 100 ms, 1,000 in flight") for way in ("url", "endpoint")))
-    slow = "ten endpoints, answers after 1000 ms, 10,000 in flight"
+           *(("webhooks", f"{way}, answers after 100 ms, 1,000 in flight") for way in ("url", "receiver")))
+    slow = "ten receivers, answers after 1000 ms, 10,000 in flight"
     target("HTTP, 1 s, 10,000 in flight", "9,500/s, 150 MiB",
            ("webhooks", slow), ("webhooks", f"{slow}: peak resident memory"))
-    target("a burst to 900 receivers", "35,000 deliveries/s", ("fanout", "900 endpoints, a burst"))
+    target("a burst to 900 receivers", "35,000 deliveries/s", ("fanout", "900 receivers, a burst"))
     target("900 receivers, an event a second: p50", "20 ms",
            ("fanout", "900/s, none dead: publish to arrival, p50"))
     target("the same, p99, 100 dead to none dead", "1.1", ("fanout", "p99, 100 dead to none dead"))
-    tenants = "10,000 endpoints, an event a minute for each: "
+    tenants = "10,000 receivers, an event a minute for each: "
     target("10,000 receivers, an event a minute for each", "5 % of a core, 120 MiB",
            ("fanout", tenants + "CPU of the relay"), ("fanout", tenants + "resident memory"))
     target("latency at 100/s: p50, p99", "< 0.5 ms, < 1 ms",

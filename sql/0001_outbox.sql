@@ -331,7 +331,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp A
 BEGIN
   RETURN greatest(0, (SELECT max(id) FROM courier.outbox),
                   (SELECT greatest(max(from_floor), max(until_floor)) FROM courier.cursor),
-                  (SELECT max(start_floor) FROM courier.endpoint),
+                  (SELECT max(start_floor) FROM courier.receiver),
                   (SELECT max(upper) - 1 FROM courier.outbox_partition WHERE closed_xid IS NOT NULL));
 END
 $$;
@@ -363,7 +363,7 @@ REVOKE ALL ON FUNCTION courier.has_passed(pg_snapshot, pg_snapshot, bigint, bigi
 GRANT EXECUTE ON FUNCTION courier.has_passed(pg_snapshot, pg_snapshot, bigint, bigint, xid8) TO courier_relay;
 REVOKE ALL ON FUNCTION courier.await_quiet(integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION courier.await_quiet(integer) TO courier_relay;
--- All but outbox_floor(): the defaults of courier.endpoint call it with the rights of the role that adds a
+-- All but outbox_floor(): the defaults of courier.receiver call it with the rights of the role that adds a
 -- receiver.
 REVOKE ALL ON FUNCTION courier.outbox_sequence_trouble(bigint), courier.outbox_reached(), courier.keep_sequence()
   FROM PUBLIC;

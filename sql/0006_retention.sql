@@ -58,7 +58,7 @@ CREATE VIEW courier.outbox_reader AS
   FROM courier.cursor WHERE NOT is_owner_lane
   UNION ALL
   SELECT e.sink, e.id, NULL, e.start_snapshot, NULL, 0, e.start_floor
-  FROM courier.endpoint AS e
+  FROM courier.receiver AS e
   WHERE e.start = 'now' AND e.start_snapshot IS NOT NULL
     AND NOT EXISTS (SELECT FROM courier.cursor AS c WHERE c.sink = e.sink AND c.lane = e.id);
 COMMENT ON VIEW courier.outbox_reader IS 'The lanes that read the outbox, and how far each has durably come';
@@ -130,7 +130,7 @@ COMMENT ON FUNCTION courier.outbox_close_partitions()
 CREATE FUNCTION courier.outbox_await_readers() RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  LOCK TABLE courier.endpoint, courier.cursor IN SHARE MODE;
+  LOCK TABLE courier.receiver, courier.cursor IN SHARE MODE;
   RAISE EXCEPTION USING ERRCODE = 'CX000'; -- takes the lock back
 EXCEPTION
   WHEN SQLSTATE 'CX000' THEN

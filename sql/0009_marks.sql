@@ -41,7 +41,7 @@ COMMENT ON COLUMN courier.unmarked.source IS 'courier.attachment.id';
 COMMENT ON COLUMN courier.unmarked.state
   IS 'behind: a lane has not passed it; parked: a lane has parked it; retry: the mark failed, or the row was locked';
 COMMENT ON COLUMN courier.unmarked.sink IS 'What it waits for: a sink';
-COMMENT ON COLUMN courier.unmarked.lane IS 'And which of its lanes: courier.endpoint.id of a receiver, else 0';
+COMMENT ON COLUMN courier.unmarked.lane IS 'And which of its lanes: courier.receiver.id of a receiver, else 0';
 COMMENT ON COLUMN courier.unmarked.due_at IS 'When it is looked at again; ignored while behind';
 COMMENT ON COLUMN courier.unmarked.attempts IS 'Marks that failed; those that met a lock or a lost server do not count';
 COMMENT ON COLUMN courier.unmarked.since IS 'When the marker put it off for the first time';
@@ -442,7 +442,7 @@ BEGIN
             FROM place AS p
             CROSS JOIN LATERAL unnest(p.sinks, p.lanes) AS l (sink, lane)
             LEFT JOIN courier.sink AS s ON s.name = l.sink
-            LEFT JOIN courier.endpoint AS e ON e.sink = l.sink AND e.id = l.lane
+            LEFT JOIN courier.receiver AS e ON e.sink = l.sink AND e.id = l.lane
             GROUP BY p.nth, l.sink, s.topics, s.types, e.topics, e.types) AS alike
       JOIN place AS p USING (nth)
       CROSS JOIN kinds

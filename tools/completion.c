@@ -1,6 +1,6 @@
 /*
  * Completion scripts for shells, made from the table of commands, so that they
- * know every option. They ask for names of sinks and endpoints when they need
+ * know every option. They ask for names of sinks and receivers when they need
  * them: `pgcourier completion sinks -c FILE`, with the file on the line.
  */
 #include "cli/commands.h"
@@ -16,7 +16,7 @@ enum completes {
         COMPLETES_FILE,
         COMPLETES_FOLDER,
         COMPLETES_SINK,
-        COMPLETES_ENDPOINT,
+        COMPLETES_RECEIVER,
         COMPLETES_COMMAND,
 };
 
@@ -33,8 +33,8 @@ static enum completes option_completes(const struct command_option *option)
 {
         if (strcmp(option->name, "sink") == 0)
                 return COMPLETES_SINK;
-        if (strcmp(option->name, "endpoint") == 0)
-                return COMPLETES_ENDPOINT;
+        if (strcmp(option->name, "receiver") == 0)
+                return COMPLETES_RECEIVER;
         return option->value != NULL ? value_completes(option->value) : COMPLETES_NOTHING;
 }
 
@@ -48,10 +48,10 @@ static enum completes operand_completes(const struct command *root, const struct
                 return COMPLETES_SINK;
         if (strncmp(usage, "COMMAND", 7) == 0)
                 return COMPLETES_COMMAND;
-        /* What is added has a name that no endpoint has yet. */
-        return strcmp(root->name, "endpoint") == 0 && strcmp(command->name, "add") != 0 &&
+        /* What is added has a name that no receiver has yet. */
+        return strcmp(root->name, "receiver") == 0 && strcmp(command->name, "add") != 0 &&
                        strncmp(usage, "NAME", 4) == 0
-                   ? COMPLETES_ENDPOINT
+                   ? COMPLETES_RECEIVER
                    : COMPLETES_NOTHING;
 }
 
@@ -67,8 +67,8 @@ static const char *option_choices(
             {"run", "log-level", "debug info warn error"},
             {"dead", "reason", "rejected attempts age too_large unjudged skipped"},
             {"parked", "state", "retry blocked delayed"},
-            {"endpoint", "state", "active paused disabled"},
-            {"endpoint", "start", "now beginning"},
+            {"receiver", "state", "active paused disabled"},
+            {"receiver", "start", "now beginning"},
             {"status", "color", "auto always never"},
             {"attach", "on", "insert insert,update"},
             {"attach", "done", "mark delete keep"},
@@ -102,7 +102,7 @@ static const char *const bash_kinds[] = {[COMPLETES_NOTHING] = "nothing",
     [COMPLETES_FILE] = "files",
     [COMPLETES_FOLDER] = "folders",
     [COMPLETES_SINK] = "sinks",
-    [COMPLETES_ENDPOINT] = "endpoints",
+    [COMPLETES_RECEIVER] = "receivers",
     [COMPLETES_COMMAND] = "commands"};
 
 static void print_subcommands(const struct command *command, const char *separator)
@@ -183,7 +183,7 @@ static void print_bash(void)
 {
         puts(
             "# bash completion of pgcourier; made by `pgcourier-tools completion bash`\n"
-            "_pgcourier_names() { # sinks|endpoints\n"
+            "_pgcourier_names() { # sinks|receivers\n"
             "  local i\n"
             "  for ((i = 1; i + 1 < ${#COMP_WORDS[@]}; i++)); do\n"
             "    case ${COMP_WORDS[i]} in\n"
@@ -215,7 +215,7 @@ static void print_bash(void)
              "    nothing) return ;;\n"
              "    files) mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); return ;;\n"
              "    folders) mapfile -t COMPREPLY < <(compgen -d -- \"$current\"); return ;;\n"
-             "    sinks|endpoints) words=$(_pgcourier_names \"$value\") ;;\n"
+             "    sinks|receivers) words=$(_pgcourier_names \"$value\") ;;\n"
              "    words) ;;\n"
              "    *)\n"
              "      case $operands/$current in\n"
@@ -235,7 +235,7 @@ static void print_zsh_option(const struct command_option *option)
             [COMPLETES_FILE] = "_files",
             [COMPLETES_FOLDER] = "_files -/",
             [COMPLETES_SINK] = "_pgcourier_sinks",
-            [COMPLETES_ENDPOINT] = " ",
+            [COMPLETES_RECEIVER] = " ",
             [COMPLETES_COMMAND] = " "};
 
         fputs("        '", stdout);
@@ -319,7 +319,7 @@ static void print_fish_option(const struct command *command, const struct comman
             [COMPLETES_FILE] = " -r -F",
             [COMPLETES_FOLDER] = " -x -a '(__fish_complete_directories)'",
             [COMPLETES_SINK] = " -x -a '(__pgcourier_sinks)'",
-            [COMPLETES_ENDPOINT] = " -x",
+            [COMPLETES_RECEIVER] = " -x",
             [COMPLETES_COMMAND] = " -x"};
 
         printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -l %s", command->name,

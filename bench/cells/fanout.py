@@ -26,7 +26,7 @@ EVERY_S = 60  # an event for each
 NONE_DEAD, SOME_DEAD = "none dead", f"{DEAD} dead"
 
 
-def add_endpoints(rig, receiver, n_dead):
+def add_receivers(rig, receiver, n_dead):
     """Each on an address of its own, so that nothing is shared between their connections."""
     rig.forget()
     rig.sql("TRUNCATE courier.outbox")
@@ -34,16 +34,16 @@ def add_endpoints(rig, receiver, n_dead):
                                (HEALTHY, n_dead // 2, receiver.closed_port),
                                (HEALTHY + n_dead // 2, n_dead - n_dead // 2, receiver.silent_port)]:
         rig.sql("""
-            INSERT INTO courier.endpoint (sink, name, url)
-            SELECT 'hooks', 'endpoint-' || n,
+            INSERT INTO courier.receiver (sink, name, url)
+            SELECT 'hooks', 'receiver-' || n,
                    format('http://127.1.%%s.%%s:%%s/%%s', n / 250, 1 + n %% 250, %s, n)
             FROM generate_series(%s, %s) AS n""", port, first, first + count - 1)
-    rig.sql("VACUUM (ANALYZE) courier.endpoint, courier.outbox, courier.cursor")
+    rig.sql("VACUUM (ANALYZE) courier.receiver, courier.outbox, courier.cursor")
 
 
 def start_relay(rig, receiver, n_lanes):
     ports = f"{receiver.port}, {receiver.silent_port}, {receiver.closed_port}"
-    return rig.relay("fanout", ["{ name: hooks, topics: ['**'], http: { endpoints: table, allow_ports: [%s],"
+    return rig.relay("fanout", ["{ name: hooks, topics: ['**'], http: { receivers: table, allow_ports: [%s],"
                                 " allow_networks: [127.0.0.0/8] } }" % ports], n_lanes=n_lanes)
 
 
@@ -66,7 +66,7 @@ def at_a_pace(rig, n_dead):
     n_warm_up, n_events = WARM_UP_S * PER_SECOND, SECONDS * PER_SECOND
     watcher = rig.watcher()
     with rig.receiver() as receiver:
-        add_endpoints(rig, receiver, n_dead)
+        add_receivers(rig, receiver, n_dead)
         with start_relay(rig, receiver, HEALTHY + n_dead) as relay:
             backends = rig.backends("fanout")
             publish(rig, n_warm_up, 0)
@@ -86,7 +86,7 @@ def at_a_pace(rig, n_dead):
             result["peak_mib"] = memory_mib(relay.pid, "VmHWM")
         requests = [one for one in receiver.requests() if one[2] >= n_warm_up]
     watcher.connection.close()
-    if len({(n, endpoint) for _, _, n, endpoint in requests}) != HEALTHY * n_events:
+    if len({(n, receiver) for _, _, n, receiver in requests}) != HEALTHY * n_events:
         raise RuntimeError("a healthy receiver did not get all")
     took_ms = {}
     for at, arrived, n, _ in requests:
@@ -99,7 +99,7 @@ def at_a_pace(rig, n_dead):
 def burst(rig):
     """Deliveries per second of a backlog that is committed at once."""
     with rig.receiver() as receiver:
-        add_endpoints(rig, receiver, 0)
+        add_receivers(rig, receiver, 0)
         with start_relay(rig, receiver, HEALTHY) as relay:
             publish(rig, PER_SECOND, 0)
             await_true(lambda: receiver.count() >= HEALTHY * PER_SECOND, "first events")
@@ -120,11 +120,11 @@ def add_tenants(rig, receiver):
     rig.forget()
     rig.sql("TRUNCATE courier.outbox")
     rig.sql("""
-        INSERT INTO courier.endpoint (sink, name, url, topics)
+        INSERT INTO courier.receiver (sink, name, url, topics)
         SELECT 'hooks', 'tenant-' || n, format('http://127.1.%%s.%%s:%%s/%%s', n / 250, 1 + n %% 250, %s, n),
                ARRAY['tenant.' || n || '.**']
         FROM generate_series(0, %s - 1) AS n""", receiver.port, TENANTS)
-    rig.sql("VACUUM (ANALYZE) courier.endpoint, courier.outbox, courier.cursor")
+    rig.sql("VACUUM (ANALYZE) courier.receiver, courier.outbox, courier.cursor")
 
 
 def first_of_each(rig):
@@ -157,7 +157,7 @@ def tenants(rig):
             await_true(lambda: relay.is_alive() and receiver.count() >= TENANTS + n_events, "arrival of all")
             result |= {"rss_mib": memory_mib(relay.pid, "VmRSS"), "peak_mib": memory_mib(relay.pid, "VmHWM")}
         requests = receiver.requests(TENANTS)
-    if any(n * 7 % TENANTS != endpoint for _, _, n, endpoint in requests):
+    if any(n * 7 % TENANTS != receiver for _, _, n, receiver in requests):
         raise RuntimeError("a receiver got what is for another")
     return {**result, "p50_ms": percentile([(arrived - at) / 1000 for at, arrived, _, _ in requests], 50)}
 
@@ -179,7 +179,7 @@ def run(rig):
     rig.forget()
     rig.sql("TRUNCATE courier.outbox, courier.parked")
     rig.has_backlog = False
-    figures = [figure(f"{HEALTHY} endpoints, a burst", "per s", [one["per_s"] for one in bursts],
+    figures = [figure(f"{HEALTHY} receivers, a burst", "per s", [one["per_s"] for one in bursts],
                       ">= 35,000"),
                figure("a burst: CPU of the relay", "us each", [one["cpu_us"] for one in bursts])]
     for name, of_it in results.items():
@@ -194,7 +194,7 @@ def run(rig):
                         ("CPU of the relay", "%", "relay_cpu"),
                         ("the relay waited for a core", "%", "waited"),
                         ("CPU of its PostgreSQL backends", "%", "backend_cpu"))]
-    figures += [figure(f"{TENANTS:,} endpoints, an event a minute for each: {what}", unit,
+    figures += [figure(f"{TENANTS:,} receivers, an event a minute for each: {what}", unit,
                        [one[key] for one in of_tenants], target)
                 for what, unit, key, target in (
                     ("CPU of the relay", "% of a core", "relay_cpu", "< 5"),

@@ -1,6 +1,6 @@
 """A backlog to webhook receivers that take their time: so many requests in flight, as fast as it goes.
 
-By the url in the configuration, as a row of courier.endpoint, by TLS, and as ten rows. No more than in
+By the url in the configuration, as a row of courier.receiver, by TLS, and as ten rows. No more than in
 flight / latency is possible. With receivers that answer at once the bare loop (bench/bare/http.c) takes
 turns: it posts the same requests over as many kept connections, and has no events to read and to settle.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from load import empty
 from rig import await_true, cpu_s, figure, memory_mib, progress, run_bare
 
-URL, ROW, TLS, ROWS = "url", "endpoint", "url by TLS", "ten endpoints"
+URL, ROW, TLS, ROWS = "url", "receiver", "url by TLS", "ten receivers"
 BARE, BARE_TLS = "bare loop", "bare loop by TLS"
 TEN = 10
 
@@ -60,10 +60,10 @@ def sink_of(rig, kind, port, in_flight):
                 % (in_flight, limits, url))
     n_rows = rows_of(kind)
     rig.sql("""
-        INSERT INTO courier.endpoint (sink, name, url, start, concurrency)
+        INSERT INTO courier.receiver (sink, name, url, start, concurrency)
         SELECT 'hooks', 'row-' || n, format('http://127.0.0.%%s:%%s/%%s', n, %s, n), 'beginning', %s
         FROM generate_series(1, %s) AS n""", port, in_flight // n_rows, n_rows)
-    return ("{ name: hooks, topics: ['**'], %s, http: { endpoints: table, allow_networks: [127.0.0.0/8],"
+    return ("{ name: hooks, topics: ['**'], %s, http: { receivers: table, allow_networks: [127.0.0.0/8],"
             " allow_ports: [%d] } }" % (limits, port))
 
 
@@ -85,7 +85,7 @@ def measure(rig, kind, case):
             time.sleep(case.delay_ms / 1000)
         requests = receiver.requests()
         if (len(requests) != n_requests
-                or len({(n, endpoint) for _, _, n, endpoint in requests}) != n_requests):
+                or len({(n, receiver) for _, _, n, receiver in requests}) != n_requests):
             raise RuntimeError(f"{len(requests)} requests for {n_requests} deliveries")
         ended_us = max(arrived for _, arrived, _, _ in requests) + case.delay_ms * 1000
     return {"per_s": n_requests / (ended_us - relay.owned_us()[0]) * 1e6, "peak_mib": peak_mib,

@@ -51,7 +51,7 @@ struct sink_settings {
 };
 
 /*
- * One receiver of a sink that fans out: a row of courier.endpoint. Borrowed for
+ * One receiver of a sink that fans out: a row of courier.receiver. Borrowed for
  * the call that takes it.
  */
 struct target_settings {

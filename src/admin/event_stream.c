@@ -32,7 +32,7 @@ struct event_stream {
         struct event_streams *streams;
         struct http_stream *http; /* the listener's */
         char *sink;               /* owned; only its deliveries; NULL: all */
-        char *endpoint;           /* owned; only those to this receiver; NULL: all */
+        char *receiver;           /* owned; only those to this receiver; NULL: all */
         bool wants_status;
 };
 
@@ -56,7 +56,7 @@ static void append_event(struct bytes *text, const char *event, json_t *document
 static bool is_wanted(const struct event_stream *stream, const struct recent_delivery *delivery)
 {
         return (stream->sink == NULL || strcmp(stream->sink, delivery->sink) == 0) &&
-               (stream->endpoint == NULL || strcmp(stream->endpoint, delivery->endpoint) == 0);
+               (stream->receiver == NULL || strcmp(stream->receiver, delivery->receiver) == 0);
 }
 
 /* A tap that was made since the last look has no name yet: that of its next events is known. */
@@ -141,7 +141,7 @@ static void remove_stream(struct event_stream *stream)
 
         list_remove(&stream->link);
         free(stream->sink);
-        free(stream->endpoint);
+        free(stream->receiver);
         free(stream);
         if (--streams->n_streams > 0)
                 return;
@@ -184,7 +184,7 @@ void answer_events(
             {NULL, NULL}};
         struct event_streams *streams = admin->streams;
         const char *sink = http_call_argument(request, "sink");
-        const char *endpoint = http_call_argument(request, "endpoint");
+        const char *receiver = http_call_argument(request, "receiver");
         const char *only = http_call_argument(request, "only");
         struct event_stream *stream;
 
@@ -203,7 +203,7 @@ void answer_events(
         stream = xcalloc(1, sizeof *stream);
         stream->streams = streams;
         stream->sink = sink != NULL ? xstrdup(sink) : NULL;
-        stream->endpoint = endpoint != NULL ? xstrdup(endpoint) : NULL;
+        stream->receiver = receiver != NULL ? xstrdup(receiver) : NULL;
         stream->wants_status = only == NULL || strcmp(only, "delivery") != 0;
         stream->http = http_call_stream(request,
             &(struct http_answer){

@@ -158,7 +158,7 @@ static json_t *slow_filters(const struct sink_telemetry *sink)
 {
         if (sink->n_slow_filters == 0)
                 return json_null();
-        return json_pack("{s:I s:o}", "count", (json_int_t)sink->n_slow_filters, "endpoint",
+        return json_pack("{s:I s:o}", "count", (json_int_t)sink->n_slow_filters, "receiver",
             json_words(sink->slow_filter));
 }
 
@@ -167,7 +167,7 @@ static void add_found(json_t *document, const json_t *found)
 {
         static const char *const members[] = {"topics", "owner", "backlog", "retrying",
             "unfinished", "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at",
-            "settings_differ", "endpoints", "pauses", "settled_at"};
+            "settings_differ", "receivers", "pauses", "settled_at"};
 
         for (size_t i = 0; i < sizeof members / sizeof *members; i++)
                 json_object_set_new(document, members[i], json_member(found, members[i]));
@@ -306,8 +306,8 @@ static json_t *source_of(const struct recent_delivery *delivery, const json_t *f
 json_t *status_delivery(const struct recent_delivery *delivery, const json_t *found)
 {
         return json_pack("{s:o s:s s:o s:I s:s s:o s:s s:o s:i s:s s:o s:o}", "at",
-            json_time(delivery->at_us), "sink", delivery->sink, "endpoint",
-            json_words(delivery->endpoint), "id", (json_int_t)delivery->id, "event_id",
+            json_time(delivery->at_us), "sink", delivery->sink, "receiver",
+            json_words(delivery->receiver), "id", (json_int_t)delivery->id, "event_id",
             delivery->event_id, "source", source_of(delivery, found), "topic", delivery->topic,
             "key", delivery->has_key ? json_string(delivery->key) : json_null(), "attempt",
             (int)delivery->attempt, "outcome", telemetry_outcome_name(delivery->outcome), "words",

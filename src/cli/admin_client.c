@@ -22,7 +22,7 @@ struct admin_client {
         char *token;  /* owned; NULL: none */
 };
 
-/* An endpoint that listens on every address listens on the loopback address, too. */
+/* A receiver that listens on every address listens on the loopback address, too. */
 static const char *host_to_ask(const struct listen_address *address)
 {
         if (strcmp(address->host, "0.0.0.0") == 0)
@@ -70,12 +70,12 @@ struct admin_client *admin_client_create(const struct admin_config *config, stru
         return client;
 }
 
-static void no_endpoint(const char *config_path, struct error *error)
+static void no_receiver(const char *config_path, struct error *error)
 {
         char *path = remedy_absolute(config_path);
 
         error_set(error, ERROR_CONFIG,
-            "%.400s has no admin endpoint to ask. " ADMIN_CLIENT_BY_SIGNAL ". For an endpoint "
+            "%.400s has no admin endpoint to ask. " ADMIN_CLIENT_BY_SIGNAL ". For a receiver "
             "write \"admin: {}\" in the file (127.0.0.1:8477); for changes it needs "
             "admin.token_file too",
             path);
@@ -92,7 +92,7 @@ struct admin_client *admin_client_open(const char *config_path, struct error *er
         if (config->admin != NULL)
                 client = admin_client_create(config->admin, error);
         else
-                no_endpoint(config_path, error);
+                no_receiver(config_path, error);
         config_free(config);
         return client;
 }

@@ -11,7 +11,7 @@ struct admin_client;
 
 struct admin_config;
 
-/* For error texts: the way without an endpoint. With several processes the reader has to choose
+/* For error texts: the way without a receiver. With several processes the reader has to choose
  * one. */
 #define ADMIN_CLIENT_BY_SIGNAL                                                                     \
         "Where the relay runs, SIGHUP has it reload: `pgcourier reload --pid \"$(pidof "           \

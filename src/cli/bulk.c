@@ -100,7 +100,7 @@ static bool read_filters(struct bulk *bulk, struct error *error)
         const char *fault = NULL;
 
         bulk->selection.sink = arguments_value(bulk->arguments, BULK_SINK);
-        bulk->selection.endpoint = arguments_value(bulk->arguments, BULK_ENDPOINT);
+        bulk->selection.receiver = arguments_value(bulk->arguments, BULK_RECEIVER);
         bulk->selection.topic = arguments_value(bulk->arguments, BULK_TOPIC);
         bulk->selection.key = arguments_value(bulk->arguments, BULK_KEY);
         if (bulk->selection.topic != NULL)

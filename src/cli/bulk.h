@@ -11,7 +11,7 @@
 /* The rows of the options; those that change rows have the last three as well. */
 enum bulk_option {
         BULK_SINK,
-        BULK_ENDPOINT,
+        BULK_RECEIVER,
         BULK_TOPIC,
         BULK_KEY,
         BULK_WORD,
@@ -31,7 +31,7 @@ enum bulk_option {
 /* clang-format off */
 #define BULK_OPTIONS(word, word_value, word_help, since)                                           \
         [BULK_SINK] = {"sink", 0, "NAME", false, "only those of this sink"},                       \
-        [BULK_ENDPOINT] = {"endpoint", 0, "NAME", false, "only those of this endpoint"},           \
+        [BULK_RECEIVER] = {"receiver", 0, "NAME", false, "only those of this receiver"},           \
         [BULK_TOPIC] = {"topic", 0, "PATTERN", false,                                              \
             "only those of these topics; * stands for any\nrun of characters without a dot, ** for any"}, \
         [BULK_KEY] = {"key", 0, "KEY", false, "only those of this key"},                           \

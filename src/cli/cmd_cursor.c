@@ -31,7 +31,7 @@ static const struct command_option list_options[] = {
 enum { LANE, PARKED, FORCE, YES };
 
 static const struct command_option drop_options[] = {
-    [LANE] = {"lane", 0, "N", false, "only this lane: that of an endpoint, see `cursor list`"},
+    [LANE] = {"lane", 0, "N", false, "only this lane: that of a receiver, see `cursor list`"},
     [PARKED] = {"parked", 0, NULL, false, "drop its parked deliveries as well, undelivered"},
     [FORCE] = {"force", 0, NULL, false,
         "even if the sink is in the configuration, or no\nconfiguration is given"},
@@ -42,7 +42,7 @@ static const struct command_option drop_options[] = {
 static const struct table_column columns[] = {
     {"SINK", CURSOR_ROW_SINK, CELL_WORD},
     {"LANE", CURSOR_ROW_LANE, CELL_NUMBER},
-    {"ENDPOINT", CURSOR_ROW_ENDPOINT, CELL_OPTIONAL},
+    {"RECEIVER", CURSOR_ROW_RECEIVER, CELL_OPTIONAL},
     {"REACHED", CURSOR_ROW_REACHED, CELL_NUMBER},
     {"BEHIND", CURSOR_ROW_BEHIND, CELL_NUMBER},
     {"SETTLED", CURSOR_ROW_SETTLED_AT, CELL_WORD},
@@ -291,7 +291,7 @@ enum { REWIND_SINK, REWIND_LANE, REWIND_TO, REWIND_YES };
 static const struct command_option rewind_options[] = {
     [REWIND_SINK] = {"sink", 0, "NAME", false, "the sink that goes back; required"},
     [REWIND_LANE] = {"lane", 0, "N", false,
-        "only this lane: that of an endpoint, see `cursor list`"},
+        "only this lane: that of a receiver, see `cursor list`"},
     [REWIND_TO] = {"to", 0, "ID|TIME", false,
         "the first event to deliver again: an id, 2026-11-21T08:00Z,\n2h (ago) or beginning; "
         "required"},

@@ -31,7 +31,7 @@ static const struct command_option show_options[] = {[SHOW_JSON] = OPTION_JSON, 
 static const struct table_column columns[] = {
     {"ID", DEAD_ID, CELL_NUMBER},
     {"SINK", DEAD_SINK, CELL_WORD},
-    {"ENDPOINT", DEAD_ENDPOINT, CELL_OPTIONAL},
+    {"RECEIVER", DEAD_RECEIVER, CELL_OPTIONAL},
     {"TOPIC", DEAD_TOPIC, CELL_LONG},
     {"KEY", DEAD_KEY, CELL_LONG},
     {"REASON", DEAD_REASON, CELL_WORD},
@@ -81,7 +81,7 @@ static bool say_kept(const struct dead_letters_kept *kept, struct error *error)
                     kept->parked.data);
         return kept->orphaned.length == 0 ||
                error_set(error, ERROR_EMPTY,
-                   "kept, because their endpoint was removed: %.400s; they have no destination, "
+                   "kept, because their receiver was removed: %.400s; they have no destination, "
                    "`pgcourier dead drop` drops them",
                    kept->orphaned.data);
 }
@@ -218,7 +218,7 @@ const struct command dead_command = {
     .name = "dead",
     .summary = "list, show, redrive and drop deliveries that were given up",
     .usage =
-        "each with [--dsn DSN | -c FILE]; FILTERS: --sink --endpoint --topic --key\n"
+        "each with [--dsn DSN | -c FILE]; FILTERS: --sink --receiver --topic --key\n"
         "                 --reason --older-than --newer-than; a delivery must match all of them",
     .details =
         "list     the dead letters, oldest first\n"

@@ -30,7 +30,7 @@ static const struct command_option list_options[] = {
 static const struct table_column columns[] = {
     {"ID", PARKED_ROW_ID, CELL_NUMBER},
     {"SINK", PARKED_ROW_SINK, CELL_WORD},
-    {"ENDPOINT", PARKED_ROW_ENDPOINT, CELL_OPTIONAL},
+    {"RECEIVER", PARKED_ROW_RECEIVER, CELL_OPTIONAL},
     {"TOPIC", PARKED_ROW_TOPIC, CELL_LONG},
     {"KEY", PARKED_ROW_KEY, CELL_LONG},
     {"STATE", PARKED_ROW_STATE, CELL_WORD},
@@ -42,7 +42,7 @@ static const struct table_column columns[] = {
 
 static const struct table_column blocked_columns[] = {
     {"SINK", BLOCKED_SINK, CELL_WORD},
-    {"ENDPOINT", BLOCKED_ENDPOINT, CELL_OPTIONAL},
+    {"RECEIVER", BLOCKED_RECEIVER, CELL_OPTIONAL},
     {"KEY", BLOCKED_KEY, CELL_LONG},
     {"WAITING", BLOCKED_WAITING, CELL_NUMBER},
     {"BEHIND", BLOCKED_BEHIND, CELL_NUMBER},
@@ -106,14 +106,14 @@ static bool list_blocked(struct blocking_conn *conn, const struct bulk *bulk, st
         return ok;
 }
 
-/* The ID is that of the event, which several sinks and endpoints may have parked. */
+/* The ID is that of the event, which several sinks and receivers may have parked. */
 static bool check_ids_have_sink(const struct arguments *arguments, struct error *error)
 {
         if (arguments->n_operands == 0 || arguments_has(arguments, BULK_SINK) ||
-            arguments_has(arguments, BULK_ENDPOINT))
+            arguments_has(arguments, BULK_RECEIVER))
                 return true;
         return error_set(error, ERROR_USAGE,
-            "%s: the same ID may be parked for several sinks: add --sink NAME or --endpoint NAME",
+            "%s: the same ID may be parked for several sinks: add --sink NAME or --receiver NAME",
             arguments->name);
 }
 
@@ -219,7 +219,7 @@ const struct command parked_command = {
     .name = "parked",
     .summary = "list, skip and retry deliveries that wait for another attempt",
     .usage =
-        "each with [--dsn DSN | -c FILE]; FILTERS: --sink --endpoint --topic --key\n"
+        "each with [--dsn DSN | -c FILE]; FILTERS: --sink --receiver --topic --key\n"
         "                 --state --older-than --newer-than; a delivery must match all of them",
     .details =
         "list   what waits, by sink; with --blocked, the keys that wait behind a failed delivery\n"
@@ -227,8 +227,8 @@ const struct command parked_command = {
         "       and then delivers the events that waited behind them\n"
         "retry  has the relay try them at once instead of when they are due\n"
         "\n"
-        "An ID is the event's (courier.outbox.id), so it goes with --sink or --endpoint; for a\n"
-        "sink with endpoints, --sink means all of them. skip and retry only mark the deliveries:\n"
+        "An ID is the event's (courier.outbox.id), so it goes with --sink or --receiver; for a\n"
+        "sink with receivers, --sink means all of them. skip and retry only mark the deliveries:\n"
         "the relay that runs the sink acts on the marks, at once if it is up. Both ask first if\n"
         "they have a filter or --all; without a terminal they need --yes. The role must be a\n"
         "member of courier_relay. With neither --dsn nor -c the environment names the database\n"

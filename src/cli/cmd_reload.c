@@ -50,7 +50,7 @@ static void print_answer(const struct bytes *body)
         json_decref(answer);
 }
 
-/* The endpoint tells the process id even without a token. */
+/* The receiver tells the process id even without a token. */
 static bool changes_nothing(struct admin_client *client, struct error *error)
 {
         struct error ignored;
@@ -67,12 +67,12 @@ static bool changes_nothing(struct admin_client *client, struct error *error)
         pid = instance != NULL ? strrchr(instance, '/') : NULL;
         if (pid != NULL)
                 error_set(error, ERROR_PERMISSION,
-                    "the relay has no admin.token_file, so its endpoint changes nothing. On %.*s "
+                    "the relay has no admin.token_file, so its receiver changes nothing. On %.*s "
                     "send it SIGHUP: `pgcourier reload --pid %.20s`",
                     (int)(pid - instance), instance, pid + 1);
         else
                 error_set(error, ERROR_PERMISSION,
-                    "the relay has no admin.token_file, so its endpoint changes "
+                    "the relay has no admin.token_file, so its receiver changes "
                     "nothing. " ADMIN_CLIENT_BY_SIGNAL);
         json_decref(status);
         bytes_deinit(&body);
@@ -159,7 +159,7 @@ const struct command reload_command = {
         "The relay reads the file again, checks all of it, and then adds, changes and removes\n"
         "sinks without losing or repeating a delivery; sinks that are the same are not touched.\n"
         "If anything is wrong, all stays as it was. Without --pid it is asked by the admin\n"
-        "endpoint that FILE names, and what has changed, or why nothing has, is printed once it\n"
+        "receiver that FILE names, and what has changed, or why nothing has, is printed once it\n"
         "is done. With --pid it gets SIGHUP, and its log shows the result.\n",
     .options = options,
     .run = run_reload,

@@ -31,11 +31,11 @@
 #define SAY_EVERY_US 10000000
 #define WAIT_MS      100
 
-enum { SINK, ENDPOINT, FROM, TO, TOPIC, KEY, RATE, DRY_RUN, YES, CONFIG };
+enum { SINK, RECEIVER, FROM, TO, TOPIC, KEY, RATE, DRY_RUN, YES, CONFIG };
 
 static const struct command_option options[] = {
     [SINK] = {"sink", 0, "NAME", false, "the sink that gets the events again; required"},
-    [ENDPOINT] = {"endpoint", 0, "NAME", false, "the endpoint; required for a sink with endpoints"},
+    [RECEIVER] = {"receiver", 0, "NAME", false, "the receiver; required for a sink with receivers"},
     [FROM] = {"from", 0, "ID|TIME", false,
         "the first event: an id, 2026-11-21T08:00Z, 2h (ago)\nor beginning; required"},
     [TO] = {"to", 0, "ID|TIME", false, "the last event; default: the sink's position"},
@@ -124,20 +124,20 @@ static bool read_words(struct replay *replay, struct error *error)
                input_log_position(&replay->range.to, "to", arguments_value(arguments, TO), error);
 }
 
-static bool is_wanted(const struct destination *destination, const char *sink, const char *endpoint)
+static bool is_wanted(const struct destination *destination, const char *sink, const char *receiver)
 {
         if (strcmp(destination->sink, sink) != 0)
                 return false;
-        return destination->endpoint == NULL
-                   ? endpoint == NULL
-                   : endpoint != NULL && strcmp(destination->endpoint->name, endpoint) == 0;
+        return destination->receiver == NULL
+                   ? receiver == NULL
+                   : receiver != NULL && strcmp(destination->receiver->name, receiver) == 0;
 }
 
 static bool find_destination(
     struct replay *replay, const struct config *config, struct error *error)
 {
         const char *sink = replay->range.sink;
-        const char *endpoint = arguments_value(replay->arguments, ENDPOINT);
+        const char *receiver = arguments_value(replay->arguments, RECEIVER);
         bool fans_out = false;
         bool exists = false;
 
@@ -149,14 +149,14 @@ static bool find_destination(
         if (!exists)
                 return error_set(
                     error, ERROR_USAGE, "the configuration has no sink \"%.64s\"", sink);
-        if (fans_out && endpoint == NULL)
+        if (fans_out && receiver == NULL)
                 return error_set(error, ERROR_USAGE,
-                    "sink %s has several receivers; give --endpoint NAME", sink);
+                    "sink %s has several receivers; give --receiver NAME", sink);
         for (size_t i = 0; i < replay->destinations.n_destinations; i++)
-                if (is_wanted(&replay->destinations.destinations[i], sink, endpoint))
+                if (is_wanted(&replay->destinations.destinations[i], sink, receiver))
                         replay->destination = &replay->destinations.destinations[i];
         return replay->destination != NULL ||
-               error_set(error, ERROR_USAGE, "sink %s has no endpoint \"%.64s\"", sink, endpoint);
+               error_set(error, ERROR_USAGE, "sink %s has no receiver \"%.64s\"", sink, receiver);
 }
 
 static void begin_reading(struct replay *replay, int n_rows)
@@ -346,7 +346,7 @@ static bool run_replay(const struct arguments *arguments, struct error *error)
 const struct command replay_command = {
     .name = "replay",
     .summary = "deliver events to a sink once more",
-    .usage = "--sink NAME [--endpoint NAME] --from ID|TIME [--to ID|TIME] [--topic PATTERN]\n"
+    .usage = "--sink NAME [--receiver NAME] --from ID|TIME [--to ID|TIME] [--topic PATTERN]\n"
              "       [--key KEY] [--rate N/s] [--dry-run] [--yes] -c FILE",
     .details =
         "Sends events of the past, as far as the outbox still holds them, to one sink again: the\n"

@@ -66,7 +66,7 @@ static uint64_t count_files(const struct config *config)
                 if (sink->concurrency > 0)
                         n_files += sink->concurrency;
                 else if (sink->http != NULL)
-                        n_files += sink->http->endpoints == HTTP_ENDPOINTS_TABLE
+                        n_files += sink->http->receivers == HTTP_RECEIVERS_TABLE
                                        ? HTTP_TABLE_CONCURRENCY_MIN
                                        : HTTP_CONCURRENCY;
                 else if (sink->email != NULL)

@@ -238,7 +238,7 @@ const struct command send_command = {
         "not take it and why, which delivered it after how many milliseconds, where an attempt\n"
         "failed, what is paused or has no relay. The event is real: every sink that takes it\n"
         "gets it. A delivery is seen when the relay has settled it, which it does every 20 ms\n"
-        "(for endpoints every 100 ms). The endpoints of a sink with more than five are summed up\n"
+        "(for receivers every 100 ms). The receivers of a sink with more than five are summed up\n"
         "in one line at the end. If a tap makes events of this topic, a line names its table.\n"
         "\n"
         "Ends with 0 when all sinks that take it have it, with 5 if one gave it up, with 8 if no\n"

@@ -3,8 +3,8 @@
 #include "cli/admin_client.h"
 #include "cli/commands.h"
 #include "cli/connect.h"
-#include "cli/endpoint/endpoint_common.h"
-#include "operator/endpoint_rows.h"
+#include "cli/receiver/receiver_common.h"
+#include "operator/receiver_rows.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -15,13 +15,13 @@
 
 #define ANSWER_TIMEOUT_MS 5000
 
-enum { CONFIG, SINK, ENDPOINT, KEY, JSON, COUNT };
+enum { CONFIG, SINK, RECEIVER, KEY, JSON, COUNT };
 
 static const struct command_option options[] = {
     [CONFIG] = {"config", 'c', "FILE", false, "the relay's configuration; required"},
     [SINK] = {"sink", 0, "SINK", false,
-        "only deliveries to this sink, or with SINK/ENDPOINT\nto this receiver of it"},
-    [ENDPOINT] = {"endpoint", 0, "NAME", false, "only deliveries to this receiver"},
+        "only deliveries to this sink, or with SINK/RECEIVER\nto this receiver of it"},
+    [RECEIVER] = {"receiver", 0, "NAME", false, "only deliveries to this receiver"},
     [KEY] = {"key", 0, "KEY", false, "only deliveries of this key"},
     [JSON] = {"json", 0, NULL, false, "print JSON, one object a line"},
     [COUNT] = {"count", 'n', "N", false, "end after this many lines"},
@@ -62,15 +62,15 @@ static void print_latency(double seconds)
 static void print_line(struct tail *tail, const json_t *delivery)
 {
         const char *at = text_of(delivery, "at");
-        const char *endpoint = text_of(delivery, "endpoint");
-        char *receiver = xasprintf("%s%s%s", text_of(delivery, "sink"),
-            *endpoint != '\0' ? "/" : "", endpoint); /* as in the log */
+        const char *receiver = text_of(delivery, "receiver");
+        char *lane = xasprintf("%s%s%s", text_of(delivery, "sink"), *receiver != '\0' ? "/" : "",
+            receiver); /* as in the log */
         const char *topic = text_of(delivery, "topic");
         const char *words = text_of(delivery, "words");
         const char *source = text_of(delivery, "source");
 
         printf("%.12s  %-*s  %-9s  ", strlen(at) > 11 ? at + 11 : at,
-            widen(&tail->sink_width, receiver), receiver, text_of(delivery, "outcome"));
+            widen(&tail->sink_width, lane), lane, text_of(delivery, "outcome"));
         print_latency(json_number_value(json_object_get(delivery, "latency")));
         printf("  #%-2" JSON_INTEGER_FORMAT "  %" JSON_INTEGER_FORMAT "  %-*s  %s",
             json_integer_value(json_object_get(delivery, "attempt")),
@@ -79,7 +79,7 @@ static void print_line(struct tail *tail, const json_t *delivery)
         if (*source != '\0')
                 printf("%sfrom %s", *text_of(delivery, "key") != '\0' ? "  " : "", source);
         printf("%s%s\n", *words != '\0' ? "  " : "", words);
-        free(receiver);
+        free(lane);
 }
 
 /* False: enough, or the reader of standard output is gone. */
@@ -124,18 +124,18 @@ static void append_argument(
 
 /* The relay stays silent about a misspelt name, so the database is asked. If it does not answer,
  * the command follows all the same. */
-static bool endpoint_exists(const char *config_path, const char *name, struct error *error)
+static bool receiver_exists(const char *config_path, const char *name, struct error *error)
 {
         struct error ignored;
         struct blocking_conn *conn =
             connect_for_command(NULL, config_path, ANSWER_TIMEOUT_MS, &ignored);
-        struct rows *rows = conn != NULL ? endpoint_names(conn, &ignored) : NULL;
+        struct rows *rows = conn != NULL ? receiver_names(conn, &ignored) : NULL;
         bool is_there = rows == NULL;
 
         for (int i = 0; !is_there && i < rows_count(rows); i++)
                 is_there = strcmp(rows_text(rows, i, 0), name) == 0;
         if (!is_there)
-                is_there = endpoint_missing(conn, name, error);
+                is_there = receiver_missing(conn, name, error);
         rows_free(rows);
         blocking_conn_close(conn);
         return is_there;
@@ -145,27 +145,27 @@ static bool endpoint_exists(const char *config_path, const char *name, struct er
 static bool make_path(const struct arguments *arguments, struct bytes *path, struct error *error)
 {
         const char *sink = arguments_value(arguments, SINK);
-        const char *endpoint = arguments_value(arguments, ENDPOINT);
+        const char *receiver = arguments_value(arguments, RECEIVER);
         const char *slash = sink != NULL ? strchr(sink, '/') : NULL;
 
-        if (slash != NULL && endpoint != NULL)
+        if (slash != NULL && receiver != NULL)
                 return error_set(error, ERROR_USAGE,
-                    "tail: --sink %.64s and --endpoint both name a receiver: give one", sink);
+                    "tail: --sink %.64s and --receiver both name a receiver: give one", sink);
         if (slash != NULL)
-                endpoint = slash + 1;
+                receiver = slash + 1;
         if ((sink != NULL && (*sink == '\0' || slash == sink)) ||
-            (endpoint != NULL && *endpoint == '\0'))
+            (receiver != NULL && *receiver == '\0'))
                 return error_set(error, ERROR_USAGE, "tail: --%s: a name is empty",
-                    endpoint != NULL && slash == NULL ? "endpoint" : "sink");
-        if (endpoint != NULL &&
-            !endpoint_exists(arguments_value(arguments, CONFIG), endpoint, error))
+                    receiver != NULL && slash == NULL ? "receiver" : "sink");
+        if (receiver != NULL &&
+            !receiver_exists(arguments_value(arguments, CONFIG), receiver, error))
                 return false;
         bytes_append_text(path, "/api/events?only=delivery");
         if (sink != NULL)
                 append_argument(
                     path, "sink", sink, slash != NULL ? (size_t)(slash - sink) : strlen(sink));
-        if (endpoint != NULL)
-                append_argument(path, "endpoint", endpoint, strlen(endpoint));
+        if (receiver != NULL)
+                append_argument(path, "receiver", receiver, strlen(receiver));
         return true;
 }
 
@@ -208,7 +208,7 @@ static bool run_tail(const struct arguments *arguments, struct error *error)
 const struct command tail_command = {
     .name = "tail",
     .summary = "follow the deliveries of a running relay",
-    .usage = "-c FILE [--sink SINK[/ENDPOINT]] [--endpoint NAME] [--key KEY] [--json] [-n N]",
+    .usage = "-c FILE [--sink SINK[/RECEIVER]] [--receiver NAME] [--key KEY] [--json] [-n N]",
     .details =
         "Prints a line for each attempt of the relay that runs with this configuration, as it\n"
         "ends: time, sink (webhooks/acme: its receiver acme), outcome, latency since the event "
@@ -219,7 +219,7 @@ const struct command tail_command = {
         "The relay shows at most twenty successful deliveries and a hundred failed attempts in\n"
         "each second, of all sinks together. If there are more, a line on standard error says\n"
         "how many were left out. Ends when the relay ends.\n"
-        "Exit code 8: there is no such endpoint.\n",
+        "Exit code 8: there is no such receiver.\n",
     .options = options,
     .run = run_tail,
 };

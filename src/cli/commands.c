@@ -7,7 +7,7 @@
 #include "cli/remedy.h"
 #include "config/config.h"
 #include "config/suggest.h"
-#include "operator/endpoint_rows.h"
+#include "operator/receiver_rows.h"
 #include "pgcourier/version.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ const struct command *const commands[] = {
     &send_command,
     &attach_command,
     &capture_command,
-    &endpoint_command,
+    &receiver_command,
     &dead_command,
     &parked_command,
     &pause_command,
@@ -204,11 +204,11 @@ static bool print_sinks(const struct arguments *arguments, struct error *error)
         return true;
 }
 
-static bool print_endpoints(const struct arguments *arguments, struct error *error)
+static bool print_receivers(const struct arguments *arguments, struct error *error)
 {
         struct blocking_conn *conn =
             connect_for_command(NULL, arguments->config_path, COMPLETION_TIMEOUT_MS, error);
-        struct rows *rows = conn != NULL ? endpoint_names(conn, error) : NULL;
+        struct rows *rows = conn != NULL ? receiver_names(conn, error) : NULL;
 
         for (int i = 0; rows != NULL && i < rows_count(rows); i++)
                 puts(rows_text(rows, i, 0));
@@ -219,15 +219,15 @@ static bool print_endpoints(const struct arguments *arguments, struct error *err
 
 static const struct command sinks_command = {
     .name = "sinks", .usage = "-c FILE", .options = completion_options, .run = print_sinks};
-static const struct command endpoints_command = {
-    .name = "endpoints", .usage = "-c FILE", .options = completion_options, .run = print_endpoints};
+static const struct command receivers_command = {
+    .name = "receivers", .usage = "-c FILE", .options = completion_options, .run = print_receivers};
 
 const struct command completion_command = {
     .name = "completion",
     .summary = "list names for the completion scripts of shells",
     .details = "`completion sinks` lists the names of the configuration's sinks, `completion\n"
-               "endpoints` those of the receivers in its database.\n",
-    .subcommands = (const struct command *const[]){&sinks_command, &endpoints_command, NULL},
+               "receivers` those of the receivers in its database.\n",
+    .subcommands = (const struct command *const[]){&sinks_command, &receivers_command, NULL},
     .no_subcommand = "The packages install the scripts for bash, zsh and fish; a build from "
                      "source has them in package/completion.SHELL",
     .is_hidden = true,

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "config/config.h"
-#include "operator/endpoint_rows.h"
+#include "operator/receiver_rows.h"
 #include "pg/array_literal.h"
 #include "pg/blocking_conn.h"
 
@@ -31,16 +31,16 @@ static struct destination *add(struct destinations *destinations, const struct s
 static bool add_receivers(struct destinations *destinations, const struct sink_config *sink,
     struct blocking_conn *conn, struct error *error)
 {
-        struct rows *rows = endpoints_read_texts(conn, sink->name, error);
+        struct rows *rows = receivers_read_texts(conn, sink->name, error);
 
         if (rows == NULL)
                 return false;
         for (int i = 0; i < rows_count(rows); i++) {
                 struct destination *destination = add(destinations, sink);
 
-                destination->lane = (int32_t)strtol(rows_text(rows, i, ENDPOINT_TEXT_ID), NULL, 10);
-                destination->endpoint =
-                    endpoint_read(destination->lane, 0, rows_text(rows, i, ENDPOINT_TEXT));
+                destination->lane = (int32_t)strtol(rows_text(rows, i, RECEIVER_TEXT_ID), NULL, 10);
+                destination->receiver =
+                    receiver_read(destination->lane, 0, rows_text(rows, i, RECEIVER_TEXT));
         }
         rows_free(rows);
         return true;
@@ -64,7 +64,7 @@ bool destinations_load(struct destinations *out_destinations, const struct confi
 void destinations_deinit(struct destinations *destinations)
 {
         for (size_t i = 0; i < destinations->n_destinations; i++)
-                endpoint_unref(destinations->destinations[i].endpoint);
+                receiver_unref(destinations->destinations[i].receiver);
         free(destinations->destinations);
         *destinations = (struct destinations){0};
 }
@@ -90,15 +90,15 @@ enum destination_verdict destination_judge(
 {
         enum destination_verdict verdict = judge(&destination->routing, event);
 
-        if (verdict != DESTINATION_TAKES || destination->endpoint == NULL)
+        if (verdict != DESTINATION_TAKES || destination->receiver == NULL)
                 return verdict;
-        return judge(&destination->endpoint->routing, event);
+        return judge(&destination->receiver->routing, event);
 }
 
 bool destination_has_filter(const struct destination *destination)
 {
         return destination->routing.filter != NULL ||
-               (destination->endpoint != NULL && destination->endpoint->routing.filter != NULL);
+               (destination->receiver != NULL && destination->receiver->routing.filter != NULL);
 }
 
 void destination_append_filters(const struct destination *destination, struct bytes *out_array)
@@ -107,15 +107,15 @@ void destination_append_filters(const struct destination *destination, struct by
 
         if (destination->routing.filter != NULL)
                 array_add_text(&filters, destination->routing.filter);
-        if (destination->endpoint != NULL && destination->endpoint->routing.filter != NULL)
-                array_add_text(&filters, destination->endpoint->routing.filter);
+        if (destination->receiver != NULL && destination->receiver->routing.filter != NULL)
+                array_add_text(&filters, destination->receiver->routing.filter);
         bytes_append_text(out_array, array_end(&filters));
         array_deinit(&filters);
 }
 
 char *destination_name(const struct destination *destination)
 {
-        return destination->endpoint == NULL
+        return destination->receiver == NULL
                    ? xasprintf("sink %s", destination->sink)
-                   : xasprintf("sink %s/%s", destination->sink, destination->endpoint->name);
+                   : xasprintf("sink %s/%s", destination->sink, destination->receiver->name);
 }

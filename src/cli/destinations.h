@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "outbox/endpoint.h"
+#include "outbox/receiver.h"
 #include "outbox/routing.h"
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@ struct destination {
         const char *sink; /* borrowed from the configuration */
         bool is_email;
         int32_t lane;
-        struct endpoint *endpoint; /* owned; NULL: the sink does not fan out */
+        struct receiver *receiver; /* owned; NULL: the sink does not fan out */
         struct routing routing;    /* the sink's; borrows the configuration */
 };
 

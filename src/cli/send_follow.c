@@ -67,7 +67,7 @@ static void not_taken(struct followed_lane *lane, const char *why)
 static bool ask_filters(
     struct following *following, struct followed_lane *lane, struct error *error)
 {
-        const struct endpoint *endpoint = lane->destination->endpoint;
+        const struct receiver *receiver = lane->destination->receiver;
         struct array_literal ids = {0};
         struct bytes filters = {0};
         struct rows *rows;
@@ -84,7 +84,7 @@ static bool ask_filters(
                 return false;
         if (rows != NULL && rows_count(rows) == 0) {
                 not_taken(lane, "its filter is not true of the payload");
-        } else if (rows == NULL && (endpoint == NULL || endpoint->state == ENDPOINT_ACTIVE)) {
+        } else if (rows == NULL && (receiver == NULL || receiver->state == RECEIVER_ACTIVE)) {
                 lane->stage = STAGE_DEAD;
                 remedy_print("%s: given up (unjudged): its filter takes longer than %d ms for this "
                              "event: the relay makes it a dead letter",
@@ -139,17 +139,17 @@ static void say_parked(const struct followed_lane *lane, const struct rows *rows
 static void say(const struct followed_lane *lane, const struct rows *rows)
 {
         const char *ms = rows_text(rows, 0, FOLLOW_MS);
-        const struct endpoint *endpoint = lane->destination->endpoint;
+        const struct receiver *receiver = lane->destination->receiver;
 
         switch (lane->stage) {
         case STAGE_READING:
         case STAGE_NOT_TAKEN:
                 break;
         case STAGE_PAUSED:
-                if (endpoint != NULL && endpoint->state != ENDPOINT_ACTIVE)
-                        remedy_print("%s: waits: it is %s (%s): `pgcourier endpoint resume %s`",
-                            lane->name, endpoint->state == ENDPOINT_PAUSED ? "paused" : "disabled",
-                            or_dash(endpoint->state_reason), endpoint->name);
+                if (receiver != NULL && receiver->state != RECEIVER_ACTIVE)
+                        remedy_print("%s: waits: it is %s (%s): `pgcourier receiver resume %s`",
+                            lane->name, receiver->state == RECEIVER_PAUSED ? "paused" : "disabled",
+                            or_dash(receiver->state_reason), receiver->name);
                 else
                         remedy_print("%s: waits: paused by the %s (%s): `pgcourier resume %s`",
                             lane->name, rows_text(rows, 0, FOLLOW_PAUSED_BY),
@@ -178,14 +178,14 @@ static void say(const struct followed_lane *lane, const struct rows *rows)
 
 static enum stage stage_of(const struct followed_lane *lane, const struct rows *rows)
 {
-        const struct endpoint *endpoint = lane->destination->endpoint;
+        const struct receiver *receiver = lane->destination->receiver;
 
         if (rows_text(rows, 0, FOLLOW_DEAD_ID) != NULL)
                 return STAGE_DEAD;
         if (rows_text(rows, 0, FOLLOW_PARKED_STATE) == NULL && rows_bool(rows, 0, FOLLOW_IS_PASSED))
                 return STAGE_DELIVERED;
         if (rows_text(rows, 0, FOLLOW_PAUSED_BY) != NULL ||
-            (endpoint != NULL && endpoint->state != ENDPOINT_ACTIVE))
+            (receiver != NULL && receiver->state != RECEIVER_ACTIVE))
                 return STAGE_PAUSED;
         if (!rows_bool(rows, 0, FOLLOW_IS_OWNED))
                 return STAGE_UNOWNED;
@@ -277,22 +277,22 @@ static void sum_up(const struct following *following)
                         continue;
                 if (n_delivered > 0)
                         remedy_print(
-                            "sink %s: %ld to %ld ms: delivered to %zu of its %zu endpoints", sink,
+                            "sink %s: %ld to %ld ms: delivered to %zu of its %zu receivers", sink,
                             first_ms, last_ms, n_delivered, end - i);
                 if (n_not_taken > 0)
-                        remedy_print("sink %s: not taken by %zu of its %zu endpoints", sink,
+                        remedy_print("sink %s: not taken by %zu of its %zu receivers", sink,
                             n_not_taken, end - i);
         }
 }
 
 static void say_reading(const struct followed_lane *lane)
 {
-        const struct endpoint *endpoint = lane->destination->endpoint;
+        const struct receiver *receiver = lane->destination->receiver;
 
         remedy_print("%s: not delivered yet: its destination is slow or down, or other events come "
                      "first; `pgcourier %s %s` says which",
-            lane->name, endpoint != NULL ? "endpoint show" : "status",
-            endpoint != NULL ? endpoint->name : lane->destination->sink);
+            lane->name, receiver != NULL ? "receiver show" : "status",
+            receiver != NULL ? receiver->name : lane->destination->sink);
 }
 
 static bool conclude(const struct following *following, struct error *error)

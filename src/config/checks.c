@@ -209,22 +209,22 @@ static bool has_secret(const struct http_config *http)
 static bool check_receivers(
     const struct source *source, const struct http_config *http, const char *path)
 {
-        if (http->endpoints == HTTP_ENDPOINTS_NONE)
+        if (http->receivers == HTTP_RECEIVERS_NONE)
                 return http->url != NULL || source_fail(source, path, "url",
                                                 "is required: write https://HOST/PATH, or set "
-                                                "url_file or endpoints: table");
+                                                "url_file or receivers: table");
         if (http->url != NULL)
-                return source_fail(source, path, "endpoints",
+                return source_fail(source, path, "receivers",
                     "is table, but url is given too; keep one of the two");
         if (has_secret(http))
                 return source_fail(source, path,
                     http->secret != NULL ? written_as(source, path, "secret", "secret_file")
                                          : written_as(source, path, "secrets", "secrets_file"),
-                    "is given with endpoints: table, where each endpoint has its own; remove it");
+                    "is given with receivers: table, where each receiver has its own; remove it");
         if (http->auth.user != NULL || http->auth.password != NULL || http->auth.bearer != NULL)
                 return source_fail(source, path, "auth",
-                    "is given with endpoints: table, which would send it to every endpoint; remove "
-                    "it, and give the endpoint that needs it an authorization header");
+                    "is given with receivers: table, which would send it to every receiver; remove "
+                    "it, and give the receiver that needs it an authorization header");
         return true;
 }
 
@@ -242,7 +242,7 @@ static bool check_secrets(
                 return source_fail(source, path, "signing",
                     "is none, but a secret is given; remove one of the two");
         if ((http->signing == HTTP_SIGNING_GITHUB || http->signing == HTTP_SIGNING_STRIPE) &&
-            !has_secret(http) && http->endpoints == HTTP_ENDPOINTS_NONE)
+            !has_secret(http) && http->receivers == HTTP_RECEIVERS_NONE)
                 return source_fail(source, path, "signing",
                     "is given without a secret; add secret, secret_file, secrets or secrets_file");
         if (http->signing != HTTP_SIGNING_STANDARD)
@@ -444,8 +444,8 @@ static bool check_rate(
         /* One rate for all receivers would let the slowest hold up the others. */
         if (sink_config_fans_out(sink) && sink->rate.per_second > 0)
                 return source_fail(source, path, "rate",
-                    "cannot be used with endpoints: table; set courier.endpoint.rate for each "
-                    "endpoint");
+                    "cannot be used with receivers: table; set courier.receiver.rate for each "
+                    "receiver");
         return true;
 }
 

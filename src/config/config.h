@@ -114,7 +114,7 @@ struct redis_config {
         int64_t timeout_ms; /* an unanswered command breaks the connection */
 };
 
-enum http_endpoints { HTTP_ENDPOINTS_NONE, HTTP_ENDPOINTS_TABLE };
+enum http_receivers { HTTP_RECEIVERS_NONE, HTTP_RECEIVERS_TABLE };
 enum http_signing_scheme {
         HTTP_SIGNING_STANDARD,
         HTTP_SIGNING_GITHUB,
@@ -148,8 +148,8 @@ struct http_batch {
 };
 
 struct http_config {
-        char *url; /* NULL with endpoints: table */
-        enum http_endpoints endpoints;
+        char *url; /* NULL with receivers: table */
+        enum http_receivers receivers;
         enum http_signing_scheme signing;
         char *secret;   /* whsec_… with signing: standard */
         char **secrets; /* instead of one: the newest first */
@@ -376,7 +376,7 @@ struct kafka_config {
 /* A kind of sink in a shared object of others (sinks/registry.h). */
 struct module_config {
         char *file; /* within relay.modules */
-        enum http_endpoints endpoints;
+        enum http_receivers receivers;
         int64_t disable_after_ms; /* as http_config.disable_after_ms */
         struct sink_options options;
 };
@@ -470,7 +470,7 @@ void config_free(struct config *config); /* NULL is allowed; clears secrets firs
 const char *sink_config_kind(const struct sink_config *sink);
 const void *sink_config_options(const struct sink_config *sink);
 
-/* Each row of courier.endpoint is a receiver of its own. */
+/* Each row of courier.receiver is a destination of its own. */
 bool sink_config_fans_out(const struct sink_config *sink);
 
 /* Where it delivers to, for people to read; without what may be a secret, as are the paths of URLs.

@@ -186,7 +186,7 @@ static const struct config_key sink_keys[] = {
         .help = "the total size of their payloads; an event larger than half of it is claimed "
                 "alone"},
     {"concurrency", KEY_INTEGER, MEMBER(concurrency), .fallback = "0", .min = "0", .max = "16384",
-        .help = "attempts in flight at the same time. `0`: 16 for `http`, with `endpoints: table` "
+        .help = "attempts in flight at the same time. `0`: 16 for `http`, with `receivers: table` "
                 "16384 or three quarters of the files that may be open; 2 for `email` (at most "
                 "16); no limit but `max_in_flight` for the other kinds; a `module` sets its own"},
     {"rate", KEY_BLOCK, MEMBER(rate), .block = &rate_block,

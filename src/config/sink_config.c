@@ -53,8 +53,8 @@ const void *sink_config_options(const struct sink_config *sink)
 bool sink_config_fans_out(const struct sink_config *sink)
 {
         if (sink->http != NULL)
-                return sink->http->endpoints == HTTP_ENDPOINTS_TABLE;
-        return sink->module != NULL && sink->module->endpoints == HTTP_ENDPOINTS_TABLE;
+                return sink->http->receivers == HTTP_RECEIVERS_TABLE;
+        return sink->module != NULL && sink->module->receivers == HTTP_RECEIVERS_TABLE;
 }
 
 /* Of a URL no more than this: a token may stand in its path, and often does. */
@@ -143,7 +143,7 @@ char *sink_config_target(const struct sink_config *sink)
         if (sink->redis != NULL)
                 append_redis(&words, sink->redis);
         else if (sink_config_fans_out(sink))
-                bytes_append_text(&words, "the receivers in courier.endpoint");
+                bytes_append_text(&words, "the receivers in courier.receiver");
         else if (sink->http != NULL)
                 append_origin(&words, sink->http->url);
         else if (sink->email != NULL)
@@ -163,12 +163,12 @@ char *sink_config_target(const struct sink_config *sink)
 
 /* The keys of each kind of sink: the blocks below a sink's own keys. */
 
-/* Of the kinds that know `endpoints: table`. */
+/* Of the kinds that know `receivers: table`. */
 #define DISABLE_AFTER                                                                              \
         {                                                                                          \
                 "disable_after", KEY_DURATION, MEMBER(disable_after_ms),                           \
                     .fallback = "5d", .min = "0", .max = "365d",                                   \
-                    .help = "with `endpoints: table`, disable a receiver that has failed for "     \
+                    .help = "with `receivers: table`, disable a receiver that has failed for "     \
                             "this long without one success; `0`: never"                            \
         }
 
@@ -321,8 +321,8 @@ static const struct config_key http_keys[] = {
     {"url", KEY_TEXT, MEMBER(url), .is_secret = true, .check = check_http_url,
         .help = "where events are posted: http://host… or https://host…"},
     FILE_OF(url),
-    {"endpoints", KEY_CHOICE, MEMBER(endpoints), .fallback = "none", .choices = "none, table",
-        .help = "`table`: every row of `courier.endpoint` is a receiver with its own URL, "
+    {"receivers", KEY_CHOICE, MEMBER(receivers), .fallback = "none", .choices = "none, table",
+        .help = "`table`: every row of `courier.receiver` is a receiver with its own URL, "
                 "secrets and headers; then leave out `url`, `secret`, `secrets` and `auth`"},
     DISABLE_AFTER,
     {"signing", KEY_CHOICE, MEMBER(signing), .fallback = "standard",
@@ -481,8 +481,8 @@ BLOCK(stdout_block, stdout_keys);
 static const struct config_key module_keys[] = {
     {"file", KEY_TEXT, MEMBER(file), .is_required = true, .check = check_module_file,
         .help = "the module's file name in the folder `relay.modules`, without a path"},
-    {"endpoints", KEY_CHOICE, MEMBER(endpoints), .fallback = "none", .choices = "none, table",
-        .help = "`table`: each row of `courier.endpoint` with this sink's name is a receiver "
+    {"receivers", KEY_CHOICE, MEMBER(receivers), .fallback = "none", .choices = "none, table",
+        .help = "`table`: each row of `courier.receiver` with this sink's name is a receiver "
                 "of its own, if the module supports it"},
     DISABLE_AFTER,
     {"options", KEY_OPTIONS, MEMBER(options),

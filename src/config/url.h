@@ -50,7 +50,7 @@ void redis_url_deinit(struct redis_url *url);
  * is 0. NULL, with *out_host to be freed by the caller, or a reason. */
 const char *redis_host_split(const char *text, char **out_host, uint16_t *out_port);
 
-/* Everything that libcurl takes for an http or https URL, as a row of courier.endpoint may hold it.
+/* Everything that libcurl takes for an http or https URL, as a row of courier.receiver may hold it.
  * False, with *error set (ERROR_CONFIG), for anything else; `name` says which URL it is, for
  * people. The two strings are freed with curl_free(); *out_host has the brackets of an IPv6
  * address. */

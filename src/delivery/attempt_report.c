@@ -17,7 +17,7 @@ struct delivered {
 /* NULL for the only lane of a sink. */
 static const char *receiver_of(const struct runner *runner)
 {
-        return runner->endpoint != NULL ? runner->endpoint->name : NULL;
+        return runner->receiver != NULL ? runner->receiver->name : NULL;
 }
 
 static struct attempt_seen seen_of(const struct delivery *delivery, int64_t now_us)
@@ -57,7 +57,7 @@ void attempt_report_delivered(
             kv_ms("age_ms", (double)(clock_wall_us() - event->created_us) / 1000));
         note_delivered(runner, delivery, now_us);
         seen.outcome = TELEMETRY_DELIVERED;
-        seen.endpoint = receiver_of(runner);
+        seen.receiver = receiver_of(runner);
         telemetry_see_attempt(runner->dispatcher->seen, &seen);
 }
 
@@ -117,7 +117,7 @@ void attempt_report_failed(struct runner *runner, struct attempt_kept *kept,
         kept->seen.outcome = outcome_seen(outcome, result);
         kept->seen.fault = outcome->fault;
         kept->seen.words = outcome->reason;
-        kept->seen.endpoint = receiver_of(runner);
+        kept->seen.receiver = receiver_of(runner);
         telemetry_see_attempt(sink, &kept->seen);
         if (may_have_arrived(outcome, result))
                 telemetry_see_redelivery(sink, REDELIVERY_TIMEOUT, 1);
@@ -142,7 +142,7 @@ void attempt_report_dead(struct runner *runner, const struct verdict *verdict, i
         const struct event *event = verdict->event;
         struct attempt_seen seen = {.outcome = TELEMETRY_DEAD,
             .event = event,
-            .endpoint = receiver_of(runner),
+            .receiver = receiver_of(runner),
             .attempt = verdict->n_attempts,
             .now_us = now_us};
 

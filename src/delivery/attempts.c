@@ -40,14 +40,14 @@ static void close_if_outdated(struct runner *runner, struct attempt_target *targ
 
 bool attempts_open_target(struct runner *runner, struct error *error)
 {
-        const struct endpoint *endpoint = runner->endpoint;
+        const struct receiver *receiver = runner->receiver;
         struct sink *sink = runner->dispatcher->sink;
-        const struct target_settings settings = {.name = endpoint->name,
-            .url = endpoint->url,
-            .secrets = endpoint->secrets,
-            .n_secrets = endpoint->n_secrets,
-            .headers = endpoint->headers,
-            .n_headers = endpoint->n_headers};
+        const struct target_settings settings = {.name = receiver->name,
+            .url = receiver->url,
+            .secrets = receiver->secrets,
+            .n_secrets = receiver->n_secrets,
+            .headers = receiver->headers,
+            .n_headers = receiver->n_headers};
         void *handle = sink->ops->open_target(sink, &settings, error);
         struct attempt_target *target;
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct dispatcher;
-struct endpoint;
+struct receiver;
 struct list;
 struct runner;
 

@@ -152,12 +152,12 @@ static void add_lane(struct sink_telemetry *seen, const struct lane *lane)
 }
 
 static void add_filter(
-    struct sink_telemetry *seen, const struct filter *filter, const char *endpoint)
+    struct sink_telemetry *seen, const struct filter *filter, const char *receiver)
 {
         if (filter == NULL || !filter_is_slow(filter))
                 return;
         if (seen->n_slow_filters++ == 0)
-                snprintf(seen->slow_filter, sizeof seen->slow_filter, "%s", endpoint);
+                snprintf(seen->slow_filter, sizeof seen->slow_filter, "%s", receiver);
 }
 
 /* The events may wait for a receiver that has just begun to fail, or for a slow filter. The relay
@@ -229,7 +229,7 @@ static enum sink_state find_state(
 }
 
 /* Computed when asked for, so that nothing has to be kept up to date meanwhile. With an admin
- * endpoint the relay asks regularly, too, so that a state begins when it does, and not when it is
+ * receiver the relay asks regularly, too, so that a state begins when it does, and not when it is
  * read first. */
 void dispatcher_show(const struct dispatcher *dispatcher, int64_t now_us)
 {
@@ -250,7 +250,7 @@ void dispatcher_show(const struct dispatcher *dispatcher, int64_t now_us)
                 const struct runner *runner = list_owner(link, struct runner, link);
                 add_lane(seen, &runner->lane);
                 add_filter(
-                    seen, runner->filter, runner->endpoint != NULL ? runner->endpoint->name : "");
+                    seen, runner->filter, runner->receiver != NULL ? runner->receiver->name : "");
         }
         seen->is_paused = dispatcher->is_paused_by_operator || dispatcher->is_paused_by_relay;
         seen->is_owned = dispatcher_has_lock(dispatcher);

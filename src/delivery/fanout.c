@@ -2,11 +2,11 @@
 
 #include "base/alloc.h"
 #include "delivery/dispatcher_internal.h"
-#include "delivery/receiver.h"
+#include "delivery/receiver_lane.h"
 #include "delivery/runner.h"
 #include "log/log.h"
 #include "loop/timer.h"
-#include "outbox/endpoint.h"
+#include "outbox/receiver.h"
 #include "telemetry/telemetry.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void collect_waiters(struct fanout *fanout)
                 struct runner *runner = runner_of_link(runner_link);
                 if (runner->is_leaving)
                         continue;
-                runner->waiter.routing = &runner->endpoint->routing;
+                runner->waiter.routing = &runner->receiver->routing;
                 fanout->waiters[n++] = &runner->waiter;
         }
         page_cache_set_waiters(fanout->page_cache, fanout->waiters, n);
@@ -38,26 +38,26 @@ static void collect_waiters(struct fanout *fanout)
 
 /* Both are in order of id. A new receiver need not have the highest: its transaction may have taken
  * longer than that of the next. */
-static void reconcile(struct fanout *fanout, const struct endpoint_list *list)
+static void reconcile(struct fanout *fanout, const struct receiver_list *list)
 {
         struct dispatcher *dispatcher = fanout->dispatcher;
         size_t i = 0;
 
         list_for_each (link, &dispatcher->runners) {
                 struct runner *runner = runner_of_link(link);
-                while (i < list->n_endpoints && list->endpoints[i]->id < runner->lane_number)
-                        receiver_add(fanout, list->endpoints[i++], link);
-                if (i < list->n_endpoints && list->endpoints[i]->id == runner->lane_number)
-                        receiver_update(runner, list->endpoints[i++]);
+                while (i < list->n_receivers && list->receivers[i]->id < runner->lane_number)
+                        receiver_lane_add(fanout, list->receivers[i++], link);
+                if (i < list->n_receivers && list->receivers[i]->id == runner->lane_number)
+                        receiver_lane_update(runner, list->receivers[i++]);
                 else
-                        receiver_remove(runner);
+                        receiver_lane_remove(runner);
         }
-        while (i < list->n_endpoints)
-                receiver_add(fanout, list->endpoints[i++], &dispatcher->runners);
+        while (i < list->n_receivers)
+                receiver_lane_add(fanout, list->receivers[i++], &dispatcher->runners);
         collect_waiters(fanout);
 }
 
-static void on_endpoints(void *owner, const struct endpoint_list *list)
+static void on_receivers(void *owner, const struct receiver_list *list)
 {
         struct fanout *fanout = owner;
 
@@ -68,8 +68,8 @@ static void on_endpoints(void *owner, const struct endpoint_list *list)
         if (list != NULL)
                 reconcile(fanout, list);
         if (!fanout->is_current)
-                log_info("endpoints_read", kv_text("sink", fanout->dispatcher->name),
-                    kv_int("endpoints", list != NULL ? (int64_t)list->n_endpoints : 0));
+                log_info("receivers_read", kv_text("sink", fanout->dispatcher->name),
+                    kv_int("receivers", list != NULL ? (int64_t)list->n_receivers : 0));
         fanout->is_current = true;
         dispatcher_wake(fanout->dispatcher);
 }
@@ -112,7 +112,7 @@ static bool takes(void *waiter, const struct page *page, size_t i)
 {
         const struct runner *runner = runner_of_waiter(waiter);
         const struct routing *of_sink = &runner->dispatcher->routing;
-        const struct routing *of_receiver = &runner->endpoint->routing;
+        const struct routing *of_receiver = &runner->receiver->routing;
 
         return routing_matches(of_receiver, &page->events[i]) &&
                routing_matches(of_sink, &page->events[i]);
@@ -144,14 +144,14 @@ static void on_page_cache_due(void *owner)
 
 struct fanout *fanout_create(struct dispatcher *dispatcher)
 {
-        static const struct endpoint_table_events table_events = {
-            .on_endpoints = on_endpoints, .on_due = on_due};
+        static const struct receiver_table_events table_events = {
+            .on_receivers = on_receivers, .on_due = on_due};
         static const struct page_cache_events cache_events = {
             .on_view = on_view, .on_failed = on_view_failed, .takes = takes};
         struct fanout *fanout = xcalloc(1, sizeof *fanout);
 
         fanout->dispatcher = dispatcher;
-        fanout->table = endpoint_table_create(
+        fanout->table = receiver_table_create(
             dispatcher->set->outbox, dispatcher->config->name, &table_events, fanout);
         fanout->page_cache = page_cache_create(dispatcher->owner_lane, &cache_events);
         collect_waiters(fanout);
@@ -163,7 +163,7 @@ void fanout_destroy(struct fanout *fanout)
 {
         timer_destroy(fanout->due);
         page_cache_destroy(fanout->page_cache);
-        endpoint_table_destroy(fanout->table);
+        receiver_table_destroy(fanout->table);
         free(fanout->waiters);
         free(fanout);
 }
@@ -180,7 +180,7 @@ static void forget_gone(struct fanout *fanout)
         n = 0;
         list_for_each (runner_link, &fanout->dispatcher->runners)
                 served[n++] = runner_of_link(runner_link)->lane_number;
-        endpoint_table_forget_gone(fanout->table, served, n);
+        receiver_table_forget_gone(fanout->table, served, n);
         free(served);
 }
 
@@ -188,7 +188,7 @@ void fanout_owned(struct fanout *fanout)
 {
         fanout->is_current = false;
         forget_gone(fanout);
-        endpoint_table_read(fanout->table);
+        receiver_table_read(fanout->table);
         list_for_each (link, &fanout->dispatcher->runners)
                 runner_wake(runner_of_link(link));
 }
@@ -199,15 +199,15 @@ void fanout_session_down(struct fanout *fanout)
         fanout->is_looking = false;
         fanout->dispatcher->has_settled = false;
         page_cache_reset(fanout->page_cache);
-        endpoint_table_session_down(fanout->table);
+        receiver_table_session_down(fanout->table);
 }
 
 void fanout_control(struct fanout *fanout)
 {
         if (fanout->dispatcher->state != DISPATCHER_OWNED)
                 return;
-        endpoint_table_read(fanout->table);
-        endpoint_table_read_due(fanout->table);
+        receiver_table_read(fanout->table);
+        receiver_table_read_due(fanout->table);
         fanout->is_looking = true;
 }
 
@@ -260,7 +260,7 @@ bool fanout_prepare(struct fanout *fanout, struct runner *runner)
 
 bool fanout_is_idle(const struct fanout *fanout)
 {
-        return endpoint_table_is_idle(fanout->table) && page_cache_is_idle(fanout->page_cache);
+        return receiver_table_is_idle(fanout->table) && page_cache_is_idle(fanout->page_cache);
 }
 
 bool fanout_is_caught_up(const struct fanout *fanout)

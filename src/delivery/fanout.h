@@ -1,5 +1,5 @@
 /*
- * A sink with many receivers: one runner for each row of courier.endpoint, made,
+ * A sink with many receivers: one runner for each row of courier.receiver, made,
  * changed and dropped while the relay runs. They share the reading of the log
  * (page_cache.h) and the writing of their progress.
  */
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct dispatcher;
-struct endpoint_table;
+struct receiver_table;
 struct page;
 struct page_cache;
 struct page_waiter;
@@ -20,7 +20,7 @@ struct timer;
 
 struct fanout {
         struct dispatcher *dispatcher; /* borrowed */
-        struct endpoint_table *table;  /* owned */
+        struct receiver_table *table;  /* owned */
         struct page_cache *page_cache; /* owned */
         struct page_waiter **waiters;  /* owned; of all receivers that stay */
         struct timer *due;             /* page_cache_next_due() */

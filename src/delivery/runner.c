@@ -78,7 +78,7 @@ void runner_destroy(struct runner *runner)
         timer_destroy(runner->due);
         lane_deinit(&runner->lane);
         lane_store_destroy(runner->store);
-        endpoint_unref(runner->endpoint);
+        receiver_unref(runner->receiver);
         free(runner->delivered);
         free(runner->settling);
         free(runner->label);
@@ -239,7 +239,7 @@ void runner_session_down(struct runner *runner)
 
 void runner_stop_reading(struct runner *runner)
 {
-        if (runner->endpoint != NULL)
+        if (runner->receiver != NULL)
                 page_cache_call_off(runner->dispatcher->fanout->page_cache, &runner->waiter);
         page_filter_stop(runner);
 }
@@ -266,7 +266,7 @@ void runner_update_pause(struct runner *runner)
 bool runner_is_caught_up(const struct runner *runner, int64_t now_ms)
 {
         bool waits_at_end =
-            runner->endpoint != NULL &&
+            runner->receiver != NULL &&
             page_cache_is_at_end(runner->dispatcher->fanout->page_cache, &runner->waiter);
 
         return lane_is_caught_up(&runner->lane, waits_at_end, now_ms);

@@ -10,7 +10,7 @@
 #include "delivery/page_filter.h"
 #include "delivery/receiver_health.h"
 #include "lane/lane.h"
-#include "outbox/endpoint.h"
+#include "outbox/receiver.h"
 
 struct runner_ops {
         /* Reads a page; answered by runner_take_page() or runner_fail_page(). */
@@ -38,7 +38,7 @@ struct runner {
         int64_t read_again_ms;   /* after a failed page: not before this */
 
         /* For a receiver; else NULL and empty. */
-        struct endpoint *endpoint; /* one reference */
+        struct receiver *receiver; /* one reference */
         struct filter *filter;     /* owned; NULL: it has none */
         struct list targets;       /* attempt_target::link, the newest first */
         struct health health;

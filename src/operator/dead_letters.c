@@ -5,13 +5,13 @@
 #include <stdlib.h>
 
 #define MATCHES  SELECTION_SQL("id", "reason", "died_at")
-#define ENDPOINT SELECTION_ENDPOINT("dead_letter")
+#define RECEIVER SELECTION_RECEIVER("dead_letter")
 #define SOURCE   "courier.tap_table(source)"
 
 /* The members of the JSON objects: what is in the lists, and what `show` has besides. */
 #define FIELDS                                                                                     \
-        "id, sink, lane, " ENDPOINT                                                                \
-        " AS endpoint, target, reason, attempts, error, to_char(died_at " AS_UTC ") AS died_at,"   \
+        "id, sink, lane, " RECEIVER                                                                \
+        " AS receiver, target, reason, attempts, error, to_char(died_at " AS_UTC ") AS died_at,"   \
         " first_error, to_char(first_failed_at " AS_UTC ") AS first_failed_at, is_redriven,"       \
         " outbox_id, event_id, " SOURCE                                                            \
         " AS source, source_key, topic, key, type, to_char(created_at " AS_UTC ") AS created_at"
@@ -19,7 +19,7 @@
 #define PAYLOAD_BYTES "octet_length(coalesce(convert_to(payload::text, 'UTF8'), data))"
 
 static const char list_sql[] =
-    "SELECT id, sink, " ENDPOINT ", topic, key, reason, attempts, to_char(died_at " AS_UTC_SECONDS
+    "SELECT id, sink, " RECEIVER ", topic, key, reason, attempts, to_char(died_at " AS_UTC_SECONDS
     "), error"
     " FROM courier.dead_letter"
     " WHERE " MATCHES " AND id > $9::bigint ORDER BY id LIMIT $10::bigint";
@@ -45,7 +45,7 @@ static const char show_json_sql[] =
 static const char show_sql[] =
     "SELECT name, value FROM courier.dead_letter, LATERAL (VALUES"
     " ('id', id::text), ('sink', sink), ('lane', lane::text),"
-    " ('endpoint', " ENDPOINT "), ('target', target),"
+    " ('receiver', " RECEIVER "), ('target', target),"
     " ('reason', reason), ('attempts', attempts::text), ('error', error),"
     " ('died_at', to_char(died_at " AS_UTC ")), ('first_error', first_error),"
     " ('first_failed_at', to_char(first_failed_at " AS_UTC ")),"
@@ -68,14 +68,14 @@ const char dead_count_sql[] =
 /*
  * Locks a batch, copies it and removes what was copied, all in one statement. Of two dead letters
  * of the same delivery only the first is copied, and nothing that is parked already, or whose
- * endpoint was removed: the relay removes what is parked for none. A mark that was given up goes
+ * receiver was removed: the relay removes what is parked for none. A mark that was given up goes
  * back to courier.unmarked. Columns of type json keep their bytes.
  */
 const char dead_redrive_sql[] =
     "WITH picked AS MATERIALIZED ("
     "  SELECT *, CASE WHEN sink = 'courier.marks'"
     "      THEN EXISTS (SELECT FROM courier.attachment AS a WHERE a.id = source AND a.has_marks)"
-    "    ELSE lane = 0 OR EXISTS (SELECT FROM courier.endpoint AS e"
+    "    ELSE lane = 0 OR EXISTS (SELECT FROM courier.receiver AS e"
     "      WHERE e.sink = dead_letter.sink AND e.id = dead_letter.lane) END AS has_receiver"
     "  FROM courier.dead_letter"
     "  WHERE " MATCHES " AND id > $9::bigint AND id <= $11::bigint"

@@ -23,7 +23,7 @@ enum {
         DEAD_ID,
         DEAD_SINK,
         DEAD_JSON = DEAD_SINK,
-        DEAD_ENDPOINT, /* NULL: the sink has none, or the row is the sink's own */
+        DEAD_RECEIVER, /* NULL: the sink has none, or the row is the sink's own */
         DEAD_TOPIC,
         DEAD_KEY,
         DEAD_REASON,
@@ -51,7 +51,7 @@ bool dead_letters_count(struct blocking_conn *conn, const struct selection *sele
 /* Dead letters that a redrive leaves in place, as their ids ("17, 18"). */
 struct dead_letters_kept {
         struct bytes parked;   /* their event is parked already for that sink */
-        struct bytes orphaned; /* their endpoint was removed */
+        struct bytes orphaned; /* their receiver was removed */
 };
 void dead_letters_kept_deinit(struct dead_letters_kept *kept);
 

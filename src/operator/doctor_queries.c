@@ -152,29 +152,29 @@ static const char others_sql[] =
     "   ELSE ' parked deliveries' END FROM courier.parked GROUP BY sink"
     " UNION ALL SELECT sink, 'a pause by the ' || by || coalesce(' (' || reason || ')', '')"
     "  FROM courier.pause"
-    " UNION ALL SELECT sink, count(*) || CASE count(*) WHEN 1 THEN ' endpoint that fails or is"
-    " disabled' ELSE ' endpoints that fail or are disabled' END FROM courier.endpoint"
+    " UNION ALL SELECT sink, count(*) || CASE count(*) WHEN 1 THEN ' receiver that fails or is"
+    " disabled' ELSE ' receivers that fail or are disabled' END FROM courier.receiver"
     "  WHERE state = 'disabled' OR failing_since IS NOT NULL GROUP BY sink),"
     " other AS (SELECT sink, string_agg(what, ', ') AS what FROM owned"
     "  WHERE sink <> 'courier.marks' AND sink <> ALL (coalesce($1::text[], ARRAY(SELECT sink FROM "
     "courier.cursor"
-    "   UNION SELECT sink FROM courier.pause UNION SELECT sink FROM courier.endpoint)))"
+    "   UNION SELECT sink FROM courier.pause UNION SELECT sink FROM courier.receiver)))"
     "  GROUP BY sink)"
     " SELECT 'warn', format('sink %s, which %s, has %s', sink, CASE WHEN $1::text[] IS NULL"
     "   THEN 'no relay has ever run' ELSE 'is in no configuration here' END, what),"
     "  format('See `pgcourier dead list --sink %s`, `pgcourier parked list --sink %s` and"
-    " `pgcourier endpoint list --sink %s`; `pgcourier resume %s` ends pauses', sink, sink, sink,"
+    " `pgcourier receiver list --sink %s`; `pgcourier resume %s` ends pauses', sink, sink, sink,"
     "   sink) FROM other"
     " UNION ALL SELECT 'ok', 'nothing is stuck', NULL"
     "  WHERE NOT EXISTS (SELECT FROM other)";
 
 /* Nothing that the status document finds wrong, but the outbox keeps their events. */
-static const char paused_endpoints_sql[] =
-    "WITH paused AS (SELECT name, state_reason FROM courier.endpoint WHERE state = 'paused')"
-    " (SELECT 'warn', format('endpoint %s is paused%s', name, ': ' || state_reason),"
-    "  format('`pgcourier endpoint resume %s`', name) FROM paused ORDER BY name LIMIT 20)"
-    " UNION ALL SELECT 'warn', format('%s more endpoints are paused', count(*) - 20),"
-    "  '`pgcourier endpoint list`' FROM paused HAVING count(*) > 20"
+static const char paused_receivers_sql[] =
+    "WITH paused AS (SELECT name, state_reason FROM courier.receiver WHERE state = 'paused')"
+    " (SELECT 'warn', format('receiver %s is paused%s', name, ': ' || state_reason),"
+    "  format('`pgcourier receiver resume %s`', name) FROM paused ORDER BY name LIMIT 20)"
+    " UNION ALL SELECT 'warn', format('%s more receivers are paused', count(*) - 20),"
+    "  '`pgcourier receiver list`' FROM paused HAVING count(*) > 20"
     " UNION ALL SELECT 'ok', 'none', NULL WHERE NOT EXISTS (SELECT FROM paused)";
 
 /* Each is compiled. Without its trigger events are lost, and one that does not compile fails the
@@ -231,7 +231,7 @@ const struct health_check health_server_checks[] = {
 
 const struct health_check health_schema_checks[] = {
     {"other sinks", others_sql, true},
-    {"paused endpoints", paused_endpoints_sql, false},
+    {"paused receivers", paused_receivers_sql, false},
     {"taps", taps_sql, false},
     {"partitions", partitions_sql, false},
     {"tables", bloat_sql, false},

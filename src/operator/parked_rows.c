@@ -20,17 +20,17 @@
 
 #define IN_ORDER " ORDER BY sink, lane, outbox_id LIMIT $9::bigint"
 
-#define ENDPOINT SELECTION_ENDPOINT("parked")
+#define RECEIVER SELECTION_RECEIVER("parked")
 
 static const char list_sql[] =
-    "SELECT outbox_id, sink, lane, " ENDPOINT ", topic, key,"
+    "SELECT outbox_id, sink, lane, " RECEIVER ", topic, key,"
     " state || CASE WHEN skip THEN ', skip' ELSE '' END, attempts,"
     " CASE WHEN state <> 'blocked' THEN to_char(due_at " AS_UTC_SECONDS ") END,"
     " last_error" PAGE IN_ORDER;
 
 static const char list_json_sql[] =
     "SELECT outbox_id, sink, lane, (SELECT row_to_json(line) FROM (SELECT"
-    "  sink, lane, " ENDPOINT " AS endpoint, outbox_id, state,"
+    "  sink, lane, " RECEIVER " AS receiver, outbox_id, state,"
     "  CASE WHEN state <> 'blocked' THEN to_char(due_at " AS_UTC ") END AS due_at,"
     "  attempts, extract(epoch FROM retried_for)::float8 AS retried_seconds,"
     "  first_error, to_char(first_failed_at " AS_UTC ") AS first_failed_at,"
@@ -50,16 +50,16 @@ static const char list_json_sql[] =
         "       ORDER BY parked.position LIMIT 1) AS head ON true"                                 \
         " ORDER BY waiting DESC, blocked.sink, blocked.lane, blocked.key LIMIT $9::bigint"
 
-#define BLOCKED_ENDPOINT SELECTION_ENDPOINT("blocked")
+#define BLOCKED_RECEIVER SELECTION_RECEIVER("blocked")
 
 static const char blocked_sql[] =
-    "SELECT blocked.sink, " BLOCKED_ENDPOINT ", blocked.key, waiting,"
+    "SELECT blocked.sink, " BLOCKED_RECEIVER ", blocked.key, waiting,"
     " head.outbox_id, head.attempts, to_char(head.due_at " AS_UTC_SECONDS "),"
     " head.last_error" BLOCKED;
 
 static const char blocked_json_sql[] =
     "SELECT (SELECT row_to_json(line) FROM (SELECT"
-    "  blocked.sink, blocked.lane, " BLOCKED_ENDPOINT " AS endpoint, blocked.key,"
+    "  blocked.sink, blocked.lane, " BLOCKED_RECEIVER " AS receiver, blocked.key,"
     "  waiting, to_char(since " AS_UTC ") AS waiting_since,"
     "  head.outbox_id AS behind_outbox_id, head.event_id AS behind_event_id,"
     "  head.topic AS behind_topic, head.attempts,"

@@ -16,8 +16,8 @@ enum {
         PARKED_ROW_ID, /* courier.outbox.id: one delivery of a sink */
         PARKED_ROW_SINK,
         PARKED_ROW_LANE,
-        PARKED_ROW_ENDPOINT, /* NULL: the sink has none, or the row is the sink's own */
-        PARKED_ROW_JSON = PARKED_ROW_ENDPOINT,
+        PARKED_ROW_RECEIVER, /* NULL: the sink has none, or the row is the sink's own */
+        PARKED_ROW_JSON = PARKED_ROW_RECEIVER,
         PARKED_ROW_TOPIC,
         PARKED_ROW_KEY,
         PARKED_ROW_STATE,
@@ -34,7 +34,7 @@ struct rows *parked_rows_read(struct blocking_conn *conn, const struct selection
  * column with an object. */
 enum {
         BLOCKED_SINK,
-        BLOCKED_ENDPOINT,
+        BLOCKED_RECEIVER,
         BLOCKED_KEY,
         BLOCKED_WAITING,
         BLOCKED_BEHIND, /* the id of the first of the key; NULL while it is being replaced */

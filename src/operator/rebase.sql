@@ -8,7 +8,7 @@
 --
 -- A receiver that has no cursor yet gets the one that its row says it begins with.
 INSERT INTO courier.cursor (sink, lane, system_identifier, from_snapshot, from_floor, from_xid)
-SELECT sink, id, 0, start_snapshot, start_floor, '3' FROM courier.endpoint
+SELECT sink, id, 0, start_snapshot, start_floor, '3' FROM courier.receiver
 WHERE start = 'now'
 ON CONFLICT DO NOTHING;
 

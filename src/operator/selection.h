@@ -14,7 +14,7 @@
 struct selection {
         /* NULL: any. Borrowed. */
         const char *sink;
-        const char *endpoint; /* its name; or of one that was removed its lane: "#17" */
+        const char *receiver; /* its name; or of one that was removed its lane: "#17" */
         const char *topic;    /* a pattern: text/topic_pattern.h */
         const char *key;
         const char *word;      /* the reason of a dead letter, the state of a parked delivery */
@@ -53,7 +53,7 @@ static inline void selection_fill(
             selection_age(
                 texts->newer_than_ms, sizeof texts->newer_than_ms, selection->newer_than_ms),
             selection->ids,
-            selection->endpoint,
+            selection->receiver,
         };
 
         for (int i = 0; i < SELECTION_PARAMETERS; i++)
@@ -70,13 +70,13 @@ static inline void selection_fill(
         " AND ($6::bigint IS NULL OR " time " > now() - $6 * interval '1 millisecond')"            \
         " AND ($7::bigint[] IS NULL OR " id " = ANY ($7))"                                         \
         " AND ($8::text IS NULL OR (lane <> 0 AND '#' || lane = $8)"                               \
-        "      OR (sink, lane) IN (SELECT e.sink, e.id FROM courier.endpoint AS e"                 \
+        "      OR (sink, lane) IN (SELECT e.sink, e.id FROM courier.receiver AS e"                 \
         "                          WHERE e.name = $8))"
 
 /* The receiver of a row of that table, as in struct selection; NULL for lane 0, the sink's own. */
-#define SELECTION_ENDPOINT(table)                                                                  \
+#define SELECTION_RECEIVER(table)                                                                  \
         "CASE WHEN " table ".lane <> 0 THEN coalesce("                                             \
-        "(SELECT e.name FROM courier.endpoint AS e"                                                \
+        "(SELECT e.name FROM courier.receiver AS e"                                                \
         " WHERE e.sink = " table ".sink AND e.id = " table ".lane), '#' || " table ".lane) END"
 
 /* Behind a time within to_char(): RFC 3339 in UTC, with microseconds; and to the second, for

@@ -22,10 +22,10 @@
         "   AS is_orphan) AS judged"                                                               \
         " WHERE $1::text IS NULL OR c.sink = $1 ORDER BY c.sink, c.lane"
 
-#define CURSOR_ENDPOINT SELECTION_ENDPOINT("c")
+#define CURSOR_RECEIVER SELECTION_RECEIVER("c")
 
 static const char cursors_sql[] =
-    "SELECT c.sink, c.lane, " CURSOR_ENDPOINT ", place.reached, lag.behind,"
+    "SELECT c.sink, c.lane, " CURSOR_RECEIVER ", place.reached, lag.behind,"
     " to_char(c.settled_at " AS_UTC_SECONDS "),"
     " 'pid ' || owner.pid || coalesce(' (' || nullif(owner.application_name, '') || ')', ''),"
     " CASE WHEN judged.is_orphan THEN 'ORPHAN'"
@@ -34,7 +34,7 @@ static const char cursors_sql[] =
 
 static const char cursors_json_sql[] =
     "SELECT (SELECT row_to_json(line) FROM (SELECT"
-    "  c.sink, c.lane, " CURSOR_ENDPOINT " AS endpoint, place.reached, lag.behind,"
+    "  c.sink, c.lane, " CURSOR_RECEIVER " AS receiver, place.reached, lag.behind,"
     "  to_char(c.settled_at " AS_UTC ") AS settled_at,"
     "  CASE WHEN owner.pid IS NOT NULL THEN json_build_object('pid', owner.pid,"
     "    'application_name', owner.application_name, 'client', host(owner.client_addr))"

@@ -19,7 +19,7 @@
  *      "counts_are_exact", "next_retry_at",
  *      "pauses": [{"by", "reason", "since"}],
  *      "settings_differ": words | null,
- *      "endpoints": {"total", "troubled": [at most 4 names of the next two] "failing", "disabled",
+ *      "receivers": {"total", "troubled": [at most 4 names of the next two] "failing", "disabled",
  *        "paused"} | null, "holds_outbox",
  *      "settled_at", "settled_age"}},
  *    "blocked_keys": [{"sink", "lane", "key", "waiting", "behind_id", "since",
@@ -32,7 +32,7 @@
  *      marks none of its rows}]},
  *    "marks": {"attachments", "waiting": of these "behind", "parked", "retrying",
  *      "counts_are_exact", "dead", "oldest_age", "is_behind_lanes", "unread_age",
- *      "waits_for": [{"sink", "endpoint", "events", "is_there", "since"}],
+ *      "waits_for": [{"sink", "receiver", "events", "is_there", "since"}],
  *      "failing": [{"attachment", "table", "rows", "since", "error"}]} | null: no table has marks}
  *
  * Durations are seconds, times RFC 3339 in UTC. What takes long to count is

@@ -25,10 +25,10 @@ WITH RECURSIVE moment AS MATERIALIZED (
   SELECT sink, fans_out, topics, types, header_names, header_values, has_filter
   FROM asked
   UNION ALL
-  SELECT sink, EXISTS (SELECT FROM courier.endpoint WHERE endpoint.sink = known.sink),
+  SELECT sink, EXISTS (SELECT FROM courier.receiver WHERE receiver.sink = known.sink),
          NULL, NULL, NULL, NULL, false
   FROM (SELECT sink FROM courier.cursor UNION SELECT sink FROM courier.pause
-        UNION SELECT sink FROM courier.endpoint) AS known
+        UNION SELECT sink FROM courier.receiver) AS known
   WHERE $1::json IS NULL AND sink <> 'courier.marks'
 ), locks AS MATERIALIZED (
   SELECT * FROM courier.relay_lock
@@ -52,17 +52,17 @@ WITH RECURSIVE moment AS MATERIALIZED (
 ), lanes AS MATERIALIZED (
   -- Of a sink that fans out those of its receivers that are not paused: the others' events wait
   -- because an operator wants them to.
-  SELECT cursor.*, greatest(from_floor, last_id) AS above, endpoint.topics AS lane_topics,
-         endpoint.types AS lane_types, sinks.topics, sinks.types, sinks.header_names, sinks.header_values,
-         has_filter OR endpoint.filter IS NOT NULL AS is_filtered,
-         endpoint.failing_since IS NOT NULL AS is_failing,
+  SELECT cursor.*, greatest(from_floor, last_id) AS above, receiver.topics AS lane_topics,
+         receiver.types AS lane_types, sinks.topics, sinks.types, sinks.header_names, sinks.header_values,
+         has_filter OR receiver.filter IS NOT NULL AS is_filtered,
+         receiver.failing_since IS NOT NULL AS is_failing,
          top_id > greatest(from_floor, last_id) AS has_new,
          pg_snapshot_xmin(from_snapshot) < from_xid
            OR pg_snapshot_xmin(until_snapshot) < until_xid AS has_stragglers
   FROM moment, sinks
   JOIN courier.cursor USING (sink)
-  LEFT JOIN courier.endpoint ON endpoint.sink = cursor.sink AND endpoint.id = cursor.lane
-  WHERE CASE WHEN sinks.fans_out THEN endpoint.state = 'active' ELSE cursor.lane = 0 END
+  LEFT JOIN courier.receiver ON receiver.sink = cursor.sink AND receiver.id = cursor.lane
+  WHERE CASE WHEN sinks.fans_out THEN receiver.state = 'active' ELSE cursor.lane = 0 END
 ), looked_at AS MATERIALIZED (
   -- Of each sink the hundred furthest behind stand for the others.
   SELECT *, greatest(50, least(5000, 20000 / n_all)) AS max_rows
@@ -170,12 +170,12 @@ WITH RECURSIVE moment AS MATERIALIZED (
   CROSS JOIN LATERAL (SELECT count(*) > 100 AS is_any, greatest(0, count(*) - 100) / 100.0 AS times FROM lanes
                       WHERE lanes.sink = sinks.sink AND (has_new OR has_stragglers)) AS unseen
 ), parked AS MATERIALIZED (
-  SELECT sinks.sink, row.*, endpoint.state <> 'active' OR endpoint.failing_since IS NOT NULL AS is_troubled
+  SELECT sinks.sink, row.*, receiver.state <> 'active' OR receiver.failing_since IS NOT NULL AS is_troubled
   FROM sinks, LATERAL (SELECT lane, outbox_id, position, state, skip, due_at, key, created_at,
                               state = 'retry' AND first_failed_at IS NOT NULL AS has_failed -- or it is slow
                        FROM courier.parked WHERE parked.sink = sinks.sink
                        ORDER BY parked.sink, lane, outbox_id LIMIT 10000) AS row
-  LEFT JOIN courier.endpoint ON endpoint.id = row.lane
+  LEFT JOIN courier.receiver ON receiver.id = row.lane
 ), parked_counts AS (
   SELECT sink, count(*) AS n, count(*) FILTER (WHERE has_failed) AS n_retrying,
          count(*) FILTER (WHERE state = 'retry' AND NOT has_failed) AS n_unfinished,
@@ -211,17 +211,17 @@ WITH RECURSIVE moment AS MATERIALIZED (
                     FROM jsonb_each_text(noted.settings) AS theirs (part, value)
                     FULL JOIN jsonb_each_text(asked.settings) AS ours (part, value) USING (part)) AS each
       WHERE noted.name = sinks.sink AND noted.settings <> '{}' AND theirs IS DISTINCT FROM ours),
-    'endpoints', CASE WHEN fans_out THEN
+    'receivers', CASE WHEN fans_out THEN
       (SELECT json_build_object('total', count(*),
          'troubled', (SELECT coalesce(json_agg(name), '[]')
-           FROM (SELECT name FROM courier.endpoint AS one
+           FROM (SELECT name FROM courier.receiver AS one
                  WHERE one.sink = sinks.sink
                    AND (state = 'disabled' OR state = 'active' AND failing_since IS NOT NULL)
                  ORDER BY name LIMIT 4) AS first),
          'failing', count(*) FILTER (WHERE state = 'active' AND failing_since IS NOT NULL),
          'disabled', count(*) FILTER (WHERE state = 'disabled'),
          'paused', count(*) FILTER (WHERE state = 'paused'))
-       FROM courier.endpoint WHERE endpoint.sink = sinks.sink) END,
+       FROM courier.receiver WHERE receiver.sink = sinks.sink) END,
     'holds_outbox', EXISTS (SELECT FROM needs_it WHERE needs_it.sink = sinks.sink),
     'settled_at', to_char(settled.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
     'settled_age', greatest(0, round(extract(epoch FROM moment.at - settled.at)::numeric, 3))) AS document
@@ -306,10 +306,10 @@ WITH RECURSIVE moment AS MATERIALIZED (
     WHERE source IN (SELECT id FROM tables_with_marks) ORDER BY next.id LIMIT 1) AS first ON true
   WHERE cursor.sink = 'courier.marks'
 ), awaited_by_marks AS (
-  SELECT unmarked.sink, unmarked.lane, endpoint.name AS endpoint, count(*) AS n, min(since) AS since
-  FROM unmarked LEFT JOIN courier.endpoint ON endpoint.id = unmarked.lane AND endpoint.sink = unmarked.sink
+  SELECT unmarked.sink, unmarked.lane, receiver.name AS receiver, count(*) AS n, min(since) AS since
+  FROM unmarked LEFT JOIN courier.receiver ON receiver.id = unmarked.lane AND receiver.sink = unmarked.sink
   WHERE unmarked.state <> 'retry'
-  GROUP BY unmarked.sink, unmarked.lane, endpoint.name ORDER BY since LIMIT 8
+  GROUP BY unmarked.sink, unmarked.lane, receiver.name ORDER BY since LIMIT 8
 ), failing_marks AS (
   SELECT one.name, relation_name, coalesce(trouble.since, rows.since) AS since, rows.n,
          coalesce(trouble.last_error, rows.error) AS error
@@ -324,7 +324,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
 ), unserved AS (
   -- Receivers of a sink that is not there, or has no receivers.
   SELECT sink, count(*) AS receivers, min(name) AS first
-  FROM courier.endpoint
+  FROM courier.receiver
   WHERE $1::json IS NOT NULL AND sink NOT IN (SELECT sink FROM asked WHERE fans_out)
     AND sink NOT IN (SELECT owners.sink FROM owners JOIN courier.sink AS noted ON noted.name = owners.sink
                      WHERE noted.fans_out)
@@ -411,7 +411,7 @@ SELECT json_build_object(
         FROM courier.cursor AS mine WHERE mine.sink = 'courier.marks'),
       'unread_age', (SELECT greatest(0, coalesce(round(extract(epoch FROM moment.at - created_at)::numeric, 3), 0))
                      FROM unread_by_marker),
-      'waits_for', (SELECT coalesce(json_agg(json_build_object('sink', sink, 'endpoint', endpoint, 'events', n,
+      'waits_for', (SELECT coalesce(json_agg(json_build_object('sink', sink, 'receiver', receiver, 'events', n,
           'is_there', lane IS NOT NULL,
           'since', to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) ORDER BY awaited_by_marks.since),
           '[]') FROM awaited_by_marks),

@@ -168,8 +168,8 @@ static void prepare_statements(struct outbox *outbox)
         pg_conn_prepare(outbox->conn, &settle_one_statement);
         pg_conn_prepare(outbox->conn, &settle_batch_statement);
         pg_conn_prepare(outbox->conn, &tick_statement);
-        for (unsigned i = 0; i < n_endpoint_statements; i++)
-                pg_conn_prepare(outbox->conn, &endpoint_statements[i]);
+        for (unsigned i = 0; i < n_receiver_statements; i++)
+                pg_conn_prepare(outbox->conn, &receiver_statements[i]);
         for (unsigned i = 0; i < sizeof pause_statements / sizeof *pause_statements; i++)
                 pg_conn_prepare(outbox->conn, &pause_statements[i]);
 }

@@ -18,7 +18,7 @@
 extern const char sql_0001_outbox[];
 extern const char sql_0002_failures[];
 extern const char sql_0003_schedule[];
-extern const char sql_0004_endpoints[];
+extern const char sql_0004_receivers[];
 extern const char sql_0005_routing[];
 extern const char sql_0006_retention[];
 extern const char sql_0007_attach[];
@@ -31,7 +31,7 @@ static const struct migration outbox_migrations[] = {
     {1, "outbox", sql_0001_outbox},
     {2, "failures", sql_0002_failures},
     {3, "schedule", sql_0003_schedule},
-    {4, "endpoints", sql_0004_endpoints},
+    {4, "receivers", sql_0004_receivers},
     {5, "routing", sql_0005_routing},
     {6, "retention", sql_0006_retention},
     {7, "attach", sql_0007_attach},

@@ -1,6 +1,6 @@
 /*
  * The `work` session, shared by the parts of the outbox: claim.c, page.c, parked.c, settle.c and
- * endpoint.c each add their statements and their side of a lane's store; outbox.c begins and ends
+ * receiver.c each add their statements and their side of a lane's store; outbox.c begins and ends
  * the session.
  */
 #pragma once
@@ -88,8 +88,8 @@ extern const struct pg_statement claim_statements[];
 extern const unsigned n_claim_statements;
 extern const struct pg_statement next_id_statement;
 extern const struct pg_statement parked_statement;
-extern const struct pg_statement endpoint_statements[];
-extern const unsigned n_endpoint_statements;
+extern const struct pg_statement receiver_statements[];
+extern const unsigned n_receiver_statements;
 extern const struct pg_statement settle_one_statement;
 extern const struct pg_statement settle_batch_statement;
 extern const struct pg_statement settle_statements[];

@@ -137,7 +137,7 @@ static void append_destination(struct bytes *text, const struct sink_config *con
         else if (config->http != NULL && config->http->url != NULL)
                 append_url(text, config->http->url);
         else if (config->http != NULL)
-                bytes_append_text(text, "courier.endpoint");
+                bytes_append_text(text, "courier.receiver");
         else if (config->email != NULL)
                 append_email(text, config->email);
         else if (config->nats != NULL)

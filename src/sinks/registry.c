@@ -345,8 +345,8 @@ static const struct sink_module *load_of_others(
                     config->name, file, module->ops.kind);
         else if (sink_config_fans_out(config) && module->ops.open_target == NULL)
                 error_set(error, ERROR_CONFIG,
-                    "the sink %s has module.endpoints: table, but the module %s (%s) does not "
-                    "deliver to endpoints; remove it",
+                    "the sink %s has module.receivers: table, but the module %s (%s) does not "
+                    "deliver to receivers; remove it",
                     config->name, file, module->ops.kind);
         else
                 return module;

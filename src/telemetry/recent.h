@@ -36,7 +36,7 @@ const char *telemetry_outcome_name(enum telemetry_outcome outcome);
 struct recent_delivery {
         int64_t at_us; /* wall clock */
         char sink[64];
-        char endpoint[104]; /* of its receivers; empty: it has one destination */
+        char receiver[104]; /* of its receivers; empty: it has one destination */
         int64_t id;
         char event_id[37];
         int32_t source; /* of the event: a tap's id, or 0 */

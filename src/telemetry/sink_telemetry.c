@@ -29,7 +29,7 @@ static void note_recent(struct sink_telemetry *sink, const struct attempt_seen *
         entry = recent_next(recent);
         entry->at_us = telemetry_wall_us(sink->telemetry, seen->now_us);
         utf8_show(entry->sink, sizeof entry->sink, sink->name);
-        utf8_show(entry->endpoint, sizeof entry->endpoint, seen->endpoint);
+        utf8_show(entry->receiver, sizeof entry->receiver, seen->receiver);
         entry->id = event->id;
         memcpy(entry->event_id, event->event_id, sizeof entry->event_id);
         entry->source = event->source;

@@ -98,7 +98,7 @@ struct attempt_seen {
         enum telemetry_outcome outcome;
         enum outcome_fault fault; /* unless it was delivered */
         const char *words;        /* NULL: nothing went wrong */
-        const char *endpoint;     /* NULL: the sink has one destination */
+        const char *receiver;     /* NULL: the sink has one destination */
         const struct event *event;
         uint32_t attempt;
         bool is_scheduled;  /* it was to wait: its age says nothing of us */

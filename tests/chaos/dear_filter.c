@@ -94,7 +94,7 @@ static void set_dear(struct dear_filter *filter, PGconn *admin)
                 begin_span(filter);
         filter->known = UNKNOWN;
         result = PQexecParams(admin,
-            "UPDATE courier.endpoint SET filter = $1::jsonpath WHERE name = 'choosy'", 1, NULL,
+            "UPDATE courier.receiver SET filter = $1::jsonpath WHERE name = 'choosy'", 1, NULL,
             &value, NULL, NULL, 0);
         if (PQresultStatus(result) == PGRES_COMMAND_OK)
                 filter->known = filter->wanted;
@@ -116,9 +116,9 @@ static void set_ordinary(struct dear_filter *filter, PGconn *admin)
 {
         const char *value = ordinary_filter;
         PGresult *result = PQexecParams(admin,
-            "WITH old AS (SELECT state, state_reason FROM courier.endpoint"
+            "WITH old AS (SELECT state, state_reason FROM courier.receiver"
             "  WHERE name = 'choosy' FOR UPDATE)"
-            " UPDATE courier.endpoint AS e SET filter = $1::jsonpath, state = 'active' FROM old"
+            " UPDATE courier.receiver AS e SET filter = $1::jsonpath, state = 'active' FROM old"
             " WHERE e.name = 'choosy' RETURNING old.state, old.state_reason",
             1, NULL, &value, NULL, NULL, 0);
 
@@ -146,9 +146,9 @@ bool dear_filter_is_told_of(
     const struct dear_filter *filter, PGconn *admin, char *words, size_t n_bytes)
 {
         int64_t n_told = database_integer(
-            admin, "SELECT count(*) FROM public.written WHERE topic = 'courier.endpoint.disabled'");
+            admin, "SELECT count(*) FROM public.written WHERE topic = 'courier.receiver.disabled'");
         int64_t n_untrue = database_integer(admin,
-            "SELECT count(*) FROM public.written WHERE topic = 'courier.endpoint.disabled'"
+            "SELECT count(*) FROM public.written WHERE topic = 'courier.receiver.disabled'"
             " AND NOT (payload ~ '\"choosy\"' AND payload ~ 'filter')");
 
         if (filter->bad_reason[0] != '\0')
@@ -157,13 +157,13 @@ bool dear_filter_is_told_of(
                     filter->bad_reason);
         else if (n_untrue > 0)
                 snprintf(words, n_bytes,
-                    "%" PRId64 " events courier.endpoint.disabled are of another receiver, or do "
+                    "%" PRId64 " events courier.receiver.disabled are of another receiver, or do "
                     "not name the filter",
                     n_untrue);
         else if (n_told < filter->n_disabled)
                 snprintf(words, n_bytes,
                     "was disabled %u times, and told of in %" PRId64
-                    " events courier.endpoint.disabled",
+                    " events courier.receiver.disabled",
                     filter->n_disabled, n_told);
         else
                 return true;

@@ -58,7 +58,7 @@ static const char *dead_letters_sql(enum chaos_sink sink)
                        " WHERE sink = 'many' AND topic LIKE 'fresh.%' AND $1 <> '' ORDER BY id";
         if (chaos_sink_is_receiver(sink))
                 return "SELECT d.payload::text, (extract(epoch FROM d.died_at) * 1000000)::bigint,"
-                       " d.error FROM courier.dead_letter d, courier.endpoint e"
+                       " d.error FROM courier.dead_letter d, courier.receiver e"
                        " WHERE d.sink = 'many' AND d.lane = e.id AND e.name = $1 ORDER BY d.id";
         return "SELECT payload::text, (extract(epoch FROM died_at) * 1000000)::bigint, error"
                " FROM courier.dead_letter WHERE sink = $1 ORDER BY id";

@@ -75,7 +75,7 @@ static bool insert(struct newcomers *newcomers, unsigned generation)
         char sql[256];
 
         snprintf(sql, sizeof sql,
-            "INSERT INTO courier.endpoint (sink, name, url, topics) VALUES ('many', 'fresh-%u',"
+            "INSERT INTO courier.receiver (sink, name, url, topics) VALUES ('many', 'fresh-%u',"
             " 'http://127.0.0.1:%u/fresh-%u', '{fresh.g%u}')",
             generation, newcomers->port, generation, generation);
         return execute(newcomers, sql);
@@ -186,7 +186,7 @@ static bool remove_those_that_are_done(struct newcomers *newcomers, unsigned *n_
                         ++*n_alive;
                         continue;
                 }
-                snprintf(sql, sizeof sql, "DELETE FROM courier.endpoint WHERE name = 'fresh-%u'",
+                snprintf(sql, sizeof sql, "DELETE FROM courier.receiver WHERE name = 'fresh-%u'",
                     generation);
                 if (!execute(newcomers, sql))
                         return false;

@@ -44,7 +44,7 @@ void receivers_begin(struct receivers *receivers, const char *dsn, uint16_t many
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
                 const char *name = chaos_sink_name(rows[i].sink);
                 char *sql = xasprintf(
-                    "INSERT INTO courier.endpoint (sink, name, url, topics, start, concurrency, "
+                    "INSERT INTO courier.receiver (sink, name, url, topics, start, concurrency, "
                     "rate, filter)"
                     " VALUES ('many', '%s', 'http://127.0.0.1:%u/%s%s', '%s', 'beginning', %u, %u,"
                     " nullif('%s', '')::jsonpath)",
@@ -72,8 +72,8 @@ static void see_to_pause(struct receivers *receivers, PGconn *admin)
                 return;
         if (!execute(
                 admin, receivers->wants_pause
-                           ? "UPDATE courier.endpoint SET state = 'paused' WHERE name = 'paused'"
-                           : "UPDATE courier.endpoint SET state = 'active' WHERE name = 'paused'"))
+                           ? "UPDATE courier.receiver SET state = 'paused' WHERE name = 'paused'"
+                           : "UPDATE courier.receiver SET state = 'active' WHERE name = 'paused'"))
                 return;
         receivers->is_paused = receivers->wants_pause;
         receivers->n_pauses += receivers->is_paused;
@@ -86,7 +86,7 @@ static void see_to_move(struct receivers *receivers, PGconn *admin)
         if (!receivers->wants_move)
                 return;
         sql = xasprintf(
-            "UPDATE courier.endpoint SET url = 'http://127.0.0.1:%u/moving' WHERE name = 'moving'",
+            "UPDATE courier.receiver SET url = 'http://127.0.0.1:%u/moving' WHERE name = 'moving'",
             receivers->ports[(receivers->n_moves + 1) % 2]);
         if (execute(admin, sql)) {
                 receivers->n_moves++;
@@ -109,7 +109,7 @@ static bool read_snapshot(PGconn *admin, char *snapshot, size_t n_bytes)
 
 static bool insert_passing(const struct receivers *receivers, PGconn *admin, unsigned generation)
 {
-        char *sql = xasprintf("INSERT INTO courier.endpoint (sink, name, url, topics)"
+        char *sql = xasprintf("INSERT INTO courier.receiver (sink, name, url, topics)"
                               " VALUES ('many', 'passing', 'http://127.0.0.1:%u/passing-%u', "
                               "'{chaos.event,chaos.mail}')",
             receivers->ports[0], generation);
@@ -127,7 +127,7 @@ static void see_to_renewal(struct receivers *receivers, PGconn *admin)
         char before[sizeof receivers->before], after[sizeof receivers->after];
 
         if (!receivers->wants_new ||
-            !execute(admin, "BEGIN; DELETE FROM courier.endpoint WHERE name = 'passing'") ||
+            !execute(admin, "BEGIN; DELETE FROM courier.receiver WHERE name = 'passing'") ||
             !read_snapshot(admin, before, sizeof before) ||
             !insert_passing(receivers, admin, next) || !read_snapshot(admin, after, sizeof after))
                 return;

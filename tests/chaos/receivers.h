@@ -1,5 +1,5 @@
 /*
- * The receivers of the sink that fans out: rows of courier.endpoint, changed while the relays run.
+ * The receivers of the sink that fans out: rows of courier.receiver, changed while the relays run.
  * What is wanted is done as soon as PostgreSQL lets us. Those that come and go all the time are
  * elsewhere: newcomers.h.
  */

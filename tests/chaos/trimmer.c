@@ -34,7 +34,7 @@ static const char begin_sql[] =
 
 /* A sink that is yet to come could not complain that it missed the beginning. */
 static const char are_all_there_sql[] =
-    "SELECT count(*) = %u AND NOT EXISTS (SELECT FROM courier.endpoint AS e"
+    "SELECT count(*) = %u AND NOT EXISTS (SELECT FROM courier.receiver AS e"
     "  WHERE NOT EXISTS (SELECT FROM courier.cursor AS c WHERE c.sink = e.sink AND c.lane = e.id))"
     " FROM courier.cursor WHERE lane = 0 AND NOT is_owner_lane AND sink <> 'courier.marks'";
 

@@ -196,7 +196,7 @@ char *world_relay_config(
             [SINK_KAFKA] = broker_config(world, BROKER_KAFKA, settings),
             [SINK_MANY] = xasprintf(
                 "  - {name: many, topics: [\"chaos.*\", \"fresh.*\"],\n     max_in_flight: %u, "
-                "park_after: 700ms,\n" RETRY "     http: {endpoints: table, allow_networks: "
+                "park_after: 700ms,\n" RETRY "     http: {receivers: table, allow_networks: "
                 "[127.0.0.1], allow_ports: [%u, %u],\n"
                 "     " WITHIN,
                 in_flight(settings, SINK_MANY), fault_link_port(world->links[LINK_MANY]),

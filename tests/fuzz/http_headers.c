@@ -1,6 +1,6 @@
 /*
  * A byte of switches, then TOPIC NUL KEY NUL TYPE NUL NAME NUL VALUE NUL NAME NUL VALUE...: the
- * headers of an event and, for another request, of an endpoint. Lines go out as
+ * headers of an event and, for another request, of a receiver. Lines go out as
  * they are, so none may hold a line break, and none may be named otherwise than we meant.
  */
 #include "sinks/http/http_headers.h"
@@ -160,7 +160,7 @@ static void check_own(const struct event_header *headers, size_t n)
                 for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
                         fuzz_require(
                             strncasecmp(line, ours[i], length) != 0 || strlen(ours[i]) != length,
-                            "no endpoint replaces what is ours", line);
+                            "no receiver replaces what is ours", line);
                 free(line);
         }
         free(lines);

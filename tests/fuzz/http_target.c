@@ -1,5 +1,5 @@
 /*
- * A URL of courier.endpoint. If a target is made of it and its host is an address, libcurl is asked
+ * A URL of courier.receiver. If a target is made of it and its host is an address, libcurl is asked
  * as well where it leads: a request is begun with sockets that never connect. What we and what
  * libcurl would connect to must be the same, and public or be refused, however the address is
  * written: 0x7f.1, 2130706433, [::ffff:7f00:1], 127.0.0.1%2f, 017700000001.
@@ -147,7 +147,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         struct fuzz_input input = {data, size};
         bool https_only = fuzz_take_byte(&input) == 's';
-        const struct http_config config = {.endpoints = HTTP_ENDPOINTS_TABLE,
+        const struct http_config config = {.receivers = HTTP_RECEIVERS_TABLE,
             .signing = HTTP_SIGNING_NONE,
             .block_metadata = true,
             .https_only = https_only,

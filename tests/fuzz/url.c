@@ -1,6 +1,6 @@
 /*
  * One text as a URL of a sink, checked strictly as for the configuration and taken as for a row of
- * courier.endpoint, as the URL of a Redis, and as the server of a broker. Where the first two accept it, they must find the
+ * courier.receiver, as the URL of a Redis, and as the server of a broker. Where the first two accept it, they must find the
  * same host and port in it.
  */
 #include "config/url.h"

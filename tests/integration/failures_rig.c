@@ -55,9 +55,9 @@ void insert_parked(struct failures_rig *rig, const char *set)
         change_last(rig, "parked", "position", set);
 }
 
-void insert_endpoint(struct failures_rig *rig, int id, const char *sink, const char *name)
+void insert_receiver(struct failures_rig *rig, int id, const char *sink, const char *name)
 {
-        char *sql = xasprintf("INSERT INTO courier.endpoint (id, sink, name, url)"
+        char *sql = xasprintf("INSERT INTO courier.receiver (id, sink, name, url)"
                               " OVERRIDING SYSTEM VALUE VALUES (%d, '%s', '%s', 'https://x/')",
             id, sink, name);
 

@@ -22,7 +22,7 @@ void insert_dead_letter(struct failures_rig *rig, const char *set);
 void insert_parked(struct failures_rig *rig, const char *set);
 
 /* A receiver of that sink, whose lane is `id`. */
-void insert_endpoint(struct failures_rig *rig, int id, const char *sink, const char *name);
+void insert_receiver(struct failures_rig *rig, int id, const char *sink, const char *name);
 
 /* Waits until so many sessions of role relay wait for a lock. */
 void wait_until_locked_out(struct failures_rig *rig, int n);

@@ -498,7 +498,7 @@ Test(capture, runs_with_the_rights_of_the_owner_of_the_table)
             "SELECT courier.capture('shop.orders', '{id}', name => 'b', level => 'row')");
         expect_error(captor,
             "SELECT courier.capture('shop.orders', '{*}', type => '(SELECT secret FROM "
-            "courier.endpoint)')",
+            "courier.receiver)')",
             "42501", "permission denied");
         database_exec(clerk, "INSERT INTO shop.orders VALUES (1, 'new') RETURNING id");
         expect_value(fixture.admin,

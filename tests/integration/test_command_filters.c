@@ -42,12 +42,12 @@ Test(command_filters, send_follows_an_event_past_a_filter_that_takes_too_long)
 {
         static const char *const lines[] = {"\nsink bus: ", " ms: delivered and settled\n",
             "sink dear: given up (unjudged): its filter takes longer than 400 ms for this event",
-            "sink hooks/evil: waits: it is disabled (-): `pgcourier endpoint resume evil",
+            "sink hooks/evil: waits: it is disabled (-): `pgcourier receiver resume evil",
             "sink hooks/other: not taken: its filter is not true of the payload\n"};
         struct program_run run;
 
         database_exec(fixture.admin,
-            "INSERT INTO courier.endpoint (sink, name, url, filter, state) VALUES"
+            "INSERT INTO courier.receiver (sink, name, url, filter, state) VALUES"
             " ('hooks', 'evil', 'http://127.0.0.1:1/', '" DEAR "', 'disabled'),"
             " ('hooks', 'other', 'http://127.0.0.1:1/', '$.a == 1', 'disabled')");
         relay = relay_start("postgres: {dsn: \"%s\"}\n"
@@ -57,7 +57,7 @@ Test(command_filters, send_follows_an_event_past_a_filter_that_takes_too_long)
                             "', stdout: {}}\n"
                             "  - {name: bus, topics: ['**'], start: beginning, filter: '$.a == 2',"
                             " redis: {url: 'unix://%s', stream: events}}\n"
-                            "  - {name: hooks, topics: ['**'], http: {endpoints: table,"
+                            "  - {name: hooks, topics: ['**'], http: {receivers: table,"
                             " allow_networks: [127.0.0.1], allow_ports: [1]}}\n",
             fixture.relay, fixture.redis.socket_path);
         await_in_database(fixture.admin,

@@ -49,14 +49,14 @@ static int64_t count(const char *table)
 
 Test(cursor_command, lists_how_far_each_lane_is_and_names_the_orphans)
 {
-        insert_endpoint(&rig, 7, "old", "acme");
+        insert_receiver(&rig, 7, "old", "acme");
         expect_output(CURSOR("list"),
-            "SINK LANE ENDPOINT REACHED BEHIND SETTLED              OWNER CONFIG\n"
+            "SINK LANE RECEIVER REACHED BEHIND SETTLED              OWNER CONFIG\n"
             "mail    0               50      0 2026-01-02T03:04:05Z       yes\n"
             "old     0               30     20 2026-01-01T00:00:00Z       ORPHAN\n"
             "old     7 acme          10     40 2026-01-01T00:00:00Z       ORPHAN\n");
         expect_output(program_run(NULL, "cursor", "list", "--dsn", rig.dsn, NULL),
-            "SINK LANE ENDPOINT REACHED BEHIND SETTLED              OWNER\n"
+            "SINK LANE RECEIVER REACHED BEHIND SETTLED              OWNER\n"
             "mail    0               50      0 2026-01-02T03:04:05Z \n"
             "old     0               30     20 2026-01-01T00:00:00Z \n"
             "old     7 acme          10     40 2026-01-01T00:00:00Z \n");

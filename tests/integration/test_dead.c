@@ -43,27 +43,27 @@ Test(dead, list_is_a_table_oldest_first)
             " 2 web  t                  rejected        1 2026-01-02T03:00:00Z no\n");
 }
 
-Test(dead, list_names_the_endpoint_of_a_sink_that_has_some)
+Test(dead, list_names_the_receiver_of_a_sink_that_has_some)
 {
-        insert_endpoint(&rig, 7, "web", "acme");
+        insert_receiver(&rig, 7, "web", "acme");
         insert_dead_letter(&rig, "died_at = '2026-01-02 03:00+00'");
         insert_dead_letter(&rig, "sink = 'web', lane = 7, died_at = '2026-01-02 03:00+00'");
         insert_dead_letter(&rig, "sink = 'web', lane = 8, died_at = '2026-01-02 03:00+00'");
         insert_dead_letter(&rig, "sink = 'mail', lane = 7, died_at = '2026-01-02 03:00+00'");
         expect_output(DEAD("list"),
-            "ID SINK ENDPOINT TOPIC KEY REASON   ATTEMPTS DIED                 ERROR\n"
+            "ID SINK RECEIVER TOPIC KEY REASON   ATTEMPTS DIED                 ERROR\n"
             " 1 mail          t         rejected        1 2026-01-02T03:00:00Z no\n"
             " 2 web  acme     t         rejected        1 2026-01-02T03:00:00Z no\n"
             " 3 web  #8       t         rejected        1 2026-01-02T03:00:00Z no\n"
             " 4 mail #7       t         rejected        1 2026-01-02T03:00:00Z no\n");
-        expect_output(DEAD("list", "--endpoint", "acme"),
-            "ID SINK ENDPOINT TOPIC KEY REASON   ATTEMPTS DIED                 ERROR\n"
+        expect_output(DEAD("list", "--receiver", "acme"),
+            "ID SINK RECEIVER TOPIC KEY REASON   ATTEMPTS DIED                 ERROR\n"
             " 2 web  acme     t         rejected        1 2026-01-02T03:00:00Z no\n");
-        expect_output(DEAD("list", "--endpoint", "#8"),
-            "ID SINK ENDPOINT TOPIC KEY REASON   ATTEMPTS DIED                 ERROR\n"
+        expect_output(DEAD("list", "--receiver", "#8"),
+            "ID SINK RECEIVER TOPIC KEY REASON   ATTEMPTS DIED                 ERROR\n"
             " 3 web  #8       t         rejected        1 2026-01-02T03:00:00Z no\n");
         expect_refusal(
-            DEAD("list", "--endpoint", "nobody", "--fail-empty"), 8, "no dead letter matches");
+            DEAD("list", "--receiver", "nobody", "--fail-empty"), 8, "no dead letter matches");
 }
 
 Test(dead, list_lets_through_what_every_filter_says)
@@ -152,7 +152,7 @@ Test(dead, a_topic_with_characters_of_patterns_is_found_by_its_name)
 Test(dead, json_has_all_fields_of_a_list)
 {
         static const char expected[] =
-            "{\"id\": 1, \"sink\": \"web\", \"lane\": 3, \"endpoint\": \"#3\", \"target\": "
+            "{\"id\": 1, \"sink\": \"web\", \"lane\": 3, \"receiver\": \"#3\", \"target\": "
             "\"https://x/\", \"reason\": "
             "\"age\","
             " \"attempts\": 7, \"error\": \"second\", \"died_at\": \"2026-01-02T03:04:05.678901Z\","

@@ -47,12 +47,12 @@ static void insert_many(int n)
         free(sql);
 }
 
-/* The relay removes what is parked for an endpoint that is gone: the event would be lost. */
-Test(dead_redrive, keeps_what_its_removed_endpoint_cannot_take)
+/* The relay removes what is parked for a receiver that is gone: the event would be lost. */
+Test(dead_redrive, keeps_what_its_removed_receiver_cannot_take)
 {
         struct program_run run;
 
-        insert_endpoint(&rig, 3, "web", "acme");
+        insert_receiver(&rig, 3, "web", "acme");
         insert_dead_letter(&rig, "sink = 'web', lane = 4");
         insert_dead_letter(&rig, "sink = 'web', lane = 3");
         insert_dead_letter(&rig, "sink = 'mail', lane = 3");
@@ -60,7 +60,7 @@ Test(dead_redrive, keeps_what_its_removed_endpoint_cannot_take)
         cr_expect_eq(run.code, 8);
         cr_expect_str_eq(run.out, "1 dead letter redriven" REDRIVEN);
         cr_expect_not_null(
-            strstr(run.err, "kept, because their endpoint was removed: 1, 3; they"), "%s", run.err);
+            strstr(run.err, "kept, because their receiver was removed: 1, 3; they"), "%s", run.err);
         program_run_free(&run);
         cr_expect_eq(count("dead_letter"), 2);
         cr_expect_eq(count("parked WHERE sink = 'web' AND lane = 3"), 1);
@@ -71,7 +71,7 @@ Test(dead_redrive, parks_the_same_event_as_new)
 {
         PGconn *listener = listen_to_control(&rig);
 
-        insert_endpoint(&rig, 3, "web", "acme");
+        insert_receiver(&rig, 3, "web", "acme");
         insert_dead_letter(&rig,
             "sink = 'web', lane = 3, outbox_id = 41, attempts = 7, reason = 'age',"
             " error = 'second', first_error = 'first', died_at = '2026-01-02 00:00+00',"

@@ -75,7 +75,7 @@ Test(doctor, reports_no_problem_where_there_is_none)
             "ok    connections: ", "ok    excess rights: relay has no rights beyond its task\n",
             "ok    notifications: 0.0 % of the notification queue are full\n",
             "  snapshots: ", "ok    other sinks: nothing is stuck\n",
-            "ok    paused endpoints: none\n", "ok    taps: none\n",
+            "ok    paused receivers: none\n", "ok    taps: none\n",
             "ok    partitions: 2, 5000000 ids ahead, the oldest not begun\n",
             "ok    tables: outbox: ", "ok    status: the query for `status` and the page took ",
             "ok    sinks: 1, nothing needs attention\n",
@@ -119,11 +119,11 @@ Test(doctor, finds_failed_deliveries_and_sinks_that_stand_still)
         insert_dead_letter(&rig, NULL);
         insert_parked(&rig, "first_failed_at = now()");
         insert_parked(&rig, "state = 'blocked'");
-        insert_endpoint(&rig, 7, "hooks", "acme");
+        insert_receiver(&rig, 7, "hooks", "acme");
         database_exec(rig.owner,
             "INSERT INTO courier.pause (sink, by, reason) VALUES ('mail', 'operator', 'deploy'),"
             " ('mail', 'relay', 'its filter takes too long: x');"
-            "UPDATE courier.endpoint SET state = 'disabled', state_reason = '410 Gone'");
+            "UPDATE courier.receiver SET state = 'disabled', state_reason = '410 Gone'");
         expect_texts(DOCTOR(), 0,
             "warn  dead: 1 dead letter of mail. Given up: refused for good, or failed too often.\n"
             "      Remove the cause, then redrive them; or drop what is not needed. "
@@ -133,7 +133,7 @@ Test(doctor, finds_failed_deliveries_and_sinks_that_stand_still)
             "warn  paused: mail is paused. By an operator: deploy. The relay paused it, too: its "
             "filter takes too long: x. ",
             "      Resume it when it may go on. `pgcourier resume mail -c /",
-            "warn  other sinks: sink hooks, which is in no configuration here, has 1 endpoint that "
+            "warn  other sinks: sink hooks, which is in no configuration here, has 1 receiver that "
             "fails or is disabled\n",
             "warn  unserved: 1 receiver of hooks gets nothing. ");
         PQfinish(relay);
@@ -154,15 +154,15 @@ Test(doctor, calls_no_slow_delivery_failed)
 /* Of a relay that answers this about its source. */
 static struct program_run examine_relay(const char *source)
 {
-        struct http_receiver *endpoint = http_receiver_start(NULL, NULL);
+        struct http_receiver *receiver = http_receiver_start(NULL, NULL);
         char *status = xasprintf("{\"instance\": \"host/7\", \"source\": {%s}}", source);
-        char *admin = xasprintf("admin: {listen: '127.0.0.1:%u'}\n", http_receiver_port(endpoint));
+        char *admin = xasprintf("admin: {listen: '127.0.0.1:%u'}\n", http_receiver_port(receiver));
         struct program_run run;
 
-        http_receiver_answer(endpoint, &(struct http_answer){.status = 200, .body = status});
+        http_receiver_answer(receiver, &(struct http_answer){.status = 200, .body = status});
         write_config(admin);
         run = DOCTOR();
-        http_receiver_destroy(endpoint);
+        http_receiver_destroy(receiver);
         free(admin);
         free(status);
         return run;
@@ -234,7 +234,7 @@ Test(doctor, finds_sinks_that_hold_partitions)
             "needed by mail.\n      Resume mail when it may go on. `pgcourier resume mail -c /");
         database_exec(rig.owner, "UPDATE courier.outbox_partition SET held_by = '{hooks/7}' WHERE "
                                  "lower = 1");
-        expect_texts(DOCTOR(), 0, "`pgcourier endpoint list --sink hooks -c /");
+        expect_texts(DOCTOR(), 0, "`pgcourier receiver list --sink hooks -c /");
         database_exec(rig.owner,
             "UPDATE courier.outbox_partition SET held_by = '{a transaction that has not ended}'"
             " WHERE lower = 1");

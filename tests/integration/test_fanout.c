@@ -1,4 +1,4 @@
-/* One sink, many receivers: rows of courier.endpoint, each with an order, retries and an end of its
+/* One sink, many receivers: rows of courier.receiver, each with an order, retries and an end of its
  * own. */
 #include "base/alloc.h"
 #include "support/http_receiver.h"
@@ -29,11 +29,11 @@ static void start_sweeping(struct fixture *fixture, const char *each, const char
                                        "  - name: hooks\n"
                                        "    topics: [\"**\"]\n"
                                        "    retry: {first: 10ms, max: 20ms}\n"
-                                       "    http: {endpoints: table, allow_networks: [127.0.0.1],"
+                                       "    http: {receivers: table, allow_networks: [127.0.0.1],"
                                        " allow_ports: [%u, %u]%s}\n",
             fixture->relay.relay, each, http_receiver_port(fixture->http),
             http_receiver_port(fixture->other), http);
-        relay_wait_for_log(fixture->process, "event=endpoints_read", 10000);
+        relay_wait_for_log(fixture->process, "event=receivers_read", 10000);
 }
 
 static void start(struct fixture *fixture, const char *http)
@@ -61,7 +61,7 @@ static void end(struct fixture *fixture)
 static void add_at(struct fixture *fixture, const char *name, unsigned port, const char *columns,
     const char *values)
 {
-        char *sql = xasprintf("INSERT INTO courier.endpoint (sink, name, url%s)"
+        char *sql = xasprintf("INSERT INTO courier.receiver (sink, name, url%s)"
                               " VALUES ('hooks', '%s', 'http://127.0.0.1:%u/%s'%s)",
             columns, name, port, name, values);
 
@@ -346,7 +346,7 @@ Test(fanout, reads_once_what_was_written_between_the_insert_of_a_receiver_and_it
             "INSERT INTO courier.outbox (txid, topic, payload)"
             " SELECT (pg_snapshot_xmax(start_snapshot)::text::bigint + n)::text::xid8,"
             "  CASE WHEN n % 40 = 0 THEN 'taken' ELSE 'other' END, to_json(n / 40)"
-            " FROM courier.endpoint, generate_series(1, 20000) AS n ORDER BY n");
+            " FROM courier.receiver, generate_series(1, 20000) AS n ORDER BY n");
         start(&fixture, "");
         http_receiver_wait_for(fixture.http, "/late", TAKEN, 20000);
         relay_stop(fixture.process);
@@ -374,10 +374,10 @@ Test(fanout, goes_on_when_a_receiver_ends_after_another_was_deleted_unnoticed)
         http_receiver_wait_for(fixture.http, "/second", 1, 20000);
         http_receiver_wait(fixture.other, 1, 20000);
 
-        database_exec(fixture.relay.admin, "DELETE FROM courier.endpoint WHERE name = 'first'");
-        relay_wait_for_log(fixture.process, "event=endpoint_removed sink=hooks/first", 10000);
+        database_exec(fixture.relay.admin, "DELETE FROM courier.receiver WHERE name = 'first'");
+        relay_wait_for_log(fixture.process, "event=receiver_removed sink=hooks/first", 10000);
         database_exec(fixture.relay.admin, "SET session_replication_role = replica;"
-                                           "DELETE FROM courier.endpoint WHERE name = 'second';"
+                                           "DELETE FROM courier.receiver WHERE name = 'second';"
                                            "RESET session_replication_role");
         http_receiver_release(fixture.other);
         await_in_database(fixture.relay.admin,
@@ -389,7 +389,7 @@ Test(fanout, goes_on_when_a_receiver_ends_after_another_was_deleted_unnoticed)
             " SELECT false",
             "what the second got is settled");
         database_exec(fixture.relay.admin, "NOTIFY courier_control");
-        relay_wait_for_log(fixture.process, "event=endpoint_removed sink=hooks/second", 10000);
+        relay_wait_for_log(fixture.process, "event=receiver_removed sink=hooks/second", 10000);
         await_in_database(fixture.relay.admin, "SELECT count(*) = 1 FROM courier.cursor",
             "and so has the second");
         relay_stop(fixture.process);
@@ -408,8 +408,8 @@ Test(fanout, takes_up_changes_without_a_restart)
         http_receiver_wait_for(fixture.http, "/a", 1, 20000);
 
         database_exec(fixture.relay.admin,
-            "UPDATE courier.endpoint SET state = 'paused', state_reason = 'quiet, please'");
-        relay_wait_for_log(fixture.process, "event=endpoint_paused", 10000);
+            "UPDATE courier.receiver SET state = 'paused', state_reason = 'quiet, please'");
+        relay_wait_for_log(fixture.process, "event=receiver_paused", 10000);
         publish_numbers(&fixture, "t", 2, 2);
         add(&fixture, "b", "", "");
         publish_numbers(&fixture, "t", 3, 3);
@@ -417,13 +417,13 @@ Test(fanout, takes_up_changes_without_a_restart)
         cr_expect_eq(http_receiver_count(fixture.http, "/a"), 1, "it is paused");
 
         database_exec(fixture.relay.admin,
-            "UPDATE courier.endpoint SET url = replace(url, '/a', '/moved'), state = 'active'"
+            "UPDATE courier.receiver SET url = replace(url, '/a', '/moved'), state = 'active'"
             " WHERE name = 'a'");
         http_receiver_wait_for(fixture.http, "/moved", 2, 20000);
         expect_bodies(&fixture, "moved", "2 3");
         expect_bodies(&fixture, "a", "1");
 
-        database_exec(fixture.relay.admin, "DELETE FROM courier.endpoint WHERE name = 'a'");
+        database_exec(fixture.relay.admin, "DELETE FROM courier.receiver WHERE name = 'a'");
         await_in_database(fixture.relay.admin, "SELECT count(*) = 2 FROM courier.cursor",
             "the cursor of the one removed is gone");
         publish_numbers(&fixture, "t", 4, 4);
@@ -443,7 +443,7 @@ Test(fanout, takes_up_a_receiver_whose_transaction_took_longer_than_the_next)
         begin(&fixture);
         start(&fixture, "");
         slow = database_connect(fixture.relay.dsn);
-        sql = xasprintf("BEGIN; INSERT INTO courier.endpoint (sink, name, url)"
+        sql = xasprintf("BEGIN; INSERT INTO courier.receiver (sink, name, url)"
                         " VALUES ('hooks', 'slow', 'http://127.0.0.1:%u/slow')",
             http_receiver_port(fixture.http));
         database_exec(slow, sql);
@@ -474,11 +474,11 @@ Test(fanout, gives_up_events_of_one_receiver_and_of_no_other)
         start(&fixture, "");
         publish_numbers(&fixture, "t", 1, 3);
         await_in_database(fixture.relay.admin,
-            "SELECT count(*) = 3 FROM courier.dead_letter d, courier.endpoint e"
+            "SELECT count(*) = 3 FROM courier.dead_letter d, courier.receiver e"
             " WHERE d.lane = e.id AND e.name = 'a' AND d.target LIKE '%/a'",
             "all three are dead letters of a");
         await_in_database(fixture.relay.admin,
-            "SELECT last_id > 0 OR from_floor >= 3 FROM courier.cursor c, courier.endpoint e"
+            "SELECT last_id > 0 OR from_floor >= 3 FROM courier.cursor c, courier.receiver e"
             " WHERE c.lane = e.id AND e.name = 'b'",
             "b has them");
         cr_expect_eq(
@@ -495,15 +495,15 @@ Test(fanout, disables_a_receiver_that_answers_410_and_says_so)
         begin(&fixture);
         http_receiver_decide(fixture.http, refuse_a, &status);
         add(&fixture, "a", "", "");
-        add(&fixture, "watcher", ", topics", ", '{courier.endpoint.*}'");
+        add(&fixture, "watcher", ", topics", ", '{courier.receiver.*}'");
         start(&fixture, "");
         publish_numbers(&fixture, "t", 1, 2);
         await_in_database(fixture.relay.admin,
-            "SELECT state = 'disabled' AND state_reason LIKE '%410%' FROM courier.endpoint"
+            "SELECT state = 'disabled' AND state_reason LIKE '%410%' FROM courier.receiver"
             " WHERE name = 'a'",
             "it is disabled");
         await_in_database(fixture.relay.admin,
-            "SELECT count(*) = 1 FROM courier.outbox WHERE topic = 'courier.endpoint.disabled'"
+            "SELECT count(*) = 1 FROM courier.outbox WHERE topic = 'courier.receiver.disabled'"
             " AND key = 'a'",
             "an event says so");
         await_in_database(fixture.relay.admin, "SELECT count(*) = 0 FROM courier.dead_letter",
@@ -511,9 +511,9 @@ Test(fanout, disables_a_receiver_that_answers_410_and_says_so)
 
         status = 204;
         database_exec(
-            fixture.relay.admin, "UPDATE courier.endpoint SET state = 'active' WHERE name = 'a'");
+            fixture.relay.admin, "UPDATE courier.receiver SET state = 'active' WHERE name = 'a'");
         await_in_database(fixture.relay.admin,
-            "SELECT from_floor >= 2 FROM courier.cursor c, courier.endpoint e"
+            "SELECT from_floor >= 2 FROM courier.cursor c, courier.receiver e"
             " WHERE c.lane = e.id AND e.name = 'a'",
             "it gets what it missed");
         relay_stop(fixture.process);
@@ -532,11 +532,11 @@ Test(fanout, disables_a_receiver_that_fails_for_too_long)
         start(&fixture, ", disable_after: 300ms");
         publish_numbers(&fixture, "t", 1, 5);
         await_in_database(fixture.relay.admin,
-            "SELECT state = 'disabled' AND state_reason LIKE '%500%' FROM courier.endpoint"
+            "SELECT state = 'disabled' AND state_reason LIKE '%500%' FROM courier.receiver"
             " WHERE name = 'a'",
             "it is disabled");
         cr_expect_eq(database_integer(fixture.relay.admin,
-                         "SELECT count(*) FROM courier.endpoint WHERE state = 'active'"),
+                         "SELECT count(*) FROM courier.receiver WHERE state = 'active'"),
             1);
         relay_stop(fixture.process);
         end(&fixture);

@@ -31,7 +31,7 @@ static void begin(struct fixture *fixture, const char *filter)
                                        "sinks:\n"
                                        "  - name: hooks\n"
                                        "    topics: [\"**\"]\n"
-                                       "    http: {endpoints: table, allow_networks: [127.0.0.1],"
+                                       "    http: {receivers: table, allow_networks: [127.0.0.1],"
                                        " allow_ports: [%u]}\n"
                                        "  - name: bus\n"
                                        "    topics: [\"**\"]\n"
@@ -39,7 +39,7 @@ static void begin(struct fixture *fixture, const char *filter)
                                        "    redis: {url: \"unix://%s\", stream: events}\n",
             fixture->address, fixture->relay.relay, http_receiver_port(fixture->http), filter,
             fixture->relay.redis.socket_path);
-        relay_wait_for_log(fixture->process, "event=endpoints_read", 10000);
+        relay_wait_for_log(fixture->process, "event=receivers_read", 10000);
         relay_wait_for_log(fixture->process, "event=lane_owned sink=bus", 10000);
 }
 
@@ -53,7 +53,7 @@ static void end(struct fixture *fixture)
 
 static void add(struct fixture *fixture, const char *name, const char *filter)
 {
-        char *sql = xasprintf("INSERT INTO courier.endpoint (sink, name, url, filter)"
+        char *sql = xasprintf("INSERT INTO courier.receiver (sink, name, url, filter)"
                               " VALUES ('hooks', '%s', 'http://127.0.0.1:%u/%s', '%s')",
             name, http_receiver_port(fixture->http), name, filter);
 
@@ -83,36 +83,36 @@ Test(filters, of_one_receiver_delay_no_other)
         begin(&fixture, "");
         add(&fixture, "good", "$.id == 1");
         add(&fixture, "strict", "$.id == 2");
-        database_exec(fixture.relay.admin, "INSERT INTO courier.endpoint (sink, name, url)"
+        database_exec(fixture.relay.admin, "INSERT INTO courier.receiver (sink, name, url)"
                                            " SELECT 'hooks', 'plain', replace(url, 'good', 'plain')"
-                                           " FROM courier.endpoint WHERE name = 'good'");
+                                           " FROM courier.receiver WHERE name = 'good'");
         publish_dozens(&fixture, 1);
         http_receiver_wait_for(fixture.http, "/good", 1, 20000);
         http_receiver_wait_for(fixture.http, "/plain", 1, 20000);
 
         add(&fixture, "evil", DEAR);
-        relay_wait_for_log(fixture.process, "event=endpoint_added sink=hooks/evil", 10000);
+        relay_wait_for_log(fixture.process, "event=receiver_added sink=hooks/evil", 10000);
         publish_dozens(&fixture, 5);
         http_receiver_wait_for(fixture.http, "/good", 6, 20000);
         http_receiver_wait_for(fixture.http, "/plain", 6, 20000);
         relay_fixture_await(&fixture.relay, "events", 6);
         cr_expect_eq(database_integer(fixture.relay.admin,
-                         "SELECT count(*) FROM courier.endpoint WHERE state <> 'active'"),
+                         "SELECT count(*) FROM courier.receiver WHERE state <> 'active'"),
             0, "they did not wait until it was given up");
 
-        relay_wait_for_log(fixture.process, "event=endpoint_disabled sink=hooks/evil", 30000);
+        relay_wait_for_log(fixture.process, "event=receiver_disabled sink=hooks/evil", 30000);
         await_in_database(fixture.relay.admin,
             "SELECT state = 'disabled' AND state_reason LIKE 'its filter takes too long: more than "
             "400 ms"
-            " for each of 3 events%' FROM courier.endpoint WHERE name = 'evil'",
+            " for each of 3 events%' FROM courier.receiver WHERE name = 'evil'",
             "it is disabled");
         cr_expect_eq(
             database_integer(fixture.relay.admin,
-                "SELECT count(*) FROM courier.outbox WHERE topic = 'courier.endpoint.disabled'"
-                " AND payload->>'endpoint' = 'evil' AND payload->>'reason' LIKE '%filter%'"),
+                "SELECT count(*) FROM courier.outbox WHERE topic = 'courier.receiver.disabled'"
+                " AND payload->>'receiver' = 'evil' AND payload->>'reason' LIKE '%filter%'"),
             1);
         await_in_database(fixture.relay.admin,
-            "SELECT count(*) = 3 FROM courier.dead_letter AS d JOIN courier.endpoint AS e ON e.id "
+            "SELECT count(*) = 3 FROM courier.dead_letter AS d JOIN courier.receiver AS e ON e.id "
             "= d.lane"
             " WHERE e.name = 'evil' AND d.error LIKE '%filter%'",
             "what was not judged is kept");
@@ -124,7 +124,7 @@ Test(filters, of_one_receiver_delay_no_other)
         expect_no_session_was_lost(&fixture);
 
         /* What waits for it is there when its filter is another one. */
-        database_exec(fixture.relay.admin, "UPDATE courier.endpoint SET filter = '$.id == 1', "
+        database_exec(fixture.relay.admin, "UPDATE courier.receiver SET filter = '$.id == 1', "
                                            "state = 'active' WHERE name = 'evil'");
         http_receiver_wait_for(fixture.http, "/evil", 5, 20000);
         relay_stop(fixture.process);
@@ -178,7 +178,7 @@ Test(filters, are_named_while_they_are_slow)
         struct fixture fixture;
 
         begin(&fixture, "");
-        database_exec(fixture.relay.admin, "INSERT INTO courier.endpoint (sink, name, url, filter)"
+        database_exec(fixture.relay.admin, "INSERT INTO courier.receiver (sink, name, url, filter)"
                                            " SELECT 'hooks', 'evil' || i, 'http://shop.example/',"
                                            " format('%s && $.id == %s', '" DEAR
                                            "', i)::jsonpath FROM generate_series(1, 10) AS i");

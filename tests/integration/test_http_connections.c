@@ -297,7 +297,7 @@ static void begin_table(struct http_peer *peer, struct http_fixture *fixture)
         fixture->config.allow_ports = ports;
         fixture->config.n_allow_ports = 3;
         fixture->config.url = NULL;
-        fixture->config.endpoints = HTTP_ENDPOINTS_TABLE;
+        fixture->config.receivers = HTTP_RECEIVERS_TABLE;
         http_fixture_open(fixture);
 }
 

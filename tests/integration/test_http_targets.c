@@ -1,4 +1,4 @@
-/* endpoints: table: receivers that come and go while the sink runs, each with what is its own. */
+/* receivers: table: receivers that come and go while the sink runs, each with what is its own. */
 #include "http_fixture.h"
 #include "http_verify.h"
 
@@ -36,7 +36,7 @@ static void begin_table(struct http_fixture *fixture)
         fixture->config.n_allow_networks = 1;
         allow_port(fixture, http_receiver_port(fixture->receiver));
         fixture->config.url = NULL;
-        fixture->config.endpoints = HTTP_ENDPOINTS_TABLE;
+        fixture->config.receivers = HTTP_RECEIVERS_TABLE;
 }
 
 static void *open_target(struct http_fixture *fixture, const struct target_settings *settings)
@@ -157,7 +157,7 @@ HTTP_TEST(http_targets, refuses_receivers_it_could_never_serve)
 
         begin_table(&fixture);
         http_fixture_open(&fixture);
-        expect_no_target(&fixture, "example.net", NULL, NULL, "the endpoint's url is not a URL");
+        expect_no_target(&fixture, "example.net", NULL, NULL, "the receiver's url is not a URL");
         expect_no_target(&fixture, "", NULL, NULL, "is not a URL");
         expect_no_target(&fixture, "ftp://example.net/", NULL, NULL, "ftp://");
         expect_no_target(&fixture, "file:///etc/passwd", NULL, NULL, "is not a URL");

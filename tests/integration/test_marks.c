@@ -565,7 +565,7 @@ Test(marks, wait_for_receivers)
         struct fixture fixture = begin();
         char *sql;
 
-        sql = xasprintf("INSERT INTO courier.endpoint (sink, name, url, topics, state) VALUES"
+        sql = xasprintf("INSERT INTO courier.receiver (sink, name, url, topics, state) VALUES"
                         " ('hooks', 'a', 'http://127.0.0.1:%u/a', '{orders.**}', 'active'),"
                         " ('hooks', 'b', 'http://127.0.0.1:%u/b', '{orders.**}', 'paused'),"
                         " ('hooks', 'c', 'http://127.0.0.1:%u/c', '{others.**}', 'paused')",
@@ -575,17 +575,17 @@ Test(marks, wait_for_receivers)
         fixture.process = relay_start(HEAD BUS
             "  - name: hooks\n"
             "    topics: [\"**\"]\n"
-            "    http: {endpoints: table, allow_networks: [127.0.0.1], allow_ports: [%u]}\n",
+            "    http: {receivers: table, allow_networks: [127.0.0.1], allow_ports: [%u]}\n",
             fixture.relay.relay, FAST, fixture.relay.redis.socket_path,
             http_receiver_port(fixture.http));
-        relay_wait_for_log(fixture.process, "event=endpoints_read", 10000);
+        relay_wait_for_log(fixture.process, "event=receivers_read", 10000);
         attached_table_insert(fixture.app, "orders", 2);
         http_receiver_wait_for(fixture.http, "/a", 2, 20000);
         await_unmarked(&fixture, "behind hooks, behind hooks");
         await_in_database(fixture.admin,
             "SELECT string_agg(lane::text, ' ') = '2 2' FROM courier.unmarked", "b holds them up");
         database_exec(
-            fixture.admin, "UPDATE courier.endpoint SET state = 'active' WHERE name = 'b'");
+            fixture.admin, "UPDATE courier.receiver SET state = 'active' WHERE name = 'b'");
         attached_table_await(fixture.admin, "orders", IS_DONE, 2);
         free(sql);
         end(&fixture);

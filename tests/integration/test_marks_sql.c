@@ -256,7 +256,7 @@ Test(marks_sql, asks_receivers_by_their_own_patterns_and_the_sinks)
         attached_table_make(fixture.admin, "orders", "mark", "NULL");
         make_lane(&fixture, "bus");
         database_exec(fixture.admin, "SELECT courier.note_sink('hooks', true, '{}', '{**}', '{}');"
-                                     "INSERT INTO courier.endpoint (sink, name, url, topics) VALUES"
+                                     "INSERT INTO courier.receiver (sink, name, url, topics) VALUES"
                                      " ('hooks', 'a', 'http://a/', '{refunds.*}'), ('hooks', 'b', "
                                      "'http://b/', '{orders.*}')");
         attached_table_insert(fixture.app, "orders", 2);
@@ -264,7 +264,7 @@ Test(marks_sql, asks_receivers_by_their_own_patterns_and_the_sinks)
         expect_mark(&fixture, "0 2 0 0"); /* b was never served, but waits for them */
         expect_value(
             fixture.admin, "SELECT string_agg(lane::text, ' ') FROM courier.unmarked", "2 2");
-        database_exec(fixture.admin, "DELETE FROM courier.endpoint WHERE name = 'b'");
+        database_exec(fixture.admin, "DELETE FROM courier.receiver WHERE name = 'b'");
         expect_mark(&fixture, "2 0 0 0");
         end(&fixture);
 }

@@ -424,9 +424,9 @@ Test(modules, are_held_to_the_contract)
         expect_refused(&package, "{file: silent.so}", 5, "the kind null did not say why");
         expect_refused(&package, "{file: raw.so}", 5,
             "the kind null has not called sink_init() in its open()");
-        expect_refused(&package, "{file: null.so, endpoints: table}", 3,
-            "the sink own has module.endpoints: table, but the module null.so (null) does not "
-            "deliver to endpoints");
+        expect_refused(&package, "{file: null.so, receivers: table}", 3,
+            "the sink own has module.receivers: table, but the module null.so (null) does not "
+            "deliver to receivers");
         expect_refused(&package, "{file: null.so}", 0, "ok    sink own: null, topics **\n");
         package_free(&package);
 }
@@ -469,7 +469,7 @@ static char *write_table_config(const struct relay_fixture *fixture, const struc
                                "relay: {modules: %s}\n"
                                "sinks:\n"
                                "  - {name: own, topics: [\"**\"], start: beginning,\n"
-                               "     module: {file: null.so, endpoints: table}}\n",
+                               "     module: {file: null.so, receivers: table}}\n",
             fixture->dsn, package->modules);
         char *path = program_file("table.yaml", text, strlen(text));
 
@@ -495,12 +495,12 @@ Test(modules, deliver_to_receivers_of_a_table_and_end_with_a_broken_contract)
         relay_fixture_begin(&fixture, postgres_shared());
         path = write_table_config(&fixture, &package);
         expect_error(
-            program_run(NULL, "endpoint", "add", "acme", "--url", "ftp://box", "-c", path, NULL), 2,
+            program_run(NULL, "receiver", "add", "acme", "--url", "ftp://box", "-c", path, NULL), 2,
             "the URL is none of ours");
-        expect_error(program_run(NULL, "endpoint", "add", "acme", "--url", "https://box", "--start",
+        expect_error(program_run(NULL, "receiver", "add", "acme", "--url", "https://box", "--start",
                          "beginning", "-c", path, NULL),
             0, "");
-        expect_error(program_run(NULL, "endpoint", "test", "acme", "-c", path, NULL), 5,
+        expect_error(program_run(NULL, "receiver", "test", "acme", "-c", path, NULL), 5,
             "rejected: box wants nothing");
         publish_some(fixture.admin, 1, 3);
         expect_error(program_run(NULL, "run", "--once", "-c", path, NULL), 0, "event=stopped");
@@ -510,7 +510,7 @@ Test(modules, deliver_to_receivers_of_a_table_and_end_with_a_broken_contract)
             3);
         build_variant(&package, "null.so", "-DFINISHES_AT_ONCE");
         expect_error(
-            program_run(NULL, "endpoint", "test", "acme", "-c", path, NULL), 128 + 6, "is_calling");
+            program_run(NULL, "receiver", "test", "acme", "-c", path, NULL), 128 + 6, "is_calling");
         relay_fixture_end(&fixture);
         free(path);
         package_free(&package);
@@ -532,10 +532,10 @@ Test(modules, that_are_slow_to_begin_leave_the_turn_to_others)
             "relay: {modules: %s}\n"
             "sinks:\n"
             "  - {name: one, topics: [\"**\"], start: beginning, module: {file: null.so}}\n"
-            "  - {name: many, topics: [\"**\"], module: {file: null.so, endpoints: table}}\n",
+            "  - {name: many, topics: [\"**\"], module: {file: null.so, receivers: table}}\n",
             fixture.dsn, package.modules);
         path = program_file("slow.yaml", config, strlen(config));
-        database_exec(fixture.admin, "INSERT INTO courier.endpoint (sink, name, url, start)"
+        database_exec(fixture.admin, "INSERT INTO courier.receiver (sink, name, url, start)"
                                      " SELECT 'many', 'r' || n, 'https://box', 'beginning'"
                                      " FROM generate_series(1, 5) AS n");
         publish_some(fixture.admin, 1, 40);

@@ -97,7 +97,7 @@ Test(parked_command, list_lets_through_what_every_filter_says)
 Test(parked_command, json_has_all_fields)
 {
         static const char expected[] =
-            "{\"sink\": \"web\", \"lane\": 3, \"endpoint\": \"#3\", \"outbox_id\": 41, \"state\": "
+            "{\"sink\": \"web\", \"lane\": 3, \"receiver\": \"#3\", \"outbox_id\": 41, \"state\": "
             "\"retry\","
             " \"due_at\": \"2126-01-02T03:04:05.678901Z\", \"attempts\": 7, \"retried_seconds\": "
             "70.5,"
@@ -161,7 +161,7 @@ Test(parked_command, list_blocked_names_the_event_that_a_key_waits_for)
             json_string_value(json_object_get(line, "due_at")), "2126-01-02T03:04:05.678000Z");
         cr_expect_str_eq(json_string_value(json_object_get(line, "last_error")), "HTTP 503");
         cr_expect(json_is_null(json_object_get(line, "first_failed_at")));
-        cr_expect(json_is_null(json_object_get(line, "endpoint")));
+        cr_expect(json_is_null(json_object_get(line, "receiver")));
         cr_expect_eq(json_object_size(line), 13);
         json_decref(lines);
 }
@@ -173,22 +173,22 @@ Test(parked_command, list_blocked_has_keys_whose_first_event_was_just_delivered)
                                                    "mail a         1                     \n");
 }
 
-Test(parked_command, an_endpoint_says_which_of_a_sinks_receivers)
+Test(parked_command, an_receiver_says_which_of_a_sinks_receivers)
 {
-        insert_endpoint(&rig, 3, "web", "acme");
-        insert_endpoint(&rig, 4, "web", "other");
+        insert_receiver(&rig, 3, "web", "acme");
+        insert_receiver(&rig, 4, "web", "other");
         insert_parked(&rig, "sink = 'web', lane = 3, key = 'k', due_at = '2126-01-02 03:00+00'");
         insert_parked(
             &rig, "sink = 'web', lane = 4, outbox_id = 1, due_at = '2126-01-02 03:00+00'");
         insert_parked(&rig, "sink = 'web', lane = 3, outbox_id = 5, key = 'k', state = 'blocked'");
-        expect_output(PARKED("list", "--endpoint", "acme"),
-            "ID SINK ENDPOINT TOPIC KEY STATE   ATTEMPTS DUE                  ERROR\n"
+        expect_output(PARKED("list", "--receiver", "acme"),
+            "ID SINK RECEIVER TOPIC KEY STATE   ATTEMPTS DUE                  ERROR\n"
             " 1 web  acme     t     k   retry          0 2126-01-02T03:00:00Z \n"
             " 5 web  acme     t     k   blocked        0                      \n");
         expect_output(PARKED("list", "--blocked"),
-            "SINK ENDPOINT KEY WAITING BEHIND ATTEMPTS DUE                  ERROR\n"
+            "SINK RECEIVER KEY WAITING BEHIND ATTEMPTS DUE                  ERROR\n"
             "web  acme     k         1      1        0 2126-01-02T03:00:00Z \n");
-        expect_output(PARKED("skip", "1", "--endpoint", "other"), "1 parked delivery" SKIPPED);
+        expect_output(PARKED("skip", "1", "--receiver", "other"), "1 parked delivery" SKIPPED);
         cr_expect_eq(count("skip"), 1);
         cr_expect_eq(count("skip AND lane = 4"), 1);
 }

@@ -14,10 +14,10 @@ static struct relay_process *relay;
 
 static char *socket_path;
 
-static void add_endpoint(const char *name, const char *topics, const char *filter)
+static void add_receiver(const char *name, const char *topics, const char *filter)
 {
         char *sql =
-            xasprintf("INSERT INTO courier.endpoint (sink, name, url, topics, filter, start)"
+            xasprintf("INSERT INTO courier.receiver (sink, name, url, topics, filter, start)"
                       " VALUES ('hooks', '%s', 'http://127.0.0.1:%u/%s', '%s', %s,"
                       " 'beginning')",
                 name, http_receiver_port(receiver), name, topics, filter);
@@ -31,17 +31,17 @@ static void start(void)
         relay_fixture_begin(&fixture, postgres_shared());
         database_exec(fixture.admin, "GRANT courier_publisher TO relay");
         receiver = http_receiver_start(NULL, NULL);
-        add_endpoint("acme", "{orders.**}", "'$.n > 1'");
-        add_endpoint("beta", "{**}", "NULL");
-        add_endpoint("gone", "{**}", "NULL");
-        database_exec(fixture.admin, "UPDATE courier.endpoint SET state = 'disabled', state_reason "
+        add_receiver("acme", "{orders.**}", "'$.n > 1'");
+        add_receiver("beta", "{**}", "NULL");
+        add_receiver("gone", "{**}", "NULL");
+        database_exec(fixture.admin, "UPDATE courier.receiver SET state = 'disabled', state_reason "
                                      "= '410' WHERE name = 'gone'");
         socket_path = program_file("admin.sock", "", 0);
         unlink(socket_path);
         relay = relay_start("postgres: {dsn: \"%s\"}\n"
                             "admin: {listen: \"unix:%s\"}\n"
                             "sinks: [{name: hooks, topics: ['**', '!secret'],"
-                            " http: {endpoints: table, allow_networks: [127.0.0.1],"
+                            " http: {receivers: table, allow_networks: [127.0.0.1],"
                             " allow_ports: [%u]}}]\n",
             fixture.relay, socket_path, http_receiver_port(receiver));
         await_in_database(fixture.admin,
@@ -67,7 +67,7 @@ Test(receivers_commands, send_follows_each_receiver)
         expect_texts(RUN("send", "orders.new", "--data", "{\"n\": 2}"), 75,
             "sink hooks/acme: ", "sink hooks/beta: ",
             "sink hooks/gone: waits: it is disabled (410): `pgcourier "
-            "endpoint "
+            "receiver "
             "resume gone -c /");
         cr_expect_eq(http_receiver_n_requests(receiver), 2);
         expect_texts(RUN("send", "orders.new", "--data", "{\"n\": 1}"), 75,
@@ -83,12 +83,12 @@ Test(receivers_commands, replay_and_rewind_go_to_one_of_them)
 
         expect_texts(RUN("send", "orders.new", "--data", "{\"n\": 2}"), 75, "acme: ", "beta: ");
         expect_refusal(RUN("replay", "--sink", "hooks", "--from", "1", "--dry-run"), 2,
-            "sink hooks has several receivers; give --endpoint NAME");
+            "sink hooks has several receivers; give --receiver NAME");
         expect_refusal(
-            RUN("replay", "--sink", "hooks", "--endpoint", "none", "--from", "1", "--dry-run"), 2,
-            "sink hooks has no endpoint \"none\"");
+            RUN("replay", "--sink", "hooks", "--receiver", "none", "--from", "1", "--dry-run"), 2,
+            "sink hooks has no receiver \"none\"");
         expect_output(
-            RUN("replay", "--sink", "hooks", "--endpoint", "acme", "--from", "1", "--yes"),
+            RUN("replay", "--sink", "hooks", "--receiver", "acme", "--from", "1", "--yes"),
             "1 event is on its way to sink hooks/acme once more\n");
         http_receiver_wait(receiver, 3, 30000);
         request = http_receiver_request(receiver, 2);
@@ -147,12 +147,12 @@ Test(receivers_commands, tail_names_the_receiver_and_follows_one)
 
         cr_expect_not_null(strstr(lines, "  hooks/acme  delivered  "), "%s", lines);
         cr_expect_null(strstr(lines, "beta"), "%s", lines);
-        cr_expect_not_null(strstr(json, "\"sink\":\"hooks\",\"endpoint\":\"beta\""), "%s", json);
+        cr_expect_not_null(strstr(json, "\"sink\":\"hooks\",\"receiver\":\"beta\""), "%s", json);
         expect_refusal(
-            RUN("tail", "--sink", "hooks/acme", "--endpoint", "acme"), 2, "both name a receiver");
+            RUN("tail", "--sink", "hooks/acme", "--receiver", "acme"), 2, "both name a receiver");
         expect_refusal(RUN("tail", "--sink", "hooks/"), 2, "a name is empty");
-        expect_refusal(RUN("tail", "--endpoint", "amce"), 8,
-            "there is no endpoint \"amce\"; did you mean \"acme\"?");
+        expect_refusal(RUN("tail", "--receiver", "amce"), 8,
+            "there is no receiver \"amce\"; did you mean \"acme\"?");
         expect_refusal(RUN("tail", "--sink", "hooks/bta"), 8, "did you mean \"beta\"?");
         expect_refusal(RUN("tail", "--sink", "nobody"), 1, "; see `pgcourier status -c /");
         free(lines);
@@ -172,11 +172,11 @@ static bool is_named(void *context)
 Test(receivers_commands, status_knows_where_to_ask_for_one)
 {
         expect_refusal(RUN("status", "hooks/acme"), 2,
-            "for the receiver acme: `pgcourier endpoint show acme -c /");
-        database_exec(fixture.admin, "UPDATE courier.endpoint SET failing_since = now(),"
+            "for the receiver acme: `pgcourier receiver show acme -c /");
+        database_exec(fixture.admin, "UPDATE courier.receiver SET failing_since = now(),"
                                      " last_error = '500' WHERE name = 'acme'");
         wait_until(is_named, NULL, 30000, "status names the receivers");
-        expect_refusal(RUN("status", "qqqqqqq"), 2, "`pgcourier endpoint show qqqqqqq -c /");
+        expect_refusal(RUN("status", "qqqqqqq"), 2, "`pgcourier receiver show qqqqqqq -c /");
 }
 
 Test(receivers_commands, send_sums_up_many)
@@ -186,7 +186,7 @@ Test(receivers_commands, send_sums_up_many)
         for (int i = 0; i < 6; i++) {
                 char name[8];
                 snprintf(name, sizeof name, "m%d", i);
-                add_endpoint(name, i < 5 ? "{orders.**}" : "{users.**}", "NULL");
+                add_receiver(name, i < 5 ? "{orders.**}" : "{users.**}", "NULL");
         }
         await_in_database(fixture.admin,
             "SELECT count(*) = 8 FROM courier.cursor WHERE epoch > 0 AND lane NOT IN (0, 3)",
@@ -196,9 +196,9 @@ Test(receivers_commands, send_sums_up_many)
         cr_expect_null(strstr(run.out, "hooks/m"), "%s", run.out);
         cr_expect_not_null(strstr(run.out, "sink hooks/gone: waits: "), "%s", run.out);
         cr_expect_not_null(
-            strstr(run.out, " ms: delivered to 7 of its 9 endpoints\n"), "%s", run.out);
+            strstr(run.out, " ms: delivered to 7 of its 9 receivers\n"), "%s", run.out);
         cr_expect_not_null(
-            strstr(run.out, "sink hooks: not taken by 1 of its 9 endpoints\n"), "%s", run.out);
+            strstr(run.out, "sink hooks: not taken by 1 of its 9 receivers\n"), "%s", run.out);
         program_run_free(&run);
 }
 
@@ -208,24 +208,24 @@ Test(receivers_commands, show_and_remove_count_what_waits)
         struct program_run run;
 
         database_exec(
-            fixture.admin, "UPDATE courier.endpoint SET state = 'paused' WHERE name = 'acme'");
-        relay_wait_for_log(relay, "event=endpoint_paused sink=hooks/acme", 30000);
+            fixture.admin, "UPDATE courier.receiver SET state = 'paused' WHERE name = 'acme'");
+        relay_wait_for_log(relay, "event=receiver_paused sink=hooks/acme", 30000);
         for (int i = 0; i < 3; i++)
                 publish_order();
         publish(fixture.admin, "users.new", "k", "1");
-        run = RUN("endpoint", "show", "acme");
+        run = RUN("receiver", "show", "acme");
         cr_expect_not_null(strstr(run.out, "up to 3\n"), "%s", run.out);
         program_run_free(&run);
-        expect_refusal(RUN("endpoint", "remove", "acme"), 2,
+        expect_refusal(RUN("receiver", "remove", "acme"), 2,
             "acme has up to 3 undelivered events and 0 parked deliveries, which would go");
         database_exec(fixture.admin,
-            "UPDATE courier.endpoint SET state = 'paused' WHERE name = 'beta';"
+            "UPDATE courier.receiver SET state = 'paused' WHERE name = 'beta';"
             "UPDATE courier.sink SET settings = '{\"topics\": \"**\"}'");
-        relay_wait_for_log(relay, "event=endpoint_paused sink=hooks/beta", 30000);
+        relay_wait_for_log(relay, "event=receiver_paused sink=hooks/beta", 30000);
         publish(fixture.admin, "users.new", "k", "1");
         await_in_database(fixture.admin,
             "SELECT greatest(from_floor, last_id) >= 4 FROM courier.cursor WHERE lane = 2",
             "what was delivered is settled");
-        expect_refusal(RUN("endpoint", "remove", "beta"), 2,
+        expect_refusal(RUN("receiver", "remove", "beta"), 2,
             "beta has 1 undelivered event and 0 parked deliveries, which would go");
 }

@@ -1,5 +1,5 @@
 /*
- * One receiver refuses a single event, one is down, one is fine; as endpoints of one sink, and as
+ * One receiver refuses a single event, one is down, one is fine; as receivers of one sink, and as
  * sinks of their own. No receiver pays for what is wrong with another, nor a key for another key.
  */
 #include "base/alloc.h"
@@ -128,9 +128,9 @@ static void start_with_sinks(struct fixture *fixture)
                 http_receiver_port(fixture->down), http_receiver_port(fixture->fine));
 }
 
-static void start_with_endpoints(struct fixture *fixture)
+static void start_with_receivers(struct fixture *fixture)
 {
-        char *sql = xasprintf("INSERT INTO courier.endpoint (sink, name, url, start)"
+        char *sql = xasprintf("INSERT INTO courier.receiver (sink, name, url, start)"
                               " VALUES ('hooks', 'picky', 'http://127.0.0.1:%u/', 'beginning'),"
                               " ('hooks', 'down', 'http://127.0.0.1:%u/', 'beginning'),"
                               " ('hooks', 'fine', 'http://127.0.0.1:%u/', 'beginning')",
@@ -141,7 +141,7 @@ static void start_with_endpoints(struct fixture *fixture)
         free(sql);
         fixture->process =
             relay_start(BEFORE "  - {name: hooks, topics: [\"t\"], " RETRY ",\n"
-                               "     http: {endpoints: table, allow_networks: [127.0.0.1],\n"
+                               "     http: {receivers: table, allow_networks: [127.0.0.1],\n"
                                "            allow_ports: [%u, %u, %u]}}\n",
                 fixture->relay.relay, http_receiver_port(fixture->picky),
                 http_receiver_port(fixture->down), http_receiver_port(fixture->fine));
@@ -227,9 +227,9 @@ static void keep_apart(void (*start)(struct fixture *fixture))
         relay_fixture_end(&fixture.relay);
 }
 
-Test(relay_fairness, keeps_endpoints_apart)
+Test(relay_fairness, keeps_receivers_apart)
 {
-        keep_apart(start_with_endpoints);
+        keep_apart(start_with_receivers);
 }
 
 Test(relay_fairness, keeps_sinks_apart)

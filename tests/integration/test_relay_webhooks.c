@@ -132,7 +132,7 @@ Test(relay_webhooks, says_that_too_few_files_may_be_open_for_many_receivers)
 
         fputs("postgres: {dsn: \"host=/nonexistent\"}\n"
               "sinks:\n"
-              "  - {name: hooks, topics: [\"**\"], http: {endpoints: table}}\n",
+              "  - {name: hooks, topics: [\"**\"], http: {receivers: table}}\n",
             file);
         fclose(file);
         /* The soft limit alone is no trouble: it is raised. */

@@ -417,7 +417,7 @@ Test(reload, changes_a_sink_with_many_receivers)
         begin(&fixture);
         for (int i = 0; i <= N_ROUNDS; i++) {
                 static const char format[] =
-                    HEAD "  - {name: hooks, topics: [\"**\"], concurrency: %d, http: {endpoints: "
+                    HEAD "  - {name: hooks, topics: [\"**\"], concurrency: %d, http: {receivers: "
                          "table,\n"
                          "     allow_networks: [127.0.0.1], allow_ports: [%u]}}\n";
                 unsigned port = http_receiver_port(fixture.http);
@@ -429,8 +429,8 @@ Test(reload, changes_a_sink_with_many_receivers)
                             fixture.process, format, fixture.relay.relay, "a", 10 + i, port);
                 if (i == 0) {
                         relay_wait_for_log(
-                            fixture.process, "event=endpoints_read sink=hooks", DEADLINE_MS);
-                        sql = xasprintf("INSERT INTO courier.endpoint (sink, name, url) SELECT"
+                            fixture.process, "event=receivers_read sink=hooks", DEADLINE_MS);
+                        sql = xasprintf("INSERT INTO courier.receiver (sink, name, url) SELECT"
                                         " 'hooks', n, 'http://127.0.0.1:%u/' || n"
                                         " FROM unnest('{a,b,c}'::text[]) AS n",
                             port);

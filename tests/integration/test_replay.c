@@ -213,5 +213,5 @@ Test(replay, says_what_is_wrong)
                            relay->config_path, NULL),
             2, "the configuration has no sink \"no\"");
         expect_refusal(
-            REPLAY("--from", "1", "--endpoint", "x"), 2, "sink bus has no endpoint \"x\"");
+            REPLAY("--from", "1", "--receiver", "x"), 2, "sink bus has no receiver \"x\"");
 }

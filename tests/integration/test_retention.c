@@ -283,7 +283,7 @@ Test(retention, keeps_events_that_an_uncommitted_receiver_needs)
         publish(fixture.admin, 15);
         expect(fixture.admin, DELIVERED_IS_OVER,
             "held outbox_p1 by a transaction that has not ended, waits outbox");
-        database_exec(owner, "BEGIN; INSERT INTO courier.endpoint (sink, name, url)"
+        database_exec(owner, "BEGIN; INSERT INTO courier.receiver (sink, name, url)"
                              " VALUES ('hooks', 'acme', 'https://acme.example/')");
         database_exec(late, "COMMIT");
         expect(fixture.admin, DELIVERED_IS_OVER,
@@ -306,7 +306,7 @@ Test(retention, does_not_block_a_session_that_adds_a_receiver)
         database_exec(fixture.admin, "SELECT courier.maintain('0', '0', 10, 10, 20)");
         expect(fixture.admin,
             "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'ShareLock'"
-            " AND relation IN ('courier.endpoint'::regclass, 'courier.cursor'::regclass)",
+            " AND relation IN ('courier.receiver'::regclass, 'courier.cursor'::regclass)",
             "0");
         database_exec(fixture.admin, "COMMIT");
         test_database_drop(&fixture);
@@ -411,21 +411,21 @@ Test(retention, is_held_by_receivers_but_not_by_their_owner_lane)
         struct test_database fixture = set_up();
         struct relay_process *relay =
             relay_start("postgres: {dsn: \"%s\"}\nsinks:\n  - name: hooks\n    topics: [\"**\"]\n"
-                        "    http: {endpoints: table}\n",
+                        "    http: {receivers: table}\n",
                 fixture.relay);
 
-        relay_wait_for_log(relay, "event=endpoints_read", 30000);
+        relay_wait_for_log(relay, "event=receivers_read", 30000);
         relay_stop(relay);
         relay_destroy(relay);
         database_await_no_relay(fixture.admin); /* its maintenance makes others return at once */
         database_exec(fixture.admin,
-            "INSERT INTO courier.endpoint (sink, name, url, topics, state) VALUES"
+            "INSERT INTO courier.receiver (sink, name, url, topics, state) VALUES"
             " ('hooks', 'new', 'https://a.example/', '{**}', 'disabled')");
         publish(fixture.admin, 20);
         expect(fixture.admin, DELIVERED_IS_OVER,
             "held outbox_p1 by hooks/1, held outbox_p11 by hooks/1, made outbox_p21, made "
             "outbox_p31");
-        database_exec(fixture.admin, "DELETE FROM courier.endpoint");
+        database_exec(fixture.admin, "DELETE FROM courier.receiver");
         expect(fixture.admin, DELIVERED_IS_OVER, "dropped outbox_p1, dropped outbox_p11");
         test_database_drop(&fixture);
 }

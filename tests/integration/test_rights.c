@@ -66,8 +66,8 @@ Test(rights, the_relay_reads_events_and_keeps_its_own_books)
             "attachment: SELECT\n"
             "cursor: DELETE INSERT SELECT UPDATE\n"
             "dead_letter: DELETE INSERT SELECT UPDATE\n"
-            "endpoint: DELETE INSERT SELECT UPDATE\n"
-            "endpoint_health: SELECT\n"
+            "receiver: DELETE INSERT SELECT UPDATE\n"
+            "receiver_health: SELECT\n"
             "lane_owner: SELECT\n"
             "mark_trouble: DELETE INSERT SELECT UPDATE\n"
             "outbox: SELECT\n"
@@ -105,7 +105,7 @@ Test(rights, the_public_has_none)
 }
 
 /* What its defaults, rules and triggers call may be called by any role that may change a row. */
-Test(rights, an_application_that_manages_endpoints_needs_only_their_table)
+Test(rights, an_application_that_manages_receivers_needs_only_their_table)
 {
         char *theirs;
         PGconn *portal;
@@ -113,16 +113,16 @@ Test(rights, an_application_that_manages_endpoints_needs_only_their_table)
         database_exec(session,
             "DROP ROLE IF EXISTS portal; CREATE ROLE portal LOGIN;"
             "GRANT USAGE ON SCHEMA courier TO portal;"
-            "GRANT SELECT, INSERT, UPDATE, DELETE ON courier.endpoint TO portal;"
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON courier.receiver TO portal;"
             "INSERT INTO courier.sink (name, fans_out) VALUES ('webhooks', true)");
         theirs = dsn_as_user(dsn, "portal");
         portal = database_connect(theirs);
         database_exec(portal,
-            "INSERT INTO courier.endpoint (sink, name, url, topics, filter) VALUES"
+            "INSERT INTO courier.receiver (sink, name, url, topics, filter) VALUES"
             " ('webhooks', 'acme', 'https://acme.example/', '{orders.*}', '$.total > 100');"
-            "UPDATE courier.endpoint SET topics = '{**}', filter = '$.total > 1', state = 'paused';"
-            "SELECT courier.rotate_secret(name) FROM courier.endpoint;"
-            "DELETE FROM courier.endpoint");
+            "UPDATE courier.receiver SET topics = '{**}', filter = '$.total > 1', state = 'paused';"
+            "SELECT courier.rotate_secret(name) FROM courier.receiver;"
+            "DELETE FROM courier.receiver");
         PQfinish(portal);
         free(theirs);
         database_exec(session, "DROP OWNED BY portal; DROP ROLE portal");
@@ -136,7 +136,7 @@ Test(rights, functions_with_their_owners_rights_pin_their_names_and_are_not_for_
             " WHERE pronamespace = 'courier'::regnamespace AND prosecdef"
             " AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (proconfig), false)",
             "none");
-        /* The one is asked by the defaults of courier.endpoint, and tells a number. */
+        /* The one is asked by the defaults of courier.receiver, and tells a number. */
         expect_value(session,
             "SELECT coalesce(string_agg(proname, ', '), 'none') FROM pg_proc"
             " WHERE pronamespace = 'courier'::regnamespace AND prosecdef"

@@ -39,7 +39,7 @@ Test(schema, is_made_by_migrate_and_by_no_second_migrate)
 
         expect_run(MIGRATE("--dsn", dsn), 0,
             "applied 0001_outbox\napplied 0002_failures\napplied 0003_schedule\n"
-            "applied 0004_endpoints\n",
+            "applied 0004_receivers\n",
             "");
         expect_run(MIGRATE("--dsn", dsn), 0, told, "");
 

@@ -222,7 +222,7 @@ Test(sequence, that_was_set_back_is_refused_and_rebase_loses_nothing)
                 publish(fixture.first, i);
         reader_catch_up(reader);
         database_exec(fixture.admin, "TRUNCATE courier.outbox;"
-                                     "INSERT INTO courier.endpoint (sink, name, url)"
+                                     "INSERT INTO courier.receiver (sink, name, url)"
                                      " VALUES ('hooks', 'a', 'https://a.example/')");
         database_exec(fixture.admin, "ALTER SEQUENCE courier.outbox_id_seq RESTART");
         publish(fixture.first, 10);
@@ -294,7 +294,7 @@ Test(sequence, with_a_cache_begins_no_receiver)
         PGresult *result;
 
         database_exec(fixture.admin, "ALTER SEQUENCE courier.outbox_id_seq CACHE 20");
-        result = PQexec(fixture.admin, "INSERT INTO courier.endpoint (sink, name, url)"
+        result = PQexec(fixture.admin, "INSERT INTO courier.receiver (sink, name, url)"
                                        " VALUES ('hooks', 'a', 'https://a.example/')");
         cr_expect_str_eq(PQresultErrorField(result, PG_DIAG_SQLSTATE), "55000");
         cr_expect_str_eq(PQresultErrorField(result, PG_DIAG_MESSAGE_HINT), MEND);

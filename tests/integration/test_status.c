@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static struct failures_rig rig;
-static struct http_receiver *endpoint; /* in place of a relay's admin endpoint */
+static struct http_receiver *receiver; /* in place of a relay's admin endpoint */
 static char *config_path;
 
 /* Two sinks, and an admin block where the test wants one. */
@@ -33,15 +33,15 @@ static void start(void)
 {
         failures_rig_start(&rig);
         config_path = NULL;
-        endpoint = NULL;
+        receiver = NULL;
         write_config("");
 }
 
 static void stop(void)
 {
         free(config_path);
-        if (endpoint != NULL)
-                http_receiver_destroy(endpoint);
+        if (receiver != NULL)
+                http_receiver_destroy(receiver);
         failures_rig_stop(&rig);
 }
 
@@ -198,7 +198,7 @@ Test(status, is_json_of_one_shape)
             "recent", "orphans", "attention"};
         static const char *const of_sinks[] = {"name", "kind", "target", "topics", "state",
             "state_reason", "state_since", "owner", "backlog", "in_flight", "window", "retrying",
-            "blocked", "delayed", "dead", "next_retry_at", "endpoints", "counters", "rate",
+            "blocked", "delayed", "dead", "next_retry_at", "receivers", "counters", "rate",
             "latency", "stages", "series", "last_error", "last_delivery_at"};
         static const char *const of_source[] = {"up", "error", "reconnects", "database", "server",
             "server_version", "schema", "notify_queue_usage", "sequence", "oldest_xmin",
@@ -225,15 +225,15 @@ static const char answer[] =
     "\"latency\":{\"p50\":0.0012,\"p99\":1.5},\"backlog\":{\"events\":5,\"is_exact\":true,"
     "\"oldest_age\":7},\"retrying\":1,\"dead\":0}]}";
 
-static void start_endpoint(void)
+static void start_receiver(void)
 {
         char *admin;
 
-        endpoint = http_receiver_start(NULL, NULL);
-        http_receiver_answer(endpoint, &(struct http_answer){.status = 200, .body = answer});
+        receiver = http_receiver_start(NULL, NULL);
+        http_receiver_answer(receiver, &(struct http_answer){.status = 200, .body = answer});
         admin =
             xasprintf("admin: {listen: '127.0.0.1:%u', token: 0123456789abcdef0123456789abcdef}\n",
-                http_receiver_port(endpoint));
+                http_receiver_port(receiver));
         write_config(admin);
         free(admin);
 }
@@ -243,7 +243,7 @@ Test(status, asks_the_relay_that_runs)
         struct program_run run;
         char *token;
 
-        start_endpoint();
+        start_receiver();
         run = STATUS("--color", "never");
         cr_expect_eq(run.code, 0, "%s", run.err);
         cr_expect_not_null(strstr(run.out, "pgcourier 9.9, host/7"), "%s", run.out);
@@ -254,17 +254,17 @@ Test(status, asks_the_relay_that_runs)
             strstr(run.out, "error    log is down\n         refused. 5 events and 1 parked"), "%s",
             run.out);
         program_run_free(&run);
-        cr_expect_str_eq(http_receiver_request(endpoint, 0)->target, "/api/status");
-        token = http_request_header(http_receiver_request(endpoint, 0), "Authorization");
+        cr_expect_str_eq(http_receiver_request(receiver, 0)->target, "/api/status");
+        token = http_request_header(http_receiver_request(receiver, 0), "Authorization");
         cr_expect_str_eq(token, "Bearer 0123456789abcdef0123456789abcdef");
         free(token);
 }
 
 Test(status, shows_what_is_not_marked)
 {
-        start_endpoint();
+        start_receiver();
         http_receiver_answer(
-            endpoint, &(struct http_answer){.status = 200,
+            receiver, &(struct http_answer){.status = 200,
                           .body = "{\"sinks\": [], \"marks\": {\"waiting\": 10000,"
                                   " \"counts_are_exact\": false, \"oldest_age\": 61.2},"
                                   " \"taps\": {\"states\": {\"ok\": 205}, \"first\": [{\"name\":"
@@ -289,7 +289,7 @@ static bool is_in_state(void *context)
         return is_so;
 }
 
-static struct relay_process *start_with_endpoint(const char *name)
+static struct relay_process *start_with_receiver(const char *name)
 {
         char *folder = temp_folder();
         char *text = xasprintf("postgres: {dsn: \"%s\"}\n"
@@ -311,12 +311,12 @@ static struct relay_process *start_with_endpoint(const char *name)
 
 Test(status, knows_from_the_relay_what_the_database_cannot)
 {
-        struct relay_process *owner = start_with_endpoint("one"), *standby;
+        struct relay_process *owner = start_with_receiver("one"), *standby;
 
         publish_three();
         wait_until(is_in_state, (char[]){"down"}, 30000, "the status calls the sink down");
         expect_said(STATUS("--check"), 1, "error    web is down");
-        standby = start_with_endpoint("two");
+        standby = start_with_receiver("two");
         wait_until(is_in_state, (char[]){"standby"}, 30000, "the other relay stands by");
         relay_stop(standby);
         relay_stop(owner);
@@ -326,13 +326,13 @@ Test(status, knows_from_the_relay_what_the_database_cannot)
 
 Test(status, asks_the_database_if_the_relay_does_not_answer)
 {
-        start_endpoint();
-        http_receiver_answer(endpoint,
+        start_receiver();
+        http_receiver_answer(receiver,
             &(struct http_answer){.status = 401, .body = "{\"error\":\"a token is needed\"}"});
         expect_said(STATUS(), 0, "answered 401: a token is needed");
-        http_receiver_answer(endpoint, &(struct http_answer){.status = 200, .body = "hello"});
+        http_receiver_answer(receiver, &(struct http_answer){.status = 200, .body = "hello"});
         expect_said(STATUS(), 0, "is no status");
-        http_receiver_stop(endpoint);
+        http_receiver_stop(receiver);
         expect_said(STATUS(), 0, "is the relay running");
         expect_said(STATUS(), 0, "log  unowned");
 }

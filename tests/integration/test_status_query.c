@@ -458,34 +458,34 @@ Test(look, counts_the_wait_of_a_mark_from_when_its_event_was_to_be_delivered)
 Test(look, sums_up_the_receivers_that_are_not_paused)
 {
         char *any[] = {(char[]){"**"}, (char[]){"!mail.*"}};
-        struct http_config http = {.endpoints = HTTP_ENDPOINTS_TABLE};
+        struct http_config http = {.receivers = HTTP_RECEIVERS_TABLE};
         struct sink_config hooks = {
             .name = (char[]){"hooks"}, .topics = any, .n_topics = 2, .http = &http};
-        json_t *look, *endpoints;
+        json_t *look, *receivers;
 
-        insert_endpoint(&rig, 1, "hooks", "acme");
-        insert_endpoint(&rig, 2, "hooks", "beta");
-        insert_endpoint(&rig, 3, "hooks", "gone");
+        insert_receiver(&rig, 1, "hooks", "acme");
+        insert_receiver(&rig, 2, "hooks", "beta");
+        insert_receiver(&rig, 3, "hooks", "gone");
         database_exec(rig.owner,
-            "UPDATE courier.endpoint SET topics = '{orders.*}' WHERE id = 1;"
-            "UPDATE courier.endpoint SET topics = '{**}', types = '{v1}', failing_since = now()"
+            "UPDATE courier.receiver SET topics = '{orders.*}' WHERE id = 1;"
+            "UPDATE courier.receiver SET topics = '{**}', types = '{v1}', failing_since = now()"
             " WHERE id = 2;"
-            "UPDATE courier.endpoint SET topics = '{**}', state = 'disabled' WHERE id = 3");
+            "UPDATE courier.receiver SET topics = '{**}', state = 'disabled' WHERE id = 3");
         for (int lane = 0; lane <= 3; lane++)
                 frame_now("hooks", lane, false);
         publish_some(4, "orders.new");
         publish_some(3, "mail.new");
         database_exec(rig.owner,
             "INSERT INTO courier.outbox (topic, type, payload) VALUES ('orders.eu', 'v1', '{}'),"
-            " ('courier.endpoint.failing', 'v1', '{}')");
+            " ('courier.receiver.failing', 'v1', '{}')");
         look = look_for(&(struct config){.sinks = &hooks, .n_sinks = 1});
-        endpoints = json_object_get(sink_of(look, "hooks"), "endpoints");
+        receivers = json_object_get(sink_of(look, "hooks"), "receivers");
 
         cr_expect_eq(backlog_of(look, "hooks"), 5 + 1);
         cr_expect(is_exact(look, "hooks"));
-        cr_expect_eq(integer_of(endpoints, "total"), 3);
-        cr_expect_eq(integer_of(endpoints, "failing"), 1);
-        cr_expect_eq(integer_of(endpoints, "disabled"), 1);
+        cr_expect_eq(integer_of(receivers, "total"), 3);
+        cr_expect_eq(integer_of(receivers, "failing"), 1);
+        cr_expect_eq(integer_of(receivers, "disabled"), 1);
         json_decref(look);
 }
 
@@ -501,8 +501,8 @@ static double overdue(void)
 /* Those are known to fail, or to have failed; others should have had theirs. */
 Test(look, counts_no_failed_event_of_a_receiver_as_overdue)
 {
-        insert_endpoint(&rig, 1, "hooks", "acme");
-        insert_endpoint(&rig, 2, "hooks", "dead");
+        insert_receiver(&rig, 1, "hooks", "acme");
+        insert_receiver(&rig, 2, "hooks", "dead");
         frame_now("hooks", 2, false);
         publish_some(1, "t");
         database_exec(
@@ -513,9 +513,9 @@ Test(look, counts_no_failed_event_of_a_receiver_as_overdue)
         insert_parked(&rig, "sink = 'hooks', lane = 2, due_at = now() - interval '2 hours'");
 
         cr_expect_float_eq(overdue(), 7200, 600);
-        database_exec(rig.owner, "UPDATE courier.endpoint SET failing_since = now() WHERE id = 2");
+        database_exec(rig.owner, "UPDATE courier.receiver SET failing_since = now() WHERE id = 2");
         cr_expect_eq(overdue(), 0);
-        database_exec(rig.owner, "UPDATE courier.endpoint SET failing_since = NULL;"
+        database_exec(rig.owner, "UPDATE courier.receiver SET failing_since = NULL;"
                                  "DELETE FROM courier.parked WHERE lane = 2");
         cr_expect_float_eq(overdue(), 3600, 600);
         database_exec(rig.owner, "UPDATE courier.parked SET due_at = now() - interval '2 hours'");

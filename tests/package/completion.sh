@@ -9,7 +9,7 @@ PATH=$folder/bin:$PATH
 # There is no database here, which would know receivers. The script that is installed calls this.
 # shellcheck disable=SC2317
 pgcourier() {
-  if [ "$1 $2" = "completion endpoints" ]; then echo acme; else command pgcourier "$@"; fi
+  if [ "$1 $2" = "completion receivers" ]; then echo acme; else command pgcourier "$@"; fi
 }
 cat >shop.yaml <<'END'
 postgres: { dsn: "dbname=shop" }
@@ -41,14 +41,14 @@ completes "shop.yaml" pgcourier run --config = sh
 completes "debug" pgcourier run --log-level d
 completes "attempts age" pgcourier dead list --reason a
 completes "retry" pgcourier parked list --state r
-completes "paused" pgcourier endpoint list --state p
+completes "paused" pgcourier receiver list --state p
 completes "" pgcourier pause --reason a
 completes "billing" pgcourier status -c shop.yaml bi
 completes "billing bus" pgcourier cursor drop -c shop.yaml b
 completes "" pgcourier cursor list -c shop.yaml b
-completes "acme" pgcourier endpoint show -c shop.yaml ac
-completes "acme" pgcourier dead list -c shop.yaml --endpoint a
-completes "" pgcourier endpoint add -c shop.yaml ac
+completes "acme" pgcourier receiver show -c shop.yaml ac
+completes "acme" pgcourier dead list -c shop.yaml --receiver a
+completes "" pgcourier receiver add -c shop.yaml ac
 completes "schema" pgcourier config sc
 completes "status" pgcourier migrate st
 completes "detect" pgcourier attach de
@@ -63,8 +63,8 @@ completes "redrive" pgcourier dead redr
 completes "--limit" pgcourier dead list --li
 completes "" pgcourier dead list --dr
 completes "--dry-run" pgcourier dead redrive --dr
-completes "" pgcourier endpoint remove --u
-completes "rotate-secret" pgcourier endpoint ro
+completes "" pgcourier receiver remove --u
+completes "rotate-secret" pgcourier receiver ro
 completes "billing bus" pgcourier dead list -c shop.yaml --sink b
 completes "bus" pgcourier dead list --config = shop.yaml --sink = bu
 completes "billing" pgcourier pause -c shop.yaml bi

@@ -126,8 +126,8 @@ def check_kubernetes(path):
         if one["kind"] in ("PodMonitor", "PodDisruptionBudget"):
             wanted = one["spec"]["selector"]["matchLabels"]
             expect(wanted.items() <= labels.items(), f"{path}: {one['kind']} selects nothing")
-        for endpoint in one["spec"].get("podMetricsEndpoints", []) if one["kind"] == "PodMonitor" else []:
-            expect(endpoint["port"] in ports, f"{path}: the PodMonitor asks a port that is not there")
+        for scraped in one["spec"].get("podMetricsEndpoints", []) if one["kind"] == "PodMonitor" else []:
+            expect(scraped["port"] in ports, f"{path}: the PodMonitor asks a port that is not there")
 
 
 check_compose()

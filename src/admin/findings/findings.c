@@ -256,14 +256,14 @@ static void add_unserved(struct findings *findings)
                     words_counted(n, "receiver", "receivers").text, finding.sink,
                     n == 1 ? "s" : "");
                 sentence_append(&finding.why,
-                    "No relay serves a sink of that name with endpoints: table. The first of them "
+                    "No relay serves a sink of that name with receivers: table. The first of them "
                     "is %s",
                     status_text(one, "first"));
                 sentence_append(&finding.remedy, "Start a relay that has the sink; or, if its name "
                                                  "is wrong, remove them and add "
                                                  "them to the right one");
                 command_append(
-                    findings, &finding.command, "endpoint", "list", "--sink", finding.sink, NULL);
+                    findings, &finding.command, "receiver", "list", "--sink", finding.sink, NULL);
                 findings_add(findings, &finding);
         }
 }

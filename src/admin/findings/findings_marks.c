@@ -35,15 +35,15 @@ static void add_failing(struct findings *findings, const json_t *one)
 static void add_waiting(struct findings *findings, const json_t *one, double lasts_s)
 {
         char kind[160] = "";
-        const char *endpoint = status_text(one, "endpoint");
+        const char *receiver = status_text(one, "receiver");
         const char *sink = status_text(one, "sink");
         struct finding finding = finding_of(ATTENTION_WARNING, kind, NULL);
 
-        snprintf(kind, sizeof kind, "marks_wait:%.64s%s%.80s", sink, *endpoint != '\0' ? "/" : "",
-            endpoint);
+        snprintf(kind, sizeof kind, "marks_wait:%.64s%s%.80s", sink, *receiver != '\0' ? "/" : "",
+            receiver);
         finding.lasts_s = lasts_s;
         bytes_printf(
-            &finding.title, "Marks wait for %s%s%s", sink, *endpoint != '\0' ? "/" : "", endpoint);
+            &finding.title, "Marks wait for %s%s%s", sink, *receiver != '\0' ? "/" : "", receiver);
         sentence_append(&finding.why,
             "Rows of attached tables are marked when all sinks that take their events have passed "
             "them. %s",
@@ -53,11 +53,11 @@ static void add_waiting(struct findings *findings, const json_t *one, double las
                     "An attachment names %s in done_after, and no relay has run a sink of that "
                     "name: start one, or attach the table again without it",
                     sink);
-        } else if (*endpoint != '\0') {
+        } else if (*receiver != '\0') {
                 sentence_append(&finding.remedy,
                     "Find out why the receiver does not take its events; resume or remove it. Or "
                     "name the sinks that count in done_after of the attachment");
-                command_append(findings, &finding.command, "endpoint", "show", endpoint, NULL);
+                command_append(findings, &finding.command, "receiver", "show", receiver, NULL);
         } else {
                 sentence_append(&finding.remedy,
                     "Find out why %s does not take its events. Or name the sinks that count in "

@@ -64,7 +64,7 @@ static void help_with_held(
                 sentence_append(&finding->remedy,
                     "Resume or remove the receiver; the list says since when and why it waits");
                 command_append(
-                    findings, &finding->command, "endpoint", "list", "--sink", sink, NULL);
+                    findings, &finding->command, "receiver", "list", "--sink", sink, NULL);
         } else if (is_paused(findings, holder)) {
                 sentence_append(&finding->remedy, "Resume %s when it may go on", holder);
                 command_append(findings, &finding->command, "resume", holder, NULL);

@@ -237,20 +237,20 @@ static void append_names(struct bytes *text, const json_t *names, double n)
                 bytes_printf(text, " and %.0f more", n - (double)json_array_size(names));
 }
 
-static void add_endpoints(struct findings *findings, const json_t *sink)
+static void add_receivers(struct findings *findings, const json_t *sink)
 {
-        const json_t *endpoints = status_get(sink, "endpoints");
-        double n_failing = status_number(endpoints, "failing");
-        double n_disabled = status_number(endpoints, "disabled");
-        double n_others = status_number(endpoints, "total") - n_failing - n_disabled -
-                          status_number(endpoints, "paused");
+        const json_t *receivers = status_get(sink, "receivers");
+        double n_failing = status_number(receivers, "failing");
+        double n_disabled = status_number(receivers, "disabled");
+        double n_others = status_number(receivers, "total") - n_failing - n_disabled -
+                          status_number(receivers, "paused");
         struct bytes who = {0};
         struct finding finding;
 
         if (n_failing + n_disabled == 0)
                 return;
-        finding = finding_of(ATTENTION_WARNING, "endpoints", status_text(sink, "name"));
-        append_names(&who, status_get(endpoints, "troubled"), n_failing + n_disabled);
+        finding = finding_of(ATTENTION_WARNING, "receivers", status_text(sink, "name"));
+        append_names(&who, status_get(receivers, "troubled"), n_failing + n_disabled);
         bytes_printf(&finding.title, "Receivers of %s: ", finding.sink);
         if (n_failing > 0)
                 bytes_printf(
@@ -268,9 +268,9 @@ static void add_endpoints(struct findings *findings, const json_t *sink)
                     "A receiver that fails gets its events when it works again, without a command");
         if (n_disabled > 0)
                 sentence_append(
-                    &finding.remedy, "One that is disabled needs `pgcourier endpoint resume` then");
+                    &finding.remedy, "One that is disabled needs `pgcourier receiver resume` then");
         command_append(
-            findings, &finding.command, "endpoint", "list", "--sink", finding.sink, NULL);
+            findings, &finding.command, "receiver", "list", "--sink", finding.sink, NULL);
         findings_add(findings, &finding);
 }
 
@@ -279,22 +279,22 @@ static void add_slow_filters(struct findings *findings, const json_t *sink)
         const json_t *slow = status_get(sink, "slow_filters");
         struct finding finding =
             finding_of(ATTENTION_NOTE, "slow_filter", status_text(sink, "name"));
-        const char *endpoint = status_text(slow, "endpoint");
+        const char *receiver = status_text(slow, "receiver");
         double n = status_number(slow, "count");
 
         if (n > 1)
                 bytes_printf(&finding.title, "%.0f filters of %s are slow", n, finding.sink);
         else
                 bytes_printf(&finding.title, "The filter of %s%s%s is slow", finding.sink,
-                    *endpoint != '\0' ? "/" : "", endpoint);
-        if (n > 1 && *endpoint != '\0')
-                sentence_append(&finding.why, "%s and %.0f more", endpoint, n - 1);
+                    *receiver != '\0' ? "/" : "", receiver);
+        if (n > 1 && *receiver != '\0')
+                sentence_append(&finding.why, "%s and %.0f more", receiver, n - 1);
         sentence_append(&finding.why, "A slow filter is evaluated separately and less often; only "
                                       "the events that it decides on wait for it");
         sentence_append(&finding.remedy,
             "Simplify it. If it takes too long for three events in a row, it is given up");
-        if (*endpoint != '\0')
-                command_append(findings, &finding.command, "endpoint", "show", endpoint, "--sink",
+        if (*receiver != '\0')
+                command_append(findings, &finding.command, "receiver", "show", receiver, "--sink",
                     finding.sink, NULL);
         findings_add(findings, &finding);
 }
@@ -371,7 +371,7 @@ void findings_add_sinks(struct findings *findings)
         {
                 add_state(findings, sink);
                 add_settings(findings, sink);
-                add_endpoints(findings, sink);
+                add_receivers(findings, sink);
                 if (json_is_object(status_get(sink, "slow_filters")))
                         add_slow_filters(findings, sink);
                 if (status_number(sink, "dead") > 0)

@@ -278,13 +278,13 @@ static void write_states(struct metrics_text *text, const struct metrics_source 
             text, sink, "state", sink_state_name((enum sink_state)i), (unsigned)sink->state == i);
 }
 
-static void write_endpoints(struct metrics_text *text, const struct metrics_source *source)
+static void write_receivers(struct metrics_text *text, const struct metrics_source *source)
 {
         static const char *const states[] = {"total", "failing", "paused", "disabled"};
 
         for_each_sink(sink, source) for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
             put(text, sink, "state", states[i],
-                value_at_sink(source, sink, (const char *const[2]){"endpoints", states[i]}));
+                value_at_sink(source, sink, (const char *const[2]){"receivers", states[i]}));
 }
 
 /* Of one state or tap. A value that is not known gives no sample. */
@@ -375,7 +375,7 @@ static const struct metric metrics[] = {
     {"pgcourier_delayed_events", METRIC_GAUGE, NULL, "Events scheduled for later. Counted up to 10000.", .sink_path = {"delayed"}},
     {"pgcourier_dead_letters", METRIC_GAUGE, NULL, "Dead letters that have not been redriven or dropped. Counted up to 10000.", .sink_path = {"dead"}},
     {"pgcourier_sink_holds_outbox", METRIC_GAUGE, NULL, "1 if the outbox keeps its oldest expired partition because the sink needs it.", .sink_path = {"holds_outbox"}},
-    {"pgcourier_endpoints", METRIC_GAUGE, NULL, "Receivers of a sink that fans out, in all and by state.", .write = write_endpoints},
+    {"pgcourier_receivers", METRIC_GAUGE, NULL, "Receivers of a sink that fans out, in all and by state.", .write = write_receivers},
     {"pgcourier_slow_filters", METRIC_GAUGE, NULL, "Filters of the sink and of its receivers that were slow when last evaluated. A filter that was given up does not count: it disables the receiver, or pauses the sink.", .of_sink = n_slow_filters},
 
     {"pgcourier_inflight_events", METRIC_GAUGE, NULL, "Events in memory that are not settled yet.", .of_sink = in_flight},

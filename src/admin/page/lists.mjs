@@ -61,7 +61,7 @@ let recentHeld = false;
 let lastStatus = null;
 
 /* As the log calls it. */
-const receiver = (delivery) => delivery.endpoint ? `${delivery.sink}/${delivery.endpoint}` : delivery.sink;
+const receiver = (delivery) => delivery.receiver ? `${delivery.sink}/${delivery.receiver}` : delivery.sink;
 
 function makeRecentRow() {
   const row = cells("time", "outcome", "sink", "topic", "key", "attempt", "latency", "error");

@@ -110,7 +110,7 @@ static void check_rights(struct blocking_conn *conn, struct report *report, cons
             " ('INSERT on courier.cursor', has_table_privilege('courier.cursor', 'INSERT')),"
             " ('UPDATE on courier.cursor', has_table_privilege('courier.cursor', 'UPDATE')),"
             " ('DELETE on courier.cursor', has_table_privilege('courier.cursor', 'DELETE')),"
-            " ('SELECT on courier.endpoint', has_table_privilege('courier.endpoint', 'SELECT')),"
+            " ('SELECT on courier.receiver', has_table_privilege('courier.receiver', 'SELECT')),"
             " ('all on courier.parked', has_table_privilege('courier.parked',"
             "  'SELECT') AND has_table_privilege('courier.parked', 'INSERT')"
             "  AND has_table_privilege('courier.parked', 'UPDATE')"

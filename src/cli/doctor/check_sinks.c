@@ -174,7 +174,7 @@ static void report_probe(struct report *report, const struct probe *probe)
                     "%s: can be reached, but %s", kind, probe->outcome.reason);
         else if (sink_config_fans_out(probe->config))
                 report_ok(report, what,
-                    "%s: endpoints: table; its endpoints are not tried here; `pgcourier endpoint "
+                    "%s: receivers: table; its receivers are not tried here; `pgcourier receiver "
                     "list` lists them",
                     kind);
         else

@@ -403,7 +403,7 @@ const struct command doctor_command = {
         "settings, rights that the role does not need, the notification queue and the oldest\n"
         "snapshot with who holds them, sessions idle in a transaction, clocks, certificates and\n"
         "when they end, sinks without a relay and cursors without a sink, dead letters, parked\n"
-        "deliveries, pauses, endpoints, taps, dead rows, files that others may read. Each finding\n"
+        "deliveries, pauses, receivers, taps, dead rows, files that others may read. Each finding\n"
         "that is not ok has its remedy below it, an exact command where there is one. Nothing is\n"
         "changed, and no event is sent.\n"
         "\n"

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #define ANSWER_TIMEOUT_MS   15000 /* of the database */
-#define ENDPOINT_TIMEOUT_MS 2000
-#define LIVE_MS             1000 /* between two looks at the endpoint */
+#define RECEIVER_TIMEOUT_MS 2000
+#define LIVE_MS             1000 /* between two looks at the receiver */
 #define DATABASE_MS         2000 /* or at the database */
 
 enum { WATCH, JSON, CHECK, COLOR, DSN, CONFIG };
@@ -36,7 +36,7 @@ static const struct command_option options[] = {
         "auto (on a terminal, unless NO_COLOR is set), always\nor never"},
     [DSN] = {"dsn", 0, "DSN", false, "the database: postgresql://… or host=…"},
     [CONFIG] = {"config", 'c', "FILE", false,
-        "the endpoint, the database and the sinks of this\nconfiguration"},
+        "the receiver, the database and the sinks of this\nconfiguration"},
     {0},
 };
 
@@ -48,7 +48,7 @@ struct status_source {
         struct config *config;      /* owned; NULL without config_path */
         struct blocking_conn *conn; /* owned; NULL until it is needed */
         struct error
-            unanswered; /* why the endpoint was not used; ERROR_NONE: it is not configured */
+            unanswered; /* why the receiver was not used; ERROR_NONE: it is not configured */
 };
 
 static bool open_source(
@@ -78,7 +78,7 @@ static void close_source(struct status_source *source)
 }
 
 /* NULL if there is no endpoint, or it does not answer: then `unanswered` says why. */
-static json_t *ask_endpoint(struct status_source *source)
+static json_t *ask_receiver(struct status_source *source)
 {
         struct admin_client *client;
         struct bytes body = {0};
@@ -94,7 +94,7 @@ static json_t *ask_endpoint(struct status_source *source)
         if (client == NULL)
                 return NULL;
         is_answered = admin_client_ask(
-            client, "/api/status", NULL, ENDPOINT_TIMEOUT_MS, &status, &body, &source->unanswered);
+            client, "/api/status", NULL, RECEIVER_TIMEOUT_MS, &status, &body, &source->unanswered);
         if (is_answered && status != 200) {
                 admin_client_refused(status, &body, &source->unanswered);
         } else if (is_answered) {
@@ -126,7 +126,7 @@ static bool connect(struct status_source *source, struct error *error)
 /* The caller's; NULL and *error if neither can be asked. */
 static json_t *read_status(struct status_source *source, struct error *error)
 {
-        json_t *document = ask_endpoint(source);
+        json_t *document = ask_receiver(source);
         json_t *found;
 
         if (document != NULL || !connect(source, error))
@@ -179,7 +179,7 @@ static bool check_sink(const json_t *sinks, const char *name, struct error *erro
 
         if (slash != NULL) /* webhooks/acme, as the log has it */
                 return error_set(error, ERROR_USAGE,
-                    "status shows whole sinks; for the receiver %.100s: `pgcourier endpoint "
+                    "status shows whole sinks; for the receiver %.100s: `pgcourier receiver "
                     "show "
                     "%.100s`",
                     slash + 1, slash + 1);
@@ -190,12 +190,12 @@ static bool check_sink(const json_t *sinks, const char *name, struct error *erro
                 if (strcmp(known, name) == 0)
                         return true;
                 meant = suggest_nearer(name, meant, known);
-                have_receivers |= json_is_object(json_object_get(sink, "endpoints"));
+                have_receivers |= json_is_object(json_object_get(sink, "receivers"));
         }
         if (meant == NULL && have_receivers)
                 return error_set(error, ERROR_USAGE,
                     "there is no sink \"%.64s\"; see `pgcourier status`. For a receiver of that "
-                    "name: `pgcourier endpoint show %.64s`",
+                    "name: `pgcourier receiver show %.64s`",
                     name, name);
         return error_set(error, ERROR_USAGE, "there is no sink \"%.64s\"%s%.64s%s", name,
             meant != NULL ? "; did you mean \"" : "; see `pgcourier status`",

@@ -221,7 +221,7 @@ void http_requests_host_settled(
                 outcome = outcome_make(OUTCOME_SINK_DOWN, "the host of %s has no address: %s",
                     requests->config->proxy != NULL ? "the sink's proxy"
                     : requests->config->url != NULL ? "the sink's url"
-                                                    : "the endpoint's url",
+                                                    : "the receiver's url",
                     failure);
                 outcome.fault = OUTCOME_FAULT_DNS;
         }

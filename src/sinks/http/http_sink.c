@@ -34,7 +34,7 @@ struct http_sink {
         const struct http_config *config; /* borrowed */
         struct address_guard *guard;      /* owned */
         struct http_requests *requests;
-        struct http_target *only; /* NULL with endpoints: table */
+        struct http_target *only; /* NULL with receivers: table */
         struct list targets;      /* http_target::among */
         struct list due;          /* http_target::due */
         unsigned max_requests;
@@ -224,13 +224,13 @@ static unsigned requests_allowed(
 {
         if (settings->concurrency != 0)
                 return settings->concurrency;
-        return config->endpoints == HTTP_ENDPOINTS_TABLE ? table_requests() : HTTP_CONCURRENCY;
+        return config->receivers == HTTP_RECEIVERS_TABLE ? table_requests() : HTTP_CONCURRENCY;
 }
 
 /* Of a table so many that a receiver's connection is there when its next event comes. */
 static unsigned pool_size(const struct http_config *config, unsigned max_requests)
 {
-        unsigned size = config->endpoints == HTTP_ENDPOINTS_TABLE ? table_requests() : 0;
+        unsigned size = config->receivers == HTTP_RECEIVERS_TABLE ? table_requests() : 0;
 
         return size > max_requests ? size : max_requests;
 }
@@ -249,10 +249,10 @@ static struct sink *http_sink_open(const struct sink_settings *settings, struct 
         sink->base.ops = &http_sink_ops;
         sink->config = config;
         sink->guard = address_guard_create(
-            config, config->endpoints == HTTP_ENDPOINTS_TABLE ? URL_OF_TABLE : URL_OF_CONFIG);
+            config, config->receivers == HTTP_RECEIVERS_TABLE ? URL_OF_TABLE : URL_OF_CONFIG);
         list_init(&sink->targets);
         list_init(&sink->due);
-        if (config->endpoints == HTTP_ENDPOINTS_NONE) {
+        if (config->receivers == HTTP_RECEIVERS_NONE) {
                 only = http_target_create_fixed(
                     &sink->base, config, sink->guard, on_host_settled, error);
                 if (only == NULL) {

@@ -90,16 +90,16 @@ static bool check_own(
 {
         size_t length = strlen(own->value);
 
-        if (!check_name(config, "the endpoint's headers", own->name, error))
+        if (!check_name(config, "the receiver's headers", own->name, error))
                 return false;
         if (utf8_has_control(own->value))
                 return error_set(error, ERROR_CONFIG,
-                    "the endpoint's headers: the value of %s holds a line break or another control "
+                    "the receiver's headers: the value of %s holds a line break or another control "
                     "character",
                     own->name);
         if (length > 0 && (own->value[0] == ' ' || own->value[length - 1] == ' '))
                 return error_set(error, ERROR_CONFIG,
-                    "the endpoint's headers: the value of %s begins or ends with a space, which "
+                    "the receiver's headers: the value of %s begins or ends with a space, which "
                     "HTTP strips",
                     own->name);
         return true;
@@ -356,11 +356,11 @@ struct http_target *http_target_create(struct sink *sink, const struct http_conf
 {
         if (http_url_has_userinfo(settings->url)) {
                 error_set(error, ERROR_CONFIG,
-                    "the endpoint's url has a user name or password before its host, which would "
-                    "appear in logs: give the endpoint an authorization header instead");
+                    "the receiver's url has a user name or password before its host, which would "
+                    "appear in logs: give the receiver an authorization header instead");
                 return NULL;
         }
-        return create(sink, config, settings, "the endpoint's url", guard, on_settled, error);
+        return create(sink, config, settings, "the receiver's url", guard, on_settled, error);
 }
 
 void http_target_destroy(struct http_target *target)

@@ -1,6 +1,6 @@
 /*
  * Everything that belongs to one receiver: the sink's url, or one row of
- * courier.endpoint.
+ * courier.receiver.
  */
 #pragma once
 
@@ -52,7 +52,7 @@ void http_target_destroy(struct http_target *target);
 
 /*
  * Header lines that are the same with every request to one receiver: User-Agent, set_headers,
- * credentials, an endpoint's own. They may hold secrets: free them with secret_free().
+ * credentials, a receiver's own. They may hold secrets: free them with secret_free().
  */
 #define HTTP_USER_AGENT "pgcourier/" PGCOURIER_VERSION
 

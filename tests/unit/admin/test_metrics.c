@@ -16,7 +16,7 @@ static const char look_text[] =
     "     \"default_bytes\": 0}},"
     " \"sinks\": {\"billing\": {\"backlog\": {\"events\": 7, \"oldest_age\": 1.5}, \"dead\": 2,"
     "   \"holds_outbox\": true,"
-    "   \"endpoints\": {\"total\": 3, \"failing\": 1}}},"
+    "   \"receivers\": {\"total\": 3, \"failing\": 1}}},"
     " \"taps\": {\"states\": {\"ok\": 2, \"disabled\": 1}, \"first\": ["
     "   {\"name\": \"outbox\", \"unmarked\": {\"events\": 12, \"is_exact\": true}},"
     "   {\"name\": \"orders\", \"unmarked\": null}]},"
@@ -118,7 +118,7 @@ Test(metrics, takes_values_from_the_database_that_only_it_has)
         expect_line(text, "pgcourier_backlog_events{sink=\"billing\"} 7");
         expect_line(text, "pgcourier_oldest_event_age_seconds{sink=\"billing\"} 1.5");
         expect_line(text, "pgcourier_dead_letters{sink=\"billing\"} 2");
-        expect_line(text, "pgcourier_endpoints{sink=\"billing\",state=\"failing\"} 1");
+        expect_line(text, "pgcourier_receivers{sink=\"billing\",state=\"failing\"} 1");
         expect_line(text, "pgcourier_notify_queue_usage_ratio 0.25");
         expect_line(text, "pgcourier_source_oldest_xmin_age_seconds 0");
         expect_line(text, "pgcourier_orphaned_cursors 1");

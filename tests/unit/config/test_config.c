@@ -971,7 +971,7 @@ Test(config, says_where_a_sink_delivers_to_without_secrets)
             {"redis: {url: \"redis://u:" CANARY "@h:7/2\", stream: s}",
                 "redis://h:7, database 2, stream s"},
             {"http: {url: \"https://h/" CANARY "?t=" CANARY "\"}", "https://h"},
-            {"http: {endpoints: table}", "the receivers in courier.endpoint"},
+            {"http: {receivers: table}", "the receivers in courier.receiver"},
             {"email: {url: \"smtp://[::1]:25\", from: a@b}", "smtp://[::1]:25"},
             {"stdout: {}", "standard output"},
         };

@@ -49,21 +49,21 @@ Test(config_http, reads_every_key_of_requests)
 
 Test(config_http, takes_one_url_or_the_table)
 {
-        struct config *config = load(HTTP("endpoints: table, signing: stripe"));
+        struct config *config = load(HTTP("receivers: table, signing: stripe"));
 
-        cr_expect_eq(config->sinks[0].http->endpoints, HTTP_ENDPOINTS_TABLE);
+        cr_expect_eq(config->sinks[0].http->receivers, HTTP_RECEIVERS_TABLE);
         cr_expect_null(config->sinks[0].http->url);
         config_free(config);
 
         refuse_http("gzip: true", "http.url: is required: write https://HOST/PATH");
         refuse_http(
-            "url: http://h, endpoints: table", "http.endpoints: is table, but url is given");
+            "url: http://h, receivers: table", "http.receivers: is table, but url is given");
         refuse_http(
-            "endpoints: table, secret: " SECRET, "http.secret: is given with endpoints: table");
+            "receivers: table, secret: " SECRET, "http.secret: is given with receivers: table");
         refuse_http(
-            "endpoints: table, secrets: [" SECRET "]", "http.secrets: is given with endpoints");
+            "receivers: table, secrets: [" SECRET "]", "http.secrets: is given with receivers");
         refuse_http(
-            "endpoints: table, auth: {bearer: hunter2}", "http.auth: is given with endpoints");
+            "receivers: table, auth: {bearer: hunter2}", "http.auth: is given with receivers");
 }
 
 Test(config_http, refuses_secrets_that_could_not_sign)

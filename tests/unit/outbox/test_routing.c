@@ -253,13 +253,13 @@ static bool takes_topic(const char *pattern, const char *other, const char *topi
 
 Test(routing, shows_a_receiver_our_own_events_only_when_asked_for)
 {
-        static const char disabled[] = "courier.endpoint.disabled";
+        static const char disabled[] = "courier.receiver.disabled";
 
         cr_expect(takes_topic("**", "a", disabled, false));
         cr_expect(!takes_topic("**", "a", disabled, true));
         cr_expect(!takes_topic("c**", "**.disabled", disabled, true));
         cr_expect(takes_topic("a", "courier.**", disabled, true));
-        cr_expect(takes_topic("a", "courier.endpoint.*", disabled, true));
+        cr_expect(takes_topic("a", "courier.receiver.*", disabled, true));
         cr_expect(!takes_topic("courier.**", "!**.disabled", disabled, true));
         cr_expect(takes_topic("**", "a", "couriers.x", true));
         cr_expect(takes_topic("**", "a", "courier", true));

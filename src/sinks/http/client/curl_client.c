@@ -209,7 +209,7 @@ static struct http_result result_of(const struct exchange *exchange, CURLcode co
  * next. */
 static struct list *idle_of(const struct curl_client *client, struct shard *shard)
 {
-        return client->config->endpoints == HTTP_ENDPOINTS_TABLE ? &shard->idle
+        return client->config->receivers == HTTP_RECEIVERS_TABLE ? &shard->idle
                                                                  : &client->shards[0].idle;
 }
 
@@ -431,7 +431,7 @@ static bool start(struct exchange *exchange, struct error *error)
 /* By host; or else in turn, so that no shard ever has more requests than connections. */
 static struct shard *shard_of(struct curl_client *client, const struct http_target *target)
 {
-        uint64_t number = client->config->endpoints == HTTP_ENDPOINTS_TABLE
+        uint64_t number = client->config->receivers == HTTP_RECEIVERS_TABLE
                               ? hash_text(target->origin)
                               : client->n_made;
 
@@ -558,7 +558,7 @@ static size_t shards_for(const struct http_config *config, unsigned max_connecti
 {
         size_t n_shards = (max_connections + CONNECTIONS_PER_SHARD - 1) / CONNECTIONS_PER_SHARD;
 
-        if (config->endpoints == HTTP_ENDPOINTS_TABLE)
+        if (config->receivers == HTTP_RECEIVERS_TABLE)
                 return MAX_SHARDS;
         if (config->http_version == HTTP_VERSION_2 || n_shards == 0)
                 return 1;

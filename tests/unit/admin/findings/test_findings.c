@@ -105,7 +105,7 @@ Test(attention, has_nothing_to_say_when_all_is_well)
             " {'age_xids': 100000, 'age': 299, 'pid': 9, 'what': 'active'}}, 'sinks': [{"
             "'name': 'a', 'state': 'running', " BACKLOG("3",
                 "299") ", 'pauses': [], 'dead': "
-                       "0, 'retrying': 0, 'endpoints': {'total': 5, 'failing': 0, 'disabled': 0}}],"
+                       "0, 'retrying': 0, 'receivers': {'total': 5, 'failing': 0, 'disabled': 0}}],"
                        " 'blocked_keys': [], 'orphans': []}"));
 }
 
@@ -213,13 +213,13 @@ Test(attention, counts_dead_letters_and_parked_events)
         const char *status =
             SINK("'state': 'running', 'dead': 1, 'retrying': 2, 'counts_are_exact': false,"
                  " 'next_retry_at': '2026-11-21T08:10:12.500Z',"
-                 " 'endpoints': {'total': 5, 'failing': 2, 'disabled': 1}");
+                 " 'receivers': {'total': 5, 'failing': 2, 'disabled': 1}");
 
         expect_lines(status, 3);
         expect(status,
-            "warning endpoints:a -1: Receivers of a: 2 failing, 1 disabled | 2 others are served "
+            "warning receivers:a -1: Receivers of a: 2 failing, 1 disabled | 2 others are served "
             "all the same. | The list",
-            "| pgcourier endpoint list --sink a -c /etc/p.yaml | -",
+            "| pgcourier receiver list --sink a -c /etc/p.yaml | -",
             "warning dead:a -1: At least 1 dead letter of a | Given up",
             "| pgcourier dead list --sink a -c /etc/p.yaml | dead",
             "note retrying:a -1: At least 2 deliveries of a failed | They are tried again, the "
@@ -229,7 +229,7 @@ Test(attention, counts_dead_letters_and_parked_events)
         expect(
             SINK("'state': 'running', 'retrying': 1, 'next_retry_at': '2026-11-21T08:10:01.500Z'"),
             ": 1 delivery of a failed | It is tried again in 1.0 s.", NULL);
-        expect(SINK("'state': 'running', 'dead': 2, 'counts_are_exact': true, 'endpoints':"
+        expect(SINK("'state': 'running', 'dead': 2, 'counts_are_exact': true, 'receivers':"
                     " {'total': 1, 'failing': 0, 'disabled': 1}"),
             "Receivers of a: 1 disabled |", ": 2 dead letters of a |", NULL);
 }
@@ -435,7 +435,7 @@ Test(attention, names_the_sinks_that_hold_partitions)
             "Resume a when it may go on. | pgcourier resume a |", NULL);
         expect("{'source': {'retention': {'held_partitions': 1, 'held_for': 300,"
                " 'held_by': ['hooks/7', 'a']}}}",
-            "needed by hooks/7, a.", "| pgcourier endpoint list --sink hooks |", NULL);
+            "needed by hooks/7, a.", "| pgcourier receiver list --sink hooks |", NULL);
         expect("{'source': {'retention': {'held_partitions': 1, 'held_for': 300,"
                " 'held_by': ['a transaction that has not ended']}}}",
             "needed by a transaction that has not ended.", "| psql -c 'SELECT pid, xact_start",
@@ -473,26 +473,26 @@ Test(attention, warns_of_a_takeover_that_would_go_elsewhere)
 
 Test(attention, names_a_filter_that_is_slow)
 {
-        expect(SINK("'state': 'running', 'slow_filters': {'count': 1, 'endpoint': 'acme'}"),
+        expect(SINK("'state': 'running', 'slow_filters': {'count': 1, 'receiver': 'acme'}"),
             "note slow_filter:a -1: The filter of a/acme is slow | A slow filter is",
-            "| pgcourier endpoint show acme --sink a -c /etc/p.yaml |", NULL);
-        expect(SINK("'state': 'running', 'slow_filters': {'count': 3, 'endpoint': 'acme'}"),
+            "| pgcourier receiver show acme --sink a -c /etc/p.yaml |", NULL);
+        expect(SINK("'state': 'running', 'slow_filters': {'count': 3, 'receiver': 'acme'}"),
             "note slow_filter:a -1: 3 filters of a are slow | acme and 2 more. A slow filter is",
             NULL);
-        expect(SINK("'state': 'running', 'slow_filters': {'count': 1, 'endpoint': null}"),
+        expect(SINK("'state': 'running', 'slow_filters': {'count': 1, 'receiver': null}"),
             "note slow_filter:a -1: The filter of a is slow | A slow filter is", "| - | -", NULL);
 }
 
 Test(attention, names_receivers_in_trouble_and_those_that_no_relay_serves)
 {
-        expect(SINK("'state': 'running', 'endpoints': {'total': 9, 'failing': 5, 'disabled': 1,"
+        expect(SINK("'state': 'running', 'receivers': {'total': 9, 'failing': 5, 'disabled': 1,"
                     " 'troubled': ['acme', 'b', 'c', 'd']}"),
             "Receivers of a: 5 failing, 1 disabled | acme, b, c, d and 2 more. 3 others are "
             "served all the same.",
             NULL);
         expect("{'unserved': [{'sink': 'hoks', 'receivers': 1, 'first': 'acme'}]}",
             "warning unserved:hoks -1: 1 receiver of hoks gets nothing | No relay serves",
-            "first of them is acme. |", "| pgcourier endpoint list --sink hoks |", NULL);
+            "first of them is acme. |", "| pgcourier receiver list --sink hoks |", NULL);
 }
 
 #define MARKS(members)                                                                             \
@@ -501,17 +501,17 @@ Test(attention, names_receivers_in_trouble_and_those_that_no_relay_serves)
 
 Test(attention, says_for_whom_marks_wait)
 {
-        expect_lines(MARKS(", 'waits_for': [{'sink': 'hook', 'endpoint': null, 'events': 2,"
+        expect_lines(MARKS(", 'waits_for': [{'sink': 'hook', 'receiver': null, 'events': 2,"
                            " 'is_there': true, 'since': '2026-11-21T08:09:00.000Z'}]"),
             0); /* not for long */
-        expect(MARKS(", 'waits_for': [{'sink': 'hook', 'endpoint': null, 'events': 2,"
+        expect(MARKS(", 'waits_for': [{'sink': 'hook', 'receiver': null, 'events': 2,"
                      " 'is_there': true, 'since': '2026-11-21T08:00:00.000Z'}]"),
             "warning marks_wait:hook 600: Marks wait for hook", "2 events wait.",
             "Find out why hook does not take its events", NULL);
-        expect(MARKS(", 'waits_for': [{'sink': 'hooks', 'endpoint': 'acme', 'events': 1,"
+        expect(MARKS(", 'waits_for': [{'sink': 'hooks', 'receiver': 'acme', 'events': 1,"
                      " 'is_there': true, 'since': '2026-11-21T08:00:00.000Z'}]"),
-            "marks_wait:hooks/acme", "resume or remove it", "endpoint show acme", NULL);
-        expect(MARKS(", 'waits_for': [{'sink': 'none', 'endpoint': null, 'events': 1,"
+            "marks_wait:hooks/acme", "resume or remove it", "receiver show acme", NULL);
+        expect(MARKS(", 'waits_for': [{'sink': 'none', 'receiver': null, 'events': 1,"
                      " 'is_there': false, 'since': '2026-11-21T08:10:00.000Z'}]"),
             "marks_wait:none", "An attachment names none in done_after", NULL);
 }

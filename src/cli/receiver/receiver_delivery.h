@@ -11,10 +11,10 @@ struct sink_config;
 
 /* Whether the sink would take that receiver (its URL, its headers, its secrets). Does not
  * connect. */
-bool endpoint_delivery_check(const struct sink_config *config, const struct target_settings *target,
+bool receiver_delivery_check(const struct sink_config *config, const struct target_settings *target,
     struct error *error) __attribute__((warn_unused_result));
 
 /* One attempt to deliver one event to it. False and *error only if there was none. */
-bool endpoint_delivery_try(const struct sink_config *config, const struct target_settings *target,
+bool receiver_delivery_try(const struct sink_config *config, const struct target_settings *target,
     const struct event *event, struct outcome *out_outcome, int64_t *out_ms, struct error *error)
     __attribute__((warn_unused_result));

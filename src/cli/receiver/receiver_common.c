@@ -1,12 +1,12 @@
-#include "cli/endpoint/endpoint_common.h"
+#include "cli/receiver/receiver_common.h"
 
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "cli/connect.h"
 #include "config/config.h"
 #include "config/secret.h"
-#include "operator/endpoint_rows.h"
-#include "outbox/endpoint.h"
+#include "operator/receiver_rows.h"
+#include "outbox/receiver.h"
 #include "outbox/routing.h"
 #include "sinks/registry.h"
 
@@ -26,16 +26,16 @@ static void broken_rule(const char *name, const char *constraint, struct error *
         for (char *at = sentence.data; *at != '\0'; at++)
                 if (*at == '_')
                         *at = ' ';
-        error_set(error, ERROR_USAGE, "endpoint %.100s: %s", name, sentence.data);
+        error_set(error, ERROR_USAGE, "receiver %.100s: %s", name, sentence.data);
         bytes_deinit(&sentence);
 }
 
-bool endpoint_missing(struct blocking_conn *conn, const char *name, struct error *error)
+bool receiver_missing(struct blocking_conn *conn, const char *name, struct error *error)
 {
-        return name_missing(endpoint_names(conn, error), "endpoint", "endpoint list", name, error);
+        return name_missing(receiver_names(conn, error), "receiver", "receiver list", name, error);
 }
 
-void endpoint_refused(
+void receiver_refused(
     struct blocking_conn *conn, const struct arguments *arguments, struct error *error)
 {
         const char *name = arguments->n_operands > 0 ? arguments->operands[0] : "list";
@@ -44,11 +44,11 @@ void endpoint_refused(
 
         if (strcmp(sqlstate, "23505") == 0)
                 error_set(error, ERROR_USAGE,
-                    "there is an endpoint \"%.100s\" already; see `pgcourier endpoint show %.100s`",
+                    "there is a receiver \"%.100s\" already; see `pgcourier receiver show %.100s`",
                     name, name);
         else if (strcmp(sqlstate, "P0002") == 0) /* rotate_secret()'s no_data_found */
-                endpoint_missing(conn, name, error);
-        /* What check_endpoint() says is a sentence already. */
+                receiver_missing(conn, name, error);
+        /* What check_receiver() says is a sentence already. */
         else if (strcmp(sqlstate, "23503") == 0)
                 error_set(error, ERROR_USAGE,
                     "%s; here it is enough to add -c FILE with its configuration", message);
@@ -57,7 +57,7 @@ void endpoint_refused(
         else if (strncmp(sqlstate, "23", 2) == 0)
                 broken_rule(name, blocking_conn_constraint(conn), error);
         else if (strcmp(sqlstate, "22003") == 0)
-                error_set(error, ERROR_USAGE, "endpoint %.100s: %s", name, message);
+                error_set(error, ERROR_USAGE, "receiver %.100s: %s", name, message);
         /* syntax_error, invalid_regular_expression: our statements have none, a JSON path may. */
         else if (strcmp(sqlstate, "42601") == 0 || strcmp(sqlstate, "2201B") == 0)
                 error_set(error, ERROR_USAGE,
@@ -65,35 +65,35 @@ void endpoint_refused(
         else
                 command_refused(conn, arguments, error);
 }
-bool endpoint_wait_count(struct blocking_conn *conn, const char *name,
-    struct endpoint_waiting *out_waiting, struct error *error)
+bool receiver_wait_count(struct blocking_conn *conn, const char *name,
+    struct receiver_waiting *out_waiting, struct error *error)
 {
-        struct rows *rows = endpoint_unread(conn, name, MAX_ROWS, error);
-        struct endpoint *endpoint;
+        struct rows *rows = receiver_unread(conn, name, MAX_ROWS, error);
+        struct receiver *receiver;
 
-        *out_waiting = (struct endpoint_waiting){0};
+        *out_waiting = (struct receiver_waiting){0};
         if (rows == NULL)
                 return false;
         if (rows_count(rows) == 0) {
                 rows_free(rows);
-                return endpoint_missing(conn, name, error);
+                return receiver_missing(conn, name, error);
         }
-        endpoint = endpoint_read((int32_t)strtol(rows_text(rows, 0, UNREAD_ENDPOINT_ID), NULL, 10),
-            0, rows_text(rows, 0, UNREAD_ENDPOINT));
+        receiver = receiver_read((int32_t)strtol(rows_text(rows, 0, UNREAD_RECEIVER_ID), NULL, 10),
+            0, rows_text(rows, 0, UNREAD_RECEIVER));
         for (int i = 1; i < rows_count(rows); i++) {
                 const struct event event = {.topic = rows_text(rows, i, UNREAD_TOPIC),
                     .type = rows_text(rows, i, UNREAD_TYPE)};
-                out_waiting->n += routing_matches(&endpoint->routing, &event);
+                out_waiting->n += routing_matches(&receiver->routing, &event);
         }
         out_waiting->is_exact = rows_bool(rows, 0, UNREAD_IS_EXACT);
         out_waiting->is_cut = rows_count(rows) > MAX_ROWS;
-        endpoint_unref(endpoint);
+        receiver_unref(receiver);
         rows_free(rows);
         return true;
 }
 
 /* Beyond MAX_ROWS nothing is known; within them a filter may take fewer. */
-char *endpoint_wait_text(const struct endpoint_waiting *waiting)
+char *receiver_wait_text(const struct receiver_waiting *waiting)
 {
         const char *about = waiting->is_cut ? "more than " : waiting->is_exact ? "" : "up to ";
 
@@ -102,7 +102,7 @@ char *endpoint_wait_text(const struct endpoint_waiting *waiting)
         return xasprintf("%s%" PRId64, waiting->n > 0 ? about : "", waiting->n);
 }
 
-bool endpoint_read_secret(const char *path, char **out_secret, struct error *error)
+bool receiver_read_secret(const char *path, char **out_secret, struct error *error)
 {
         struct error why = {0};
 
@@ -127,22 +127,22 @@ static bool no_such_sink(const struct config *config, const char *name, struct e
         }
         if (text.length == 0)
                 error_set(error, ERROR_USAGE,
-                    "the configuration has no sink with endpoints: table; only such a sink "
-                    "delivers to endpoints");
+                    "the configuration has no sink with receivers: table; only such a sink "
+                    "delivers to receivers");
         else if (name == NULL)
                 error_set(error, ERROR_USAGE,
-                    "which sink? Add --sink NAME, one of those that deliver to endpoints: %s",
+                    "which sink? Add --sink NAME, one of those that deliver to receivers: %s",
                     text.data);
         else
                 error_set(error, ERROR_USAGE,
-                    "--sink: the configuration has no sink \"%.64s\" that delivers to endpoints. "
+                    "--sink: the configuration has no sink \"%.64s\" that delivers to receivers. "
                     "Those that do: %s",
                     name, text.data);
         bytes_deinit(&text);
         return false;
 }
 
-const struct sink_config *endpoint_find_sink(
+const struct sink_config *receiver_find_sink(
     const struct config *config, const char *name, struct error *error)
 {
         const struct sink_config *found = NULL;

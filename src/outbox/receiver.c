@@ -1,4 +1,4 @@
-#include "outbox/endpoint.h"
+#include "outbox/receiver.h"
 
 #include "base/alloc.h"
 #include "outbox/session.h"
@@ -63,13 +63,13 @@ static struct event_header *headers_of(struct texts *texts, json_t *row, size_t 
         return headers;
 }
 
-static enum endpoint_state state_of(const json_t *row)
+static enum receiver_state state_of(const json_t *row)
 {
         const char *name = json_string_value(json_object_get(row, "state"));
 
         if (strcmp(name, "active") == 0)
-                return ENDPOINT_ACTIVE;
-        return strcmp(name, "paused") == 0 ? ENDPOINT_PAUSED : ENDPOINT_DISABLED;
+                return RECEIVER_ACTIVE;
+        return strcmp(name, "paused") == 0 ? RECEIVER_PAUSED : RECEIVER_DISABLED;
 }
 
 static void clear_secrets(const json_t *row)
@@ -83,71 +83,71 @@ static void clear_secrets(const json_t *row)
         }
 }
 
-struct endpoint *endpoint_read(int32_t id, int64_t version, const char *text)
+struct receiver *receiver_read(int32_t id, int64_t version, const char *text)
 {
-        struct endpoint *endpoint = xcalloc(1, sizeof *endpoint);
+        struct receiver *receiver = xcalloc(1, sizeof *receiver);
         json_t *row = json_loads(text, 0, NULL);
         const json_t *failing_for = json_object_get(row, "failing_for");
         struct texts texts = {.block = xcalloc(1, strlen(text) + 1)};
 
         if (row == NULL)
                 out_of_memory();
-        endpoint->n_references = 1;
-        endpoint->texts = texts.block;
-        endpoint->id = id;
-        endpoint->version = version;
-        endpoint->name = text_of(&texts, row, "name");
-        endpoint->url = text_of(&texts, row, "url");
-        endpoint->secrets =
-            (const char *const *)texts_of(&texts, row, "secrets", &endpoint->n_secrets);
-        endpoint->headers = headers_of(&texts, row, &endpoint->n_headers);
-        endpoint->routing =
+        receiver->n_references = 1;
+        receiver->texts = texts.block;
+        receiver->id = id;
+        receiver->version = version;
+        receiver->name = text_of(&texts, row, "name");
+        receiver->url = text_of(&texts, row, "url");
+        receiver->secrets =
+            (const char *const *)texts_of(&texts, row, "secrets", &receiver->n_secrets);
+        receiver->headers = headers_of(&texts, row, &receiver->n_headers);
+        receiver->routing =
             (struct routing){.filter = text_of(&texts, row, "filter"), .is_receiver = true};
-        endpoint->routing.topics = texts_of(&texts, row, "topics", &endpoint->routing.n_topics);
-        endpoint->routing.types = texts_of(&texts, row, "types", &endpoint->routing.n_types);
-        endpoint->start_snapshot = text_of(&texts, row, "start_snapshot");
-        endpoint->start_floor = json_integer_value(json_object_get(row, "start_floor"));
-        endpoint->concurrency = (uint32_t)json_integer_value(json_object_get(row, "concurrency"));
-        endpoint->rate_per_s = json_number_value(json_object_get(row, "rate"));
-        endpoint->rate_burst = (uint32_t)json_integer_value(json_object_get(row, "burst"));
-        endpoint->state = state_of(row);
-        endpoint->state_reason = text_of(&texts, row, "reason");
-        endpoint->failing_for_ms =
+        receiver->routing.topics = texts_of(&texts, row, "topics", &receiver->routing.n_topics);
+        receiver->routing.types = texts_of(&texts, row, "types", &receiver->routing.n_types);
+        receiver->start_snapshot = text_of(&texts, row, "start_snapshot");
+        receiver->start_floor = json_integer_value(json_object_get(row, "start_floor"));
+        receiver->concurrency = (uint32_t)json_integer_value(json_object_get(row, "concurrency"));
+        receiver->rate_per_s = json_number_value(json_object_get(row, "rate"));
+        receiver->rate_burst = (uint32_t)json_integer_value(json_object_get(row, "burst"));
+        receiver->state = state_of(row);
+        receiver->state_reason = text_of(&texts, row, "reason");
+        receiver->failing_for_ms =
             json_is_integer(failing_for) ? json_integer_value(failing_for) : -1;
         clear_secrets(row);
         json_decref(row);
-        return endpoint;
+        return receiver;
 }
 
-struct endpoint *endpoint_ref(const struct endpoint *endpoint)
+struct receiver *receiver_ref(const struct receiver *receiver)
 {
-        struct endpoint *mine = (struct endpoint *)(uintptr_t)endpoint;
+        struct receiver *mine = (struct receiver *)(uintptr_t)receiver;
 
         mine->n_references++;
         return mine;
 }
 
-void endpoint_unref(struct endpoint *endpoint)
+void receiver_unref(struct receiver *receiver)
 {
-        if (endpoint == NULL || --endpoint->n_references > 0)
+        if (receiver == NULL || --receiver->n_references > 0)
                 return;
-        for (size_t i = 0; i < endpoint->n_secrets; i++) {
-                char *secret = (char *)(uintptr_t)endpoint->secrets[i];
+        for (size_t i = 0; i < receiver->n_secrets; i++) {
+                char *secret = (char *)(uintptr_t)receiver->secrets[i];
                 explicit_bzero(secret, strlen(secret));
         }
-        free(endpoint->texts);
-        free((void *)(uintptr_t)endpoint->secrets);
-        free((void *)(uintptr_t)endpoint->headers);
-        free((void *)(uintptr_t)endpoint->routing.topics);
-        free((void *)(uintptr_t)endpoint->routing.types);
-        free(endpoint);
+        free(receiver->texts);
+        free((void *)(uintptr_t)receiver->secrets);
+        free((void *)(uintptr_t)receiver->headers);
+        free((void *)(uintptr_t)receiver->routing.topics);
+        free((void *)(uintptr_t)receiver->routing.types);
+        free(receiver);
 }
 
 /* Whenever the receivers may have changed a digest of them is read, and the receivers only if it
  * differs. */
 
 enum {
-        READ_ENDPOINTS,
+        READ_RECEIVERS,
         READ_DUE,
         NOTE_FAILING,
         NOTE_RECOVERED,
@@ -157,47 +157,47 @@ enum {
 };
 
 /* Of the .sql files beside this one, embedded at build time. */
-extern const char read_endpoints_sql[];
+extern const char read_receivers_sql[];
 extern const char read_due_lanes_sql[];
 
-const struct pg_statement endpoint_statements[] = {
-    [READ_ENDPOINTS] = {.name = "read_endpoints", .n_params = 2, .sql = read_endpoints_sql},
+const struct pg_statement receiver_statements[] = {
+    [READ_RECEIVERS] = {.name = "read_receivers", .n_params = 2, .sql = read_receivers_sql},
     [READ_DUE] = {.name = "read_due_lanes", .n_params = 1, .sql = read_due_lanes_sql},
-    [NOTE_FAILING] = {.name = "note_endpoint_failing",
+    [NOTE_FAILING] = {.name = "note_receiver_failing",
         .n_params = 3,
-        .sql = "SELECT courier.note_endpoint_failing($1::integer,"
+        .sql = "SELECT courier.note_receiver_failing($1::integer,"
                " $2::bigint * interval '1 ms', $3)"},
-    [NOTE_RECOVERED] = {.name = "note_endpoint_recovered",
+    [NOTE_RECOVERED] = {.name = "note_receiver_recovered",
         .n_params = 1,
-        .sql = "SELECT courier.note_endpoint_recovered($1::integer)"},
-    [DISABLE] = {.name = "disable_endpoint",
+        .sql = "SELECT courier.note_receiver_recovered($1::integer)"},
+    [DISABLE] = {.name = "disable_receiver",
         .n_params = 2,
-        .sql = "SELECT courier.disable_endpoint($1::integer, $2)"},
+        .sql = "SELECT courier.disable_receiver($1::integer, $2)"},
     [FORGET_PARKED] = {.name = "forget_parked_of_gone",
         .n_params = 2,
         .sql = "DELETE FROM courier.parked WHERE sink = $1 AND lane <> ALL ($2::integer[])"
-               " AND NOT EXISTS (SELECT FROM courier.endpoint WHERE endpoint.id = parked.lane)"},
+               " AND NOT EXISTS (SELECT FROM courier.receiver WHERE receiver.id = parked.lane)"},
     [FORGET_CURSORS] = {.name = "forget_cursors_of_gone",
         .n_params = 2,
         .sql = "DELETE FROM courier.cursor WHERE sink = $1 AND lane <> ALL ($2::integer[])"
-               " AND NOT EXISTS (SELECT FROM courier.endpoint WHERE endpoint.id = cursor.lane)"},
+               " AND NOT EXISTS (SELECT FROM courier.receiver WHERE receiver.id = cursor.lane)"},
 };
-const unsigned n_endpoint_statements = sizeof endpoint_statements / sizeof *endpoint_statements;
+const unsigned n_receiver_statements = sizeof receiver_statements / sizeof *receiver_statements;
 
-struct endpoint_table {
+struct receiver_table {
         struct outbox *outbox; /* borrowed */
         const char *sink;      /* borrowed */
-        struct endpoint_table_events events;
+        struct receiver_table_events events;
         void *owner;  /* borrowed */
         char *digest; /* owned; of the last answer, NULL: none in this session */
         bool is_reading, is_reading_due;
         bool is_changed; /* a notification came while they were being read */
 };
 
-struct endpoint_table *endpoint_table_create(struct outbox *outbox, const char *sink,
-    const struct endpoint_table_events *events, void *owner)
+struct receiver_table *receiver_table_create(struct outbox *outbox, const char *sink,
+    const struct receiver_table_events *events, void *owner)
 {
-        struct endpoint_table *table = xcalloc(1, sizeof *table);
+        struct receiver_table *table = xcalloc(1, sizeof *table);
 
         table->outbox = outbox;
         table->sink = sink;
@@ -206,7 +206,7 @@ struct endpoint_table *endpoint_table_create(struct outbox *outbox, const char *
         return table;
 }
 
-void endpoint_table_destroy(struct endpoint_table *table)
+void receiver_table_destroy(struct receiver_table *table)
 {
         if (table == NULL)
                 return;
@@ -214,7 +214,7 @@ void endpoint_table_destroy(struct endpoint_table *table)
         free(table);
 }
 
-void endpoint_table_session_down(struct endpoint_table *table)
+void receiver_table_session_down(struct receiver_table *table)
 {
         free(table->digest);
         table->digest = NULL;
@@ -224,37 +224,37 @@ void endpoint_table_session_down(struct endpoint_table *table)
 }
 
 static void execute(
-    struct endpoint_table *table, int statement, const char *const *values, pg_result_fn *on_result)
+    struct receiver_table *table, int statement, const char *const *values, pg_result_fn *on_result)
 {
         pg_conn_execute(
-            table->outbox->conn, &endpoint_statements[statement], values, false, on_result, table);
+            table->outbox->conn, &receiver_statements[statement], values, false, on_result, table);
 }
 
-static void tell(struct endpoint_table *table, const PGresult *result)
+static void tell(struct receiver_table *table, const PGresult *result)
 {
         size_t n = (size_t)PQntuples(result) - 1;
-        struct endpoint **all = xcalloc(n + 1, sizeof *all);
+        struct receiver **all = xcalloc(n + 1, sizeof *all);
 
         for (size_t i = 0; i < n; i++)
-                all[i] = endpoint_read((int32_t)strtol(PQgetvalue(result, (int)i + 1, 0), NULL, 10),
+                all[i] = receiver_read((int32_t)strtol(PQgetvalue(result, (int)i + 1, 0), NULL, 10),
                     strtoll(PQgetvalue(result, (int)i + 1, 1), NULL, 10),
                     PQgetvalue(result, (int)i + 1, 2));
-        table->events.on_endpoints(
-            table->owner, &(struct endpoint_list){
-                              .n_endpoints = n, .endpoints = (const struct endpoint *const *)all});
+        table->events.on_receivers(
+            table->owner, &(struct receiver_list){
+                              .n_receivers = n, .receivers = (const struct receiver *const *)all});
         for (size_t i = 0; i < n; i++)
-                endpoint_unref(all[i]);
+                receiver_unref(all[i]);
         free(all);
 }
 
-static void on_endpoints_read(void *owner, PGresult *result)
+static void on_receivers_read(void *owner, PGresult *result)
 {
-        struct endpoint_table *table = owner;
+        struct receiver_table *table = owner;
         const char *digest = PQgetvalue(result, 0, 2);
 
         table->is_reading = false;
         if (table->digest != NULL && strcmp(table->digest, digest) == 0) {
-                table->events.on_endpoints(table->owner, NULL);
+                table->events.on_receivers(table->owner, NULL);
         } else {
                 free(table->digest);
                 table->digest = xstrdup(digest);
@@ -262,10 +262,10 @@ static void on_endpoints_read(void *owner, PGresult *result)
         }
         PQclear(result);
         if (table->is_changed)
-                endpoint_table_read(table);
+                receiver_table_read(table);
 }
 
-void endpoint_table_read(struct endpoint_table *table)
+void receiver_table_read(struct receiver_table *table)
 {
         const char *const values[] = {table->sink, table->digest};
 
@@ -273,12 +273,12 @@ void endpoint_table_read(struct endpoint_table *table)
         if (table->is_reading || !pg_conn_is_ready(table->outbox->conn))
                 return;
         table->is_reading = true;
-        execute(table, READ_ENDPOINTS, values, on_endpoints_read);
+        execute(table, READ_RECEIVERS, values, on_receivers_read);
 }
 
 static void on_due_read(void *owner, PGresult *result)
 {
-        struct endpoint_table *table = owner;
+        struct receiver_table *table = owner;
         size_t n = (size_t)PQntuples(result);
         int32_t *lanes = xcalloc(n + 1, sizeof *lanes);
 
@@ -290,7 +290,7 @@ static void on_due_read(void *owner, PGresult *result)
         PQclear(result);
 }
 
-void endpoint_table_read_due(struct endpoint_table *table)
+void receiver_table_read_due(struct receiver_table *table)
 {
         if (table->is_reading_due || !pg_conn_is_ready(table->outbox->conn))
                 return;
@@ -298,21 +298,21 @@ void endpoint_table_read_due(struct endpoint_table *table)
         execute(table, READ_DUE, &table->sink, on_due_read);
 }
 
-bool endpoint_table_is_idle(const struct endpoint_table *table)
+bool receiver_table_is_idle(const struct receiver_table *table)
 {
         return !table->is_reading && !table->is_reading_due;
 }
 
 /* What the relay finds out is lost with the session; the next attempt finds it out again. */
-static void note(struct endpoint_table *table, int statement, const char *const *values)
+static void note(struct receiver_table *table, int statement, const char *const *values)
 {
         if (pg_conn_is_ready(table->outbox->conn))
-                pg_conn_execute(table->outbox->conn, &endpoint_statements[statement], values, false,
+                pg_conn_execute(table->outbox->conn, &receiver_statements[statement], values, false,
                     NULL, NULL);
 }
 
-void endpoint_table_note_failing(
-    struct endpoint_table *table, int32_t id, int64_t failing_for_ms, const char *error)
+void receiver_table_note_failing(
+    struct receiver_table *table, int32_t id, int64_t failing_for_ms, const char *error)
 {
         char id_text[16], ms_text[24];
 
@@ -321,7 +321,7 @@ void endpoint_table_note_failing(
         note(table, NOTE_FAILING, (const char *const[]){id_text, ms_text, error});
 }
 
-void endpoint_table_note_recovered(struct endpoint_table *table, int32_t id)
+void receiver_table_note_recovered(struct receiver_table *table, int32_t id)
 {
         char id_text[16];
 
@@ -329,7 +329,7 @@ void endpoint_table_note_recovered(struct endpoint_table *table, int32_t id)
         note(table, NOTE_RECOVERED, (const char *const[]){id_text});
 }
 
-void endpoint_table_disable(struct endpoint_table *table, int32_t id, const char *reason)
+void receiver_table_disable(struct receiver_table *table, int32_t id, const char *reason)
 {
         char id_text[16];
 
@@ -337,8 +337,8 @@ void endpoint_table_disable(struct endpoint_table *table, int32_t id, const char
         note(table, DISABLE, (const char *const[]){id_text, reason});
 }
 
-void endpoint_table_forget_gone(
-    struct endpoint_table *table, const int32_t *served, size_t n_served)
+void receiver_table_forget_gone(
+    struct receiver_table *table, const int32_t *served, size_t n_served)
 {
         struct array_literal lanes = {0};
 

@@ -1,4 +1,4 @@
-/* What `pgcourier endpoint add` and `test` ask the sink itself. */
+/* What `pgcourier receiver add` and `test` ask the sink itself. */
 #include "base/alloc.h"
 #include "failures_rig.h"
 #include "support/http_receiver.h"
@@ -19,7 +19,7 @@ static void start(void)
                          "  dsn: %s\n"
                          "sinks:\n"
                          "  - {name: fixed, topics: [a], http: {url: 'http://127.0.0.1:%u'}}\n"
-                         "  - {name: web, topics: [a], http: {endpoints: table,\n"
+                         "  - {name: web, topics: [a], http: {receivers: table,\n"
                          "     allow_networks: [127.0.0.1], allow_ports: [%u]}}\n",
             rig.dsn, http_receiver_port(receiver), http_receiver_port(receiver));
         config_path = program_file("pgcourier.yaml", text, strlen(text));
@@ -33,15 +33,15 @@ static void stop(void)
         failures_rig_stop(&rig);
 }
 
-TestSuite(endpoint_delivery, .init = start, .fini = stop);
+TestSuite(receiver_delivery, .init = start, .fini = stop);
 
-#define ENDPOINT(...) program_run(NULL, "endpoint", __VA_ARGS__, "-c", config_path, NULL)
+#define RECEIVER(...) program_run(NULL, "receiver", __VA_ARGS__, "-c", config_path, NULL)
 
 #define SECRET "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 
 static void add_acme(void)
 {
-        char *sql = xasprintf("INSERT INTO courier.endpoint (sink, name, url, secret, headers)"
+        char *sql = xasprintf("INSERT INTO courier.receiver (sink, name, url, secret, headers)"
                               " VALUES ('web', 'acme', 'http://127.0.0.1:%u/hook?token=t',"
                               " '" SECRET "', '{\"Authorization\": \"Bearer b\"}')",
             http_receiver_port(receiver));
@@ -50,33 +50,33 @@ static void add_acme(void)
         free(sql);
 }
 
-Test(endpoint_delivery, add_takes_the_only_sink_that_fans_out_and_asks_it)
+Test(receiver_delivery, add_takes_the_only_sink_that_fans_out_and_asks_it)
 {
         struct program_run run;
 
-        expect_refusal(ENDPOINT("add", "a", "--url", "https://x/", "--sink", "fixed"), 2,
-            "the configuration has no sink \"fixed\" that delivers to endpoints. Those that do: "
+        expect_refusal(RECEIVER("add", "a", "--url", "https://x/", "--sink", "fixed"), 2,
+            "the configuration has no sink \"fixed\" that delivers to receivers. Those that do: "
             "web");
-        expect_refusal(ENDPOINT("add", "a", "--url", "https://x/", "--header", "Content-Length: 3"),
+        expect_refusal(RECEIVER("add", "a", "--url", "https://x/", "--header", "Content-Length: 3"),
             2, "Content-Length cannot be given");
-        run = ENDPOINT("add", "a", "--url", "https://x/");
+        run = RECEIVER("add", "a", "--url", "https://x/");
         cr_expect_eq(run.code, 0, "%s", run.err);
         cr_expect_null(strstr(run.err, "no relay has run"), "%s", run.err);
         program_run_free(&run);
         cr_expect_eq(
-            database_integer(rig.owner, "SELECT count(*) FROM courier.endpoint WHERE sink = 'web'"),
+            database_integer(rig.owner, "SELECT count(*) FROM courier.receiver WHERE sink = 'web'"),
             1);
 }
 
-Test(endpoint_delivery, test_posts_one_signed_event_and_stores_nothing)
+Test(receiver_delivery, test_posts_one_signed_event_and_stores_nothing)
 {
         struct program_run run;
         const struct http_request *request;
 
         add_acme();
         database_exec(rig.owner, "SELECT courier.rotate_secret('acme')");
-        database_exec(rig.owner, "UPDATE courier.endpoint SET state = 'paused'");
-        run = ENDPOINT("test", "acme", "--payload", "{\"n\": 1}", "--topic", "orders.made");
+        database_exec(rig.owner, "UPDATE courier.receiver SET state = 'paused'");
+        run = RECEIVER("test", "acme", "--payload", "{\"n\": 1}", "--topic", "orders.made");
         cr_expect_eq(run.code, 0, "%s", run.err);
         cr_expect_not_null(strstr(run.out, "acme took the test event "), "%s", run.out);
         program_run_free(&run);
@@ -92,14 +92,14 @@ Test(endpoint_delivery, test_posts_one_signed_event_and_stores_nothing)
         cr_expect_eq(database_integer(rig.owner, "SELECT count(*) FROM courier.outbox"), 0);
 }
 
-Test(endpoint_delivery, test_says_what_the_receiver_answered)
+Test(receiver_delivery, test_says_what_the_receiver_answered)
 {
         const struct http_answer locked = {.status = 500, .body = "database is locked"};
 
         add_acme();
         http_receiver_answer(receiver, &locked);
-        expect_refusal(ENDPOINT("test", "acme"), 5, "acme did not take the test event after ");
-        expect_refusal(ENDPOINT("test", "acme"), 5, "database is locked");
+        expect_refusal(RECEIVER("test", "acme"), 5, "acme did not take the test event after ");
+        expect_refusal(RECEIVER("test", "acme"), 5, "database is locked");
         http_receiver_stop(receiver);
-        expect_refusal(ENDPOINT("test", "acme"), 5, "sink_down: ");
+        expect_refusal(RECEIVER("test", "acme"), 5, "sink_down: ");
 }

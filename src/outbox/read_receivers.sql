@@ -1,4 +1,4 @@
--- The receivers of a sink, as endpoint_read() takes them (used by src/outbox/endpoint.c).
+-- The receivers of a sink, as receiver_read() takes them (used by src/outbox/receiver.c).
 --
 -- $1 sink  $2 the digest of the last answer: if it still holds, no receivers come
 --
@@ -7,7 +7,7 @@
 WITH known AS NOT MATERIALIZED (
   SELECT *, hashtextextended(id || ':' || xmin || ':'
               || coalesce(old_secrets_until > clock_timestamp(), false), 0) AS version
-  FROM courier.endpoint WHERE sink = $1
+  FROM courier.receiver WHERE sink = $1
 ), digest AS MATERIALIZED (
   SELECT coalesce(sum(version), 0)::text || '/' || count(*) AS text FROM known
 )

@@ -56,7 +56,7 @@ static void publish_to(PGconn *connection, const char *name, const char *number)
 
 static void insert(struct fixture *fixture, const char *name, const char *start)
 {
-        char *sql = xasprintf("INSERT INTO courier.endpoint (sink, name, url, topics, start)"
+        char *sql = xasprintf("INSERT INTO courier.receiver (sink, name, url, topics, start)"
                               " VALUES ('hooks', '%s', 'http://127.0.0.1:%u/%s', '{%s}', '%s')",
             name, http_receiver_port(fixture->http), name, name, start);
 
@@ -104,7 +104,7 @@ static struct relay_process *start(const struct fixture *fixture)
                            "sinks:\n"
                            "  - name: hooks\n"
                            "    topics: [\"**\"]\n"
-                           "    http: {endpoints: table, allow_networks: [127.0.0.1],"
+                           "    http: {receivers: table, allow_networks: [127.0.0.1],"
                            " allow_ports: [%u]}\n",
             fixture->relay.relay, http_receiver_port(fixture->http));
 }
@@ -137,7 +137,7 @@ static bool has_come(void *context)
         return is_there;
 }
 
-Test(endpoint_start, includes_all_that_was_not_committed_when_the_row_was_inserted)
+Test(receiver_start, includes_all_that_was_not_committed_when_the_row_was_inserted)
 {
         struct fixture fixture;
         struct relay_process *relay;

@@ -1,8 +1,8 @@
--- What a test request to a receiver is made of (used by src/operator/endpoint_rows.c): rows of
+-- What a test request to a receiver is made of (used by src/operator/receiver_rows.c): rows of
 -- part, name, value and sink, with every secret that still signs, the newest first.
 --
 -- $1 name
-WITH e AS (SELECT * FROM courier.endpoint WHERE name = $1::text)
+WITH e AS (SELECT * FROM courier.receiver WHERE name = $1::text)
 SELECT part, name, value, sink FROM (
   SELECT 0 AS n, 'event_id' AS part, NULL AS name, gen_random_uuid()::text AS value, sink FROM e
   UNION ALL SELECT 1, 'url', NULL, url, sink FROM e

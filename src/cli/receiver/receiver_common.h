@@ -1,4 +1,4 @@
-/* What the subcommands of `pgcourier endpoint` have in common. */
+/* What the subcommands of `pgcourier receiver` have in common. */
 #pragma once
 
 #include "cli/cli.h"
@@ -8,48 +8,48 @@
 struct config;
 struct sink_config;
 
-extern const struct command endpoint_add_command;
-extern const struct command endpoint_pause_command;
-extern const struct command endpoint_resume_command;
-extern const struct command endpoint_remove_command;
-extern const struct command endpoint_rotate_secret_command;
-extern const struct command endpoint_test_command;
+extern const struct command receiver_add_command;
+extern const struct command receiver_pause_command;
+extern const struct command receiver_resume_command;
+extern const struct command receiver_remove_command;
+extern const struct command receiver_rotate_secret_command;
+extern const struct command receiver_test_command;
 
 /* One option of two subcommands; the help has it once. */
-#define ENDPOINT_OPTION_SINK                                                                       \
+#define RECEIVER_OPTION_SINK                                                                       \
         {                                                                                          \
                 "sink", 0, "NAME", false,                                                          \
                     "the sink that delivers to it; for list: only\nthose of this sink"             \
         }
-#define ENDPOINT_OPTION_SECRET_FILE                                                                \
+#define RECEIVER_OPTION_SECRET_FILE                                                                \
         {                                                                                          \
                 "secret-file", 0, "FILE", false, "the secret to sign with, instead of a new one"   \
         }
 
 /* Puts what the server refused into the words of the command line; the first operand is the
  * name. */
-void endpoint_refused(
+void receiver_refused(
     struct blocking_conn *conn, const struct arguments *arguments, struct error *error);
 
 /* ERROR_EMPTY: there is none of that name; did you mean. Returns false. */
-bool endpoint_missing(struct blocking_conn *conn, const char *name, struct error *error);
+bool receiver_missing(struct blocking_conn *conn, const char *name, struct error *error);
 
 /* Events that its lane has not passed, including those that are delivered but not settled. */
-struct endpoint_waiting {
+struct receiver_waiting {
         int64_t n;
         bool is_exact; /* else a filter, or the sink, may take fewer */
         bool is_cut;   /* more events wait than were read */
 };
-bool endpoint_wait_count(struct blocking_conn *conn, const char *name,
-    struct endpoint_waiting *out_waiting, struct error *error);
+bool receiver_wait_count(struct blocking_conn *conn, const char *name,
+    struct receiver_waiting *out_waiting, struct error *error);
 
 /* "7", "up to 7", "more than 10000"; free it. */
-char *endpoint_wait_text(const struct endpoint_waiting *waiting);
+char *receiver_wait_text(const struct receiver_waiting *waiting);
 
 /* The secret in the file of --secret-file, to be released with secret_free(); NULL if path is
  * NULL. */
-bool endpoint_read_secret(const char *path, char **out_secret, struct error *error);
+bool receiver_read_secret(const char *path, char **out_secret, struct error *error);
 
 /* The sink of that name, or (NULL) the only one that fans out. ERROR_USAGE if there is no such. */
-const struct sink_config *endpoint_find_sink(
+const struct sink_config *receiver_find_sink(
     const struct config *config, const char *name, struct error *error);

@@ -1,11 +1,11 @@
-#include "delivery/receiver.h"
+#include "delivery/receiver_lane.h"
 
 #include "base/alloc.h"
 #include "delivery/attempts.h"
 #include "delivery/fanout.h"
 #include "delivery/runner.h"
 #include "log/log.h"
-#include "outbox/endpoint.h"
+#include "outbox/receiver.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +22,11 @@
 
 /* A receiver's limit counts requests, each of which may carry several events. */
 static uint32_t receiver_concurrency(
-    const struct sink_config *config, const struct endpoint *endpoint)
+    const struct sink_config *config, const struct receiver *receiver)
 {
         const struct http_batch *batch = config->http != NULL ? config->http->batch : NULL;
 
-        return endpoint->concurrency * (batch != NULL ? batch->events : 1);
+        return receiver->concurrency * (batch != NULL ? batch->events : 1);
 }
 
 static uint32_t receiver_window(const struct sink_config *config, uint32_t concurrency)
@@ -39,16 +39,16 @@ static uint32_t receiver_window(const struct sink_config *config, uint32_t concu
 }
 
 static struct lane_policy receiver_policy(
-    const struct dispatcher *dispatcher, const struct endpoint *endpoint)
+    const struct dispatcher *dispatcher, const struct receiver *receiver)
 {
         struct lane_policy policy = runner_policy(dispatcher);
 
-        policy.max_concurrent = receiver_concurrency(dispatcher->config, endpoint);
+        policy.max_concurrent = receiver_concurrency(dispatcher->config, receiver);
         policy.max_in_flight = receiver_window(dispatcher->config, policy.max_concurrent);
         if (policy.max_in_flight_bytes > RECEIVER_BYTES_MAX)
                 policy.max_in_flight_bytes = RECEIVER_BYTES_MAX;
-        policy.rate_per_s = endpoint->rate_per_s;
-        policy.rate_burst = endpoint->rate_burst;
+        policy.rate_per_s = receiver->rate_per_s;
+        policy.rate_burst = receiver->rate_burst;
         policy.settle_delay_ms = RECEIVER_SETTLE_MS;
         policy.settle_idle_ms = RECEIVER_SETTLE_IDLE_MS;
         policy.settle_step_ms = RECEIVER_SETTLE_MS;
@@ -60,7 +60,7 @@ static void update_pause(struct runner *runner)
 {
         if (runner->is_leaving)
                 runner_stop_reading(runner);
-        runner->is_stopped = runner->endpoint->state != ENDPOINT_ACTIVE || runner->is_leaving ||
+        runner->is_stopped = runner->receiver->state != RECEIVER_ACTIVE || runner->is_leaving ||
                              list_is_empty(&runner->targets) ||
                              runner->health.state == HEALTH_GIVEN_UP;
         runner_update_pause(runner);
@@ -68,24 +68,24 @@ static void update_pause(struct runner *runner)
 
 static void note_health(struct runner *runner, enum health_news news, const char *reason)
 {
-        struct endpoint_table *table = runner->dispatcher->fanout->table;
-        int32_t id = runner->endpoint->id;
+        struct receiver_table *table = runner->dispatcher->fanout->table;
+        int32_t id = runner->receiver->id;
 
         switch (news) {
         case HEALTH_NO_NEWS:
                 return;
         case HEALTH_FAILING:
                 log_warn(
-                    "endpoint_failing", kv_text("sink", runner->label), kv_text("reason", reason));
-                endpoint_table_note_failing(
+                    "receiver_failing", kv_text("sink", runner->label), kv_text("reason", reason));
+                receiver_table_note_failing(
                     table, id, dispatcher_now_ms() - runner->health.failing_since_ms, reason);
                 return;
         case HEALTH_RECOVERED:
-                log_info("endpoint_recovered", kv_text("sink", runner->label));
-                endpoint_table_note_recovered(table, id);
+                log_info("receiver_recovered", kv_text("sink", runner->label));
+                receiver_table_note_recovered(table, id);
                 return;
         case HEALTH_HOPELESS:
-                endpoint_table_disable(table, id, reason);
+                receiver_table_disable(table, id, reason);
                 update_pause(runner);
                 return;
         }
@@ -115,7 +115,7 @@ static void on_filter_given_up(void *owner, const char *words)
 
 static void open_filter(struct runner *runner)
 {
-        const char *filter = runner->endpoint->routing.filter;
+        const char *filter = runner->receiver->routing.filter;
 
         if (filter != NULL)
                 runner->filter = filter_open(outbox_filter_queue(runner->dispatcher->set->outbox),
@@ -137,14 +137,14 @@ static void open_target(struct runner *runner)
         struct error error;
 
         if (!attempts_open_target(runner, &error))
-                endpoint_table_disable(
-                    runner->dispatcher->fanout->table, runner->endpoint->id, error.text);
+                receiver_table_disable(
+                    runner->dispatcher->fanout->table, runner->receiver->id, error.text);
 }
 
 static void set_label(struct runner *runner)
 {
         free(runner->label);
-        runner->label = xasprintf("%s/%s", runner->dispatcher->name, runner->endpoint->name);
+        runner->label = xasprintf("%s/%s", runner->dispatcher->name, runner->receiver->name);
 }
 
 static void on_receiver_owned(
@@ -161,7 +161,7 @@ static void read_page(struct runner *runner, struct page_request *request)
         page_cache_ask(runner->dispatcher->fanout->page_cache, &runner->waiter, request);
 }
 
-void receiver_add(struct fanout *fanout, const struct endpoint *endpoint, struct list *before)
+void receiver_lane_add(struct fanout *fanout, const struct receiver *receiver, struct list *before)
 {
         static const struct runner_ops ops = {.read = read_page, .on_outcome = on_outcome};
         static const struct lane_store_events events = {.on_owned = on_receiver_owned,
@@ -170,38 +170,38 @@ void receiver_add(struct fanout *fanout, const struct endpoint *endpoint, struct
             .on_settled = runner_note_settled};
         struct dispatcher *dispatcher = fanout->dispatcher;
         const struct lane_store_settings settings = {.sink = dispatcher->config->name,
-            .lane = endpoint->id,
+            .lane = receiver->id,
             .is_covered = true,
             .is_durable = dispatcher->sink->remembers,
             .start = START_BEGINNING,
-            .start_snapshot = endpoint->start_snapshot,
-            .start_floor = endpoint->start_floor};
-        const struct lane_policy policy = receiver_policy(dispatcher, endpoint);
+            .start_snapshot = receiver->start_snapshot,
+            .start_floor = receiver->start_floor};
+        const struct lane_policy policy = receiver_policy(dispatcher, receiver);
         struct runner *runner = runner_create(dispatcher, &ops, &policy);
 
         list_remove(&runner->link);
         list_insert_before(before, &runner->link);
-        runner->lane_number = endpoint->id;
-        runner->endpoint = endpoint_ref(endpoint);
-        health_init(&runner->health, endpoint->failing_for_ms, dispatcher_now_ms());
+        runner->lane_number = receiver->id;
+        runner->receiver = receiver_ref(receiver);
+        health_init(&runner->health, receiver->failing_for_ms, dispatcher_now_ms());
         set_label(runner);
         runner->store = lane_store_create(dispatcher->set->outbox, &settings, &events, runner);
         open_filter(runner);
         open_target(runner);
         update_pause(runner);
-        log_debug("endpoint_added", kv_text("sink", runner->label));
+        log_debug("receiver_added", kv_text("sink", runner->label));
 }
 
-void receiver_remove(struct runner *runner)
+void receiver_lane_remove(struct runner *runner)
 {
         if (runner->is_leaving)
                 return;
-        log_info("endpoint_removed", kv_text("sink", runner->label));
+        log_info("receiver_removed", kv_text("sink", runner->label));
         runner->is_leaving = true;
         update_pause(runner);
 }
 
-static bool filters_are_equal(const struct endpoint *a, const struct endpoint *b)
+static bool filters_are_equal(const struct receiver *a, const struct receiver *b)
 {
         const char *of_a = a->routing.filter, *of_b = b->routing.filter;
 
@@ -218,7 +218,7 @@ static bool texts_are_alike(const char *const *a, size_t n_a, const char *const 
         return true;
 }
 
-static bool targets_are_alike(const struct endpoint *a, const struct endpoint *b)
+static bool targets_are_alike(const struct receiver *a, const struct receiver *b)
 {
         if (strcmp(a->url, b->url) != 0 || strcmp(a->name, b->name) != 0 ||
             a->n_headers != b->n_headers ||
@@ -231,52 +231,52 @@ static bool targets_are_alike(const struct endpoint *a, const struct endpoint *b
         return true;
 }
 
-static void update_runner(struct runner *runner, const struct endpoint *endpoint)
+static void update_runner(struct runner *runner, const struct receiver *receiver)
 {
-        struct endpoint *before = runner->endpoint;
+        struct receiver *before = runner->receiver;
 
         /* It may have been resumed, or the session was lost before it was disabled. */
-        if (endpoint->state == ENDPOINT_ACTIVE &&
-            (before->state != ENDPOINT_ACTIVE || runner->health.state == HEALTH_GIVEN_UP)) {
-                health_init(&runner->health, endpoint->failing_for_ms, dispatcher_now_ms());
+        if (receiver->state == RECEIVER_ACTIVE &&
+            (before->state != RECEIVER_ACTIVE || runner->health.state == HEALTH_GIVEN_UP)) {
+                health_init(&runner->health, receiver->failing_for_ms, dispatcher_now_ms());
                 renew_filter(runner);
                 update_pause(runner);
         }
-        if (before->version == endpoint->version)
+        if (before->version == receiver->version)
                 return;
         /* What has passed by meanwhile is behind it, whatever it takes from now on. */
         page_cache_call_off(runner->dispatcher->fanout->page_cache, &runner->waiter);
-        runner->endpoint = endpoint_ref(endpoint);
-        if (!filters_are_equal(before, endpoint))
+        runner->receiver = receiver_ref(receiver);
+        if (!filters_are_equal(before, receiver))
                 renew_filter(runner);
-        if (before->concurrency != endpoint->concurrency ||
-            before->rate_per_s != endpoint->rate_per_s ||
-            before->rate_burst != endpoint->rate_burst) {
-                struct lane_policy policy = receiver_policy(runner->dispatcher, endpoint);
+        if (before->concurrency != receiver->concurrency ||
+            before->rate_per_s != receiver->rate_per_s ||
+            before->rate_burst != receiver->rate_burst) {
+                struct lane_policy policy = receiver_policy(runner->dispatcher, receiver);
                 lane_set_policy(&runner->lane, &policy);
         }
-        if (strcmp(before->name, endpoint->name) != 0)
+        if (strcmp(before->name, receiver->name) != 0)
                 set_label(runner);
-        if (list_is_empty(&runner->targets) || !targets_are_alike(before, endpoint))
+        if (list_is_empty(&runner->targets) || !targets_are_alike(before, receiver))
                 open_target(runner);
-        endpoint_unref(before);
+        receiver_unref(before);
         update_pause(runner);
         lane_probe_now(&runner->lane, dispatcher_now_ms());
 }
 
-void receiver_update(struct runner *runner, const struct endpoint *endpoint)
+void receiver_lane_update(struct runner *runner, const struct receiver *receiver)
 {
-        enum endpoint_state before = runner->endpoint->state;
+        enum receiver_state before = runner->receiver->state;
 
-        update_runner(runner, endpoint);
-        if (before == endpoint->state)
+        update_runner(runner, receiver);
+        if (before == receiver->state)
                 return;
-        if (endpoint->state == ENDPOINT_ACTIVE)
-                log_info("endpoint_resumed", kv_text("sink", runner->label));
+        if (receiver->state == RECEIVER_ACTIVE)
+                log_info("receiver_resumed", kv_text("sink", runner->label));
         else
                 log_warn(
-                    endpoint->state == ENDPOINT_PAUSED ? "endpoint_paused" : "endpoint_disabled",
+                    receiver->state == RECEIVER_PAUSED ? "receiver_paused" : "receiver_disabled",
                     kv_text("sink", runner->label),
                     kv_text(
-                        "reason", endpoint->state_reason != NULL ? endpoint->state_reason : ""));
+                        "reason", receiver->state_reason != NULL ? receiver->state_reason : ""));
 }

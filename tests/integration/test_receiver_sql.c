@@ -1,4 +1,4 @@
-/* courier.endpoint and its functions: what a row may be, who may see it, what its changes do. */
+/* courier.receiver and its functions: what a row may be, who may see it, what its changes do. */
 #include "base/alloc.h"
 #include "support/postgres_expect.h"
 
@@ -31,11 +31,11 @@ static void stop(void)
         free(dsn);
 }
 
-TestSuite(endpoint_sql, .init = start, .fini = stop);
+TestSuite(receiver_sql, .init = start, .fini = stop);
 
 static void add_acme(void)
 {
-        database_exec(relay, "INSERT INTO courier.endpoint (sink, name, url)"
+        database_exec(relay, "INSERT INTO courier.receiver (sink, name, url)"
                              " VALUES ('web', 'acme', 'https://acme.example/hook?token=t')");
 }
 
@@ -53,25 +53,25 @@ static int count_rings(PGconn *listener)
         return n;
 }
 
-Test(endpoint_sql, a_row_has_sensible_defaults_and_a_secret_of_its_own)
+Test(receiver_sql, a_row_has_sensible_defaults_and_a_secret_of_its_own)
 {
         add_acme();
-        database_exec(relay, "INSERT INTO courier.endpoint (sink, name, url)"
+        database_exec(relay, "INSERT INTO courier.receiver (sink, name, url)"
                              " VALUES ('web', 'other', 'http://other.example')");
         expect_value(
-            relay, "SELECT string_agg(id::text, ' ' ORDER BY id) FROM courier.endpoint", "1 2");
+            relay, "SELECT string_agg(id::text, ' ' ORDER BY id) FROM courier.receiver", "1 2");
         expect_value(relay,
             "SELECT (topics, types, filter IS NULL, headers, start, concurrency, rate,"
-            " burst, state, old_secrets)::text FROM courier.endpoint WHERE id = 1",
+            " burst, state, old_secrets)::text FROM courier.receiver WHERE id = 1",
             "(\"{**,!courier.**}\",{},t,{},now,8,0,0,active,{})");
         expect_value(relay,
-            "SELECT count(DISTINCT secret) FROM courier.endpoint"
+            "SELECT count(DISTINCT secret) FROM courier.receiver"
             " WHERE length(decode(substr(secret, 7), 'base64')) = 32"
             " AND secret LIKE 'whsec_%'",
             "2");
 }
 
-Test(endpoint_sql, refuses_what_no_relay_could_use_and_names_the_rule)
+Test(receiver_sql, refuses_what_no_relay_could_use_and_names_the_rule)
 {
         static const struct {
                 const char *column;
@@ -129,7 +129,7 @@ Test(endpoint_sql, refuses_what_no_relay_could_use_and_names_the_rule)
 
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
                 /* The sensible values of what is not the case's column. */
-                char *sql = xasprintf("INSERT INTO courier.endpoint (%s%s%s%s) VALUES (%s%s%s%s)",
+                char *sql = xasprintf("INSERT INTO courier.receiver (%s%s%s%s) VALUES (%s%s%s%s)",
                     cases[i].column, strcmp(cases[i].column, "sink") == 0 ? "" : ", sink",
                     strcmp(cases[i].column, "name") == 0 ? "" : ", name",
                     strcmp(cases[i].column, "url") == 0 ? "" : ", url", cases[i].value,
@@ -139,39 +139,39 @@ Test(endpoint_sql, refuses_what_no_relay_could_use_and_names_the_rule)
                 expect_error(relay, sql, "23514", cases[i].rule);
                 free(sql);
         }
-        expect_value(relay, "SELECT count(*) FROM courier.endpoint", "0");
+        expect_value(relay, "SELECT count(*) FROM courier.receiver", "0");
 }
 
-Test(endpoint_sql, takes_what_is_at_the_edge)
+Test(receiver_sql, takes_what_is_at_the_edge)
 {
         database_exec(relay,
-            "INSERT INTO courier.endpoint (sink, name, url, secret, old_secrets, old_secrets_until,"
+            "INSERT INTO courier.receiver (sink, name, url, secret, old_secrets, old_secrets_until,"
             "  headers, topics, types, filter, concurrency, rate)"
             " VALUES ('web-1_x', 'A.b_c-9', 'http://[::1]:80/?a=b#c',"
             "  'whsec_' || translate(encode(repeat('a', 64)::bytea, 'base64'), E'\\n', ''),"
             "  ARRAY['whsec_' || encode(repeat('a', 24)::bytea, 'base64')], now(),"
             "  '{\"X-Customer\": \"Zo\\u00eb, \\\"17\\\"\", \"a\": \"\"}', '{!a.*,b}', '{!x}',"
             "  '$.total > 100', 1024, 0.5)");
-        expect_value(relay, "SELECT count(*) FROM courier.endpoint", "1");
+        expect_value(relay, "SELECT count(*) FROM courier.receiver", "1");
         expect_error(relay,
-            "INSERT INTO courier.endpoint (sink, name, url)"
+            "INSERT INTO courier.receiver (sink, name, url)"
             " VALUES ('other', 'A.b_c-9', 'https://x')",
-            "23505", "endpoint_name_key");
+            "23505", "receiver_name_key");
 }
 
-Test(endpoint_sql, a_publisher_sees_and_changes_nothing)
+Test(receiver_sql, a_publisher_sees_and_changes_nothing)
 {
         static const char *const statements[] = {
-            "SELECT secret FROM courier.endpoint",
-            "SELECT name FROM courier.endpoint",
-            "SELECT * FROM courier.endpoint_health",
-            "UPDATE courier.endpoint SET url = 'https://mallory.example'",
-            "DELETE FROM courier.endpoint",
-            "INSERT INTO courier.endpoint (sink, name, url) VALUES ('web', 'm', 'https://m')",
+            "SELECT secret FROM courier.receiver",
+            "SELECT name FROM courier.receiver",
+            "SELECT * FROM courier.receiver_health",
+            "UPDATE courier.receiver SET url = 'https://mallory.example'",
+            "DELETE FROM courier.receiver",
+            "INSERT INTO courier.receiver (sink, name, url) VALUES ('web', 'm', 'https://m')",
             "SELECT courier.rotate_secret('acme')",
-            "SELECT courier.note_endpoint_failing(1, '1 min', 'x')",
-            "SELECT courier.note_endpoint_recovered(1)",
-            "SELECT courier.disable_endpoint(1, 'x')",
+            "SELECT courier.note_receiver_failing(1, '1 min', 'x')",
+            "SELECT courier.note_receiver_recovered(1)",
+            "SELECT courier.disable_receiver(1, 'x')",
         };
         PGconn *app = connect_as("app");
 
@@ -181,115 +181,115 @@ Test(endpoint_sql, a_publisher_sees_and_changes_nothing)
         PQfinish(app);
 }
 
-Test(endpoint_sql, a_change_of_state_keeps_its_companions_true)
+Test(receiver_sql, a_change_of_state_keeps_its_companions_true)
 {
         add_acme();
-        database_exec(relay, "UPDATE courier.endpoint SET state_since = '2026-01-01Z',"
+        database_exec(relay, "UPDATE courier.receiver SET state_since = '2026-01-01Z',"
                              " failing_since = '2026-01-01Z', last_error = 'HTTP 500'");
-        database_exec(relay, "UPDATE courier.endpoint SET concurrency = 9");
-        expect_value(relay, "SELECT state_since = '2026-01-01Z' FROM courier.endpoint", "t");
+        database_exec(relay, "UPDATE courier.receiver SET concurrency = 9");
+        expect_value(relay, "SELECT state_since = '2026-01-01Z' FROM courier.receiver", "t");
         database_exec(
-            relay, "UPDATE courier.endpoint SET state = 'paused', state_reason = 'asked'");
+            relay, "UPDATE courier.receiver SET state = 'paused', state_reason = 'asked'");
         expect_value(relay,
             "SELECT state_since > '2026-01-01Z' AND state_reason = 'asked'"
-            " AND failing_since IS NOT NULL FROM courier.endpoint",
+            " AND failing_since IS NOT NULL FROM courier.receiver",
             "t");
-        database_exec(relay, "UPDATE courier.endpoint SET state = 'active'");
+        database_exec(relay, "UPDATE courier.receiver SET state = 'active'");
         expect_value(relay,
             "SELECT state_reason IS NULL AND failing_since IS NULL"
-            " AND last_error = 'HTTP 500' FROM courier.endpoint",
+            " AND last_error = 'HTTP 500' FROM courier.receiver",
             "t");
-        expect_error(relay, "UPDATE courier.endpoint SET sink = 'other'", "23001",
+        expect_error(relay, "UPDATE courier.receiver SET sink = 'other'", "23001",
             "it belongs to the sink web, which cannot be changed");
 }
 
-Test(endpoint_sql, changes_by_hand_are_told_to_the_relay_and_its_own_notes_are_not)
+Test(receiver_sql, changes_by_hand_are_told_to_the_relay_and_its_own_notes_are_not)
 {
         PGconn *listener = connect_as("relay");
 
         database_exec(listener, "LISTEN courier_control");
         add_acme();
         cr_expect_eq(count_rings(listener), 1);
-        database_exec(relay, "UPDATE courier.endpoint SET url = 'https://new.example'");
+        database_exec(relay, "UPDATE courier.receiver SET url = 'https://new.example'");
         cr_expect_eq(count_rings(listener), 1);
         database_exec(relay, "SELECT courier.rotate_secret('acme')");
         cr_expect_eq(count_rings(listener), 1);
-        database_exec(relay, "SELECT courier.note_endpoint_failing(1, '1 min', 'HTTP 500');"
-                             "SELECT courier.note_endpoint_recovered(1)");
+        database_exec(relay, "SELECT courier.note_receiver_failing(1, '1 min', 'HTTP 500');"
+                             "SELECT courier.note_receiver_recovered(1)");
         cr_expect_eq(count_rings(listener), 0);
-        database_exec(relay, "SELECT courier.disable_endpoint(1, 'gone')");
+        database_exec(relay, "SELECT courier.disable_receiver(1, 'gone')");
         cr_expect_eq(count_rings(listener), 1);
-        database_exec(relay, "DELETE FROM courier.endpoint");
+        database_exec(relay, "DELETE FROM courier.receiver");
         cr_expect_eq(count_rings(listener), 1);
         PQfinish(listener);
 }
 
-Test(endpoint_sql, rotation_lets_the_old_secrets_sign_until_the_overlap_ends)
+Test(receiver_sql, rotation_lets_the_old_secrets_sign_until_the_overlap_ends)
 {
         add_acme();
-        database_exec(relay, "CREATE TEMPORARY TABLE was AS SELECT secret FROM courier.endpoint");
+        database_exec(relay, "CREATE TEMPORARY TABLE was AS SELECT secret FROM courier.receiver");
         expect_value(
-            relay, "SELECT courier.rotate_secret('acme') = secret FROM courier.endpoint", "f");
+            relay, "SELECT courier.rotate_secret('acme') = secret FROM courier.receiver", "f");
         expect_value(relay,
             "SELECT old_secrets = ARRAY[was.secret] AND e.secret <> was.secret"
             " AND old_secrets_until BETWEEN now() + interval '23 hours' AND now() +"
-            " interval '25 hours' FROM courier.endpoint AS e, was",
+            " interval '25 hours' FROM courier.receiver AS e, was",
             "t");
         /* A second one within the overlap keeps both, the newest first. */
-        database_exec(relay, "INSERT INTO was SELECT secret FROM courier.endpoint;"
+        database_exec(relay, "INSERT INTO was SELECT secret FROM courier.receiver;"
                              "SELECT courier.rotate_secret('acme', '1 hour')");
         expect_value(relay,
             "SELECT old_secrets = (SELECT array_agg(secret ORDER BY ctid DESC) FROM was)"
-            " AND old_secrets_until < now() + interval '2 hours' FROM courier.endpoint",
+            " AND old_secrets_until < now() + interval '2 hours' FROM courier.receiver",
             "t");
         /* After it, the ones before are gone. */
-        database_exec(relay, "UPDATE courier.endpoint SET old_secrets_until = now()"
+        database_exec(relay, "UPDATE courier.receiver SET old_secrets_until = now()"
                              " - interval '1 second';"
                              "SELECT courier.rotate_secret('acme')");
-        expect_value(relay, "SELECT cardinality(old_secrets) FROM courier.endpoint", "1");
+        expect_value(relay, "SELECT cardinality(old_secrets) FROM courier.receiver", "1");
         /* And at once, if there is none. */
         database_exec(relay, "SELECT courier.rotate_secret('acme', '0')");
         expect_value(relay,
-            "SELECT old_secrets = '{}' AND old_secrets_until IS NULL FROM courier.endpoint", "t");
+            "SELECT old_secrets = '{}' AND old_secrets_until IS NULL FROM courier.receiver", "t");
         database_exec(relay, "DO $$ BEGIN FOR i IN 1..12 LOOP"
                              " PERFORM courier.rotate_secret('acme'); END LOOP; END $$");
-        expect_value(relay, "SELECT cardinality(old_secrets) FROM courier.endpoint", "10");
+        expect_value(relay, "SELECT cardinality(old_secrets) FROM courier.receiver", "10");
         expect_error(relay, "SELECT courier.rotate_secret('nobody')", "P0002",
-            "there is no endpoint 'nobody'");
+            "there is no receiver 'nobody'");
         expect_error(relay, "SELECT courier.rotate_secret('acme', '-1 s')", "22023",
             "between 0 and one year");
         expect_error(
             relay, "SELECT courier.rotate_secret('acme', '1 h', 'x')", "23514", "secret_must_be");
 }
 
-Test(endpoint_sql, trouble_and_its_end_are_published_once)
+Test(receiver_sql, trouble_and_its_end_are_published_once)
 {
         add_acme();
-        expect_value(relay, "SELECT courier.note_endpoint_failing(1, '90 s', 'HTTP 500')", "t");
-        expect_value(relay, "SELECT courier.note_endpoint_failing(1, '120 s', 'HTTP 502')", "f");
+        expect_value(relay, "SELECT courier.note_receiver_failing(1, '90 s', 'HTTP 500')", "t");
+        expect_value(relay, "SELECT courier.note_receiver_failing(1, '120 s', 'HTTP 502')", "f");
         expect_value(relay,
             "SELECT failing_since BETWEEN now() - interval '100 s' AND now() - interval"
             " '89 s' AND last_error = 'HTTP 502' AND last_failed_at > failing_since"
-            " FROM courier.endpoint",
+            " FROM courier.receiver",
             "t");
-        expect_value(relay, "SELECT courier.note_endpoint_recovered(1)", "t");
-        expect_value(relay, "SELECT courier.note_endpoint_recovered(1)", "f");
-        expect_value(relay, "SELECT courier.disable_endpoint(1, E'failed for\\n5 days')", "t");
-        expect_value(relay, "SELECT courier.disable_endpoint(1, 'again')", "f");
-        expect_value(relay, "SELECT (state, state_reason)::text FROM courier.endpoint",
+        expect_value(relay, "SELECT courier.note_receiver_recovered(1)", "t");
+        expect_value(relay, "SELECT courier.note_receiver_recovered(1)", "f");
+        expect_value(relay, "SELECT courier.disable_receiver(1, E'failed for\\n5 days')", "t");
+        expect_value(relay, "SELECT courier.disable_receiver(1, 'again')", "f");
+        expect_value(relay, "SELECT (state, state_reason)::text FROM courier.receiver",
             "(disabled,\"failed for 5 days\")");
-        /* Nothing waits for an endpoint that is disabled. */
-        expect_value(relay, "SELECT courier.note_endpoint_failing(1, '1 s', 'HTTP 503')", "f");
-        expect_value(relay, "SELECT courier.note_endpoint_failing(99, '1 s', 'HTTP 503')", "f");
+        /* Nothing waits for a receiver that is disabled. */
+        expect_value(relay, "SELECT courier.note_receiver_failing(1, '1 s', 'HTTP 503')", "f");
+        expect_value(relay, "SELECT courier.note_receiver_failing(99, '1 s', 'HTTP 503')", "f");
         expect_value(relay,
             "SELECT string_agg(topic || ' ' || key || ' ' || (type = topic) || ' '"
             " || (payload->>'reason'), ', ' ORDER BY id) FROM courier.outbox",
-            "courier.endpoint.failing acme true HTTP 500, "
-            "courier.endpoint.recovered acme true HTTP 502, "
-            "courier.endpoint.disabled acme true failed for 5 days");
+            "courier.receiver.failing acme true HTTP 500, "
+            "courier.receiver.recovered acme true HTTP 502, "
+            "courier.receiver.disabled acme true failed for 5 days");
         expect_value(relay,
             "SELECT string_agg(DISTINCT (payload->>'url') || ' ' || (payload->>'sink')"
-            " || ' ' || (payload->>'endpoint'), ',') FROM courier.outbox",
+            " || ' ' || (payload->>'receiver'), ',') FROM courier.outbox",
             "https://acme.example/hook web acme");
         expect_value(relay,
             "SELECT count(*) FROM courier.outbox WHERE (payload->>'at')::timestamptz"
@@ -297,7 +297,7 @@ Test(endpoint_sql, trouble_and_its_end_are_published_once)
             "3");
 }
 
-Test(endpoint_sql, health_counts_what_waits_and_what_died_in_the_lane_of_each)
+Test(receiver_sql, health_counts_what_waits_and_what_died_in_the_lane_of_each)
 {
         add_acme();
         database_exec(relay,
@@ -313,69 +313,69 @@ Test(endpoint_sql, health_counts_what_waits_and_what_died_in_the_lane_of_each)
             " FROM (VALUES ('web', 1), ('web', 0), ('web', 2)) AS d (sink, lane)");
         expect_value(relay,
             "SELECT (name, parked, dead, parked_since IS NOT NULL)::text"
-            " FROM courier.endpoint_health",
+            " FROM courier.receiver_health",
             "(acme,2,1,t)");
         /* The relay cleans up behind one that was removed; its number does not come back. */
-        database_exec(relay, "DELETE FROM courier.endpoint; DELETE FROM courier.cursor WHERE lane"
-                             " NOT IN (SELECT id FROM courier.endpoint)");
+        database_exec(relay, "DELETE FROM courier.receiver; DELETE FROM courier.cursor WHERE lane"
+                             " NOT IN (SELECT id FROM courier.receiver)");
         add_acme();
-        expect_value(relay, "SELECT id FROM courier.endpoint", "2");
+        expect_value(relay, "SELECT id FROM courier.receiver", "2");
 }
 
 #define INSERT_INTO(sink, name)                                                                    \
-        "INSERT INTO courier.endpoint (sink, name, url) VALUES ('" sink "', '" name                \
+        "INSERT INTO courier.receiver (sink, name, url) VALUES ('" sink "', '" name                \
         "', 'https://a')"
 
 /* As an application that manages receivers: with rights on the table and no others. */
-Test(endpoint_sql, refuses_a_filter_that_is_no_predicate)
+Test(receiver_sql, refuses_a_filter_that_is_no_predicate)
 {
         PGconn *owner = database_connect(dsn);
         PGconn *manager;
 
-        database_exec(owner, "CREATE ROLE endpoint_manager LOGIN;"
-                             "GRANT USAGE ON SCHEMA courier TO endpoint_manager;"
-                             "GRANT SELECT, INSERT, UPDATE ON courier.endpoint TO endpoint_manager;"
-                             "GRANT SELECT ON SEQUENCE courier.outbox_id_seq TO endpoint_manager");
-        manager = connect_as("endpoint_manager");
+        database_exec(owner, "CREATE ROLE receiver_manager LOGIN;"
+                             "GRANT USAGE ON SCHEMA courier TO receiver_manager;"
+                             "GRANT SELECT, INSERT, UPDATE ON courier.receiver TO receiver_manager;"
+                             "GRANT SELECT ON SEQUENCE courier.outbox_id_seq TO receiver_manager");
+        manager = connect_as("receiver_manager");
         expect_error(manager,
-            "INSERT INTO courier.endpoint (sink, name, url, filter)"
+            "INSERT INTO courier.receiver (sink, name, url, filter)"
             " VALUES ('web', 'a', 'https://a', '$.total')",
-            "23514", "endpoint a: the filter is refused: it is not a predicate: compare");
-        database_exec(manager, "INSERT INTO courier.endpoint (sink, name, url, filter)"
+            "23514", "receiver a: the filter is refused: it is not a predicate: compare");
+        database_exec(manager, "INSERT INTO courier.receiver (sink, name, url, filter)"
                                " VALUES ('web', 'a', 'https://a', '$.total > 1')");
-        expect_error(manager, "UPDATE courier.endpoint SET filter = '$.total'", "23514",
+        expect_error(manager, "UPDATE courier.receiver SET filter = '$.total'", "23514",
             "filter_must_be_a_predicate");
         /* This one would take for ever, and all memory, before it is known to be a predicate. */
         expect_error(manager,
-            "UPDATE courier.endpoint SET filter = ('exists($.type()' || repeat('[0, 0]', 40) ||"
+            "UPDATE courier.receiver SET filter = ('exists($.type()' || repeat('[0, 0]', 40) ||"
             " ' ? (@ == 1))')::jsonpath",
             "23514", "it has too many subscripts in lists");
         database_exec(manager,
-            "UPDATE courier.endpoint SET filter = '$.a[0, 1, 2, 3, 4, 5, 6, 7, 8]"
+            "UPDATE courier.receiver SET filter = '$.a[0, 1, 2, 3, 4, 5, 6, 7, 8]"
             " == \"1,2\\\",3,4,5,6,7,8,9,10,11\"'");
-        database_exec(manager, "UPDATE courier.endpoint SET filter = NULL");
+        database_exec(manager, "UPDATE courier.receiver SET filter = NULL");
         PQfinish(manager);
-        database_exec(owner, "DROP OWNED BY endpoint_manager; DROP ROLE endpoint_manager");
+        database_exec(owner, "DROP OWNED BY receiver_manager; DROP ROLE receiver_manager");
         PQfinish(owner);
 }
 
-Test(endpoint_sql, refuses_sinks_that_do_not_exist_as_soon_as_any_is_known)
+Test(receiver_sql, refuses_sinks_that_do_not_exist_as_soon_as_any_is_known)
 {
         database_exec(relay, INSERT_INTO("new", "early")); /* nothing is known yet */
         database_exec(relay, "SELECT courier.note_sink('bus', false, '{}')");
         expect_error(relay, INSERT_INTO("bus", "b"), "23503",
-            "endpoint b: sink bus has one destination and takes no endpoints");
+            "receiver b: sink bus has one destination and takes no receivers");
         database_exec(relay, INSERT_INTO("new", "also_early"));
         database_exec(relay, "SELECT courier.note_sink('webhooks', true, '{}')");
         expect_error(relay, INSERT_INTO("webhoks", "c"), "23503",
-            "endpoint c: there is no sink webhoks with endpoints: table; there are: webhooks");
+            "receiver c: there is no sink webhoks with receivers: table; there are: webhooks");
         expect_error(relay, INSERT_INTO("webhoks", "c"), "23503",
             "INSERT INTO courier.sink (name, fans_out) VALUES ('webhoks', true)");
         expect_error(relay, INSERT_INTO("bus", "c"), "23503",
-            "endpoint c: sink bus has one destination and takes no endpoints");
+            "receiver c: sink bus has one destination and takes no receivers");
         database_exec(relay, INSERT_INTO("webhooks", "d"));
         /* A receiver of a sink that is gone can still be changed, and a migration may be first. */
-        database_exec(relay, "UPDATE courier.endpoint SET url = 'https://b', filter = '$.a == 1'"
+        database_exec(relay, "UPDATE courier.receiver SET url = 'https://b', filter = '$.a == 1'"
                              " WHERE name = 'early'");
         database_exec(
             relay, "INSERT INTO courier.sink (name, fans_out) VALUES ('next', true);" INSERT_INTO(
@@ -384,7 +384,7 @@ Test(endpoint_sql, refuses_sinks_that_do_not_exist_as_soon_as_any_is_known)
 
 /* A session that announces a sink in an open transaction does not stop a relay that takes its
  * lane. */
-Test(endpoint_sql, notes_no_sink_that_another_session_is_noting)
+Test(receiver_sql, notes_no_sink_that_another_session_is_noting)
 {
         PGconn *other = database_connect(dsn);
 

@@ -1,5 +1,5 @@
 /*
- * `pgcourier endpoint test`: posts one made-up event from this process, as the
+ * `pgcourier receiver test`: posts one made-up event from this process, as the
  * relay would. The outbox and the relay have no part in it, so it tells nothing
  * about them, and works while the receiver is paused.
  */
@@ -7,10 +7,10 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cli/connect.h"
-#include "cli/endpoint/endpoint_common.h"
-#include "cli/endpoint/endpoint_delivery.h"
+#include "cli/receiver/receiver_common.h"
+#include "cli/receiver/receiver_delivery.h"
 #include "config/config.h"
-#include "operator/endpoint_rows.h"
+#include "operator/receiver_rows.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEST_TOPIC "courier.endpoint.test"
+#define TEST_TOPIC "courier.receiver.test"
 
 enum { TOPIC, PAYLOAD };
 
@@ -41,14 +41,14 @@ static void receiver_init(struct receiver *receiver, const char *name, const str
 {
         int n_rows = rows_count(rows);
 
-        *receiver = (struct receiver){.sink = rows_text(rows, 0, ENDPOINT_PART_SINK),
+        *receiver = (struct receiver){.sink = rows_text(rows, 0, RECEIVER_PART_SINK),
             .secrets = xcalloc((size_t)n_rows, sizeof *receiver->secrets),
             .headers = xcalloc((size_t)n_rows, sizeof *receiver->headers)};
         receiver->target = (struct target_settings){
             .name = name, .secrets = receiver->secrets, .headers = receiver->headers};
         for (int i = 0; i < n_rows; i++) {
-                const char *part = rows_text(rows, i, ENDPOINT_PART);
-                const char *value = rows_text(rows, i, ENDPOINT_PART_VALUE);
+                const char *part = rows_text(rows, i, RECEIVER_PART);
+                const char *value = rows_text(rows, i, RECEIVER_PART_VALUE);
                 if (strcmp(part, "event_id") == 0)
                         receiver->event_id = value;
                 else if (strcmp(part, "url") == 0)
@@ -57,7 +57,7 @@ static void receiver_init(struct receiver *receiver, const char *name, const str
                         receiver->secrets[receiver->target.n_secrets++] = value;
                 else
                         receiver->headers[receiver->target.n_headers++] =
-                            (struct event_header){rows_text(rows, i, ENDPOINT_PART_NAME), value};
+                            (struct event_header){rows_text(rows, i, RECEIVER_PART_NAME), value};
         }
 }
 
@@ -95,7 +95,7 @@ static bool report(const char *name, const struct event *event, const struct out
 static bool deliver(const struct receiver *receiver, const struct arguments *arguments,
     const struct config *config, struct error *error)
 {
-        const struct sink_config *sink = endpoint_find_sink(config, receiver->sink, error);
+        const struct sink_config *sink = receiver_find_sink(config, receiver->sink, error);
         const char *topic = arguments_value(arguments, TOPIC);
         const char *payload = arguments_value(arguments, PAYLOAD);
         struct bytes made_up = {0};
@@ -109,12 +109,12 @@ static bool deliver(const struct receiver *receiver, const struct arguments *arg
 
         if (sink == NULL)
                 return false;
-        bytes_printf(&made_up, "{\"endpoint\":\"%s\",\"test\":true}", receiver->target.name);
+        bytes_printf(&made_up, "{\"receiver\":\"%s\",\"test\":true}", receiver->target.name);
         event.type = event.topic;
         event.payload = payload != NULL ? payload : made_up.data;
         event.payload_bytes = strlen(event.payload);
         snprintf(event.event_id, sizeof event.event_id, "%s", receiver->event_id);
-        ok = endpoint_delivery_try(sink, &receiver->target, &event, &outcome, &ms, error) &&
+        ok = receiver_delivery_try(sink, &receiver->target, &event, &outcome, &ms, error) &&
              report(receiver->target.name, &event, &outcome, ms, error);
         bytes_deinit(&made_up);
         return ok;
@@ -124,7 +124,7 @@ static bool test(struct blocking_conn *conn, const struct arguments *arguments,
     const struct config *config, struct error *error)
 {
         const char *name = arguments->operands[0];
-        struct rows *rows = endpoint_read_parts(conn, name, error);
+        struct rows *rows = receiver_read_parts(conn, name, error);
         struct receiver receiver;
         bool ok;
 
@@ -132,7 +132,7 @@ static bool test(struct blocking_conn *conn, const struct arguments *arguments,
                 return false;
         if (rows_count(rows) == 0) {
                 rows_free(rows);
-                return endpoint_missing(conn, name, error);
+                return receiver_missing(conn, name, error);
         }
         receiver_init(&receiver, name, rows);
         ok = deliver(&receiver, arguments, config, error);
@@ -147,7 +147,7 @@ static bool check_words(const struct arguments *arguments, struct error *error)
 
         if (arguments->config_path == NULL)
                 return error_set(error, ERROR_USAGE,
-                    "endpoint test needs the sink's settings: add -c FILE with the relay's "
+                    "receiver test needs the sink's settings: add -c FILE with the relay's "
                     "configuration");
         if (topic != NULL && (*topic == '\0' || strlen(topic) > 255))
                 return error_set(error, ERROR_USAGE, "--topic: a topic has 1 to 255 bytes, not %zu",
@@ -170,7 +170,7 @@ static bool run_test(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-const struct command endpoint_test_command = {
+const struct command receiver_test_command = {
     .name = "test",
     .usage = "NAME [--topic TOPIC] [--payload JSON] -c FILE",
     .options = options,

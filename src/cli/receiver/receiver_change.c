@@ -1,11 +1,11 @@
 /* Changes of an existing receiver: pause, resume, remove, rotate-secret. */
 #include "base/alloc.h"
 #include "cli/connect.h"
-#include "cli/endpoint/endpoint_common.h"
 #include "cli/input.h"
+#include "cli/receiver/receiver_common.h"
 #include "config/secret.h"
 #include "config/units.h"
-#include "operator/endpoint_rows.h"
+#include "operator/receiver_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ enum { ROTATE_OVERLAP, ROTATE_SECRET_FILE };
 static const struct command_option rotate_options[] = {
     [ROTATE_OVERLAP] = {"overlap", 0, "DURATION", false,
         "how long the old secret signs too: 90s, 12h, 7d;\n0 ends it at once; default: 24h"},
-    [ROTATE_SECRET_FILE] = ENDPOINT_OPTION_SECRET_FILE,
+    [ROTATE_SECRET_FILE] = RECEIVER_OPTION_SECRET_FILE,
     {0},
 };
 
@@ -40,12 +40,12 @@ static bool run_pause(const struct arguments *arguments, struct error *error)
         bool ok = true;
 
         if (conn != NULL)
-                rows = endpoint_set_state(
+                rows = receiver_set_state(
                     conn, name, "paused", arguments_value(arguments, PAUSE_REASON), error);
         if (rows == NULL)
                 return false;
         if (rows_count(rows) == 0)
-                ok = endpoint_missing(conn, name, error);
+                ok = receiver_missing(conn, name, error);
         else
                 printf("%s %s paused\n", name,
                     strcmp(rows_text(rows, 0, 0), "paused") == 0 ? "was already" : "is");
@@ -58,13 +58,13 @@ static bool run_resume(const struct arguments *arguments, struct error *error)
         const char *name = arguments->operands[0];
         struct blocking_conn *conn = command_connect(arguments, error);
         struct rows *rows =
-            conn != NULL ? endpoint_set_state(conn, name, "active", NULL, error) : NULL;
+            conn != NULL ? receiver_set_state(conn, name, "active", NULL, error) : NULL;
         bool ok = true;
 
         if (rows == NULL)
                 return false;
         if (rows_count(rows) == 0)
-                ok = endpoint_missing(conn, name, error);
+                ok = receiver_missing(conn, name, error);
         else if (strcmp(rows_text(rows, 0, 0), "active") == 0)
                 fprintf(stderr, "%s is neither paused nor disabled\n", name);
         else
@@ -103,7 +103,7 @@ static bool confirm(const struct arguments *arguments, const char *name,
                 return true;
         if (!input_can_ask())
                 return error_set(error, ERROR_USAGE,
-                    "endpoint remove: %s has %s and %s, which would go, and %s, which would stay; "
+                    "receiver remove: %s has %s and %s, which would go, and %s, which would stay; "
                     "add --yes",
                     name, belongings->events, belongings->parked, belongings->dead);
         fprintf(stderr, "%s has %s and %s, which go, and %s, which stay\n", name,
@@ -117,26 +117,26 @@ static bool confirm(const struct arguments *arguments, const char *name,
 static bool count_belongings(struct blocking_conn *conn, const char *name,
     struct belongings *out_belongings, struct error *error)
 {
-        struct endpoint_waiting waiting;
+        struct receiver_waiting waiting;
         struct rows *rows;
         char *n_events;
 
-        if (!endpoint_wait_count(conn, name, &waiting, error))
+        if (!receiver_wait_count(conn, name, &waiting, error))
                 return false;
-        rows = endpoint_count(conn, name, error);
+        rows = receiver_count(conn, name, error);
         if (rows == NULL)
                 return false;
         if (rows_count(rows) == 0) {
                 rows_free(rows);
-                return endpoint_missing(conn, name, error);
+                return receiver_missing(conn, name, error);
         }
-        n_events = endpoint_wait_text(&waiting);
+        n_events = receiver_wait_text(&waiting);
         *out_belongings = (struct belongings){
             .events = counted(n_events, "undelivered event", "undelivered events"),
             .parked = counted(
-                rows_text(rows, 0, ENDPOINT_COUNT_PARKED), "parked delivery", "parked deliveries"),
+                rows_text(rows, 0, RECEIVER_COUNT_PARKED), "parked delivery", "parked deliveries"),
             .dead =
-                counted(rows_text(rows, 0, ENDPOINT_COUNT_DEAD), "dead letter", "dead letters")};
+                counted(rows_text(rows, 0, RECEIVER_COUNT_DEAD), "dead letter", "dead letters")};
         free(n_events);
         rows_free(rows);
         return true;
@@ -154,9 +154,9 @@ static bool run_remove(const struct arguments *arguments, struct error *error)
         if (conn == NULL || !count_belongings(conn, name, &belongings, error))
                 return false;
         ok = confirm(arguments, name, &belongings, error) &&
-             endpoint_remove(conn, name, &existed, error);
+             receiver_remove(conn, name, &existed, error);
         if (ok && !existed) /* another session was faster */
-                ok = endpoint_missing(conn, name, error);
+                ok = receiver_missing(conn, name, error);
         else if (ok)
                 printf("removed %s; with it go %s and %s; what stays: %s\n", name,
                     belongings.events, belongings.parked, belongings.dead);
@@ -183,7 +183,7 @@ static bool rotate(struct blocking_conn *conn, const struct arguments *arguments
     int64_t overlap_ms, const char *secret, struct error *error)
 {
         const char *name = arguments->operands[0];
-        struct rows *rows = endpoint_rotate_secret(conn, name, overlap_ms, secret, error);
+        struct rows *rows = receiver_rotate_secret(conn, name, overlap_ms, secret, error);
 
         if (rows == NULL)
                 return false;
@@ -206,14 +206,14 @@ static bool run_rotate_secret(const struct arguments *arguments, struct error *e
         bool ok;
 
         if (read_overlap(arguments, &overlap_ms, error) &&
-            endpoint_read_secret(arguments_value(arguments, ROTATE_SECRET_FILE), &secret, error))
+            receiver_read_secret(arguments_value(arguments, ROTATE_SECRET_FILE), &secret, error))
                 conn = command_connect(arguments, error);
         ok = conn != NULL && rotate(conn, arguments, overlap_ms, secret, error);
         secret_free(secret);
         return ok;
 }
 
-const struct command endpoint_pause_command = {
+const struct command receiver_pause_command = {
     .name = "pause",
     .usage = "NAME [--reason TEXT]",
     .options = pause_options,
@@ -222,7 +222,7 @@ const struct command endpoint_pause_command = {
     .run = run_pause,
 };
 
-const struct command endpoint_resume_command = {
+const struct command receiver_resume_command = {
     .name = "resume",
     .usage = "NAME",
     .min_operands = 1,
@@ -230,7 +230,7 @@ const struct command endpoint_resume_command = {
     .run = run_resume,
 };
 
-const struct command endpoint_remove_command = {
+const struct command receiver_remove_command = {
     .name = "remove",
     .usage = "NAME [--yes]",
     .options = remove_options,
@@ -239,7 +239,7 @@ const struct command endpoint_remove_command = {
     .run = run_remove,
 };
 
-const struct command endpoint_rotate_secret_command = {
+const struct command receiver_rotate_secret_command = {
     .name = "rotate-secret",
     .usage = "NAME [--overlap DURATION]\n"
              "                 [--secret-file FILE]",

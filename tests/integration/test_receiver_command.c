@@ -1,4 +1,4 @@
-/* `pgcourier endpoint`: what it makes of a command line, and that it keeps secrets. */
+/* `pgcourier receiver`: what it makes of a command line, and that it keeps secrets. */
 #include "base/alloc.h"
 #include "failures_rig.h"
 #include "support/postgres_expect.h"
@@ -17,10 +17,10 @@ static void stop(void)
         failures_rig_stop(&rig);
 }
 
-TestSuite(endpoint_command, .init = start, .fini = stop);
+TestSuite(receiver_command, .init = start, .fini = stop);
 
-#define ENDPOINT(...) program_run(NULL, "endpoint", __VA_ARGS__, "--dsn", rig.dsn, NULL)
-#define ADD(...)      ENDPOINT("add", __VA_ARGS__, "--sink", "web")
+#define RECEIVER(...) program_run(NULL, "receiver", __VA_ARGS__, "--dsn", rig.dsn, NULL)
+#define ADD(...)      RECEIVER("add", __VA_ARGS__, "--sink", "web")
 #define SECRET        "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 
 /* Standard output is that, and standard error has that text. */
@@ -36,15 +36,15 @@ TestSuite(endpoint_command, .init = start, .fini = stop);
 static void add_acme(void)
 {
         database_exec(rig.owner,
-            "INSERT INTO courier.endpoint (sink, name, url, secret, headers, topics)"
+            "INSERT INTO courier.receiver (sink, name, url, secret, headers, topics)"
             " VALUES ('web', 'acme', 'https://acme.example/hook?token=t', '" SECRET "',"
             " '{\"Authorization\": \"Bearer b\"}', '{orders.*,!orders.x}')");
 }
 
-Test(endpoint_command, add_prints_the_new_secret_once)
+Test(receiver_command, add_prints_the_new_secret_once)
 {
         struct program_run run = ADD("acme", "--url", "https://acme.example/hook");
-        char *secret = database_value(rig.owner, "SELECT secret || E'\\n' FROM courier.endpoint");
+        char *secret = database_value(rig.owner, "SELECT secret || E'\\n' FROM courier.receiver");
 
         cr_expect_eq(run.code, 0, "%s", run.err);
         cr_expect_str_eq(run.out, secret);
@@ -56,7 +56,7 @@ Test(endpoint_command, add_prints_the_new_secret_once)
         free(secret);
 }
 
-Test(endpoint_command, add_takes_all_that_can_be_said_of_one)
+Test(receiver_command, add_takes_all_that_can_be_said_of_one)
 {
         char *path = program_file("secret", SECRET "\n", strlen(SECRET) + 1);
 
@@ -68,25 +68,25 @@ Test(endpoint_command, add_takes_all_that_can_be_said_of_one)
             "", "added acme to web\n");
         expect_value(rig.owner,
             "SELECT (topics, types, filter, headers, concurrency, rate, burst, description,"
-            " start, secret)::text FROM courier.endpoint",
+            " start, secret)::text FROM courier.receiver",
             "(\"{orders.*,!orders.x,\"\"a\\\\\"\"b\"\"}\",{x},\"($.\"\"total\"\" > 100)\","
             "\"{\"\"X-Empty\"\": \"\"\"\", \"\"Authorization\"\": \"\"Bearer b\"\"}\","
             "4,0.5,3,\"A customer\",beginning," SECRET ")");
         free(path);
 }
 
-Test(endpoint_command, add_says_what_is_wrong_and_never_shows_a_secret)
+Test(receiver_command, add_says_what_is_wrong_and_never_shows_a_secret)
 {
         static const struct {
                 const char *words[5];
                 const char *complaint;
         } cases[] = {
-            {{"a b", "--url", "https://x/"}, "endpoint a b: name must be 1 to 100 of letters"},
-            {{"a"}, "endpoint add needs a URL: add --url"},
+            {{"a b", "--url", "https://x/"}, "receiver a b: name must be 1 to 100 of letters"},
+            {{"a"}, "receiver add needs a URL: add --url"},
             {{"a", "--url", ""}, "--url is empty"},
-            {{"a", "--url", "gopher://x/"}, "endpoint a: url must begin with http or https"},
-            {{"a", "--url", "https://u:p@x/"}, "endpoint a: url must not contain a user"},
-            {{"a", "--url", "https://x/\r\nHost: y"}, "endpoint a: url must be of visible ascii"},
+            {{"a", "--url", "gopher://x/"}, "receiver a: url must begin with http or https"},
+            {{"a", "--url", "https://u:p@x/"}, "receiver a: url must not contain a user"},
+            {{"a", "--url", "https://x/\r\nHost: y"}, "receiver a: url must be of visible ascii"},
             {{"a", "--url", "https://x/\xff"}, "a value is not valid: invalid byte"},
             {{"a", "--url", "https://x/", "--topics", "a,,b"},
                 "--topics: there is an empty pattern"},
@@ -108,26 +108,26 @@ Test(endpoint_command, add_says_what_is_wrong_and_never_shows_a_secret)
             {{"a", "--url", "https://x/", "--concurrency", "0"}, "concurrency must be 1 to 1024"},
             {{"a", "--url", "https://x/", "--concurrency", "99999999999"}, "out of range"},
             {{"a", "--url", "https://x/", "--start", "soon"}, "start must be now or beginning"},
-            {{"acme", "--url", "https://x/"}, "there is an endpoint \"acme\" already"},
+            {{"acme", "--url", "https://x/"}, "there is a receiver \"acme\" already"},
         };
 
         add_acme();
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
                 const char *const *words = cases[i].words;
-                struct program_run run = program_run(NULL, "endpoint", "--sink", "web", "--dsn",
+                struct program_run run = program_run(NULL, "receiver", "--sink", "web", "--dsn",
                     rig.dsn, "add", words[0], words[1], words[2], words[3], words[4], NULL);
                 cr_expect_null(strstr(run.err, "whsec_"), "%zu: %s", i, run.err);
                 expect_refusal(run, 2, cases[i].complaint);
         }
-        expect_value(rig.owner, "SELECT count(*) FROM courier.endpoint", "1");
+        expect_value(rig.owner, "SELECT count(*) FROM courier.receiver", "1");
 }
 
-Test(endpoint_command, add_reads_a_secret_only_if_it_is_one)
+Test(receiver_command, add_reads_a_secret_only_if_it_is_one)
 {
         char *path = program_file("secret", "hunter2\n", 8);
 
         expect_refusal(ADD("a", "--url", "https://x/", "--secret-file", path), 2,
-            "endpoint a: secret must be whsec and 24 to 64 bytes in base64");
+            "receiver a: secret must be whsec and 24 to 64 bytes in base64");
         expect_refusal(
             ADD("a", "--url", "https://x/", "--secret-file", "/nowhere"), 3, "--secret-file: /now");
         free(path);
@@ -144,39 +144,39 @@ static char *config_file(const char *sinks)
 
 #define REDIS_SINK "  - {name: cache, topics: [a], redis: {url: 'redis://127.0.0.1'}}\n"
 
-Test(endpoint_command, add_finds_the_sink_in_the_configuration)
+Test(receiver_command, add_finds_the_sink_in_the_configuration)
 {
         char *without = config_file(REDIS_SINK);
 
-        expect_refusal(program_run(NULL, "endpoint", "add", "a", "--url", "https://x/", "--dsn",
+        expect_refusal(program_run(NULL, "receiver", "add", "a", "--url", "https://x/", "--dsn",
                            rig.dsn, NULL),
-            2, "endpoint add needs a sink: add --sink NAME, or -c FILE");
+            2, "receiver add needs a sink: add --sink NAME, or -c FILE");
         expect_refusal(
-            program_run(NULL, "endpoint", "add", "a", "--url", "https://x/", "-c", without, NULL),
-            2, "the configuration has no sink with endpoints: table");
-        expect_refusal(ENDPOINT("add", "a", "--url", "https://x/", "--sink", "Web"), 2,
+            program_run(NULL, "receiver", "add", "a", "--url", "https://x/", "-c", without, NULL),
+            2, "the configuration has no sink with receivers: table");
+        expect_refusal(RECEIVER("add", "a", "--url", "https://x/", "--sink", "Web"), 2,
             "\"Web\" is not a sink's name");
         free(without);
 }
 
-Test(endpoint_command, add_refuses_a_receiver_that_would_never_get_an_event)
+Test(receiver_command, add_refuses_a_receiver_that_would_never_get_an_event)
 {
-        char *with = config_file("  - {name: next, topics: ['**'], http: {endpoints: table}}\n");
+        char *with = config_file("  - {name: next, topics: ['**'], http: {receivers: table}}\n");
         char *path = program_file("secret", SECRET "\n", strlen(SECRET) + 1);
 
         expect_refusal(ADD("a", "--url", "https://x/", "--filter", "$.total"), 2,
-            "endpoint a: the filter is refused: it is not a predicate: compare");
+            "receiver a: the filter is refused: it is not a predicate: compare");
         database_exec(rig.owner, "INSERT INTO courier.sink (name, fans_out) VALUES ('web', true)");
-        expect_refusal(ENDPOINT("add", "a", "--url", "https://x/", "--sink", "wep"), 2,
-            "there is no sink wep with endpoints: table; there are: web. If the relay");
+        expect_refusal(RECEIVER("add", "a", "--url", "https://x/", "--sink", "wep"), 2,
+            "there is no sink wep with receivers: table; there are: web. If the relay");
         /* The file knows a sink that no relay has served yet. */
-        expect_refusal(program_run(NULL, "endpoint", "add", "a", "--url", "https://10.0.0.1/", "-c",
+        expect_refusal(program_run(NULL, "receiver", "add", "a", "--url", "https://10.0.0.1/", "-c",
                            with, NULL),
-            2, "endpoint a: ");
+            2, "receiver a: ");
         expect_refusal(
-            program_run(NULL, "endpoint", "add", "a", "--url", "https://[::1]/", "-c", with, NULL),
+            program_run(NULL, "receiver", "add", "a", "--url", "https://[::1]/", "-c", with, NULL),
             2, "allow_networks");
-        expect_both(program_run(NULL, "endpoint", "add", "a", "--url", "https://x.example/",
+        expect_both(program_run(NULL, "receiver", "add", "a", "--url", "https://x.example/",
                         "--secret-file", path, "-c", with, NULL),
             "", "added a to next\n");
         free(path);
@@ -185,59 +185,59 @@ Test(endpoint_command, add_refuses_a_receiver_that_would_never_get_an_event)
         free(with);
 }
 
-Test(endpoint_command, names_are_completed)
+Test(receiver_command, names_are_completed)
 {
         char *path = config_file(REDIS_SINK);
 
         add_acme();
-        expect_both(program_run(NULL, "completion", "endpoints", "-c", path, NULL), "acme\n", "");
+        expect_both(program_run(NULL, "completion", "receivers", "-c", path, NULL), "acme\n", "");
         free(path);
 }
 
-Test(endpoint_command, list_names_receivers_that_no_relay_serves)
+Test(receiver_command, list_names_receivers_that_no_relay_serves)
 {
         struct program_run run;
 
         add_acme();
-        run = ENDPOINT("list");
+        run = RECEIVER("list");
         cr_expect_not_null(strstr(run.out, "no relay serves its sink\n"), "%s", run.out);
         program_run_free(&run);
 }
 
-Test(endpoint_command, list_shows_the_state_of_each)
+Test(receiver_command, list_shows_the_state_of_each)
 {
         add_acme();
-        insert_endpoint(&rig, 5, "mail", "zed");
+        insert_receiver(&rig, 5, "mail", "zed");
         database_exec(rig.owner,
-            "UPDATE courier.endpoint SET failing_since = '2026-01-02 03:04:05Z',"
+            "UPDATE courier.receiver SET failing_since = '2026-01-02 03:04:05Z',"
             " last_error = E'HTTP 500\\x1b[2J' WHERE name = 'acme';"
-            "UPDATE courier.endpoint SET state = 'disabled', state_reason = 'gone'"
+            "UPDATE courier.receiver SET state = 'disabled', state_reason = 'gone'"
             " WHERE name = 'zed'");
         insert_parked(&rig, "sink = 'web', lane = 1");
         insert_dead_letter(&rig, "sink = 'mail', lane = 5");
-        expect_output(ENDPOINT("list"),
+        expect_output(RECEIVER("list"),
             "NAME SINK STATE    FAILING SINCE        PARKED DEAD TOPICS             URL"
             "                           REASON\n"
             "zed  mail disabled                           0    1 **,!courier.**     https://x/"
             "                    gone\n"
             "acme web  active   2026-01-02T03:04:05Z      1    0 orders.*,!orders.x "
             "https://acme.example/hook?... HTTP 500\\x1b[2J\n");
-        expect_both(ENDPOINT("list", "--state", "paused"), "", "no endpoint matches\n");
-        expect_refusal(ENDPOINT("list", "--state", "paused", "--fail-empty"), 8, "no endpoint");
-        expect_refusal(ENDPOINT("list", "--state", "pausd"), 2, "did you mean \"paused\"?");
-        database_exec(rig.owner, "DELETE FROM courier.endpoint");
-        expect_both(ENDPOINT("list"), "", "there are no endpoints; `pgcourier endpoint add");
+        expect_both(RECEIVER("list", "--state", "paused"), "", "no receiver matches\n");
+        expect_refusal(RECEIVER("list", "--state", "paused", "--fail-empty"), 8, "no receiver");
+        expect_refusal(RECEIVER("list", "--state", "pausd"), 2, "did you mean \"paused\"?");
+        database_exec(rig.owner, "DELETE FROM courier.receiver");
+        expect_both(RECEIVER("list"), "", "there are no receivers; `pgcourier receiver add");
 }
 
-Test(endpoint_command, list_as_json_has_all_but_the_secrets)
+Test(receiver_command, list_as_json_has_all_but_the_secrets)
 {
         struct program_run run;
         json_t *lines;
         json_t *line;
 
         add_acme();
-        insert_endpoint(&rig, 5, "mail", "zed");
-        run = ENDPOINT("list", "--json", "--sink", "web");
+        insert_receiver(&rig, 5, "mail", "zed");
+        run = RECEIVER("list", "--json", "--sink", "web");
         cr_expect_null(strstr(run.out, "whsec_"));
         cr_expect_null(strstr(run.out, "token=t"));
         cr_expect_null(strstr(run.out, "Bearer"));
@@ -252,15 +252,15 @@ Test(endpoint_command, list_as_json_has_all_but_the_secrets)
         json_decref(lines);
 }
 
-Test(endpoint_command, show_hides_secrets_unless_told_otherwise)
+Test(receiver_command, show_hides_secrets_unless_told_otherwise)
 {
         static const char *const hidden[] = {SECRET, "token=t", "Bearer b"};
         struct program_run plain, all, json;
 
         add_acme();
-        plain = ENDPOINT("show", "acme");
-        all = ENDPOINT("show", "acme", "--secrets");
-        json = ENDPOINT("show", "acme", "--json", "--secrets");
+        plain = RECEIVER("show", "acme");
+        all = RECEIVER("show", "acme", "--secrets");
+        json = RECEIVER("show", "acme", "--json", "--secrets");
         for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
                 cr_expect_null(strstr(plain.out, hidden[i]), "%s", plain.out);
                 cr_expect_not_null(strstr(all.out, hidden[i]), "%s", all.out);
@@ -274,102 +274,102 @@ Test(endpoint_command, show_hides_secrets_unless_told_otherwise)
         program_run_free(&plain);
 }
 
-Test(endpoint_command, pause_and_resume_tell_the_relay_and_print_the_former_state)
+Test(receiver_command, pause_and_resume_tell_the_relay_and_print_the_former_state)
 {
         PGconn *listener;
 
         add_acme();
         listener = listen_to_control(&rig);
-        expect_output(ENDPOINT("pause", "acme", "--reason", "by phone"), "acme is paused\n");
+        expect_output(RECEIVER("pause", "acme", "--reason", "by phone"), "acme is paused\n");
         cr_expect_eq(count_notifications(listener), 1);
-        expect_output(ENDPOINT("pause", "acme"), "acme was already paused\n");
-        expect_value(rig.owner, "SELECT state || ' ' || state_reason FROM courier.endpoint",
+        expect_output(RECEIVER("pause", "acme"), "acme was already paused\n");
+        expect_value(rig.owner, "SELECT state || ' ' || state_reason FROM courier.receiver",
             "paused by phone");
-        expect_output(ENDPOINT("resume", "acme"), "acme goes on\n");
+        expect_output(RECEIVER("resume", "acme"), "acme goes on\n");
         expect_value(rig.owner,
-            "SELECT state_reason IS NULL FROM courier.endpoint WHERE state = 'active'", "t");
-        expect_both(ENDPOINT("resume", "acme"), "", "acme is neither paused nor disabled\n");
-        database_exec(rig.owner, "SELECT courier.disable_endpoint(1, 'gone')");
-        expect_output(ENDPOINT("resume", "acme"), "acme goes on\n");
-        expect_refusal(ENDPOINT("pause", "acme", "--reason", "a\nb"), 2, "state reason must not");
+            "SELECT state_reason IS NULL FROM courier.receiver WHERE state = 'active'", "t");
+        expect_both(RECEIVER("resume", "acme"), "", "acme is neither paused nor disabled\n");
+        database_exec(rig.owner, "SELECT courier.disable_receiver(1, 'gone')");
+        expect_output(RECEIVER("resume", "acme"), "acme goes on\n");
+        expect_refusal(RECEIVER("pause", "acme", "--reason", "a\nb"), 2, "state reason must not");
         PQfinish(listener);
 }
 
-Test(endpoint_command, a_name_that_does_not_exist_is_told_with_the_nearest)
+Test(receiver_command, a_name_that_does_not_exist_is_told_with_the_nearest)
 {
         static const char *const verbs[] = {"show", "pause", "resume", "remove", "rotate-secret"};
 
         add_acme();
         for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-                expect_refusal(ENDPOINT(verbs[i], "acne"), 8,
-                    "there is no endpoint \"acne\"; did you mean \"acme\"?");
-        expect_refusal(ENDPOINT("show", "nobody"), 8, "see `pgcourier endpoint list --dsn ");
+                expect_refusal(RECEIVER(verbs[i], "acne"), 8,
+                    "there is no receiver \"acne\"; did you mean \"acme\"?");
+        expect_refusal(RECEIVER("show", "nobody"), 8, "see `pgcourier receiver list --dsn ");
 }
 
-Test(endpoint_command, remove_asks_and_keeps_dead_letters)
+Test(receiver_command, remove_asks_and_keeps_dead_letters)
 {
         add_acme();
         insert_parked(&rig, "sink = 'web', lane = 1");
         insert_dead_letter(&rig, "sink = 'web', lane = 1");
-        expect_refusal(ENDPOINT("remove", "acme"), 2,
+        expect_refusal(RECEIVER("remove", "acme"), 2,
             "acme has 0 undelivered events and 1 parked delivery, which would go, and 1 dead "
             "letter, "
             "which would stay; add --yes");
-        expect_value(rig.owner, "SELECT count(*) FROM courier.endpoint", "1");
-        expect_output(ENDPOINT("remove", "acme", "--yes"),
+        expect_value(rig.owner, "SELECT count(*) FROM courier.receiver", "1");
+        expect_output(RECEIVER("remove", "acme", "--yes"),
             "removed acme; with it go 0 undelivered events and 1 parked delivery; what stays: 1 "
             "dead "
             "letter\n");
-        expect_value(rig.owner, "SELECT count(*) FROM courier.endpoint", "0");
+        expect_value(rig.owner, "SELECT count(*) FROM courier.receiver", "0");
         expect_value(rig.owner, "SELECT count(*) FROM courier.dead_letter", "1");
 }
 
-Test(endpoint_command, rotate_secret_lets_the_old_one_sign_for_a_while)
+Test(receiver_command, rotate_secret_lets_the_old_one_sign_for_a_while)
 {
         char *path = program_file("secret", SECRET "\n", strlen(SECRET) + 1);
         struct program_run run;
         char *secret;
 
         add_acme();
-        run = ENDPOINT("rotate-secret", "acme", "--overlap", "2h");
-        secret = database_value(rig.owner, "SELECT secret || E'\\n' FROM courier.endpoint");
+        run = RECEIVER("rotate-secret", "acme", "--overlap", "2h");
+        secret = database_value(rig.owner, "SELECT secret || E'\\n' FROM courier.receiver");
         cr_expect_eq(run.code, 0, "%s", run.err);
         cr_expect_str_eq(run.out, secret);
         cr_expect_not_null(strstr(run.err, "and with the old one until 20"), "%s", run.err);
         cr_expect_null(strstr(run.err, "whsec_"));
         expect_value(rig.owner,
             "SELECT old_secrets = '{" SECRET "}' AND old_secrets_until BETWEEN"
-            " now() + interval '1 h' AND now() + interval '3 h' FROM courier.endpoint",
+            " now() + interval '1 h' AND now() + interval '3 h' FROM courier.receiver",
             "t");
-        expect_both(ENDPOINT("rotate-secret", "acme", "--overlap", "0", "--secret-file", path), "",
+        expect_both(RECEIVER("rotate-secret", "acme", "--overlap", "0", "--secret-file", path), "",
             "acme: signed with the new secret only\n");
         expect_value(rig.owner,
-            "SELECT secret = '" SECRET "' AND old_secrets = '{}' FROM courier.endpoint", "t");
-        expect_refusal(ENDPOINT("rotate-secret", "acme", "--overlap", "1x"), 2,
+            "SELECT secret = '" SECRET "' AND old_secrets = '{}' FROM courier.receiver", "t");
+        expect_refusal(RECEIVER("rotate-secret", "acme", "--overlap", "1x"), 2,
             "--overlap: \"1x\" is not a whole number with a unit");
-        expect_refusal(ENDPOINT("rotate-secret", "acme", "--overlap", "366d"), 2, "more than 365d");
+        expect_refusal(RECEIVER("rotate-secret", "acme", "--overlap", "366d"), 2, "more than 365d");
         program_run_free(&run);
         free(secret);
         free(path);
 }
 
-Test(endpoint_command, test_wants_a_configuration_and_json)
+Test(receiver_command, test_wants_a_configuration_and_json)
 {
         add_acme();
-        expect_refusal(ENDPOINT("test", "acme"), 2, "endpoint test needs the sink's settings");
+        expect_refusal(RECEIVER("test", "acme"), 2, "receiver test needs the sink's settings");
         expect_refusal(
-            program_run(NULL, "endpoint", "test", "acme", "-c", "/nowhere", "--payload", "{", NULL),
+            program_run(NULL, "receiver", "test", "acme", "-c", "/nowhere", "--payload", "{", NULL),
             2, "--payload is not JSON: ");
         expect_refusal(
-            program_run(NULL, "endpoint", "test", "acme", "-c", "/nowhere", "--topic", "", NULL), 2,
+            program_run(NULL, "receiver", "test", "acme", "-c", "/nowhere", "--topic", "", NULL), 2,
             "--topic: a topic has 1 to 255 bytes");
 }
 
-Test(endpoint_command, wants_the_rights_of_a_relay)
+Test(receiver_command, wants_the_rights_of_a_relay)
 {
         char *app = dsn_as_user(rig.dsn, "app");
 
-        expect_refusal(program_run(NULL, "endpoint", "list", "--dsn", app, NULL), 7,
+        expect_refusal(program_run(NULL, "receiver", "list", "--dsn", app, NULL), 7,
             "GRANT courier_relay TO \"app\"");
         free(app);
 }

@@ -1,4 +1,4 @@
-#include "cli/endpoint/endpoint_delivery.h"
+#include "cli/receiver/receiver_delivery.h"
 
 #include "base/clock.h"
 #include "cli/process.h"
@@ -44,7 +44,7 @@ static bool open_target(struct delivery *delivery, const struct sink_config *con
 
         if (ops->open_target == NULL)
                 return error_set(error, ERROR_CONFIG,
-                    "the sink %s does not deliver to endpoints: in this pgcourier its kind, %s, "
+                    "the sink %s does not deliver to receivers: in this pgcourier its kind, %s, "
                     "has one destination",
                     config->name, ops->kind);
         delivery->sink = sink_open(ops, &settings, error);
@@ -127,7 +127,7 @@ static bool check_address(const struct http_config *config, const char *url, str
         return ok;
 }
 
-bool endpoint_delivery_check(
+bool receiver_delivery_check(
     const struct sink_config *config, const struct target_settings *target, struct error *error)
 {
         struct delivery delivery = {0};
@@ -136,7 +136,7 @@ bool endpoint_delivery_check(
                (config->http == NULL || check_address(config->http, target->url, error));
 }
 
-bool endpoint_delivery_try(const struct sink_config *config, const struct target_settings *target,
+bool receiver_delivery_try(const struct sink_config *config, const struct target_settings *target,
     const struct event *event, struct outcome *out_outcome, int64_t *out_ms, struct error *error)
 {
         struct delivery delivery = {0};

@@ -1,19 +1,19 @@
 /*
- * `pgcourier endpoint add`. The table checks every rule, and the sink checks its
+ * `pgcourier receiver add`. The table checks every rule, and the sink checks its
  * own; this file reads the forms of the command line: lists, numbers, headers.
  */
 #include "base/alloc.h"
 #include "cli/connect.h"
-#include "cli/endpoint/endpoint_common.h"
-#include "cli/endpoint/endpoint_delivery.h"
 #include "cli/input.h"
+#include "cli/receiver/receiver_common.h"
+#include "cli/receiver/receiver_delivery.h"
 #include "cli/table.h"
 #include "config/config.h"
 #include "config/secret.h"
 #include "config/suggest.h"
 #include "config/units.h"
 #include "config/values.h"
-#include "operator/endpoint_rows.h"
+#include "operator/receiver_rows.h"
 #include "operator/sink_rows.h"
 #include "pg/array_literal.h"
 
@@ -40,7 +40,7 @@ enum {
 };
 
 static const struct command_option options[] = {
-    [SINK] = ENDPOINT_OPTION_SINK,
+    [SINK] = RECEIVER_OPTION_SINK,
     [URL] = {"url", 0, "URL", false, "where its events are posted to"},
     [TOPICS] = {"topics", 0, "A,B", true,
         "patterns: * is any characters up to the next\ndot, ** any at all, ! excludes;\n"
@@ -55,7 +55,7 @@ static const struct command_option options[] = {
     [BURST] = {"burst", 0, "N", false,
         "events that may go at once within the rate;\ndefault: those of one second"},
     [DESCRIPTION] = {"description", 0, "TEXT", false, "for people"},
-    [SECRET_FILE] = ENDPOINT_OPTION_SECRET_FILE,
+    [SECRET_FILE] = RECEIVER_OPTION_SECRET_FILE,
     [START] = {"start", 0, "now|beginning", false,
         "beginning: also events that are in the outbox already;\n"
         "default: now, only events published from now on"},
@@ -65,7 +65,7 @@ static const struct command_option options[] = {
 
 struct addition {
         const struct arguments *arguments;
-        const char *values[ENDPOINT_N_FIELDS];
+        const char *values[RECEIVER_N_FIELDS];
         const struct sink_config *sink; /* NULL without a configuration */
         struct config *config;
         char *secret; /* NULL: the table makes one */
@@ -96,7 +96,7 @@ static bool add_patterns(
         }
 }
 
-static bool read_patterns(struct addition *addition, unsigned option, enum endpoint_field field,
+static bool read_patterns(struct addition *addition, unsigned option, enum receiver_field field,
     struct array_literal *array, struct error *error)
 {
         const char *list;
@@ -157,7 +157,7 @@ static bool read_headers(struct addition *addition, struct error *error)
                 if (!add_header(addition->headers, line, error))
                         return false;
         addition->headers_text = json_dumps(addition->headers, JSON_COMPACT);
-        addition->values[ENDPOINT_HEADERS] = addition->headers_text;
+        addition->values[RECEIVER_HEADERS] = addition->headers_text;
         return true;
 }
 
@@ -180,9 +180,9 @@ static bool read_numbers(struct addition *addition, struct error *error)
         if (burst != NULL && !units_parse_integer(burst, &whole))
                 return error_set(error, ERROR_USAGE,
                     "--burst: \"%.64s\" is not a whole number of events", burst);
-        addition->values[ENDPOINT_CONCURRENCY] = concurrency;
-        addition->values[ENDPOINT_RATE] = rate;
-        addition->values[ENDPOINT_BURST] = burst;
+        addition->values[RECEIVER_CONCURRENCY] = concurrency;
+        addition->values[RECEIVER_RATE] = rate;
+        addition->values[RECEIVER_BURST] = burst;
         return true;
 }
 
@@ -191,12 +191,12 @@ static bool read_texts(struct addition *addition, struct error *error)
 {
         static const struct {
                 unsigned option;
-                enum endpoint_field field;
-        } texts[] = {{URL, ENDPOINT_URL}, {DESCRIPTION, ENDPOINT_DESCRIPTION},
-            {FILTER, ENDPOINT_FILTER}, {START, ENDPOINT_START}};
+                enum receiver_field field;
+        } texts[] = {{URL, RECEIVER_URL}, {DESCRIPTION, RECEIVER_DESCRIPTION},
+            {FILTER, RECEIVER_FILTER}, {START, RECEIVER_START}};
         const struct arguments *arguments = addition->arguments;
 
-        addition->values[ENDPOINT_NAME] = arguments->operands[0];
+        addition->values[RECEIVER_NAME] = arguments->operands[0];
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
                 const char *value = arguments_value(arguments, texts[i].option);
                 if (value != NULL && *value == '\0')
@@ -204,9 +204,9 @@ static bool read_texts(struct addition *addition, struct error *error)
                             error, ERROR_USAGE, "--%s is empty", options[texts[i].option].name);
                 addition->values[texts[i].field] = value;
         }
-        return addition->values[ENDPOINT_URL] != NULL ||
+        return addition->values[RECEIVER_URL] != NULL ||
                error_set(
-                   error, ERROR_USAGE, "endpoint add needs a URL: add --url https://HOST/PATH");
+                   error, ERROR_USAGE, "receiver add needs a URL: add --url https://HOST/PATH");
 }
 
 static bool read_sink(struct addition *addition, struct error *error)
@@ -218,18 +218,18 @@ static bool read_sink(struct addition *addition, struct error *error)
                 return false;
         if (path == NULL && name == NULL)
                 return error_set(error, ERROR_USAGE,
-                    "endpoint add needs a sink: add --sink NAME, or -c FILE with the relay's "
+                    "receiver add needs a sink: add --sink NAME, or -c FILE with the relay's "
                     "configuration");
-        addition->values[ENDPOINT_SINK] = name;
+        addition->values[RECEIVER_SINK] = name;
         if (path == NULL)
                 return true;
         addition->config = config_load(path, error);
         if (addition->config == NULL)
                 return false;
-        addition->sink = endpoint_find_sink(addition->config, name, error);
+        addition->sink = receiver_find_sink(addition->config, name, error);
         if (addition->sink == NULL)
                 return false;
-        addition->values[ENDPOINT_SINK] = addition->sink->name;
+        addition->values[RECEIVER_SINK] = addition->sink->name;
         return true;
 }
 
@@ -237,12 +237,12 @@ static bool read_all(struct addition *addition, struct error *error)
 {
         if (!read_texts(addition, error) || !read_numbers(addition, error) ||
             !read_headers(addition, error) ||
-            !read_patterns(addition, TOPICS, ENDPOINT_TOPICS, &addition->topics, error) ||
-            !read_patterns(addition, TYPES, ENDPOINT_TYPES, &addition->types, error) ||
-            !endpoint_read_secret(
+            !read_patterns(addition, TOPICS, RECEIVER_TOPICS, &addition->topics, error) ||
+            !read_patterns(addition, TYPES, RECEIVER_TYPES, &addition->types, error) ||
+            !receiver_read_secret(
                 arguments_value(addition->arguments, SECRET_FILE), &addition->secret, error))
                 return false;
-        addition->values[ENDPOINT_SECRET] = addition->secret;
+        addition->values[RECEIVER_SECRET] = addition->secret;
         return read_sink(addition, error);
 }
 
@@ -252,8 +252,8 @@ static bool ask_sink(const struct addition *addition, struct error *error)
         size_t n_headers = json_object_size(addition->headers);
         struct event_header *headers = xcalloc(n_headers + 1, sizeof *headers);
         const char *secrets[] = {addition->secret};
-        struct target_settings target = {.name = addition->values[ENDPOINT_NAME],
-            .url = addition->values[ENDPOINT_URL],
+        struct target_settings target = {.name = addition->values[RECEIVER_NAME],
+            .url = addition->values[RECEIVER_URL],
             .secrets = secrets,
             .n_secrets = addition->secret != NULL,
             .headers = headers,
@@ -266,9 +266,9 @@ static bool ask_sink(const struct addition *addition, struct error *error)
 
         json_object_foreach(addition->headers, name, value) headers[i++] =
             (struct event_header){name, json_string_value(value)};
-        ok = endpoint_delivery_check(addition->sink, &target, &why) ||
+        ok = receiver_delivery_check(addition->sink, &target, &why) ||
              error_set(error, why.kind == ERROR_CONFIG ? ERROR_USAGE : why.kind,
-                 "endpoint %.100s: %s", addition->values[ENDPOINT_NAME], why.text);
+                 "receiver %.100s: %s", addition->values[RECEIVER_NAME], why.text);
         free(headers);
         return ok;
 }
@@ -277,7 +277,7 @@ static bool ask_sink(const struct addition *addition, struct error *error)
 static bool warn_of_unknown_sink(
     struct blocking_conn *conn, const struct addition *addition, struct error *error)
 {
-        const char *sink = addition->values[ENDPOINT_SINK];
+        const char *sink = addition->values[RECEIVER_SINK];
         bool is_known;
 
         if (addition->sink != NULL)
@@ -294,19 +294,19 @@ static bool warn_of_unknown_sink(
 
 static bool add(struct blocking_conn *conn, const struct addition *addition, struct error *error)
 {
-        const char *name = addition->values[ENDPOINT_NAME];
+        const char *name = addition->values[RECEIVER_NAME];
         bool as_json = arguments_has(addition->arguments, JSON);
         struct rows *rows = NULL;
 
         /* The configuration names the sink, so it exists even if no relay has run it yet. */
-        if (addition->sink == NULL || endpoint_note_sink(conn, addition->sink->name, error))
-                rows = endpoint_add(conn, addition->values, as_json, error);
+        if (addition->sink == NULL || receiver_note_sink(conn, addition->sink->name, error))
+                rows = receiver_add(conn, addition->values, as_json, error);
         if (rows == NULL)
                 return false;
         if (as_json) {
                 table_print_json(rows, 0);
         } else {
-                fprintf(stderr, "added %s to %s%s\n", name, addition->values[ENDPOINT_SINK],
+                fprintf(stderr, "added %s to %s%s\n", name, addition->values[RECEIVER_SINK],
                     addition->secret == NULL ? "; its receiver verifies with this secret:" : "");
                 if (addition->secret == NULL)
                         puts(rows_text(rows, 0, ADDED_SECRET));
@@ -333,7 +333,7 @@ static bool run_add(const struct arguments *arguments, struct error *error)
         return ok;
 }
 
-const struct command endpoint_add_command = {
+const struct command receiver_add_command = {
     .name = "add",
     .usage = "NAME --url URL [--sink NAME] [--topics A,B] [--types A,B]\n"
              "                 [--filter JSONPATH] [--header 'NAME: VALUE']... [--concurrency N]\n"

@@ -1,11 +1,11 @@
-/* `pgcourier endpoint`: the receivers of sinks that fan out, by hand. Of its subcommands, those
+/* `pgcourier receiver`: the receivers of sinks that fan out, by hand. Of its subcommands, those
  * that read are here: list and show. */
 #include "cli/commands.h"
 #include "cli/connect.h"
-#include "cli/endpoint/endpoint_common.h"
+#include "cli/receiver/receiver_common.h"
 #include "cli/table.h"
 #include "config/suggest.h"
-#include "operator/endpoint_rows.h"
+#include "operator/receiver_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 enum { LIST_SINK, LIST_STATE, LIST_FAIL_EMPTY, LIST_JSON };
 
 static const struct command_option list_options[] = {
-    [LIST_SINK] = ENDPOINT_OPTION_SINK,
+    [LIST_SINK] = RECEIVER_OPTION_SINK,
     [LIST_STATE] = {"state", 0, "STATE", false, "only those active, paused or disabled"},
     [LIST_FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "end with 8 if there are none"},
     [LIST_JSON] = OPTION_JSON,
@@ -30,15 +30,15 @@ static const struct command_option show_options[] = {
 };
 
 static const struct table_column columns[] = {
-    {"NAME", ENDPOINT_ROW_NAME, CELL_LONG},
-    {"SINK", ENDPOINT_ROW_SINK, CELL_WORD},
-    {"STATE", ENDPOINT_ROW_STATE, CELL_WORD},
-    {"FAILING SINCE", ENDPOINT_ROW_FAILING_SINCE, CELL_WORD},
-    {"PARKED", ENDPOINT_ROW_PARKED, CELL_NUMBER},
-    {"DEAD", ENDPOINT_ROW_DEAD, CELL_NUMBER},
-    {"TOPICS", ENDPOINT_ROW_TOPICS, CELL_LONG},
-    {"URL", ENDPOINT_ROW_URL, CELL_LONG},
-    {"REASON", ENDPOINT_ROW_REASON, CELL_LONG},
+    {"NAME", RECEIVER_ROW_NAME, CELL_LONG},
+    {"SINK", RECEIVER_ROW_SINK, CELL_WORD},
+    {"STATE", RECEIVER_ROW_STATE, CELL_WORD},
+    {"FAILING SINCE", RECEIVER_ROW_FAILING_SINCE, CELL_WORD},
+    {"PARKED", RECEIVER_ROW_PARKED, CELL_NUMBER},
+    {"DEAD", RECEIVER_ROW_DEAD, CELL_NUMBER},
+    {"TOPICS", RECEIVER_ROW_TOPICS, CELL_LONG},
+    {"URL", RECEIVER_ROW_URL, CELL_LONG},
+    {"REASON", RECEIVER_ROW_REASON, CELL_LONG},
     {0},
 };
 
@@ -63,15 +63,15 @@ static bool check_state(const char *state, struct error *error)
 static bool print(
     const struct rows *rows, const struct arguments *arguments, bool is_any, struct error *error)
 {
-        const char *none = is_any ? "there are no endpoints" : "no endpoint matches";
+        const char *none = is_any ? "there are no receivers" : "no receiver matches";
 
         if (rows_count(rows) == 0 && arguments_has(arguments, LIST_FAIL_EMPTY))
                 return error_set(error, ERROR_EMPTY, "%s", none);
         if (rows_count(rows) == 0)
                 fprintf(stderr, "%s%s\n", none,
-                    is_any ? "; `pgcourier endpoint add NAME --url URL` makes one" : "");
+                    is_any ? "; `pgcourier receiver add NAME --url URL` makes one" : "");
         else if (arguments_has(arguments, LIST_JSON))
-                table_print_json(rows, ENDPOINT_ROW_JSON);
+                table_print_json(rows, RECEIVER_ROW_JSON);
         else
                 return table_print(columns, rows, error);
         return true;
@@ -88,7 +88,7 @@ static bool run_list(const struct arguments *arguments, struct error *error)
 
         if (conn != NULL)
                 rows =
-                    endpoints_read(conn, sink, state, arguments_has(arguments, LIST_JSON), error);
+                    receivers_read(conn, sink, state, arguments_has(arguments, LIST_JSON), error);
         ok = rows != NULL && print(rows, arguments, sink == NULL && state == NULL, error);
         rows_free(rows);
         return ok;
@@ -107,22 +107,22 @@ static bool run_show(const struct arguments *arguments, struct error *error)
         bool as_json = arguments_has(arguments, SHOW_JSON);
         bool with_secrets = arguments_has(arguments, SHOW_SECRETS);
         struct blocking_conn *conn = command_connect(arguments, error);
-        struct endpoint_waiting waiting;
+        struct receiver_waiting waiting;
         struct rows *rows;
         char *text;
         bool ok = true;
 
-        if (conn == NULL || !endpoint_wait_count(conn, name, &waiting, error))
+        if (conn == NULL || !receiver_wait_count(conn, name, &waiting, error))
                 return false;
-        text = endpoint_wait_text(&waiting);
-        rows = as_json ? endpoint_show_json(conn, name, with_secrets, waiting.n,
+        text = receiver_wait_text(&waiting);
+        rows = as_json ? receiver_show_json(conn, name, with_secrets, waiting.n,
                              waiting.is_exact && !waiting.is_cut, error)
-                       : endpoint_show(conn, name, with_secrets, text, error);
+                       : receiver_show(conn, name, with_secrets, text, error);
         free(text);
         if (rows == NULL)
                 return false;
         if (rows_count(rows) == 0)
-                ok = endpoint_missing(conn, name, error);
+                ok = receiver_missing(conn, name, error);
         else if (as_json)
                 table_print_json(rows, 0);
         else
@@ -140,9 +140,9 @@ static const struct command show_command = {
     .run = run_show,
 };
 
-const struct command endpoint_command = {
-    .name = "endpoint",
-    .summary = "manage the receivers of an http sink with endpoints: table",
+const struct command receiver_command = {
+    .name = "receiver",
+    .summary = "manage the receivers of an http sink with receivers: table",
     .usage = "each with [--dsn DSN | -c FILE]",
     .details =
         "add            makes a receiver and prints its new secret, with which it verifies what\n"
@@ -157,15 +157,15 @@ const struct command endpoint_command = {
         "               is stored\n"
         "\n"
         "Everything takes effect at once in a running relay, as do changes of the table\n"
-        "courier.endpoint by SQL, which can change all other settings. The role must be a member\n"
+        "courier.receiver by SQL, which can change all other settings. The role must be a member\n"
         "of courier_relay.\n",
-    .subcommands = (const struct command *const[]){&endpoint_add_command, &list_command,
-        &show_command, &endpoint_pause_command, &endpoint_resume_command, &endpoint_remove_command,
-        &endpoint_rotate_secret_command, &endpoint_test_command, NULL},
+    .subcommands = (const struct command *const[]){&receiver_add_command, &list_command,
+        &show_command, &receiver_pause_command, &receiver_resume_command, &receiver_remove_command,
+        &receiver_rotate_secret_command, &receiver_test_command, NULL},
     .no_subcommand =
-        "Other settings are changed by SQL: UPDATE courier.endpoint SET … WHERE name = '…'",
+        "Other settings are changed by SQL: UPDATE courier.receiver SET … WHERE name = '…'",
     .database = DATABASE_AND_SINKS,
     .needs_schema = true,
     .answer_timeout_ms = 30000,
-    .refused = endpoint_refused,
+    .refused = receiver_refused,
 };

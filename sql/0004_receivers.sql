@@ -72,7 +72,7 @@ CREATE TABLE courier.sink (
   CONSTRAINT settings_must_be_an_object CHECK (jsonb_typeof(settings) = 'object')
 );
 COMMENT ON TABLE courier.sink IS 'The sinks that relays have served here, and with which settings';
-COMMENT ON COLUMN courier.sink.fans_out IS 'It has endpoints: table, so receivers can be added to it';
+COMMENT ON COLUMN courier.sink.fans_out IS 'It has receivers: table, so receivers can be added to it';
 COMMENT ON COLUMN courier.sink.settings
   IS 'Where events go and which, in words without secrets, as the last relay to take the lane had it';
 COMMENT ON COLUMN courier.sink.topics IS 'Its patterns of topics; NULL: not known, so it may take any';
@@ -100,20 +100,20 @@ $$;
 COMMENT ON FUNCTION courier.note_sink(text, boolean, jsonb, text[], text[])
   IS 'For the relay: notes with which settings it serves a sink';
 
--- One row for each receiver of an http sink with `endpoints: table`. Every change takes effect as
+-- One row for each receiver of an http sink with `receivers: table`. Every change takes effect as
 -- soon as it is committed; a running relay is told. By plain SQL:
 --
---   INSERT INTO courier.endpoint (sink, name, url, topics)
+--   INSERT INTO courier.receiver (sink, name, url, topics)
 --     VALUES ('webhooks', 'acme', 'https://acme.example/hook', '{orders.**}') RETURNING secret;
---   UPDATE courier.endpoint SET state = 'paused', state_reason = 'asked by phone' WHERE name = 'acme';
---   UPDATE courier.endpoint SET state = 'active' WHERE name = 'acme';
+--   UPDATE courier.receiver SET state = 'paused', state_reason = 'asked by phone' WHERE name = 'acme';
+--   UPDATE courier.receiver SET state = 'active' WHERE name = 'acme';
 --   SELECT courier.rotate_secret('acme', overlap => '24 hours');
---   DELETE FROM courier.endpoint WHERE name = 'acme';
+--   DELETE FROM courier.receiver WHERE name = 'acme';
 --
 -- The id is the number of the receiver's lane: of its rows in courier.cursor, courier.parked and
 -- courier.dead_letter. It begins at 1, since 0 is the lane of the sink itself. It is never given out
 -- twice, so a receiver that is removed and added again begins anew.
-CREATE TABLE courier.endpoint (
+CREATE TABLE courier.receiver (
   id                integer          GENERATED ALWAYS AS IDENTITY,
   sink              text             NOT NULL,
   name              text             NOT NULL,
@@ -144,8 +144,8 @@ CREATE TABLE courier.endpoint (
   last_failed_at    timestamptz,
   created_at        timestamptz      NOT NULL DEFAULT clock_timestamp(),
 
-  CONSTRAINT endpoint_pkey PRIMARY KEY (id),
-  CONSTRAINT endpoint_name_key UNIQUE (name),
+  CONSTRAINT receiver_pkey PRIMARY KEY (id),
+  CONSTRAINT receiver_name_key UNIQUE (name),
   CONSTRAINT sink_must_be_the_name_of_a_sink CHECK (sink ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
   CONSTRAINT name_must_be_1_to_100_of_letters_digits_dot_dash_underscore
     CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'),
@@ -186,42 +186,42 @@ CREATE TABLE courier.endpoint (
 -- Counts the dead letters of one receiver without reading those of all.
 CREATE INDEX dead_letter_lane_idx ON courier.dead_letter (sink, lane, id) WHERE lane <> 0;
 
-COMMENT ON TABLE courier.endpoint
-  IS 'The receivers of http sinks with endpoints: table; see pgcourier endpoint';
-COMMENT ON COLUMN courier.endpoint.id
+COMMENT ON TABLE courier.receiver
+  IS 'The receivers of http sinks with receivers: table; see pgcourier receiver';
+COMMENT ON COLUMN courier.receiver.id
   IS 'The lane of its rows in courier.cursor, courier.parked and courier.dead_letter';
-COMMENT ON COLUMN courier.endpoint.sink IS 'The http sink that delivers to it; never changed';
-COMMENT ON COLUMN courier.endpoint.name IS 'For people, commands and events; may be changed';
-COMMENT ON COLUMN courier.endpoint.description IS 'For people; not used by pgcourier';
-COMMENT ON COLUMN courier.endpoint.url IS 'Where its events are posted to';
-COMMENT ON COLUMN courier.endpoint.secret
+COMMENT ON COLUMN courier.receiver.sink IS 'The http sink that delivers to it; never changed';
+COMMENT ON COLUMN courier.receiver.name IS 'For people, commands and events; may be changed';
+COMMENT ON COLUMN courier.receiver.description IS 'For people; not used by pgcourier';
+COMMENT ON COLUMN courier.receiver.url IS 'Where its events are posted to';
+COMMENT ON COLUMN courier.receiver.secret
   IS 'Signs each request: whsec_ and the key in base64; the receiver needs it to verify';
-COMMENT ON COLUMN courier.endpoint.old_secrets
+COMMENT ON COLUMN courier.receiver.old_secrets
   IS 'Earlier secrets, the newest first; they sign too until old_secrets_until';
-COMMENT ON COLUMN courier.endpoint.old_secrets_until IS 'From then on old_secrets sign no longer';
-COMMENT ON COLUMN courier.endpoint.headers
+COMMENT ON COLUMN courier.receiver.old_secrets_until IS 'From then on old_secrets sign no longer';
+COMMENT ON COLUMN courier.receiver.headers
   IS 'A JSON object of names and texts to send along with each request';
-COMMENT ON COLUMN courier.endpoint.topics
+COMMENT ON COLUMN courier.receiver.topics
   IS 'Patterns: * is any characters up to the next dot, ** any at all, ! excludes whatever the others say';
-COMMENT ON COLUMN courier.endpoint.types
+COMMENT ON COLUMN courier.receiver.types
   IS 'Patterns of the same form for the type of an event; empty: any type, or none';
-COMMENT ON COLUMN courier.endpoint.filter
+COMMENT ON COLUMN courier.receiver.filter
   IS 'A JSON path predicate that the payload must meet; NULL: any payload';
-COMMENT ON COLUMN courier.endpoint.start
+COMMENT ON COLUMN courier.receiver.start
   IS 'now: only events that were not committed when the receiver was added, those of the same transaction included; beginning: all that the outbox still has';
-COMMENT ON COLUMN courier.endpoint.start_snapshot
+COMMENT ON COLUMN courier.receiver.start_snapshot
   IS 'What was visible when it was added; with start_floor, the sequence read after that, where it begins; never set by hand';
-COMMENT ON COLUMN courier.endpoint.concurrency IS 'Requests under way at the same time, at most';
-COMMENT ON COLUMN courier.endpoint.rate IS 'Events a second, on average; 0: as fast as it goes';
-COMMENT ON COLUMN courier.endpoint.burst
+COMMENT ON COLUMN courier.receiver.concurrency IS 'Requests under way at the same time, at most';
+COMMENT ON COLUMN courier.receiver.rate IS 'Events a second, on average; 0: as fast as it goes';
+COMMENT ON COLUMN courier.receiver.burst
   IS 'Events that may go at once after a pause, within rate; 0: those of one second';
-COMMENT ON COLUMN courier.endpoint.state
+COMMENT ON COLUMN courier.receiver.state
   IS 'active; paused: its events wait; disabled: the same, because it failed for too long or said that it wants no more';
-COMMENT ON COLUMN courier.endpoint.state_reason IS 'Why it is paused or disabled';
-COMMENT ON COLUMN courier.endpoint.state_since IS 'When state was last changed; set by a trigger';
-COMMENT ON COLUMN courier.endpoint.failing_since
+COMMENT ON COLUMN courier.receiver.state_reason IS 'Why it is paused or disabled';
+COMMENT ON COLUMN courier.receiver.state_since IS 'When state was last changed; set by a trigger';
+COMMENT ON COLUMN courier.receiver.failing_since
   IS 'No delivery has succeeded since then; set by the relay after a minute, NULL after a success';
-COMMENT ON COLUMN courier.endpoint.last_error
+COMMENT ON COLUMN courier.receiver.last_error
   IS 'The last failure that the relay noted, in the receiver''s words or ours';
 
 -- What a CHECK cannot express. A filter that is no predicate never matches, and nothing is delivered to a
@@ -229,29 +229,29 @@ COMMENT ON COLUMN courier.endpoint.last_error
 -- courier.sink; as long as none with receivers is listed there, any name is accepted. Runs with its
 -- owner's rights: a role that manages receivers need not be able to read these tables.
 -- (courier.filter_error() comes with the next migration.)
-CREATE FUNCTION courier.check_endpoint() RETURNS trigger
+CREATE FUNCTION courier.check_receiver() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   fault text := CASE WHEN NEW.filter IS NOT NULL THEN courier.filter_error(NEW.filter::text) END;
   known text;
 BEGIN
   IF fault IS NOT NULL THEN
-    RAISE EXCEPTION 'endpoint %: the filter is refused: %', NEW.name, fault
+    RAISE EXCEPTION 'receiver %: the filter is refused: %', NEW.name, fault
       USING ERRCODE = 'check_violation', CONSTRAINT = 'filter_must_be_a_predicate',
-            SCHEMA = 'courier', TABLE = 'endpoint', COLUMN = 'filter';
+            SCHEMA = 'courier', TABLE = 'receiver', COLUMN = 'filter';
   END IF;
   IF TG_OP = 'INSERT' AND EXISTS (SELECT FROM courier.sink WHERE sink.name = NEW.sink AND NOT fans_out) THEN
-    RAISE EXCEPTION 'endpoint %: sink % has one destination and takes no endpoints', NEW.name, NEW.sink
-      USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'sink_must_have_endpoints_table',
-            SCHEMA = 'courier', TABLE = 'endpoint', COLUMN = 'sink',
-            HINT = 'If its configuration says endpoints: table by now, start or reload the relay that serves it';
+    RAISE EXCEPTION 'receiver %: sink % has one destination and takes no receivers', NEW.name, NEW.sink
+      USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'sink_must_have_receivers_table',
+            SCHEMA = 'courier', TABLE = 'receiver', COLUMN = 'sink',
+            HINT = 'If its configuration says receivers: table by now, start or reload the relay that serves it';
   ELSIF TG_OP = 'INSERT' AND NOT EXISTS (SELECT FROM courier.sink WHERE sink.name = NEW.sink) THEN
     SELECT string_agg(name, ', ' ORDER BY name) INTO known
     FROM (SELECT name FROM courier.sink WHERE fans_out ORDER BY name LIMIT 20) AS first;
     IF known IS NOT NULL THEN
-      RAISE EXCEPTION 'endpoint %: there is no sink % with endpoints: table; there are: %', NEW.name, NEW.sink, known
-        USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'sink_must_have_endpoints_table',
-              SCHEMA = 'courier', TABLE = 'endpoint', COLUMN = 'sink',
+      RAISE EXCEPTION 'receiver %: there is no sink % with receivers: table; there are: %', NEW.name, NEW.sink, known
+        USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'sink_must_have_receivers_table',
+              SCHEMA = 'courier', TABLE = 'receiver', COLUMN = 'sink',
               HINT = format('If the relay that will serve it has not started yet, register the sink first: INSERT INTO '
                 'courier.sink (name, fans_out) VALUES (%L, true)', NEW.sink);
     END IF;
@@ -259,19 +259,19 @@ BEGIN
   RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION courier.check_endpoint()
+COMMENT ON FUNCTION courier.check_receiver()
   IS 'Refuses filters that are no predicate, and sinks that do not exist';
 
-CREATE TRIGGER check_endpoint BEFORE INSERT OR UPDATE OF filter ON courier.endpoint
-  FOR EACH ROW EXECUTE FUNCTION courier.check_endpoint();
+CREATE TRIGGER check_receiver BEFORE INSERT OR UPDATE OF filter ON courier.receiver
+  FOR EACH ROW EXECUTE FUNCTION courier.check_receiver();
 
 -- Keeps the columns right that an UPDATE by hand leaves out. A receiver may not move to another sink: it
 -- would leave its cursor and its parked rows behind.
-CREATE FUNCTION courier.keep_endpoint() RETURNS trigger
+CREATE FUNCTION courier.keep_receiver() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF NEW.sink <> OLD.sink THEN
-    RAISE EXCEPTION 'endpoint %: it belongs to the sink %, which cannot be changed', OLD.name, OLD.sink
+    RAISE EXCEPTION 'receiver %: it belongs to the sink %, which cannot be changed', OLD.name, OLD.sink
       USING ERRCODE = 'restrict_violation', HINT = 'Remove it and add it to the other sink';
   END IF;
   IF NEW.state <> OLD.state THEN
@@ -284,18 +284,18 @@ BEGIN
   RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION courier.keep_endpoint()
+COMMENT ON FUNCTION courier.keep_receiver()
   IS 'Keeps state_since, state_reason and failing_since true to state';
 
-CREATE TRIGGER keep_endpoint BEFORE UPDATE ON courier.endpoint
-  FOR EACH ROW EXECUTE FUNCTION courier.keep_endpoint();
+CREATE TRIGGER keep_receiver BEFORE UPDATE ON courier.receiver
+  FOR EACH ROW EXECUTE FUNCTION courier.keep_receiver();
 
 -- Not for what the relay itself notes: failing_since, last_error and last_failed_at.
 CREATE TRIGGER ring_control
   AFTER INSERT OR DELETE OR TRUNCATE
     OR UPDATE OF name, url, secret, old_secrets, old_secrets_until, headers, topics, types, filter,
                  concurrency, rate, burst, state
-  ON courier.endpoint
+  ON courier.receiver
   FOR EACH STATEMENT EXECUTE FUNCTION courier.ring_control();
 
 -- Gives a receiver a new secret, and returns it. The one before signs too for as long as `overlap`
@@ -304,7 +304,7 @@ CREATE TRIGGER ring_control
 --
 -- Errors: no_data_found, check_violation with the name of the broken rule.
 CREATE FUNCTION courier.rotate_secret(
-  endpoint   text,
+  receiver   text,
   overlap    interval DEFAULT '24 hours',
   new_secret text     DEFAULT courier.new_secret()
 ) RETURNS text
@@ -313,21 +313,21 @@ DECLARE
   moment timestamptz := clock_timestamp();
 BEGIN
   IF overlap IS NULL OR overlap NOT BETWEEN '0' AND '1 year' THEN
-    RAISE EXCEPTION 'endpoint %: overlap is %, which is not between 0 and one year',
-        quote_nullable(endpoint), quote_nullable(overlap::text)
+    RAISE EXCEPTION 'receiver %: overlap is %, which is not between 0 and one year',
+        quote_nullable(receiver), quote_nullable(overlap::text)
       USING ERRCODE = 'invalid_parameter_value', HINT = 'Write it like ''24 hours''; ''0'' ends the old secret at once';
   END IF;
-  UPDATE courier.endpoint AS e SET
+  UPDATE courier.receiver AS e SET
     secret = new_secret,
     old_secrets = CASE
       WHEN overlap = '0' THEN '{}'
       WHEN e.old_secrets_until > moment THEN (e.secret || array_remove(e.old_secrets, e.secret))[:10]
       ELSE ARRAY[e.secret] END,
     old_secrets_until = CASE WHEN overlap > '0' THEN moment + overlap END
-    WHERE e.name = rotate_secret.endpoint;
+    WHERE e.name = rotate_secret.receiver;
   IF NOT FOUND THEN
-    RAISE EXCEPTION 'there is no endpoint %', quote_nullable(endpoint)
-      USING ERRCODE = 'no_data_found', HINT = 'SELECT name FROM courier.endpoint_health';
+    RAISE EXCEPTION 'there is no receiver %', quote_nullable(receiver)
+      USING ERRCODE = 'no_data_found', HINT = 'SELECT name FROM courier.receiver_health';
   END IF;
   RETURN new_secret;
 END
@@ -337,14 +337,14 @@ COMMENT ON FUNCTION courier.rotate_secret(text, interval, text)
 
 -- Says something about a receiver by an event of its own; for the functions below. No event may be
 -- lost by a crash of the server once it is delivered, hence the commit that waits.
-CREATE FUNCTION courier.publish_endpoint_event(
-  e courier.endpoint, topic text, reason text, failing_since timestamptz) RETURNS void
+CREATE FUNCTION courier.publish_receiver_event(
+  e courier.receiver, topic text, reason text, failing_since timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM set_config('synchronous_commit', 'local', true);
   INSERT INTO courier.outbox (topic, key, type, payload)
   VALUES (topic, e.name, topic, json_build_object(
-    'endpoint', e.name,
+    'receiver', e.name,
     'sink', e.sink,
     'url', regexp_replace(e.url, '[?#].*$', ''), -- what follows may be a token
     'reason', reason,
@@ -352,19 +352,19 @@ BEGIN
     'at', clock_timestamp()));
 END
 $$;
-COMMENT ON FUNCTION courier.publish_endpoint_event(courier.endpoint, text, text, timestamptz)
-  IS 'Publishes courier.endpoint.failing, .recovered or .disabled';
+COMMENT ON FUNCTION courier.publish_receiver_event(courier.receiver, text, text, timestamptz)
+  IS 'Publishes courier.receiver.failing, .recovered or .disabled';
 
--- For the relay: the receiver has been failing for so long. Publishes courier.endpoint.failing once
+-- For the relay: the receiver has been failing for so long. Publishes courier.receiver.failing once
 -- until it recovers; true if it did now.
-CREATE FUNCTION courier.note_endpoint_failing(endpoint_id integer, failing_for interval, error text)
+CREATE FUNCTION courier.note_receiver_failing(receiver_id integer, failing_for interval, error text)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  e        courier.endpoint;
+  e        courier.receiver;
   was_news boolean;
 BEGIN
-  SELECT * INTO e FROM courier.endpoint AS old WHERE old.id = endpoint_id FOR UPDATE;
+  SELECT * INTO e FROM courier.receiver AS old WHERE old.id = receiver_id FOR UPDATE;
   IF NOT FOUND THEN
     RETURN false; -- removed meanwhile
   END IF;
@@ -373,83 +373,83 @@ BEGIN
     e.failing_since := clock_timestamp() - failing_for;
   END IF;
   e.last_error := left(error, 1000);
-  UPDATE courier.endpoint AS new
+  UPDATE courier.receiver AS new
     SET failing_since = e.failing_since, last_error = e.last_error, last_failed_at = clock_timestamp()
-    WHERE new.id = endpoint_id;
+    WHERE new.id = receiver_id;
   IF was_news THEN
-    PERFORM courier.publish_endpoint_event(e, 'courier.endpoint.failing', e.last_error, e.failing_since);
+    PERFORM courier.publish_receiver_event(e, 'courier.receiver.failing', e.last_error, e.failing_since);
   END IF;
   RETURN was_news;
 END
 $$;
-COMMENT ON FUNCTION courier.note_endpoint_failing(integer, interval, text)
+COMMENT ON FUNCTION courier.note_receiver_failing(integer, interval, text)
   IS 'For the relay: notes that a receiver has been failing, and publishes it once';
 
--- For the relay: the receiver has taken an event again. Publishes courier.endpoint.recovered if
--- courier.endpoint.failing was published; true if so.
-CREATE FUNCTION courier.note_endpoint_recovered(endpoint_id integer) RETURNS boolean
+-- For the relay: the receiver has taken an event again. Publishes courier.receiver.recovered if
+-- courier.receiver.failing was published; true if so.
+CREATE FUNCTION courier.note_receiver_recovered(receiver_id integer) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  e courier.endpoint;
+  e courier.receiver;
 BEGIN
-  SELECT * INTO e FROM courier.endpoint AS old
-    WHERE old.id = endpoint_id AND old.failing_since IS NOT NULL FOR UPDATE;
+  SELECT * INTO e FROM courier.receiver AS old
+    WHERE old.id = receiver_id AND old.failing_since IS NOT NULL FOR UPDATE;
   IF NOT FOUND THEN
     RETURN false;
   END IF;
-  UPDATE courier.endpoint AS new SET failing_since = NULL WHERE new.id = endpoint_id;
-  PERFORM courier.publish_endpoint_event(e, 'courier.endpoint.recovered', e.last_error, e.failing_since);
+  UPDATE courier.receiver AS new SET failing_since = NULL WHERE new.id = receiver_id;
+  PERFORM courier.publish_receiver_event(e, 'courier.receiver.recovered', e.last_error, e.failing_since);
   RETURN true;
 END
 $$;
-COMMENT ON FUNCTION courier.note_endpoint_recovered(integer)
+COMMENT ON FUNCTION courier.note_receiver_recovered(integer)
   IS 'For the relay: notes that a receiver works again, and publishes it';
 
 -- For the relay: the receiver has been failing for too long, or wants no more. Does nothing unless
 -- it is active; true if it did.
-CREATE FUNCTION courier.disable_endpoint(endpoint_id integer, reason text) RETURNS boolean
+CREATE FUNCTION courier.disable_receiver(receiver_id integer, reason text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  e courier.endpoint;
+  e courier.receiver;
 BEGIN
-  UPDATE courier.endpoint AS old
+  UPDATE courier.receiver AS old
     SET state = 'disabled', state_reason = left(regexp_replace(reason, '[[:cntrl:]]+', ' ', 'g'), 250)
-    WHERE old.id = endpoint_id AND old.state = 'active'
+    WHERE old.id = receiver_id AND old.state = 'active'
     RETURNING * INTO e;
   IF NOT FOUND THEN
     RETURN false;
   END IF;
-  PERFORM courier.publish_endpoint_event(e, 'courier.endpoint.disabled', e.state_reason, e.failing_since);
+  PERFORM courier.publish_receiver_event(e, 'courier.receiver.disabled', e.state_reason, e.failing_since);
   RETURN true;
 END
 $$;
-COMMENT ON FUNCTION courier.disable_endpoint(integer, text)
+COMMENT ON FUNCTION courier.disable_receiver(integer, text)
   IS 'For the relay: disables a receiver, and publishes it';
 
 -- How each receiver is, without its secrets.
-CREATE VIEW courier.endpoint_health AS
+CREATE VIEW courier.receiver_health AS
   SELECT e.id, e.sink, e.name, e.state, e.state_reason, e.state_since, e.failing_since, e.last_error,
          e.last_failed_at, parked.n AS parked, parked.oldest AS parked_since, dead.n AS dead
-  FROM courier.endpoint AS e,
+  FROM courier.receiver AS e,
        LATERAL (SELECT count(*) AS n, min(p.parked_at) AS oldest FROM courier.parked AS p
                 WHERE p.sink = e.sink AND p.lane = e.id) AS parked,
        LATERAL (SELECT count(*) AS n FROM courier.dead_letter AS d
                 WHERE d.sink = e.sink AND d.lane = e.id AND d.lane <> 0) AS dead;
-COMMENT ON VIEW courier.endpoint_health
+COMMENT ON VIEW courier.receiver_health
   IS 'How each receiver is: its state, since when it fails, its parked deliveries and dead letters';
 
 -- Secrets are the relay's: a publisher may not even see where its events go. An application that
 -- manages receivers needs no more than rights on the table; the other functions run with its own.
-REVOKE ALL ON FUNCTION courier.publish_endpoint_event(courier.endpoint, text, text, timestamptz),
-  courier.note_endpoint_failing(integer, interval, text), courier.note_endpoint_recovered(integer),
-  courier.disable_endpoint(integer, text), courier.note_sink(text, boolean, jsonb, text[], text[]),
-  courier.check_endpoint() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION courier.note_endpoint_failing(integer, interval, text),
-  courier.note_endpoint_recovered(integer), courier.disable_endpoint(integer, text),
+REVOKE ALL ON FUNCTION courier.publish_receiver_event(courier.receiver, text, text, timestamptz),
+  courier.note_receiver_failing(integer, interval, text), courier.note_receiver_recovered(integer),
+  courier.disable_receiver(integer, text), courier.note_sink(text, boolean, jsonb, text[], text[]),
+  courier.check_receiver() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION courier.note_receiver_failing(integer, interval, text),
+  courier.note_receiver_recovered(integer), courier.disable_receiver(integer, text),
   courier.note_sink(text, boolean, jsonb, text[], text[]) TO courier_relay;
-GRANT SELECT, INSERT, UPDATE, DELETE ON courier.endpoint TO courier_relay;
-GRANT SELECT ON courier.endpoint_health TO courier_relay;
+GRANT SELECT, INSERT, UPDATE, DELETE ON courier.receiver TO courier_relay;
+GRANT SELECT ON courier.receiver_health TO courier_relay;
 GRANT SELECT, INSERT, UPDATE, DELETE ON courier.sink TO courier_relay;
 GRANT DELETE ON courier.cursor TO courier_relay; -- of a receiver that was removed
 
-INSERT INTO courier.schema_version (version, name) VALUES (4, 'endpoints');
+INSERT INTO courier.schema_version (version, name) VALUES (4, 'receivers');
