@@ -285,6 +285,7 @@ class Rig:
         self.sql("DELETE FROM courier.receiver")
         self.sql("DELETE FROM courier.sink")
         self.sql("DELETE FROM courier.cursor")
+        self.sql("TRUNCATE courier.attempt_pack")
 
     def backlog(self):
         """Fills the outbox, once."""

@@ -182,6 +182,11 @@ COMMENT ON FUNCTION courier.outbox_floor(bigint)
 -- snapshot is being worked through (until_*), so has everything of the difference up to last_id.
 -- floor is the outbox's sequence, read after the snapshot was taken; xid is a transaction id drawn
 -- after both.
+-- How a lane delivers, for people: when it last did (microseconds since 1970), how many events a second in
+-- the last minutes, and how many microseconds half of them and 99 of 100 took at most.
+CREATE TYPE courier.pace AS (delivered_us bigint, rate real, p50_us integer, p99_us integer);
+COMMENT ON TYPE courier.pace IS 'When and how fast a lane delivered';
+
 CREATE TABLE courier.cursor (
   sink              text        NOT NULL,
   lane              integer     NOT NULL DEFAULT 0,
@@ -196,6 +201,7 @@ CREATE TABLE courier.cursor (
   until_xid         xid8,
   last_id           bigint      NOT NULL DEFAULT 0,
   settled_at        timestamptz NOT NULL DEFAULT now(),
+  pace              courier.pace,
   is_owner_lane     boolean     NOT NULL DEFAULT false,
 
   CONSTRAINT cursor_pkey PRIMARY KEY (sink, lane),
@@ -210,6 +216,7 @@ COMMENT ON COLUMN courier.cursor.epoch
   IS 'Raised whenever a relay takes the lane; a settle of an older epoch changes nothing';
 COMMENT ON COLUMN courier.cursor.system_identifier
   IS 'The cluster that the transaction ids of the snapshots belong to';
+COMMENT ON COLUMN courier.cursor.pace IS 'How the lane delivered when it last settled; NULL: it never did';
 COMMENT ON COLUMN courier.cursor.is_owner_lane
   IS 'This row delivers nothing: its lock covers the sink''s other lanes, and it keeps no events';
 

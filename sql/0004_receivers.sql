@@ -327,7 +327,7 @@ BEGIN
     WHERE e.name = rotate_secret.receiver;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'there is no receiver %', quote_nullable(receiver)
-      USING ERRCODE = 'no_data_found', HINT = 'SELECT name FROM courier.receiver_health';
+      USING ERRCODE = 'no_data_found', HINT = 'SELECT name FROM courier.receiver';
   END IF;
   RETURN new_secret;
 END
@@ -426,18 +426,6 @@ $$;
 COMMENT ON FUNCTION courier.disable_receiver(integer, text)
   IS 'For the relay: disables a receiver, and publishes it';
 
--- How each receiver is, without its secrets.
-CREATE VIEW courier.receiver_health AS
-  SELECT e.id, e.sink, e.name, e.state, e.state_reason, e.state_since, e.failing_since, e.last_error,
-         e.last_failed_at, parked.n AS parked, parked.oldest AS parked_since, dead.n AS dead
-  FROM courier.receiver AS e,
-       LATERAL (SELECT count(*) AS n, min(p.parked_at) AS oldest FROM courier.parked AS p
-                WHERE p.sink = e.sink AND p.lane = e.id) AS parked,
-       LATERAL (SELECT count(*) AS n FROM courier.dead_letter AS d
-                WHERE d.sink = e.sink AND d.lane = e.id AND d.lane <> 0) AS dead;
-COMMENT ON VIEW courier.receiver_health
-  IS 'How each receiver is: its state, since when it fails, its parked deliveries and dead letters';
-
 -- Secrets are the relay's: a publisher may not even see where its events go. An application that
 -- manages receivers needs no more than rights on the table; the other functions run with its own.
 REVOKE ALL ON FUNCTION courier.publish_receiver_event(courier.receiver, text, text, timestamptz),
@@ -448,7 +436,6 @@ GRANT EXECUTE ON FUNCTION courier.note_receiver_failing(integer, interval, text)
   courier.note_receiver_recovered(integer), courier.disable_receiver(integer, text),
   courier.note_sink(text, boolean, jsonb, text[], text[]) TO courier_relay;
 GRANT SELECT, INSERT, UPDATE, DELETE ON courier.receiver TO courier_relay;
-GRANT SELECT ON courier.receiver_health TO courier_relay;
 GRANT SELECT, INSERT, UPDATE, DELETE ON courier.sink TO courier_relay;
 GRANT DELETE ON courier.cursor TO courier_relay; -- of a receiver that was removed
 

@@ -231,6 +231,7 @@ COMMENT ON FUNCTION courier.outbox_replace_default()
 --   lost      events of a partition that retention_max dropped, of a lane that had not had them
 --   held      a partition that has expired, but is needed
 --   waits     there is more to do, but the outbox is in use just now
+--   expired   a partition of courier.attempt was dropped
 --   stray     rows of the default partition whose ids were not drawn from the sequence
 --
 -- retention: events are kept for so long at least. retention_max: and for so long at most, even if a lane
@@ -391,6 +392,9 @@ BEGIN
     RETURN QUERY SELECT 'stray', 'outbox_default'::name, NULL::bigint, NULL::bigint,
       pg_total_relation_size('courier.outbox_default'), NULL::text, NULL::integer, NULL::bigint, NULL::text[];
   END IF;
+  -- Last, because its lock keeps relays from writing attempts until this transaction ends (0011_story.sql).
+  RETURN QUERY SELECT 'expired', d.name, NULL::bigint, NULL::bigint, d.bytes, NULL::text, NULL::integer, NULL::bigint,
+    NULL::text[] FROM courier.drop_attempts() AS d;
 END
 $$;
 COMMENT ON FUNCTION courier.maintain(interval, interval, bigint, bigint, integer)

@@ -13,7 +13,7 @@ COMMENT ON COLUMN courier.outbox.source_key
   IS 'The primary key of that row as text; of several columns, a JSON array of texts';
 
 -- Of the events that became dead letters, those whose rows are to be marked.
-CREATE INDEX dead_letter_source_idx ON courier.dead_letter (outbox_id) WHERE source IS NOT NULL;
+CREATE INDEX dead_letter_event_idx ON courier.dead_letter (outbox_id);
 
 CREATE SCHEMA courier_tap;
 COMMENT ON SCHEMA courier_tap IS 'pgcourier: the generated functions of the taps, each owned by the owner of its table';

@@ -50,9 +50,9 @@ def load(rig, n_events):
     rig.sql("VACUUM (ANALYZE) courier.outbox")
 
 
-def sink_of(rig, kind, port, in_flight):
+def sink_of(rig, kind, port, in_flight, options=""):
     # So many can only be in flight if as many are claimed, and more while the first are settled.
-    limits = f"max_in_flight: {max(1000, 4 * in_flight)}"
+    limits = f"max_in_flight: {max(1000, 4 * in_flight)}{options}"
     if kind in (URL, TLS):
         url = (f'"https://127.0.0.1:{port}/1", ca_file: "{rig.certificate()}"' if kind == TLS
                else f'"http://127.0.0.1:{port}/1"')
@@ -71,12 +71,12 @@ def rows_of(kind):
     return TEN if kind == ROWS else 1
 
 
-def measure(rig, kind, case):
+def measure(rig, kind, case, options=""):
     """From the lane's being owned to the last answer."""
     n_requests = case.n_events * rows_of(kind)
     rig.forget()
     with rig.receiver(case.delay_ms, tls=kind == TLS) as receiver:
-        with rig.relay("webhooks", [sink_of(rig, kind, receiver.port, case.in_flight)],
+        with rig.relay("webhooks", [sink_of(rig, kind, receiver.port, case.in_flight, options)],
                        n_lanes=rows_of(kind)) as relay:
             backends = rig.backends("webhooks")
             await_true(lambda: relay.is_alive() and receiver.count() >= n_requests, "full receiver")

@@ -59,9 +59,11 @@ struct outcome {
         bool needs_operator;
         bool is_gone; /* with needs_operator: the receiver said that it wants no more, ever */
 
+        uint16_t status;  /* what the peer answered as a number: a status of HTTP, a reply code of
+                          * SMTP; 0: nothing of the kind */
         char reason[256]; /* one line for people: the peer's words or ours; never a secret, never
-                           * a payload; control characters are escaped. Empty if DELIVERED, but
-                           * for a probe. */
+                           * a payload; control characters are escaped. If DELIVERED, the
+                           * beginning of what the peer answered, or empty. */
 };
 
 /* The two outcomes that need no words. */

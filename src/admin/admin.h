@@ -19,6 +19,19 @@ struct telemetry;
 /* How an operation ended: exactly one of result (borrowed) and error is not NULL. */
 typedef void admin_done_fn(void *context, json_t *result, const struct error *error);
 
+/* What is asked about receivers and events, with its parameters as texts (NULL: not given). */
+enum admin_question {
+        /* {"receivers": […], "total": n}: rows of courier.receiver_status, those in trouble first.
+         * Sink, search, state, limit, offset */
+        ADMIN_RECEIVERS,
+        /* One with its settings and its newest attempts. Name, attempts at most */
+        ADMIN_RECEIVER,
+        /* {"event": …, "counts": …, "deliveries": […]}. Number or id of an event, deliveries at
+         * most */
+        ADMIN_TRACE,
+};
+enum { ADMIN_QUESTION_PARAMETERS = 5 };
+
 /* Dead letters: those of `ids`, or (ids NULL) all of `sink`. */
 struct admin_selection {
         const int64_t *ids;
@@ -49,6 +62,14 @@ struct admin_operations {
          * newest), of one sink or (NULL) of all; without payloads and headers. */
         void (*list_dead)(void *owner, const char *sink, int64_t before, unsigned limit,
             admin_done_fn *on_done, void *context);
+        /* Answered with ERROR_EMPTY if there is no such receiver or event. The texts are borrowed for
+         * the call. */
+        void (*ask)(void *owner, enum admin_question question,
+            const char *const parameters[ADMIN_QUESTION_PARAMETERS], admin_done_fn *on_done,
+            void *context);
+        /* {"state": "paused", "was": "active"}; ERROR_EMPTY; the reason is as that of pause */
+        void (*set_receiver_state)(void *owner, const char *name, const char *state,
+            const char *reason, admin_done_fn *on_done, void *context);
         /* {"redriven": n, "kept": n, "words": …}, {"dropped": n}. In batches, each a transaction:
          * after an error some may be done. */
         void (*redrive)(void *owner, const struct admin_selection *selection,

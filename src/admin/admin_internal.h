@@ -40,8 +40,18 @@ void answer_events(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_dead(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_receivers(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_receiver(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_trace(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 
 /* ACCESS_OPERATOR: operator_routes.c */
+void answer_receiver_pause(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_receiver_resume(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_pause(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_resume(

@@ -1,6 +1,6 @@
 /*
- * What people change. A route checks the request, then starts an operation; the end of the
- * operation answers the request.
+ * What people ask the database and change in it. A route checks the request, then starts an
+ * operation; the end of the operation answers the request.
  */
 #include "admin/admin_internal.h"
 #include "admin/http/answer.h"
@@ -12,7 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_IDS = 1000, DEAD_DEFAULT = 50, DEAD_MAX = 200, MAX_REASON = 500 };
+enum {
+        MAX_IDS = 1000,
+        DEAD_DEFAULT = 50,
+        DEAD_MAX = 200,
+        MAX_REASON = 500,
+        RECEIVERS_MAX = 200,
+        ATTEMPTS_MAX = 200,
+        TRACE_MAX = 1000
+};
 
 /* The request is the whole context: it may outlive the endpoint. */
 static void on_done(void *context, json_t *result, const struct error *error)
@@ -62,22 +70,30 @@ static bool is_one_line(const char *text)
         return *text == '\0';
 }
 
+/* {"reason": …} or {} */
+static bool read_reason(struct http_call *request, const json_t *body, const char **out_reason)
+{
+        static const char *const members[] = {"reason", NULL};
+        const json_t *given = json_object_get(body, "reason");
+
+        *out_reason = json_string_value(given);
+        if (!knows_members(request, body, members))
+                return false;
+        if (given == NULL ||
+            (*out_reason != NULL && strlen(*out_reason) <= MAX_REASON && is_one_line(*out_reason)))
+                return true;
+        answer_refusal(request, 400, "\"reason\" must be one line of up to %d bytes", MAX_REASON);
+        return false;
+}
+
 void answer_pause(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body)
 {
-        static const char *const members[] = {"reason", NULL};
         const struct admin_options *options = &admin->options;
-        const json_t *given = json_object_get(body, "reason");
-        const char *reason = json_string_value(given);
+        const char *reason;
 
-        if (!knows_members(request, body, members) || !is_sink(admin, request, name))
+        if (!read_reason(request, body, &reason) || !is_sink(admin, request, name))
                 return;
-        if (given != NULL &&
-            (reason == NULL || strlen(reason) > MAX_REASON || !is_one_line(reason))) {
-                answer_refusal(
-                    request, 400, "\"reason\" must be one line of up to %d bytes", MAX_REASON);
-                return;
-        }
         log_info("admin_pause", kv_text("sink", name), kv_text("reason", reason));
         options->operations->pause(options->owner, name, reason, on_done, request);
 }
@@ -126,6 +142,84 @@ void answer_dead(
                 return;
         options->operations->list_dead(options->owner, http_call_argument(request, "sink"), before,
             (unsigned)limit, on_done, request);
+}
+
+/* The argument if it is a whole number, as text; else the fallback. False: it is none. */
+static bool read_limit(struct http_call *request, const char *name, int64_t min, int64_t max,
+    const char *fallback, const char **out_text)
+{
+        const char *text = http_call_argument(request, name);
+        int64_t number;
+
+        *out_text = text != NULL ? text : fallback;
+        return read_number(request, name, min, max, &number);
+}
+
+void answer_receivers(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        const struct admin_options *options = &admin->options;
+        const char *parameters[ADMIN_QUESTION_PARAMETERS] = {http_call_argument(request, "sink"),
+            http_call_argument(request, "search"), http_call_argument(request, "state")};
+
+        (void)name;
+        (void)body;
+        if (read_limit(request, "limit", 1, RECEIVERS_MAX, "50", &parameters[3]) &&
+            read_limit(request, "offset", 0, INT32_MAX, "0", &parameters[4]))
+                options->operations->ask(
+                    options->owner, ADMIN_RECEIVERS, parameters, on_done, request);
+}
+
+void answer_receiver(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        const struct admin_options *options = &admin->options;
+        const char *parameters[ADMIN_QUESTION_PARAMETERS] = {name};
+
+        (void)body;
+        if (read_limit(request, "attempts", 0, ATTEMPTS_MAX, "20", &parameters[1]))
+                options->operations->ask(
+                    options->owner, ADMIN_RECEIVER, parameters, on_done, request);
+}
+
+void answer_trace(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        const struct admin_options *options = &admin->options;
+        const char *parameters[ADMIN_QUESTION_PARAMETERS] = {name};
+
+        (void)body;
+        if (read_limit(request, "limit", 1, TRACE_MAX, "200", &parameters[1]))
+                options->operations->ask(options->owner, ADMIN_TRACE, parameters, on_done, request);
+}
+
+static void set_receiver_state(struct admin *admin, struct http_call *request, const char *name,
+    const char *state, const char *reason)
+{
+        const struct admin_options *options = &admin->options;
+
+        log_info("admin_receiver", kv_text("receiver", name), kv_text("state", state),
+            kv_text("reason", reason));
+        options->operations->set_receiver_state(
+            options->owner, name, state, reason, on_done, request);
+}
+
+void answer_receiver_pause(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        const char *reason;
+
+        if (read_reason(request, body, &reason))
+                set_receiver_state(admin, request, name, "paused", reason);
+}
+
+void answer_receiver_resume(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        static const char *const members[] = {NULL};
+
+        if (knows_members(request, body, members))
+                set_receiver_state(admin, request, name, "active", NULL);
 }
 
 /* {"ids": [17, 18]} */

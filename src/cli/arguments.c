@@ -10,6 +10,8 @@
 #include "cli/cli.h"
 #include "config/suggest.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -429,4 +431,24 @@ const char *arguments_value(const struct arguments *arguments, unsigned index)
 bool arguments_has(const struct arguments *arguments, unsigned index)
 {
         return arguments_value(arguments, index) != NULL;
+}
+
+bool arguments_count(const struct arguments *arguments, unsigned index, unsigned min, unsigned max,
+    unsigned *inout_number, struct error *error)
+{
+        const char *text = arguments_value(arguments, index);
+        unsigned long long number;
+        char *end;
+
+        if (text == NULL)
+                return true;
+        errno = 0;
+        number = strtoull(text, &end, 10);
+        if (!isdigit((unsigned char)*text) || *end != '\0' || errno != 0 || number < min ||
+            number > max)
+                return error_set(error, ERROR_USAGE,
+                    "--%s: \"%.64s\" is not a whole number from %u to %u",
+                    arguments->command->options[index].name, text, min, max);
+        *inout_number = (unsigned)number;
+        return true;
 }

@@ -94,6 +94,10 @@ void arguments_deinit(struct arguments *arguments);
 const char *arguments_value(const struct arguments *arguments, unsigned index);
 bool arguments_has(const struct arguments *arguments, unsigned index);
 
+/* A whole number within these bounds; *inout_number keeps its value if the option is not given. */
+bool arguments_count(const struct arguments *arguments, unsigned index, unsigned min, unsigned max,
+    unsigned *inout_number, struct error *error) __attribute__((warn_unused_result));
+
 /* The values of an option that repeats, one after the other: start with *at = 0. NULL: no more. */
 const char *arguments_next(const struct arguments *arguments, unsigned index, unsigned *at);
 

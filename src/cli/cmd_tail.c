@@ -31,7 +31,7 @@ static const struct command_option options[] = {
 struct tail {
         const char *key; /* NULL: any */
         bool as_json;
-        long n_left; /* 0: any number */
+        unsigned n_left; /* 0: any number */
         int sink_width, topic_width;
 };
 
@@ -169,17 +169,6 @@ static bool make_path(const struct arguments *arguments, struct bytes *path, str
         return true;
 }
 
-static bool read_count(const char *text, long *out_count, struct error *error)
-{
-        char *end;
-
-        errno = 0;
-        *out_count = strtol(text, &end, 10);
-        return (errno == 0 && *end == '\0' && end != text && *out_count > 0) ||
-               error_set(error, ERROR_USAGE,
-                   "tail: --count \"%.64s\" is not a whole number of at least 1", text);
-}
-
 static bool run_tail(const struct arguments *arguments, struct error *error)
 {
         struct tail tail = {.key = arguments_value(arguments, KEY),
@@ -193,8 +182,7 @@ static bool run_tail(const struct arguments *arguments, struct error *error)
         if (!arguments_has(arguments, CONFIG))
                 return error_set(error, ERROR_USAGE,
                     "tail needs the relay's configuration: pgcourier tail -c FILE");
-        if (arguments_has(arguments, COUNT) &&
-            !read_count(arguments_value(arguments, COUNT), &tail.n_left, error))
+        if (!arguments_count(arguments, COUNT, 1, 1000000000, &tail.n_left, error))
                 return false;
         client = make_path(arguments, &path, error)
                      ? admin_client_open(arguments_value(arguments, CONFIG), error)

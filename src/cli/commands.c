@@ -37,6 +37,7 @@ const struct command *const commands[] = {
     &cursor_command,
     &rebase_command,
     &tail_command,
+    &trace_command,
     &health_command,
     &reload_command,
     &status_command,

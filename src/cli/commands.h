@@ -25,6 +25,7 @@ extern const struct command rewind_command;
 extern const struct command cursor_command;
 extern const struct command rebase_command;
 extern const struct command tail_command;
+extern const struct command trace_command;
 extern const struct command health_command;
 extern const struct command reload_command;
 extern const struct command status_command;

@@ -18,6 +18,9 @@ enum wakeup { WAKEUP_NOTIFY, WAKEUP_POLL };
 enum start { START_NOW, START_BEGINNING };
 enum order { ORDER_KEY, ORDER_NONE };
 
+/* Which attempts are kept in courier.attempt. */
+enum attempts_kept { ATTEMPTS_FAILURES, ATTEMPTS_ALL, ATTEMPTS_NONE };
+
 struct postgres_config {
         char *dsn;      /* libpq conninfo or URI; never logged */
         char *password; /* from password or password_file; NULL: libpq's own ways */
@@ -414,6 +417,8 @@ struct sink_config {
         int64_t park_after_ms;    /* a delivery that takes longer no longer holds up others */
         uint64_t max_parked;      /* at this many parked deliveries reading stops */
         uint64_t max_event_bytes; /* a larger payload is a dead letter; 0: any size */
+        enum attempts_kept attempts;
+        int64_t attempts_retention_ms; /* they are dropped by whole days */
         /* Exactly one is set: the sink's kind. */
         struct redis_config *redis;
         struct http_config *http;

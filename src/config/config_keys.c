@@ -203,6 +203,14 @@ static const struct config_key sink_keys[] = {
         .max = "1GiB",
         .help = "an event with a larger payload becomes a dead letter without an attempt; `0`: any "
                 "size"},
+    {"attempts", KEY_CHOICE, MEMBER(attempts), .fallback = "failures",
+        .choices = "failures, all, none",
+        .help = "which attempts are kept in `courier.attempt`, for people to see what happened: "
+                "`failures`: those that failed, and the success that ended them; `all` costs "
+                "some 140 bytes of disk an attempt"},
+    {"attempts_retention", KEY_DURATION, MEMBER(attempts_retention_ms), .fallback = "7d",
+        .min = "1h", .max = "365d",
+        .help = "how long they are kept; they are dropped by whole days, in UTC"},
     {"redis", KEY_OPTIONAL_BLOCK, MEMBER(redis), .block = &redis_block,
         .help = "append to a Redis Stream"},
     {"http", KEY_OPTIONAL_BLOCK, MEMBER(http), .block = &http_block, .help = "post to a webhook"},

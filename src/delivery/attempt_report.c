@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "delivery/runner.h"
 #include "log/log.h"
+#include "telemetry/pace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +45,33 @@ static void note_delivered(struct runner *runner, const struct delivery *deliver
             .sequence = delivery->sequence, .event_id = delivery->event->id, .finished_us = now_us};
 }
 
-void attempt_report_delivered(
-    struct runner *runner, const struct delivery *delivery, int64_t now_us)
+/* For courier.attempt. With `failures` the success that ends them belongs to their story. */
+static void keep_record(
+    struct runner *runner, const struct attempt_seen *seen, const struct outcome *outcome)
+{
+        const struct dispatcher *dispatcher = runner->dispatcher;
+        const struct sink_config *config = dispatcher->config;
+        struct attempt_record record;
+
+        if (config->attempts == ATTEMPTS_NONE ||
+            (config->attempts == ATTEMPTS_FAILURES && seen->outcome == TELEMETRY_DELIVERED &&
+                seen->attempt < 2))
+                return;
+        record = (struct attempt_record){.sink = dispatcher->name,
+            .lane = runner->lane_number,
+            .outbox_id = seen->event->id,
+            .number = seen->attempt,
+            .began_us = telemetry_wall_us(dispatcher->seen->telemetry, seen->started_us),
+            .took_us = seen->now_us - seen->started_us,
+            .keep_ms = config->attempts_retention_ms,
+            .outcome = telemetry_outcome_name(seen->outcome),
+            .status = outcome->status,
+            .answer = outcome->reason};
+        lane_store_note_attempt(runner->store, &record);
+}
+
+void attempt_report_delivered(struct runner *runner, const struct delivery *delivery,
+    const struct outcome *outcome, int64_t now_us)
 {
         const struct attempt *attempt = &delivery->attempt;
         const struct event *event = delivery->event;
@@ -59,6 +85,11 @@ void attempt_report_delivered(
         seen.outcome = TELEMETRY_DELIVERED;
         seen.receiver = receiver_of(runner);
         telemetry_see_attempt(runner->dispatcher->seen, &seen);
+        if (runner->pace == NULL)
+                runner->pace = xcalloc(1, sizeof *runner->pace);
+        pace_see(runner->pace, now_us, now_us - delivery->started_us);
+        runner->delivered_us = telemetry_wall_us(runner->dispatcher->seen->telemetry, now_us);
+        keep_record(runner, &seen, outcome);
 }
 
 void attempt_keep(struct attempt_kept *kept, const struct delivery *delivery, int64_t now_us)
@@ -119,6 +150,7 @@ void attempt_report_failed(struct runner *runner, struct attempt_kept *kept,
         kept->seen.words = outcome->reason;
         kept->seen.receiver = receiver_of(runner);
         telemetry_see_attempt(sink, &kept->seen);
+        keep_record(runner, &kept->seen, outcome);
         if (may_have_arrived(outcome, result))
                 telemetry_see_redelivery(sink, REDELIVERY_TIMEOUT, 1);
         /* It arrived, but its lane is lost, so that cannot be settled any more. */

@@ -19,8 +19,8 @@ struct lane_result;
 struct list;
 struct runner;
 
-void attempt_report_delivered(
-    struct runner *runner, const struct delivery *delivery, int64_t now_us);
+void attempt_report_delivered(struct runner *runner, const struct delivery *delivery,
+    const struct outcome *outcome, int64_t now_us);
 
 /*
  * An attempt that failed is reported when the lane has decided about it, and then

@@ -163,7 +163,7 @@ static struct lane_result finish(
 {
         if (outcome->kind != OUTCOME_DELIVERED || runner->lane.state != LANE_OWNED)
                 return finish_undelivered(runner, delivery, outcome, now_us);
-        attempt_report_delivered(runner, delivery, now_us);
+        attempt_report_delivered(runner, delivery, outcome, now_us);
         return lane_finish(&runner->lane, delivery, outcome, now_us / 1000, random_u32());
 }
 

@@ -9,6 +9,7 @@
 #include "log/log.h"
 #include "loop/timer.h"
 #include "sinks/sink_contract.h"
+#include "telemetry/pace.h"
 #include "telemetry/telemetry.h"
 
 #include <assert.h>
@@ -79,6 +80,7 @@ void runner_destroy(struct runner *runner)
         lane_deinit(&runner->lane);
         lane_store_destroy(runner->store);
         receiver_unref(runner->receiver);
+        free(runner->pace);
         free(runner->delivered);
         free(runner->settling);
         free(runner->label);
@@ -175,11 +177,27 @@ void runner_note_settled(void *owner, enum cursor_room room)
         runner_wake(runner);
 }
 
+/* For people: it becomes durable with the cursor. */
+static void note_pace(struct runner *runner)
+{
+        struct pace_figures figures;
+
+        if (runner->pace == NULL)
+                return;
+        figures = pace_figures(runner->pace, clock_monotonic_us());
+        lane_store_note_pace(
+            runner->store, &(struct lane_pace){.delivered_us = runner->delivered_us,
+                               .rate = figures.rate,
+                               .p50_us = figures.p50_us,
+                               .p99_us = figures.p99_us});
+}
+
 static void settle(struct runner *runner, const struct settlement *settlement)
 {
         attempts_complete_verdicts(runner, settlement->verdicts);
         attempt_note_settling(runner, settlement->verdicts);
         crash_point("before_settle");
+        note_pace(runner);
         lane_store_settle(runner->store, settlement);
         runner->dispatcher->has_settled = true;
         crash_point("after_settle_sent");

@@ -47,6 +47,8 @@ struct runner {
         bool is_stopped;  /* it takes no events: paused, disabled, leaving, without a target */
         bool is_leaving;  /* its row is gone: ends as soon as nothing is under way */
 
+        struct pace *pace;           /* owned; NULL: it has delivered nothing */
+        int64_t delivered_us;        /* wall clock: when it did last */
         struct delivered *delivered; /* owned; from the stream, and not settled yet */
         size_t n_delivered, n_delivered_max;
         /* For a sink that is told what is settled. */

@@ -324,3 +324,13 @@ bool filters_ask(struct blocking_conn *conn, const char *ids, const char *filter
         *out_rows = NULL;
         return false;
 }
+
+struct rows *event_trace(
+    struct blocking_conn *conn, const char *event, const char *n_deliveries, struct error *error)
+{
+        const struct parameter parameters[] = {{.value = event}, {.value = n_deliveries}};
+
+        if (!blocking_conn_run(conn, "SET TimeZone = 'UTC'", error))
+                return NULL;
+        return blocking_conn_query(conn, trace_sql, parameters, 2, error);
+}

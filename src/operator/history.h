@@ -103,6 +103,12 @@ bool follow_publish(struct blocking_conn *conn, const char *topic, const char *p
 struct rows *follow_find_tap(struct blocking_conn *conn, const char *topic, struct error *error)
     __attribute__((warn_unused_result));
 
+/* The way of one event through all lanes as one JSON object; no row if nothing of it is left, or if
+ * `event` is neither its number nor its id. */
+struct rows *event_trace(struct blocking_conn *conn, const char *event, const char *n_deliveries,
+    struct error *error) __attribute__((warn_unused_result));
+extern const char trace_sql[]; /* $1 event  $2 so many deliveries at most */
+
 /* What became of it in one lane: one row. */
 enum follow_column {
         FOLLOW_MS,         /* since the commit */

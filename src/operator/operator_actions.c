@@ -11,7 +11,9 @@
 #include "base/alloc.h"
 #include "loop/timer.h"
 #include "operator/dead_letters.h"
+#include "operator/history.h"
 #include "operator/operator_internal.h"
+#include "operator/receiver_rows.h"
 #include "operator/selection.h"
 #include "operator/sink_rows.h"
 #include "pg/array_literal.h"
@@ -26,6 +28,10 @@ enum statement {
         COUNT_DEAD,
         REDRIVE,
         DROP,
+        LIST_RECEIVERS,
+        TELL_RECEIVER,
+        TRACE,
+        SET_RECEIVER,
         NOTIFY,
         PLAN_ANEW,
         PLAN_ONCE,
@@ -40,6 +46,12 @@ static const struct pg_statement statements[N_STATEMENTS] = {
     [COUNT_DEAD] = {.name = "count_dead", .sql = dead_count_sql, .n_params = DEAD_COUNT_N},
     [REDRIVE] = {.name = "redrive", .sql = dead_redrive_sql, .n_params = DEAD_BATCH_N},
     [DROP] = {.name = "drop", .sql = dead_drop_sql, .n_params = DEAD_BATCH_N},
+    [LIST_RECEIVERS] = {.name = "list_receivers",
+        .sql = receiver_list_sql,
+        .n_params = RECEIVERS_PARAMETERS},
+    [TELL_RECEIVER] = {.name = "tell_receiver", .sql = receiver_story_sql, .n_params = 3},
+    [TRACE] = {.name = "trace", .sql = trace_sql, .n_params = 2},
+    [SET_RECEIVER] = {.name = "set_receiver", .sql = receiver_set_state_sql, .n_params = 3},
     [NOTIFY] = {.name = "notify", .sql = control_notify_sql},
     [PLAN_ANEW] = {.name = "plan_anew",
         .sql = "SELECT set_config('plan_cache_mode', 'force_custom_plan', false)"},
@@ -112,6 +124,22 @@ static struct action *begin(struct operator_session *session, enum statement sta
         return action;
 }
 
+static bool is_question(enum statement statement)
+{
+        return statement == LIST_RECEIVERS || statement == TELL_RECEIVER || statement == TRACE;
+}
+
+/* Of a question: it fails by itself. */
+static void on_not_answered(void *owner, PGresult *result)
+{
+        struct action *action = owner;
+
+        error_set(&action->error, ERROR_TEMPORARY, "PostgreSQL refused: %s",
+            PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+        PQclear(result);
+        enter(action, ACTION_ENDED);
+}
+
 /* A selection is planned with its values, so that what was not asked for costs nothing; the status
  * query is planned once for all times. */
 static void execute(struct action *action, enum statement statement,
@@ -123,7 +151,8 @@ static void execute(struct action *action, enum statement statement,
         for (int i = 0; i < statements[statement].n_params; i++)
                 values[i] = parameters[i].value;
         pg_conn_execute(conn, &statements[PLAN_ANEW], NULL, false, NULL, NULL);
-        pg_conn_execute(conn, &statements[statement], values, false, on_result, action);
+        pg_conn_try(conn, &statements[statement], values, false, on_result,
+            is_question(statement) ? on_not_answered : NULL, action);
         pg_conn_execute(conn, &statements[PLAN_ONCE], NULL, false, NULL, NULL);
 }
 
@@ -276,6 +305,89 @@ static void change_dead(struct operator_session *session, enum statement stateme
         start(action, COUNT_DEAD, parameters.values, on_counted);
 }
 
+static json_t *object_of(const struct rows *rows, int row)
+{
+        json_t *object = json_loads(rows_text(rows, row, 0), JSON_ALLOW_NUL, NULL);
+
+        if (object == NULL)
+                out_of_memory();
+        return object;
+}
+
+static void on_receivers(void *owner, PGresult *result)
+{
+        struct rows *rows = rows_of(result);
+        json_t *list = json_array();
+        int64_t total =
+            rows_count(rows) > 0 ? strtoll(rows_text(rows, 0, RECEIVER_ROW_TOTAL), NULL, 10) : 0;
+
+        for (int row = 0; row < rows_count(rows); row++)
+                if (json_array_append_new(list, object_of(rows, row)) != 0)
+                        out_of_memory();
+        end(owner, json_pack("{s:o s:I}", "receivers", list, "total", (json_int_t)total));
+        rows_free(rows);
+}
+
+static void on_story(void *owner, PGresult *result)
+{
+        struct action *action = owner;
+        struct rows *rows = rows_of(result);
+
+        if (rows_count(rows) > 0) {
+                end(action, object_of(rows, 0));
+        } else {
+                error_set(&action->error, ERROR_EMPTY, "there is no %s",
+                    action->statement == TRACE ? "trace of that event" : "receiver of that name");
+                enter(action, ACTION_ENDED);
+        }
+        rows_free(rows);
+}
+
+void operator_ask(void *session, enum admin_question question,
+    const char *const parameters[ADMIN_QUESTION_PARAMETERS], admin_done_fn *on_done, void *context)
+{
+        static const struct {
+                enum statement statement;
+                pg_result_fn *on_result;
+        } questions[] = {
+            [ADMIN_RECEIVERS] = {LIST_RECEIVERS, on_receivers},
+            [ADMIN_RECEIVER] = {TELL_RECEIVER, on_story},
+            [ADMIN_TRACE] = {TRACE, on_story},
+        };
+        struct parameter values[ADMIN_QUESTION_PARAMETERS];
+
+        for (int i = 0; i < ADMIN_QUESTION_PARAMETERS; i++)
+                values[i] = (struct parameter){.value = parameters[i]};
+        if (question == ADMIN_RECEIVER)
+                values[2].value = "false"; /* no secrets */
+        start(begin(session, questions[question].statement, ACTION_ACTING, NULL, on_done, context),
+            questions[question].statement, values, questions[question].on_result);
+}
+
+static void on_receiver_set(void *owner, PGresult *result)
+{
+        struct action *action = owner;
+        struct rows *rows = rows_of(result);
+
+        if (rows_count(rows) > 0) {
+                end(action, json_pack("{s:s}", "was", rows_text(rows, 0, 0)));
+        } else {
+                error_set(&action->error, ERROR_EMPTY, "there is no receiver of that name");
+                enter(action, ACTION_ENDED);
+        }
+        rows_free(rows);
+}
+
+void operator_set_receiver_state(void *session, const char *name, const char *state,
+    const char *reason, admin_done_fn *on_done, void *context)
+{
+        const struct parameter parameters[] = {
+            {.value = name}, {.value = state}, {.value = reason}};
+
+        start(begin(session, SET_RECEIVER, ACTION_ACTING, NULL, on_done, context), SET_RECEIVER,
+            parameters, on_receiver_set);
+}
+
 void operator_redrive(
     void *session, const struct admin_selection *selection, admin_done_fn *on_done, void *context)
 {
@@ -338,7 +450,8 @@ static struct action *first_ended(struct operator_session *session)
 
 static bool is_change(const struct action *action)
 {
-        return action->statement != LIST_DEAD && action->statement != AWAIT_STATUS;
+        return action->statement != LIST_DEAD && action->statement != AWAIT_STATUS &&
+               !is_question(action->statement);
 }
 
 bool operator_actions_tell(struct operator_session *session)

@@ -33,6 +33,10 @@ void operator_pause(
 void operator_resume(void *session, const char *sink, admin_done_fn *on_done, void *context);
 void operator_list_dead(void *session, const char *sink, int64_t before, unsigned limit,
     admin_done_fn *on_done, void *context);
+void operator_ask(void *session, enum admin_question question,
+    const char *const parameters[ADMIN_QUESTION_PARAMETERS], admin_done_fn *on_done, void *context);
+void operator_set_receiver_state(void *session, const char *name, const char *state,
+    const char *reason, admin_done_fn *on_done, void *context);
 void operator_redrive(
     void *session, const struct admin_selection *selection, admin_done_fn *on_done, void *context);
 void operator_drop(

@@ -164,6 +164,8 @@ const struct admin_operations operator_session_operations = {
     .pause = operator_pause,
     .resume = operator_resume,
     .list_dead = operator_list_dead,
+    .ask = operator_ask,
+    .set_receiver_state = operator_set_receiver_state,
     .redrive = operator_redrive,
     .drop = operator_drop,
 };

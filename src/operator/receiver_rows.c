@@ -9,7 +9,8 @@
 
 /* Of the .sql files beside this one, embedded at build time. */
 extern const char receiver_parts_sql[];
-extern const char receiver_unread_sql[];
+extern const char receiver_list_sql[];
+extern const char receiver_story_sql[];
 
 static const struct {
         const char *column;
@@ -30,83 +31,54 @@ static const struct {
     [RECEIVER_BURST] = {"burst", "integer"},
 };
 
-/* What follows the path of a URL may be a token. */
-#define PLAIN_URL "regexp_replace(url, '[?#].*$', '?...')"
-
-#define HEALTH                                                                                     \
-        " FROM courier.receiver_health AS health JOIN courier.receiver AS receiver USING (id)"
-
-#define CHOSEN                                                                                     \
-        " WHERE ($1::text IS NULL OR receiver.sink = $1)"                                          \
-        " AND ($2::text IS NULL OR receiver.state = $2) ORDER BY receiver.sink, receiver.name"
-
-/* A relay delivers its sink, with receivers: table. */
-#define IS_SERVED                                                                                  \
-        "EXISTS (SELECT FROM courier.lane_owner AS owner"                                          \
-        " JOIN courier.sink AS noted ON noted.name = owner.sink AND noted.fans_out"                \
-        " WHERE owner.sink = receiver.sink AND owner.lane = 0)"
-
-static const char list_sql[] =
-    "SELECT receiver.name, receiver.sink, receiver.state,"
-    " to_char(receiver.failing_since " AS_UTC_SECONDS "), parked, dead,"
-    " array_to_string(topics, ','), " PLAIN_URL ","
-    " coalesce(receiver.state_reason,"
-    "  CASE WHEN receiver.failing_since IS NOT NULL THEN receiver.last_error END,"
-    "  CASE WHEN NOT " IS_SERVED " THEN 'no relay serves its sink' END)" HEALTH CHOSEN;
-
-#define TIMES                                                                                      \
-        " to_char(receiver.state_since " AS_UTC ") AS state_since,"                                \
-        " to_char(receiver.failing_since " AS_UTC ") AS failing_since,"                            \
-        " receiver.last_error, to_char(receiver.last_failed_at " AS_UTC ") AS last_failed_at,"     \
-        " parked, to_char(parked_since " AS_UTC ") AS parked_since, dead,"                         \
-        " to_char(created_at " AS_UTC ") AS created_at"
-
-static const char list_json_sql[] =
-    "SELECT (SELECT row_to_json(line) FROM (SELECT id, receiver.sink, receiver.name, description,"
-    " " PLAIN_URL " AS url, topics, types, filter::text AS filter, start, concurrency, rate, burst,"
-    " receiver.state, receiver.state_reason, " IS_SERVED " AS is_served," TIMES
-    ") AS line)" HEALTH CHOSEN;
+#define SHOWN_HEADERS                                                                              \
+        "CASE WHEN $2::boolean THEN r.headers"                                                     \
+        " ELSE coalesce((SELECT jsonb_object_agg(key, '...') FROM jsonb_each(r.headers)), '{}') "  \
+        "END"
 
 /* $2: with secrets. Without, header values go too: one of them may be an Authorization. */
-#define SHOWN_HEADERS                                                                              \
-        "CASE WHEN $2::boolean THEN headers"                                                       \
-        " ELSE coalesce((SELECT jsonb_object_agg(key, '...') FROM jsonb_each(headers)), '{}') END"
-#define SHOWN_URL "CASE WHEN $2::boolean THEN url ELSE " PLAIN_URL " END"
-
-static const char show_json_sql[] =
-    "SELECT (SELECT row_to_json(line) FROM (SELECT id, receiver.sink, receiver.name, description,"
-    " " SHOWN_URL " AS url, " SHOWN_HEADERS " AS headers,"
-    " topics, types, filter::text AS filter, start, concurrency, rate, burst,"
-    " receiver.state, receiver.state_reason, " IS_SERVED " AS is_served," TIMES ","
-    " $3::bigint AS waiting, $4::boolean AS waiting_is_exact,"
-    " CASE WHEN $2 THEN secret END AS secret, CASE WHEN $2 THEN old_secrets END AS old_secrets,"
-    " to_char(old_secrets_until " AS_UTC ") AS old_secrets_until) AS line)" HEALTH
-    " WHERE receiver.name = $1::text";
-
 static const char show_sql[] =
-    "SELECT field.name, value" HEALTH ", LATERAL (VALUES"
-    " ('name', receiver.name), ('id', id::text), ('sink', receiver.sink),"
-    " ('description', description), ('url', " SHOWN_URL "),"
+    "SELECT field.name, value FROM courier.receiver AS r"
+    " CROSS JOIN LATERAL (SELECT * FROM courier.receiver_status AS one WHERE one.lane = r.id"
+    "  OFFSET 0) AS s"
+    " CROSS JOIN LATERAL courier.waiting(r.sink, r.id, 100000) AS w, LATERAL (VALUES"
+    " ('name', r.name), ('id', r.id::text), ('sink', r.sink), ('description', r.description),"
+    " ('url', CASE WHEN $2::boolean THEN r.url ELSE s.url END),"
     " ('headers', nullif(" SHOWN_HEADERS ", '{}')::text),"
-    " ('topics', array_to_string(topics, ',')), ('types', nullif(array_to_string(types, ','), '')),"
-    " ('filter', filter::text), ('start', start), ('concurrency', concurrency::text),"
-    " ('rate', CASE WHEN rate > 0 THEN rate::text ELSE 'unlimited' END),"
-    " ('burst', CASE WHEN burst > 0 THEN burst::text END), ('state', receiver.state),"
-    " ('state_reason', receiver.state_reason),"
-    " ('state_since', to_char(receiver.state_since " AS_UTC_SECONDS ")),"
-    " ('failing_since', to_char(receiver.failing_since " AS_UTC_SECONDS ")),"
-    " ('last_error', receiver.last_error),"
-    " ('last_failed_at', to_char(receiver.last_failed_at " AS_UTC_SECONDS ")),"
-    " ('served', CASE WHEN " IS_SERVED " THEN 'yes' ELSE 'no relay serves its sink' END),"
-    " ('waiting', $3),"
-    " ('parked', parked::text), ('parked_since', to_char(parked_since " AS_UTC_SECONDS ")),"
-    " ('dead', dead::text), ('created_at', to_char(created_at " AS_UTC_SECONDS ")),"
-    " ('secret', CASE WHEN $2 THEN secret END),"
-    " ('old_secrets', CASE WHEN $2 THEN nullif(array_to_string(old_secrets, ' '), '') END),"
-    " ('old_secrets_until', to_char(old_secrets_until " AS_UTC_SECONDS "))"
-    ") AS field (name, value) WHERE receiver.name = $1::text";
+    " ('topics', array_to_string(r.topics, ',')),"
+    " ('types', nullif(array_to_string(r.types, ','), '')), ('filter', r.filter::text),"
+    " ('start', r.start), ('concurrency', r.concurrency::text),"
+    " ('rate_limit', CASE WHEN r.rate > 0 THEN r.rate::text ELSE 'none' END),"
+    " ('burst', CASE WHEN r.burst > 0 THEN r.burst::text END), ('state', r.state),"
+    " ('state_reason', r.state_reason),"
+    " ('state_since', to_char(r.state_since " AS_UTC_SECONDS ")),"
+    " ('failing_since', to_char(r.failing_since " AS_UTC_SECONDS ")),"
+    " ('served', CASE WHEN s.is_served THEN 'yes' ELSE 'no relay serves its sink' END),"
+    " ('waiting', CASE WHEN w.is_exact THEN w.events::text ELSE 'about ' || w.events END),"
+    " ('waiting_since', to_char(w.since " AS_UTC_SECONDS ")),"
+    " ('retrying', s.retrying::text), ('next_at', to_char(s.next_at " AS_UTC_SECONDS ")),"
+    " ('blocked', CASE WHEN s.blocked > 0 THEN s.blocked || ' of ' || s.blocked_keys"
+    "   || CASE s.blocked_keys WHEN 1 THEN ' key' ELSE ' keys' END END),"
+    " ('delayed', nullif(s.delayed, 0)::text), ('dead', s.dead::text),"
+    " ('last_delivered_at', to_char(s.last_delivered_at " AS_UTC_SECONDS ")),"
+    " ('pace', CASE WHEN s.rate > 0 THEN round(s.rate::numeric, 2) || '/s, P50 '"
+    "   || round((s.p50 * 1000)::numeric, 1) || ' ms, P99 ' || round((s.p99 * 1000)::numeric, 1)"
+    "   || ' ms' END),"
+    " ('last_failed_at', to_char(s.last_failed_at " AS_UTC_SECONDS ")),"
+    " ('last_status', s.last_status::text), ('last_error', s.last_error),"
+    " ('created_at', to_char(r.created_at " AS_UTC_SECONDS ")),"
+    " ('secret', CASE WHEN $2 THEN r.secret END),"
+    " ('old_secrets', CASE WHEN $2 THEN nullif(array_to_string(r.old_secrets, ' '), '') END),"
+    " ('old_secrets_until', to_char(r.old_secrets_until " AS_UTC_SECONDS "))"
+    ") AS field (name, value) WHERE r.name = $1::text";
 
-static const char set_state_sql[] =
+static const char attempts_sql[] =
+    "SELECT to_char(a.at " AS_UTC "), a.outbox_id, a.number, a.outcome,"
+    " round(a.took_us / 1000.0, 1) || ' ms', a.status, a.answer"
+    " FROM courier.receiver AS r, courier.newest_attempts(r.id, $2::integer) AS a"
+    " WHERE r.name = $1::text ORDER BY a.at DESC";
+
+const char receiver_set_state_sql[] =
     "WITH old AS (SELECT id, state FROM courier.receiver WHERE name = $1::text FOR UPDATE),"
     " changed AS (UPDATE courier.receiver AS e"
     "  SET state = $2::text, state_reason = coalesce($3::text, e.state_reason)"
@@ -147,12 +119,29 @@ struct rows *receiver_add(
         return rows;
 }
 
-struct rows *receivers_read(struct blocking_conn *conn, const char *sink, const char *state,
-    bool as_json, struct error *error)
+struct rows *receivers_read(
+    struct blocking_conn *conn, const struct receivers_chosen *chosen, struct error *error)
 {
-        const struct parameter parameters[] = {{.value = sink}, {.value = state}};
+        struct receivers_parameters parameters;
 
-        return blocking_conn_query(conn, as_json ? list_json_sql : list_sql, parameters, 2, error);
+        receivers_parameters_fill(&parameters, chosen);
+        if (!blocking_conn_run(conn, "SET TimeZone = 'UTC'; SET jit = off", error))
+                return NULL;
+        return blocking_conn_query(
+            conn, receiver_list_sql, parameters.values, RECEIVERS_PARAMETERS, error);
+}
+
+void receivers_parameters_fill(
+    struct receivers_parameters *parameters, const struct receivers_chosen *chosen)
+{
+        *parameters = (struct receivers_parameters){0};
+        snprintf(parameters->limit, sizeof parameters->limit, "%u", chosen->limit);
+        snprintf(parameters->offset, sizeof parameters->offset, "%" PRId64, chosen->offset);
+        parameters->values[0].value = chosen->sink;
+        parameters->values[1].value = chosen->search;
+        parameters->values[2].value = chosen->state;
+        parameters->values[3].value = chosen->limit > 0 ? parameters->limit : NULL;
+        parameters->values[4].value = parameters->offset;
 }
 
 struct rows *receivers_read_texts(struct blocking_conn *conn, const char *sink, struct error *error)
@@ -167,25 +156,32 @@ struct rows *receivers_read_texts(struct blocking_conn *conn, const char *sink, 
         return blocking_conn_query(conn, sql, &parameter, 1, error);
 }
 
-struct rows *receiver_show(struct blocking_conn *conn, const char *name, bool with_secrets,
-    const char *waiting, struct error *error)
+struct rows *receiver_show(
+    struct blocking_conn *conn, const char *name, bool with_secrets, struct error *error)
 {
         const struct parameter parameters[] = {
-            {.value = name}, {.value = with_secrets ? "true" : "false"}, {.value = waiting}};
+            {.value = name}, {.value = with_secrets ? "true" : "false"}};
 
-        return blocking_conn_query(conn, show_sql, parameters, 3, error);
+        return blocking_conn_query(conn, show_sql, parameters, 2, error);
 }
 
-struct rows *receiver_show_json(struct blocking_conn *conn, const char *name, bool with_secrets,
-    int64_t n_waiting, bool is_exact, struct error *error)
+struct rows *receiver_story(struct blocking_conn *conn, const char *name, const char *n_attempts,
+    bool with_secrets, struct error *error)
 {
-        char n[24];
-        const struct parameter parameters[] = {{.value = name},
-            {.value = with_secrets ? "true" : "false"}, {.value = n},
-            {.value = is_exact ? "true" : "false"}};
+        const struct parameter parameters[] = {
+            {.value = name}, {.value = n_attempts}, {.value = with_secrets ? "true" : "false"}};
 
-        snprintf(n, sizeof n, "%" PRId64, n_waiting);
-        return blocking_conn_query(conn, show_json_sql, parameters, 4, error);
+        if (!blocking_conn_run(conn, "SET TimeZone = 'UTC'; SET jit = off", error))
+                return NULL;
+        return blocking_conn_query(conn, receiver_story_sql, parameters, 3, error);
+}
+
+struct rows *receiver_attempts(
+    struct blocking_conn *conn, const char *name, const char *n_attempts, struct error *error)
+{
+        const struct parameter parameters[] = {{.value = name}, {.value = n_attempts}};
+
+        return blocking_conn_query(conn, attempts_sql, parameters, 2, error);
 }
 
 static struct rows *query_name(
@@ -204,17 +200,11 @@ struct rows *receiver_read_parts(struct blocking_conn *conn, const char *name, s
 struct rows *receiver_count(struct blocking_conn *conn, const char *name, struct error *error)
 {
         return query_name(conn,
-            "SELECT parked, dead FROM courier.receiver_health WHERE name = $1::text", name, error);
-}
-
-struct rows *receiver_unread(
-    struct blocking_conn *conn, const char *name, int max_rows, struct error *error)
-{
-        char limit[16];
-        const struct parameter parameters[] = {{.value = name}, {.value = limit}};
-
-        snprintf(limit, sizeof limit, "%d", max_rows);
-        return blocking_conn_query(conn, receiver_unread_sql, parameters, 2, error);
+            "SELECT CASE WHEN w.is_exact THEN '' ELSE 'about ' END || w.events,"
+            " retrying + blocked + delayed, dead"
+            " FROM courier.receiver_status AS s, courier.waiting(s.sink, s.lane, 100000) AS w"
+            " WHERE name = $1::text",
+            name, error);
 }
 
 bool receiver_note_sink(struct blocking_conn *conn, const char *sink, struct error *error)
@@ -234,7 +224,7 @@ struct rows *receiver_set_state(struct blocking_conn *conn, const char *name, co
         const struct parameter parameters[] = {
             {.value = name}, {.value = state}, {.value = reason}};
 
-        return blocking_conn_query(conn, set_state_sql, parameters, 3, error);
+        return blocking_conn_query(conn, receiver_set_state_sql, parameters, 3, error);
 }
 
 bool receiver_remove(

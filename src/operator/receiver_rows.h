@@ -36,22 +36,42 @@ enum {
 struct rows *receiver_add(struct blocking_conn *conn, const char *const *values, bool as_json,
     struct error *error) __attribute__((warn_unused_result));
 
-/* All of them by sink and name, or those of one sink, or in one state (NULL: all). With as_json:
- * one column with an object. */
+/* Which receivers; those in trouble come first: failing, disabled, paused, with deliveries that are
+ * retried, then all others by sink and name. */
+struct receivers_chosen {
+        const char *sink;   /* NULL: of any sink */
+        const char *search; /* the name or the description contains it; NULL: any */
+        const char *state;  /* active, paused, disabled or failing; NULL: any */
+        unsigned limit;     /* at most so many; 0: all. Each takes some 0.1 to 3 ms */
+        int64_t offset;     /* after so many */
+};
 enum {
+        RECEIVER_ROW_JSON,  /* of courier.receiver_status */
+        RECEIVER_ROW_TOTAL, /* how many there are without limit and offset */
         RECEIVER_ROW_NAME,
-        RECEIVER_ROW_JSON = RECEIVER_ROW_NAME,
         RECEIVER_ROW_SINK,
         RECEIVER_ROW_STATE,
-        RECEIVER_ROW_FAILING_SINCE,
-        RECEIVER_ROW_PARKED,
+        RECEIVER_ROW_SINCE, /* it fails, or is in this state */
+        RECEIVER_ROW_DELIVERED,
+        RECEIVER_ROW_WAITING, /* "~7": about so many */
+        RECEIVER_ROW_RETRYING,
         RECEIVER_ROW_DEAD,
         RECEIVER_ROW_TOPICS,
         RECEIVER_ROW_URL, /* without what may be a token in it */
         RECEIVER_ROW_REASON,
 };
-struct rows *receivers_read(struct blocking_conn *conn, const char *sink, const char *state,
-    bool as_json, struct error *error) __attribute__((warn_unused_result));
+struct rows *receivers_read(struct blocking_conn *conn, const struct receivers_chosen *chosen,
+    struct error *error) __attribute__((warn_unused_result));
+
+/* The statement itself, for the operators' session. */
+extern const char receiver_list_sql[];
+enum { RECEIVERS_PARAMETERS = 5 };
+struct receivers_parameters {
+        char limit[12], offset[24];
+        struct parameter values[RECEIVERS_PARAMETERS]; /* borrowed from these and what is chosen */
+};
+void receivers_parameters_fill(
+    struct receivers_parameters *parameters, const struct receivers_chosen *chosen);
 
 /* Of all receivers of a sink, by id: what receiver_read() takes, without secrets. */
 enum {
@@ -61,24 +81,26 @@ enum {
 struct rows *receivers_read_texts(struct blocking_conn *conn, const char *sink, struct error *error)
     __attribute__((warn_unused_result));
 
-/* One with everything: names and values as text, or one row with one object; no row if there is
- * none. What waits for it is known from receiver_unread(). */
+/* One with everything, as rows of a name and a value; no row if there is none. */
 struct rows *receiver_show(struct blocking_conn *conn, const char *name, bool with_secrets,
-    const char *waiting, struct error *error) __attribute__((warn_unused_result));
-struct rows *receiver_show_json(struct blocking_conn *conn, const char *name, bool with_secrets,
-    int64_t n_waiting, bool is_exact, struct error *error) __attribute__((warn_unused_result));
+    struct error *error) __attribute__((warn_unused_result));
 
-/* A row about itself (id, what receiver_read() takes, and whether its patterns alone decide what it
- * gets), then at most max_rows of events that its lane has not passed; no row if there is no such
- * receiver. */
+/* The same with its newest attempts (`n_attempts` at most) as one JSON object. */
+struct rows *receiver_story(struct blocking_conn *conn, const char *name, const char *n_attempts,
+    bool with_secrets, struct error *error) __attribute__((warn_unused_result));
+extern const char receiver_story_sql[]; /* $1 name  $2 attempts  $3 with secrets */
+
+/* Its newest attempts, as far as they are kept, the newest first. */
 enum {
-        UNREAD_RECEIVER_ID,
-        UNREAD_RECEIVER,
-        UNREAD_IS_EXACT,
-        UNREAD_TOPIC,
-        UNREAD_TYPE,
+        ATTEMPT_ROW_AT,
+        ATTEMPT_ROW_EVENT,
+        ATTEMPT_ROW_NUMBER,
+        ATTEMPT_ROW_OUTCOME,
+        ATTEMPT_ROW_TOOK,
+        ATTEMPT_ROW_STATUS,
+        ATTEMPT_ROW_ANSWER,
 };
-struct rows *receiver_unread(struct blocking_conn *conn, const char *name, int max_rows,
+struct rows *receiver_attempts(struct blocking_conn *conn, const char *name, const char *n_attempts,
     struct error *error) __attribute__((warn_unused_result));
 
 /* There is a sink of that name, with receivers: table, or there will be. */
@@ -96,13 +118,17 @@ enum {
 struct rows *receiver_read_parts(struct blocking_conn *conn, const char *name, struct error *error)
     __attribute__((warn_unused_result));
 
-/* How many of its deliveries are parked and how many have died; no row if there is none. */
+/* How many events wait for it ("7", "about 7"), how many deliveries are parked and how many have
+ * died; no row if there is none. */
 enum {
+        RECEIVER_COUNT_WAITING,
         RECEIVER_COUNT_PARKED,
         RECEIVER_COUNT_DEAD,
 };
 struct rows *receiver_count(struct blocking_conn *conn, const char *name, struct error *error)
     __attribute__((warn_unused_result));
+
+extern const char receiver_set_state_sql[]; /* as the next; $1 name  $2 state  $3 reason */
 
 /* The state it had before ("active" …), in a row; no row if there is none. A reason that is NULL
  * leaves the one there is. */

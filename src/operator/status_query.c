@@ -13,7 +13,7 @@
  * looks, the more so the more partitions there are. The bound in time is for a server that has
  * other worries. */
 const char look_session_sql[] =
-    "SELECT set_config('search_path', 'pg_catalog', false),"
+    "SELECT set_config('search_path', 'pg_catalog', false), set_config('TimeZone', 'UTC', false),"
     " set_config('default_transaction_isolation', 'read committed', false),"
     " set_config('plan_cache_mode', 'force_generic_plan', false),"
     " set_config('enable_seqscan', 'off', false),"

@@ -305,6 +305,12 @@ static void on_filters_up(void *owner)
         outbox->events.on_filters_up(outbox->owner);
 }
 
+/* Nothing was settled for a while: an outage, which the attempts tell of. */
+static void on_attempts_due(void *owner)
+{
+        session_write_attempts(owner);
+}
+
 struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *config,
     const struct outbox_events *events, void *owner)
 {
@@ -321,6 +327,8 @@ struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *conf
         outbox->postgres = *config;
         outbox->conn = pg_conn_create(loop, "work", config, &conn_events, outbox);
         outbox->queue = filter_queue_create(loop, config, &filter_queue_events, outbox);
+        outbox->attempts = attempt_log_create();
+        outbox->attempts_due = timer_create_on(loop, on_attempts_due, outbox);
         return outbox;
 }
 
@@ -367,6 +375,8 @@ void outbox_destroy(struct outbox *outbox)
         filter_queue_destroy(outbox->queue);
         pooling_forget(outbox->pooling);
         pg_conn_destroy(outbox->conn);
+        timer_destroy(outbox->attempts_due);
+        attempt_log_destroy(outbox->attempts);
         page_statements_deinit(&outbox->pages);
         free(outbox);
 }

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "config/config.h"
+#include "outbox/attempt_log.h"
 #include "outbox/cursor.h"
 #include "outbox/page.h"
 #include "outbox/parked.h"
@@ -44,6 +45,8 @@ struct outbox_events {
         /* Filters cannot be asked, or can be again; the queue goes on by itself. */
         void (*on_filters_down)(void *owner, const struct error *error, int64_t retry_ms);
         void (*on_filters_up)(void *owner);
+        /* So many attempts are missing in courier.attempt, for this reason. May be NULL. */
+        void (*on_attempts_lost)(void *owner, uint64_t n_attempts, const char *words);
         /* Answers outbox_check_filter(): why not, in words, or NULL. */
         void (*on_filter_checked)(void *owner, const char *words);
 };
@@ -179,6 +182,19 @@ void lane_store_read_parked(struct lane_store *store, const struct parked_reques
  * call. One without verdicts goes out with outbox_flush(), in one statement with those of all other
  * lanes. */
 void lane_store_settle(struct lane_store *store, const struct settlement *settlement);
+
+/* How the lane delivers, for people; each settle from now on writes it along. */
+struct lane_pace {
+        int64_t delivered_us; /* when its destination last took an event, wall clock */
+        double rate;          /* events a second in the last minutes */
+        int32_t p50_us;       /* how long they took; -1: not known */
+        int32_t p99_us;
+};
+void lane_store_note_pace(struct lane_store *store, const struct lane_pace *pace);
+
+/* To be kept in courier.attempt: written with the next settle of any lane, or after a second. The
+ * record is borrowed for the call. */
+void lane_store_note_attempt(struct lane_store *store, const struct attempt_record *record);
 
 /* To be called before the loop waits. */
 void outbox_flush(struct outbox *outbox);

@@ -25,6 +25,7 @@ extern const char sql_0007_attach[];
 extern const char sql_0008_capture[];
 extern const char sql_0009_marks[];
 extern const char sql_0010_dedup[];
+extern const char sql_0011_story[];
 extern const char sql_inbox_0001_inbox[];
 
 static const struct migration outbox_migrations[] = {
@@ -38,6 +39,7 @@ static const struct migration outbox_migrations[] = {
     {8, "capture", sql_0008_capture},
     {9, "marks", sql_0009_marks},
     {10, "dedup", sql_0010_dedup},
+    {11, "story", sql_0011_story},
     {0},
 };
 

@@ -95,6 +95,7 @@ void lane_store_destroy(struct lane_store *store)
         lane_store_forget_page(store);
         cursor_deinit(&store->request.start);
         cursor_deinit(&store->claimed);
+        attempt_log_leave(&store->pack_open);
         free(store->start_snapshot);
         routing_params_deinit(&store->route);
         free(store);

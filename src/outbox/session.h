@@ -6,6 +6,8 @@
 #pragma once
 
 #include "base/list.h"
+#include "loop/timer.h"
+#include "outbox/attempt_log.h"
 #include "outbox/cursor.h"
 #include "outbox/outbox.h"
 #include "outbox/page_text.h"
@@ -35,6 +37,9 @@ struct outbox {
         struct pooling *pooling;         /* asked for while a session begins; NULL: it is not */
         struct list settle_batches;    /* settle_batch::link: gathered, or sent and not answered */
         struct settle_batch *settling; /* of these, the one being gathered; or NULL */
+        struct attempt_log *attempts;  /* owned: those that no settle has taken along yet */
+        struct timer *attempts_due;    /* owned: armed while there are any */
+        size_t n_attempts_alone;       /* those that were last written without a settle */
         struct page_statements pages;
         struct frame_marks marks;
         struct filter_queue *queue; /* owned */
@@ -65,12 +70,15 @@ struct lane_store {
         bool is_covered;    /* by another lane's lock */
         bool is_owner_lane; /* its cursor is for others to see */
         enum start start;
-        char *start_snapshot; /* owned; NULL: start says it */
-        char start_floor[24]; /* as a parameter */
-        bool is_durable;      /* its settles are flushed to disk */
-        char epoch[24];       /* as a parameter; of the last claim */
-        char place[32];       /* the same; where its cursor's row is: "(0,1)" */
-        char place_page[32];  /* the same; and where that page begins: "(0,0)" */
+        char *start_snapshot;           /* owned; NULL: start says it */
+        char start_floor[24];           /* as a parameter */
+        bool is_durable;                /* its settles are flushed to disk */
+        char epoch[24];                 /* as a parameter; of the last claim */
+        char pace[96];                  /* as a parameter; empty: it has none */
+        struct attempt_pack *pack_open; /* attempt_log_add()'s */
+        size_t n_attempts;              /* that the settle under way takes along */
+        char place[32];                 /* the same; where its cursor's row is: "(0,1)" */
+        char place_page[32];            /* the same; and where that page begins: "(0,0)" */
 
         struct cursor claimed;       /* between its two answers; owns its frames */
         struct page_request request; /* the page being read; owns its frames */
@@ -121,3 +129,6 @@ enum cursor_room lane_store_note_place(struct lane_store *store, const char *pla
 
 /* Settles that were gathered, or not answered: no answer will come. */
 void session_drop_settle_batches(struct outbox *outbox);
+
+/* Attempts that no settle takes along. */
+void session_write_attempts(struct outbox *outbox);

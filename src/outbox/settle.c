@@ -37,8 +37,20 @@ enum cursor_param {
         CURSOR_LAST_ID,
         CURSOR_PLACE, /* where its row is: see above */
         CURSOR_PAGE,  /* where the row's page begins */
+        CURSOR_PACE,  /* struct lane_pace, or NULL */
         N_CURSOR_PARAMS,
 };
+
+/* Behind them, in each of these statements: attempts to be written along (attempt_log.h). The
+ * numbers of the parameters are spelt out, because SQL knows no other way. */
+#define NOTE_ATTEMPTS                                                                              \
+        "CASE WHEN $14::text[] IS NOT NULL THEN courier.note_attempts($14::text[],"                \
+        " $15::integer[], $16::text[], $17::integer[], $18::smallint[], $19::text[],"              \
+        " $20::integer[], $21::bigint[], $22::bigint[], $23::bigint[], $24::text[], $25::text[],"  \
+        " $26::text[]) END"
+
+/* No settle came for so long: they are written by themselves. */
+#define ATTEMPTS_DUE_MS 1000
 
 struct cursor_params {
         const char *values[N_CURSOR_PARAMS]; /* borrowed from the store, the cursor and `numbers` */
@@ -70,9 +82,11 @@ static void cursor_params_init(
         set_frame(&params->values[CURSOR_FROM_SNAPSHOT], &params->numbers[0], cursor->from);
         set_frame(&params->values[CURSOR_UNTIL_SNAPSHOT], &params->numbers[2], cursor->until);
         snprintf(params->numbers[4], sizeof params->numbers[4], "%" PRId64, cursor->last_id);
+        if (*store->pace != '\0')
+                params->values[CURSOR_PACE] = store->pace;
 }
 
-/* A settlement's verdicts as one array for each column: parameters of settle_verdicts.sql, from $13
+/* A settlement's verdicts as one array for each column: parameters of settle_verdicts.sql, from $27
  * on. */
 enum column {
         COLUMN_ID,
@@ -138,40 +152,46 @@ static void verdict_arrays_deinit(struct verdict_arrays *arrays)
 
 extern const char settle_verdicts_sql[]; /* settle_verdicts.sql, embedded at build time */
 
-enum { SETTLE_VERDICTS, WAIT_FOR_DISK, WAIT_NO_MORE };
+enum { SETTLE_VERDICTS, WAIT_FOR_DISK, WAIT_NO_MORE, WRITE_ATTEMPTS };
 
 const struct pg_statement settle_statements[] = {
     [SETTLE_VERDICTS] = {.name = "settle_verdicts",
-        .n_params = N_CURSOR_PARAMS + N_VERDICT_COLUMNS,
+        .n_params = N_CURSOR_PARAMS + N_PACK_COLUMNS + N_VERDICT_COLUMNS,
         .sql = settle_verdicts_sql},
     [WAIT_FOR_DISK] = {.name = "wait_for_disk",
         .sql = "SELECT set_config('synchronous_commit', 'on', false)"},
     [WAIT_NO_MORE] = {.name = "wait_no_more",
         .sql = "SELECT set_config('synchronous_commit', 'off', false)"},
+    [WRITE_ATTEMPTS] = {.name = "write_attempts",
+        .n_params = N_PACK_COLUMNS,
+        .sql = "SELECT courier.note_attempts($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,"
+               " $12, $13)"},
 };
 const unsigned n_settle_statements = sizeof settle_statements / sizeof *settle_statements;
 
 /* Two statements for the same: one lane at a time is usual, and costs a third less by itself. */
 const struct pg_statement settle_one_statement = {.name = "settle_one",
-    .n_params = N_CURSOR_PARAMS,
+    .n_params = N_CURSOR_PARAMS + N_PACK_COLUMNS,
     .sql = "UPDATE courier.cursor SET from_snapshot = $4::pg_snapshot, from_floor = $5::bigint,"
            "  from_xid = $6::xid8, until_snapshot = $7::pg_snapshot, until_floor = $8::bigint,"
-           "  until_xid = $9::xid8, last_id = $10::bigint, settled_at = now()"
+           "  until_xid = $9::xid8, last_id = $10::bigint, settled_at = now(),"
+           "  pace = coalesce($13::courier.pace, pace)"
            " WHERE ctid = (SELECT coalesce("
            "         (SELECT ctid FROM courier.cursor"
            "          WHERE ctid >= $12::tid AND ctid <= $11::tid"
            "            AND sink = $1 AND lane = $2::integer),"
            "         (SELECT ctid FROM courier.cursor WHERE sink = $1 AND lane = $2::integer)))"
            "   AND epoch = $3::bigint"
-           " RETURNING 1, ctid"};
+           " RETURNING 1, ctid, " NOTE_ATTEMPTS};
 
 const struct pg_statement settle_batch_statement = {.name = "settle_batch",
-    .n_params = N_CURSOR_PARAMS,
+    .n_params = N_CURSOR_PARAMS + N_PACK_COLUMNS,
     .sql = "UPDATE courier.cursor SET from_snapshot = to_here.from_snapshot::pg_snapshot,"
            "  from_floor = to_here.from_floor, from_xid = to_here.from_xid::xid8,"
            "  until_snapshot = to_here.until_snapshot::pg_snapshot,"
            "  until_floor = to_here.until_floor, until_xid = to_here.until_xid::xid8,"
-           "  last_id = to_here.last_id, settled_at = now()"
+           "  last_id = to_here.last_id, settled_at = now(),"
+           "  pace = coalesce(to_here.pace::courier.pace, cursor.pace)"
            " FROM (SELECT given.*, coalesce("
            "         (SELECT ctid FROM courier.cursor"
            "          WHERE cursor.ctid >= given.page AND cursor.ctid <= given.place"
@@ -180,12 +200,73 @@ const struct pg_statement settle_batch_statement = {.name = "settle_batch",
            "          WHERE cursor.sink = given.sink AND cursor.lane = given.lane)) AS found"
            "       FROM unnest($1::text[], $2::integer[], $3::bigint[], $4::text[], $5::bigint[],"
            "                   $6::text[], $7::text[], $8::bigint[], $9::text[], $10::bigint[],"
-           "                   $11::tid[], $12::tid[]) WITH ORDINALITY"
+           "                   $11::tid[], $12::tid[], $13::text[]) WITH ORDINALITY"
            "         AS given (sink, lane, epoch, from_snapshot, from_floor, from_xid,"
            "                   until_snapshot, until_floor, until_xid, last_id, place,"
-           "                   page, number)) AS to_here"
+           "                   page, pace, number)) AS to_here"
            " WHERE cursor.ctid = to_here.found AND cursor.epoch = to_here.epoch"
-           " RETURNING to_here.number, cursor.ctid"};
+           " RETURNING to_here.number, cursor.ctid,"
+           "  CASE WHEN to_here.number = 1 THEN " NOTE_ATTEMPTS " END"};
+
+void lane_store_note_pace(struct lane_store *store, const struct lane_pace *pace)
+{
+        snprintf(store->pace, sizeof store->pace, "(%" PRId64 ",%.3g,%" PRId32 ",%" PRId32 ")",
+            pace->delivered_us, pace->rate, pace->p50_us, pace->p99_us);
+}
+
+void lane_store_note_attempt(struct lane_store *store, const struct attempt_record *record)
+{
+        struct outbox *outbox = store->outbox;
+
+        if (!attempt_log_add(outbox->attempts, &store->pack_open, record)) {
+                if (outbox->events.on_attempts_lost != NULL)
+                        outbox->events.on_attempts_lost(
+                            outbox->owner, 1, "too many came while none could be written");
+                return;
+        }
+        if (!timer_is_armed(outbox->attempts_due))
+                timer_arm(outbox->attempts_due, ATTEMPTS_DUE_MS);
+}
+
+/* The statement that was just executed takes them along. */
+static void attempts_taken(struct outbox *outbox)
+{
+        attempt_log_clear(outbox->attempts);
+        timer_disarm(outbox->attempts_due);
+}
+
+static void hear_of_attempts(
+    struct outbox *outbox, uint64_t n_attempts, const PGresult *result, int column)
+{
+        for (int row = 0; row < PQntuples(result); row++)
+                if (!PQgetisnull(result, row, column) && outbox->events.on_attempts_lost != NULL)
+                        outbox->events.on_attempts_lost(
+                            outbox->owner, n_attempts, PQgetvalue(result, row, column));
+}
+
+static void on_attempts_written(void *owner, PGresult *result)
+{
+        struct outbox *outbox = owner;
+
+        hear_of_attempts(outbox, outbox->n_attempts_alone, result, 0);
+        PQclear(result);
+}
+
+void session_write_attempts(struct outbox *outbox)
+{
+        const char *values[N_PACK_COLUMNS];
+        size_t n_attempts;
+
+        if (!pg_conn_is_ready(outbox->conn))
+                return; /* the next session writes them */
+        n_attempts = attempt_log_take(outbox->attempts, values);
+        if (n_attempts == 0)
+                return;
+        outbox->n_attempts_alone = n_attempts;
+        pg_conn_execute(outbox->conn, &settle_statements[WRITE_ATTEMPTS], values, false,
+            on_attempts_written, outbox);
+        attempts_taken(outbox);
+}
 
 enum cursor_room lane_store_note_place(struct lane_store *store, const char *place)
 {
@@ -236,6 +317,7 @@ struct settle_batch {
         struct outbox *outbox;
         struct moved *moved; /* owned */
         size_t n_moved, n_moved_max;
+        size_t n_attempts; /* that it takes along */
 };
 
 static void free_batch(struct settle_batch *batch)
@@ -293,6 +375,7 @@ static void on_batch_settled(void *owner, PGresult *result)
         bool all_ours = (size_t)PQntuples(result) == batch->n_moved;
 
         note_places(batch, result);
+        hear_of_attempts(batch->outbox, batch->n_attempts, result, 2);
         PQclear(result);
         list_remove(&batch->link);
         for (size_t i = 0; all_ours && i < batch->n_moved; i++)
@@ -303,19 +386,31 @@ static void on_batch_settled(void *owner, PGresult *result)
         free_batch(batch);
 }
 
+/* `values`: of the cursors; there is room behind them. */
+static void execute_batch(
+    struct settle_batch *batch, const struct pg_statement *statement, const char **values)
+{
+        struct outbox *outbox = batch->outbox;
+
+        batch->n_attempts = attempt_log_take(outbox->attempts, &values[N_CURSOR_PARAMS]);
+        pg_conn_execute(outbox->conn, statement, values, false, on_batch_settled, batch);
+        attempts_taken(outbox);
+}
+
 static void send_one(struct settle_batch *batch)
 {
         struct cursor_params params;
+        const char *values[N_CURSOR_PARAMS + N_PACK_COLUMNS];
 
         cursor_params_init(&params, batch->moved[0].store, &batch->moved[0].to);
-        pg_conn_execute(batch->outbox->conn, &settle_one_statement, params.values, false,
-            on_batch_settled, batch);
+        memcpy(values, params.values, sizeof params.values);
+        execute_batch(batch, &settle_one_statement, values);
 }
 
 static void send_many(struct settle_batch *batch)
 {
         struct array_literal columns[N_CURSOR_PARAMS] = {0};
-        const char *values[N_CURSOR_PARAMS];
+        const char *values[N_CURSOR_PARAMS + N_PACK_COLUMNS];
 
         for (size_t i = 0; i < batch->n_moved; i++) {
                 struct cursor_params params;
@@ -326,8 +421,7 @@ static void send_many(struct settle_batch *batch)
         }
         for (int column = 0; column < N_CURSOR_PARAMS; column++)
                 values[column] = array_end(&columns[column]);
-        pg_conn_execute(
-            batch->outbox->conn, &settle_batch_statement, values, false, on_batch_settled, batch);
+        execute_batch(batch, &settle_batch_statement, values);
         for (int column = 0; column < N_CURSOR_PARAMS; column++)
                 array_deinit(&columns[column]);
 }
@@ -347,6 +441,8 @@ void outbox_flush(struct outbox *outbox)
         outbox->settling = NULL;
         if (batch != NULL)
                 send_batch(batch);
+        if (attempt_log_is_full(outbox->attempts))
+                session_write_attempts(outbox);
 }
 
 /* One whose answer is to wait for the disk goes by itself. */
@@ -374,6 +470,7 @@ static void on_verdicts_settled(void *owner, PGresult *result)
         uint64_t n_missing = strtoull(PQgetvalue(result, 0, 1), NULL, 10);
         enum cursor_room room = lane_store_note_place(store, PQgetvalue(result, 0, 2));
 
+        hear_of_attempts(store->outbox, store->n_attempts, result, 3);
         PQclear(result);
         if (!was_ours) {
                 fail_as_taken(store->outbox, store->sink);
@@ -388,14 +485,17 @@ static void settle_verdicts(struct lane_store *store, const struct settlement *s
 {
         struct cursor_params cursor;
         struct verdict_arrays arrays;
-        const char *values[N_CURSOR_PARAMS + N_VERDICT_COLUMNS];
+        const char *values[N_CURSOR_PARAMS + N_PACK_COLUMNS + N_VERDICT_COLUMNS];
+        struct outbox *outbox = store->outbox;
 
         crash_point("before_verdicts");
         cursor_params_init(&cursor, store, &settlement->cursor);
         memcpy(values, cursor.values, sizeof cursor.values);
-        verdict_arrays_init(&arrays, settlement, &values[N_CURSOR_PARAMS]);
-        pg_conn_execute(store->outbox->conn, &settle_statements[SETTLE_VERDICTS], values, false,
+        store->n_attempts = attempt_log_take(outbox->attempts, &values[N_CURSOR_PARAMS]);
+        verdict_arrays_init(&arrays, settlement, &values[N_CURSOR_PARAMS + N_PACK_COLUMNS]);
+        pg_conn_execute(outbox->conn, &settle_statements[SETTLE_VERDICTS], values, false,
             on_verdicts_settled, store);
+        attempts_taken(outbox);
         verdict_arrays_deinit(&arrays);
 }
 

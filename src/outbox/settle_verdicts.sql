@@ -1,11 +1,11 @@
 -- A settle with verdicts (used by src/outbox/settle.c): the cursor, and what becomes of deliveries
 -- that leave the stream or were parked. Nothing is written unless the cursor is still ours.
 --
--- $1 .. $12 as for a settle without (enum cursor_param of src/outbox/settle.c)
--- $13 id        $14 kind: delivered, park, dead   $15 is_parked   $16 attempts   $17 retried_ms
--- $18 words     $19 has_failed: they are those of a failed attempt
--- $20 state     $21 due_in_ms   $22 goes_last     for park
--- $23 reason    $24 target                        for dead
+-- $1 .. $26 as for a settle without (enum cursor_param of src/outbox/settle.c, attempts)
+-- $27 id        $28 kind: delivered, park, dead   $29 is_parked   $30 attempts   $31 retried_ms
+-- $32 words     $33 has_failed: they are those of a failed attempt
+-- $34 state     $35 due_in_ms   $36 goes_last     for park
+-- $37 reason    $38 target                        for dead
 --
 -- A parked row is found by its primary key, verdict by verdict, however small the planner believes the
 -- table to be: all conditions are joins, so there is no other way into the table; and the one on the
@@ -14,7 +14,8 @@ WITH moved AS (
   UPDATE courier.cursor
   SET from_snapshot = $4::pg_snapshot, from_floor = $5::bigint, from_xid = $6::xid8,
       until_snapshot = $7::pg_snapshot, until_floor = $8::bigint, until_xid = $9::xid8,
-      last_id = $10::bigint, settled_at = now()
+      last_id = $10::bigint, settled_at = now(),
+      pace = coalesce($13::courier.pace, pace)
   WHERE ctid = (SELECT coalesce(
           (SELECT ctid FROM courier.cursor
            WHERE ctid >= $12::tid AND ctid <= $11::tid AND sink = $1 AND lane = $2::integer),
@@ -26,9 +27,9 @@ WITH moved AS (
          CASE WHEN has_failed THEN words END AS failure, CASE WHEN has_failed THEN at END AS failed_at,
          state, at + due_in_ms * interval '1 ms' AS due_at, goes_last, reason, target, at, place
   FROM moved,
-       unnest($13::bigint[], $14::text[], $15::boolean[], $16::integer[], $17::bigint[],
-              $18::text[], $19::boolean[], $20::text[], $21::bigint[], $22::boolean[],
-              $23::text[], $24::text[]) WITH ORDINALITY
+       unnest($27::bigint[], $28::text[], $29::boolean[], $30::integer[], $31::bigint[],
+              $32::text[], $33::boolean[], $34::text[], $35::bigint[], $36::boolean[],
+              $37::text[], $38::text[]) WITH ORDINALITY
          AS given (id, kind, is_parked, attempts, retried_ms, words, has_failed, state, due_in_ms,
                    goes_last, reason, target, place)
 ), from_stream AS MATERIALIZED (
@@ -110,4 +111,7 @@ SELECT (SELECT count(*) FROM moved) AS n_moved,
        (SELECT count(*) FROM verdict WHERE is_parked OR kind <> 'delivered')
          - (SELECT count(*) FROM from_stream) - (SELECT count(*) FROM stays)
          - (SELECT count(*) FROM goes_last) - (SELECT count(*) FROM removed) AS n_missing,
-       (SELECT cursor_place FROM moved) AS cursor_place
+       (SELECT cursor_place FROM moved) AS cursor_place,
+       CASE WHEN $14::text[] IS NOT NULL THEN courier.note_attempts($14::text[], $15::integer[], $16::text[],
+         $17::integer[], $18::smallint[], $19::text[], $20::integer[], $21::bigint[], $22::bigint[], $23::bigint[],
+         $24::text[], $25::text[], $26::text[]) END

@@ -17,4 +17,5 @@ void array_add_text(struct array_literal *array, const char *text); /* NULL give
 void array_add_int(struct array_literal *array, int64_t value);
 void array_add_bool(struct array_literal *array, bool value);
 const char *array_end(struct array_literal *array); /* owned by the array */
+void array_clear(struct array_literal *array);      /* to be filled anew; keeps the storage */
 void array_deinit(struct array_literal *array);

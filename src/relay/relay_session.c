@@ -273,6 +273,16 @@ static void on_filters_up(void *owner)
         log_info("filters_recovered");
 }
 
+/* Once for each reason, and then once a minute at most. */
+static void on_attempts_lost(void *owner, uint64_t n_attempts, const char *words)
+{
+        struct relay *relay = owner;
+
+        if (telemetry_see_attempts_lost(relay->telemetry, n_attempts, words, clock_monotonic_us()))
+                log_warn("attempts_lost", kv_int("attempts", (int64_t)n_attempts),
+                    kv_text("reason", words));
+}
+
 void relay_create_outbox(struct relay *relay)
 {
         static const struct outbox_events events = {.on_up = on_up,
@@ -284,6 +294,7 @@ void relay_create_outbox(struct relay *relay)
             .on_tick = on_tick,
             .on_filters_down = on_filters_down,
             .on_filters_up = on_filters_up,
+            .on_attempts_lost = on_attempts_lost,
             .on_filter_checked = on_filter_checked};
 
         relay->outbox = outbox_create(&relay->loop, &relay->config->postgres, &events, relay);

@@ -187,6 +187,22 @@ void telemetry_see_marks_failing(struct telemetry *telemetry, const char *words,
         utf8_show(error, sizeof telemetry->marks.error, words);
 }
 
+bool telemetry_see_attempts_lost(
+    struct telemetry *telemetry, uint64_t n_attempts, const char *words, int64_t now_us)
+{
+        char reason[sizeof telemetry->attempts_lost.reason];
+
+        telemetry->attempts_lost.n += n_attempts;
+        utf8_show(reason, sizeof reason, words);
+        if (telemetry->attempts_lost.told_us != 0 &&
+            now_us - telemetry->attempts_lost.told_us < 60 * INT64_C(1000000) &&
+            strcmp(reason, telemetry->attempts_lost.reason) == 0)
+                return false;
+        telemetry->attempts_lost.told_us = now_us;
+        strcpy(telemetry->attempts_lost.reason, reason);
+        return true;
+}
+
 void telemetry_see_poll(struct telemetry *telemetry, int64_t took_us)
 {
         histogram_add(&telemetry->source.poll, took_us);

@@ -67,6 +67,12 @@ struct telemetry {
                 int64_t failing_since_us; /* wall clock */
         } marks;
 
+        struct {
+                uint64_t n;      /* attempts that could not be written to courier.attempt */
+                int64_t told_us; /* monotonic clock; 0: never */
+                char reason[256];
+        } attempts_lost;
+
         uint64_t wakeups[WAKEUP_CAUSES];
         struct histogram loop_delay; /* how long one turn of the loop kept all others waiting */
 
@@ -110,6 +116,9 @@ void telemetry_see_marks(
 void telemetry_see_marks_failing(struct telemetry *telemetry, const char *words, int64_t now_us);
 /* Whether that is because it does not let us in. */
 void telemetry_see_login(struct telemetry *telemetry, bool is_refused, int64_t now_us);
+/* True: worth a line in the log, because there was none for this reason in the last minute. */
+bool telemetry_see_attempts_lost(
+    struct telemetry *telemetry, uint64_t n_attempts, const char *words, int64_t now_us);
 void telemetry_see_poll(struct telemetry *telemetry, int64_t took_us);
 void telemetry_see_reload(
     struct telemetry *telemetry, const char *error, int64_t now_us);        /* NULL: it went well */

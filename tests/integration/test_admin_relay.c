@@ -1,6 +1,7 @@
 /* What the admin endpoint of a real relay says, and what it does when it is told to. */
 #include "admin_rig.h"
 #include "base/alloc.h"
+#include "support/postgres_expect.h"
 #include "support/program_expect.h"
 
 #include <criterion/criterion.h>
@@ -546,4 +547,56 @@ Test(admin_relay, is_not_held_up_by_clients_that_do_not_read)
         cr_expect_lt(relay_rss_kib(rig.relay) - before_kib, 128 * 1024);
         for (int i = 0; i < 16; i++)
                 close(sockets[i]);
+}
+
+static json_t *ask(const char *path, unsigned status)
+{
+        return admin_rig_json(&rig, "GET", path, BEARER, NULL, status);
+}
+
+#define TEXT_OF(object, name) json_string_value(json_object_get(object, name))
+
+Test(admin_relay, tells_of_receivers_and_of_one_event)
+{
+        json_t *answer, *first;
+
+        database_exec(rig.owner,
+            "INSERT INTO courier.sink (name, fans_out) VALUES ('hooks', true);"
+            "INSERT INTO courier.receiver (sink, name, url, state)"
+            " SELECT 'hooks', 'r' || n, 'https://r.example/h?token=t',"
+            " CASE n WHEN 7 THEN 'disabled' ELSE 'active' END FROM generate_series(1, 12) AS n;"
+            "SELECT courier.publish('orders', '1')");
+        answer = ask("/api/receivers?limit=2&search=R", 200);
+        cr_expect_eq(json_integer_value(json_object_get(answer, "total")), 12);
+        cr_expect_eq(json_array_size(json_object_get(answer, "receivers")), 2);
+        first = json_array_get(json_object_get(answer, "receivers"), 0);
+        cr_expect_str_eq(TEXT_OF(first, "name"), "r7", "the one in trouble comes first");
+        cr_expect_str_eq(TEXT_OF(first, "url"), "https://r.example/h?...");
+        cr_expect_eq(json_integer_value(json_object_get(first, "waiting")), 1);
+        json_decref(answer);
+
+        answer = ask("/api/receivers/r3", 200);
+        cr_expect_str_eq(TEXT_OF(answer, "state"), "active");
+        cr_expect(json_is_array(json_object_get(answer, "attempts")));
+        cr_expect(json_is_null(json_object_get(answer, "secret")));
+        json_decref(answer);
+        json_decref(ask("/api/receivers/none", 404));
+        json_decref(ask("/api/receivers?limit=x", 400));
+
+        answer = ask("/api/trace/1", 200);
+        cr_expect_str_eq(TEXT_OF(json_object_get(answer, "event"), "topic"), "orders");
+        cr_expect_eq(json_array_size(json_object_get(answer, "deliveries")), 13);
+        json_decref(answer);
+        json_decref(ask("/api/trace/x", 404));
+
+        json_decref(admin_rig_json(&rig, "POST", "/api/receivers/r3/pause", JSON_TYPE BEARER,
+            "{\"reason\": \"fix\"}", 200));
+        expect_value(rig.owner,
+            "SELECT state || state_reason FROM courier.receiver WHERE name = 'r3'", "pausedfix");
+        json_decref(
+            admin_rig_json(&rig, "POST", "/api/receivers/r3/resume", JSON_TYPE BEARER, "{}", 200));
+        expect_value(rig.owner, "SELECT state FROM courier.receiver WHERE name = 'r3'", "active");
+        json_decref(
+            admin_rig_json(&rig, "POST", "/api/receivers/none/pause", JSON_TYPE BEARER, "{}", 404));
+        json_decref(admin_rig_json(&rig, "POST", "/api/receivers/r3/pause", JSON_TYPE, "{}", 401));
 }

@@ -212,16 +212,24 @@ Test(receiver_command, list_shows_the_state_of_each)
             "UPDATE courier.receiver SET failing_since = '2026-01-02 03:04:05Z',"
             " last_error = E'HTTP 500\\x1b[2J' WHERE name = 'acme';"
             "UPDATE courier.receiver SET state = 'disabled', state_reason = 'gone'"
-            " WHERE name = 'zed'");
+            " WHERE name = 'zed';"
+            "ALTER TABLE courier.receiver DISABLE TRIGGER keep_receiver;"
+            "UPDATE courier.receiver SET state_since = '2026-01-02 03:04:05Z'");
         insert_parked(&rig, "sink = 'web', lane = 1");
         insert_dead_letter(&rig, "sink = 'mail', lane = 5");
         expect_output(RECEIVER("list"),
-            "NAME SINK STATE    FAILING SINCE        PARKED DEAD TOPICS             URL"
-            "                           REASON\n"
-            "zed  mail disabled                           0    1 **,!courier.**     https://x/"
-            "                    gone\n"
-            "acme web  active   2026-01-02T03:04:05Z      1    0 orders.*,!orders.x "
-            "https://acme.example/hook?... HTTP 500\\x1b[2J\n");
+            "NAME SINK STATE    SINCE                DELIVERED WAITING RETRYING DEAD TOPICS"
+            "             URL                           REASON\n"
+            "acme web  failing  2026-01-02T03:04:05Z                 0        1    0 "
+            "orders.*,!orders.x https://acme.example/hook?... HTTP 500\\x1b[2J\n"
+            "zed  mail disabled 2026-01-02T03:04:05Z                 0        0    1 "
+            "**,!courier.**     https://x/                    gone\n");
+        expect_output(RECEIVER("list", "--search", "ZE", "--state", "disabled", "--limit", "1"),
+            "NAME SINK STATE    SINCE                DELIVERED WAITING RETRYING DEAD TOPICS"
+            "         URL        REASON\n"
+            "zed  mail disabled 2026-01-02T03:04:05Z                 0        0    1 "
+            "**,!courier.** https://x/ gone\n");
+        expect_both(RECEIVER("list", "--state", "active"), "", "no receiver matches\n");
         expect_both(RECEIVER("list", "--state", "paused"), "", "no receiver matches\n");
         expect_refusal(RECEIVER("list", "--state", "paused", "--fail-empty"), 8, "no receiver");
         expect_refusal(RECEIVER("list", "--state", "pausd"), 2, "did you mean \"paused\"?");
@@ -246,8 +254,8 @@ Test(receiver_command, list_as_json_has_all_but_the_secrets)
         line = json_array_get(lines, 0);
         cr_expect_str_eq(json_string_value(json_object_get(line, "name")), "acme");
         cr_expect_eq(json_array_size(json_object_get(line, "topics")), 2);
-        cr_expect_eq(json_integer_value(json_object_get(line, "id")), 1);
-        cr_expect_eq(json_integer_value(json_object_get(line, "parked")), 0);
+        cr_expect_eq(json_integer_value(json_object_get(line, "lane")), 1);
+        cr_expect_eq(json_integer_value(json_object_get(line, "retrying")), 0);
         cr_expect(json_is_null(json_object_get(line, "failing_since")));
         json_decref(lines);
 }

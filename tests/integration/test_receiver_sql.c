@@ -164,7 +164,7 @@ Test(receiver_sql, a_publisher_sees_and_changes_nothing)
         static const char *const statements[] = {
             "SELECT secret FROM courier.receiver",
             "SELECT name FROM courier.receiver",
-            "SELECT * FROM courier.receiver_health",
+            "SELECT * FROM courier.receiver_status",
             "UPDATE courier.receiver SET url = 'https://mallory.example'",
             "DELETE FROM courier.receiver",
             "INSERT INTO courier.receiver (sink, name, url) VALUES ('web', 'm', 'https://m')",
@@ -312,8 +312,7 @@ Test(receiver_sql, health_counts_what_waits_and_what_died_in_the_lane_of_each)
             " SELECT sink, lane, 1, 'rejected', 1, 'no', gen_random_uuid(), 't', '{}', now()"
             " FROM (VALUES ('web', 1), ('web', 0), ('web', 2)) AS d (sink, lane)");
         expect_value(relay,
-            "SELECT (name, parked, dead, parked_since IS NOT NULL)::text"
-            " FROM courier.receiver_health",
+            "SELECT (name, retrying, dead, next_at IS NOT NULL)::text FROM courier.receiver_status",
             "(acme,2,1,t)");
         /* The relay cleans up behind one that was removed; its number does not come back. */
         database_exec(relay, "DELETE FROM courier.receiver; DELETE FROM courier.cursor WHERE lane"

@@ -64,10 +64,10 @@ Test(rights, the_relay_reads_events_and_keeps_its_own_books)
 {
         expect_value(session, RIGHTS_OF("courier_relay"),
             "attachment: SELECT\n"
+            "attempt: SELECT\n"
+            "attempt_pack: SELECT\n"
             "cursor: DELETE INSERT SELECT UPDATE\n"
             "dead_letter: DELETE INSERT SELECT UPDATE\n"
-            "receiver: DELETE INSERT SELECT UPDATE\n"
-            "receiver_health: SELECT\n"
             "lane_owner: SELECT\n"
             "mark_trouble: DELETE INSERT SELECT UPDATE\n"
             "outbox: SELECT\n"
@@ -76,6 +76,8 @@ Test(rights, the_relay_reads_events_and_keeps_its_own_books)
             "outbox_reader: SELECT\n"
             "parked: DELETE INSERT SELECT UPDATE\n"
             "pause: DELETE INSERT SELECT UPDATE\n"
+            "receiver: DELETE INSERT SELECT UPDATE\n"
+            "receiver_status: SELECT\n"
             "relay_lock: SELECT\n"
             "retention: SELECT\n"
             "schedule: SELECT\n"

@@ -11,19 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_SINK, LIST_STATE, LIST_FAIL_EMPTY, LIST_JSON };
+enum { LIST_SINK, LIST_SEARCH, LIST_STATE, LIST_LIMIT, LIST_FAIL_EMPTY, LIST_JSON };
 
 static const struct command_option list_options[] = {
     [LIST_SINK] = RECEIVER_OPTION_SINK,
-    [LIST_STATE] = {"state", 0, "STATE", false, "only those active, paused or disabled"},
+    [LIST_SEARCH] = {"search", 0, "TEXT", false, "only those with it in name or description"},
+    [LIST_STATE] = {"state", 0, "STATE", false, "only those active, failing, paused or disabled"},
+    [LIST_LIMIT] = {"limit", 0, "N", false, "at most so many; 0: all; default: 100"},
     [LIST_FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "end with 8 if there are none"},
     [LIST_JSON] = OPTION_JSON,
     {0},
 };
 
-enum { SHOW_SECRETS, SHOW_JSON };
+enum { SHOW_ATTEMPTS, SHOW_SECRETS, SHOW_JSON };
 
 static const struct command_option show_options[] = {
+    [SHOW_ATTEMPTS] = {"attempts", 0, "N", false,
+        "show so many of its newest attempts; default: 10"},
     [SHOW_SECRETS] = {"secrets", 0, NULL, false, "show the secrets and header values too"},
     [SHOW_JSON] = OPTION_JSON,
     {0},
@@ -33,8 +37,10 @@ static const struct table_column columns[] = {
     {"NAME", RECEIVER_ROW_NAME, CELL_LONG},
     {"SINK", RECEIVER_ROW_SINK, CELL_WORD},
     {"STATE", RECEIVER_ROW_STATE, CELL_WORD},
-    {"FAILING SINCE", RECEIVER_ROW_FAILING_SINCE, CELL_WORD},
-    {"PARKED", RECEIVER_ROW_PARKED, CELL_NUMBER},
+    {"SINCE", RECEIVER_ROW_SINCE, CELL_WORD},
+    {"DELIVERED", RECEIVER_ROW_DELIVERED, CELL_WORD},
+    {"WAITING", RECEIVER_ROW_WAITING, CELL_NUMBER},
+    {"RETRYING", RECEIVER_ROW_RETRYING, CELL_NUMBER},
     {"DEAD", RECEIVER_ROW_DEAD, CELL_NUMBER},
     {"TOPICS", RECEIVER_ROW_TOPICS, CELL_LONG},
     {"URL", RECEIVER_ROW_URL, CELL_LONG},
@@ -42,9 +48,23 @@ static const struct table_column columns[] = {
     {0},
 };
 
+static const struct table_column attempt_columns[] = {
+    {"ATTEMPT", ATTEMPT_ROW_AT, CELL_WORD},
+    {"EVENT", ATTEMPT_ROW_EVENT, CELL_NUMBER},
+    {"NUMBER", ATTEMPT_ROW_NUMBER, CELL_NUMBER},
+    {"OUTCOME", ATTEMPT_ROW_OUTCOME, CELL_WORD},
+    {"TOOK", ATTEMPT_ROW_TOOK, CELL_NUMBER},
+    {"STATUS", ATTEMPT_ROW_STATUS, CELL_NUMBER},
+    {"ANSWER", ATTEMPT_ROW_ANSWER, CELL_LONG},
+    {0},
+};
+
+#define DEFAULT_LIMIT    100
+#define DEFAULT_ATTEMPTS 10
+
 static bool check_state(const char *state, struct error *error)
 {
-        static const char *const states[] = {"active", "paused", "disabled"};
+        static const char *const states[] = {"active", "failing", "paused", "disabled"};
         const char *meant = NULL;
 
         if (state == NULL)
@@ -55,7 +75,7 @@ static bool check_state(const char *state, struct error *error)
                 meant = suggest_nearer(state, meant, states[i]);
         }
         return error_set(error, ERROR_USAGE,
-            "--state: \"%.64s\" is not one of active, paused, disabled%s%s%s", state,
+            "--state: \"%.64s\" is not one of active, failing, paused, disabled%s%s%s", state,
             meant != NULL ? "; did you mean \"" : "", meant != NULL ? meant : "",
             meant != NULL ? "\"?" : "");
 }
@@ -77,48 +97,78 @@ static bool print(
         return true;
 }
 
+/* On standard error, so that it gets in no program's way. */
+static void say_left_out(const struct rows *rows)
+{
+        long total = strtol(rows_text(rows, 0, RECEIVER_ROW_TOTAL), NULL, 10);
+
+        if (total > rows_count(rows))
+                fprintf(stderr, "%ld more; add --limit 0, or --search TEXT\n",
+                    total - rows_count(rows));
+}
+
 static bool run_list(const struct arguments *arguments, struct error *error)
 {
-        const char *sink = arguments_value(arguments, LIST_SINK);
-        const char *state = arguments_value(arguments, LIST_STATE);
-        struct blocking_conn *conn =
-            check_state(state, error) ? command_connect(arguments, error) : NULL;
+        struct receivers_chosen chosen = {.sink = arguments_value(arguments, LIST_SINK),
+            .search = arguments_value(arguments, LIST_SEARCH),
+            .state = arguments_value(arguments, LIST_STATE),
+            .limit = DEFAULT_LIMIT};
+        bool is_any = chosen.sink == NULL && chosen.search == NULL && chosen.state == NULL;
+        struct blocking_conn *conn = NULL;
         struct rows *rows = NULL;
         bool ok;
 
+        if (check_state(chosen.state, error) &&
+            arguments_count(arguments, LIST_LIMIT, 0, 1000000, &chosen.limit, error))
+                conn = command_connect(arguments, error);
         if (conn != NULL)
-                rows =
-                    receivers_read(conn, sink, state, arguments_has(arguments, LIST_JSON), error);
-        ok = rows != NULL && print(rows, arguments, sink == NULL && state == NULL, error);
+                rows = receivers_read(conn, &chosen, error);
+        ok = rows != NULL && print(rows, arguments, is_any, error);
+        if (ok && rows_count(rows) > 0)
+                say_left_out(rows);
         rows_free(rows);
         return ok;
 }
 
 static const struct command list_command = {
     .name = "list",
-    .usage = "[--sink NAME] [--state STATE] [--fail-empty] [--json]",
+    .usage = "[--sink NAME] [--search TEXT] [--state STATE]\n"
+             "                 [--limit N] [--fail-empty] [--json]",
     .options = list_options,
     .run = run_list,
 };
+
+static bool print_story(
+    struct blocking_conn *conn, const char *name, const char *n_attempts, struct error *error)
+{
+        struct rows *rows = receiver_attempts(conn, name, n_attempts, error);
+        bool ok = rows != NULL;
+
+        if (ok && rows_count(rows) > 0) {
+                putchar('\n');
+                ok = table_print(attempt_columns, rows, error);
+        }
+        rows_free(rows);
+        return ok;
+}
 
 static bool run_show(const struct arguments *arguments, struct error *error)
 {
         const char *name = arguments->operands[0];
         bool as_json = arguments_has(arguments, SHOW_JSON);
         bool with_secrets = arguments_has(arguments, SHOW_SECRETS);
-        struct blocking_conn *conn = command_connect(arguments, error);
-        struct receiver_waiting waiting;
-        struct rows *rows;
-        char *text;
+        unsigned n_attempts = DEFAULT_ATTEMPTS;
+        struct blocking_conn *conn = NULL;
+        struct rows *rows = NULL;
+        char n[12];
         bool ok = true;
 
-        if (conn == NULL || !receiver_wait_count(conn, name, &waiting, error))
-                return false;
-        text = receiver_wait_text(&waiting);
-        rows = as_json ? receiver_show_json(conn, name, with_secrets, waiting.n,
-                             waiting.is_exact && !waiting.is_cut, error)
-                       : receiver_show(conn, name, with_secrets, text, error);
-        free(text);
+        if (arguments_count(arguments, SHOW_ATTEMPTS, 0, 10000, &n_attempts, error))
+                conn = command_connect(arguments, error);
+        snprintf(n, sizeof n, "%u", n_attempts);
+        if (conn != NULL)
+                rows = as_json ? receiver_story(conn, name, n, with_secrets, error)
+                               : receiver_show(conn, name, with_secrets, error);
         if (rows == NULL)
                 return false;
         if (rows_count(rows) == 0)
@@ -127,13 +177,14 @@ static bool run_show(const struct arguments *arguments, struct error *error)
                 table_print_json(rows, 0);
         else
                 table_print_fields(rows);
+        ok = ok && (as_json || print_story(conn, name, n, error));
         rows_free(rows);
         return ok;
 }
 
 static const struct command show_command = {
     .name = "show",
-    .usage = "NAME [--secrets] [--json]",
+    .usage = "NAME [--attempts N] [--secrets] [--json]",
     .options = show_options,
     .min_operands = 1,
     .max_operands = 1,
@@ -147,9 +198,10 @@ const struct command receiver_command = {
     .details =
         "add            makes a receiver and prints its new secret, with which it verifies what\n"
         "               it gets; with -c the sink checks the URL and the headers first\n"
-        "list           what there is: state, since when it fails, how many deliveries are\n"
-        "               parked and dead\n"
-        "show           one with all its settings, and how many events wait for it\n"
+        "list           what there is, those in trouble first: state and since when, the last\n"
+        "               delivery, how many events wait (~: about so many), are retried and dead\n"
+        "show           one with all its settings, what waits for it, and its newest attempts,\n"
+        "               as far as they are kept: attempts of the sink\n"
         "pause, resume  its events wait in the outbox, and go on; resume also ends disabled\n"
         "remove         what waits for it goes, its dead letters stay\n"
         "rotate-secret  prints a new secret; the old one signs too for a while\n"

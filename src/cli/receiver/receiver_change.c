@@ -117,27 +117,21 @@ static bool confirm(const struct arguments *arguments, const char *name,
 static bool count_belongings(struct blocking_conn *conn, const char *name,
     struct belongings *out_belongings, struct error *error)
 {
-        struct receiver_waiting waiting;
-        struct rows *rows;
-        char *n_events;
+        struct rows *rows = receiver_count(conn, name, error);
 
-        if (!receiver_wait_count(conn, name, &waiting, error))
-                return false;
-        rows = receiver_count(conn, name, error);
         if (rows == NULL)
                 return false;
         if (rows_count(rows) == 0) {
                 rows_free(rows);
                 return receiver_missing(conn, name, error);
         }
-        n_events = receiver_wait_text(&waiting);
         *out_belongings = (struct belongings){
-            .events = counted(n_events, "undelivered event", "undelivered events"),
+            .events = counted(rows_text(rows, 0, RECEIVER_COUNT_WAITING), "undelivered event",
+                "undelivered events"),
             .parked = counted(
                 rows_text(rows, 0, RECEIVER_COUNT_PARKED), "parked delivery", "parked deliveries"),
             .dead =
                 counted(rows_text(rows, 0, RECEIVER_COUNT_DEAD), "dead letter", "dead letters")};
-        free(n_events);
         rows_free(rows);
         return true;
 }

@@ -1,21 +1,14 @@
 #include "cli/receiver/receiver_common.h"
 
-#include "base/alloc.h"
 #include "base/bytes.h"
 #include "cli/connect.h"
 #include "config/config.h"
 #include "config/secret.h"
 #include "operator/receiver_rows.h"
-#include "outbox/receiver.h"
-#include "outbox/routing.h"
 #include "sinks/registry.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* So many events of the outbox are read to count what waits for a receiver. */
-#define MAX_ROWS 10000
 
 /* The table's rules are named as sentences: url_must_be_at_most_2048_bytes. */
 static void broken_rule(const char *name, const char *constraint, struct error *error)
@@ -64,42 +57,6 @@ void receiver_refused(
                     "--filter: %s. Write a JSON path predicate such as '$.total > 100'", message);
         else
                 command_refused(conn, arguments, error);
-}
-bool receiver_wait_count(struct blocking_conn *conn, const char *name,
-    struct receiver_waiting *out_waiting, struct error *error)
-{
-        struct rows *rows = receiver_unread(conn, name, MAX_ROWS, error);
-        struct receiver *receiver;
-
-        *out_waiting = (struct receiver_waiting){0};
-        if (rows == NULL)
-                return false;
-        if (rows_count(rows) == 0) {
-                rows_free(rows);
-                return receiver_missing(conn, name, error);
-        }
-        receiver = receiver_read((int32_t)strtol(rows_text(rows, 0, UNREAD_RECEIVER_ID), NULL, 10),
-            0, rows_text(rows, 0, UNREAD_RECEIVER));
-        for (int i = 1; i < rows_count(rows); i++) {
-                const struct event event = {.topic = rows_text(rows, i, UNREAD_TOPIC),
-                    .type = rows_text(rows, i, UNREAD_TYPE)};
-                out_waiting->n += routing_matches(&receiver->routing, &event);
-        }
-        out_waiting->is_exact = rows_bool(rows, 0, UNREAD_IS_EXACT);
-        out_waiting->is_cut = rows_count(rows) > MAX_ROWS;
-        receiver_unref(receiver);
-        rows_free(rows);
-        return true;
-}
-
-/* Beyond MAX_ROWS nothing is known; within them a filter may take fewer. */
-char *receiver_wait_text(const struct receiver_waiting *waiting)
-{
-        const char *about = waiting->is_cut ? "more than " : waiting->is_exact ? "" : "up to ";
-
-        if (waiting->is_cut && (!waiting->is_exact || waiting->n == 0))
-                return xasprintf("about %" PRId64 " of the next %d", waiting->n, MAX_ROWS);
-        return xasprintf("%s%" PRId64, waiting->n > 0 ? about : "", waiting->n);
 }
 
 bool receiver_read_secret(const char *path, char **out_secret, struct error *error)

@@ -34,18 +34,6 @@ void receiver_refused(
 /* ERROR_EMPTY: there is none of that name; did you mean. Returns false. */
 bool receiver_missing(struct blocking_conn *conn, const char *name, struct error *error);
 
-/* Events that its lane has not passed, including those that are delivered but not settled. */
-struct receiver_waiting {
-        int64_t n;
-        bool is_exact; /* else a filter, or the sink, may take fewer */
-        bool is_cut;   /* more events wait than were read */
-};
-bool receiver_wait_count(struct blocking_conn *conn, const char *name,
-    struct receiver_waiting *out_waiting, struct error *error);
-
-/* "7", "up to 7", "more than 10000"; free it. */
-char *receiver_wait_text(const struct receiver_waiting *waiting);
-
 /* The secret in the file of --secret-file, to be released with secret_free(); NULL if path is
  * NULL. */
 bool receiver_read_secret(const char *path, char **out_secret, struct error *error);

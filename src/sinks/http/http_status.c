@@ -249,9 +249,15 @@ static struct outcome classify_status(
         const struct filter_result judged = judge_status(result, config, row->meaning);
         struct outcome outcome;
 
-        if (judged.kind == OUTCOME_DELIVERED)
-                return outcome_delivered;
+        if (judged.kind == OUTCOME_DELIVERED) {
+                outcome = result->body[0] != '\0'
+                              ? outcome_make(judged.kind, "%.150s", result->body)
+                              : outcome_delivered;
+                outcome.status = (uint16_t)result->status;
+                return outcome;
+        }
         outcome = describe_status(result, judged.kind, row->phrase);
+        outcome.status = (uint16_t)result->status;
         outcome.fault = fault_of_status(result->status);
         outcome.needs_operator = judged.needs_operator;
         outcome.is_gone = judged.is_gone;

@@ -1,0 +1,432 @@
+-- pgcourier schema, version 11: what happened: attempts, how each receiver is, the way of one event.
+
+-- Attempts that a relay made: those of sinks with `attempts: failures` or `all`. Nothing that delivers
+-- reads them. They are written with the settle that comes next. Attempts of one lane that ended alike are one
+-- row, a pack, with an array for each of what differs: so a thousand deliveries cost little more than one. A
+-- row belongs to the partition of the day (in UTC) on which it expires, so that sinks with different
+-- `attempts_retention` share the table.
+CREATE TABLE courier.attempt_pack (
+  at         timestamptz NOT NULL,
+  first_id   bigint      NOT NULL,
+  last_id    bigint      NOT NULL,
+  lane       integer     NOT NULL,
+  number     integer     NOT NULL,
+  expires_on date        NOT NULL,
+  status     smallint,
+  sink       text        NOT NULL,
+  outcome    text        NOT NULL,
+  answer     text,
+  ids        bigint[]    NOT NULL,
+  after_us   integer[]   NOT NULL,
+  took_us    integer[]   NOT NULL
+) PARTITION BY RANGE (expires_on);
+
+-- By number alone: only lane 0 belongs to several sinks.
+CREATE INDEX attempt_pack_at_idx ON courier.attempt_pack (lane, at);
+CREATE INDEX attempt_pack_failed_idx ON courier.attempt_pack (lane, at) WHERE outcome <> 'delivered';
+CREATE INDEX attempt_pack_id_idx ON courier.attempt_pack (lane, last_id);
+
+COMMENT ON TABLE courier.attempt_pack IS 'Attempts, those of one lane that ended alike in one row; read courier.attempt';
+COMMENT ON COLUMN courier.attempt_pack.at IS 'When the first of them began';
+COMMENT ON COLUMN courier.attempt_pack.first_id IS 'The lowest of ids; the highest is less than 10,000 above it';
+COMMENT ON COLUMN courier.attempt_pack.expires_on IS 'The row is kept until this day (UTC) begins';
+COMMENT ON COLUMN courier.attempt_pack.ids IS 'The events: courier.outbox.id';
+COMMENT ON COLUMN courier.attempt_pack.after_us IS 'How long after the first each began; microseconds';
+
+CREATE VIEW courier.attempt AS
+  SELECT p.sink, p.lane, each.outbox_id, p.number, p.at + each.after_us * interval '1 us' AS at,
+         each.took_us, p.outcome, p.status, p.answer, p.expires_on
+  FROM courier.attempt_pack AS p, unnest(p.ids, p.after_us, p.took_us) AS each (outbox_id, after_us, took_us);
+COMMENT ON VIEW courier.attempt IS 'Attempts to deliver, by sinks with attempts: failures or all';
+COMMENT ON COLUMN courier.attempt.lane IS 'courier.receiver.id; 0: the sink has one destination';
+COMMENT ON COLUMN courier.attempt.outbox_id IS 'courier.outbox.id of the event, whose row may be gone by now';
+COMMENT ON COLUMN courier.attempt.number
+  IS '1 for the first attempt; those that an outage ended are not counted, so they share a number';
+COMMENT ON COLUMN courier.attempt.at IS 'When the attempt began';
+COMMENT ON COLUMN courier.attempt.took_us IS 'Microseconds from its beginning to its end';
+COMMENT ON COLUMN courier.attempt.outcome
+  IS 'delivered; retry: tried again later; dead: given up; sink_down: the destination is not there, which costs the event nothing; dropped: broken off by a stop or a lost connection, so the event comes again';
+COMMENT ON COLUMN courier.attempt.status
+  IS 'What the destination answered: a status of HTTP, a reply code of SMTP; NULL: nothing';
+COMMENT ON COLUMN courier.attempt.answer
+  IS 'What went wrong, in the destination''s words or ours, or the beginning of what it answered';
+COMMENT ON COLUMN courier.attempt.expires_on IS 'It is kept until this day (UTC) begins';
+
+-- The newest attempts of a receiver. A pack that began later may hold attempts that began earlier than some of
+-- the pack before it, by the time between two settles.
+CREATE FUNCTION courier.newest_attempts(lane integer, at_most integer) RETURNS SETOF courier.attempt
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT p.sink, p.lane, each.outbox_id, p.number, p.at + each.after_us * interval '1 us' AS at,
+         each.took_us, p.outcome, p.status, p.answer, p.expires_on
+  FROM (SELECT * FROM courier.attempt_pack AS newest WHERE newest.lane = newest_attempts.lane
+        ORDER BY newest.at DESC LIMIT at_most) AS p,
+       unnest(p.ids, p.after_us, p.took_us) AS each (outbox_id, after_us, took_us)
+  ORDER BY 5 DESC LIMIT at_most
+$$;
+COMMENT ON FUNCTION courier.newest_attempts(integer, integer) IS 'The newest attempts of a receiver';
+
+CREATE FUNCTION courier.make_attempt_partition(expires_on date) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  made_as name := 'attempt_' || to_char(expires_on, 'YYYYMMDD');
+BEGIN
+  -- To attach a table needs no lock that others who write would wait for.
+  EXECUTE format('CREATE TABLE courier.%I (LIKE courier.attempt_pack)', made_as);
+  EXECUTE format('ALTER TABLE courier.attempt_pack ATTACH PARTITION courier.%I FOR VALUES FROM (%L) TO (%L)',
+    made_as, expires_on, expires_on + 1);
+EXCEPTION
+  WHEN duplicate_table OR unique_violation THEN
+    NULL; -- another session was faster
+END
+$$;
+COMMENT ON FUNCTION courier.make_attempt_partition(date)
+  IS 'Makes the partition of attempts that expire on a day';
+
+-- For the relay, as a part of its settles: writes attempts, one element of each array for each. Makes the
+-- partition of a day when its first attempt comes. Returns NULL, or in words why nothing was written: that
+-- must cost no settle, so no error leaves it.
+CREATE FUNCTION courier.note_attempts(
+  sinks text[], lanes integer[], outcomes text[], numbers integer[], statuses smallint[], answers text[],
+  days integer[], began_us bigint[], first_ids bigint[], last_ids bigint[], ids text[], after_us text[], took_us text[]
+) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
+DECLARE
+  day integer;
+BEGIN
+  FOR try IN 1 .. 2 LOOP
+    BEGIN
+      INSERT INTO courier.attempt_pack (sink, lane, outcome, number, status, answer, expires_on, at,
+                                        first_id, last_id, ids, after_us, took_us)
+      SELECT t.sink, t.lane, t.outcome, t.number, t.status, t.answer, '1970-01-01'::date + t.day,
+             'epoch'::timestamptz + t.began_us * interval '1 us', t.first_id, t.last_id,
+             t.ids::bigint[], t.after_us::integer[], t.took_us::integer[]
+      FROM unnest(sinks, lanes, outcomes, numbers, statuses, answers, days, began_us, first_ids, last_ids, ids,
+                  after_us, took_us)
+        AS t (sink, lane, outcome, number, status, answer, day, began_us, first_id, last_id, ids, after_us, took_us);
+      RETURN NULL;
+    EXCEPTION
+      WHEN check_violation THEN -- a day has no partition yet
+        IF try = 2 THEN
+          RETURN sqlerrm;
+        END IF;
+      WHEN others THEN
+        RETURN sqlerrm;
+    END;
+    BEGIN
+      FOR day IN SELECT DISTINCT d FROM unnest(days) AS d LOOP
+        PERFORM courier.make_attempt_partition('1970-01-01'::date + day)
+          WHERE to_regclass(format('courier.attempt_%s', to_char('1970-01-01'::date + day, 'YYYYMMDD'))) IS NULL;
+      END LOOP;
+    EXCEPTION
+      WHEN others THEN
+        RETURN sqlerrm;
+    END;
+  END LOOP;
+END
+$$;
+COMMENT ON FUNCTION courier.note_attempts(text[], integer[], text[], integer[], smallint[], text[], integer[],
+  bigint[], bigint[], bigint[], text[], text[], text[])
+  IS 'For the relay: writes attempts; returns why it could not, or NULL';
+
+-- Drops partitions of attempts that have expired, and returns them. Waits for locks no longer than
+-- lock_timeout; what it did not get is dropped by a later call. courier.maintain() calls it.
+CREATE FUNCTION courier.drop_attempts(OUT name name, OUT bytes bigint) RETURNS SETOF record
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  FOR name IN
+    SELECT c.relname FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+    WHERE i.inhparent = 'courier.attempt_pack'::regclass
+      AND substr(c.relname, 9) <= to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYYMMDD')
+    ORDER BY c.relname
+  LOOP
+    bytes := pg_total_relation_size(format('courier.%I', name)::regclass);
+    EXECUTE format('DROP TABLE courier.%I', name);
+    RETURN NEXT;
+  END LOOP;
+EXCEPTION
+  WHEN lock_not_available THEN
+    RETURN;
+END
+$$;
+COMMENT ON FUNCTION courier.drop_attempts() IS 'Drops attempts that have expired';
+
+-- Events that wait in the outbox for a lane: how many, and since when the oldest does. Counts no more than
+-- 1,000 of them, within so many events behind the lane's cursor as `reads` says (a thousand take about a
+-- millisecond); is_exact tells whether these are all. A filter is not asked, nor the headers that a sink asks for: then the number may be too
+-- high, and is not exact.
+CREATE FUNCTION courier.waiting(sink text, lane integer, reads integer DEFAULT 1000, OUT events bigint, OUT is_exact boolean, OUT since timestamptz)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  c      record;
+  upto   bigint;
+  begins text;
+BEGIN
+  SELECT coalesce(cur.from_snapshot, r.start_snapshot) AS from_snapshot, cur.until_snapshot,
+         coalesce(cur.last_id, 0) AS last_id,
+         coalesce(greatest(cur.from_floor, cur.last_id), CASE r.start WHEN 'beginning' THEN 0 ELSE r.start_floor END) AS above,
+         cur.sink IS NULL AND r.start = 'beginning' AS is_all,
+         s.topics, s.types, r.topics AS lane_topics, r.types AS lane_types,
+         r.filter IS NULL AND s.topics IS NOT NULL AND NOT s.settings ?| '{headers,filter}' AS is_known
+    INTO c
+    FROM (VALUES (1)) AS one
+    LEFT JOIN courier.cursor AS cur ON cur.sink = waiting.sink AND cur.lane = waiting.lane
+    LEFT JOIN courier.receiver AS r ON r.sink = waiting.sink AND r.id = waiting.lane
+    LEFT JOIN courier.sink AS s ON s.name = waiting.sink;
+  IF c.above IS NULL THEN -- no relay has run it, so it has no place in the log yet
+    events := 0;
+    is_exact := false;
+    RETURN;
+  END IF;
+  -- What stands before the first * of a pattern tells most topics that it does not match, and sooner than the
+  -- whole pattern.
+  SELECT CASE WHEN bool_and(p NOT LIKE '*%') THEN
+           '^(?:' || string_agg(regexp_replace(split_part(p, '*', 1), '([].\\+?()[{}|^$])', '\\\1', 'g'), '|') || ')' END
+    INTO begins FROM unnest(coalesce(c.lane_topics, c.topics)) AS p WHERE p NOT LIKE '!%';
+  SELECT o.id INTO upto FROM courier.outbox AS o WHERE o.id > c.above ORDER BY o.id OFFSET reads LIMIT 1;
+  WITH kind AS MATERIALIZED (
+    SELECT row_number() OVER () AS nth, o.topic, o.type, count(*) AS n, min(o.created_at) AS oldest
+    FROM courier.outbox AS o
+    WHERE o.id > c.above AND o.id <= coalesce(upto, o.id)
+      AND (begins IS NULL OR o.topic ~ begins)
+      AND (c.is_all OR NOT courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, o.id, o.txid))
+    GROUP BY o.topic, o.type
+  ), pairs AS (
+    SELECT coalesce(array_agg(topic::text ORDER BY nth), '{}') AS topics,
+           coalesce(array_agg(type::text ORDER BY nth), '{}') AS types FROM kind
+  ), takes AS MATERIALIZED (
+    SELECT CASE WHEN c.topics <> '{**}' OR c.types <> '{}' THEN
+             courier.patterns_take(c.topics, c.types, false, topics, types) END AS by_sink,
+           CASE WHEN lane <> 0 THEN courier.patterns_take(c.lane_topics, c.lane_types, true, topics, types) END AS by_lane
+    FROM pairs
+  )
+  SELECT coalesce(sum(n) FILTER (WHERE coalesce(by_sink[nth], true) AND coalesce(by_lane[nth], true)), 0),
+         min(oldest) FILTER (WHERE coalesce(by_sink[nth], true) AND coalesce(by_lane[nth], true))
+    INTO events, since
+    FROM kind CROSS JOIN takes;
+  is_exact := upto IS NULL AND events <= 1000 AND (events = 0 OR coalesce(c.is_known, false));
+  events := least(events, 1000);
+END
+$$;
+COMMENT ON FUNCTION courier.waiting(text, integer, integer)
+  IS 'Events that wait in the outbox for a lane: up to 1,000, whether that is all, and since when';
+
+-- What a lane's pace says now: of five minutes without a delivery there are no times, and the rate is 0.
+-- In seconds.
+CREATE FUNCTION courier.pace_now(
+  pace courier.pace, OUT delivered_at timestamptz, OUT rate real, OUT p50 double precision, OUT p99 double precision)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT at, CASE WHEN is_recent THEN (pace).rate ELSE 0 END,
+         CASE WHEN is_recent THEN nullif((pace).p50_us, -1) / 1e6 END,
+         CASE WHEN is_recent THEN nullif((pace).p99_us, -1) / 1e6 END
+  FROM (SELECT 'epoch'::timestamptz + (pace).delivered_us * interval '1 us') AS last (at),
+       LATERAL (SELECT coalesce(at > now() - interval '5 minutes', false)) AS recent (is_recent)
+$$;
+COMMENT ON FUNCTION courier.pace_now(courier.pace) IS 'When a lane last delivered, and how fast it does, in seconds';
+
+-- The story of each receiver, without its secrets. A row takes a few milliseconds if many events wait for
+-- the receiver, so ask by name, or for some columns only.
+CREATE VIEW courier.receiver_status AS
+  SELECT r.sink, r.name, r.id AS lane, r.state, r.state_reason, r.state_since, r.failing_since,
+         pace.delivered_at AS last_delivered_at, pace.rate, pace.p50, pace.p99,
+         greatest(failed.at, r.last_failed_at) AS last_failed_at,
+         CASE WHEN failed.at >= coalesce(r.last_failed_at, '-infinity') THEN failed.status END AS last_status,
+         CASE WHEN failed.at >= coalesce(r.last_failed_at, '-infinity') THEN failed.answer ELSE r.last_error END AS last_error,
+         waiting.events AS waiting, waiting.is_exact AS waiting_is_exact, waiting.since AS waiting_since,
+         parked.retrying, parked.next_at, parked.blocked, parked.blocked_keys, parked.delayed, dead.n AS dead,
+         EXISTS (SELECT FROM courier.lane_owner AS owner JOIN courier.sink AS noted ON noted.name = owner.sink AND noted.fans_out
+                 WHERE owner.sink = r.sink AND owner.lane = 0) AS is_served,
+         regexp_replace(r.url, '[?#].*$', '?...') AS url, r.topics, r.types, r.filter::text AS filter,
+         r.rate AS rate_limit, r.burst, r.concurrency, r.start, r.description, r.created_at
+  FROM courier.receiver AS r
+  LEFT JOIN courier.cursor AS c ON c.sink = r.sink AND c.lane = r.id
+  CROSS JOIN LATERAL courier.pace_now(c.pace) AS pace
+  CROSS JOIN LATERAL courier.waiting(r.sink, r.id) AS waiting
+  CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE p.state = 'retry') AS retrying,
+           min(p.due_at) FILTER (WHERE p.state = 'retry') AS next_at,
+           count(*) FILTER (WHERE p.state = 'blocked') AS blocked,
+           count(DISTINCT p.key) FILTER (WHERE p.state = 'blocked') AS blocked_keys,
+           count(*) FILTER (WHERE p.state = 'delayed') AS delayed
+    FROM courier.parked AS p WHERE p.sink = r.sink AND p.lane = r.id) AS parked
+  CROSS JOIN LATERAL (
+    SELECT count(*) AS n FROM courier.dead_letter AS d
+    WHERE d.sink = r.sink AND d.lane = r.id AND d.lane <> 0) AS dead
+  LEFT JOIN LATERAL (
+    SELECT p.at, p.status, p.answer FROM courier.attempt_pack AS p
+    WHERE p.lane = r.id AND p.outcome <> 'delivered' ORDER BY p.at DESC LIMIT 1) AS failed ON true;
+COMMENT ON VIEW courier.receiver_status
+  IS 'How each receiver is, since when, what waits for it and what it last answered';
+
+-- The number of the event with this id, or NULL. No index leads to it, because each INSERT would have to
+-- keep that: the outbox is read from its newest partition to its oldest.
+CREATE FUNCTION courier.find_event(event_id uuid) RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  part  regclass;
+  found bigint;
+BEGIN
+  FOR part IN
+    SELECT i.inhrelid::regclass FROM pg_inherits AS i
+    LEFT JOIN courier.outbox_partition AS p ON format('courier.%I', p.name)::regclass = i.inhrelid
+    WHERE i.inhparent = 'courier.outbox'::regclass ORDER BY p.lower DESC NULLS FIRST
+  LOOP
+    EXECUTE format('SELECT id FROM %s AS o WHERE o.event_id = $1 ORDER BY id LIMIT 1', part) INTO found USING event_id;
+    IF found IS NOT NULL THEN
+      RETURN found;
+    END IF;
+  END LOOP;
+  RETURN coalesce(
+    (SELECT p.outbox_id FROM courier.parked AS p WHERE p.event_id = find_event.event_id LIMIT 1),
+    (SELECT d.outbox_id FROM courier.dead_letter AS d WHERE d.event_id = find_event.event_id LIMIT 1));
+END
+$$;
+COMMENT ON FUNCTION courier.find_event(uuid) IS 'The number (courier.outbox.id) of the event with this id, or NULL';
+
+-- The way of one event: a row for each sink and receiver.
+--
+--   delivered   the destination took it; at, took_ms and status if the attempt was recorded
+--   waiting     it has not been tried; the reason says behind what
+--   retrying    an attempt failed; next_at says when the next one is due
+--   dead        given up; the reason says why
+--   not_taken   the reason says by which of topics, types, headers or filter
+--
+-- Filters are asked of lanes that have passed the event without a trace of it: the relay has asked them in
+-- time. If the outbox does not have the event any more, there are rows only where something of it is left.
+CREATE FUNCTION courier.trace(outbox_id bigint)
+RETURNS TABLE (sink text, receiver text, lane integer, state text, reason text, at timestamptz, took_ms double precision,
+               status integer, attempts integer, next_at timestamptz)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+  WITH event AS MATERIALIZED (
+    SELECT o.* FROM courier.outbox AS o WHERE o.id = trace.outbox_id LIMIT 1
+  ), died AS MATERIALIZED (
+    SELECT DISTINCT ON (d.sink, d.lane) d.* FROM courier.dead_letter AS d
+    WHERE d.outbox_id = trace.outbox_id ORDER BY d.sink, d.lane, d.id DESC
+  ), known AS MATERIALIZED (
+    SELECT s.name AS sink, coalesce(r.id, 0) AS lane, r.name AS receiver,
+           s.topics, s.types, r.topics AS lane_topics, r.types AS lane_types,
+           nullif(s.settings ->> 'filter', '')::jsonpath AS filter, r.filter AS lane_filter,
+           s.settings ? 'headers' AS has_headers,
+           r.state AS receiver_state, r.state_reason, r.failing_since, r.last_error, r.start, r.start_snapshot
+    FROM courier.sink AS s
+    LEFT JOIN courier.receiver AS r ON r.sink = s.name
+    WHERE s.fans_out = (r.id IS NOT NULL)
+  ), tried AS MATERIALIZED (
+    SELECT k.sink, k.lane, a.*
+    FROM known AS k CROSS JOIN LATERAL (
+      SELECT p.outcome, p.status, p.answer, p.at + each.after_us * interval '1 us' AS at, each.took_us,
+             count(*) OVER () AS n
+      FROM courier.attempt_pack AS p, unnest(p.ids, p.after_us, p.took_us) AS each (id, after_us, took_us)
+      WHERE p.lane = k.lane AND p.sink = k.sink AND each.id = trace.outbox_id AND p.first_id <= trace.outbox_id
+        AND p.last_id BETWEEN trace.outbox_id AND trace.outbox_id + 9999
+      ORDER BY p.at + each.after_us * interval '1 us' DESC LIMIT 1) AS a
+  ), stays AS MATERIALIZED ( -- by the primary key
+    SELECT p.* FROM known AS k JOIN courier.parked AS p
+      ON p.sink = k.sink AND p.lane = k.lane AND p.outbox_id = trace.outbox_id
+  ), pattern AS MATERIALIZED (
+    SELECT each.is_receiver, concat(each.topics, each.types) AS words,
+           -- Mostly one does not even begin so, which is told sooner than by regular expressions.
+           (each.topics IS NULL OR EXISTS (
+               SELECT FROM unnest(each.topics) AS p
+               WHERE CASE WHEN strpos(p, '*') = 0 THEN p = event.topic
+                          ELSE starts_with(event.topic, left(p, strpos(p, '*') - 1)) END))
+             AND (courier.patterns_take(each.topics, '{}', each.is_receiver, ARRAY[event.topic::text], '{NULL}'))[1] AS topic_fits,
+           each.types = '{}'
+             OR (courier.patterns_take(NULL, each.types, each.is_receiver, '{t}', ARRAY[event.type::text]))[1] AS type_fits
+    FROM (SELECT topics, types, false AS is_receiver FROM known
+          UNION SELECT lane_topics, lane_types, true FROM known WHERE lane <> 0) AS each
+    CROSS JOIN event
+  ), way AS (
+    SELECT k.*, c.sink IS NOT NULL AS has_cursor,
+           courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, event.id, event.txid) AS is_passed,
+           coalesce(k.start = 'now' AND pg_visible_in_snapshot(event.txid, k.start_snapshot), false) AS is_before,
+           event.payload, event.id
+    FROM known AS k
+    LEFT JOIN event ON true
+    LEFT JOIN courier.cursor AS c ON c.sink = k.sink AND c.lane = k.lane
+    UNION ALL -- lanes that are gone, and left something
+    SELECT lost.sink, lost.lane, CASE WHEN lost.lane <> 0 THEN '#' || lost.lane END,
+           NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, false, NULL, NULL
+    FROM (SELECT d.sink, d.lane FROM died AS d EXCEPT SELECT k.sink, k.lane FROM known AS k) AS lost
+  ), judged AS (
+    SELECT way.sink, way.receiver, way.lane, way.receiver_state, way.state_reason, way.failing_since, way.last_error,
+           way.has_cursor, way.is_passed, way.has_headers,
+           stays.state AS parked_state, stays.attempts AS parked_attempts, stays.last_error AS parked_error,
+           stays.last_failed_at, stays.due_at, stays.key,
+           died.reason AS dead_reason, died.error, died.died_at, died.attempts AS dead_attempts,
+           tried.outcome, tried.at AS tried_at, tried.took_us, tried.status, tried.answer, tried.n AS n_tried,
+           CASE WHEN way.id IS NULL OR stays.state IS NOT NULL OR died.reason IS NOT NULL OR tried.outcome IS NOT NULL THEN NULL
+                WHEN way.is_before THEN 'it was published before the receiver was added'
+                WHEN NOT (by_sink.topic_fits AND coalesce(by_lane.topic_fits, true))
+                  THEN 'none of its topics matches, or one excludes it'
+                WHEN NOT (by_sink.type_fits AND coalesce(by_lane.type_fits, true)) THEN 'none of its types matches'
+                WHEN way.is_passed AND (way.filter IS NOT NULL OR way.lane_filter IS NOT NULL)
+                  AND cardinality(courier.true_filters(way.payload,
+                        ARRAY(SELECT f FROM unnest(ARRAY[way.filter, way.lane_filter]) AS f WHERE f IS NOT NULL)))
+                      < num_nonnulls(way.filter, way.lane_filter)
+                  THEN 'its filter is not true of the payload' END AS not_taken
+    FROM way
+    LEFT JOIN pattern AS by_sink
+      ON NOT by_sink.is_receiver AND by_sink.words = concat(way.topics, way.types)
+    LEFT JOIN pattern AS by_lane ON by_lane.is_receiver AND by_lane.words = concat(way.lane_topics, way.lane_types)
+    LEFT JOIN tried ON tried.sink = way.sink AND tried.lane = way.lane
+    LEFT JOIN died ON died.sink = way.sink AND died.lane = way.lane
+    LEFT JOIN stays ON stays.sink = way.sink AND stays.lane = way.lane
+    WHERE way.id IS NOT NULL OR stays.state IS NOT NULL OR died.reason IS NOT NULL OR tried.outcome IS NOT NULL
+  ), stated AS (
+    SELECT j.*,
+           CASE WHEN j.parked_state = 'retry' THEN 'retrying'
+                WHEN j.parked_state IS NOT NULL THEN 'waiting'
+                WHEN j.dead_reason IS NOT NULL AND j.outcome IS DISTINCT FROM 'delivered' THEN 'dead'
+                WHEN j.outcome = 'delivered' THEN 'delivered'
+                WHEN j.not_taken IS NOT NULL THEN 'not_taken'
+                WHEN j.is_passed THEN 'delivered'
+                WHEN j.outcome = 'dead' THEN 'dead' -- its dead letter was dropped
+                ELSE 'waiting' END AS state
+    FROM judged AS j
+  )
+  SELECT s.sink, s.receiver, s.lane, s.state,
+         CASE s.state
+           WHEN 'retrying' THEN s.parked_error
+           WHEN 'dead' THEN coalesce(s.dead_reason || ': ' || s.error, s.answer)
+           WHEN 'not_taken' THEN s.not_taken
+           WHEN 'delivered' THEN CASE WHEN s.outcome IS DISTINCT FROM 'delivered' AND s.has_headers
+             THEN 'unless it lacks the headers that the sink asks for' END
+           WHEN 'waiting' THEN CASE
+             WHEN s.parked_state = 'delayed' THEN 'until its time has come'
+             WHEN s.parked_state = 'blocked' THEN coalesce('behind event ' || (
+               SELECT b.outbox_id FROM courier.parked AS b
+               WHERE b.sink = s.sink AND b.lane = s.lane AND b.key = s.key AND b.state = 'retry'
+               ORDER BY b.position LIMIT 1) || ' of its key, which is retried', 'behind an earlier event of its key')
+             WHEN s.receiver_state IN ('paused', 'disabled')
+               THEN 'the receiver is ' || s.receiver_state || coalesce(': ' || s.state_reason, '')
+             WHEN paused.by IS NOT NULL THEN 'the sink is paused by the ' || paused.by || coalesce(': ' || paused.reason, '')
+             WHEN NOT s.has_cursor THEN 'no relay has run it yet'
+             WHEN NOT EXISTS (SELECT FROM courier.lane_owner AS o WHERE o.sink = s.sink AND o.lane IN (0, s.lane))
+               THEN 'no relay is running it'
+             WHEN s.outcome = 'sink_down' THEN 'its destination is down: ' || s.answer
+             WHEN s.failing_since IS NOT NULL THEN 'its destination fails: ' || s.last_error
+             ELSE 'earlier events come first' END END,
+         CASE s.state WHEN 'dead' THEN coalesce(s.died_at, s.tried_at)
+                      WHEN 'retrying' THEN s.last_failed_at ELSE s.tried_at END,
+         s.took_us / 1e3, s.status::integer,
+         greatest(s.n_tried, s.parked_attempts, s.dead_attempts)::integer,
+         CASE WHEN s.state IN ('retrying', 'waiting') AND s.parked_state <> 'blocked' THEN s.due_at END
+  FROM stated AS s
+  LEFT JOIN LATERAL (SELECT p.by, p.reason FROM courier.pause AS p WHERE p.sink = s.sink ORDER BY p.by LIMIT 1)
+    AS paused ON s.state = 'waiting'
+  ORDER BY s.sink, s.receiver, s.lane
+$$;
+COMMENT ON FUNCTION courier.trace(bigint) IS 'The way of one event: what became of it at each sink and receiver';
+
+REVOKE ALL ON FUNCTION courier.newest_attempts(integer, integer), courier.make_attempt_partition(date), courier.drop_attempts(), courier.find_event(uuid),
+  courier.note_attempts(text[], integer[], text[], integer[], smallint[], text[], integer[], bigint[], bigint[],
+                        bigint[], text[], text[], text[]),
+  courier.waiting(text, integer, integer), courier.pace_now(courier.pace), courier.trace(bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION
+  courier.note_attempts(text[], integer[], text[], integer[], smallint[], text[], integer[], bigint[], bigint[],
+                        bigint[], text[], text[], text[]),
+  courier.newest_attempts(integer, integer), courier.find_event(uuid), courier.waiting(text, integer, integer),
+  courier.pace_now(courier.pace), courier.trace(bigint) TO courier_relay;
+GRANT SELECT ON courier.attempt, courier.attempt_pack, courier.receiver_status TO courier_relay;
+
+INSERT INTO courier.schema_version (version, name) VALUES (11, 'story');
