@@ -15,17 +15,27 @@
         EACH("style.css", "text/css", page_style_css)                                              \
         EACH("icon.svg", "image/svg+xml", page_icon_svg)                                           \
         EACH("actions.mjs", "text/javascript", page_actions_mjs)                                   \
+        EACH("age.mjs", "text/javascript", page_age_mjs)                                           \
+        EACH("api.mjs", "text/javascript", page_api_mjs)                                           \
         EACH("app.mjs", "text/javascript", page_app_mjs)                                           \
         EACH("chart.mjs", "text/javascript", page_chart_mjs)                                       \
         EACH("dead.mjs", "text/javascript", page_dead_mjs)                                         \
         EACH("dialog.mjs", "text/javascript", page_dialog_mjs)                                     \
         EACH("dom.mjs", "text/javascript", page_dom_mjs)                                           \
         EACH("format.mjs", "text/javascript", page_format_mjs)                                     \
+        EACH("hold.mjs", "text/javascript", page_hold_mjs)                                         \
         EACH("lists.mjs", "text/javascript", page_lists_mjs)                                       \
+        EACH("looks.mjs", "text/javascript", page_looks_mjs)                                       \
         EACH("problems.mjs", "text/javascript", page_problems_mjs)                                 \
+        EACH("receiver.mjs", "text/javascript", page_receiver_mjs)                                 \
+        EACH("receivers.mjs", "text/javascript", page_receivers_mjs)                               \
+        EACH("rows.mjs", "text/javascript", page_rows_mjs)                                         \
+        EACH("sheet.mjs", "text/javascript", page_sheet_mjs)                                       \
         EACH("sinks.mjs", "text/javascript", page_sinks_mjs)                                       \
+        EACH("stages.mjs", "text/javascript", page_stages_mjs)                                     \
         EACH("stream.mjs", "text/javascript", page_stream_mjs)                                     \
-        EACH("token.mjs", "text/javascript", page_token_mjs)
+        EACH("token.mjs", "text/javascript", page_token_mjs)                                       \
+        EACH("trace.mjs", "text/javascript", page_trace_mjs)
 
 #define DECLARE(name, type, symbol)                                                                \
         extern const unsigned char symbol[];                                                       \

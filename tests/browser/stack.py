@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import traceback
 import urllib.error
 import urllib.request
 
@@ -175,6 +176,15 @@ class Stack:
         except urllib.error.URLError:
             return False
 
+    def start_relay_anew(self, browser):
+        """With other settings; the page is opened again, without a token."""
+        browser.run("sessionStorage.clear()")
+        browser.open("about:blank")
+        self.stop_relay()
+        self.start_relay()
+        browser.await_true(self.try_page, "page")
+        browser.open(self.url)
+
     def relay_log(self):
         with open(f"{self.folder}/relay.log", encoding="utf-8", errors="replace") as log:
             return log.read()[-4000:]
@@ -197,3 +207,25 @@ class Stack:
         for receiver in self.receivers:
             receiver.turn_off()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def run_checks(checks, make_sinks):
+    """Each of {name: check} that begins with check_, in order, as check(stack, browser, receiver); 0 if all pass."""
+    checks = [(name, check) for name, check in checks.items() if name.startswith("check_")]
+    passed = 0
+    with Stack() as stack, Browser() as browser:
+        receiver = stack.receiver()
+        stack.sinks = make_sinks(receiver)
+        stack.start_relay()
+        browser.await_true(stack.try_page, "page")
+        try:
+            for name, check in checks:
+                check(stack, browser, receiver)
+                passed += 1
+                print(f"ok {passed} - {name.removeprefix('check_').replace('_', ' ')}", flush=True)
+            stack.stop_relay()
+        except Exception:
+            print(f"not ok - {name}\n{traceback.format_exc()}\nconsole: {browser.log()}\npage:\n{browser.text('body')[:4000]}\n"
+                  f"relay:\n{stack.relay_log()}")
+    print(f"# pass {passed}\n# fail {len(checks) - passed}")
+    return 0 if passed == len(checks) else 1

@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inOrderOfTrouble } from "../../src/admin/page/sinks.mjs";
 
-test("the sinks in trouble come first, and the others as they were", () => {
-  const sinks = [["audit", "running"], ["bus", "paused"], ["cache", "starting"], ["mail", "down"], ["orders", "stalled"], ["shop", "running"]]
+test("the sinks in trouble come first, then those that need a look, then by name", () => {
+  const sinks = [["shop", "running"], ["cache", "starting"], ["mail", "down"], ["bus", "paused"], ["orders", "stalled"], ["audit", "running"], ["zoo", "running"]]
     .map(([name, state]) => ({ name, state }));
-  assert.deepEqual(inOrderOfTrouble(sinks).map((sink) => sink.name), ["mail", "orders", "bus", "cache", "audit", "shop"]);
+  const attention = [{ sink: "zoo", level: "warning" }, { sink: "shop", level: "note" }, { sink: null, level: "error" }, { sink: "orders", level: "error" }];
+  assert.deepEqual(inOrderOfTrouble(sinks).map((sink) => sink.name), ["mail", "orders", "bus", "cache", "audit", "shop", "zoo"]);
+  assert.deepEqual(inOrderOfTrouble(sinks, attention).map((sink) => sink.name), ["orders", "mail", "bus", "cache", "zoo", "audit", "shop"]);
 });

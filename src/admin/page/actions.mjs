@@ -1,15 +1,16 @@
 /* What people can do here: each asks if it is to be asked, is a POST, and tells what came of it. */
+import { path } from "./api.mjs";
 import { ask, tell } from "./dialog.mjs";
-import { counted } from "./format.mjs";
+import { answerWords, counted, duration } from "./format.mjs";
 import { askForToken, authorization, forgetToken, hasToken } from "./token.mjs";
 
 /* The answer's document, or null after the reason was told. */
-async function post(path, body) {
+async function post(route, body) {
   let why = "Changing something needs the endpoint's token.";
   for (;;) {
     let response, answer;
     try {
-      response = await fetch(path, {
+      response = await fetch(route, {
         method: "POST",
         headers: { "Content-Type": "application/json", ...authorization() },
         body: JSON.stringify(body),
@@ -31,21 +32,42 @@ async function post(path, body) {
   }
 }
 
-const ofSink = (name, verb) => `api/sinks/${encodeURIComponent(name)}/${verb}`;
-
-export async function pauseSink(name) {
+/* These answer whether it was done. */
+async function pause(name, route) {
   const reason = await ask({
     title: `Pause ${name}?`,
     text: "Nothing is delivered to it until it is resumed; its events wait. Every relay obeys, also after a restart.",
     field: { label: "Reason, for those who wonder (optional)", type: "text" },
     confirm: "Pause",
   });
-  if (reason === null) return;
-  if (await post(ofSink(name, "pause"), reason.trim() ? { reason: reason.trim() } : {})) tell(`${name} is paused.`);
+  if (reason === null || !(await post(route, reason.trim() ? { reason: reason.trim() } : {}))) return false;
+  tell(`${name} is paused.`);
+  return true;
 }
 
-export async function resumeSink(name) {
-  if (await post(ofSink(name, "resume"), {})) tell(`${name} goes on.`);
+async function resume(name, route) {
+  if (!(await post(route, {}))) return false;
+  tell(`${name} goes on.`);
+  return true;
+}
+
+const ofSink = (name, verb) => `api/sinks/${path(name)}/${verb}`;
+const ofReceiver = (sink, name, verb) => `api/receivers/${path(sink, name)}/${verb}`;
+
+export const pauseSink = (name) => pause(name, ofSink(name, "pause"));
+export const resumeSink = (name) => resume(name, ofSink(name, "resume"));
+export const pauseReceiver = (sink, name) => pause(name, ofReceiver(sink, name, "pause"));
+export const resumeReceiver = (sink, name) => resume(name, ofReceiver(sink, name, "resume"));
+
+/* Sends a made-up event, and tells what the receiver said to it. */
+export async function testReceiver(sink, name) {
+  const answer = await post(ofReceiver(sink, name, "test"), {});
+  if (answer === null) return false;
+  const { outcome = "delivered", took = null } = answer;
+  const after = took === null ? "" : ` after ${duration(took)}`;
+  if (outcome === "delivered") tell(`${name} took the test event${after}.`);
+  else tell(`${name} did not take the test event${after}: ${[outcome.replaceAll("_", " "), answerWords(answer)].filter(Boolean).join(": ")}`, true);
+  return true;
 }
 
 export async function reloadConfig() {

@@ -2,19 +2,26 @@
  * The page: one status document a second, shown by the modules beside this one.
  * Nothing here knows more than that document says.
  */
+import { ageOfLook, ageOfStatus, isLive, setRelayClock } from "./age.mjs";
 import { prepareDead, showDead } from "./dead.mjs";
 import { prepareDialog } from "./dialog.mjs";
 import { $, setAttribute, setHidden, setIcon, setText } from "./dom.mjs";
-import { ago, clock, count, counted, duration, rate, secondsBetween } from "./format.mjs";
+import { ago, count, duration, rate, secondsBetween, unknown } from "./format.mjs";
 import { prepareRecent, showBlockedKeys, showRecent, showSource, showTaps } from "./lists.mjs";
-import { showProblems } from "./problems.mjs";
-import { showSinks, showStages } from "./sinks.mjs";
+import { instanceWords, prepareProblems, showProblems } from "./problems.mjs";
+import { prepareReceiver, receiverView } from "./receiver.mjs";
+import { prepareReceivers, showReceivers } from "./receivers.mjs";
+import { prepareSheet } from "./sheet.mjs";
+import { showSinks } from "./sinks.mjs";
+import { showStages } from "./stages.mjs";
 import { followStatus } from "./stream.mjs";
 import { askForToken, forgetToken, hasToken } from "./token.mjs";
+import { prepareTrace, traceView } from "./trace.mjs";
 
 const STALE_MS = 4000;
 let arrived = null; /* performance.now() of the last status */
 let isLost = false;
+let lastStatus = null;
 
 /* All sinks in five figures. */
 function showSums(status) {
@@ -24,10 +31,10 @@ function showSums(status) {
   const running = sinks.filter((sink) => sink.state === "running").length;
   const last = sinks.map((sink) => secondsBetween(sink.last_delivery_at, status.now)).filter((seconds) => seconds !== null);
   setText($("sum-sinks"), `${running} of ${sinks.length}`);
-  setText($("sum-rate"), rate(sum((sink) => sink.rate)));
+  setText($("sum-rate"), isLive(status) ? rate(sum((sink) => sink.rate)) : unknown);
   setText($("sum-waiting"), count(sum((sink) => sink.backlog?.events), sinks.every((sink) => sink.backlog?.is_exact !== false)));
   setText($("sum-oldest"), duration(most((sink) => sink.backlog?.oldest_age)));
-  setText($("sum-latency"), duration(most((sink) => sink.latency?.p99) || null));
+  setText($("sum-latency"), duration((isLive(status) && most((sink) => sink.latency?.p99)) || null));
   setText($("sum-dead"), count(sum((sink) => sink.dead)));
   setText($("sum-last"), last.length > 0 ? ago(Math.min(...last)) : "none yet");
 }
@@ -40,25 +47,19 @@ function showConnection() {
   setAttribute($("live"), "data-tone", isStale ? "bad" : age === null ? "idle" : "ok");
   setText($("live-word"), isStale ? "not connected" : age === null ? "connecting" : "live");
   if (!isStale) return;
-  setText($("stale-words"), age === null
-    ? "The relay cannot be reached. Is it running?"
-    : `Connection lost: these figures are ${duration(Math.round(age / 1e3))} old. Trying again…`);
+  setText($("stale-words"), ageOfStatus(lastStatus, age / 1e3));
+  if (lastStatus && !lastStatus.isCut) show({ ...lastStatus, isCut: true });
 }
 
-/* What only the database knows is that of the last look: it is dated, and stands back. */
 function showAge(status) {
-  const isOld = status.source?.up === false || Boolean(status.look_error);
-  setHidden($("old"), !isOld || !status.looked_at);
-  setAttribute($("main"), "data-old", isOld ? "yes" : null);
-  if (!isOld || !status.looked_at) return;
-  setText($("old"), `Backlogs and counts are those of ${clock(status.looked_at, status.now)}, ${ago(secondsBetween(status.looked_at, status.now))}, when the database last answered.`);
+  const words = ageOfLook(status);
+  setHidden($("old"), words === "");
+  setText($("old"), words);
+  setAttribute($("main"), "data-old", isLive(status) && words === "" ? null : "yes");
 }
 
-/* Which of several: the database, where it is, and the process. */
 function showInstance(status) {
-  const { database, server } = status.source ?? {};
-  const place = database ? `${database} at ${server}` : "";
-  setText($("instance"), [place, status.instance ?? "", status.config?.file ?? ""].filter(Boolean).join(" · "));
+  setText($("instance"), instanceWords(status));
   setAttribute($("instance"), "title", $("instance").textContent);
 }
 
@@ -71,19 +72,19 @@ function showToken() {
   setIcon($("token").firstElementChild, hasToken() ? "unlocked" : "locked");
 }
 
-function onStatus(status) {
-  arrived = performance.now();
-  isLost = false;
+function show(status) {
+  lastStatus = status;
   setHidden($("main"), false);
   canChange = status.can_change !== false;
-  setAttribute($("main"), "data-read-only", canChange ? null : "yes");
+  setAttribute(document.body, "data-read-only", canChange ? null : "yes");
+  setAttribute(document.body, "data-away", isLive(status) ? null : "yes");
   showInstance(status);
   showToken();
-  showConnection();
   showAge(status);
   showProblems(status);
   showSums(status);
   showSinks(status);
+  showReceivers(status);
   showStages(status);
   showBlockedKeys(status);
   showTaps(status);
@@ -92,9 +93,22 @@ function onStatus(status) {
   showSource(status);
 }
 
+function onStatus(status) {
+  arrived = performance.now();
+  isLost = false;
+  setRelayClock(status.now);
+  show(status);
+  showConnection();
+}
+
 prepareDialog();
 prepareRecent();
 prepareDead();
+prepareProblems(() => lastStatus && showProblems(lastStatus));
+prepareReceivers();
+prepareReceiver();
+prepareTrace();
+prepareSheet({ receiver: receiverView, event: traceView });
 $("token").addEventListener("click", () => (hasToken() ? forgetToken() : askForToken("It lets you pause, resume, redrive and drop.")));
 document.addEventListener("token", showToken);
 setInterval(showConnection, 1000);

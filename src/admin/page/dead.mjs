@@ -3,11 +3,12 @@
  * changed, never each second; what is chosen stays chosen.
  */
 import { dropDead, redriveDead } from "./actions.mjs";
+import { get } from "./api.mjs";
 import { tell } from "./dialog.mjs";
 import { $, list, make, setAttribute, setHidden, setOptions, setText } from "./dom.mjs";
-import { ago, count, counted, secondsBetween } from "./format.mjs";
-import { cell } from "./lists.mjs";
-import { authorization } from "./token.mjs";
+import { ago, count, counted, secondsBetween, unknown } from "./format.mjs";
+import { cell, setLink } from "./rows.mjs";
+import { eventHref, receiverHref } from "./sheet.mjs";
 
 const PAGE = 50;
 const state = { letters: [], hasMore: false, chosen: new Set(), counts: new Map(), seen: "", isReading: false };
@@ -15,14 +16,11 @@ const state = { letters: [], hasMore: false, chosen: new Set(), counts: new Map(
 const sinkName = () => $("dead-sink").value;
 const total = () => (sinkName() ? state.counts.get(sinkName()) ?? 0 : [...state.counts.values()].reduce((sum, n) => sum + n, 0));
 
-async function readPage(before) {
+function readPage(before) {
   const query = new URLSearchParams({ limit: String(PAGE) });
   if (sinkName()) query.set("sink", sinkName());
   if (before !== null) query.set("before", String(before));
-  const response = await fetch(`api/dead?${query}`, { headers: authorization(), cache: "no-store" });
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error ?? `the relay answered ${response.status}`);
-  return answer;
+  return get(`api/dead?${query}`);
 }
 
 /* From the newest on, or (isMore) what comes behind those that are there. */
@@ -50,15 +48,17 @@ function makeRow(letter) {
     else state.chosen.delete(letter.id);
     showTools();
   });
-  return make("tr", { role: "row" }, cell("", box), ...["id", "sink", "topic", "key", "reason", "attempts", "died", "error"].map((label) => cell(label)));
+  return make("tr", { role: "row" }, cell("", box), ...["id", "sink", "event", "topic", "key", "reason", "attempts", "died", "error"].map((label) => cell(label)));
 }
 
 function updateRow(row, letter) {
   const died = secondsBetween(letter.died_at, new Date().toISOString());
-  const texts = [String(letter.id), letter.sink, letter.topic ?? "", letter.key ?? "", letter.reason, count(letter.attempts), ago(died), letter.error ?? ""];
-  texts.forEach((text, i) => setText(row.children[i + 1], text));
-  setAttribute(row.children[7], "title", letter.died_at);
-  setAttribute(row.children[8], "title", letter.error ?? null);
+  const texts = [String(letter.id), null, null, letter.topic ?? "", letter.key ?? "", letter.reason, count(letter.attempts), ago(died), letter.error ?? ""];
+  texts.forEach((text, i) => text !== null && setText(row.children[i + 1], text));
+  setLink(row.children[2], letter.receiver ? `${letter.sink}/${letter.receiver}` : letter.sink, letter.receiver ? receiverHref(letter.sink, letter.receiver) : null);
+  setLink(row.children[3], String(letter.outbox_id ?? unknown), letter.outbox_id ? eventHref(letter.outbox_id) : null);
+  setAttribute(row.children[8], "title", letter.died_at);
+  setAttribute(row.children[9], "title", letter.error ?? null);
   setAttribute(row, "title", `event ${letter.event_id}${letter.source ? ` from ${letter.source}` : ""}${letter.target ? ` to ${letter.target}` : ""}`);
   row.querySelector("input").checked = state.chosen.has(letter.id);
 }

@@ -36,6 +36,12 @@ export function setAttribute(node, name, value) {
   else if (node.getAttribute(name) !== value) node.setAttribute(name, value);
 }
 
+/* Brings a section into sight, and the focus with it. */
+export function goTo(id) {
+  $(id).scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  $(id).focus({ preventScroll: true });
+}
+
 export function setHidden(node, isHidden) {
   if (node.hidden !== isHidden) node.hidden = isHidden;
 }

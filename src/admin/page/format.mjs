@@ -97,3 +97,9 @@ export function percent(ratio) {
   if (!isNumber(ratio)) return unknown;
   return ratio > 0 && ratio < 0.01 ? "< 1 %" : `${Math.round(ratio * 100)} %`;
 }
+
+/* What a destination said to an attempt. "422 Unprocessable Content" begins with the status already. */
+export function answerWords({ status = null, answer = null }) {
+  if (status === null) return answer ?? "";
+  return answer?.startsWith(String(status)) ? answer : `${status} ${answer ?? ""}`.trim();
+}

@@ -1,20 +1,10 @@
 /* Blocked keys, recent deliveries, and the box about the source. */
-import { $, icon, list, make, setAttribute, setHidden, setIcon, setOptions, setText } from "./dom.mjs";
+import { $, list, make, setAttribute, setHidden, setOptions, setText } from "./dom.mjs";
 import { bytes, clock, count, duration, percent, secondsBetween, ago, unknown } from "./format.mjs";
-
-export function cell(label, ...children) {
-  return make("td", { role: "cell", "data-label": label }, ...children);
-}
-
-const cells = (...labels) => make("tr", { role: "row" }, ...labels.map((label) => cell(label)));
-
-function setCells(row, ...texts) {
-  texts.forEach((text, i) => {
-    if (text === null) return;
-    setText(row.children[i], text);
-    setAttribute(row.children[i], "title", text.length > 24 ? text : null);
-  });
-}
+import { makeHold } from "./hold.mjs";
+import { deliveryLook } from "./looks.mjs";
+import { cells, setCells, setLink, setState } from "./rows.mjs";
+import { eventHref, receiverHref } from "./sheet.mjs";
 
 export function showBlockedKeys(status) {
   const keys = status.blocked_keys ?? [];
@@ -46,36 +36,17 @@ export function showTaps(status) {
     });
 }
 
-const outcomes = {
-  delivered: { tone: "ok", icon: "check" },
-  retry: { tone: "warn", icon: "again" },
-  rejected: { tone: "bad", icon: "cross" },
-  dead: { tone: "bad", icon: "cross" },
-  dropped: { tone: "bad", icon: "cross" },
-  sink_down: { tone: "bad", icon: "alert" },
-  cancelled: { tone: "idle", icon: "ring" },
-};
-
-/* While a person reads or selects there, the list stands still. */
-let recentHeld = false;
+let hold = { isOn: false };
 let lastStatus = null;
 
 /* As the log calls it. */
 const receiver = (delivery) => delivery.receiver ? `${delivery.sink}/${delivery.receiver}` : delivery.sink;
 
-function makeRecentRow() {
-  const row = cells("time", "outcome", "sink", "topic", "key", "attempt", "latency", "error");
-  row.children[1].append(icon("check"), make("span"));
-  return row;
-}
-
 function updateRecentRow(row, delivery) {
-  const look = outcomes[delivery.outcome] ?? { tone: "idle", icon: "ring" };
-  const outcome = row.children[1];
-  setAttribute(outcome, "data-tone", look.tone);
-  setIcon(outcome.firstElementChild, look.icon);
-  setText(outcome.lastElementChild, delivery.outcome.replace("_", " "));
-  setCells(row, clock(delivery.at, lastStatus.now), null, receiver(delivery), delivery.topic ?? "", delivery.key ?? "",
+  setState(row.children[1], delivery.outcome, deliveryLook(delivery.outcome));
+  setLink(row.children[2], receiver(delivery), delivery.receiver ? receiverHref(delivery.sink, delivery.receiver) : null);
+  setLink(row.children[3], String(delivery.id), eventHref(delivery.id));
+  setCells(row, clock(delivery.at, lastStatus.now), null, null, null, delivery.topic ?? "", delivery.key ?? "",
     count(delivery.attempt), duration(delivery.latency), delivery.words ?? "");
   setAttribute(row, "title", `event ${delivery.id}, ${delivery.event_id}${delivery.source ? `, from ${delivery.source}` : ""}`);
 }
@@ -85,20 +56,18 @@ export function showRecent(status) {
   const all = status.recent ?? [];
   lastStatus = status;
   setOptions($("recent-sink"), (status.sinks ?? []).map((sink) => sink.name), "all sinks");
-  if (recentHeld) return;
+  if (hold.isOn) return;
   const shown = all.filter((delivery) => !chosen || delivery.sink === chosen);
-  list($("recent-rows"), shown, (delivery) => `${receiver(delivery)}\n${delivery.id}\n${delivery.attempt}\n${delivery.at}`, makeRecentRow, updateRecentRow);
+  list($("recent-rows"), shown, (delivery) => `${receiver(delivery)}\n${delivery.id}\n${delivery.attempt}\n${delivery.at}`,
+    () => cells("time", "outcome", "sink", "event", "topic", "key", "attempt", "latency", "error"), updateRecentRow);
   setHidden($("recent-none"), shown.length > 0);
 }
 
 export function prepareRecent() {
-  const box = $("recent-box");
-  const hold = () => {
-    recentHeld = box.matches(":hover") || box.contains(document.activeElement);
-    setText($("recent-note"), recentHeld ? "held while you read" : "newest first");
-    if (!recentHeld && lastStatus) showRecent(lastStatus);
-  };
-  for (const name of ["pointerenter", "pointerleave", "focusin", "focusout"]) box.addEventListener(name, () => setTimeout(hold));
+  hold = makeHold($("recent-box"), (isOn) => {
+    setText($("recent-note"), isOn ? "held while you read" : "newest first");
+    if (!isOn && lastStatus) showRecent(lastStatus);
+  });
   $("recent-sink").addEventListener("change", () => lastStatus && showRecent(lastStatus));
 }
 

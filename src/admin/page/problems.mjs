@@ -4,10 +4,14 @@
  */
 import { reloadConfig, resumeSink } from "./actions.mjs";
 import { chooseDeadSink } from "./dead.mjs";
-import { $, icon, list, make, makeCommand, setAttribute, setHidden, setIcon, setText } from "./dom.mjs";
+import { $, goTo, icon, list, make, makeCommand, setAttribute, setHidden, setIcon, setText } from "./dom.mjs";
 import { counted, duration } from "./format.mjs";
+import { chooseReceivers, hasReceivers } from "./receivers.mjs";
 
 const looks = { error: { icon: "cross", word: "Error" }, warning: { icon: "alert", word: "Warning" }, note: { icon: "info", word: "Note" } };
+
+const FEW = 5; /* more of them would push the sinks out of sight */
+let showsAll = false;
 
 const actions = {
   resume: { label: "Resume", run: (sink) => resumeSink(sink) },
@@ -20,12 +24,14 @@ const actions = {
       goTo("dead");
     },
   },
+  receivers: {
+    label: "Show them",
+    run: (sink) => {
+      chooseReceivers(sink);
+      goTo("receivers");
+    },
+  },
 };
-
-function goTo(id) {
-  $(id).scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
-  $(id).focus({ preventScroll: true });
-}
 
 function makeProblem(problem) {
   const command = makeCommand();
@@ -41,8 +47,12 @@ function makeProblem(problem) {
   return node;
 }
 
-/* What would be refused without a token is not offered. */
-const changes = (action) => action.kind === "resume" || action.kind === "reload";
+/* What there is to press: nothing that would be refused without a token, nothing that is not on the page. */
+function actionOf({ id, sink, action }, canChange) {
+  if (id === `receivers:${sink}` && hasReceivers()) return { kind: "receivers", sink };
+  const changes = action?.kind === "resume" || action?.kind === "reload";
+  return changes && !canChange ? null : action;
+}
 
 function updateProblem(node, problem, canChange) {
   const { title, lasts, why, remedy, command, button } = node.parts;
@@ -52,12 +62,12 @@ function updateProblem(node, problem, canChange) {
   setText(remedy, problem.remedy);
   setHidden(command.node, !problem.command);
   setText(command.code, problem.command ?? "");
-  setHidden(button, !problem.action || (changes(problem.action) && !canChange));
-  if (problem.action) {
-    setText(button, actions[problem.action.kind].label);
-    setAttribute(button, "data-kind", problem.action.kind);
-    setAttribute(button, "data-sink", problem.action.sink ?? "");
-  }
+  const action = actionOf(problem, canChange);
+  setHidden(button, !action);
+  if (!action) return;
+  setText(button, actions[action.kind].label);
+  setAttribute(button, "data-kind", action.kind);
+  setAttribute(button, "data-sink", action.sink ?? "");
 }
 
 /* The one line on top, which counts all that is listed under it. Without figures that change each
@@ -79,8 +89,24 @@ export function showProblems(status) {
   setAttribute($("top"), "data-level", level);
   setIcon($("top-icon"), { ok: "check", warning: "alert", error: "cross" }[level]);
   setText($("headline"), headline(problems));
-  list($("problems"), problems, (problem) => `${problem.id}:${problem.level}`, makeProblem,
+  const isLong = problems.length > FEW + 1;
+  list($("problems"), isLong && !showsAll ? problems.slice(0, FEW) : problems, (problem) => `${problem.id}:${problem.level}`, makeProblem,
     (node, problem) => updateProblem(node, problem, status.can_change !== false));
-  const name = status.source?.database ? `${status.source.database} · pgcourier` : "pgcourier";
-  setText(document.querySelector("title"), n > 0 ? `(${n}) ${name}` : name);
+  setHidden($("problems-more"), !isLong);
+  setText($("problems-more"), showsAll ? "Show fewer" : `Show ${problems.length - FEW} more`);
+  setText(document.querySelector("title"), `${n > 0 ? `(${n}) ` : ""}${instanceWords(status, " · pgcourier")}`);
+}
+
+/* Which of several: the database, where it is, the relay and its file. */
+export function instanceWords(status, end = "") {
+  const { database, server } = status.source ?? {};
+  const words = [database ? `${database} at ${server}` : "", status.instance ?? "", status.config?.file ?? ""].filter(Boolean).join(" · ");
+  return words === "" ? "pgcourier" : words + end;
+}
+
+export function prepareProblems(showAgain) {
+  $("problems-more").addEventListener("click", () => {
+    showsAll = !showsAll;
+    showAgain();
+  });
 }

@@ -1,28 +1,20 @@
-/* The sinks' cards, and where the time of their deliveries goes. */
+/* The sinks' cards. */
 import { pauseSink, resumeSink } from "./actions.mjs";
+import { isLive } from "./age.mjs";
 import { drawChart, makeChart } from "./chart.mjs";
-import { $, icon, list, make, setAttribute, setHidden, setIcon, setText } from "./dom.mjs";
-import { ago, axis, brief, bytes, clock, count, duration, rate, secondsBetween } from "./format.mjs";
+import { $, goTo, icon, list, make, setAttribute, setHidden, setIcon, setText } from "./dom.mjs";
+import { ago, axis, brief, bytes, clock, count, duration, rate, secondsBetween, unknown } from "./format.mjs";
+import { sinkLook } from "./looks.mjs";
+import { chooseReceivers, hasReceivers, receiversWords } from "./receivers.mjs";
 
-/* What a state looks like; its name is the word beside the icon. */
-export const looks = {
-  running: { tone: "ok", icon: "play" },
-  starting: { tone: "idle", icon: "clock" },
-  standby: { tone: "idle", icon: "ring" },
-  draining: { tone: "idle", icon: "clock" },
-  disconnected: { tone: "idle", icon: "cross" },
-  unowned: { tone: "bad", icon: "cross" },
-  paused: { tone: "warn", icon: "pause" },
-  stalled: { tone: "bad", icon: "alert" },
-  refused: { tone: "bad", icon: "cross" },
-  down: { tone: "bad", icon: "cross" },
-};
-
-/* What is in trouble comes first; else as the status has them, by name. */
-export function inOrderOfTrouble(sinks) {
+/* What is in trouble comes first: by its state, then by what needs a look; then by name. */
+export function inOrderOfTrouble(sinks, attention = []) {
   const tones = ["bad", "warn", "idle", "ok"];
-  const place = (sink) => tones.indexOf(looks[sink.state]?.tone ?? "idle");
-  return sinks.map((sink, i) => [place(sink), i, sink]).sort(([a, i], [b, j]) => a - b || i - j).map(([, , sink]) => sink);
+  const levels = { error: 0, warning: 1 };
+  const worst = (sink) => Math.min(2, ...attention.filter((finding) => finding.sink === sink.name).map(({ level }) => levels[level] ?? 2));
+  return sinks.map((sink) => [tones.indexOf(sinkLook(sink.state).tone), worst(sink), sink])
+    .sort(([a, i, one], [b, j, other]) => a - b || i - j || (one.name < other.name ? -1 : 1))
+    .map(([, , sink]) => sink);
 }
 
 const isPaused = (sink) => sink.state === "paused" || sink.state === "refused";
@@ -45,10 +37,10 @@ function makeTrend(label, nLines, words) {
 
 function setFoot(trend, words) {
   const { step, rate: points } = trend.sink.series;
-  const span = duration(step * points.length);
+  const span = `\u2212${duration(step * points.length)}`; /* what the left edge is */
   const i = trend.pointed;
   setHidden(trend.top, i !== null);
-  setText(trend.foot, i === null ? `last ${span}` : `${ago((points.length - 1 - i) * step)}: ${words(trend.sink.series, i)}`);
+  setText(trend.foot, i === null ? span : `${ago((points.length - 1 - i) * step)}: ${words(trend.sink.series, i)}`);
 }
 
 const emptySeries = { step: 5, rate: [null], p50: [null], p99: [null], backlog: [null] };
@@ -84,6 +76,7 @@ function makeCard(sink) {
     latency: makeTrend("Latency", 2, trendWords.latency),
     counts: make("dl", { class: "counts" }),
     error: make("p", { class: "last-error" }),
+    receivers: make("a", { class: "fan" }),
     last: make("span", { class: "muted" }),
     button: make("button", { type: "button" }, icon("pause"), make("span")),
   };
@@ -93,12 +86,19 @@ function makeCard(sink) {
     if (parts.button.dataset.verb === "resume") resumeSink(name);
     else pauseSink(name);
   });
+  parts.receivers.addEventListener("click", (event) => {
+    event.preventDefault();
+    if (!hasReceivers()) return;
+    chooseReceivers(sink.name);
+    goTo("receivers");
+  });
   const card = make("article", { class: "card", "aria-label": `Sink ${sink.name}` },
     make("header", {}, parts.name, make("span", { class: "kind" }, parts.kindIcon, parts.kind), parts.badge),
     parts.target,
     parts.reason,
     make("div", { class: "trends" }, parts.backlog.node, parts.rate.node, parts.latency.node),
     parts.counts,
+    parts.receivers,
     parts.error,
     make("footer", {}, parts.last, parts.button));
   card.parts = parts;
@@ -118,7 +118,7 @@ const counters = [
 
 function updateCard(card, sink, status) {
   const parts = card.parts;
-  const look = looks[sink.state] ?? { tone: "idle", icon: "ring" };
+  const look = sinkLook(sink.state);
   const series = sinceStart(sink.series ?? emptySeries, status);
 
   setAttribute(card, "data-tone", look.tone);
@@ -138,10 +138,11 @@ function updateCard(card, sink, status) {
   const backlog = sink.backlog ?? { events: null, oldest_age: null, is_exact: true };
   setText(parts.backlog.value, count(backlog.events, backlog.is_exact));
   setText(parts.backlog.note, backlog.events > 0 ? `oldest ${brief(backlog.oldest_age)}` : "nothing is late");
-  setText(parts.rate.value, rate(sink.rate));
+  setText(parts.rate.value, isLive(status) ? rate(sink.rate) : unknown);
   setText(parts.rate.note, sink.counters ? `${bytes(sink.counters.bytes)} so far` : "");
-  setText(parts.latency.value, duration(sink.latency?.p50 ?? null));
-  setText(parts.latency.note, `p99 ${duration(sink.latency?.p99 ?? null)}`);
+  const latency = isLive(status) ? sink.latency : null;
+  setText(parts.latency.value, duration(latency?.p50 ?? null));
+  setText(parts.latency.note, `p99 ${duration(latency?.p99 ?? null)}`);
   const tops = [
     count(drawChart(parts.backlog.chart, [series.backlog], 10, `waiting, ${parts.backlog.value.textContent} now`)),
     rate(drawChart(parts.rate.chart, [series.rate], 1, `delivered, ${parts.rate.value.textContent} now`)),
@@ -159,10 +160,10 @@ function updateCard(card, sink, status) {
       setAttribute(node, "data-tone", counter[2](sink));
     });
 
-  const error = sink.last_error;
-  setText(parts.error, error ? `${ago(secondsBetween(error.at, status.now))}: ${error.words || error.outcome}` : "No error since the start.");
-  setAttribute(parts.error, "data-has", error ? "yes" : "no");
-  setAttribute(parts.error, "title", error ? error.words : null);
+  showError(parts.error, sink, status);
+  setText(parts.receivers, receiversWords(sink));
+  setHidden(parts.receivers, !sink.receivers);
+  setAttribute(parts.receivers, "href", hasReceivers() ? "#receivers" : null);
 
   setText(parts.last, lastWords(sink, status));
   setAttribute(parts.button, "data-verb", isPaused(sink) ? "resume" : "pause");
@@ -170,6 +171,17 @@ function updateCard(card, sink, status) {
   setAttribute(parts.button, "aria-label", `${isPaused(sink) ? "Resume" : "Pause"} ${sink.name}`);
   setText(parts.button.lastElementChild, isPaused(sink) ? "Resume" : "Pause");
   setIcon(parts.button.firstElementChild, isPaused(sink) ? "play" : "pause");
+}
+
+/* Not what the line under the name says already. */
+function showError(node, sink, status) {
+  const error = sink.last_error;
+  const words = error && (error.words || error.outcome.replaceAll("_", " "));
+  const isSaid = Boolean(error && sink.state_reason && (sink.state_reason.includes(words) || words.includes(sink.state_reason)));
+  setHidden(node, isSaid);
+  setText(node, error ? `${ago(secondsBetween(error.at, status.now))}: ${words}` : "No error since the start.");
+  setAttribute(node, "data-has", error ? "yes" : "no");
+  setAttribute(node, "title", error ? words : null);
 }
 
 /* One line under the name: why it is as it is, else what it carries. */
@@ -188,50 +200,9 @@ function lastWords(sink, status) {
 }
 
 export function showSinks(status) {
-  const sinks = inOrderOfTrouble(status.sinks ?? []);
+  const sinks = inOrderOfTrouble(status.sinks ?? [], status.attention ?? []);
   list($("sinks"), sinks, (sink) => sink.name, makeCard, (card, sink) => updateCard(card, sink, status));
   /* Four in rows of three would leave one alone. */
   setAttribute($("sinks"), "data-columns", sinks.length === 2 || sinks.length === 4 ? "2" : "3");
   setHidden($("no-sinks"), sinks.length > 0);
-}
-
-const stages = ["pickup", "queue", "send", "settle"];
-const inLatency = stages.slice(0, 3); /* what comes after delivery delays no receiver */
-
-function makeStageRow() {
-  const bar = make("td", { class: "stage-bar", "aria-hidden": "true", role: "cell" });
-  const namespace = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(namespace, "svg");
-  for (const stage of inLatency) {
-    const rect = document.createElementNS(namespace, "rect");
-    rect.setAttribute("class", `stage-${stage}`);
-    rect.setAttribute("height", "100%");
-    svg.append(rect);
-  }
-  bar.append(svg);
-  const cells = stages.map((stage) => make("td", { role: "cell", "data-label": stage === "settle" ? "settle, after delivery" : stage }, make("b"), make("span", { class: "muted" })));
-  return make("tr", { role: "row" }, make("th", { scope: "row", role: "rowheader" }), bar, ...cells);
-}
-
-function updateStageRow(row, sink) {
-  const [name, bar, ...cells] = row.children;
-  const medians = inLatency.map((stage) => sink.stages?.[stage]?.p50 ?? 0);
-  const whole = medians.reduce((sum, value) => sum + value, 0);
-  let left = 0;
-  setText(name, sink.name);
-  stages.forEach((stage, i) => {
-    if (i < inLatency.length) {
-      const share = whole > 0 ? (medians[i] / whole) * 100 : 0;
-      const rect = bar.firstElementChild.children[i];
-      setAttribute(rect, "x", `${left.toFixed(2)}%`);
-      setAttribute(rect, "width", `${share.toFixed(2)}%`);
-      left += share;
-    }
-    setText(cells[i].firstElementChild, duration(sink.stages?.[stage]?.p50 ?? null));
-    setText(cells[i].lastElementChild, duration(sink.stages?.[stage]?.p99 ?? null));
-  });
-}
-
-export function showStages(status) {
-  list($("stages"), status.sinks ?? [], (sink) => sink.name, makeStageRow, updateStageRow);
 }
