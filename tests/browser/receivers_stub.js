@@ -22,9 +22,9 @@
     return {
       sink: "webhooks", name, lane: i + 1, state, state_since: ago(7200), state_reason: { disabled: "410 Gone", paused: "their migration" }[state] ?? null,
       failing_since: fails ? ago(900) : null, last_error: fails ? `503 Service Unavailable: ${html}` : null, last_failed_at: fails ? ago(2) : null,
-      last_delivered_at: ago(fails ? 960 : 3), waiting: { events: fails ? 40 + i : i % 3, is_exact: !fails, oldest_at: fails || i % 3 ? ago(900) : null },
+      last_delivered_at: ago(fails ? 960 : 3), waiting: fails ? 40 + i : i % 3, waiting_is_exact: !fails, waiting_since: fails || i % 3 ? ago(900) : null,
       retrying: fails ? 2 : 0, blocked_keys: fails ? 1 : 0, dead: 0, rate: fails ? 0 : 1.5, p50: fails ? null : 0.004, p99: fails ? null : 0.1,
-      url: `https://${name}.example/hook`, topics: ["**"], types: [], has_filter: false, shard: null,
+      url: `https://${name}.example/hook`, topics: ["**"], types: [], filter: null,
     };
   }
 
@@ -35,7 +35,7 @@
     const state = query.get("state") ?? "";
     const fits = (one) => state === "" || state === (one.failing_since ? "failing" : one.state);
     const found = names.filter((name) => `https://${name}.example/hook`.includes(search)).map(receiver).filter(fits)
-      .sort((a, b) => rank(a) - rank(b) || b.waiting.events - a.waiting.events || (a.name < b.name ? -1 : 1));
+      .sort((a, b) => rank(a) - rank(b) || b.waiting - a.waiting || (a.name < b.name ? -1 : 1));
     const offset = Number(query.get("offset") ?? 0);
     const receivers = found.slice(offset, offset + Number(query.get("limit") ?? 50));
     stub.most = Math.max(stub.most, receivers.length);
@@ -57,19 +57,22 @@
       return { sink: "webhooks", receiver: name, state, reason: state === "dead" ? "422 Unprocessable Content" : null, at: ago(5), took: 0.01,
         status: state === "delivered" ? 200 : null, attempts: 3, next_at: state === "retrying" ? ago(-60) : null };
     };
+    const deliveries = [{ sink: "audit", receiver: null, state: "delivered", reason: null, at: ago(29), took: 0.001, status: null, attempts: 1, next_at: null }, ...names.map(delivery)];
+    const order = ["dead", "retrying", "waiting", "delivered", "not_taken"];
+    deliveries.sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state));
     return {
       event: { id: 499, event_id: "1e37750b-9cd0-47a0-af10-c56ddddf0004", topic: "orders.created", type: null, key: html, created_at: ago(30) },
-      deliveries: [{ sink: "audit", receiver: null, state: "delivered", reason: null, at: ago(29), took: 0.001, status: null, attempts: 1, next_at: null }, ...names.map(delivery)],
+      counts: Object.fromEntries(order.map((state) => [state, deliveries.filter((one) => one.state === state).length])),
+      deliveries: deliveries.slice(0, 1000),
     };
   }
 
   function answer(url, method) {
-    const [, , kind, sink, name, verb] = url.pathname.split("/").map(decodeURIComponent);
+    const [, , kind, name, verb] = url.pathname.split("/").map(decodeURIComponent);
     if (stub.isMissing) return [404, { error: "there is nothing at this path; see docs/admin.md" }];
     if (stub.isDown) return [503, { error: "PostgreSQL cannot be reached" }];
-    if (kind === "trace") return sink === "404" ? [404, { error: "no event has the number 404" }] : [200, trace(sink)];
-    if (sink === undefined) return [200, listed(url.searchParams)];
-    if (method === "POST" && verb === "test") return [200, { outcome: "retry", status: 503, took: 0.012, answer: "503 Service Unavailable" }];
+    if (kind === "trace") return name === "404" ? [404, { error: "there is no trace of that event" }] : [200, trace(name)];
+    if (name === undefined) return [200, listed(url.searchParams)];
     if (method === "POST") stub.changed[name] = verb;
     return [200, method === "POST" ? {} : story(name)];
   }

@@ -141,7 +141,7 @@ def check_looks_for_an_event(stack, browser, _):
     browser.await_text("#trace", "9,996 delivered")
     browser.run("document.getElementById('find-event').value = ''")
     browser.type("#find-event", "404" + ENTER)
-    browser.await_text("#sheet-error", "no event has the number 404")
+    browser.await_text("#sheet-error", "there is no trace of that event")
     assert not browser.is_shown("#trace")
     browser.click("#sheet-close")
     stack.publish("orders.created", "18")
@@ -156,9 +156,6 @@ def check_opens_an_address(stack, browser, _):
 
 
 def check_changes_a_receiver(_, browser, __):
-    browser.click("#story-test")
-    browser.await_text("#notices", "customer-00011 did not take the test event after 12 ms: retry: 503 Service Unavailable")
-    browser.click("#notices button")
     browser.click("#story-pause")
     browser.await_text("#notices", "customer-00011 goes on.")
     browser.await_text("#story-pause", "Pause")
@@ -168,7 +165,7 @@ def check_changes_a_receiver(_, browser, __):
     browser.click("#dialog-confirm")
     browser.await_text("#story-pause", "Resume")
     asked = [question for question in browser.run("return receiversStub.asked") if question.startswith("POST")]
-    assert asked == [f"POST /api/receivers/webhooks/customer-00011/{verb}" for verb in ("test", "resume", "pause")], asked
+    assert asked == [f"POST /api/receivers/customer-00011/{verb}" for verb in ("resume", "pause")], asked
 
 
 def check_dates_what_is_old(_, browser, __):
@@ -229,7 +226,7 @@ def check_offers_nothing_that_is_refused(stack, browser, _):
     browser.await_text("#no-token", "admin.token_file")
     browser.run("location.hash = '#/receiver/webhooks/customer-09007'")
     browser.await_shown("#story")
-    for button in ("#story-pause", "#story-test", "#token"):
+    for button in ("#story-pause", "#token"):
         assert not browser.is_shown(button), button
     browser.click("#sheet-close")
 

@@ -1,7 +1,7 @@
 /* What people can do here: each asks if it is to be asked, is a POST, and tells what came of it. */
 import { path } from "./api.mjs";
 import { ask, tell } from "./dialog.mjs";
-import { answerWords, counted, duration } from "./format.mjs";
+import { counted } from "./format.mjs";
 import { askForToken, authorization, forgetToken, hasToken } from "./token.mjs";
 
 /* The answer's document, or null after the reason was told. */
@@ -52,23 +52,12 @@ async function resume(name, route) {
 }
 
 const ofSink = (name, verb) => `api/sinks/${path(name)}/${verb}`;
-const ofReceiver = (sink, name, verb) => `api/receivers/${path(sink, name)}/${verb}`;
+const ofReceiver = (name, verb) => `api/receivers/${path(name)}/${verb}`;
 
 export const pauseSink = (name) => pause(name, ofSink(name, "pause"));
 export const resumeSink = (name) => resume(name, ofSink(name, "resume"));
-export const pauseReceiver = (sink, name) => pause(name, ofReceiver(sink, name, "pause"));
-export const resumeReceiver = (sink, name) => resume(name, ofReceiver(sink, name, "resume"));
-
-/* Sends a made-up event, and tells what the receiver said to it. */
-export async function testReceiver(sink, name) {
-  const answer = await post(ofReceiver(sink, name, "test"), {});
-  if (answer === null) return false;
-  const { outcome = "delivered", took = null } = answer;
-  const after = took === null ? "" : ` after ${duration(took)}`;
-  if (outcome === "delivered") tell(`${name} took the test event${after}.`);
-  else tell(`${name} did not take the test event${after}: ${[outcome.replaceAll("_", " "), answerWords(answer)].filter(Boolean).join(": ")}`, true);
-  return true;
-}
+export const pauseReceiver = (name) => pause(name, ofReceiver(name, "pause"));
+export const resumeReceiver = (name) => resume(name, ofReceiver(name, "resume"));
 
 export async function reloadConfig() {
   const answer = await post("api/reload", {});

@@ -1,5 +1,5 @@
 /* The story of one receiver: how it is and since when, why, what waits, and its last attempts. */
-import { pauseReceiver, resumeReceiver, testReceiver } from "./actions.mjs";
+import { pauseReceiver, resumeReceiver } from "./actions.mjs";
 import { relayNow } from "./age.mjs";
 import { get, path } from "./api.mjs";
 import { $, list, make, setAttribute, setHidden, setIcon, setText } from "./dom.mjs";
@@ -8,7 +8,7 @@ import { deliveryLook, receiverLook, receiverState } from "./looks.mjs";
 import { cells, setCells, setLink, setState } from "./rows.mjs";
 import { eventHref, renewSheet } from "./sheet.mjs";
 
-let shown = null; /* {sink, name, isActive} */
+let shown = null; /* {name, isActive} */
 
 const since = (time, now) => (time ? `for ${brief(secondsBetween(time, now))}, since ${clock(time, now)}` : "");
 
@@ -21,14 +21,13 @@ export function receiverWords(receiver, now) {
 }
 
 function facts(receiver, now) {
-  const { waiting = {} } = receiver;
   const isSaid = receiverState(receiver) === "failing"; /* in the line on top */
   const at = (time, none) => (time ? `${ago(secondsBetween(time, now))}, ${clock(time, now)}` : none);
   const failed = at(receiver.last_failed_at, "none") + (receiver.last_error && !isSaid ? `: ${receiver.last_error}` : "");
   const limit = receiver.rate_limit > 0 ? `${rate(receiver.rate_limit)}, ${count(receiver.burst)} at once` : "no rate limit";
   const types = receiver.types?.length > 0 ? `types ${receiver.types.join(", ")}` : "";
   return [
-    ["Waiting", `${count(waiting.events, waiting.is_exact !== false)}${waiting.events > 0 ? `, oldest ${brief(secondsBetween(waiting.oldest_at, now))}` : ""}`],
+    ["Waiting", `${count(receiver.waiting, receiver.waiting_is_exact)}${receiver.waiting > 0 ? `, oldest ${brief(secondsBetween(receiver.waiting_since, now))}` : ""}`],
     ["Retrying", count(receiver.retrying), receiver.retrying > 0 ? "warn" : ""],
     ["Blocked keys", count(receiver.blocked_keys), receiver.blocked_keys > 0 ? "warn" : ""],
     ["Dead", count(receiver.dead), receiver.dead > 0 ? "bad" : ""],
@@ -50,13 +49,13 @@ function updateAttempt(row, attempt, now) {
   setState(row.children[1], attempt.outcome, deliveryLook(attempt.outcome));
   setLink(row.children[2], String(attempt.outbox_id), eventHref(attempt.outbox_id));
   setCells(row, clock(attempt.at, now), null, null, attempt.topic ?? "", count(attempt.number), duration(attempt.took), answerWords(attempt));
-  setAttribute(row, "title", `event ${attempt.event_id}${attempt.key ? `, key ${attempt.key}` : ""}`);
+  setAttribute(row, "title", `event ${attempt.event_id ?? attempt.outbox_id}${attempt.key ? `, key ${attempt.key}` : ""}`);
 }
 
 function show(receiver, [sink, name]) {
   const now = relayNow();
   const state = receiverState(receiver);
-  shown = { sink, name, isActive: receiver.state === "active" };
+  shown = { name, isActive: receiver.state === "active" };
   setState($("story-state"), state, receiverLook(state));
   setText($("story-words"), receiverWords(receiver, now));
   setText($("story-target"), `to ${receiver.url ?? unknown}, of sink ${sink}`);
@@ -80,16 +79,13 @@ function show(receiver, [sink, name]) {
 export const receiverView = {
   panel: "story",
   title: ([, name]) => name,
-  read: (parts, signal) => get(`api/receivers/${path(...parts)}`, signal),
+  read: ([, name], signal) => get(`api/receivers/${path(name)}`, signal),
   show,
 };
 
 export function prepareReceiver() {
   $("story-pause").addEventListener("click", async () => {
-    const { sink, name, isActive } = shown;
-    if (await (isActive ? pauseReceiver : resumeReceiver)(sink, name)) renewSheet();
-  });
-  $("story-test").addEventListener("click", async () => {
-    if (await testReceiver(shown.sink, shown.name)) renewSheet();
+    const { name, isActive } = shown;
+    if (await (isActive ? pauseReceiver : resumeReceiver)(name)) renewSheet();
   });
 }

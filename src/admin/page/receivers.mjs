@@ -75,7 +75,6 @@ function makeRow() {
 }
 
 function updateRow(row, receiver) {
-  const { waiting = {} } = receiver;
   const { now } = status;
   const state = receiverState(receiver);
   const isMany = fanOuts().length > 1;
@@ -83,7 +82,7 @@ function updateRow(row, receiver) {
   setLink(row.children[0], place, receiverHref(receiver.sink, receiver.name));
   setAttribute(row.children[0], "title", receiver.url ?? null);
   setState(row.children[1], state, receiverLook(state));
-  setCells(row, null, null, count(waiting.events, waiting.is_exact !== false), waiting.events > 0 ? brief(secondsBetween(waiting.oldest_at, now)) : "",
+  setCells(row, null, null, count(receiver.waiting, receiver.waiting_is_exact), receiver.waiting > 0 ? brief(secondsBetween(receiver.waiting_since, now)) : "",
     count(receiver.retrying), count(receiver.dead), rate(receiver.rate), duration(receiver.p50), ago(secondsBetween(receiver.last_delivered_at, now)),
     errorWords(receiver, state));
   setAttribute(row.children[4], "data-tone", receiver.retrying > 0 ? "warn" : null);

@@ -8,7 +8,7 @@ import { cells, setCells, setLink, setState } from "./rows.mjs";
 import { eventHref, receiverHref } from "./sheet.mjs";
 
 const STEP = 50; /* an event may go to thousands of receivers */
-const order = ["dead", "retrying", "waiting", "unknown", "delivered", "not_taken"];
+const order = ["dead", "retrying", "waiting", "delivered", "not_taken"];
 
 let most = STEP;
 let last = null; /* the answer, and of which event it is */
@@ -20,10 +20,10 @@ export function inOrderOfNeed(deliveries) {
   return [...deliveries].sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state) || (place(a) < place(b) ? -1 : 1));
 }
 
-/* "9,990 delivered, 8 retrying, 2 dead". Pure. */
-export function deliveryWords(deliveries) {
-  const counts = order.map((state) => [deliveries.filter((delivery) => delivery.state === state).length, state.replace("_", " ")]);
-  return counts.filter(([n]) => n > 0).map(([n, state]) => `${count(n)} ${state}`).join(", ") || "No sink is known.";
+/* "2 dead, 8 retrying, 9,990 delivered": of all, also those that are not in the answer. Pure. */
+export function deliveryWords(counts) {
+  const inOrder = order.map((state) => [counts[state] ?? 0, state.replace("_", " ")]);
+  return inOrder.filter(([n]) => n > 0).map(([n, state]) => `${count(n)} ${state}`).join(", ") || "No sink is known.";
 }
 
 function updateRow(row, delivery, now) {
@@ -46,7 +46,7 @@ function show(trace, [id]) {
   const deliveries = inOrderOfNeed(trace.deliveries ?? []);
   if (last?.id !== id) most = STEP;
   last = { trace, id };
-  setText($("trace-words"), deliveryWords(deliveries));
+  setText($("trace-words"), deliveryWords(trace.counts));
   list($("trace-facts"), facts(trace.event ?? {}, now), (fact) => fact[0],
     (fact) => make("div", { class: fact[2] ?? null }, make("dt", {}, fact[0]), make("dd")),
     (node, [, text]) => setText(node.lastElementChild, text ?? unknown));
@@ -60,9 +60,9 @@ function show(trace, [id]) {
 export const traceView = {
   panel: "trace",
   title: ([id]) => `Event ${id}`,
-  read: (parts, signal) => get(`api/trace/${path(...parts)}`, signal),
+  read: (parts, signal) => get(`api/trace/${path(...parts)}?limit=1000`, signal),
   show,
-  isFinal: (trace) => !trace.deliveries.some(({ state }) => state === "waiting" || state === "retrying" || state === "unknown"),
+  isFinal: ({ counts }) => !counts.waiting && !counts.retrying,
 };
 
 /* A number or a uuid, as people paste them. Pure. */
