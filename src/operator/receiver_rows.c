@@ -119,6 +119,49 @@ struct rows *receiver_add(
         return rows;
 }
 
+/* %d is the number of the parameter. */
+static const char *const setters[RECEIVER_N_FIELDS] = {
+    [RECEIVER_URL] = "url = $%d::text",
+    [RECEIVER_DESCRIPTION] = "description = nullif($%d::text, '')",
+    [RECEIVER_HEADERS] = "headers = jsonb_strip_nulls(headers || $%d::jsonb)",
+    [RECEIVER_TOPICS] = "topics = $%d::text[]",
+    [RECEIVER_TYPES] = "types = $%d::text[]",
+    [RECEIVER_FILTER] = "filter = nullif($%d::text, '')::jsonpath",
+    [RECEIVER_CONCURRENCY] = "concurrency = $%d::integer",
+    [RECEIVER_RATE] = "rate = $%d::double precision",
+    [RECEIVER_BURST] = "burst = $%d::integer",
+};
+
+static void append_setter(struct bytes *sql, const char *setter, int n)
+{
+        const char *place = strstr(setter, "%d");
+
+        bytes_append(sql, setter, (size_t)(place - setter));
+        bytes_printf(sql, "%d%s", n, place + 2);
+}
+
+struct rows *receiver_set(
+    struct blocking_conn *conn, const char *const *values, struct error *error)
+{
+        struct parameter parameters[RECEIVER_N_FIELDS] = {{.value = values[RECEIVER_NAME]}};
+        struct bytes sql = {0};
+        struct rows *rows;
+        int n = 1;
+
+        bytes_append_text(&sql, "UPDATE courier.receiver SET ");
+        for (int i = 0; i < RECEIVER_N_FIELDS; i++) {
+                if (values[i] == NULL || setters[i] == NULL)
+                        continue;
+                parameters[n++] = (struct parameter){.value = values[i]};
+                bytes_append_text(&sql, n > 2 ? ", " : "");
+                append_setter(&sql, setters[i], n);
+        }
+        bytes_append_text(&sql, " WHERE name = $1::text RETURNING name");
+        rows = blocking_conn_query(conn, sql.data, parameters, n, error);
+        bytes_deinit(&sql);
+        return rows;
+}
+
 struct rows *receivers_read(
     struct blocking_conn *conn, const struct receivers_chosen *chosen, struct error *error)
 {

@@ -36,6 +36,12 @@ enum {
 struct rows *receiver_add(struct blocking_conn *conn, const char *const *values, bool as_json,
     struct error *error) __attribute__((warn_unused_result));
 
+/* Changes what is given (values of the fields as above; "" makes description, types and filter
+ * nothing). Of headers, those in the object are set, and removed where their value is null. One row
+ * with its name; no row if there is no such receiver. Its sink, name, secret and start stay. */
+struct rows *receiver_set(struct blocking_conn *conn, const char *const *values,
+    struct error *error) __attribute__((warn_unused_result));
+
 /* Which receivers; those in trouble come first: failing, disabled, paused, with deliveries that are
  * retried, then all others by sink and name. */
 struct receivers_chosen {

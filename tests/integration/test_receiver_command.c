@@ -282,6 +282,67 @@ Test(receiver_command, show_hides_secrets_unless_told_otherwise)
         program_run_free(&plain);
 }
 
+Test(receiver_command, set_changes_what_is_given)
+{
+        add_acme();
+        expect_output(RECEIVER("set", "acme", "--url", "https://new.example/h", "--topics",
+                          "stock.*, orders.**", "--filter", "$.n > 1", "--rate", "2.5", "--header",
+                          "X-A: 1", "--header", "Authorization:", "--description", "moved"),
+            "changed acme\n");
+        expect_value(rig.owner,
+            "SELECT format('%s %s %s %s %s %s', url, topics, filter, rate, headers, description)"
+            " FROM courier.receiver",
+            "https://new.example/h {stock.*,orders.**} ($.\"n\" > 1) 2.5 {\"X-A\": \"1\"} moved");
+        expect_output(RECEIVER("set", "acme", "--filter", "", "--types", "", "--description", ""),
+            "changed acme\n");
+        expect_value(rig.owner,
+            "SELECT filter IS NULL AND types = '{}' AND description IS NULL AND rate = 2.5"
+            " FROM courier.receiver",
+            "t");
+        expect_refusal(RECEIVER("set", "acme"), 2, "needs something to change: --url");
+        expect_refusal(RECEIVER("set", "acme", "--url", "ftp://x"), 2,
+            "url must begin with http or https and a host");
+        expect_refusal(RECEIVER("set", "acme", "--filter", "$.n"), 2, "it is not a predicate");
+        expect_refusal(RECEIVER("set", "acne", "--rate", "1"), 8, "did you mean \"acme\"?");
+        expect_refusal(RECEIVER("set", "acme", "--start", "now"), 2, "has no option --start");
+}
+
+/* Where a relay has the sink's file, the sink says what it would never deliver to. */
+Test(receiver_command, set_lets_the_sink_check_the_url)
+{
+        char *path = config_file("  - {name: web, topics: [\"**\"], http: {receivers: table}}\n");
+
+        add_acme();
+        expect_refusal(program_run(NULL, "receiver", "set", "acme", "--url", "https://10.0.0.1/",
+                           "-c", path, NULL),
+            2, "allow_networks");
+        expect_value(
+            rig.owner, "SELECT count(*) FROM courier.receiver WHERE url LIKE '%10.0%'", "0");
+        free(path);
+}
+
+Test(receiver_command, recover_sends_what_was_given_up_again)
+{
+        add_acme();
+        insert_dead_letter(&rig, "sink = 'web', lane = 1");
+        insert_dead_letter(&rig, "sink = 'web', lane = 1, outbox_id = 2");
+        insert_dead_letter(&rig, "sink = 'mail', lane = 5");
+        database_exec(rig.owner,
+            "UPDATE courier.dead_letter SET died_at = now() - interval '3 h' WHERE outbox_id = 2");
+        expect_output(
+            RECEIVER("recover", "acme", "--dry-run"), "2 events would be sent to acme again\n");
+        expect_output(
+            RECEIVER("recover", "acme", "--since", "2h"), "1 event is on its way to acme again\n");
+        expect_value(rig.owner,
+            "SELECT string_agg(sink || lane, ',' ORDER BY sink) FROM courier.dead_letter",
+            "mail5,web1");
+        expect_value(
+            rig.owner, "SELECT sink || lane || is_redriven FROM courier.parked", "web1true");
+        expect_refusal(RECEIVER("recover", "acne"), 8, "did you mean \"acme\"?");
+        expect_refusal(
+            RECEIVER("recover", "acme", "--since", "soon"), 2, "--since: \"soon\" is not");
+}
+
 Test(receiver_command, pause_and_resume_tell_the_relay_and_print_the_former_state)
 {
         PGconn *listener;

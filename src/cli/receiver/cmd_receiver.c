@@ -202,6 +202,10 @@ const struct command receiver_command = {
         "               delivery, how many events wait (~: about so many), are retried and dead\n"
         "show           one with all its settings, what waits for it, and its newest attempts,\n"
         "               as far as they are kept: attempts of the sink\n"
+        "set            changes what is given; an empty --filter, --types or --description goes,\n"
+        "               and so does a header without a value; with -c the sink checks it first\n"
+        "recover        sends what was given up again: its dead letters. `pgcourier replay\n"
+        "               --receiver NAME --from TIME` sends all events of a time again\n"
         "pause, resume  its events wait in the outbox, and go on; resume also ends disabled\n"
         "remove         what waits for it goes, its dead letters stay\n"
         "rotate-secret  prints a new secret; the old one signs too for a while\n"
@@ -209,13 +213,12 @@ const struct command receiver_command = {
         "               is stored\n"
         "\n"
         "Everything takes effect at once in a running relay, as do changes of the table\n"
-        "courier.receiver by SQL, which can change all other settings. The role must be a member\n"
+        "courier.receiver by SQL. The role must be a member\n"
         "of courier_relay.\n",
     .subcommands = (const struct command *const[]){&receiver_add_command, &list_command,
-        &show_command, &receiver_pause_command, &receiver_resume_command, &receiver_remove_command,
-        &receiver_rotate_secret_command, &receiver_test_command, NULL},
-    .no_subcommand =
-        "Other settings are changed by SQL: UPDATE courier.receiver SET … WHERE name = '…'",
+        &show_command, &receiver_set_command, &receiver_recover_command, &receiver_pause_command,
+        &receiver_resume_command, &receiver_remove_command, &receiver_rotate_secret_command,
+        &receiver_test_command, NULL},
     .database = DATABASE_AND_SINKS,
     .needs_schema = true,
     .answer_timeout_ms = 30000,

@@ -1,5 +1,5 @@
 /*
- * `pgcourier receiver add`. The table checks every rule, and the sink checks its
+ * `pgcourier receiver add` and `set`. The table checks every rule, and the sink checks its
  * own; this file reads the forms of the command line: lists, numbers, headers.
  */
 #include "base/alloc.h"
@@ -65,6 +65,7 @@ static const struct command_option options[] = {
 
 struct addition {
         const struct arguments *arguments;
+        bool is_change; /* set: what is not given stays, what is empty goes */
         const char *values[RECEIVER_N_FIELDS];
         const struct sink_config *sink; /* NULL without a configuration */
         struct config *config;
@@ -104,6 +105,11 @@ static bool read_patterns(struct addition *addition, unsigned option, enum recei
 
         if (!arguments_has(addition->arguments, option))
                 return true;
+        if (addition->is_change && field == RECEIVER_TYPES &&
+            *arguments_value(addition->arguments, option) == '\0') {
+                addition->values[field] = "{}"; /* any */
+                return true;
+        }
         while ((list = arguments_next(addition->arguments, option, &at)) != NULL)
                 if (!add_patterns(array, options[option].name, list, error))
                         return false;
@@ -120,24 +126,27 @@ static bool is_given_already(json_t *headers, const char *name)
         return false;
 }
 
-static bool add_header(json_t *headers, const char *line, struct error *error)
+/* `removes`: a name without a value stands for null. */
+static bool add_header(json_t *headers, const char *line, bool removes, struct error *error)
 {
         const char *colon = strchr(line, ':');
         const char *fault;
         char *name;
+        const char *value;
         bool ok = true;
 
         if (colon == NULL)
                 return error_set(
                     error, ERROR_USAGE, "--header: \"%.64s\" is not 'NAME: VALUE'", line);
+        value = colon + 1 + strspn(colon + 1, " ");
         name = xstrndup(line, (size_t)(colon - line));
         fault = check_header_name(name);
         if (fault != NULL)
                 ok = error_set(error, ERROR_USAGE, "--header: \"%.64s\" %s", name, fault);
         else if (is_given_already(headers, name))
                 ok = error_set(error, ERROR_USAGE, "--header: %.64s is given twice", name);
-        else if (json_object_set_new(
-                     headers, name, json_string(colon + 1 + strspn(colon + 1, " "))) != 0)
+        else if (json_object_set_new(headers, name,
+                     removes && *value == '\0' ? json_null() : json_string(value)) != 0)
                 ok = error_set(
                     error, ERROR_USAGE, "--header: the value of %.64s is not valid UTF-8", name);
         free(name);
@@ -154,7 +163,7 @@ static bool read_headers(struct addition *addition, struct error *error)
                 return true;
         addition->headers = json_object();
         while ((line = arguments_next(arguments, HEADER, &at)) != NULL)
-                if (!add_header(addition->headers, line, error))
+                if (!add_header(addition->headers, line, addition->is_change, error))
                         return false;
         addition->headers_text = json_dumps(addition->headers, JSON_COMPACT);
         addition->values[RECEIVER_HEADERS] = addition->headers_text;
@@ -199,12 +208,14 @@ static bool read_texts(struct addition *addition, struct error *error)
         addition->values[RECEIVER_NAME] = arguments->operands[0];
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
                 const char *value = arguments_value(arguments, texts[i].option);
-                if (value != NULL && *value == '\0')
+                bool may_go = addition->is_change && texts[i].option != URL;
+
+                if (value != NULL && *value == '\0' && !may_go)
                         return error_set(
                             error, ERROR_USAGE, "--%s is empty", options[texts[i].option].name);
                 addition->values[texts[i].field] = value;
         }
-        return addition->values[RECEIVER_URL] != NULL ||
+        return addition->is_change || addition->values[RECEIVER_URL] != NULL ||
                error_set(
                    error, ERROR_USAGE, "receiver add needs a URL: add --url https://HOST/PATH");
 }
@@ -256,16 +267,16 @@ static bool ask_sink(const struct addition *addition, struct error *error)
             .url = addition->values[RECEIVER_URL],
             .secrets = secrets,
             .n_secrets = addition->secret != NULL,
-            .headers = headers,
-            .n_headers = n_headers};
+            .headers = headers};
         struct error why = {0};
         const char *name;
         json_t *value;
         size_t i = 0;
         bool ok;
 
-        json_object_foreach(addition->headers, name, value) headers[i++] =
-            (struct event_header){name, json_string_value(value)};
+        json_object_foreach(addition->headers, name, value) if (json_is_string(value))
+            headers[i++] = (struct event_header){name, json_string_value(value)};
+        target.n_headers = i;
         ok = receiver_delivery_check(addition->sink, &target, &why) ||
              error_set(error, why.kind == ERROR_CONFIG ? ERROR_USAGE : why.kind,
                  "receiver %.100s: %s", addition->values[RECEIVER_NAME], why.text);
@@ -315,6 +326,16 @@ static bool add(struct blocking_conn *conn, const struct addition *addition, str
         return warn_of_unknown_sink(conn, addition, error);
 }
 
+static void addition_deinit(struct addition *addition)
+{
+        free(addition->headers_text);
+        json_decref(addition->headers);
+        array_deinit(&addition->topics);
+        array_deinit(&addition->types);
+        secret_free(addition->secret);
+        config_free(addition->config);
+}
+
 static bool run_add(const struct arguments *arguments, struct error *error)
 {
         struct addition addition = {.arguments = arguments};
@@ -324,14 +345,95 @@ static bool run_add(const struct arguments *arguments, struct error *error)
         if (read_all(&addition, error) && (addition.sink == NULL || ask_sink(&addition, error)))
                 conn = command_connect(arguments, error);
         ok = conn != NULL && add(conn, &addition, error);
-        free(addition.headers_text);
-        json_decref(addition.headers);
-        array_deinit(&addition.topics);
-        array_deinit(&addition.types);
-        secret_free(addition.secret);
-        config_free(addition.config);
+        addition_deinit(&addition);
         return ok;
 }
+
+/* Lets its sink judge the new URL and headers, if there is a configuration that has the sink. */
+static bool ask_its_sink(struct blocking_conn *conn, struct addition *addition, struct error *error)
+{
+        const char *path = addition->arguments->config_path;
+        struct rows *parts;
+        bool ok = true;
+
+        if (path == NULL ||
+            (addition->values[RECEIVER_URL] == NULL && addition->values[RECEIVER_HEADERS] == NULL))
+                return true;
+        addition->config = config_load(path, error);
+        parts = addition->config != NULL
+                    ? receiver_read_parts(conn, addition->values[RECEIVER_NAME], error)
+                    : NULL;
+        if (parts == NULL)
+                return false;
+        if (rows_count(parts) > 0) {
+                struct addition asked = *addition;
+
+                asked.sink = receiver_find_sink(
+                    addition->config, rows_text(parts, 0, RECEIVER_PART_SINK), error);
+                for (int i = 0; asked.values[RECEIVER_URL] == NULL && i < rows_count(parts); i++)
+                        if (strcmp(rows_text(parts, i, RECEIVER_PART), "url") == 0)
+                                asked.values[RECEIVER_URL] =
+                                    rows_text(parts, i, RECEIVER_PART_VALUE);
+                ok = asked.sink != NULL && ask_sink(&asked, error);
+        }
+        rows_free(parts);
+        return ok;
+}
+
+static bool read_changes(struct addition *addition, struct error *error)
+{
+        static const unsigned fixed[] = {SINK, SECRET_FILE, START, JSON};
+        const struct arguments *arguments = addition->arguments;
+        bool is_any = false;
+
+        for (unsigned i = 0; options[i].name != NULL; i++)
+                is_any |= arguments_has(arguments, i);
+        for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+                if (arguments_has(arguments, fixed[i]))
+                        return error_set(error, ERROR_USAGE, "receiver set has no option --%s",
+                            options[fixed[i]].name);
+        if (!is_any)
+                return error_set(error, ERROR_USAGE,
+                    "receiver set needs something to change: --url, --topics, --types, --filter, "
+                    "--header, --concurrency, --rate, --burst or --description");
+        return read_texts(addition, error) && read_numbers(addition, error) &&
+               read_headers(addition, error) &&
+               read_patterns(addition, TOPICS, RECEIVER_TOPICS, &addition->topics, error) &&
+               read_patterns(addition, TYPES, RECEIVER_TYPES, &addition->types, error);
+}
+
+static bool run_set(const struct arguments *arguments, struct error *error)
+{
+        struct addition addition = {.arguments = arguments, .is_change = true};
+        const char *name = arguments->operands[0];
+        struct blocking_conn *conn = NULL;
+        struct rows *rows = NULL;
+        bool ok;
+
+        if (read_changes(&addition, error))
+                conn = command_connect(arguments, error);
+        if (conn != NULL && ask_its_sink(conn, &addition, error))
+                rows = receiver_set(conn, addition.values, error);
+        ok = rows != NULL;
+        if (ok && rows_count(rows) == 0)
+                ok = receiver_missing(conn, name, error);
+        else if (ok)
+                printf("changed %s\n", name);
+        rows_free(rows);
+        addition_deinit(&addition);
+        return ok;
+}
+
+const struct command receiver_set_command = {
+    .name = "set",
+    .usage = "NAME [--url URL] [--topics A,B] [--types A,B] [--filter JSONPATH]\n"
+             "                 [--header 'NAME: VALUE']... [--concurrency N] [--rate N]\n"
+             "                 [--burst N] [--description TEXT]",
+    .options = options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_set,
+};
 
 const struct command receiver_add_command = {
     .name = "add",

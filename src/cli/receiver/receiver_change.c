@@ -1,12 +1,14 @@
-/* Changes of an existing receiver: pause, resume, remove, rotate-secret. */
+/* Changes of an existing receiver: pause, resume, recover, remove, rotate-secret. */
 #include "base/alloc.h"
 #include "cli/connect.h"
 #include "cli/input.h"
 #include "cli/receiver/receiver_common.h"
 #include "config/secret.h"
 #include "config/units.h"
+#include "operator/dead_letters.h"
 #include "operator/receiver_rows.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,15 @@ enum { PAUSE_REASON };
 
 static const struct command_option pause_options[] = {
     [PAUSE_REASON] = {"reason", 0, "TEXT", false, "the reason, for operators"}, {0}};
+
+enum { RECOVER_SINCE, RECOVER_DRY_RUN };
+
+static const struct command_option recover_options[] = {
+    [RECOVER_SINCE] = {"since", 0, "DURATION", false,
+        "what was given up less long ago than this: 90m, 2d;\ndefault: all"},
+    [RECOVER_DRY_RUN] = {"dry-run", 0, NULL, false, "change nothing, only count"},
+    {0},
+};
 
 enum { REMOVE_YES };
 
@@ -69,6 +80,54 @@ static bool run_resume(const struct arguments *arguments, struct error *error)
                 fprintf(stderr, "%s is neither paused nor disabled\n", name);
         else
                 printf("%s goes on\n", name);
+        rows_free(rows);
+        return ok;
+}
+
+/* What it did not get are its dead letters: everything else has been delivered, or waits. */
+static bool recover(struct blocking_conn *conn, const struct arguments *arguments,
+    const struct selection *selection, struct error *error)
+{
+        const char *name = selection->receiver;
+        struct dead_letters_count count = {0};
+        int64_t n_redriven = 0;
+
+        if (!dead_letters_count(conn, selection, &count, error))
+                return false;
+        if (arguments_has(arguments, RECOVER_DRY_RUN)) {
+                printf("%" PRId64 " event%s would be sent to %s again\n", count.n,
+                    count.n == 1 ? "" : "s", name);
+                return true;
+        }
+        if (count.n > 0 &&
+            !dead_letters_change(conn, DEAD_REDRIVE, selection, &count, &n_redriven, NULL, error))
+                return false;
+        printf("%" PRId64 " event%s on %s way to %s again\n", n_redriven,
+            n_redriven == 1 ? " is" : "s are", n_redriven == 1 ? "its" : "their", name);
+        return n_redriven == count.n ||
+               error_set(error, ERROR_TEMPORARY,
+                   "%" PRId64 " stay: the same event is under way to it already",
+                   count.n - n_redriven);
+}
+
+static bool run_recover(const struct arguments *arguments, struct error *error)
+{
+        struct selection selection = {
+            .receiver = arguments->operands[0], .older_than_ms = -1, .newer_than_ms = -1};
+        const char *since = arguments_value(arguments, RECOVER_SINCE);
+        struct blocking_conn *conn;
+        struct rows *rows;
+        bool ok;
+
+        if (since != NULL && !units_parse_duration(since, &selection.newer_than_ms))
+                return error_set(
+                    error, ERROR_USAGE, "--since: \"%.64s\" is not " UNITS_DURATION, since);
+        conn = command_connect(arguments, error);
+        rows = conn != NULL ? receiver_count(conn, selection.receiver, error) : NULL;
+        if (rows == NULL)
+                return false;
+        ok = rows_count(rows) > 0 ? recover(conn, arguments, &selection, error)
+                                  : receiver_missing(conn, selection.receiver, error);
         rows_free(rows);
         return ok;
 }
@@ -222,6 +281,15 @@ const struct command receiver_resume_command = {
     .min_operands = 1,
     .max_operands = 1,
     .run = run_resume,
+};
+
+const struct command receiver_recover_command = {
+    .name = "recover",
+    .usage = "NAME [--since DURATION] [--dry-run]",
+    .options = recover_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_recover,
 };
 
 const struct command receiver_remove_command = {

@@ -13,6 +13,8 @@ extern const struct command receiver_pause_command;
 extern const struct command receiver_resume_command;
 extern const struct command receiver_remove_command;
 extern const struct command receiver_rotate_secret_command;
+extern const struct command receiver_set_command;
+extern const struct command receiver_recover_command;
 extern const struct command receiver_test_command;
 
 /* One option of two subcommands; the help has it once. */
