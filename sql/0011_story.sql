@@ -152,8 +152,8 @@ COMMENT ON FUNCTION courier.drop_attempts() IS 'Drops attempts that have expired
 
 -- Events that wait in the outbox for a lane: how many, and since when the oldest does. Counts no more than
 -- 1,000 of them, within so many events behind the lane's cursor as `reads` says (a thousand take about a
--- millisecond); is_exact tells whether these are all. A filter is not asked, nor the headers that a sink asks for: then the number may be too
--- high, and is not exact.
+-- millisecond); is_exact tells whether these are all. A filter is not asked, nor the headers that a sink asks
+-- for: then the number may be too high, and is not exact.
 CREATE FUNCTION courier.waiting(sink text, lane integer, reads integer DEFAULT 1000, OUT events bigint, OUT is_exact boolean, OUT since timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -229,7 +229,7 @@ CREATE VIEW courier.receiver_status AS
   SELECT r.sink, r.name, r.id AS lane, r.state, r.state_reason, r.state_since, r.failing_since,
          pace.delivered_at AS last_delivered_at, pace.rate, pace.p50, pace.p99,
          greatest(failed.at, r.last_failed_at) AS last_failed_at,
-         CASE WHEN failed.at >= coalesce(r.last_failed_at, '-infinity') THEN failed.status END AS last_status,
+         CASE WHEN failed.at >= coalesce(r.last_failed_at, '-infinity') OR failed.answer = r.last_error THEN failed.status END AS last_status,
          CASE WHEN failed.at >= coalesce(r.last_failed_at, '-infinity') THEN failed.answer ELSE r.last_error END AS last_error,
          waiting.events AS waiting, waiting.is_exact AS waiting_is_exact, waiting.since AS waiting_since,
          parked.retrying, parked.next_at, parked.blocked, parked.blocked_keys, parked.delayed, dead.n AS dead,

@@ -6,7 +6,8 @@ WITH given AS MATERIALIZED (
   SELECT CASE WHEN $1::text ~ '^[0-9]{1,18}$' THEN $1::bigint
               WHEN $1 ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN courier.find_event($1::uuid) END AS id
 ), event AS MATERIALIZED (
-  SELECT id, event_id, topic, type, key, created_at
+  SELECT id, event_id, topic, type, key,
+         to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS created_at
   FROM (SELECT o.id, o.event_id, o.topic, o.type, o.key, o.created_at
         FROM courier.outbox AS o, given WHERE o.id = given.id
         UNION ALL

@@ -388,6 +388,7 @@ static const struct metric metrics[] = {
     {"pgcourier_sink_state", METRIC_GAUGE, NULL, "1 for the state that the sink is in, 0 for the others.", .write = write_states},
 
     {"pgcourier_marks", METRIC_COUNTER, NULL, "Events whose row in an attached table this process has marked (or found marked, or gone).", .of_all = value_marked},
+    {"pgcourier_attempts_lost", METRIC_COUNTER, NULL, "Attempts whose record could not be written. Their events are not lost.", .of_all = value_attempts_lost},
     {"pgcourier_marks_failed", METRIC_COUNTER, NULL, "Marks that a table refused, each time. Locks do not count.", .of_all = value_marks_failed},
     {"pgcourier_marks_waiting", METRIC_GAUGE, NULL, "Events that wait for their mark: for a sink that has not passed them, or for another try. Counted up to 10000.", .of_all = value_marks_waiting},
     {"pgcourier_marks_dead", METRIC_GAUGE, NULL, "Marks that were given up and have not been redriven or dropped. Counted up to 10000.", .of_all = value_marks_dead},

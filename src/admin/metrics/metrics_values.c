@@ -52,6 +52,11 @@ double value_marked(const struct metrics_source *source)
         return (double)source->telemetry->marks.marked;
 }
 
+double value_attempts_lost(const struct metrics_source *source)
+{
+        return (double)source->telemetry->attempts_lost.n;
+}
+
 double value_marks_failed(const struct metrics_source *source)
 {
         return (double)source->telemetry->marks.failed;

@@ -31,6 +31,7 @@ double value_seconds(int64_t us); /* 0: there was none */
 
 /* The gauges are 0 while no table has marks. */
 double value_marked(const struct metrics_source *source);
+double value_attempts_lost(const struct metrics_source *source);
 double value_marks_failed(const struct metrics_source *source);
 double value_marks_dead(const struct metrics_source *source);
 double value_marks_waiting(const struct metrics_source *source);
