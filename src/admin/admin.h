@@ -62,8 +62,8 @@ struct admin_operations {
          * newest), of one sink or (NULL) of all; without payloads and headers. */
         void (*list_dead)(void *owner, const char *sink, int64_t before, unsigned limit,
             admin_done_fn *on_done, void *context);
-        /* Answered with ERROR_EMPTY if there is no such receiver or event. The texts are borrowed for
-         * the call. */
+        /* Answered with ERROR_EMPTY if there is no such receiver or event. The texts are borrowed
+         * for the call. */
         void (*ask)(void *owner, enum admin_question question,
             const char *const parameters[ADMIN_QUESTION_PARAMETERS], admin_done_fn *on_done,
             void *context);

@@ -50,8 +50,8 @@ struct attempt_pack;
 struct attempt_log *attempt_log_create(void);
 void attempt_log_destroy(struct attempt_log *log);
 
-/* `open` is where the lane keeps its open pack, NULL at first; it is NULL again whenever the pack is
- * written. False: the log is full, so the record is lost. */
+/* `open` is where the lane keeps its open pack, NULL at first; it is NULL again whenever the pack
+ * is written. False: the log is full, so the record is lost. */
 bool attempt_log_add(
     struct attempt_log *log, struct attempt_pack **open, const struct attempt_record *record);
 
