@@ -289,6 +289,24 @@ def fanout(f):
         for name, what in lines])
 
 
+def attempts(f):
+    kinds = ("url", "ten receivers")
+
+    def row(name, what):
+        return [name, *(f.spread("attempts", f"{kind}{what}") for kind in kinds)]
+
+    return rows_of(["webhooks, answered at once, 256 in flight", "by `url`", "to ten receivers"], [
+        row("`attempts: none`", ", attempts: none"), row("`attempts: all`", ", attempts: all"),
+        row("all to none", ": all to none"),
+        row("an attempt that is kept: CPU of PostgreSQL", ": CPU of PostgreSQL of an attempt that is kept"),
+        row("the same, CPU of the relay", ": CPU of the relay of an attempt that is kept")])
+
+
+def story(f):
+    return rows_of(["10,000 receivers, 1,000 of them failing, a million attempts kept", ""], [
+        [name, f.spread("story", name)] for name in f.names("story")])
+
+
 def looks(f):
     return rows_of(["a look that finds one event", "CPU of the backend", "of one at a plain table"], [
         [f"{n} partitions", f.value("looks", f"a look at {n} partitions: CPU of the backend"),
@@ -439,6 +457,16 @@ def targets(f):
     tenants = "10,000 receivers, an event a minute for each: "
     target("10,000 receivers, an event a minute for each", "5 % of a core, 120 MiB",
            ("fanout", tenants + "CPU of the relay"), ("fanout", tenants + "resident memory"))
+    for kind in ("url", "ten receivers"):
+        target(f"`attempts: all`, of `none`; CPU of PostgreSQL for an attempt: {kind}", "0.9; 3 µs",
+               ("attempts", f"{kind}: all to none"),
+               ("attempts", f"{kind}: CPU of PostgreSQL of an attempt that is kept"))
+    target("list, search and stories of 10,000 receivers, each", "100 ms",
+           *(("story", name) for name in f.names("story") if name.startswith(("the list", "a search", "the story"))))
+    target("the way of an event with 10,000 receivers, by number and by id", "100 ms",
+           *(("story", name) for name in f.names("story") if name.startswith("the way")))
+    target("the same: peak resident memory of the relay", "150 MiB",
+           ("story", "peak resident memory of the relay"))
     target("latency at 100/s: p50, p99", "< 0.5 ms, < 1 ms",
            ("latency", "100/s, idle: p50"), ("latency", "100/s, idle: p99"))
     target("the same, p50 to the floor's", "1.25", ("latency", "100/s, idle: p50 to the floor's"))
@@ -476,7 +504,7 @@ TABLES = {"targets": targets, "drain": drain, "cost": cost, "latency": latency, 
           "looks": looks, "writers": writers, "partitions": partitions, "once": once, "peers": peers,
           "peers cost": peers_cost, "webhooks": webhooks, "footprint": footprint, "growth": growth,
           "troubled": troubled, "fanout": fanout, "delay": delay, "taps": taps_single, "taps bulk": taps_bulk,
-          "marks": marks, "held": held}
+          "marks": marks, "held": held, "attempts": attempts, "story": story}
 
 
 def filled(text, path):

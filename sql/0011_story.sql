@@ -165,6 +165,9 @@ BEGIN
          coalesce(cur.last_id, 0) AS last_id,
          coalesce(greatest(cur.from_floor, cur.last_id), CASE r.start WHEN 'beginning' THEN 0 ELSE r.start_floor END) AS above,
          cur.sink IS NULL AND r.start = 'beginning' AS is_all,
+         cur.from_xid, cur.until_xid,
+         pg_snapshot_xmin(cur.from_snapshot) < cur.from_xid
+           OR coalesce(pg_snapshot_xmin(cur.until_snapshot) < cur.until_xid, false) AS has_stragglers,
          s.topics, s.types, r.topics AS lane_topics, r.types AS lane_types,
          r.filter IS NULL AND s.topics IS NOT NULL AND NOT s.settings ?| '{headers,filter}' AS is_known
     INTO c
@@ -185,9 +188,27 @@ BEGIN
   SELECT o.id INTO upto FROM courier.outbox AS o WHERE o.id > c.above ORDER BY o.id OFFSET reads LIMIT 1;
   WITH kind AS MATERIALIZED (
     SELECT row_number() OVER () AS nth, o.topic, o.type, count(*) AS n, min(o.created_at) AS oldest
-    FROM courier.outbox AS o
-    WHERE o.id > c.above AND o.id <= coalesce(upto, o.id)
-      AND (begins IS NULL OR o.topic ~ begins)
+    FROM (
+      SELECT o.id, o.txid, o.topic, o.type, o.created_at FROM courier.outbox AS o
+      WHERE o.id > c.above AND o.id <= coalesce(upto, o.id)
+      UNION ALL -- stragglers, by transactions; the snapshots list most of them
+      SELECT o.id, o.txid, o.topic, o.type, o.created_at
+      FROM (SELECT pg_snapshot_xip(c.from_snapshot) UNION SELECT pg_snapshot_xip(c.until_snapshot)) AS listed (txid),
+           LATERAL (SELECT * FROM courier.outbox
+                    WHERE (outbox.txid, outbox.id) > (listed.txid, 0) AND (outbox.txid, outbox.id) <= (listed.txid, c.above)
+                    ORDER BY outbox.txid, outbox.id LIMIT reads) AS o
+      WHERE c.has_stragglers
+      UNION ALL -- from a snapshot's xmax on they are in no list
+      SELECT o.id, o.txid, o.topic, o.type, o.created_at
+      FROM (VALUES (pg_snapshot_xmax(c.from_snapshot), c.from_xid),
+                   (greatest(pg_snapshot_xmax(c.until_snapshot), c.from_xid), c.until_xid)) AS bounds (first, below),
+           LATERAL (SELECT * FROM courier.outbox
+                    WHERE outbox.txid >= bounds.first AND outbox.txid < bounds.below
+                    ORDER BY outbox.txid, outbox.id LIMIT reads) AS o
+      WHERE c.has_stragglers AND o.id <= c.above
+        AND NOT EXISTS (SELECT FROM pg_snapshot_xip(c.until_snapshot) AS listed (txid) WHERE listed.txid = o.txid)
+    ) AS o
+    WHERE (begins IS NULL OR o.topic ~ begins)
       AND (c.is_all OR NOT courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, o.id, o.txid))
     GROUP BY o.topic, o.type
   ), pairs AS (

@@ -144,7 +144,6 @@ static void add_pack(struct array_literal *columns, struct attempt_pack *pack)
         array_add_text(&columns[PACK_TOOK_US], array_end(&pack->took_us));
 }
 
-/* What was taken is to be forgotten or, if it cannot be sent after all, to be taken again. */
 size_t attempt_log_take(struct attempt_log *log, const char **out_values)
 {
         for (int i = 0; i < N_PACK_COLUMNS; i++)

@@ -62,6 +62,6 @@ void attempt_log_leave(struct attempt_pack **open);
 bool attempt_log_is_full(const struct attempt_log *log);
 
 /* Returns how many attempts there are, and sets the parameters: NULL if there are none. They are
- * borrowed until attempt_log_clear(), which forgets the attempts. */
+ * borrowed until attempt_log_clear(), which must follow, and forgets the attempts. */
 size_t attempt_log_take(struct attempt_log *log, const char **out_values);
 void attempt_log_clear(struct attempt_log *log);

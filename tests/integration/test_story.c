@@ -149,8 +149,12 @@ Test(story, loses_the_record_and_not_the_event_when_it_cannot_be_written)
         relay_wait_for_log(fixture.process, "event=attempts_lost attempts=1", 10000);
         await("SELECT pace_now.delivered_at IS NOT NULL"
               " FROM courier.cursor, courier.pace_now(pace) WHERE lane = 1");
-        database_exec(
-            fixture.relay.admin, "ALTER TABLE courier.attempt_pack DROP CONSTRAINT broken");
+        database_exec(fixture.relay.admin,
+            "ALTER TABLE courier.attempt_pack DROP CONSTRAINT broken,"
+            " ADD COLUMN broken integer NOT NULL");
+        publish(fixture.relay.admin, "orders", NULL, "good");
+        relay_wait_for_log(fixture.process, "reason=\"null value in column", 10000);
+        database_exec(fixture.relay.admin, "ALTER TABLE courier.attempt_pack DROP COLUMN broken");
         publish(fixture.relay.admin, "orders", NULL, "good");
         await("SELECT count(*) = 1 FROM courier.attempt");
         cr_expect_eq(relay_count_in_log(fixture.process, "event=outbox_lost"), 0);
@@ -270,6 +274,27 @@ Test(story, counts_what_waits_for_each_receiver)
         EXPECT("SELECT rate > 0 AND p50 > 0 AND p99 >= p50 AND last_delivered_at > state_since"
                " FROM courier.receiver_status WHERE name = 'asleep'",
             "t");
+        end();
+}
+
+/* While a transaction is open the cursor stands before it, and events that came later are delivered. */
+Test(story, counts_no_event_that_was_delivered_ahead_of_a_transaction)
+{
+        PGconn *slow;
+
+        begin("attempts: all,");
+        slow = database_connect(fixture.relay.dsn);
+        add("fine", "", "");
+        await("SELECT count(*) = 1 FROM courier.cursor WHERE lane <> 0");
+        database_exec(slow, "BEGIN; SELECT courier.publish('orders', '1')");
+        database_exec(fixture.relay.admin, "SELECT courier.publish('orders', '2')");
+        await("SELECT count(*) = 1 FROM courier.attempt");
+        await("SELECT waiting = 0 FROM courier.receiver_status");
+        database_exec(fixture.relay.admin, "UPDATE courier.receiver SET state = 'paused'");
+        relay_wait_for_log(fixture.process, "event=receiver_paused", 10000);
+        database_exec(slow, "COMMIT");
+        EXPECT("SELECT waiting FROM courier.receiver_status", "1");
+        PQfinish(slow);
         end();
 }
 
