@@ -229,12 +229,61 @@ COMMENT ON COLUMN courier.receiver.last_error
 -- courier.sink; as long as none with receivers is listed there, any name is accepted. Runs with its
 -- owner's rights: a role that manages receivers need not be able to read these tables.
 -- (courier.filter_error() comes with the next migration.)
+-- The network that is not public and has this address, with its name; NULL if there is none. The relay judges
+-- each address that it connects to (src/sinks/address_guard.c), also those of names.
+CREATE FUNCTION courier.refused_network(address inet) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT format('%s (%s)', network, name)
+  FROM (VALUES
+    ('0.0.0.0/8', 'this machine'), ('10.0.0.0/8', 'private'),
+    ('100.64.0.0/10', 'shared by a provider''s customers'), ('127.0.0.0/8', 'this machine'),
+    ('169.254.0.0/16', 'link-local; cloud metadata'), ('168.63.129.16/32', 'Azure''s host'),
+    ('172.16.0.0/12', 'private'), ('192.0.0.0/24', 'reserved for protocols'),
+    ('192.0.2.0/24', 'for documentation'), ('192.88.99.0/24', '6to4 relays'), ('192.168.0.0/16', 'private'),
+    ('198.18.0.0/15', 'for benchmarks'), ('198.51.100.0/24', 'for documentation'),
+    ('203.0.113.0/24', 'for documentation'), ('224.0.0.0/4', 'multicast'), ('240.0.0.0/4', 'reserved; broadcast'),
+    ('::/128', 'this machine'), ('::1/128', 'this machine'), ('::/96', 'IPv4-compatible'),
+    ('64:ff9b:1::/48', 'translation within a network'), ('100::/64', 'discarded'), ('2001::/32', 'Teredo'),
+    ('2001:db8::/32', 'for documentation'), ('3fff::/20', 'for documentation'), ('5f00::/16', 'segment routing'),
+    ('fc00::/7', 'private'), ('fe80::/10', 'link-local'), ('fec0::/10', 'site-local'), ('ff00::/8', 'multicast')
+  ) AS refused (network, name)
+  WHERE address <<= network::inet
+  LIMIT 1
+$$;
+COMMENT ON FUNCTION courier.refused_network(inet) IS 'The network with this address that is not public; NULL: none';
+
+-- The address that a URL names instead of a host's name; NULL if it names none.
+CREATE FUNCTION courier.url_address(url text) RETURNS inet
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN coalesce(substring(url FROM '^https?://([0-9]+\.[0-9]+\.[0-9]+\.[0-9]+)(?::[0-9]*)?(?:[/?#]|$)'),
+                  substring(url FROM '^https?://\[([0-9A-Fa-f:.]+)\](?::[0-9]*)?(?:[/?#]|$)'))::inet;
+EXCEPTION
+  WHEN invalid_text_representation THEN
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION courier.url_address(text) IS 'The IP address that a URL names as its host; NULL: none';
+
 CREATE FUNCTION courier.check_receiver() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  fault text := CASE WHEN NEW.filter IS NOT NULL THEN courier.filter_error(NEW.filter::text) END;
-  known text;
+  fault   text := CASE WHEN NEW.filter IS NOT NULL THEN courier.filter_error(NEW.filter::text) END;
+  address inet := courier.url_address(NEW.url);
+  refused text := courier.refused_network(address);
+  known   text;
 BEGIN
+  -- Which networks the sink may connect to is known once a relay has served it.
+  IF refused IS NOT NULL AND EXISTS (
+       SELECT FROM courier.sink
+       WHERE sink.name = NEW.sink AND sink.settings ? 'networks'
+         AND NOT EXISTS (SELECT FROM string_to_table(sink.settings ->> 'networks', ', ') AS allowed (network)
+                         WHERE allowed.network <> '' AND address <<= allowed.network::inet)) THEN
+    RAISE EXCEPTION 'receiver %: the url is refused: % lies in %', NEW.name, host(address), refused
+      USING ERRCODE = 'check_violation', CONSTRAINT = 'url_must_not_name_a_private_address',
+            SCHEMA = 'courier', TABLE = 'receiver', COLUMN = 'url',
+            HINT = format('http.allow_networks of the sink %s can allow it', NEW.sink);
+  END IF;
   IF fault IS NOT NULL THEN
     RAISE EXCEPTION 'receiver %: the filter is refused: %', NEW.name, fault
       USING ERRCODE = 'check_violation', CONSTRAINT = 'filter_must_be_a_predicate',
@@ -260,9 +309,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION courier.check_receiver()
-  IS 'Refuses filters that are no predicate, and sinks that do not exist';
+  IS 'Refuses filters that are no predicate, private addresses, and sinks that do not exist';
 
-CREATE TRIGGER check_receiver BEFORE INSERT OR UPDATE OF filter ON courier.receiver
+CREATE TRIGGER check_receiver BEFORE INSERT OR UPDATE OF filter, url ON courier.receiver
   FOR EACH ROW EXECUTE FUNCTION courier.check_receiver();
 
 -- Keeps the columns right that an UPDATE by hand leaves out. A receiver may not move to another sink: it

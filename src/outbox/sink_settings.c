@@ -152,6 +152,15 @@ static void append_destination(struct bytes *text, const struct sink_config *con
                 bytes_append_text(text, "standard output");
 }
 
+/* What courier.check_receiver() is to let through, which judges addresses in the URLs of receivers. */
+static void append_networks(struct bytes *text, const struct http_config *http)
+{
+        if (http->proxy != NULL)
+                bytes_append_text(text, "0.0.0.0/0, ::/0"); /* the proxy connects, and judges */
+        else
+                append_list(text, http->allow_networks, http->n_allow_networks, true);
+}
+
 /* Consumes the text. */
 static void add_text(json_t *settings, const char *name, struct bytes *text)
 {
@@ -179,6 +188,12 @@ char *sink_settings(const struct sink_config *config)
         add_text(settings, "filter", &part);
         bytes_append_text(&part, config->order == ORDER_KEY ? "key" : "none");
         add_text(settings, "order", &part);
+        if (config->http != NULL && config->http->url == NULL) {
+                append_networks(&part, config->http);
+                json_object_set_new(
+                    settings, "networks", json_string(part.data != NULL ? part.data : ""));
+                bytes_deinit(&part);
+        }
         text = json_dumps(settings, JSON_COMPACT);
         if (text == NULL)
                 out_of_memory();
@@ -208,7 +223,7 @@ static const char *text_of(const json_t *settings, const char *part)
 void sink_settings_compare(struct bytes *out_words, const char *ours, const char *theirs)
 {
         static const char *const parts[] = {
-            "destination", "topics", "types", "headers", "filter", "order"};
+            "destination", "topics", "types", "headers", "filter", "order", "networks"};
         json_t *here = json_loads(ours, 0, NULL);
         json_t *there = json_loads(theirs, 0, NULL);
 

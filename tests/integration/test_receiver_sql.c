@@ -381,6 +381,41 @@ Test(receiver_sql, refuses_sinks_that_do_not_exist_as_soon_as_any_is_known)
                        "next", "e"));
 }
 
+/* By the same networks as the relay's own guard, once a relay has said which ones are allowed. */
+Test(receiver_sql, refuses_an_address_that_is_not_public)
+{
+        static const char *const refused[] = {"http://10.0.0.1/", "https://127.0.0.1:443/x",
+            "http://169.254.169.254?a", "http://192.168.7.1#a", "http://[::1]:80/",
+            "http://[fd00:ec2::254]", "http://[2001:db8::1]/"};
+        static const char *const taken[] = {"http://10.1.0.1/", "http://[fd12::1]/",
+            "https://8.8.8.8/", "https://[2606:4700::1]/", "http://10.0.0.1.example/",
+            "http://10.0.0.256/", "http://[::1", "http://example.org/10.0.0.1"};
+        char sql[300];
+
+        database_exec(relay, "SELECT courier.note_sink('early', true, '{}')");
+        database_exec(relay, "INSERT INTO courier.receiver (sink, name, url)"
+                             " VALUES ('early', 'early', 'http://10.0.0.1/')");
+        database_exec(relay,
+            "SELECT courier.note_sink('web', true, '{\"networks\": \"10.1.0.0/16, fd12::/16\"}')");
+        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+                snprintf(sql, sizeof sql,
+                    "INSERT INTO courier.receiver (sink, name, url) VALUES ('web', 'a', '%s')",
+                    refused[i]);
+                expect_error(relay, sql, "23514", "receiver a: the url is refused: ");
+        }
+        for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+                snprintf(sql, sizeof sql,
+                    "INSERT INTO courier.receiver (sink, name, url) VALUES ('web', 'r%zu', '%s')",
+                    i, taken[i]);
+                database_exec(relay, sql);
+        }
+        expect_error(relay,
+            "UPDATE courier.receiver SET url = 'http://10.0.0.1/'"
+            " WHERE name = 'r0'",
+            "23514", "10.0.0.1 lies in 10.0.0.0/8 (private)");
+        database_exec(relay, "UPDATE courier.receiver SET rate = 5 WHERE name = 'early'");
+}
+
 /* A session that announces a sink in an open transaction does not stop a relay that takes its
  * lane. */
 Test(receiver_sql, notes_no_sink_that_another_session_is_noting)
