@@ -34,8 +34,8 @@
 enum { SINK, RECEIVER, FROM, TO, TOPIC, KEY, RATE, DRY_RUN, YES, CONFIG };
 
 static const struct command_option options[] = {
-    [SINK] = {"sink", 0, "NAME", false, "the sink that gets the events again; required"},
-    [RECEIVER] = {"receiver", 0, "NAME", false, "the receiver; required for a sink with receivers"},
+    [SINK] = {"sink", 0, "NAME", false, "the sink that gets the events again"},
+    [RECEIVER] = {"receiver", 0, "NAME", false, "the receiver that gets them; one of both is required"},
     [FROM] = {"from", 0, "ID|TIME", false,
         "the first event: an id, 2026-11-21T08:00Z, 2h (ago)\nor beginning; required"},
     [TO] = {"to", 0, "ID|TIME", false, "the last event; default: the sink's position"},
@@ -104,11 +104,11 @@ static bool read_words(struct replay *replay, struct error *error)
         const char *topic = arguments_value(arguments, TOPIC);
         const char *fault = NULL;
 
-        if (!arguments_has(arguments, SINK) || !arguments_has(arguments, FROM) ||
-            arguments->config_path == NULL)
+        if ((!arguments_has(arguments, SINK) && !arguments_has(arguments, RECEIVER)) ||
+            !arguments_has(arguments, FROM) || arguments->config_path == NULL)
                 return error_set(error, ERROR_USAGE,
-                    "replay needs --sink NAME, --from ID|TIME and -c FILE, the configuration that "
-                    "says what the sink takes");
+                    "replay needs --sink NAME or --receiver NAME, --from ID|TIME and -c FILE, the "
+                    "configuration that says what the sink takes");
         if (topic != NULL)
                 fault = *topic == '!'
                             ? "excludes topics; only lists in the configuration may do that"
@@ -126,7 +126,7 @@ static bool read_words(struct replay *replay, struct error *error)
 
 static bool is_wanted(const struct destination *destination, const char *sink, const char *receiver)
 {
-        if (strcmp(destination->sink, sink) != 0)
+        if (sink != NULL && strcmp(destination->sink, sink) != 0)
                 return false;
         return destination->receiver == NULL
                    ? receiver == NULL
@@ -139,9 +139,9 @@ static bool find_destination(
         const char *sink = replay->range.sink;
         const char *receiver = arguments_value(replay->arguments, RECEIVER);
         bool fans_out = false;
-        bool exists = false;
+        bool exists = sink == NULL;
 
-        for (unsigned i = 0; i < config->n_sinks; i++)
+        for (unsigned i = 0; !exists && i < config->n_sinks; i++)
                 if (strcmp(config->sinks[i].name, sink) == 0) {
                         exists = true;
                         fans_out = sink_config_fans_out(&config->sinks[i]);
@@ -155,8 +155,15 @@ static bool find_destination(
         for (size_t i = 0; i < replay->destinations.n_destinations; i++)
                 if (is_wanted(&replay->destinations.destinations[i], sink, receiver))
                         replay->destination = &replay->destinations.destinations[i];
-        return replay->destination != NULL ||
-               error_set(error, ERROR_USAGE, "sink %s has no receiver \"%.64s\"", sink, receiver);
+        if (replay->destination != NULL) {
+                replay->range.sink = replay->destination->sink;
+                return true;
+        }
+        return sink != NULL
+                   ? error_set(
+                         error, ERROR_USAGE, "sink %s has no receiver \"%.64s\"", sink, receiver)
+                   : error_set(error, ERROR_USAGE,
+                         "no sink of the configuration has a receiver \"%.64s\"", receiver);
 }
 
 static void begin_reading(struct replay *replay, int n_rows)
@@ -346,7 +353,7 @@ static bool run_replay(const struct arguments *arguments, struct error *error)
 const struct command replay_command = {
     .name = "replay",
     .summary = "deliver events to a sink once more",
-    .usage = "--sink NAME [--receiver NAME] --from ID|TIME [--to ID|TIME] [--topic PATTERN]\n"
+    .usage = "[--sink NAME] [--receiver NAME] --from ID|TIME [--to ID|TIME] [--topic PATTERN]\n"
              "       [--key KEY] [--rate N/s] [--dry-run] [--yes] -c FILE",
     .details =
         "Sends events of the past, as far as the outbox still holds them, to one sink again: the\n"
