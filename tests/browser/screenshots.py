@@ -17,6 +17,7 @@ from webdriver import Browser, free_port
 
 BUSY_S = 100  # enough for charts that show something
 INCIDENT_S = 45
+STORY_S = 70  # a receiver counts as failing after a minute
 
 
 class Shop(threading.Thread):
@@ -62,6 +63,19 @@ def start_servers(stack):
     return redis_port, mail_port
 
 
+CUSTOMERS = ["acme", "globex", "hooli", "initech", "massive-dynamic", "pied-piper", "soylent", "stark", "tyrell",
+             "umbrella", "vandelay", "wayne"]
+
+
+def add_customers(stack, up, down):
+    """A row of courier.receiver for each; one of them is down, and one asked for a pause."""
+    for name in CUSTOMERS:
+        port = down.port if name == "initech" else up.port
+        stack.execute("INSERT INTO courier.receiver (sink, name, url, topics) VALUES ('customers', %s, %s, '{orders.paid}')",
+                      name, f"http://127.0.0.1:{port}/{name}")
+    down.turn_off()
+
+
 def take(browser, path, height):
     browser.run("scrollTo(0, 0); document.documentElement.style.scrollbarGutter = 'auto'")
     time.sleep(1.2)  # the figures of the second after it was resized
@@ -73,11 +87,13 @@ def main():
     folder = sys.argv[1]
     with Stack() as stack, Browser() as browser:
         redis_port, mail_port = start_servers(stack)
-        billing, partners = stack.receiver(), stack.receiver()
+        billing, partners, up, down = (stack.receiver() for _ in range(4))
         stack.sinks = [
             f'{{ name: billing, topics: ["orders.*"], http: {{ url: "http://127.0.0.1:{billing.port}/hooks" }} }}',
             f'{{ name: orders-stream, topics: ["orders.*"], redis: {{ url: "redis://127.0.0.1:{redis_port}", stream: "events" }} }}',
             f'{{ name: partners, topics: ["orders.*", "stock.*"], http: {{ url: "http://127.0.0.1:{partners.port}/in" }}, retry: {{ delays: [1h] }} }}',
+            f'{{ name: customers, topics: ["orders.*"], attempts: all, http: {{ receivers: table, '
+            f'allow_networks: [127.0.0.0/8], allow_ports: [{up.port}, {down.port}] }} }}',
             f'{{ name: receipts, topics: ["mail.*"], email: {{ url: "smtp://127.0.0.1:{mail_port}", from: "shop@example.org" }} }}']
         stack.start_relay()
         shop = Shop(stack)
@@ -109,6 +125,18 @@ def main():
         take(browser, f"{folder}/page-phone.png", 780)
         shop.is_over = True
         shop.join()
+
+        # The story of a receiver that fails.
+        browser.set_screen(1280, 980)
+        add_customers(stack, up, down)
+        stack.execute("UPDATE courier.receiver SET state = 'paused', state_reason = 'they move to another host'"
+                      " WHERE name = 'tyrell'")
+        for n in range(STORY_S * 2):
+            stack.publish("orders.paid", str(n), order=n, total=n * 10)
+            time.sleep(0.5)
+        browser.open(f"{stack.url}#/receiver/customers/initech")
+        browser.await_text(".sheet", "initech")
+        take(browser, f"{folder}/page-receiver.png", 980)
         stack.stop_relay()
 
 
