@@ -52,7 +52,7 @@ static void print_commands(void)
                         continue;
                 printf("## %s\n\n", command->name);
                 print_text(command->summary);
-                command_append_usage(&usage, command, "       ");
+                command_append_usage(&usage, command, command, "       ");
                 printf("\n\n```\n%s\n```\n\n", usage.data);
                 bytes_deinit(&usage);
                 print_as_it_stands(command->details);

@@ -79,10 +79,15 @@ static void append_line(
                 bytes_printf(text, " %s", command->usage);
 }
 
-void command_append_usage(struct bytes *text, const struct command *command, const char *indent)
+void command_append_usage(struct bytes *text, const struct command *root,
+    const struct command *command, const char *indent)
 {
         const char *separator = "";
 
+        if (command != root) {
+                append_line(text, root, command);
+                return;
+        }
         if (command->run != NULL) {
                 append_line(text, command, command);
                 separator = "\n";
@@ -380,6 +385,16 @@ static bool check_operands(const struct arguments *arguments, struct error *erro
         return false;
 }
 
+/* The subcommand whose help is wanted: the first word that names one. */
+static const struct command *find_named(const struct command *root, int argc, char **argv)
+{
+        for (int word = 1; root->subcommands != NULL && word < argc; word++)
+                for (size_t i = 0; root->subcommands[i] != NULL; i++)
+                        if (strcmp(argv[word], root->subcommands[i]->name) == 0)
+                                return root->subcommands[i];
+        return root;
+}
+
 bool arguments_parse(struct arguments *out_arguments, const struct command *command, int argc,
     char **argv, struct error *error)
 {
@@ -395,7 +410,9 @@ bool arguments_parse(struct arguments *out_arguments, const struct command *comm
         free(letters);
         free(long_options);
         free(options);
-        if (ok && !arguments.wants_help)
+        if (ok && arguments.wants_help)
+                arguments.command = find_named(command, argc, argv);
+        else if (ok)
                 ok = choose_subcommand(&arguments, error) && check_options(&arguments, error) &&
                      check_operands(&arguments, error);
         if (ok)

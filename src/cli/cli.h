@@ -107,5 +107,6 @@ const struct command_option **command_options(
     const struct command *root, const struct command *command);
 
 /* Appends "pgcourier dead show ID" for each way to call it, a line each, without a last '\n'. Lines
- * but the first begin with `indent`. */
-void command_append_usage(struct bytes *text, const struct command *command, const char *indent);
+ * but the first begin with `indent`. Of a subcommand, give `root` as well. */
+void command_append_usage(struct bytes *text, const struct command *root,
+    const struct command *command, const char *indent);

@@ -35,7 +35,8 @@ enum { SINK, RECEIVER, FROM, TO, TOPIC, KEY, RATE, DRY_RUN, YES, CONFIG };
 
 static const struct command_option options[] = {
     [SINK] = {"sink", 0, "NAME", false, "the sink that gets the events again"},
-    [RECEIVER] = {"receiver", 0, "NAME", false, "the receiver that gets them; one of both is required"},
+    [RECEIVER] = {"receiver", 0, "NAME", false,
+        "the receiver that gets them; one of both is required"},
     [FROM] = {"from", 0, "ID|TIME", false,
         "the first event: an id, 2026-11-21T08:00Z, 2h (ago)\nor beginning; required"},
     [TO] = {"to", 0, "ID|TIME", false, "the last event; default: the sink's position"},

@@ -142,15 +142,20 @@ static void print_option(const struct command_option *option)
         bytes_deinit(&left);
 }
 
-static void print_command(const struct command *command)
+/* Of a subcommand the help is short: how it is called, and its own options. */
+static void print_command(const struct command *root, const struct command *command)
 {
         static const struct command_option help = {"help", 'h', NULL, false, "print this"};
 
-        const struct command_option **options = command_options(command, command);
+        const struct command_option **options = command_options(root, command);
         struct bytes usage = {0};
 
-        command_append_usage(&usage, command, "       ");
-        printf("Usage: %s\n\n%s\nOptions:\n", usage.data, command->details);
+        command_append_usage(&usage, root, command, "       ");
+        printf("Usage: %s\n\n", usage.data);
+        if (command == root)
+                printf("%s\nOptions:\n", command->details);
+        else
+                printf("`pgcourier help %s` says what it does.\n\nOptions:\n", root->name);
         for (size_t i = 0; options[i] != NULL; i++)
                 print_option(options[i]);
         print_option(&help);
@@ -168,7 +173,7 @@ static bool run_help(const struct arguments *arguments, struct error *error)
         }
         command = find(arguments->operands[0], error);
         if (command != NULL)
-                print_command(command);
+                print_command(command, command);
         return command != NULL;
 }
 
@@ -280,7 +285,7 @@ bool commands_run(int argc, char **argv, struct error *error)
                 return false;
         remedy_init(commands, &arguments);
         if (arguments.wants_help)
-                print_command(command);
+                print_command(command, arguments.command);
         else
                 ok = run(&arguments, error);
         arguments_deinit(&arguments);

@@ -152,7 +152,7 @@ static void append_destination(struct bytes *text, const struct sink_config *con
                 bytes_append_text(text, "standard output");
 }
 
-/* What courier.check_receiver() is to let through, which judges addresses in the URLs of receivers. */
+/* What courier.check_receiver() lets through, which judges addresses in the URLs of receivers. */
 static void append_networks(struct bytes *text, const struct http_config *http)
 {
         if (http->proxy != NULL)

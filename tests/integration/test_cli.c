@@ -146,6 +146,18 @@ Test(cli, helps_with_every_command_in_two_ways)
         }
 }
 
+Test(cli, helps_with_a_subcommand_by_its_own_options)
+{
+        struct program_run run = RUN("receiver", "recover", "--help");
+
+        cr_expect_eq(run.code, 0);
+        cr_expect_not_null(strstr(run.out, "Usage: pgcourier receiver recover NAME ["));
+        cr_expect_not_null(strstr(run.out, "--since DURATION"));
+        cr_expect_not_null(strstr(run.out, "--dsn DSN"));
+        cr_expect_null(strstr(run.out, "--overlap"));
+        program_run_free(&run);
+}
+
 Test(cli, prints_versions_for_people)
 {
         struct program_run whole = RUN("version");

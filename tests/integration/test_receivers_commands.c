@@ -87,8 +87,7 @@ Test(receivers_commands, replay_and_rewind_go_to_one_of_them)
         expect_refusal(
             RUN("replay", "--sink", "hooks", "--receiver", "none", "--from", "1", "--dry-run"), 2,
             "sink hooks has no receiver \"none\"");
-        expect_output(
-            RUN("replay", "--receiver", "acme", "--from", "1", "--yes"),
+        expect_output(RUN("replay", "--receiver", "acme", "--from", "1", "--yes"),
             "1 event is on its way to sink hooks/acme once more\n");
         http_receiver_wait(receiver, 3, 30000);
         request = http_receiver_request(receiver, 2);
