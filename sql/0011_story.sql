@@ -326,7 +326,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
     SELECT s.name AS sink, coalesce(r.id, 0) AS lane, r.name AS receiver,
            s.topics, s.types, r.topics AS lane_topics, r.types AS lane_types,
            nullif(s.settings ->> 'filter', '')::jsonpath AS filter, r.filter AS lane_filter,
-           s.settings ? 'headers' AS has_headers,
+           s.settings -> 'match_headers' AS match_headers,
            r.state AS receiver_state, r.state_reason, r.failing_since, r.last_error, r.start, r.start_snapshot
     FROM courier.sink AS s
     LEFT JOIN courier.receiver AS r ON r.sink = s.name
@@ -360,17 +360,17 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
     SELECT k.*, c.sink IS NOT NULL AS has_cursor,
            courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, event.id, event.txid) AS is_passed,
            coalesce(k.start = 'now' AND pg_visible_in_snapshot(event.txid, k.start_snapshot), false) AS is_before,
-           event.payload, event.id
+           event.payload, event.headers, event.id
     FROM known AS k
     LEFT JOIN event ON true
     LEFT JOIN courier.cursor AS c ON c.sink = k.sink AND c.lane = k.lane
     UNION ALL -- lanes that are gone, and left something
     SELECT lost.sink, lost.lane, CASE WHEN lost.lane <> 0 THEN '#' || lost.lane END,
-           NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, false, NULL, NULL
+           NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, false, NULL, NULL, NULL
     FROM (SELECT d.sink, d.lane FROM died AS d EXCEPT SELECT k.sink, k.lane FROM known AS k) AS lost
   ), judged AS (
     SELECT way.sink, way.receiver, way.lane, way.receiver_state, way.state_reason, way.failing_since, way.last_error,
-           way.has_cursor, way.is_passed, way.has_headers,
+           way.has_cursor, way.is_passed,
            stays.state AS parked_state, stays.attempts AS parked_attempts, stays.last_error AS parked_error,
            stays.last_failed_at, stays.due_at, stays.key,
            died.reason AS dead_reason, died.error, died.died_at, died.attempts AS dead_attempts,
@@ -380,6 +380,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
                 WHEN NOT (by_sink.topic_fits AND coalesce(by_lane.topic_fits, true))
                   THEN 'none of its topics matches, or one excludes it'
                 WHEN NOT (by_sink.type_fits AND coalesce(by_lane.type_fits, true)) THEN 'none of its types matches'
+                WHEN EXISTS (SELECT FROM jsonb_array_elements_text(way.match_headers) AS wanted
+                             WHERE CASE WHEN strpos(wanted, '=') = 0 THEN way.headers ? wanted
+                                        ELSE way.headers ->> split_part(wanted, '=', 1) = substr(wanted, strpos(wanted, '=') + 1)
+                                   END IS NOT TRUE)
+                  THEN 'it lacks a header that the sink asks for'
                 WHEN way.is_passed AND (way.filter IS NOT NULL OR way.lane_filter IS NOT NULL)
                   AND cardinality(courier.true_filters(way.payload,
                         ARRAY(SELECT f FROM unnest(ARRAY[way.filter, way.lane_filter]) AS f WHERE f IS NOT NULL)))
@@ -410,8 +415,6 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
            WHEN 'retrying' THEN s.parked_error
            WHEN 'dead' THEN coalesce(s.dead_reason || ': ' || s.error, s.answer)
            WHEN 'not_taken' THEN s.not_taken
-           WHEN 'delivered' THEN CASE WHEN s.outcome IS DISTINCT FROM 'delivered' AND s.has_headers
-             THEN 'unless it lacks the headers that the sink asks for' END
            WHEN 'waiting' THEN CASE
              WHEN s.parked_state = 'delayed' THEN 'until its time has come'
              WHEN s.parked_state = 'blocked' THEN coalesce('behind event ' || (

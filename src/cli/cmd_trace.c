@@ -195,7 +195,7 @@ const struct command trace_command = {
         "waiting    behind what, says the reason\n"
         "retrying   an attempt failed; the next is due at NEXT\n"
         "dead       given up, and why; `pgcourier dead redrive` delivers it again\n"
-        "not_taken  by topic, type or filter\n"
+        "not_taken  by topic, type, headers or filter\n"
         "\n"
         "The role must be a member of courier_relay. Exit code 8: nothing is left of the event.\n",
     .options = options,

@@ -161,6 +161,16 @@ static void append_networks(struct bytes *text, const struct http_config *http)
                 append_list(text, http->allow_networks, http->n_allow_networks, true);
 }
 
+/* For courier.trace(). */
+static json_t *match_headers(const struct sink_config *config)
+{
+        json_t *list = json_array();
+
+        for (unsigned i = 0; i < config->n_match_headers; i++)
+                json_array_append_new(list, json_string(config->match_headers[i]));
+        return list;
+}
+
 /* Consumes the text. */
 static void add_text(json_t *settings, const char *name, struct bytes *text)
 {
@@ -184,6 +194,8 @@ char *sink_settings(const struct sink_config *config)
         add_text(settings, "types", &part);
         append_list(&part, config->match_headers, config->n_match_headers, true);
         add_text(settings, "headers", &part);
+        if (config->n_match_headers > 0)
+                json_object_set_new(settings, "match_headers", match_headers(config));
         bytes_append_text(&part, config->filter != NULL ? config->filter : "");
         add_text(settings, "filter", &part);
         bytes_append_text(&part, config->order == ORDER_KEY ? "key" : "none");

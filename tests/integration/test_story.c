@@ -232,6 +232,29 @@ Test(story, traces_an_event_to_each_receiver)
         end();
 }
 
+Test(story, traces_an_event_by_the_headers_that_the_sink_asks_for)
+{
+        begin("match_headers: [region=eu, \"a=b=c\", tenant],");
+        add("fine", "", "");
+        await("SELECT count(*) = 1 FROM courier.cursor WHERE lane <> 0");
+        database_exec(fixture.relay.admin,
+            "SELECT courier.publish('t', '1', headers => h::jsonb) FROM (VALUES"
+            " ('{\"region\": \"eu\", \"tenant\": null, \"a\": \"b=c\"}'),"
+            " ('{\"region\": \"eu\", \"a\": \"b=c\"}'),"
+            " ('{\"region\": \"us\", \"tenant\": 1, \"a\": \"b=c\"}'), (NULL)) AS given (h)");
+        await("SELECT state = 'delivered' FROM courier.trace(1)");
+        await("SELECT is_passed FROM courier.cursor AS c,"
+              " courier.has_passed(from_snapshot, until_snapshot, last_id, 4,"
+              " (SELECT txid FROM courier.outbox WHERE id = 4)) AS is_passed WHERE lane = 1");
+        for (int id = 2; id <= 4; id++) {
+                char *sql = xasprintf("SELECT state || ': ' || reason FROM courier.trace(%d)", id);
+
+                EXPECT(sql, "not_taken: it lacks a header that the sink asks for");
+                free(sql);
+        }
+        end();
+}
+
 Test(story, names_the_event_that_another_one_waits_behind)
 {
         begin("");
