@@ -24,7 +24,7 @@ CREATE TABLE courier.attempt_pack (
 -- By number alone: only lane 0 belongs to several sinks.
 CREATE INDEX attempt_pack_at_idx ON courier.attempt_pack (lane, at);
 CREATE INDEX attempt_pack_failed_idx ON courier.attempt_pack (lane, at) WHERE outcome <> 'delivered';
-CREATE INDEX attempt_pack_id_idx ON courier.attempt_pack (lane, last_id);
+CREATE INDEX attempt_pack_id_idx ON courier.attempt_pack (lane, last_id, first_id);
 
 COMMENT ON TABLE courier.attempt_pack IS 'Attempts, those of one lane that ended alike in one row; read courier.attempt';
 COMMENT ON COLUMN courier.attempt_pack.at IS 'When the first of them began';
