@@ -181,7 +181,7 @@ const struct command rebase_command = {
     .database = DATABASE,
 };
 
-enum { RETENTION, RETENTION_MAX, DEDUP_RETENTION };
+enum { RETENTION, RETENTION_MAX, DEDUP_RETENTION, TYPES };
 
 static const struct command_option maintain_options[] = {
     [RETENTION] = {"retention", 0, "TIME", false,
@@ -192,6 +192,9 @@ static const struct command_option maintain_options[] = {
     [DEDUP_RETENTION] = {"dedup-retention", 0, "TIME", false,
         "a dedup key stands for its event for so long;\ndefault: outbox.dedup_retention of the\n"
         "configuration, or what the database has"},
+    [TYPES] = {"types", 0, "RULE", false,
+        "strict: publishing refuses types that are not in the\ncatalogue; any: it does not; "
+        "default: outbox.types of\nthe configuration, or as the database has it"},
     {0},
 };
 
@@ -206,13 +209,26 @@ static bool read_duration(
             maintain_options[option].name, text, UNITS_DURATION);
 }
 
+static bool read_types_rule(
+    const struct arguments *arguments, enum types_rule *out_rule, struct error *error)
+{
+        const char *text = arguments_value(arguments, TYPES);
+
+        if (text == NULL)
+                return true;
+        *out_rule = strcmp(text, "strict") == 0 ? TYPES_STRICT : TYPES_ANY;
+        return *out_rule == TYPES_STRICT || strcmp(text, "any") == 0 ||
+               error_set(error, ERROR_USAGE, "--types: \"%.64s\" is neither any nor strict", text);
+}
+
 static bool read_settings(
     const struct arguments *arguments, struct outbox_config *settings, struct error *error)
 {
         const char *path = arguments->config_path;
         struct config *config;
 
-        *settings = (struct outbox_config){.retention_ms = INT64_C(7) * 24 * 60 * 60 * 1000};
+        *settings = (struct outbox_config){
+            .retention_ms = INT64_C(7) * 24 * 60 * 60 * 1000, .types = TYPES_AS_BEFORE};
         if (path != NULL) {
                 config = config_load(path, error);
                 if (config == NULL)
@@ -222,7 +238,8 @@ static bool read_settings(
         }
         if (!read_duration(arguments, RETENTION, &settings->retention_ms, error) ||
             !read_duration(arguments, RETENTION_MAX, &settings->retention_max_ms, error) ||
-            !read_duration(arguments, DEDUP_RETENTION, &settings->dedup_retention_ms, error))
+            !read_duration(arguments, DEDUP_RETENTION, &settings->dedup_retention_ms, error) ||
+            !read_types_rule(arguments, &settings->types, error))
                 return false;
         if (arguments_has(arguments, DEDUP_RETENTION) && settings->dedup_retention_ms < 60000)
                 return error_set(error, ERROR_USAGE,
@@ -257,13 +274,37 @@ static void print_row(const struct rows *rows, int row)
                     partition);
 }
 
+/* Prints what was done about it, if anything was. */
+static bool check_types(struct blocking_conn *conn, const struct outbox_config *settings,
+    bool *out_did, struct error *error)
+{
+        const char *answer;
+        struct rows *rows;
+
+        *out_did = false;
+        if (settings->types == TYPES_AS_BEFORE)
+                return true;
+        rows = maintenance_check_types_now(conn, settings, error);
+        if (rows == NULL)
+                return false;
+        answer = rows_text(rows, 0, 0);
+        *out_did = answer != NULL;
+        if (*out_did && strcmp(answer, "waits") == 0)
+                puts("cannot change the rule of types while the outbox is in use: try again");
+        else if (*out_did)
+                printf("publishing %s types that are not in the catalogue\n",
+                    settings->types == TYPES_STRICT ? "refuses" : "takes");
+        rows_free(rows);
+        return true;
+}
+
 static bool run_maintain(const struct arguments *arguments, struct error *error)
 {
         struct outbox_config settings;
         struct blocking_conn *conn;
         struct rows *rows;
         int64_t n_keys;
-        bool ok;
+        bool did, ok;
 
         if (!read_settings(arguments, &settings, error))
                 return false;
@@ -276,7 +317,8 @@ static bool run_maintain(const struct arguments *arguments, struct error *error)
         ok = maintenance_forget_keys_now(conn, &settings, &n_keys, error);
         if (ok && n_keys > 0)
                 printf("removed expired dedup keys: %" PRId64 "\n", n_keys);
-        else if (ok && rows_count(rows) == 0)
+        ok = ok && check_types(conn, &settings, &did, error);
+        if (ok && n_keys == 0 && !did && rows_count(rows) == 0)
                 puts("nothing to do");
         rows_free(rows);
         return ok;
@@ -286,12 +328,13 @@ const struct command maintain_command = {
     .name = "maintain",
     .summary = "make partitions of the outbox and drop old ones",
     .usage = "[--dsn DSN | -c FILE] [--retention TIME] [--retention-max TIME]\n"
-             "       [--dedup-retention TIME]",
+             "       [--dedup-retention TIME] [--types RULE]",
     .details =
         "Does once what a running relay does every half minute: partitions of courier.outbox are\n"
         "made ahead, and those are dropped that are older than the retention and that no sink\n"
-        "needs any more. Expired dedup keys are removed, some thousands in each transaction. For\n"
-        "databases in which no relay runs; safe beside one that does.\n"
+        "needs any more. Expired dedup keys are removed, some thousands in each transaction.\n"
+        "Publishing is made to check types, or not. For databases in which no relay runs; safe\n"
+        "beside one that does.\n"
         "\n"
         "Run by cron without any relay, it keeps events that no sink has had, unless\n"
         "--retention-max is given.\n",

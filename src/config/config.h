@@ -39,10 +39,17 @@ struct relay_config {
         char *modules; /* the folder that modules are loaded from; NULL: the installation's */
 };
 
+enum types_rule {
+        TYPES_ANY,
+        TYPES_STRICT,    /* publishing refuses types that the catalogue does not know */
+        TYPES_AS_BEFORE, /* as the database has it; in no file */
+};
+
 struct outbox_config {
         int64_t retention_ms;       /* events stay at least this long */
         int64_t retention_max_ms;   /* and at most, even if a sink needs them; 0: no limit */
         int64_t dedup_retention_ms; /* dedup keys stand for their events so long; 0: as before */
+        enum types_rule types;
 };
 
 struct marks_config {

@@ -85,6 +85,9 @@ static const struct config_key outbox_keys[] = {
         .max = "3650d",
         .help =
             "how long a second event of a `dedup_key` is not published, counted from the first"},
+    {"types", KEY_CHOICE, MEMBER(types), .fallback = "any", .choices = "any, strict",
+        .help = "`strict`: publishing refuses events whose type is not in [the catalogue]"
+                "(sql.md#types)"},
 };
 static BLOCK(outbox_block, outbox_keys);
 #undef OWNER

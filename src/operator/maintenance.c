@@ -37,6 +37,8 @@
         "$1::bigint * interval '1 millisecond', $2::integer, coalesce($3::timestamptz, "           \
         "'-infinity'))"
 
+#define CHECK_TYPES "SELECT courier.require_known_types($1::boolean)"
+
 static const struct pg_statement prepare_session = {
     .name = "prepare_session",
     .sql = "SELECT set_config('search_path', 'pg_catalog', false),"
@@ -48,6 +50,9 @@ static const struct pg_statement maintain_statement = {
 
 static const struct pg_statement forget_keys_statement = {
     .name = "forget_keys", .sql = FORGET_KEYS, .n_params = 3};
+
+static const struct pg_statement check_types_statement = {
+    .name = "check_types", .sql = CHECK_TYPES, .n_params = 1};
 
 struct maintenance_params {
         char numbers[2][24];
@@ -65,6 +70,7 @@ struct maintenance {
         struct pg_conn *conn; /* owned; open while a round is under way */
         struct maintenance_params params;
         struct forget_params forget;
+        enum types_rule types;
         struct timer *round; /* owned */
         struct maintenance_events events;
         void *owner; /* borrowed */
@@ -169,6 +175,35 @@ static void end_round(struct maintenance *maintenance)
         pg_conn_close(maintenance->conn);
 }
 
+static const char *required(enum types_rule types)
+{
+        return types == TYPES_STRICT ? "true" : "false";
+}
+
+static void on_types_checked(void *owner, PGresult *result)
+{
+        struct maintenance *maintenance = owner;
+        const char *answer = PQgetvalue(result, 0, 0);
+
+        if (strcmp(answer, "changed") == 0)
+                log_info("types_rule_changed",
+                    kv_text("types", maintenance->types == TYPES_STRICT ? "strict" : "any"));
+        else if (strcmp(answer, "waits") == 0)
+                log_debug("types_rule_waits",
+                    kv_text("for", "a moment in which no transaction publishes"));
+        PQclear(result);
+        end_round(maintenance);
+}
+
+static void check_types(struct maintenance *maintenance)
+{
+        const char *const values[] = {required(maintenance->types)};
+
+        pg_conn_prepare(maintenance->conn, &check_types_statement);
+        pg_conn_execute(maintenance->conn, &check_types_statement, values, false, on_types_checked,
+            maintenance);
+}
+
 static void on_keys_forgotten(void *owner, PGresult *result)
 {
         struct maintenance *maintenance = owner;
@@ -181,9 +216,9 @@ static void on_keys_forgotten(void *owner, PGresult *result)
                     maintenance->forget.values, false, on_keys_forgotten, maintenance);
                 return;
         }
-        end_round(maintenance);
         if (maintenance->n_keys > 0)
                 log_debug("dedup_keys_forgotten", kv_int("keys", maintenance->n_keys));
+        check_types(maintenance);
 }
 
 static void forget_keys(struct maintenance *maintenance)
@@ -278,6 +313,7 @@ struct maintenance *maintenance_create(uv_loop_t *loop, const struct config *con
         maintenance->round = timer_create_on(loop, on_round, maintenance);
         set_params(&maintenance->params, &config->outbox);
         set_forget_params(&maintenance->forget, &config->outbox);
+        maintenance->types = config->outbox.types;
         maintenance->conn =
             pg_conn_create(loop, "maintenance", &patient, &conn_events, maintenance);
         return maintenance;
@@ -342,4 +378,12 @@ bool maintenance_forget_keys_now(struct blocking_conn *conn, const struct outbox
                 rows_free(rows);
         }
         return true;
+}
+
+struct rows *maintenance_check_types_now(
+    struct blocking_conn *conn, const struct outbox_config *config, struct error *error)
+{
+        const struct parameter rule = {.value = required(config->types)};
+
+        return blocking_conn_query(conn, CHECK_TYPES, &rule, 1, error);
 }

@@ -3,7 +3,8 @@
  * courier.maintain(), which makes partitions ahead and drops expired ones (sql/0006_retention.sql),
  * and logs what was dropped, and which sink still holds expired partitions. Then it removes expired
  * dedup keys (sql/0010_dedup.sql), some thousands in each transaction, because a publisher of such
- * a key waits for their locks. Its connection is open only during a round: no other statement waits
+ * a key waits for their locks. Last it has publishing check types, or not, as outbox.types says
+ * (sql/0012_types.sql). Its connection is open only during a round: no other statement waits
  * for the locks that it waits for.
  */
 #pragma once
@@ -53,6 +54,11 @@ void maintenance_start(struct maintenance *maintenance);
 /* One round for a command: rows with these columns, or NULL. */
 struct rows *maintenance_run_now(struct blocking_conn *conn, const struct outbox_config *config,
     struct error *error) __attribute__((warn_unused_result));
+
+/* Has publishing check types as the settings say, for a command: "changed", "waits" (the outbox is in
+ * use) or NULL (it is so already) in a row. */
+struct rows *maintenance_check_types_now(struct blocking_conn *conn,
+    const struct outbox_config *config, struct error *error) __attribute__((warn_unused_result));
 
 /* All expired dedup keys, for a command. */
 bool maintenance_forget_keys_now(struct blocking_conn *conn, const struct outbox_config *config,

@@ -26,6 +26,7 @@ extern const char sql_0008_capture[];
 extern const char sql_0009_marks[];
 extern const char sql_0010_dedup[];
 extern const char sql_0011_story[];
+extern const char sql_0012_types[];
 extern const char sql_inbox_0001_inbox[];
 
 static const struct migration outbox_migrations[] = {
@@ -40,6 +41,7 @@ static const struct migration outbox_migrations[] = {
     {9, "marks", sql_0009_marks},
     {10, "dedup", sql_0010_dedup},
     {11, "story", sql_0011_story},
+    {12, "types", sql_0012_types},
     {0},
 };
 
