@@ -17,6 +17,7 @@ enum completes {
         COMPLETES_FOLDER,
         COMPLETES_SINK,
         COMPLETES_RECEIVER,
+        COMPLETES_TYPE,
         COMPLETES_COMMAND,
 };
 
@@ -35,6 +36,8 @@ static enum completes option_completes(const struct command_option *option)
                 return COMPLETES_SINK;
         if (strcmp(option->name, "receiver") == 0)
                 return COMPLETES_RECEIVER;
+        if (strcmp(option->name, "type") == 0)
+                return COMPLETES_TYPE;
         return option->value != NULL ? value_completes(option->value) : COMPLETES_NOTHING;
 }
 
@@ -48,6 +51,8 @@ static enum completes operand_completes(const struct command *root, const struct
                 return COMPLETES_SINK;
         if (strncmp(usage, "COMMAND", 7) == 0)
                 return COMPLETES_COMMAND;
+        if (strcmp(root->name, "type") == 0 && strncmp(usage, "NAME", 4) == 0)
+                return COMPLETES_TYPE;
         /* What is added has a name that no receiver has yet. */
         return strcmp(root->name, "receiver") == 0 && strcmp(command->name, "add") != 0 &&
                        strncmp(usage, "NAME", 4) == 0
@@ -69,6 +74,8 @@ static const char *option_choices(
             {"parked", "state", "retry blocked delayed"},
             {"receiver", "state", "active paused disabled"},
             {"receiver", "start", "now beginning"},
+            {"type", "format", "html openapi asyncapi"},
+            {"maintain", "types", "any strict"},
             {"status", "color", "auto always never"},
             {"attach", "on", "insert insert,update"},
             {"attach", "done", "mark delete keep"},
@@ -103,6 +110,7 @@ static const char *const bash_kinds[] = {[COMPLETES_NOTHING] = "nothing",
     [COMPLETES_FOLDER] = "folders",
     [COMPLETES_SINK] = "sinks",
     [COMPLETES_RECEIVER] = "receivers",
+    [COMPLETES_TYPE] = "types",
     [COMPLETES_COMMAND] = "commands"};
 
 static void print_subcommands(const struct command *command, const char *separator)
@@ -183,7 +191,7 @@ static void print_bash(void)
 {
         puts(
             "# bash completion of pgcourier; made by `pgcourier-tools completion bash`\n"
-            "_pgcourier_names() { # sinks|receivers\n"
+            "_pgcourier_names() { # sinks|receivers|types\n"
             "  local i\n"
             "  for ((i = 1; i + 1 < ${#COMP_WORDS[@]}; i++)); do\n"
             "    case ${COMP_WORDS[i]} in\n"
@@ -215,7 +223,7 @@ static void print_bash(void)
              "    nothing) return ;;\n"
              "    files) mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); return ;;\n"
              "    folders) mapfile -t COMPREPLY < <(compgen -d -- \"$current\"); return ;;\n"
-             "    sinks|receivers) words=$(_pgcourier_names \"$value\") ;;\n"
+             "    sinks|receivers|types) words=$(_pgcourier_names \"$value\") ;;\n"
              "    words) ;;\n"
              "    *)\n"
              "      case $operands/$current in\n"
@@ -236,6 +244,7 @@ static void print_zsh_option(const struct command_option *option)
             [COMPLETES_FOLDER] = "_files -/",
             [COMPLETES_SINK] = "_pgcourier_sinks",
             [COMPLETES_RECEIVER] = " ",
+            [COMPLETES_TYPE] = " ",
             [COMPLETES_COMMAND] = " "};
 
         fputs("        '", stdout);
@@ -320,6 +329,7 @@ static void print_fish_option(const struct command *command, const struct comman
             [COMPLETES_FOLDER] = " -x -a '(__fish_complete_directories)'",
             [COMPLETES_SINK] = " -x -a '(__pgcourier_sinks)'",
             [COMPLETES_RECEIVER] = " -x",
+            [COMPLETES_TYPE] = " -x",
             [COMPLETES_COMMAND] = " -x"};
 
         printf("complete -c pgcourier -n '__fish_seen_subcommand_from %s' -l %s", command->name,

@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "config/suggest.h"
 #include "operator/receiver_rows.h"
+#include "operator/type_rows.h"
 #include "pgcourier/version.h"
 
 #include <stdio.h>
@@ -27,6 +28,7 @@ const struct command *const commands[] = {
     &attach_command,
     &capture_command,
     &receiver_command,
+    &type_command,
     &dead_command,
     &parked_command,
     &pause_command,
@@ -210,11 +212,13 @@ static bool print_sinks(const struct arguments *arguments, struct error *error)
         return true;
 }
 
-static bool print_receivers(const struct arguments *arguments, struct error *error)
+static bool print_names(const struct arguments *arguments,
+    struct rows *(*read_names)(struct blocking_conn *conn, struct error *error),
+    struct error *error)
 {
         struct blocking_conn *conn =
             connect_for_command(NULL, arguments->config_path, COMPLETION_TIMEOUT_MS, error);
-        struct rows *rows = conn != NULL ? receiver_names(conn, error) : NULL;
+        struct rows *rows = conn != NULL ? read_names(conn, error) : NULL;
 
         for (int i = 0; rows != NULL && i < rows_count(rows); i++)
                 puts(rows_text(rows, i, 0));
@@ -223,17 +227,32 @@ static bool print_receivers(const struct arguments *arguments, struct error *err
         return rows != NULL;
 }
 
+static bool print_receivers(const struct arguments *arguments, struct error *error)
+{
+        return print_names(arguments, receiver_names, error);
+}
+
+static bool print_types(const struct arguments *arguments, struct error *error)
+{
+        return print_names(arguments, type_names, error);
+}
+
 static const struct command sinks_command = {
     .name = "sinks", .usage = "-c FILE", .options = completion_options, .run = print_sinks};
 static const struct command receivers_command = {
     .name = "receivers", .usage = "-c FILE", .options = completion_options, .run = print_receivers};
+static const struct command types_command = {
+    .name = "types", .usage = "-c FILE", .options = completion_options, .run = print_types};
 
 const struct command completion_command = {
     .name = "completion",
     .summary = "list names for the completion scripts of shells",
-    .details = "`completion sinks` lists the names of the configuration's sinks, `completion\n"
-               "receivers` those of the receivers in its database.\n",
-    .subcommands = (const struct command *const[]){&sinks_command, &receivers_command, NULL},
+    .details =
+        "`completion sinks` lists the names of the configuration's sinks, `completion\n"
+        "receivers` those of the receivers in its database, and `completion types` those of\n"
+        "the types in its catalogue.\n",
+    .subcommands =
+        (const struct command *const[]){&sinks_command, &receivers_command, &types_command, NULL},
     .no_subcommand = "The packages install the scripts for bash, zsh and fish; a build from "
                      "source has them in package/completion.SHELL",
     .is_hidden = true,

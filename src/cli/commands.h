@@ -15,6 +15,7 @@ extern const struct command send_command;
 extern const struct command attach_command;
 extern const struct command capture_command;
 extern const struct command receiver_command;
+extern const struct command type_command;
 extern const struct command dead_command;
 extern const struct command parked_command;
 extern const struct command pause_command;

@@ -323,7 +323,8 @@ static bool add(struct blocking_conn *conn, const struct addition *addition, str
                         puts(rows_text(rows, 0, ADDED_SECRET));
         }
         rows_free(rows);
-        return warn_of_unknown_sink(conn, addition, error);
+        return warn_of_unknown_sink(conn, addition, error) &&
+               receiver_warn_of_unknown_types(conn, addition->values[RECEIVER_TYPES], error);
 }
 
 static void addition_deinit(struct addition *addition)
@@ -419,6 +420,7 @@ static bool run_set(const struct arguments *arguments, struct error *error)
                 ok = receiver_missing(conn, name, error);
         else if (ok)
                 printf("changed %s\n", name);
+        ok = ok && receiver_warn_of_unknown_types(conn, addition.values[RECEIVER_TYPES], error);
         rows_free(rows);
         addition_deinit(&addition);
         return ok;

@@ -4,9 +4,12 @@
 #include "cli/connect.h"
 #include "config/config.h"
 #include "config/secret.h"
+#include "config/suggest.h"
 #include "operator/receiver_rows.h"
+#include "operator/type_rows.h"
 #include "sinks/registry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +72,41 @@ bool receiver_read_secret(const char *path, char **out_secret, struct error *err
         *out_secret = secret_read_line(path, &why);
         return *out_secret != NULL ||
                error_set(error, why.kind, "--secret-file: %.200s %s", path, why.text);
+}
+
+static void warn_of_unknown_type(const struct rows *names, const char *pattern)
+{
+        const char *meant = NULL;
+
+        for (int i = 0; i < rows_count(names); i++)
+                meant = suggest_nearer(pattern, meant, rows_text(names, i, 0));
+        fprintf(stderr,
+            "--types: no type of the catalogue fits %s%s%s%s; `pgcourier type list` names "
+            "them\n",
+            pattern, meant != NULL ? ": did you mean \"" : "", meant != NULL ? meant : "",
+            meant != NULL ? "\"?" : "");
+}
+
+bool receiver_warn_of_unknown_types(
+    struct blocking_conn *conn, const char *patterns, struct error *error)
+{
+        struct rows *unknown, *names;
+        bool ok = true;
+
+        if (patterns == NULL)
+                return true;
+        unknown = types_unknown(conn, patterns, error);
+        if (unknown == NULL)
+                return false;
+        if (rows_count(unknown) > 0) {
+                names = type_names(conn, error);
+                ok = names != NULL;
+                for (int i = 0; ok && i < rows_count(unknown); i++)
+                        warn_of_unknown_type(names, rows_text(unknown, i, 0));
+                rows_free(names);
+        }
+        rows_free(unknown);
+        return ok;
 }
 
 static bool no_such_sink(const struct config *config, const char *name, struct error *error)

@@ -36,6 +36,11 @@ void receiver_refused(
 /* ERROR_EMPTY: there is none of that name; did you mean. Returns false. */
 bool receiver_missing(struct blocking_conn *conn, const char *name, struct error *error);
 
+/* Says on standard error which of these patterns of types (an array literal; NULL: none) take no
+ * type of the catalogue, if there is one. */
+bool receiver_warn_of_unknown_types(struct blocking_conn *conn, const char *patterns,
+    struct error *error) __attribute__((warn_unused_result));
+
 /* The secret in the file of --secret-file, to be released with secret_free(); NULL if path is
  * NULL. */
 bool receiver_read_secret(const char *path, char **out_secret, struct error *error);
