@@ -29,6 +29,8 @@ enum admin_question {
         /* {"event": …, "counts": …, "deliveries": […]}. Number or id of an event, deliveries at
          * most */
         ADMIN_TRACE,
+        /* {"types": […], "strict": bool}: the catalogue without schemas and examples */
+        ADMIN_TYPES,
 };
 enum { ADMIN_QUESTION_PARAMETERS = 5 };
 

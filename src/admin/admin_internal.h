@@ -46,6 +46,8 @@ void answer_receiver(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_trace(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_types(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 
 /* ACCESS_OPERATOR: operator_routes.c */
 void answer_receiver_pause(

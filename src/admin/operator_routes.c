@@ -193,6 +193,17 @@ void answer_trace(
                 options->operations->ask(options->owner, ADMIN_TRACE, parameters, on_done, request);
 }
 
+void answer_types(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        const struct admin_options *options = &admin->options;
+        const char *parameters[ADMIN_QUESTION_PARAMETERS] = {NULL};
+
+        (void)name;
+        (void)body;
+        options->operations->ask(options->owner, ADMIN_TYPES, parameters, on_done, request);
+}
+
 static void set_receiver_state(struct admin *admin, struct http_call *request, const char *name,
     const char *state, const char *reason)
 {

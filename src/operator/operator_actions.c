@@ -16,6 +16,7 @@
 #include "operator/receiver_rows.h"
 #include "operator/selection.h"
 #include "operator/sink_rows.h"
+#include "operator/type_rows.h"
 #include "pg/array_literal.h"
 
 #include <assert.h>
@@ -31,6 +32,7 @@ enum statement {
         LIST_RECEIVERS,
         TELL_RECEIVER,
         TRACE,
+        LIST_TYPES,
         SET_RECEIVER,
         NOTIFY,
         PLAN_ANEW,
@@ -51,6 +53,7 @@ static const struct pg_statement statements[N_STATEMENTS] = {
         .n_params = RECEIVERS_PARAMETERS},
     [TELL_RECEIVER] = {.name = "tell_receiver", .sql = receiver_story_sql, .n_params = 3},
     [TRACE] = {.name = "trace", .sql = trace_sql, .n_params = 2},
+    [LIST_TYPES] = {.name = "list_types", .sql = types_document_sql},
     [SET_RECEIVER] = {.name = "set_receiver", .sql = receiver_set_state_sql, .n_params = 3},
     [NOTIFY] = {.name = "notify", .sql = control_notify_sql},
     [PLAN_ANEW] = {.name = "plan_anew",
@@ -126,7 +129,8 @@ static struct action *begin(struct operator_session *session, enum statement sta
 
 static bool is_question(enum statement statement)
 {
-        return statement == LIST_RECEIVERS || statement == TELL_RECEIVER || statement == TRACE;
+        return statement == LIST_RECEIVERS || statement == TELL_RECEIVER || statement == TRACE ||
+               statement == LIST_TYPES;
 }
 
 /* Of a question: it fails by itself. */
@@ -353,6 +357,7 @@ void operator_ask(void *session, enum admin_question question,
             [ADMIN_RECEIVERS] = {LIST_RECEIVERS, on_receivers},
             [ADMIN_RECEIVER] = {TELL_RECEIVER, on_story},
             [ADMIN_TRACE] = {TRACE, on_story},
+            [ADMIN_TYPES] = {LIST_TYPES, on_story},
         };
         struct parameter values[ADMIN_QUESTION_PARAMETERS];
 

@@ -556,7 +556,7 @@ static json_t *ask(const char *path, unsigned status)
 
 #define TEXT_OF(object, name) json_string_value(json_object_get(object, name))
 
-Test(admin_relay, tells_of_receivers_and_of_one_event)
+Test(admin_relay, tells_of_receivers_types_and_of_one_event)
 {
         json_t *answer, *first;
 
@@ -588,6 +588,16 @@ Test(admin_relay, tells_of_receivers_and_of_one_event)
         cr_expect_eq(json_array_size(json_object_get(answer, "deliveries")), 13);
         json_decref(answer);
         json_decref(ask("/api/trace/x", 404));
+
+        database_exec(rig.owner, "INSERT INTO courier.known_type (name, example, deprecated)"
+                                 " VALUES ('order.paid', '1', true), ('order.made', NULL, false)");
+        answer = ask("/api/types", 200);
+        cr_expect(json_is_false(json_object_get(answer, "strict")));
+        cr_expect_eq(json_array_size(json_object_get(answer, "types")), 2);
+        first = json_array_get(json_object_get(answer, "types"), 0);
+        cr_expect_str_eq(TEXT_OF(first, "name"), "order.made");
+        cr_expect(json_is_false(json_object_get(first, "has_example")));
+        json_decref(answer);
 
         json_decref(admin_rig_json(&rig, "POST", "/api/receivers/r3/pause", JSON_TYPE BEARER,
             "{\"reason\": \"fix\"}", 200));

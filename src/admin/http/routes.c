@@ -24,6 +24,7 @@ const struct route admin_routes[] = {
     {"GET", "/api/receivers", ACCESS_READ, answer_receivers},
     {"GET", "/api/receivers/*", ACCESS_READ, answer_receiver},
     {"GET", "/api/trace/*", ACCESS_READ, answer_trace},
+    {"GET", "/api/types", ACCESS_READ, answer_types},
     {"POST", "/api/receivers/*/pause", ACCESS_OPERATOR, answer_receiver_pause},
     {"POST", "/api/receivers/*/resume", ACCESS_OPERATOR, answer_receiver_resume},
     {"POST", "/api/sinks/*/pause", ACCESS_OPERATOR, answer_pause},
