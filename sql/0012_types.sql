@@ -30,6 +30,7 @@ COMMENT ON COLUMN courier.known_type.example
   IS 'A payload as it may come; pgcourier receiver test --type sends it';
 COMMENT ON COLUMN courier.known_type.deprecated
   IS 'Still published, but new receivers should not rely on it';
+COMMENT ON COLUMN courier.known_type.created_at IS 'When the type was added; kept by a trigger';
 COMMENT ON COLUMN courier.known_type.changed_at IS 'When the row was last changed; set by a trigger';
 
 CREATE FUNCTION courier.keep_known_type() RETURNS trigger

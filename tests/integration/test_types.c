@@ -134,6 +134,39 @@ Test(types, are_strict_in_every_partition)
         database_exec(app, PUBLISH("a"));
 }
 
+Test(types, are_asked_of_captured_changes_and_of_schedules)
+{
+        database_exec(database.admin, "SET client_min_messages = error;"
+                                      "CREATE TABLE orders (id integer PRIMARY KEY);"
+                                      "SELECT courier.capture('orders', '{id}')");
+        database_exec(relay_role, ADD("insert"));
+        be_strict();
+        database_exec(database.admin, "INSERT INTO orders VALUES (1)");
+        expect_error(database.admin, "DELETE FROM orders", "23514", "the type 'delete' is not in");
+        expect_value(database.admin, "SELECT count(*) FROM orders", "1");
+        database_exec(
+            app, "SELECT courier.schedule('s', 't', '1', every => '1 hour', type => 'b')");
+        database_exec(
+            database.admin, "UPDATE courier.schedule SET next_at = now(); SELECT courier.tick()");
+        expect_value(database.admin,
+            "SELECT last_error || (retry_at > now()) FROM courier.schedule",
+            "the type 'b' is not in courier.known_type, and outbox.types is stricttrue");
+        expect_value(database.admin, "SELECT string_agg(type, ' ') FROM courier.outbox", "insert");
+}
+
+/* Without it a receiver that fails would not be disabled. */
+Test(types, let_pgcourier_tell_of_receivers)
+{
+        database_exec(database.admin,
+            "INSERT INTO courier.sink (name, fans_out) VALUES ('web', true);"
+            "INSERT INTO courier.receiver (sink, name, url) VALUES ('web', 'acme', 'https://a/')");
+        be_strict();
+        expect_value(
+            relay_role, "SELECT courier.disable_receiver(id, 'gone') FROM courier.receiver", "t");
+        expect_value(
+            database.admin, "SELECT type FROM courier.outbox", "courier.receiver.disabled");
+}
+
 /* ---- the table ---------------------------------------------------------------------------- */
 
 Test(types, have_rules)
