@@ -46,7 +46,7 @@ CREATE DOMAIN courier.event_topic AS text
 CREATE DOMAIN courier.event_key AS text
   CONSTRAINT key_must_be_null_rather_than_empty CHECK (VALUE <> '')
   CONSTRAINT key_must_be_at_most_1024_bytes CHECK (octet_length(VALUE) <= 1024);
-CREATE DOMAIN courier.event_type AS text
+CREATE DOMAIN courier.event_type_name AS text
   CONSTRAINT type_must_be_null_rather_than_empty CHECK (VALUE <> '')
   CONSTRAINT type_must_be_at_most_255_bytes CHECK (octet_length(VALUE) <= 255);
 CREATE DOMAIN courier.event_headers AS jsonb
@@ -54,7 +54,7 @@ CREATE DOMAIN courier.event_headers AS jsonb
   CONSTRAINT headers_must_be_at_most_16_kibibytes CHECK (pg_column_size(VALUE) <= 16384);
 COMMENT ON DOMAIN courier.event_topic IS 'The topic of an event, by the rules';
 COMMENT ON DOMAIN courier.event_key IS 'The key of an event, by the rules';
-COMMENT ON DOMAIN courier.event_type IS 'The type of an event, by the rules';
+COMMENT ON DOMAIN courier.event_type_name IS 'The type of an event, by the rules';
 COMMENT ON DOMAIN courier.event_headers IS 'The headers of an event, by the rules';
 
 -- The doorbell. A busy relay polls. A sleeping relay has to be woken; it holds the advisory lock
@@ -94,7 +94,7 @@ CREATE TABLE courier.outbox (
   event_id   uuid                  NOT NULL DEFAULT gen_random_uuid(),
   topic      courier.event_topic   NOT NULL,
   key        courier.event_key,
-  type       courier.event_type,
+  type       courier.event_type_name,
   payload    json,
   data       bytea,
   headers    courier.event_headers,

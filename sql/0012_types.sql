@@ -4,8 +4,8 @@
 -- catalogue is a help and no gate: unless outbox.types is strict, publishing does not look at it.
 
 -- Schema and example are json, which keeps the order that their author gave to the members.
-CREATE TABLE courier.known_type (
-  name        courier.event_type COLLATE "C" NOT NULL,
+CREATE TABLE courier.event_type (
+  name        courier.event_type_name COLLATE "C" NOT NULL,
   description text,
   schema      json,
   example     json,
@@ -13,27 +13,27 @@ CREATE TABLE courier.known_type (
   created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
   changed_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
 
-  CONSTRAINT known_type_pkey PRIMARY KEY (name),
+  CONSTRAINT event_type_pkey PRIMARY KEY (name),
   CONSTRAINT name_must_not_contain_control_characters CHECK (name COLLATE "default" !~ '[[:cntrl:]]'),
   CONSTRAINT description_must_be_at_most_10000_bytes CHECK (octet_length(description) <= 10000),
   CONSTRAINT schema_must_be_an_object CHECK (json_typeof(schema) = 'object'),
   CONSTRAINT schema_must_be_at_most_256_kibibytes CHECK (octet_length(schema::text) <= 262144),
   CONSTRAINT example_must_be_at_most_256_kibibytes CHECK (octet_length(example::text) <= 262144)
 );
-COMMENT ON TABLE courier.known_type
+COMMENT ON TABLE courier.event_type
   IS 'The catalogue of the types of events; see pgcourier type';
-COMMENT ON COLUMN courier.known_type.name IS 'courier.outbox.type of these events';
-COMMENT ON COLUMN courier.known_type.description IS 'What such an event says, for its receivers';
-COMMENT ON COLUMN courier.known_type.schema
+COMMENT ON COLUMN courier.event_type.name IS 'courier.outbox.type of these events';
+COMMENT ON COLUMN courier.event_type.description IS 'What such an event says, for its receivers';
+COMMENT ON COLUMN courier.event_type.schema
   IS 'A JSON Schema (2020-12) of the payload; no event is checked against it';
-COMMENT ON COLUMN courier.known_type.example
+COMMENT ON COLUMN courier.event_type.example
   IS 'A payload as it may come; pgcourier receiver test --type sends it';
-COMMENT ON COLUMN courier.known_type.deprecated
+COMMENT ON COLUMN courier.event_type.deprecated
   IS 'Still published, but new receivers should not rely on it';
-COMMENT ON COLUMN courier.known_type.created_at IS 'When the type was added; kept by a trigger';
-COMMENT ON COLUMN courier.known_type.changed_at IS 'When the row was last changed; set by a trigger';
+COMMENT ON COLUMN courier.event_type.created_at IS 'When the type was added; kept by a trigger';
+COMMENT ON COLUMN courier.event_type.changed_at IS 'When the row was last changed; set by a trigger';
 
-CREATE FUNCTION courier.keep_known_type() RETURNS trigger
+CREATE FUNCTION courier.keep_event_type() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   NEW.created_at := OLD.created_at;
@@ -41,10 +41,10 @@ BEGIN
   RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION courier.keep_known_type() IS 'Keeps created_at and changed_at true';
+COMMENT ON FUNCTION courier.keep_event_type() IS 'Keeps created_at and changed_at true';
 
-CREATE TRIGGER keep_known_type BEFORE UPDATE ON courier.known_type
-  FOR EACH ROW EXECUTE FUNCTION courier.keep_known_type();
+CREATE TRIGGER keep_event_type BEFORE UPDATE ON courier.event_type
+  FOR EACH ROW EXECUTE FUNCTION courier.keep_event_type();
 
 -- Refuses events whose type is not in the catalogue. Two kinds of events pass: those without a type, which
 -- claim to be nothing, and those of pgcourier itself (courier.receiver.failing and others), without which a
@@ -55,11 +55,11 @@ DECLARE
   unknown text := (
     SELECT p.type FROM published AS p
     WHERE p.type IS NOT NULL AND NOT starts_with(p.type, 'courier.')
-      AND NOT EXISTS (SELECT FROM courier.known_type AS k WHERE k.name = p.type)
+      AND NOT EXISTS (SELECT FROM courier.event_type AS k WHERE k.name = p.type)
     LIMIT 1);
 BEGIN
   IF unknown IS NOT NULL THEN
-    RAISE EXCEPTION 'the type % is not in courier.known_type, and outbox.types is strict', quote_literal(unknown)
+    RAISE EXCEPTION 'the type % is not in courier.event_type, and outbox.types is strict', quote_literal(unknown)
       USING ERRCODE = 'check_violation', CONSTRAINT = 'type_must_be_known',
             SCHEMA = 'courier', TABLE = 'outbox', COLUMN = 'type',
             HINT = format('Correct the type, or add it to the catalogue: pgcourier type set %s', unknown);
@@ -120,9 +120,9 @@ COMMENT ON FUNCTION courier.require_known_types(boolean, integer)
   IS 'For the relay: has publishing refuse types that are not in the catalogue, or not';
 
 -- A publisher may not change what it has to keep to.
-REVOKE ALL ON FUNCTION courier.keep_known_type(), courier.refuse_unknown_types(), courier.are_types_strict(),
+REVOKE ALL ON FUNCTION courier.keep_event_type(), courier.refuse_unknown_types(), courier.are_types_strict(),
   courier.require_known_types(boolean, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION courier.are_types_strict(), courier.require_known_types(boolean, integer) TO courier_relay;
-GRANT SELECT, INSERT, UPDATE, DELETE ON courier.known_type TO courier_relay;
+GRANT SELECT, INSERT, UPDATE, DELETE ON courier.event_type TO courier_relay;
 
 INSERT INTO courier.schema_version (version, name) VALUES (12, 'types');

@@ -18,7 +18,7 @@
                          "), t.description, t.schema, t.example,"                                  \
                          " to_char(t.created_at " AS_UTC_SECONDS                                   \
                          "), split_part(t.description, E'\\n', 1)"                                 \
-                         " FROM courier.known_type AS t"
+                         " FROM courier.event_type AS t"
 
 #define TAKES(patterns, type)                                                                      \
         "(courier.patterns_take(NULL, " patterns ", true, '{t}', ARRAY[" type "::text]))[1]"
@@ -29,7 +29,7 @@ static const char list_sql[] = "SELECT " COLUMNS " WHERE $1::text[] IS NULL OR "
 static const char one_sql[] = "SELECT " COLUMNS " WHERE t.name = $1::text";
 
 static const char set_sql[] =
-    "INSERT INTO courier.known_type AS old (name, description, schema, example, deprecated)"
+    "INSERT INTO courier.event_type AS old (name, description, schema, example, deprecated)"
     " VALUES ($1::text, nullif($2::text, ''), nullif($3::text, '')::json,"
     "  nullif($4::text, '')::json, coalesce($5::boolean, false))"
     " ON CONFLICT (name) DO UPDATE SET"
@@ -40,17 +40,17 @@ static const char set_sql[] =
     " WHERE num_nonnulls($2, $3, $4, $5) > 0 RETURNING xmax = 0";
 
 static const char remove_sql[] =
-    "DELETE FROM courier.known_type WHERE name = $1::text"
+    "DELETE FROM courier.event_type WHERE name = $1::text"
     " RETURNING courier.are_types_strict() AND NOT starts_with(name, 'courier.')";
 
 static const char unknown_sql[] = "SELECT pattern FROM unnest($1::text[]) AS pattern"
                                   " WHERE pattern NOT LIKE '!%' AND pattern NOT LIKE 'courier.%'"
-                                  "  AND EXISTS (SELECT FROM courier.known_type)"
-                                  "  AND NOT EXISTS (SELECT FROM courier.known_type AS t"
+                                  "  AND EXISTS (SELECT FROM courier.event_type)"
+                                  "  AND NOT EXISTS (SELECT FROM courier.event_type AS t"
                                   "   WHERE courier.pattern_matches(pattern, t.name))";
 
 static const char for_receiver_sql[] =
-    "SELECT t.name, t.example FROM courier.receiver AS r, courier.known_type AS t"
+    "SELECT t.name, t.example FROM courier.receiver AS r, courier.event_type AS t"
     " WHERE r.name = $1::text AND r.types <> '{}' AND t.example IS NOT NULL"
     "  AND " TAKES("r.types", "t.name") " ORDER BY t.deprecated, t.name LIMIT 1";
 
@@ -59,7 +59,7 @@ const char types_document_sql[] =
     " 'name', t.name, 'description', t.description, 'deprecated', t.deprecated,"
     " 'has_schema', t.schema IS NOT NULL, 'has_example', t.example IS NOT NULL,"
     " 'changed_at', to_char(t.changed_at " AS_UTC_SECONDS ")) ORDER BY t.name), '[]')"
-    " FROM courier.known_type AS t), 'strict', courier.are_types_strict())";
+    " FROM courier.event_type AS t), 'strict', courier.are_types_strict())";
 
 static struct rows *ask(
     struct blocking_conn *conn, const char *sql, const char *value, struct error *error)
@@ -105,7 +105,7 @@ bool type_remove(struct blocking_conn *conn, const char *name, bool *out_existed
 struct rows *type_names(struct blocking_conn *conn, struct error *error)
 {
         return blocking_conn_query(
-            conn, "SELECT name FROM courier.known_type ORDER BY name", NULL, 0, error);
+            conn, "SELECT name FROM courier.event_type ORDER BY name", NULL, 0, error);
 }
 
 struct rows *types_unknown(struct blocking_conn *conn, const char *patterns, struct error *error)
@@ -115,7 +115,7 @@ struct rows *types_unknown(struct blocking_conn *conn, const char *patterns, str
 
 struct rows *type_example(struct blocking_conn *conn, const char *name, struct error *error)
 {
-        return ask(conn, "SELECT name, example FROM courier.known_type WHERE name = $1::text", name,
+        return ask(conn, "SELECT name, example FROM courier.event_type WHERE name = $1::text", name,
             error);
 }
 

@@ -1,4 +1,4 @@
-/* courier.known_type, the catalogue of event types, for the commands and the endpoint. */
+/* courier.event_type, the catalogue of event types, for the commands and the endpoint. */
 #pragma once
 
 #include "base/error.h"

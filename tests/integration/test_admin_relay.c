@@ -589,7 +589,7 @@ Test(admin_relay, tells_of_receivers_types_and_of_one_event)
         json_decref(answer);
         json_decref(ask("/api/trace/x", 404));
 
-        database_exec(rig.owner, "INSERT INTO courier.known_type (name, example, deprecated)"
+        database_exec(rig.owner, "INSERT INTO courier.event_type (name, example, deprecated)"
                                  " VALUES ('order.paid', '1', true), ('order.made', NULL, false)");
         answer = ask("/api/types", 200);
         cr_expect(json_is_false(json_object_get(answer, "strict")));

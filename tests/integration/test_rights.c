@@ -68,7 +68,7 @@ Test(rights, the_relay_reads_events_and_keeps_its_own_books)
             "attempt_pack: SELECT\n"
             "cursor: DELETE INSERT SELECT UPDATE\n"
             "dead_letter: DELETE INSERT SELECT UPDATE\n"
-            "known_type: DELETE INSERT SELECT UPDATE\n"
+            "event_type: DELETE INSERT SELECT UPDATE\n"
             "lane_owner: SELECT\n"
             "mark_trouble: DELETE INSERT SELECT UPDATE\n"
             "outbox: SELECT\n"

@@ -55,7 +55,7 @@ static char *file_of(const char *text)
 static void add_order(void)
 {
         PGresult *result = PQexecParams(rig.owner,
-            "INSERT INTO courier.known_type (name, description, schema, example)"
+            "INSERT INTO courier.event_type (name, description, schema, example)"
             " VALUES ('order.created', '</p><script>alert(1)</script>', $1, '{\"order\": 17}')",
             1, NULL, (const char *const[]){SCHEMA}, NULL, NULL, 0);
 
@@ -76,14 +76,14 @@ Test(type_command, set_adds_a_type_and_changes_what_is_given)
             "changed order.created\n", "");
         expect_value(rig.owner,
             "SELECT description || deprecated || (schema ->> 'type') || example"
-            " FROM courier.known_type",
+            " FROM courier.event_type",
             "An order.trueobject{\"order\": 17,\n \"a\": 1.50}");
         expect_both(TYPE("set", "order.created",
                         "--description=", "--schema=", "--example=", "--not-deprecated"),
             "changed order.created\n", "");
         expect_value(rig.owner,
             "SELECT num_nulls(description, schema, example) || deprecated::text"
-            " FROM courier.known_type",
+            " FROM courier.event_type",
             "3false");
         expect_both(TYPE("set", "order.created"), "", "nothing was to change");
         free(schema);
@@ -97,7 +97,7 @@ Test(type_command, set_reads_standard_input)
         expect_output(
             program_run(path, "type", "set", "a", "--example", "-", "--dsn", rig.dsn, NULL),
             "added a\n");
-        expect_value(rig.owner, "SELECT example FROM courier.known_type", "[1]");
+        expect_value(rig.owner, "SELECT example FROM courier.event_type", "[1]");
         free(path);
 }
 
@@ -133,7 +133,7 @@ Test(type_command, set_says_what_is_wrong_with_a_schema)
                 expect_refusal(TYPE("set", "a", "--schema", path), 2, cases[i].complaint);
                 free(path);
         }
-        expect_value(rig.owner, "SELECT count(*) FROM courier.known_type", "0");
+        expect_value(rig.owner, "SELECT count(*) FROM courier.event_type", "0");
 }
 
 Test(type_command, set_warns_of_keywords_that_mean_nothing)
@@ -168,7 +168,7 @@ Test(type_command, list_and_show_what_there_is)
         expect_refusal(TYPE("list", "--fail-empty"), 8, "the catalogue is empty");
         add_order();
         database_exec(rig.owner,
-            "INSERT INTO courier.known_type (name, deprecated) VALUES ('order.paid', true)");
+            "INSERT INTO courier.event_type (name, deprecated) VALUES ('order.paid', true)");
         run = TYPE("list");
         cr_expect_not_null(strstr(run.out, "order.paid    yes"), "%s", run.out);
         program_run_free(&run);
@@ -191,7 +191,7 @@ Test(type_command, remove_says_what_that_means_if_types_are_strict)
         database_exec(rig.owner, "SELECT courier.require_known_types(true)");
         expect_both(TYPE("remove", "order.created"), "removed order.created\n",
             "publishing refuses it from now on, because outbox.types is strict");
-        expect_value(rig.owner, "SELECT count(*) FROM courier.known_type", "0");
+        expect_value(rig.owner, "SELECT count(*) FROM courier.event_type", "0");
 }
 
 Test(type_command, names_are_completed)
@@ -255,7 +255,7 @@ Test(type_command, docs_marks_what_is_deprecated_and_keeps_odd_names_apart)
 {
         json_t *api;
 
-        database_exec(rig.owner, "INSERT INTO courier.known_type (name, deprecated)"
+        database_exec(rig.owner, "INSERT INTO courier.event_type (name, deprecated)"
                                  " VALUES ('a b', true), ('a/b', false), ('a_b', false)");
         api = document(TYPE("docs", "--format", "openapi"));
         cr_expect(json_is_true(AT(api, "webhooks", "a b", "post", "deprecated")));
@@ -307,7 +307,7 @@ Test(type_command, docs_signs_its_example_with_the_secret_that_it_shows)
         char *secret, *id, *timestamp, *signature;
 
         database_exec(
-            rig.owner, "INSERT INTO courier.known_type (name, example) VALUES ('n', '17')");
+            rig.owner, "INSERT INTO courier.event_type (name, example) VALUES ('n', '17')");
         run = TYPE("docs");
         secret = value_behind(run.out, "signed with the secret <code>");
         id = value_behind(run.out, "webhook-id: ");
@@ -352,7 +352,7 @@ Test(type_command, docs_leaves_out_what_it_cannot_read_and_says_so)
 {
         struct program_run run;
 
-        database_exec(rig.owner, "INSERT INTO courier.known_type (name, example)"
+        database_exec(rig.owner, "INSERT INTO courier.event_type (name, example)"
                                  " VALUES ('n', '99999999999999999999')");
         run = TYPE("docs", "--format", "openapi");
         cr_expect_eq(run.code, 0, "%s", run.err);
@@ -573,7 +573,7 @@ Test(type_command, a_test_of_a_receiver_sends_the_example_of_a_type)
             request_of(&stage, RECEIVER(&stage, "test", "acme"), 0, "courier.receiver.test")->body,
             "{\"receiver\":\"acme\",\"test\":true}", "the catalogue is empty");
         add_order();
-        database_exec(rig.owner, "INSERT INTO courier.known_type (name, example, deprecated) VALUES"
+        database_exec(rig.owner, "INSERT INTO courier.event_type (name, example, deprecated) VALUES"
                                  " ('user.made', '2', false), ('order.a', '3', true)");
         cr_expect_str_eq(
             request_of(&stage, RECEIVER(&stage, "test", "acme"), 1, "order.created")->body,
@@ -605,7 +605,7 @@ Test(type_command, a_test_of_a_receiver_needs_an_example)
 
         stage_start(&stage, "");
         add_order();
-        database_exec(rig.owner, "INSERT INTO courier.known_type (name) VALUES ('bare')");
+        database_exec(rig.owner, "INSERT INTO courier.event_type (name) VALUES ('bare')");
         expect_refusal(RECEIVER(&stage, "test", "acme", "--type", "order.craeted"), 8,
             "there is no type \"order.craeted\"; did you mean \"order.created\"?");
         expect_refusal(RECEIVER(&stage, "test", "acme", "--type", "bare"), 8,

@@ -27,7 +27,7 @@ static void stop(void)
 
 TestSuite(types, .init = start, .fini = stop);
 
-#define ADD(name)     "INSERT INTO courier.known_type (name) VALUES ('" name "')"
+#define ADD(name)     "INSERT INTO courier.event_type (name) VALUES ('" name "')"
 #define PUBLISH(type) "SELECT courier.publish('t', '1', type => '" type "')"
 #define N_EVENTS      "SELECT count(*) FROM courier.outbox"
 #define REQUIRE(rule) "SELECT courier.require_known_types(" rule ")"
@@ -55,7 +55,7 @@ Test(types, that_are_unknown_are_refused_if_strict)
         database_exec(relay_role, ADD("order.created"));
         be_strict();
         expect_error(app, PUBLISH("order.craeted"), "23514",
-            "the type 'order.craeted' is not in courier.known_type, and outbox.types is strict");
+            "the type 'order.craeted' is not in courier.event_type, and outbox.types is strict");
         expect_error(app, PUBLISH("order.craeted"), "23514",
             "add it to the catalogue: pgcourier type set order.craeted");
         expect_error(app, PUBLISH("order.craeted"), "23514", "type_must_be_known");
@@ -73,7 +73,7 @@ Test(types, are_asked_of_every_row_of_a_plain_insert)
         expect_error(app,
             "INSERT INTO courier.outbox (topic, type, payload) SELECT 't',"
             " CASE i WHEN 999 THEN 'b' ELSE 'a' END, '1' FROM generate_series(1, 1000) AS i",
-            "23514", "the type 'b' is not in courier.known_type");
+            "23514", "the type 'b' is not in courier.event_type");
         expect_value(database.admin, N_EVENTS, "0");
         database_exec(app, "INSERT INTO courier.outbox (topic, type, payload)"
                            " SELECT 't', 'a', '1' FROM generate_series(1, 1000)");
@@ -92,7 +92,7 @@ Test(types, are_not_asked_of_events_without_one_or_of_pgcourier)
 Test(types, may_be_deprecated_and_are_still_published)
 {
         database_exec(
-            relay_role, "INSERT INTO courier.known_type (name, deprecated) VALUES ('old', true)");
+            relay_role, "INSERT INTO courier.event_type (name, deprecated) VALUES ('old', true)");
         be_strict();
         database_exec(app, PUBLISH("old"));
         expect_value(database.admin, N_EVENTS, "1");
@@ -150,7 +150,7 @@ Test(types, are_asked_of_captured_changes_and_of_schedules)
             database.admin, "UPDATE courier.schedule SET next_at = now(); SELECT courier.tick()");
         expect_value(database.admin,
             "SELECT last_error || (retry_at > now()) FROM courier.schedule",
-            "the type 'b' is not in courier.known_type, and outbox.types is stricttrue");
+            "the type 'b' is not in courier.event_type, and outbox.types is stricttrue");
         expect_value(database.admin, "SELECT string_agg(type, ' ') FROM courier.outbox", "insert");
 }
 
@@ -172,37 +172,37 @@ Test(types, let_pgcourier_tell_of_receivers)
 Test(types, have_rules)
 {
         expect_error(relay_role, ADD(""), "23514", "type_must_be_null_rather_than_empty");
-        expect_error(relay_role, "INSERT INTO courier.known_type (name) VALUES (repeat('ü', 128))",
+        expect_error(relay_role, "INSERT INTO courier.event_type (name) VALUES (repeat('ü', 128))",
             "23514", "type_must_be_at_most_255_bytes");
-        expect_error(relay_role, "INSERT INTO courier.known_type (name) VALUES (E'a\\nb')", "23514",
+        expect_error(relay_role, "INSERT INTO courier.event_type (name) VALUES (E'a\\nb')", "23514",
             "name_must_not_contain_control_characters");
         expect_error(relay_role,
-            "INSERT INTO courier.known_type (name, schema) VALUES ('a', 'true')", "23514",
+            "INSERT INTO courier.event_type (name, schema) VALUES ('a', 'true')", "23514",
             "schema_must_be_an_object");
         expect_error(relay_role,
-            "INSERT INTO courier.known_type (name, example) VALUES ('a', to_json(repeat('a', "
+            "INSERT INTO courier.event_type (name, example) VALUES ('a', to_json(repeat('a', "
             "262143)))",
             "23514", "example_must_be_at_most_256_kibibytes");
-        expect_value(relay_role, "SELECT count(*) FROM courier.known_type", "0");
+        expect_value(relay_role, "SELECT count(*) FROM courier.event_type", "0");
 }
 
 Test(types, keep_the_order_of_members_and_the_time_of_the_last_change)
 {
-        database_exec(relay_role, "INSERT INTO courier.known_type (name, example, created_at)"
+        database_exec(relay_role, "INSERT INTO courier.event_type (name, example, created_at)"
                                   " VALUES ('a', '{\"order\": 1, \"a\": 2}', '2026-01-01Z')");
-        database_exec(relay_role, "UPDATE courier.known_type SET created_at = '2000-01-01Z',"
+        database_exec(relay_role, "UPDATE courier.event_type SET created_at = '2000-01-01Z',"
                                   " changed_at = '2000-01-01Z'");
         expect_value(relay_role,
             "SELECT example || ' ' || extract(year FROM created_at AT TIME ZONE 'UTC') || ' ' ||"
-            " (changed_at > '2026-01-02Z') FROM courier.known_type",
+            " (changed_at > '2026-01-02Z') FROM courier.event_type",
             "{\"order\": 1, \"a\": 2} 2026 true");
 }
 
 Test(types, are_not_the_publishers_to_change)
 {
         be_strict();
-        expect_error(app, ADD("a"), "42501", "permission denied for table known_type");
-        expect_error(app, "DELETE FROM courier.known_type", "42501", "permission denied for table");
+        expect_error(app, ADD("a"), "42501", "permission denied for table event_type");
+        expect_error(app, "DELETE FROM courier.event_type", "42501", "permission denied for table");
         expect_error(app, REQUIRE("false"), "42501", "permission denied for function");
 }
 

@@ -186,7 +186,7 @@ const struct command type_command = {
         "\n"
         "`pgcourier receiver test NAME --type TYPE` sends the example of a type. With\n"
         "outbox.types: strict publishing refuses types that are not in the catalogue, the table\n"
-        "courier.known_type. The role must be a member of courier_relay.\n",
+        "courier.event_type. The role must be a member of courier_relay.\n",
     .subcommands = (const struct command *const[]){&list_command, &show_command, &type_set_command,
         &remove_command, &type_docs_command, NULL},
     .database = DATABASE_AND_SETTINGS,
