@@ -8,9 +8,11 @@
 
 #include "base/alloc.h"
 #include "config/config.h"
+#include "config/url.h"
 #include "text/network.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,6 +230,23 @@ bool address_guard_permits(
         return false;
 }
 
+bool address_guard_permits_host(
+    const struct address_guard *guard, const char *host, const char *port, char *words, size_t size)
+{
+        const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
+        bool is_bracketed = *host == '[';
+        char *address = xstrndup(host + is_bracketed, strcspn(host + is_bracketed, "]"));
+        struct addrinfo *found = NULL;
+        bool ok = true;
+
+        if (getaddrinfo(address, port, &hints, &found) == 0) {
+                ok = address_guard_permits(guard, found->ai_addr, words, size);
+                freeaddrinfo(found);
+        }
+        free(address);
+        return ok;
+}
+
 bool address_guard_permits_url(
     const struct address_guard *guard, const char *scheme, const char *port, struct error *error)
 {
@@ -242,6 +261,43 @@ bool address_guard_permits_url(
                     "allow it",
                     port);
         return true;
+}
+
+/* The constraints of courier.receiver. */
+static bool is_storable(const char *url)
+{
+        const char *host = strstr(url, "://");
+        bool is_visible = strlen(url) <= 2048;
+
+        for (const char *c = url; *c != '\0'; c++)
+                is_visible &= *c > ' ' && *c <= '~' && *c != '\\';
+        return is_visible && host != NULL && host[3 + strcspn(host + 3, "@/?#")] != '@' &&
+               (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0);
+}
+
+enum url_fault address_guard_judge_url(const struct http_config *config, const char *url)
+{
+        bool is_secure = strncmp(url, "https:", 6) == 0;
+        enum url_fault fault = URL_GOOD;
+        struct address_guard *guard;
+        struct error error;
+        char words[256];
+        char *host, *port;
+
+        if (!is_storable(url) || !http_url_parse("url", url, &host, &port, &error))
+                return URL_MALFORMED;
+        guard = address_guard_create(config, URL_OF_TABLE);
+        if (config->https_only && !is_secure)
+                fault = URL_INSECURE;
+        else if (!address_guard_permits_url(guard, is_secure ? "https" : "http", port, &error))
+                fault = URL_ODD_PORT;
+        else if (config->proxy == NULL &&
+                 !address_guard_permits_host(guard, host, port, words, sizeof words))
+                fault = URL_NOT_PUBLIC;
+        address_guard_destroy(guard);
+        curl_free(host);
+        curl_free(port);
+        return fault;
 }
 
 struct address_guard *address_guard_create(const struct http_config *config, enum url_origin origin)

@@ -32,10 +32,26 @@ void address_guard_destroy(struct address_guard *guard); /* NULL is allowed */
 bool address_guard_permits(
     const struct address_guard *guard, const struct sockaddr *address, char *words, size_t size);
 
+/* The same for the host of a URL (http_url_parse()), as far as it is an address; a name is judged
+ * when it has been resolved. */
+bool address_guard_permits_host(const struct address_guard *guard, const char *host,
+    const char *port, char *words, size_t size);
+
 /* Whether a URL may be a target at all, before anything is looked up: its scheme ("https") and
  * port. The URL is not quoted in the error. */
 bool address_guard_permits_url(
     const struct address_guard *guard, const char *scheme, const char *port, struct error *error);
+
+/* What is wrong with a URL that a receiver is to get, as far as it can be told without looking up a
+ * name: whoever gives it must not be told in words of the configuration. */
+enum url_fault {
+        URL_GOOD,
+        URL_MALFORMED, /* or not as courier.receiver takes it */
+        URL_INSECURE,
+        URL_ODD_PORT,
+        URL_NOT_PUBLIC,
+};
+enum url_fault address_guard_judge_url(const struct http_config *config, const char *url);
 
 /*
  * Makes the sockets of one libcurl handle, unless the guard refuses where they

@@ -9,8 +9,6 @@
 #include "sinks/sink_contract.h"
 
 #include <curl/curl.h>
-#include <netdb.h>
-#include <string.h>
 
 struct delivery {
         uv_loop_t loop;
@@ -100,28 +98,17 @@ static bool run(struct delivery *delivery, const struct sink_config *config,
 /* An address in the URL itself can be judged now; a name is resolved at each connection. */
 static bool check_address(const struct http_config *config, const char *url, struct error *error)
 {
-        const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
         struct address_guard *guard;
-        struct addrinfo *found = NULL;
         char words[256];
         char *host, *port;
-        size_t length;
-        bool ok = true;
+        bool ok;
 
         if (config->proxy != NULL || !http_url_parse("url", url, &host, &port, error))
                 return config->proxy != NULL;
-        length = strlen(host);
-        if (*host == '[' && host[length - 1] == ']') {
-                host[length - 1] = '\0';
-                memmove(host, host + 1, length - 1);
-        }
-        if (getaddrinfo(host, port, &hints, &found) == 0) {
-                guard = address_guard_create(config, URL_OF_TABLE);
-                ok = address_guard_permits(guard, found->ai_addr, words, sizeof words) ||
-                     error_set(error, ERROR_CONFIG, "%s", words);
-                address_guard_destroy(guard);
-                freeaddrinfo(found);
-        }
+        guard = address_guard_create(config, URL_OF_TABLE);
+        ok = address_guard_permits_host(guard, host, port, words, sizeof words) ||
+             error_set(error, ERROR_CONFIG, "%s", words);
+        address_guard_destroy(guard);
         curl_free(host);
         curl_free(port);
         return ok;
