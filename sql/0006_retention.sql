@@ -392,6 +392,7 @@ BEGIN
     RETURN QUERY SELECT 'stray', 'outbox_default'::name, NULL::bigint, NULL::bigint,
       pg_total_relation_size('courier.outbox_default'), NULL::text, NULL::integer, NULL::bigint, NULL::text[];
   END IF;
+  PERFORM courier.drop_links(); -- 0013_portal.sql
   -- Last, because its lock keeps relays from writing attempts until this transaction ends (0011_story.sql).
   RETURN QUERY SELECT 'expired', d.name, NULL::bigint, NULL::bigint, d.bytes, NULL::text, NULL::integer, NULL::bigint,
     NULL::text[] FROM courier.drop_attempts() AS d;

@@ -59,7 +59,8 @@ static unsigned size_thread_pool(const struct config *config)
 static uint64_t count_files(const struct config *config)
 {
         const uint64_t of_our_own = 32;
-        uint64_t n_files = of_our_own + (config->admin != NULL ? ADMIN_CONNECTIONS : 0);
+        uint64_t n_files = of_our_own + (config->admin != NULL ? ADMIN_CONNECTIONS : 0) +
+                           (config->portal != NULL ? PORTAL_CONNECTIONS : 0);
 
         for (unsigned i = 0; i < config->n_sinks; i++) {
                 const struct sink_config *sink = &config->sinks[i];

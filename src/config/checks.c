@@ -501,6 +501,15 @@ static bool check_admin(const struct source *source, const struct admin_config *
                    "unix:/path");
 }
 
+/* An empty list would look like a refusal, and allow everything. */
+static bool check_portal(const struct source *source, const struct portal_config *portal)
+{
+        return portal == NULL || portal->n_manage > 0 || !source_has(source, "portal", "manage") ||
+               source_fail(source, "portal", "manage",
+                   "is empty; list what links with --manage allow (resend, pause, url, secret), or "
+                   "leave the key out and make links without --manage");
+}
+
 static bool check_outbox(const struct source *source, const struct outbox_config *outbox)
 {
         if (outbox->retention_max_ms == 0 || outbox->retention_max_ms >= outbox->retention_ms)
@@ -520,5 +529,6 @@ bool config_check(const struct source *source, struct config *config)
                 if (!check_sink(source, &config->sinks[i], path))
                         return false;
         }
-        return check_admin(source, config->admin) && check_names_differ(source, config);
+        return check_admin(source, config->admin) && check_portal(source, config->portal) &&
+               check_names_differ(source, config);
 }

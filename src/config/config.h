@@ -448,10 +448,21 @@ struct admin_config {
 
 enum { ADMIN_CONNECTIONS = 64 };
 
+/* The pages for the owners of receivers (docs/portal.md). */
+struct portal_config {
+        char *listen;   /* text/network.h */
+        char *base_url; /* what links begin with */
+        char **manage;  /* what links with --manage may do: resend, pause, url, secret; none: all */
+        unsigned n_manage;
+};
+
+enum { PORTAL_CONNECTIONS = 128 };
+
 struct config {
         struct postgres_config postgres;
         struct relay_config relay;
-        struct admin_config *admin; /* NULL: no endpoint */
+        struct admin_config *admin;   /* NULL: no endpoint */
+        struct portal_config *portal; /* NULL: none */
         struct outbox_config outbox;
         struct marks_config marks;
         char *log_level;

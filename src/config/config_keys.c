@@ -73,6 +73,22 @@ static const struct config_key admin_keys[] = {
 static BLOCK(admin_block, admin_keys);
 #undef OWNER
 
+#define OWNER struct portal_config
+static const struct config_key portal_keys[] = {
+    {"listen", KEY_TEXT, MEMBER(listen), .fallback = "127.0.0.1:9188",
+        .check = check_listen_address,
+        .help = "the address to listen on: 127.0.0.1:9188, [::1]:9188 or unix:/path; a proxy in "
+                "front of it speaks TLS"},
+    {"base_url", KEY_TEXT, MEMBER(base_url), .is_required = true, .check = check_portal_url,
+        .help = "where customers find it, as links begin: `https://hooks.example.com/`; http:// "
+                "only for localhost and loopback addresses"},
+    {"manage", KEY_TEXT, LIST(manage, n_manage), .max_items = 4, .check = check_portal_right,
+        .help = "what links with --manage allow, any of `resend`, `pause`, `url` and `secret`; "
+                "without this key all of them"},
+};
+static BLOCK(portal_block, portal_keys);
+#undef OWNER
+
 #define OWNER struct outbox_config
 static const struct config_key outbox_keys[] = {
     {"retention", KEY_DURATION, MEMBER(retention_ms), .fallback = "7d", .min = "0", .max = "3650d",
@@ -240,6 +256,9 @@ static const struct config_key root_keys[] = {
     {"admin", KEY_OPTIONAL_BLOCK, MEMBER(admin), .block = &admin_block,
         .help = "the endpoint with the live page, health, metrics and changes at run time; "
                 "without this block there is no endpoint"},
+    {"portal", KEY_OPTIONAL_BLOCK, MEMBER(portal), .block = &portal_block,
+        .help = "the [pages](portal.md) on which the owners of receivers look after them; without "
+                "this block there are none"},
     {"outbox", KEY_BLOCK, MEMBER(outbox), .block = &outbox_block,
         .help = "how long events are kept in the database"},
     {"marks", KEY_BLOCK, MEMBER(marks), .block = &marks_block,

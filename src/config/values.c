@@ -145,6 +145,43 @@ const char *check_http_url(const char *value)
         return check_url(value, check_http_parts);
 }
 
+static bool is_loopback(const char *host)
+{
+        struct in_addr address;
+
+        return strcasecmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
+               (inet_pton(AF_INET, host, &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
+}
+
+static const char *check_portal_parts(const struct url *url)
+{
+        const char *wrong = check_http_parts(url);
+
+        if (wrong != NULL)
+                return wrong;
+        if (strcmp(url->scheme, "https") != 0 && !is_loopback(url->host))
+                return "begins with http://, so that everyone on the way could read the links; "
+                       "allowed: https://host/, or http:// with localhost or a loopback address";
+        if (strpbrk(url->rest, "?#") != NULL)
+                return "has a query or a fragment; allowed: https://host/ or https://host/path/";
+        return NULL;
+}
+
+const char *check_portal_url(const char *value)
+{
+        return check_url(value, check_portal_parts);
+}
+
+const char *check_portal_right(const char *value)
+{
+        static const char *const rights[] = {"resend", "pause", "url", "secret"};
+
+        for (size_t i = 0; i < sizeof rights / sizeof rights[0]; i++)
+                if (strcmp(value, rights[i]) == 0)
+                        return NULL;
+        return "is none of resend, pause, url, secret";
+}
+
 static const char *check_proxy_parts(const struct url *url)
 {
         if (strcmp(url->scheme, "http") != 0)

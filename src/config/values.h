@@ -31,6 +31,8 @@ value_check_fn check_readable_file;
 value_check_fn check_dns_server;     /* "ip", "ip:port", "[ip6]:port" */
 value_check_fn check_listen_address; /* text/network.h */
 value_check_fn check_admin_token;
+value_check_fn check_portal_url;
+value_check_fn check_portal_right;
 value_check_fn check_host_name; /* as a Host header has it, without a port */
 value_check_fn check_network;   /* text/network.h */
 value_check_fn check_port;

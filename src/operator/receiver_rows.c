@@ -299,3 +299,49 @@ struct rows *receiver_names(struct blocking_conn *conn, struct error *error)
         return blocking_conn_query(
             conn, "SELECT name FROM courier.receiver ORDER BY name", NULL, 0, error);
 }
+
+#define LINK_COLUMNS                                                                               \
+        "l.id, to_char(l.expires_at " AS_UTC_SECONDS "),"                                          \
+        " CASE WHEN l.can_manage THEN 'yes' ELSE 'no' END,"                                        \
+        " to_char(l.created_at " AS_UTC_SECONDS "),"                                               \
+        " json_build_object('id', l.id, 'expires_at', to_char(l.expires_at " AS_UTC_SECONDS "),"   \
+        "  'can_manage', l.can_manage, 'created_at', to_char(l.created_at " AS_UTC_SECONDS "))"
+
+struct rows *receiver_link_add(struct blocking_conn *conn, const char *name, const char *token_hash,
+    bool can_manage, int64_t for_ms, struct error *error)
+{
+        static const char sql[] =
+            "WITH gone AS (SELECT courier.drop_links())"
+            " INSERT INTO courier.receiver_link AS l (receiver, token_hash, can_manage, expires_at)"
+            " SELECT id, decode($2::text, 'hex'), $3::boolean,"
+            "  clock_timestamp() + $4::bigint * interval '1 millisecond'"
+            " FROM courier.receiver, gone WHERE name = $1::text RETURNING " LINK_COLUMNS;
+        char milliseconds[24];
+        const struct parameter parameters[] = {{.value = name}, {.value = token_hash},
+            {.value = can_manage ? "true" : "false"}, {.value = milliseconds}};
+
+        snprintf(milliseconds, sizeof milliseconds, "%" PRId64, for_ms);
+        return blocking_conn_query(conn, sql, parameters, 4, error);
+}
+
+struct rows *receiver_links(struct blocking_conn *conn, const char *name, struct error *error)
+{
+        return query_name(conn,
+            "SELECT " LINK_COLUMNS
+            " FROM courier.receiver_link AS l JOIN courier.receiver AS r ON r.id = l.receiver"
+            " WHERE r.name = $1::text AND l.expires_at > clock_timestamp() ORDER BY l.id DESC",
+            name, error);
+}
+
+struct rows *receiver_links_remove(
+    struct blocking_conn *conn, const char *name, const char *id, struct error *error)
+{
+        const struct parameter parameters[] = {{.value = name}, {.value = id}};
+
+        return blocking_conn_query(conn,
+            "DELETE FROM courier.receiver_link AS l USING courier.receiver AS r"
+            " WHERE r.id = l.receiver AND r.name = $1::text"
+            " AND ($2::bigint IS NULL OR l.id = $2::bigint)"
+            " RETURNING l.id",
+            parameters, 2, error);
+}

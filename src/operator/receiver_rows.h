@@ -157,3 +157,23 @@ struct rows *receiver_rotate_secret(struct blocking_conn *conn, const char *name
 /* A list of all names, to find the one that was meant: one column. */
 struct rows *receiver_names(struct blocking_conn *conn, struct error *error)
     __attribute__((warn_unused_result));
+
+/* Makes a link to the portal, of which the table has the hash alone (hexadecimal digits). One row;
+ * no row if there is no such receiver. Those that have expired go. */
+enum {
+        LINK_ROW_ID,
+        LINK_ROW_EXPIRES,
+        LINK_ROW_MANAGE, /* "yes" or "no" */
+        LINK_ROW_CREATED,
+        LINK_ROW_JSON,
+};
+struct rows *receiver_link_add(struct blocking_conn *conn, const char *name, const char *token_hash,
+    bool can_manage, int64_t for_ms, struct error *error) __attribute__((warn_unused_result));
+
+/* Those that have not expired, the newest first. */
+struct rows *receiver_links(struct blocking_conn *conn, const char *name, struct error *error)
+    __attribute__((warn_unused_result));
+
+/* Removes all of a receiver, or that with the number `id` alone. A row for each. */
+struct rows *receiver_links_remove(struct blocking_conn *conn, const char *name, const char *id,
+    struct error *error) __attribute__((warn_unused_result));

@@ -78,6 +78,7 @@ Test(rights, the_relay_reads_events_and_keeps_its_own_books)
             "parked: DELETE INSERT SELECT UPDATE\n"
             "pause: DELETE INSERT SELECT UPDATE\n"
             "receiver: DELETE INSERT SELECT UPDATE\n"
+            "receiver_link: DELETE INSERT SELECT\n"
             "receiver_status: SELECT\n"
             "relay_lock: SELECT\n"
             "retention: SELECT\n"

@@ -211,6 +211,9 @@ const struct command receiver_command = {
         "rotate-secret  prints a new secret; the old one signs too for a while\n"
         "test           posts one event from here and says what the receiver answered; nothing\n"
         "               is stored\n"
+        "link           prints a link to the portal, for the receiver's owner: what he gets, and\n"
+        "               what his server answers; needs -c FILE with a block portal\n"
+        "links, unlink  the links that still work; and withdraws them\n"
         "\n"
         "Everything takes effect at once in a running relay, as do changes of the table\n"
         "courier.receiver by SQL. The role must be a member\n"
@@ -218,7 +221,8 @@ const struct command receiver_command = {
     .subcommands = (const struct command *const[]){&receiver_add_command, &list_command,
         &show_command, &receiver_set_command, &receiver_recover_command, &receiver_pause_command,
         &receiver_resume_command, &receiver_remove_command, &receiver_rotate_secret_command,
-        &receiver_test_command, NULL},
+        &receiver_test_command, &receiver_link_command, &receiver_links_command,
+        &receiver_unlink_command, NULL},
     .database = DATABASE_AND_SINKS,
     .needs_schema = true,
     .answer_timeout_ms = 30000,

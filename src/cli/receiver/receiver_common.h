@@ -16,6 +16,9 @@ extern const struct command receiver_rotate_secret_command;
 extern const struct command receiver_set_command;
 extern const struct command receiver_recover_command;
 extern const struct command receiver_test_command;
+extern const struct command receiver_link_command;
+extern const struct command receiver_links_command;
+extern const struct command receiver_unlink_command;
 
 /* One option of two subcommands; the help has it once. */
 #define RECEIVER_OPTION_SINK                                                                       \

@@ -412,6 +412,26 @@ Test(config, limits_how_many_delays_there_may_be)
         bytes_deinit(&text);
 }
 
+Test(config, refuses_portals_whose_links_would_be_read_by_others)
+{
+        static const struct bad cases[] = {
+            {GOOD "portal: {}\n", "6:1", "portal.base_url: is required"},
+            {GOOD "portal: {base_url: \"http://hooks.example.com/\"}\n", "6:10",
+                "everyone on the way could read the links"},
+            {GOOD "portal: {base_url: \"https://hooks.example.com/?a\"}\n", "6:10", "has a query"},
+            {GOOD "portal: {base_url: \"ftp://a/\"}\n", "6:10", "unknown scheme"},
+            {GOOD "portal: {base_url: \"https://a/\", manage: []}\n", "6:34", "is empty"},
+            {GOOD "portal: {base_url: \"https://a/\", manage: [delete]}\n", "6:43",
+                "is none of resend, pause, url, secret"},
+        };
+        static const char *const good[] = {"https://hooks.example.com", "https://a/portal/",
+            "http://localhost:9188/", "http://127.0.0.1:9188/", "http://[::1]/"};
+
+        REFUSE_ALL(cases);
+        for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+                config_free(load(GOOD "portal: {base_url: \"%s\"}\n", good[i]));
+}
+
 Test(config, refuses_what_is_not_a_mapping_of_known_keys)
 {
         static const struct bad cases[] = {
@@ -421,7 +441,8 @@ Test(config, refuses_what_is_not_a_mapping_of_known_keys)
             {"- postgres\n", "1:1", "not a mapping"},
             {"null\n", "1:1", "not a mapping"},
             {GOOD "redis: {}\n", "6:1",
-                "redis: is not a known key; allowed: postgres, relay, admin, outbox, marks, log, "
+                "redis: is not a known key; allowed: postgres, relay, admin, portal, outbox, "
+                "marks, log, "
                 "sinks"},
             {"postgers: {dsn: " CANARY "}\n", "1:1", "did you mean postgres?"},
             {GOOD "relay:\n  sweeep: 5s\n", "7:3",
