@@ -20,6 +20,10 @@ struct admin {
         int64_t refused_us; /* when a wrong token was last told of in the log */
 };
 
+/* A file of a page: page_routes.c. "" is the page itself. */
+enum page { PAGE_ADMIN, PAGE_PORTAL };
+void page_answer_file(struct http_call *request, enum page page, const char *name);
+
 /* The status document as it is now; a new reference. */
 json_t *admin_status(struct admin *admin);
 

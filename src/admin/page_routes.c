@@ -1,5 +1,5 @@
-/* The live page: its files, compiled in as gzip. Nothing in them is about this relay: what they
- * show they ask for, with the token where one is needed. */
+/* The live page, and the page of the portal: their files, compiled in as gzip. Nothing in them is
+ * about this relay: what they show they ask for, with the token where one is needed. */
 #include "admin/admin_internal.h"
 #include "admin/http/answer.h"
 #include "base/alloc.h"
@@ -9,45 +9,55 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Each of page/, with its type. */
+/* Each of page/, with its type, and the pages that it belongs to: this one, and the portal. */
+enum { ADMIN = 1 << PAGE_ADMIN, PORTAL = 1 << PAGE_PORTAL, BOTH = ADMIN | PORTAL };
 #define FILES(EACH)                                                                                \
-        EACH("", "text/html", page_index_html)                                                     \
-        EACH("style.css", "text/css", page_style_css)                                              \
-        EACH("icon.svg", "image/svg+xml", page_icon_svg)                                           \
-        EACH("actions.mjs", "text/javascript", page_actions_mjs)                                   \
-        EACH("age.mjs", "text/javascript", page_age_mjs)                                           \
-        EACH("api.mjs", "text/javascript", page_api_mjs)                                           \
-        EACH("app.mjs", "text/javascript", page_app_mjs)                                           \
-        EACH("chart.mjs", "text/javascript", page_chart_mjs)                                       \
-        EACH("dead.mjs", "text/javascript", page_dead_mjs)                                         \
-        EACH("dialog.mjs", "text/javascript", page_dialog_mjs)                                     \
-        EACH("dom.mjs", "text/javascript", page_dom_mjs)                                           \
-        EACH("format.mjs", "text/javascript", page_format_mjs)                                     \
-        EACH("hold.mjs", "text/javascript", page_hold_mjs)                                         \
-        EACH("lists.mjs", "text/javascript", page_lists_mjs)                                       \
-        EACH("looks.mjs", "text/javascript", page_looks_mjs)                                       \
-        EACH("problems.mjs", "text/javascript", page_problems_mjs)                                 \
-        EACH("receiver.mjs", "text/javascript", page_receiver_mjs)                                 \
-        EACH("receivers.mjs", "text/javascript", page_receivers_mjs)                               \
-        EACH("rows.mjs", "text/javascript", page_rows_mjs)                                         \
-        EACH("sheet.mjs", "text/javascript", page_sheet_mjs)                                       \
-        EACH("sinks.mjs", "text/javascript", page_sinks_mjs)                                       \
-        EACH("stages.mjs", "text/javascript", page_stages_mjs)                                     \
-        EACH("stream.mjs", "text/javascript", page_stream_mjs)                                     \
-        EACH("token.mjs", "text/javascript", page_token_mjs)                                       \
-        EACH("trace.mjs", "text/javascript", page_trace_mjs)
+        EACH("", "text/html", page_index_html, ADMIN)                                              \
+        EACH("style.css", "text/css", page_style_css, BOTH)                                        \
+        EACH("icon.svg", "image/svg+xml", page_icon_svg, BOTH)                                     \
+        EACH("actions.mjs", "text/javascript", page_actions_mjs, ADMIN)                            \
+        EACH("age.mjs", "text/javascript", page_age_mjs, ADMIN)                                    \
+        EACH("api.mjs", "text/javascript", page_api_mjs, ADMIN)                                    \
+        EACH("app.mjs", "text/javascript", page_app_mjs, ADMIN)                                    \
+        EACH("chart.mjs", "text/javascript", page_chart_mjs, ADMIN)                                \
+        EACH("dead.mjs", "text/javascript", page_dead_mjs, ADMIN)                                  \
+        EACH("dialog.mjs", "text/javascript", page_dialog_mjs, BOTH)                               \
+        EACH("dom.mjs", "text/javascript", page_dom_mjs, BOTH)                                     \
+        EACH("format.mjs", "text/javascript", page_format_mjs, BOTH)                               \
+        EACH("hold.mjs", "text/javascript", page_hold_mjs, ADMIN)                                  \
+        EACH("lists.mjs", "text/javascript", page_lists_mjs, ADMIN)                                \
+        EACH("looks.mjs", "text/javascript", page_looks_mjs, ADMIN)                                \
+        EACH("problems.mjs", "text/javascript", page_problems_mjs, ADMIN)                          \
+        EACH("receiver.mjs", "text/javascript", page_receiver_mjs, ADMIN)                          \
+        EACH("receivers.mjs", "text/javascript", page_receivers_mjs, ADMIN)                        \
+        EACH("rows.mjs", "text/javascript", page_rows_mjs, BOTH)                                   \
+        EACH("sheet.mjs", "text/javascript", page_sheet_mjs, ADMIN)                                \
+        EACH("sinks.mjs", "text/javascript", page_sinks_mjs, ADMIN)                                \
+        EACH("stages.mjs", "text/javascript", page_stages_mjs, ADMIN)                              \
+        EACH("stream.mjs", "text/javascript", page_stream_mjs, ADMIN)                              \
+        EACH("token.mjs", "text/javascript", page_token_mjs, ADMIN)                                \
+        EACH("trace.mjs", "text/javascript", page_trace_mjs, ADMIN)                                \
+        EACH("", "text/html", page_portal_html, PORTAL)                                            \
+        EACH("portal.css", "text/css", page_portal_css, PORTAL)                                    \
+        EACH("portal.mjs", "text/javascript", page_portal_mjs, PORTAL)                             \
+        EACH("portal_api.mjs", "text/javascript", page_portal_api_mjs, PORTAL)                     \
+        EACH("portal_lists.mjs", "text/javascript", page_portal_lists_mjs, PORTAL)                 \
+        EACH("portal_change.mjs", "text/javascript", page_portal_change_mjs, PORTAL)               \
+        EACH("snippets.mjs", "text/javascript", page_snippets_mjs, PORTAL)
 
-#define DECLARE(name, type, symbol)                                                                \
+#define DECLARE(name, type, symbol, pages)                                                         \
         extern const unsigned char symbol[];                                                       \
         extern const size_t symbol##_size;
 FILES(DECLARE)
 
-#define ROW(name, type, symbol) {name, type "; charset=utf-8", symbol, &symbol##_size},
+#define ROW(name, type, symbol, pages)                                                             \
+        {name, type "; charset=utf-8", symbol, &symbol##_size, pages},
 static const struct page_file {
         const char *name; /* "" is the page itself */
         const char *content_type;
         const unsigned char *gzip;
         const size_t *size;
+        unsigned pages;
 } files[] = {FILES(ROW)};
 
 static void answer_file(struct http_call *request, const struct page_file *file, const void *body,
@@ -82,17 +92,14 @@ static void answer_inflated(struct http_call *request, const struct page_file *f
         free(text);
 }
 
-void answer_page(
-    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+void page_answer_file(struct http_call *request, enum page page, const char *name)
 {
         static const struct http_header gzip[] = {
             {"Content-Encoding", "gzip"}, {"Vary", "Accept-Encoding"}, {NULL, NULL}};
         const char *accepted = http_call_header(request, "Accept-Encoding");
 
-        (void)admin;
-        (void)body;
         for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-                if (strcmp(files[i].name, name) != 0)
+                if (strcmp(files[i].name, name) != 0 || (files[i].pages & 1U << page) == 0)
                         continue;
                 if (accepted != NULL && strstr(accepted, "gzip") != NULL)
                         answer_file(request, &files[i], files[i].gzip, *files[i].size, gzip);
@@ -101,4 +108,12 @@ void answer_page(
                 return;
         }
         answer_refusal(request, 404, "the page has no such file");
+}
+
+void answer_page(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        (void)admin;
+        (void)body;
+        page_answer_file(request, PAGE_ADMIN, name);
 }
