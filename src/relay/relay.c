@@ -21,6 +21,7 @@
 #include "pg/dsn.h"
 #include "pgcourier/version.h"
 #include "relay/admin_backend.h"
+#include "relay/portal_backend.h"
 #include "relay/reload.h"
 #include "relay/signals.h"
 #include "relay/systemd.h"
@@ -157,6 +158,16 @@ static bool open_admin_backend(struct relay *relay, const struct config *config,
         return *out_admin_backend != NULL;
 }
 
+static bool open_portal(struct relay *relay, const struct config *config,
+    struct portal_backend **out_portal, struct error *error)
+{
+        if (config->portal == NULL || relay->once)
+                return true;
+        *out_portal =
+            portal_backend_create(&relay->loop, config, relay_postgres_refused, relay, error);
+        return *out_portal != NULL;
+}
+
 static void create_maintenance(struct relay *relay)
 {
         static const struct maintenance_events events = {
@@ -181,13 +192,21 @@ static bool listens_alike(const struct config *a, const struct config *b)
                strcmp(a->admin->listen, b->admin->listen) == 0;
 }
 
+static bool has_portal_there(const struct config *a, const struct config *b)
+{
+        return a->portal != NULL && b->portal != NULL &&
+               strcmp(a->portal->listen, b->portal->listen) == 0;
+}
+
 static bool on_prepare(void *owner, const struct config *config, struct error *error)
 {
         struct relay *relay = owner;
 
         return relay->options->prepare(relay->options->owner, config, error) &&
                (listens_alike(relay->config, config) ||
-                   open_admin_backend(relay, config, &relay->next_admin_backend, error));
+                   open_admin_backend(relay, config, &relay->next_admin_backend, error)) &&
+               (has_portal_there(relay->config, config) ||
+                   open_portal(relay, config, &relay->next_portal, error));
 }
 
 static void on_discard(void *owner)
@@ -196,6 +215,8 @@ static void on_discard(void *owner)
 
         admin_backend_destroy(relay->next_admin_backend);
         relay->next_admin_backend = NULL;
+        portal_backend_destroy(relay->next_portal);
+        relay->next_portal = NULL;
 }
 
 /* Another configuration is in force. Here, or in relay_reopen(), everything but the sinks follows
@@ -209,6 +230,13 @@ static void on_applied(void *owner, const struct config *old)
                 admin_backend_take_config(relay->admin_backend, relay->config);
         else
                 relay->is_admin_moved = true; /* after this reload is answered */
+        if (has_portal_there(old, relay->config)) {
+                portal_backend_take_config(relay->portal, relay->config);
+        } else {
+                portal_backend_destroy(relay->portal);
+                relay->portal = relay->next_portal;
+                relay->next_portal = NULL;
+        }
         if (relay->waker != NULL)
                 waker_configure(relay->waker, &relay->config->relay);
         marker_configure(relay->marker, &relay->config->marks, &relay->config->postgres);
@@ -338,6 +366,8 @@ static void close_sources(struct relay *relay)
 {
         relay->state = RELAY_CLOSING;
         timer_disarm(relay->drain_limit);
+        portal_backend_destroy(relay->next_portal);
+        portal_backend_destroy(relay->portal);
         admin_backend_destroy(relay->next_admin_backend);
         admin_backend_destroy(relay->admin_backend);
         waker_destroy(relay->waker);
@@ -455,7 +485,8 @@ static bool run(struct relay *relay)
         log_info("starting", kv_text("version", PGCOURIER_VERSION),
             kv_int("sinks", relay->config->n_sinks));
         if (open_sinks(relay) &&
-            open_admin_backend(relay, relay->config, &relay->admin_backend, relay->error)) {
+            open_admin_backend(relay, relay->config, &relay->admin_backend, relay->error) &&
+            open_portal(relay, relay->config, &relay->portal, relay->error)) {
                 outbox_open(relay->outbox);
                 on_sweep(relay);
                 if (relay->waker != NULL)

@@ -24,7 +24,9 @@ struct relay {
         struct admin_backend *admin_backend; /* owned; NULL without a block `admin`, or once */
         /* Owned; of a configuration that is not in force yet. */
         struct admin_backend *next_admin_backend;
-        bool is_admin_moved; /* it takes over when the reload is done */
+        bool is_admin_moved;                /* it takes over when the reload is done */
+        struct portal_backend *portal;      /* owned; NULL without a block `portal`, or once */
+        struct portal_backend *next_portal; /* owned; of a configuration that is not in force yet */
 
         struct outbox *outbox;                 /* owned */
         struct schedule_timer *schedule_timer; /* owned */

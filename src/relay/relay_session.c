@@ -13,6 +13,7 @@
 #include "outbox/marker.h"
 #include "outbox/outbox.h"
 #include "relay/admin_backend.h"
+#include "relay/portal_backend.h"
 #include "relay/relay_internal.h"
 #include "relay/reload.h"
 #include "relay/systemd.h"
@@ -97,6 +98,7 @@ static void use_postgres(struct relay *relay, struct config *other)
                 maintenance_configure(relay->maintenance, &relay->config->postgres);
         marker_configure(relay->marker, &relay->config->marks, &relay->config->postgres);
         admin_backend_configure(relay->admin_backend, &relay->config->postgres);
+        portal_backend_configure(relay->portal, &relay->config->postgres);
 }
 
 bool relay_postgres_refused(void *owner)
@@ -316,4 +318,5 @@ void relay_reopen(void *owner)
         if (relay->waker != NULL)
                 waker_open(relay->waker);
         admin_backend_reopen(relay->admin_backend, relay->config);
+        portal_backend_reopen(relay->portal, &relay->config->postgres);
 }

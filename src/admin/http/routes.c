@@ -36,10 +36,7 @@ const struct route admin_routes[] = {
     {0},
 };
 
-enum { NAME_SIZE = 128 };
-
-/* Copies what the pattern's "*" stands for. */
-static bool path_matches(const char *pattern, const char *path, char out_name[NAME_SIZE])
+bool route_path_matches(const char *pattern, const char *path, char out_name[ROUTE_NAME_SIZE])
 {
         const char *star = strchr(pattern, '*');
         size_t before;
@@ -51,27 +48,25 @@ static bool path_matches(const char *pattern, const char *path, char out_name[NA
         if (strncmp(pattern, path, before) != 0)
                 return false;
         length = strcspn(path + before, "/");
-        if (length == 0 || length >= NAME_SIZE || strcmp(path + before + length, star + 1) != 0)
+        if (length == 0 || length >= ROUTE_NAME_SIZE ||
+            strcmp(path + before + length, star + 1) != 0)
                 return false;
         memcpy(out_name, path + before, length);
         out_name[length] = '\0';
         return true;
 }
 
-static bool method_matches(const struct route *route, const char *method)
+bool route_takes_method(struct http_call *request, const char *takes)
 {
-        return strcmp(route->method, method) == 0 ||
-               (strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0);
-}
-
-/* A path has one route here, so one method (and HEAD with GET). */
-static void refuse_method(struct http_call *request, const struct route *route)
-{
-        bool is_get = strcmp(route->method, "GET") == 0;
+        const char *method = http_call_method(request);
+        bool is_get = strcmp(takes, "GET") == 0;
         const struct http_header allow = {"Allow", is_get ? "GET, HEAD" : "POST"};
 
+        if (strcmp(takes, method) == 0 || (is_get && strcmp(method, "HEAD") == 0))
+                return true;
         answer_refusal_with(
             request, 405, &allow, is_get ? "this path takes GET and HEAD" : "this path takes POST");
+        return false;
 }
 
 static void hash(const char *text, unsigned char out_hash[32])
@@ -187,8 +182,7 @@ static bool is_json_type(const char *type)
                (type[length] == '\0' || type[length] == ';' || type[length] == ' ');
 }
 
-static void answer_post(
-    struct admin *admin, struct http_call *request, const struct route *route, const char *name)
+json_t *route_read_body(struct http_call *request)
 {
         size_t length;
         const char *text = http_call_body(request, &length);
@@ -197,13 +191,23 @@ static void answer_post(
 
         if (!is_json_type(http_call_header(request, "Content-Type"))) {
                 answer_refusal(request, 415, "the body's Content-Type must be application/json");
-                return;
+                return NULL;
         }
         body = json_loadb(text, length, JSON_REJECT_DUPLICATES, &wrong);
-        if (!json_is_object(body))
-                answer_refusal(request, 400, "the body must be a JSON object%s%s",
-                    body == NULL ? ": " : "", body == NULL ? wrong.text : "");
-        else
+        if (json_is_object(body))
+                return body;
+        answer_refusal(request, 400, "the body must be a JSON object%s%s", body == NULL ? ": " : "",
+            body == NULL ? wrong.text : "");
+        json_decref(body);
+        return NULL;
+}
+
+static void answer_post(
+    struct admin *admin, struct http_call *request, const struct route *route, const char *name)
+{
+        json_t *body = route_read_body(request);
+
+        if (body != NULL)
                 route->answer(admin, request, name, body);
         json_decref(body);
 }
@@ -211,9 +215,9 @@ static void answer_post(
 static void answer_route(
     struct admin *admin, struct http_call *request, const struct route *route, const char *name)
 {
-        if (!method_matches(route, http_call_method(request)))
-                refuse_method(request, route);
-        else if (!check_token(admin, request, route->access))
+        if (!route_takes_method(request, route->method))
+                return;
+        if (!check_token(admin, request, route->access))
                 return;
         else if (strcmp(route->method, "POST") == 0)
                 answer_post(admin, request, route, name);
@@ -224,7 +228,7 @@ static void answer_route(
 void routes_answer(struct admin *admin, struct http_call *request)
 {
         const char *path = http_call_path(request);
-        char name[NAME_SIZE] = "";
+        char name[ROUTE_NAME_SIZE] = "";
 
         if (!host_is_ours(admin->options.config, http_call_header(request, "Host"))) {
                 answer_refusal(request, 403,
@@ -236,7 +240,7 @@ void routes_answer(struct admin *admin, struct http_call *request)
                 return;
         }
         for (const struct route *route = admin_routes; route->path != NULL; route++) {
-                if (!path_matches(route->path, path, name))
+                if (!route_path_matches(route->path, path, name))
                         continue;
                 answer_route(admin, request, route, name);
                 return;

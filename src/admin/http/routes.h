@@ -53,5 +53,15 @@ struct route {
 /* Ends with a NULL path. */
 extern const struct route admin_routes[];
 
+/* For tables of routes, this and the portal's. Copies what the pattern's "*" stands for. */
+enum { ROUTE_NAME_SIZE = 128 };
+bool route_path_matches(const char *pattern, const char *path, char out_name[ROUTE_NAME_SIZE]);
+
+/* A path has one method, and HEAD with GET. False: any other was answered. */
+bool route_takes_method(struct http_call *request, const char *takes);
+
+/* The JSON object that a POST brings, to be freed; NULL: it brings none, and was answered. */
+json_t *route_read_body(struct http_call *request);
+
 /* Answers any request. */
 void routes_answer(struct admin *admin, struct http_call *request);

@@ -155,6 +155,18 @@ const char *http_call_argument(const struct http_call *request, const char *name
         return look_up(request, MHD_GET_ARGUMENT_KIND, name);
 }
 
+const struct sockaddr *http_call_peer(const struct http_call *request)
+{
+        const union MHD_ConnectionInfo *info =
+            request->connection != NULL
+                ? MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)
+                : NULL;
+
+        if (info == NULL || info->client_addr == NULL || info->client_addr->sa_family == AF_UNIX)
+                return NULL;
+        return info->client_addr;
+}
+
 const char *http_call_body(const struct http_call *request, size_t *out_length)
 {
         *out_length = request->body.length;

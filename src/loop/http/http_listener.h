@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <uv.h>
 
 struct http_listener;
@@ -56,6 +57,8 @@ const char *http_call_method(const struct http_call *request);
 const char *http_call_path(const struct http_call *request); /* unescaped */
 const char *http_call_header(const struct http_call *request, const char *name);
 const char *http_call_argument(const struct http_call *request, const char *name);
+/* NULL for a unix socket, and if the client has gone. */
+const struct sockaddr *http_call_peer(const struct http_call *request);
 const char *http_call_body(const struct http_call *request, size_t *out_length);
 bool http_call_is_too_large(const struct http_call *request);
 
