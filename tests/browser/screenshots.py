@@ -83,6 +83,31 @@ def take(browser, path, height):
     print(f"{path}: {os.path.getsize(path) // 1000} kB, {height} px high")
 
 
+def take_portal(folder):
+    """What a customer sees of his receiver."""
+    port = free_port()
+    with Stack() as stack, Browser() as browser:
+        acme = stack.receiver()
+        stack.settings = f'portal: {{ listen: "127.0.0.1:{port}", base_url: "http://127.0.0.1:{port}/" }}\n'
+        stack.sinks = ['{ name: webhooks, topics: ["**"], attempts: all, retry: { attempts: 1 }, http: { receivers: table, '
+                       f'allow_networks: ["127.0.0.0/8"], allow_ports: [{acme.port}] }} }}']
+        stack.start_relay()
+        browser.await_true(stack.try_page, "page")
+        browser.await_true(lambda: stack.execute("SELECT count(*) FROM courier.sink")[0][0] == 1, "sink that the relay serves")
+        stack.execute("INSERT INTO courier.receiver (sink, name, url, topics) VALUES ('webhooks', 'acme', %s, '{orders.**}')",
+                      f"http://127.0.0.1:{acme.port}/hook")
+        for order in range(1, 7):
+            stack.publish("orders.created" if order % 2 else "orders.paid", str(order), order=order, **({"mood": "refuses"} if order == 5 else {}))
+        browser.await_true(lambda: stack.execute("SELECT count(*) FROM courier.attempt")[0][0] == 6, "attempts")
+        link = subprocess.run([stack.program, "receiver", "link", "acme", "--manage", "-c", f"{stack.folder}/pgcourier.yaml"],
+                              capture_output=True, text=True, check=True).stdout.strip()
+        browser.set_screen(1280, 880)
+        browser.open(link)
+        browser.await_text("#rows", "given up")
+        take(browser, f"{folder}/portal.png", 880)
+        stack.stop_relay()
+
+
 def main():
     folder = sys.argv[1]
     with Stack() as stack, Browser() as browser:
@@ -138,6 +163,7 @@ def main():
         browser.await_text(".sheet", "initech")
         take(browser, f"{folder}/page-receiver.png", 980)
         stack.stop_relay()
+    take_portal(folder)
 
 
 main()

@@ -209,13 +209,14 @@ class Stack:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def run_checks(checks, make_sinks):
+def run_checks(checks, make_sinks, prepare=lambda stack: None):
     """Each of {name: check} that begins with check_, in order, as check(stack, browser, receiver); 0 if all pass."""
     checks = [(name, check) for name, check in checks.items() if name.startswith("check_")]
     passed = 0
     with Stack() as stack, Browser() as browser:
         receiver = stack.receiver()
         stack.sinks = make_sinks(receiver)
+        prepare(stack)
         stack.start_relay()
         browser.await_true(stack.try_page, "page")
         try:
